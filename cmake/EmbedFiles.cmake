@@ -1,0 +1,23 @@
+# Run by swr_embed_files: writes OUTPUT with the text of every file of FILES.
+string(REPLACE "|" ";" files "${FILES}")
+set(delimiter "SWR_EMBEDDED")
+set(rows "")
+foreach(path IN LISTS files)
+  file(READ "${BASE}/${path}" text)
+  if(text MATCHES "\\)${delimiter}\"")
+    message(FATAL_ERROR "${path} contains the raw-string delimiter )${delimiter}\"")
+  endif()
+  string(APPEND rows "    {\"${path}\", R\"${delimiter}(${text})${delimiter}\"},\n")
+endforeach()
+file(WRITE "${OUTPUT}" "// Generated; do not edit.
+#include \"core/embedded_file.h\"
+
+namespace swr {
+std::span<const EmbeddedFile> ${SYMBOL}();
+std::span<const EmbeddedFile> ${SYMBOL}() {
+  static constexpr EmbeddedFile kFiles[] = {
+${rows}  };
+  return kFiles;
+}
+}  // namespace swr
+")

@@ -1,0 +1,17 @@
+# swr_embed_files(TARGET <target> SYMBOL <name> BASE <dir> FILES <path>...)
+# Compiles the files, given relative to BASE, into TARGET as
+#   std::span<const swr::EmbeddedFile> swr::<name>()
+# (core/embedded_file.h). Editing a file rebuilds one object.
+function(swr_embed_files)
+  cmake_parse_arguments(ARG "" "TARGET;SYMBOL;BASE" "FILES" ${ARGN})
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/${ARG_SYMBOL}.cpp")
+  list(TRANSFORM ARG_FILES PREPEND "${ARG_BASE}/" OUTPUT_VARIABLE inputs)
+  string(REPLACE ";" "|" joined "${ARG_FILES}")
+  add_custom_command(
+    OUTPUT "${output}"
+    COMMAND "${CMAKE_COMMAND}" "-DOUTPUT=${output}" "-DSYMBOL=${ARG_SYMBOL}" "-DBASE=${ARG_BASE}"
+            "-DFILES=${joined}" -P "${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake"
+    DEPENDS ${inputs} "${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake"
+    COMMENT "Embedding ${ARG_SYMBOL}" VERBATIM)
+  target_sources(${ARG_TARGET} PRIVATE "${output}")
+endfunction()

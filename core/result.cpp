@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "core/enum_text.h"
+#include <swr/result.h>
+
+#include <algorithm>
+#include <array>
+
+namespace swr {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kProvenances{"measured"sv, "predicted"sv};
+constexpr std::array kStates{"ok"sv,          "compile"sv, "constraint"sv,
+                             "launch"sv,      "runtime"sv, "timeout"sv,
+                             "correctness"sv, "crash"sv,   "throttled"sv};
+
+}  // namespace
+
+std::string_view to_string(Provenance value) { return enum_text(kProvenances, value); }
+std::string_view to_string(ResultState value) { return enum_text(kStates, value); }
+
+Provenance parse_provenance(std::string_view text) {
+  return parse_enum<Provenance>(kProvenances, text, "provenance");
+}
+
+ResultState parse_result_state(std::string_view text) {
+  return parse_enum<ResultState>(kStates, text, "result state");
+}
+
+std::optional<long long> l2_sectors(const VariantResult& result) {
+  if (const Prediction* prediction = result.prediction()) {
+    return prediction->read_sectors + prediction->write_sectors;
+  }
+  const auto& counters = result.measurement()->counters;
+  return counters ? std::optional(counters->sectors_demanded) : std::nullopt;
+}
+
+std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
+                                             const VariantResult& result) {
+  if (const Prediction* prediction = result.prediction()) {
+    return prediction->excess_misses;
+  }
+  const auto& counters = result.measurement()->counters;
+  if (!counters) {
+    return std::nullopt;
+  }
+  const long long compulsory = compulsory_bytes(problem).read;
+  return std::max(0LL, counters->dram_read_bytes - compulsory) / kSectorBytes;
+}
+
+long long compulsory_sectors(const AttentionProblem& problem) {
+  const CompulsoryBytes bytes = compulsory_bytes(problem);
+  return (bytes.read + bytes.write) / kSectorBytes;
+}
+
+}  // namespace swr

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The one parameter block every attention kernel takes, by value. Self-contained plain data: the
+// kernels, the tuner and programs that launch exported cubins share this definition.
+#pragma once
+
+namespace swr {
+
+/// Strides in elements. The innermost dimension (head_dim) is contiguous.
+struct TensorStrides {
+  long long batch = 0;
+  long long head = 0;
+  long long seq = 0;
+};
+
+/// Arguments of one forward pass O = softmax(scale * Q K^T + mask) V.
+///
+/// Shapes: q, o [batch, heads_q, seq_q, head_dim]; k, v [batch, heads_kv, seq_kv, head_dim];
+/// lse [batch, heads_q, seq_q], contiguous fp32, natural logarithm, or null when not wanted.
+/// Query head h reads K and V head h / (heads_q / heads_kv). The causal mask is aligned to the
+/// bottom right: row i sees key j when j <= i + seq_kv - seq_q. A row that sees no key gives
+/// O = 0 and lse = -infinity.
+struct AttentionParams {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* o = nullptr;
+  float* lse = nullptr;
+  TensorStrides q_strides;
+  TensorStrides k_strides;
+  TensorStrides v_strides;
+  TensorStrides o_strides;
+  int batch = 0;
+  int heads_q = 0;
+  int heads_kv = 0;
+  int seq_q = 0;
+  int seq_kv = 0;
+  /// Softmax scale times log2(e). Positive: the running maximum is taken before scaling.
+  float scale_log2 = 0.0F;
+  /// Heads per section of the tile mapping; 1 is q_fastest, batch * heads_q is head_fastest.
+  int section_heads = 1;
+};
+
+}  // namespace swr

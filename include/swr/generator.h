@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// From a problem and a variant to a cubin: the search space, its constraints, the templates and
+// NVRTC. Needs no GPU and no driver.
+#pragma once
+
+#include <swr/constraints.h>
+#include <swr/device.h>
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/variant.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// Restricts axes: only the listed values are enumerated for an axis that is named, the family's
+/// default values for the others.
+using AxisRestrictions = std::map<std::string, std::vector<AxisValue>, std::less<>>;
+
+/// A tile shape; the three axes are chosen together.
+struct Tile {
+  int tile_m = 0;
+  int tile_n = 0;
+  int warps = 0;
+};
+
+struct SpaceOptions {
+  /// Replaces the family's list of tiles when not empty.
+  std::vector<Tile> tiles;
+  AxisRestrictions restrictions;
+};
+
+struct SearchSpace {
+  std::vector<Variant> variants;
+  std::vector<DroppedVariant> dropped;
+};
+
+/// Enumerates every combination of the axis values and applies the constraints that need no
+/// compiler. The order is deterministic.
+/// Throws: Error{invalid_argument} when a restriction names no axis or a value outside it.
+SearchSpace enumerate_space(const AttentionProblem& problem, const DeviceInfo& device,
+                            const SpaceOptions& options);
+
+struct GeneratorOptions {
+  /// Files here shadow the built-in templates of the same relative path.
+  std::optional<std::filesystem::path> template_overlay;
+  /// Cubin cache; no value disables it. The directory is created when missing.
+  std::optional<std::filesystem::path> cache_dir;
+};
+
+/// Compiles variants. Thread-safe: any number of threads may compile at once, and several
+/// processes may share one cache directory.
+class Generator {
+ public:
+  /// Throws: Error{no_nvrtc} naming what was searched; Error{not_writable} for the cache;
+  /// Error{unreadable} for the overlay.
+  explicit Generator(const GeneratorOptions& options);
+  ~Generator();
+  Generator(Generator&&) noexcept;
+  Generator& operator=(Generator&&) noexcept;
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+
+  /// Throws: Error{compile_failed} with NVRTC's log; Error{invalid_argument} for an architecture
+  /// that NVRTC or the family does not support.
+  CompiledKernel compile(const AttentionProblem& problem, const Variant& variant,
+                         int sm_arch) const;
+
+  /// The generated config header of a variant, as the kernel includes it.
+  std::string config_header(const AttentionProblem& problem, const Variant& variant) const;
+
+  /// One self-contained .cu file for nvcc, Nsight or a diff.
+  std::string flatten(const AttentionProblem& problem, const Variant& variant) const;
+
+  /// The text of a template by relative path, for kernels outside the search space such as the
+  /// tuner's reference. Throws: Error{not_found}.
+  std::string template_text(std::string_view path) const;
+
+  /// Compiles an arbitrary template file that needs no variant. `entry` is its extern "C" name.
+  CompiledKernel compile_template(std::string_view path, std::string_view entry, int sm_arch) const;
+
+  /// SHA-256 over all templates in effect; results of different digests are not comparable.
+  std::string templates_digest() const;
+
+  /// NVRTC's version as "major.minor".
+  std::string nvrtc_version() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace swr

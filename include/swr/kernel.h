@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// A compiled variant: the cubin, the resources the compiler gave it and how it is launched.
+#pragma once
+
+#include <swr/device.h>
+#include <swr/problem.h>
+#include <swr/variant.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+/// What the compiler's log says a kernel uses; known without a GPU.
+struct KernelResources {
+  int registers_per_thread = 0;
+  int spill_store_bytes = 0;
+  int spill_load_bytes = 0;
+  int stack_bytes = 0;
+  int static_smem_bytes = 0;
+
+  bool operator==(const KernelResources&) const = default;
+};
+
+struct CompiledKernel {
+  /// Name of the extern "C" entry function.
+  std::string entry;
+  /// Architecture of the cubin as major * 10 + minor.
+  int sm_arch = 0;
+  std::vector<std::byte> cubin;
+  /// SHA-256 of the cubin in lower-case hex.
+  std::string cubin_digest;
+  /// SHA-256 over every input of the compilation; names the cubin in the cache.
+  std::string source_digest;
+  KernelResources resources;
+  bool from_cache = false;
+};
+
+/// CTAs of one SM that fit at the same time and what stops the next one.
+struct Occupancy {
+  int ctas_per_sm = 0;
+  /// "registers", "shared memory", "threads" or "CTA slots".
+  std::string limited_by;
+};
+
+/// How a compiled variant is launched for one problem on one device.
+struct LaunchGeometry {
+  int grid_x = 0;   ///< CTAs; the other grid dimensions are 1.
+  int block_x = 0;  ///< Threads per CTA.
+  int dynamic_smem_bytes = 0;
+  int section_heads = 1;  ///< Value of AttentionParams::section_heads.
+};
+
+/// Dynamic shared memory of a variant in bytes: the Q tile plus `stages` K and V tiles.
+int smem_bytes(const AttentionProblem& problem, const Variant& variant);
+
+/// Resident CTAs from registers, shared memory, threads and slots, with the hardware's allocation
+/// granularity (registers in units of 256 per warp, shared memory in units of 128 bytes: CUDA
+/// occupancy calculator).
+Occupancy occupancy(const KernelResources& resources, const AttentionProblem& problem,
+                    const Variant& variant, const DeviceInfo& device);
+
+/// Requires: ctas_per_sm >= 1.
+LaunchGeometry launch_geometry(const AttentionProblem& problem, const Variant& variant,
+                               int sm_count, int ctas_per_sm);
+
+}  // namespace swr

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// What is known about a variant on a device: observed (Measurement) or modelled (Prediction).
+// The two never merge; provenance travels with a result to the last line printed.
+#pragma once
+
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/variant.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace swr {
+
+enum class Provenance { measured, predicted };
+
+/// Outcome of one variant. Append-only: the spellings are stored.
+enum class ResultState {
+  ok,
+  compile,      ///< NVRTC rejected it.
+  constraint,   ///< A named constraint dropped it after compilation, e.g. spills.
+  launch,       ///< The driver refused the launch.
+  runtime,      ///< The kernel faulted.
+  timeout,      ///< It ran past its deadline.
+  correctness,  ///< Its output differs from the reference.
+  crash,        ///< The measuring process died.
+  throttled,    ///< Only samples from a throttled GPU could be taken.
+};
+
+std::string_view to_string(Provenance value);
+std::string_view to_string(ResultState value);
+/// Throws: Error{invalid_argument}.
+Provenance parse_provenance(std::string_view text);
+ResultState parse_result_state(std::string_view text);
+
+/// Hardware counters of one launch. A sector is 32 bytes. docs/measuring.md defines each.
+struct Counters {
+  long long sectors_demanded = 0;  ///< Read sectors that the SMs asked L2 for.
+  long long l2_lookups = 0;        ///< Sectors looked up in L2.
+  long long l2_hits = 0;
+  long long l2_misses = 0;
+  long long l2_fabric_sectors = 0;  ///< Traffic between L2 partitions, included in the lookups.
+  long long dram_read_bytes = 0;
+  long long dram_write_bytes = 0;
+
+  bool operator==(const Counters&) const = default;
+};
+
+/// Observed on a GPU.
+struct Measurement {
+  /// Raw samples in the order taken, microseconds.
+  std::vector<double> samples_us;
+  double median_us = 0.0;
+  double p95_us = 0.0;
+  /// ||out - reference|| / ||reference|| against the fp32 reference.
+  double relative_error = 0.0;
+  std::optional<Counters> counters;
+  /// Why counters are absent; empty when they are present.
+  std::string counters_missing_because;
+};
+
+/// Modelled from the schedule and a GPU profile.
+struct Prediction {
+  double time_us = 0.0;
+  /// Terms of the time; the largest bounds it.
+  double matrix_us = 0.0;
+  double softmax_us = 0.0;
+  double l2_us = 0.0;
+  double dram_us = 0.0;
+  long long read_sectors = 0;       ///< Read sectors the SMs ask L2 for: Q, K and V.
+  long long write_sectors = 0;      ///< Sectors of O.
+  long long compulsory_misses = 0;  ///< First touch of each sector of Q, K, V and O.
+  long long excess_misses = 0;      ///< Sectors fetched again after eviction.
+};
+
+/// One variant's outcome for one problem on one device.
+struct VariantResult {
+  Variant variant;
+  ResultState state = ResultState::ok;
+  /// Why the state is not ok; empty otherwise.
+  std::string detail;
+  KernelResources resources;
+  int smem_bytes = 0;
+  int ctas_per_sm = 0;
+  std::string cubin_digest;
+  std::variant<Measurement, Prediction> outcome;
+
+  Provenance provenance() const {
+    return std::holds_alternative<Measurement>(outcome) ? Provenance::measured
+                                                        : Provenance::predicted;
+  }
+  const Measurement* measurement() const { return std::get_if<Measurement>(&outcome); }
+  const Prediction* prediction() const { return std::get_if<Prediction>(&outcome); }
+  /// Median or predicted time in microseconds.
+  double time_us() const {
+    return measurement() != nullptr ? measurement()->median_us : prediction()->time_us;
+  }
+};
+
+/// Total L2 sectors moved by the SMs: demanded or looked up when measured, modelled otherwise.
+/// Empty when measured without counters.
+std::optional<long long> l2_sectors(const VariantResult& result);
+
+/// Sectors that came from DRAM beyond the first touch of each; empty without counters.
+/// Measured: dram_read_bytes / 32 minus the compulsory read sectors, at least 0.
+std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
+                                             const VariantResult& result);
+
+/// Compulsory sectors of a problem: Q, K, V and O once each (paper, section 3).
+long long compulsory_sectors(const AttentionProblem& problem);
+
+inline constexpr int kSectorBytes = 32;
+
+}  // namespace swr

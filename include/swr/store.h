@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// The database of results: append what a tuning run found, ask for the best variant of a problem.
+// Opening and asking need neither NVRTC nor a CUDA driver.
+#pragma once
+
+#include <swr/device.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// How close the stored result is to the question. Append-only.
+enum class MatchLevel {
+  exact,         ///< Same problem, same device.
+  nearest,       ///< Another shape on the same device.
+  same_arch,     ///< Another device of the same architecture.
+  default_only,  ///< Nothing stored fits: the built-in default variant.
+};
+std::string_view to_string(MatchLevel value);
+
+/// The answer to "which variant for this problem on this device?".
+struct Match {
+  MatchLevel level = MatchLevel::default_only;
+  /// The stored result; its provenance says measured or predicted.
+  VariantResult result;
+  /// The problem and device it was stored for.
+  AttentionProblem problem;
+  DeviceInfo device;
+  /// Root of the summed squared log2 ratios over batch, heads and lengths; 0 when exact.
+  double distance = 0.0;
+};
+
+/// Provenance of a tuning run: everything needed to judge its rows later.
+struct RunInfo {
+  std::string command;  ///< The command line.
+  std::string swr_version;
+  std::string templates_digest;
+  std::string nvrtc_version;
+  std::string driver_version;  ///< Empty when no driver took part.
+  std::string l2_state;        ///< "warm" or "cold"; empty for predictions.
+  unsigned long long seed = 0;
+};
+
+/// A row of the results table with what it belongs to.
+struct StoredResult {
+  long long id = 0;
+  AttentionProblem problem;
+  DeviceInfo device;
+  VariantResult result;
+};
+
+/// One SQLite database file (WAL). A Store may be used by one thread at a time; several processes
+/// may open the same file.
+class Store {
+ public:
+  enum class Mode { read_only, read_write };
+
+  /// Opens, creates (read_write) and migrates the file.
+  /// Throws: Error{not_found}, Error{unreadable} for a file that is no swr database or is damaged,
+  /// Error{not_writable}, Error{database_locked}, Error{schema_too_new}.
+  Store(const std::filesystem::path& path, Mode mode);
+  ~Store();
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// Starts a run; its rows carry the returned id.
+  long long begin_run(const RunInfo& info);
+
+  /// Appends one result in a transaction of its own: what was recorded survives a crash.
+  void record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+              const VariantResult& result);
+
+  /// The best stored variant; empty when nothing of this kind of problem is stored for the
+  /// device's architecture. Legal variants only.
+  std::optional<Match> best(const AttentionProblem& problem, const DeviceInfo& device) const;
+
+  /// The latest result of every variant for exactly this problem and device, fastest first.
+  std::vector<StoredResult> results(const AttentionProblem& problem,
+                                    const DeviceInfo& device) const;
+
+  /// The best result of every stored (problem, device), for export.
+  std::vector<StoredResult> winners() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace swr

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Start here. Asking a database that swr-tune filled for the best variant:
+//
+//   swr::Store store("tuned.db", swr::Store::Mode::read_only);
+//   swr::AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
+//   if (auto match = store.best(problem, device)) use(match->result.variant);
+#pragma once
+
+#include <swr/attention_params.h>
+#include <swr/axes.h>
+#include <swr/constraints.h>
+#include <swr/device.h>
+#include <swr/error.h>
+#include <swr/generator.h>
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+#include <swr/store.h>
+#include <swr/variant.h>
+#include <swr/version.h>

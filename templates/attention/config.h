@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Everything of an attention kernel that is fixed when it is compiled. The generator writes one
+// object of this struct per variant; host code and kernel derive sizes from the same functions.
+#pragma once
+
+#include <swr/annotations.h>
+#include <swr/axes.h>
+
+namespace swr {
+
+/// Launch-time choices (swizzle, section_heads, workers) are not here, so variants that differ
+/// only in those share one cubin.
+struct AttentionConfig {
+  int head_dim;
+  DType dtype;
+  bool causal;
+  int alignment_bytes;
+  int tile_m;
+  int tile_n;
+  int warps;
+  int stages;
+  Order order;
+  Persistence persistence;
+  bool smem_swizzle;
+
+  SWR_HD constexpr int threads() const { return warps * 32; }
+
+  /// 16-row blocks that one warp owns.
+  SWR_HD constexpr int m_blocks() const { return tile_m / (16 * warps); }
+
+  SWR_HD constexpr int q_tile_bytes() const { return tile_m * head_dim * 2; }
+  SWR_HD constexpr int kv_tile_bytes() const { return tile_n * head_dim * 2; }
+
+  /// Dynamic shared memory: the Q tile, then `stages` K tiles, then `stages` V tiles.
+  SWR_HD constexpr int smem_bytes() const { return q_tile_bytes() + 2 * stages * kv_tile_bytes(); }
+
+  /// Registers a thread may use so that one CTA still fits an SM of 64K registers.
+  SWR_HD constexpr int register_limit() const {
+    const int share = 65536 / threads() / 8 * 8;
+    return share < 255 ? share : 255;
+  }
+
+  /// Registers per thread held across the main loop: fp32 scores and output.
+  SWR_HD constexpr int accumulator_registers() const {
+    return m_blocks() * (tile_n / 2 + head_dim / 2);
+  }
+
+  /// Q fragments stay in registers when they fit beside the accumulators and about 60 registers
+  /// for operands, addresses and softmax state; otherwise they are read again from shared memory.
+  SWR_HD constexpr bool q_in_registers() const {
+    return accumulator_registers() + m_blocks() * head_dim / 4 + 60 <= register_limit();
+  }
+};
+
+}  // namespace swr

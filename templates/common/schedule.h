@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// The schedule, written once: which CTA computes which Q tile, in which order it streams the K and
+// V tiles, and which tiles the mask touches. Kernels include this file, the L2 model walks it and
+// the CPU tests prove it, so the three cannot drift apart.
+//
+// Sources: Sawtooth Wavefront Reordering, Algorithms 2 (persistent), 3 (grid) and 4 (sawtooth),
+// and its tile-based form (pairs).
+#pragma once
+
+#include <swr/annotations.h>
+#include <swr/axes.h>
+
+namespace swr {
+
+SWR_HD constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+SWR_HD constexpr int min_of(int a, int b) { return a < b ? a : b; }
+SWR_HD constexpr int max_of(int a, int b) { return a < b ? b : a; }
+
+/// The lengths a schedule depends on, and the mask.
+struct SequenceShape {
+  int seq_q = 0;
+  int seq_kv = 0;
+  bool causal = false;
+};
+
+/// One unit of work: rows [index * tile_m, (index + 1) * tile_m) of one head.
+struct QTile {
+  int head = 0;  ///< batch_index * heads_q + head_index.
+  int index = 0;
+};
+
+/// Maps a linear tile index to its Q tile. `heads` counts batch * heads_q. Sections of
+/// `section_heads` consecutive heads run one after another; inside a section the head varies
+/// fastest. One head per section is q_fastest, all heads in one section is head_fastest.
+SWR_HD constexpr QTile map_tile(long long linear, int q_tiles, int heads, int section_heads) {
+  const long long section_tiles = static_cast<long long>(section_heads) * q_tiles;
+  const int section = static_cast<int>(linear / section_tiles);
+  const int within = static_cast<int>(linear - section * section_tiles);
+  const int first_head = section * section_heads;
+  const int heads_here = min_of(section_heads, heads - first_head);
+  return {first_head + within % heads_here, within / heads_here};
+}
+
+/// CTAs of the launch. `workers` counts for Persistence::persistent only and is at least 1.
+SWR_HD constexpr long long cta_count(Persistence persistence, long long tiles, int workers) {
+  switch (persistence) {
+    case Persistence::grid:
+      return tiles;
+    case Persistence::persistent:
+      return tiles < workers ? tiles : workers;
+    case Persistence::pairs:
+      return (tiles + 1) / 2;
+  }
+  return 0;
+}
+
+/// Linear tile of a CTA's local iteration (0, 1, ...), or -1 when the CTA is done. `ctas` is the
+/// number of CTAs launched.
+SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long long ctas,
+                                    int iteration, long long tiles) {
+  long long linear = -1;
+  switch (persistence) {
+    case Persistence::grid:
+      linear = iteration == 0 ? cta : tiles;
+      break;
+    case Persistence::persistent:
+      linear = cta + iteration * ctas;
+      break;
+    case Persistence::pairs:
+      linear = iteration < 2 ? 2 * cta + iteration : tiles;
+      break;
+  }
+  return linear < tiles ? linear : -1;
+}
+
+/// True when the CTA's local iteration streams K and V from last to first.
+SWR_HD constexpr bool scans_backward(Order order, int iteration) {
+  return order == Order::sawtooth && (iteration & 1) != 0;
+}
+
+/// Number of K and V tiles a Q tile needs: tiles [0, result). The causal mask hides the later ones
+/// from every row of the tile; the result is 0 when no row sees any key.
+SWR_HD constexpr int kv_tile_count(int q_index, int tile_m, int tile_n, SequenceShape shape) {
+  const int all = ceil_div(shape.seq_kv, tile_n);
+  if (!shape.causal) {
+    return all;
+  }
+  const int last_row = min_of((q_index + 1) * tile_m, shape.seq_q) - 1;
+  const int visible_keys = last_row + shape.seq_kv - shape.seq_q + 1;
+  return visible_keys <= 0 ? 0 : min_of(all, ceil_div(visible_keys, tile_n));
+}
+
+/// K and V tile of a step (0, 1, ..., count - 1).
+SWR_HD constexpr int kv_tile_at(int step, int count, bool backward) {
+  return backward ? count - 1 - step : step;
+}
+
+/// True when query row `row` may attend to key `key`.
+SWR_HD constexpr bool is_visible(int row, int key, SequenceShape shape) {
+  return key < shape.seq_kv && (!shape.causal || key <= row + shape.seq_kv - shape.seq_q);
+}
+
+/// True when some (row, key) of the tile pair is hidden, so scores must be masked one by one.
+SWR_HD constexpr bool needs_mask(int q_index, int kv_index, int tile_m, int tile_n,
+                                 SequenceShape shape) {
+  return !is_visible(q_index * tile_m, (kv_index + 1) * tile_n - 1, shape);
+}
+
+}  // namespace swr

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What the model knows of a GPU: a JSON file per chip under tuner/profiles, every number with its
+// source.
+#pragma once
+
+#include <swr/device.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+struct GpuProfile {
+  /// Name on the command line, e.g. "gb10".
+  std::string id;
+  DeviceInfo device;
+  /// Sustained SM clock under matrix load.
+  double clock_mhz = 0.0;
+  /// Dense fp16/bf16 operations (multiply and add count two) with fp32 accumulation per SM and
+  /// clock through mma.sync, the instruction of the portable family.
+  double matrix_flop_per_clock_per_sm = 0.0;
+  /// ex2 results per SM and clock.
+  double exp2_per_clock_per_sm = 0.0;
+  /// fp32 FMA results per SM and clock.
+  double fma_per_clock_per_sm = 0.0;
+  double l2_gb_per_s = 0.0;
+  /// Achievable share of DeviceInfo::dram_gb_per_s.
+  double dram_efficiency = 0.0;
+  /// Bytes of L2 that data read by every SM can occupy: chips with two L2 partitions keep a copy
+  /// of such data in each.
+  long long l2_effective_bytes = 0;
+  /// Source of each number, keyed by its JSON name.
+  std::map<std::string, std::string> sources;
+};
+
+/// Ids of the built-in profiles, sorted.
+std::vector<std::string> profile_ids();
+
+/// A built-in profile by id (any case), or a JSON file by path (text with a '/' or ending .json).
+/// Throws: Error{not_found} listing the known ids; Error{unreadable} naming the file, the field
+/// and what is wrong with it.
+GpuProfile load_profile(std::string_view id_or_path);
+
+/// The built-in profile that describes the same device, else one whose unknown rates are scaled
+/// from the nearest architecture's; its id is then "auto".
+GpuProfile profile_for_device(const DeviceInfo& device);
+
+}  // namespace swr

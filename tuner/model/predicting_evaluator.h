@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Evaluates variants for a GPU that is not here: walks the shared schedule through a model of its
+// L2 and turns the work into a time.
+#pragma once
+
+#include "tuner/evaluator.h"
+#include "tuner/model/gpu_profile.h"
+
+#include <memory>
+
+namespace swr {
+
+class PredictingEvaluator final : public Evaluator {
+ public:
+  explicit PredictingEvaluator(GpuProfile profile);
+  ~PredictingEvaluator() override;
+
+  const DeviceInfo& device() const override;
+  /// Variants that differ only in axes the L2 does not see share one walk of the schedule.
+  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+                         const CompiledKernel& kernel) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace swr
