@@ -3,8 +3,6 @@
 
 #include "tuner/metrics.h"
 
-#include <nlohmann/json.hpp>
-
 #include <ostream>
 #include <variant>
 #include <vector>
@@ -12,8 +10,16 @@
 namespace swr {
 namespace {
 
-nlohmann::ordered_json json_of(const MetricValue& value) {
-  return std::visit([](auto number) { return nlohmann::ordered_json(number); }, value);
+Json metric_json(const MetricValue& value) {
+  return std::visit([](auto number) { return Json(number); }, value);
+}
+
+Json times_json(const PhaseTimes& times) {
+  return {{"enumerate_s", times.enumerate_s},
+          {"compile_wait_s", times.compile_wait_s},
+          {"evaluate_s", times.evaluate_s},
+          {"record_s", times.record_s},
+          {"total_s", times.total_s}};
 }
 
 /// Quotes a CSV field when it needs it (RFC 4180).
@@ -35,78 +41,54 @@ void write_csv_line(std::ostream& out, const std::vector<std::string>& fields) {
   out << "\n";
 }
 
-}  // namespace
-
-nlohmann::ordered_json json_of(const AttentionProblem& problem) {
-  return {{"op", "attention"},
-          {"batch", problem.batch},
-          {"heads_q", problem.heads_q},
-          {"heads_kv", problem.heads_kv},
-          {"seq_q", problem.seq_q},
-          {"seq_kv", problem.seq_kv},
-          {"head_dim", problem.head_dim},
-          {"dtype", to_string(problem.dtype)},
-          {"causal", problem.causal},
-          {"alignment_bytes", problem.alignment_bytes}};
-}
-
-nlohmann::ordered_json json_of(const DeviceInfo& device) {
-  return {{"name", device.name},         {"sm_arch", device.sm_arch},
-          {"sm_count", device.sm_count}, {"l2_bytes", device.l2_bytes},
-          {"mig", device.mig},           {"dram_gb_per_s", device.dram_gb_per_s}};
-}
-
-nlohmann::ordered_json json_of(const Variant& variant) {
-  nlohmann::ordered_json json{{"key", to_key(variant)}};
+std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& result,
+                                 std::size_t rank) {
+  const bool ok = result.state == ResultState::ok;
+  std::vector<std::string> fields{
+      to_string(report.problem), report.device.name, std::string(to_string(result.provenance())),
+      std::string(to_string(result.state)), ok ? std::to_string(rank) : ""};
   for (const Axis& axis : axes()) {
-    std::visit([&](const auto& value) { json[std::string(axis.name)] = value; }, axis.get(variant));
-  }
-  return json;
-}
-
-nlohmann::ordered_json json_of(const AttentionProblem& problem, const VariantResult& result) {
-  nlohmann::ordered_json json{{"state", to_string(result.state)},
-                              {"provenance", to_string(result.provenance())},
-                              {"variant", json_of(result.variant)},
-                              {"cubin_digest", result.cubin_digest}};
-  if (!result.detail.empty()) {
-    json["detail"] = result.detail;
+    fields.push_back(to_string(axis.get(result.variant)));
   }
   for (const Metric& metric : metrics()) {
-    if (const auto value = metric.value(problem, result)) {
-      json[std::string(metric.key)] = json_of(*value);
-    }
+    const auto value = metric.value(report.problem, result);
+    fields.push_back(value ? metric_json(*value).dump() : "");
   }
-  const Measurement* measurement = result.measurement();
-  if (measurement != nullptr && !measurement->samples_us.empty()) {
-    json["samples_us"] = measurement->samples_us;
-  }
-  if (measurement != nullptr && !measurement->counters_missing_because.empty()) {
-    json["counters_missing_because"] = measurement->counters_missing_because;
-  }
-  return json;
+  fields.push_back(result.detail);
+  return fields;
 }
 
-nlohmann::ordered_json json_of(const TuneReport& report) {
-  nlohmann::ordered_json json{{"problem", json_of(report.problem)},
-                              {"device", json_of(report.device)},
-                              {"provenance", to_string(report.provenance)},
-                              {"interrupted", report.interrupted},
-                              {"kernels_compiled", report.kernels_compiled},
-                              {"kernels_from_cache", report.kernels_from_cache},
-                              {"times_s",
-                               {{"enumerate", report.times.enumerate_s},
-                                {"compile_wait", report.times.compile_wait_s},
-                                {"evaluate", report.times.evaluate_s},
-                                {"record", report.times.record_s},
-                                {"total", report.times.total_s}}},
-                              {"dropped_by_constraint", dropped_by_constraint(report.dropped)}};
-  json["best"] = report.best() != nullptr ? json_of(report.best()->variant) : nullptr;
-  json["results"] = nlohmann::ordered_json::array();
-  for (const VariantResult& result : report.results) {
-    json["results"].push_back(json_of(report.problem, result));
+}  // namespace
+
+Json result_record(const AttentionProblem& problem, const VariantResult& result) {
+  Json record = result;
+  record["key"] = to_key(result.variant);
+  record["metrics"] = Json::object();
+  for (const Metric& metric : metrics()) {
+    if (const auto value = metric.value(problem, result)) {
+      record["metrics"][std::string(metric.key)] = metric_json(*value);
+    }
   }
-  return json;
+  return record;
+}
+
+Json report_record(const TuneReport& report) {
+  Json record = Json::object();
+  record["problem"] = report.problem;
+  record["device"] = report.device;
+  record["provenance"] = std::string(to_string(report.provenance));
+  record["interrupted"] = report.interrupted;
+  record["kernels_compiled"] = report.kernels_compiled;
+  record["kernels_from_cache"] = report.kernels_from_cache;
+  record["times"] = times_json(report.times);
+  record["dropped_by_constraint"] = dropped_by_constraint(report.dropped);
+  const VariantResult* best = report.best();
+  record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
+  record["results"] = Json::array();
+  for (const VariantResult& result : report.results) {
+    record["results"].push_back(result_record(report.problem, result));
+  }
+  return record;
 }
 
 void write_csv_header(std::ostream& out) {
@@ -123,20 +105,7 @@ void write_csv_header(std::ostream& out) {
 
 void write_csv_rows(std::ostream& out, const TuneReport& report) {
   for (std::size_t i = 0; i < report.results.size(); ++i) {
-    const VariantResult& result = report.results[i];
-    std::vector<std::string> fields{to_string(report.problem), report.device.name,
-                                    std::string(to_string(result.provenance())),
-                                    std::string(to_string(result.state)),
-                                    result.state == ResultState::ok ? std::to_string(i + 1) : ""};
-    for (const Axis& axis : axes()) {
-      fields.push_back(to_string(axis.get(result.variant)));
-    }
-    for (const Metric& metric : metrics()) {
-      const auto value = metric.value(report.problem, result);
-      fields.push_back(value ? json_of(*value).dump() : "");
-    }
-    fields.push_back(result.detail);
-    write_csv_line(out, fields);
+    write_csv_line(out, csv_row(report, report.results[i], i + 1));
   }
 }
 

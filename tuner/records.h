@@ -2,21 +2,19 @@
 // A tuning run for programs: JSON and CSV. Every row says whether it was measured or predicted.
 #pragma once
 
+#include "core/json.h"
 #include "tuner/tuner.h"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <iosfwd>
 
 namespace swr {
 
-nlohmann::ordered_json json_of(const AttentionProblem& problem);
-nlohmann::ordered_json json_of(const DeviceInfo& device);
-/// Axes by name, and the key that `swr-tune emit --variant` takes.
-nlohmann::ordered_json json_of(const Variant& variant);
-/// State, provenance, axes and every metric that exists for the result.
-nlohmann::ordered_json json_of(const AttentionProblem& problem, const VariantResult& result);
-nlohmann::ordered_json json_of(const TuneReport& report);
+/// The result as core/json.h writes it, its key (what `swr-tune emit --variant` takes) and its
+/// metrics under the same names whether measured or predicted.
+Json result_record(const AttentionProblem& problem, const VariantResult& result);
+
+/// The run: problem, device, provenance, times, what was dropped, the best key, every result.
+Json report_record(const TuneReport& report);
 
 /// One line per result; the columns are the same for every problem.
 void write_csv_header(std::ostream& out);

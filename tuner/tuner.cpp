@@ -28,6 +28,21 @@ class PhaseTimer {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
+/// Ends the progress display however the run ends, so that an error starts on a line of its own.
+class ProgressScope {
+ public:
+  ProgressScope(Progress& progress, const std::string& title, std::size_t total)
+      : progress_(progress) {
+    progress_.begin(title, total);
+  }
+  ~ProgressScope() { progress_.end(); }
+  ProgressScope(const ProgressScope&) = delete;
+  ProgressScope& operator=(const ProgressScope&) = delete;
+
+ private:
+  Progress& progress_;
+};
+
 /// A kernel, or why there is none.
 struct Compilation {
   std::optional<CompiledKernel> kernel;
@@ -243,9 +258,8 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
     CompileQueue queue(first_members(groups), thread_count(options), [&](const Variant& variant) {
       return generator.compile(problem, variant, report.device.sm_arch);
     });
-    progress.begin(title_of(report, variants.size()), variants.size());
+    const ProgressScope scope(progress, title_of(report, variants.size()), variants.size());
     Run(evaluator, store, options, progress, report).try_all(groups, queue);
-    progress.end();
   }
   rank(report.results);
   return report;

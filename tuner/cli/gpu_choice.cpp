@@ -12,7 +12,9 @@ namespace {
 
 GpuChoice first_device() {
   try {
-    return {.device = list_devices().at(0)};
+    GpuChoice choice;
+    choice.device = list_devices().at(0);
+    return choice;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_driver) {
       throw;
@@ -60,7 +62,8 @@ GpuChoice choose_gpu(const std::string& gpu) {
       return {.device = present[i], .profile = std::nullopt, .ordinal = static_cast<int>(i)};
     }
   }
-  GpuChoice choice{.device = profile.device};
+  GpuChoice choice;
+  choice.device = profile.device;
   choice.profile = std::move(profile);
   return choice;
 }

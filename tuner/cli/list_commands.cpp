@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The commands that only list or print: devices, axes, emit.
+#include "core/json.h"
 #include "tuner/cli/commands.h"
 #include "tuner/driver/devices.h"
 #include "tuner/model/gpu_profile.h"
 #include "tuner/number_text.h"
-#include "tuner/records.h"
 #include "tuner/text_table.h"
 #include <swr/error.h>
-
-#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <limits>
@@ -69,18 +67,19 @@ void print_devices(std::ostream& out, const Presence& presence) {
   profiles.print(out);
 }
 
-nlohmann::ordered_json devices_json(const Presence& presence) {
-  nlohmann::ordered_json json;
-  json["present"] = nlohmann::ordered_json::array();
+Json devices_json(const Presence& presence) {
+  Json json = Json::object();
+  json["present"] = Json::array();
   for (const DeviceInfo& device : presence.devices) {
-    json["present"].push_back(json_of(device));
+    json["present"].push_back(device);
   }
   if (presence.devices.empty()) {
     json["none_present_because"] = presence.why_none;
   }
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
-    json["profiles"][id] = {{"device", json_of(profile.device)}, {"sources", profile.sources}};
+    json["profiles"][id]["device"] = profile.device;
+    json["profiles"][id]["sources"] = profile.sources;
   }
   return json;
 }
@@ -108,8 +107,8 @@ void print_axes(std::ostream& out) {
   constraint_table.print(out);
 }
 
-nlohmann::ordered_json axes_json() {
-  nlohmann::ordered_json json;
+Json axes_json() {
+  Json json = Json::object();
   for (const Axis& axis : axes()) {
     json["axes"].push_back(
         {{"name", axis.name},
@@ -143,7 +142,7 @@ AttentionProblem kernel_problem(ProblemText text) {
 int run_devices(const Session& session) {
   const Presence presence = look_for_devices();
   if (session.options.json) {
-    session.out << devices_json(presence).dump(2) << "\n";
+    session.out << json_document(devices_json(presence));
   } else {
     print_devices(session.out, presence);
   }
@@ -152,7 +151,7 @@ int run_devices(const Session& session) {
 
 int run_axes(const Session& session) {
   if (session.options.json) {
-    session.out << axes_json().dump(2) << "\n";
+    session.out << json_document(axes_json());
   } else {
     print_axes(session.out);
   }

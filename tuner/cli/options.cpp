@@ -336,12 +336,6 @@ Tile parse_tile(const std::string& text) {
   if (parts.size() == 3) {
     tile.warps = whole_number(parts[2], "--tile");
   }
-  Variant in_range;
-  for (const auto& [name, value] :
-       {std::pair{"tile_m", tile.tile_m}, {"tile_n", tile.tile_n}, {"warps", tile.warps}}) {
-    const Axis& axis = *find_axis(name);
-    axis.set(axis, in_range, static_cast<long long>(value));
-  }
   return tile;
 }
 
@@ -357,11 +351,7 @@ SpaceOptions space_options(const Options& options) {
       continue;
     }
     for (std::string& value : split(text, ',')) {
-      // Checked here so that the message names the value as it was typed.
-      const Axis& axis = *find_axis(axis_name);
-      Variant scratch;
-      axis.set(axis, scratch, value);
-      space.restrictions[axis_name].push_back(axis.get(scratch));
+      space.restrictions[axis_name].emplace_back(std::move(value));
     }
   }
   return space;

@@ -8,8 +8,6 @@
 #include <swr/constraints.h>
 #include <swr/store.h>
 
-#include <nlohmann/json.hpp>
-
 #include <ostream>
 
 namespace swr::cli {
@@ -68,21 +66,22 @@ void print_answer(std::ostream& out, const AttentionProblem& problem, const Devi
   print_metrics(out, match);
 }
 
-nlohmann::ordered_json answer_json(const AttentionProblem& problem, const DeviceInfo& device,
-                                   const Match& match) {
-  nlohmann::ordered_json json{{"problem", json_of(problem)},
-                              {"device", json_of(device)},
-                              {"match", to_string(match.level)},
-                              {"distance", match.distance}};
+Json answer_json(const AttentionProblem& problem, const DeviceInfo& device, const Match& match) {
+  Json json = Json::object();
+  json["problem"] = problem;
+  json["device"] = device;
+  json["match"] = std::string(to_string(match.level));
+  json["distance"] = match.distance;
+  json["key"] = to_key(match.result.variant);
   if (match.level == MatchLevel::default_only) {
     json["provenance"] = "default";
-    json["result"] = {{"variant", json_of(match.result.variant)}};
+    json["variant"] = match.result.variant;
     return json;
   }
-  json["provenance"] = to_string(match.result.provenance());
-  json["stored_problem"] = json_of(match.problem);
-  json["stored_device"] = json_of(match.device);
-  json["result"] = json_of(match.problem, match.result);
+  json["provenance"] = std::string(to_string(match.result.provenance()));
+  json["stored_problem"] = match.problem;
+  json["stored_device"] = match.device;
+  json["result"] = result_record(match.problem, match.result);
   return json;
 }
 
@@ -92,18 +91,19 @@ int run_query(const Session& session) {
   const auto wanted = problems(session.options.problem);
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const Store store(database_path(session), Store::Mode::read_only);
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
+  Json document = Json::object();
+  document["answers"] = Json::array();
   for (const AttentionProblem& problem : wanted) {
     const Match match = answer(store, problem, gpu.device);
     if (session.options.json) {
-      answers.push_back(answer_json(problem, gpu.device, match));
+      document["answers"].push_back(answer_json(problem, gpu.device, match));
     } else {
       session.out << (&problem == wanted.data() ? "" : "\n");
       print_answer(session.out, problem, gpu.device, match);
     }
   }
   if (session.options.json) {
-    session.out << nlohmann::ordered_json{{"answers", answers}}.dump(2) << "\n";
+    session.out << json_document(document);
   }
   return kExitSuccess;
 }

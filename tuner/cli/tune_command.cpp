@@ -12,8 +12,6 @@
 #include <swr/error.h>
 #include <swr/version.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -94,32 +92,35 @@ void print_plan(std::ostream& out, const AttentionProblem& problem, const GpuCho
   }
 }
 
-nlohmann::ordered_json plan_json(const AttentionProblem& problem, const SearchSpace& space) {
-  nlohmann::ordered_json plan{{"problem", json_of(problem)}};
-  plan["variants"] = nlohmann::ordered_json::array();
+Json plan_json(const AttentionProblem& problem, const SearchSpace& space) {
+  Json plan = Json::object();
+  plan["problem"] = problem;
+  plan["variants"] = Json::array();
   for (const Variant& variant : space.variants) {
-    plan["variants"].push_back(json_of(variant));
+    plan["variants"].push_back(to_key(variant));
   }
-  plan["dropped"] = nlohmann::ordered_json::array();
+  plan["dropped"] = Json::array();
   for (const DroppedVariant& dropped : space.dropped) {
-    plan["dropped"].push_back({{"variant", json_of(dropped.variant)},
+    plan["dropped"].push_back({{"variant", to_key(dropped.variant)},
                                {"constraint", dropped.constraint},
                                {"reason", dropped.reason}});
   }
   return plan;
 }
 
-nlohmann::ordered_json document(const Session& session, const GpuChoice& gpu) {
-  return {{"swr_version", SWR_VERSION},
-          {"command", session.command_line},
-          {"provenance", to_string(gpu.provenance())},
-          {"device", json_of(gpu.device)}};
+Json document(const Session& session, const GpuChoice& gpu) {
+  Json json = Json::object();
+  json["swr_version"] = SWR_VERSION;
+  json["command"] = session.command_line;
+  json["provenance"] = std::string(to_string(gpu.provenance()));
+  json["device"] = gpu.device;
+  return json;
 }
 
 int dry_run(const Session& session, const GpuChoice& gpu,
             const std::vector<AttentionProblem>& wanted, const SpaceOptions& space_options) {
   auto json = document(session, gpu);
-  json["plans"] = nlohmann::ordered_json::array();
+  json["plans"] = Json::array();
   for (const AttentionProblem& problem : wanted) {
     const SearchSpace space = require_variants(problem, gpu.device, space_options);
     if (session.options.json) {
@@ -129,7 +130,7 @@ int dry_run(const Session& session, const GpuChoice& gpu,
     }
   }
   if (session.options.json) {
-    session.out << json.dump(2) << "\n";
+    session.out << json_document(json);
   }
   return kExitSuccess;
 }
@@ -140,7 +141,7 @@ class ReportSink {
   ReportSink(const Session& session, const GpuChoice& gpu, std::filesystem::path database)
       : session_(session), database_(std::move(database)), json_(document(session, gpu)) {
     json_["database"] = database_.string();
-    json_["reports"] = nlohmann::ordered_json::array();
+    json_["reports"] = Json::array();
     if (session.options.csv) {
       csv_ = open_output(*session.options.csv);
       write_csv_header(csv_);
@@ -149,7 +150,7 @@ class ReportSink {
 
   void add(const TuneReport& report) {
     if (session_.options.json) {
-      json_["reports"].push_back(json_of(report));
+      json_["reports"].push_back(report_record(report));
     } else {
       const Environment& environment = session_.environment;
       print_report(session_.out, report,
@@ -166,7 +167,7 @@ class ReportSink {
   /// Throws: Error{not_writable} when the CSV file is incomplete.
   void finish() {
     if (session_.options.json) {
-      session_.out << json_.dump(2) << "\n";
+      session_.out << json_document(json_);
     }
     if (session_.options.csv && !csv_.flush()) {
       throw Error(ErrorCode::not_writable, "cannot write " + session_.options.csv->string() +
@@ -177,7 +178,7 @@ class ReportSink {
  private:
   const Session& session_;
   std::filesystem::path database_;
-  nlohmann::ordered_json json_;
+  Json json_;
   std::ofstream csv_;
 };
 
@@ -202,10 +203,10 @@ int run_tune(const Session& session) {
     // Wrong values surface before the first problem is tuned, not after.
     require_variants(problem, gpu.device, tune_options.space);
   }
-  ReportSink sink(session, gpu, database_path(session));
   Store store = open_store(database_path(session));
   const Generator generator(generator_options(session));
   const auto evaluator = make_evaluator(gpu, generator, options);
+  ReportSink sink(session, gpu, database_path(session));
   tune_options.provenance = gpu.provenance();
   tune_options.run_id = store.begin_run(run_info(session, gpu, generator));
   tune_options.stop_requested = interrupted;
