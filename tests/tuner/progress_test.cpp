@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace swr {
@@ -71,7 +72,8 @@ TEST_F(Progressing, WritesWholeLinesWithoutEscapesWhereThereIsNoTerminal) {
   progress.end();
   EXPECT_THAT(out_.str(), Not(HasSubstr("\r")));
   EXPECT_THAT(out_.str(), Not(HasSubstr("\x1b")));
-  EXPECT_EQ(std::count(out_.str().begin(), out_.str().end(), '\n'), 3);
+  const std::string text = out_.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
 }
 
 TEST_F(Progressing, StartsAfreshForTheNextProblem) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace swr {
@@ -35,7 +36,8 @@ VariantResult measured(Order order, double time_us) {
   result.outcome = Measurement{.samples_us = {time_us, time_us},
                                .median_us = time_us,
                                .p95_us = time_us,
-                               .counters = Counters{.l2_misses = 123'456}};
+                               .counters = Counters{.l2_misses = 123'456},
+                               .counters_missing_because = {}};
   return result;
 }
 
@@ -114,8 +116,10 @@ TEST(Report, ShowsCountedMissesOfAMeasurementAndWhyCountersAreMissing) {
   TuneReport report = sample_report();
   report.provenance = Provenance::measured;
   report.results = {measured(Order::sawtooth, 10.0), measured(Order::cyclic, 20.0)};
-  report.results[1].outcome = Measurement{
-      .samples_us = {20.0}, .median_us = 20.0, .counters_missing_because = "the driver said no"};
+  report.results[1].outcome = Measurement{.samples_us = {20.0},
+                                          .median_us = 20.0,
+                                          .counters = std::nullopt,
+                                          .counters_missing_because = "the driver said no"};
   const std::string text = printed(report);
   EXPECT_THAT(text, HasSubstr("Measured:"));
   EXPECT_THAT(text, HasSubstr("L2 misses"));
