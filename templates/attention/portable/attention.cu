@@ -7,7 +7,7 @@
 #include "selected_attention_config.h"
 #include <swr/attention_params.h>
 
-extern "C" __global__ void __launch_bounds__(swr::kConfig.threads())
+extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
     swr_attention(const __grid_constant__ swr::AttentionParams params) {
   extern __shared__ __align__(128) char shared[];
   swr::portable::run<swr::kConfig>(params, swr::ptx::shared_address(shared));
