@@ -65,14 +65,16 @@ __device__ Block block_of(const AttentionParams& params, bool causal) {
 /// 0.
 __device__ void stage(float* tile, const void* tensor, const TensorStrides& strides, int batch,
                       int head, int first, int seq, int head_dim, DType dtype) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const unsigned short* base =
       static_cast<const unsigned short*>(tensor) + batch * strides.batch + head * strides.head;
-  for (int i = static_cast<int>(threadIdx.x); i < 32 * head_dim; i += kThreads) {
-    const int row = i / head_dim;
-    const int column = i % head_dim;
+  for (int row = warp; row < 32; row += kWarps) {
     const bool exists = first + row < seq;
-    tile[row * row_floats(head_dim) + column] =
-        exists ? decode(base[(first + row) * strides.seq + column], dtype) : 0.0F;
+    for (int column = lane; column < head_dim; column += 32) {
+      tile[row * row_floats(head_dim) + column] =
+          exists ? decode(base[(first + row) * strides.seq + column], dtype) : 0.0F;
+    }
   }
 }
 
@@ -236,7 +238,7 @@ __device__ void store(const float (&output)[kRowsPerWarp][kMaxHeadDim / 32],
 }  // namespace swr::reference
 
 /// dtype and causal are a DType and a bool as integers.
-extern "C" __global__ void __launch_bounds__(swr::reference::kThreads)
+extern "C" __global__ void __launch_bounds__(swr::reference::kThreads, 4)
     swr_attention_reference(const __grid_constant__ swr::AttentionParams params, int dtype,
                             int causal, int head_dim) {
   using namespace swr::reference;

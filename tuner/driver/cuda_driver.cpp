@@ -87,8 +87,10 @@ PrimaryContext::PrimaryContext(int device_ordinal) : device_ordinal_(device_ordi
   }
   driver.device_get(&device_, device_ordinal);
   driver.primary_context_retain(&context_, device_);
-  driver.context_set_current(context_);
+  make_current();
 }
+
+void PrimaryContext::make_current() const { cuda_driver().context_set_current(context_); }
 
 PrimaryContext::~PrimaryContext() {
   cuda_driver().context_set_current.result_of(static_cast<CUcontext>(nullptr));

@@ -124,6 +124,8 @@ class PrimaryContext {
   PrimaryContext& operator=(const PrimaryContext&) = delete;
 
   CUcontext handle() const { return context_; }
+  /// A context is current per thread: call this first on another one.
+  void make_current() const;
   int device_ordinal() const { return device_ordinal_; }
 
  private:

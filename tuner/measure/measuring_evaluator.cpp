@@ -112,6 +112,7 @@ void MeasuringEvaluator::Impl::prepare(const AttentionProblem& problem) {
   if (!session) {
     open_session();
   }
+  session->context.make_current();
   if (!session->problem || session->problem->buffers.problem() != problem) {
     session->problem.reset();
     session->problem.emplace(problem, session->kernels, session->stream, options.seed);
