@@ -238,7 +238,7 @@ __device__ void store(const float (&output)[kRowsPerWarp][kMaxHeadDim / 32],
 }  // namespace swr::reference
 
 /// dtype and causal are a DType and a bool as integers.
-extern "C" __global__ void __launch_bounds__(swr::reference::kThreads, 4)
+extern "C" __global__ void __launch_bounds__(swr::reference::kThreads, 3)
     swr_attention_reference(const __grid_constant__ swr::AttentionParams params, int dtype,
                             int causal, int head_dim) {
   using namespace swr::reference;
