@@ -34,6 +34,7 @@ void StreamProgress::begin(const std::string& title, std::size_t total) {
   total_ = total;
   done_ = 0;
   failed_ = 0;
+  dropped_ = 0;
   best_us_ = 0.0;
   started_ = clock_();
   last_write_ = started_;
@@ -42,7 +43,9 @@ void StreamProgress::begin(const std::string& title, std::size_t total) {
 
 void StreamProgress::advance(const VariantResult& result) {
   ++done_;
-  if (result.state != ResultState::ok) {
+  if (result.state == ResultState::constraint) {
+    ++dropped_;
+  } else if (result.state != ResultState::ok) {
     ++failed_;
   } else if (best_us_ <= 0.0 || result.time_us() < best_us_) {
     best_us_ = result.time_us();
@@ -69,6 +72,9 @@ std::string StreamProgress::status() const {
   }
   if (best_us_ > 0.0) {
     text += "  best " + time_text(best_us_);
+  }
+  if (dropped_ > 0) {
+    text += "  " + std::to_string(dropped_) + " dropped";
   }
   if (failed_ > 0) {
     text += "  " + std::to_string(failed_) + " failed";

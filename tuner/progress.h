@@ -59,7 +59,8 @@ class StreamProgress final : public Progress {
   std::size_t total_ = 0;
   std::size_t done_ = 0;
   std::size_t failed_ = 0;
-  double best_us_ = 0.0;  ///< 0 while nothing succeeded.
+  std::size_t dropped_ = 0;  ///< By a constraint, after compilation.
+  double best_us_ = 0.0;     ///< 0 while nothing succeeded.
 };
 
 }  // namespace swr

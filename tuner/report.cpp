@@ -35,18 +35,24 @@ struct VariantColumn {
   std::string (*text)(const Variant&);
 };
 
-std::vector<VariantColumn> variant_columns() {
+std::vector<VariantColumn> variant_columns(const TuneReport& report) {
   using Align = TextTable::Align;
-  return {
+  std::vector<VariantColumn> columns{
       {{"tile", Align::right}, tile_text},
       {{"warps", Align::right}, [](const Variant& v) { return std::to_string(v.warps); }},
       {{"stages", Align::right}, [](const Variant& v) { return std::to_string(v.stages); }},
       {{"order", Align::left}, [](const Variant& v) { return std::string(to_string(v.order)); }},
       {{"persistence", Align::left}, persistence_text},
       {{"swizzle", Align::left}, swizzle_text},
-      {{"smem rows", Align::left},
-       [](const Variant& v) { return std::string(v.smem_swizzle ? "swizzled" : "plain"); }},
   };
+  const bool any_plain = std::any_of(report.results.begin(), report.results.end(),
+                                     [](const auto& r) { return !r.variant.smem_swizzle; });
+  if (any_plain) {
+    columns.push_back({{"smem rows", Align::left}, [](const Variant& v) {
+                         return std::string(v.smem_swizzle ? "swizzled" : "plain");
+                       }});
+  }
+  return columns;
 }
 
 /// Metrics with a column in the table that at least one result has.
@@ -70,7 +76,7 @@ std::size_t succeeded(const TuneReport& report) {
 }
 
 void print_table(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
-  const auto variant_parts = variant_columns();
+  const auto variant_parts = variant_columns(report);
   const auto shown = shown_metrics(report);
   std::vector<TextTable::Column> columns{{"rank"}};
   for (const VariantColumn& part : variant_parts) {

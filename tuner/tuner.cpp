@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/tuner.h"
 
+#include "db/match.h"
 #include "tuner/compile_queue.h"
 #include <swr/error.h>
 
@@ -178,13 +179,15 @@ class Run {
   TuneReport& report_;
 };
 
-void rank(std::vector<VariantResult>& results) {
+/// By the rule that the store answers with, so that the first row is what a query returns.
+void rank(TuneReport& report) {
   const auto failures = std::stable_partition(
-      results.begin(), results.end(),
+      report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
-  std::stable_sort(results.begin(), failures, [](const VariantResult& a, const VariantResult& b) {
-    return a.time_us() < b.time_us();
-  });
+  std::stable_sort(report.results.begin(), failures,
+                   [&](const VariantResult& a, const VariantResult& b) {
+                     return is_better(report.problem, a, b);
+                   });
 }
 
 std::vector<Variant> first_members(const std::vector<std::vector<Variant>>& groups) {
@@ -261,7 +264,7 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
     const ProgressScope scope(progress, title_of(report, variants.size()), variants.size());
     Run(evaluator, store, options, progress, report).try_all(groups, queue);
   }
-  rank(report.results);
+  rank(report);
   return report;
 }
 

@@ -11,20 +11,9 @@ namespace swr::cli {
 namespace {
 
 GpuChoice first_device() {
-  try {
-    GpuChoice choice;
-    choice.device = list_devices().at(0);
-    return choice;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::no_driver) {
-      throw;
-    }
-    throw Error(
-        ErrorCode::no_driver,
-        std::string(error.what()) +
-            "; to predict for a GPU that is not here, name it: --gpu gb10 (swr-tune devices "
-            "lists them)");
-  }
+  GpuChoice choice;
+  choice.device = list_devices().at(0);
+  return choice;
 }
 
 /// Without a driver nothing is present, which is no failure for a GPU that was named.

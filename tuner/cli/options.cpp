@@ -87,6 +87,14 @@ std::string axis_help(const Axis& axis) {
   return std::string(axis.summary) + (choices.empty() ? "" : choices + ".");
 }
 
+/// CLI11's own range check would repeat the range in every line of the help.
+CLI::Validator at_least(int low) {
+  constexpr int kHigh = 1000000;
+  CLI::Validator check = CLI::Range(low, kHigh);
+  check.description("");
+  return check;
+}
+
 /// What a kernel depends on, without the lengths.
 void add_kernel_options(CLI::App& app, ProblemText& problem) {
   constexpr const char* kGroup = "Problem";
@@ -179,17 +187,20 @@ void add_tune(CLI::App& program, Options& options) {
       ->group("Output");
   app.add_option("--top", options.top, "Rows of the printed table")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000000))
+      ->type_name("N")
+      ->check(at_least(1))
       ->group("Output");
   add_json_option(app, options);
   app.add_flag("--quiet", options.quiet, "No progress")->group("Output");
   app.add_flag("--dry-run", options.dry_run, "List what would run and what is dropped, and why");
   app.add_option("--jobs", options.jobs, "Compiling threads; 0 is one per processor")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+      ->type_name("N")
+      ->check(at_least(0));
   app.add_option("--samples", options.samples, "Timed launches per variant when measuring")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+      ->type_name("N")
+      ->check(at_least(1));
   app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters");
   app.add_option("--seed", options.seed, "Seed of the random inputs")->capture_default_str();
 }
@@ -209,7 +220,15 @@ void add_query(CLI::App& program, Options& options) {
 void add_export(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
       "export", "Write the cubins of all winners and a manifest into a directory");
-  app.footer("Example: swr-tune export --out kernels");
+  app.footer(
+      "Examples:\n"
+      "  swr-tune export --out kernels\n"
+      "  swr-tune export --out kernels --gpu gb10");
+  app.add_option("--gpu", options.export_gpu,
+                 "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
+                 "those of every GPU")
+      ->capture_default_str()
+      ->type_name("GPU");
   app.add_option("--out", options.out, "Directory; created when missing")
       ->required()
       ->type_name("DIR")

@@ -45,6 +45,8 @@ struct Options {
 
   ProblemText problem;
   std::string gpu = "auto";
+  /// --gpu of export, whose default is every GPU.
+  std::string export_gpu = "all";
   /// Comma-separated tiles and, by axis name, values.
   std::string tiles;
   std::map<std::string, std::string> axis_values;
