@@ -53,6 +53,9 @@ struct GeneratorOptions {
   std::optional<std::filesystem::path> template_overlay;
   /// Cubin cache; no value disables it. The directory is created when missing.
   std::optional<std::filesystem::path> cache_dir;
+  /// The NVRTC library to use. No value searches the toolkit that swr was built with, the system's
+  /// library path and /usr/local/cuda.
+  std::optional<std::filesystem::path> nvrtc_library;
 };
 
 /// Compiles variants. Thread-safe: any number of threads may compile at once, and several
@@ -84,6 +87,8 @@ class Generator {
   std::string template_text(std::string_view path) const;
 
   /// Compiles an arbitrary template file that needs no variant. `entry` is its extern "C" name.
+  /// Unlike variants it is compiled without fast math, because references are built this way.
+  /// Throws: like compile(); Error{not_found} when there is no such template.
   CompiledKernel compile_template(std::string_view path, std::string_view entry, int sm_arch) const;
 
   /// SHA-256 over all templates in effect; results of different digests are not comparable.

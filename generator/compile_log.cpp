@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The lines of interest, with any prefix:
+//   Compiling entry function 'NAME' for 'sm_90'
+//   Function properties for NAME
+//   0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//   Used 32 registers, used 1 barriers, 256 bytes smem
+#include "generator/compile_log.h"
+
+#include <charconv>
+
+namespace swr {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+/// Removes and returns the first line.
+std::string_view take_line(std::string_view& text) {
+  const auto end = text.find('\n');
+  const std::string_view line = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
+}
+
+/// The text after `mark`; empty optional when the line does not hold it.
+std::optional<std::string_view> after(std::string_view line, std::string_view mark) {
+  const auto at = line.find(mark);
+  return at == std::string_view::npos ? std::nullopt : std::optional(line.substr(at + mark.size()));
+}
+
+std::optional<int> to_int(std::string_view digits) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+/// The number directly in front of `unit`, e.g. 256 for " bytes smem"; 0 when there is none.
+int number_before(std::string_view line, std::string_view unit) {
+  const auto at = line.find(unit);
+  if (at == std::string_view::npos) {
+    return 0;
+  }
+  const std::string_view head = line.substr(0, at);
+  const auto last_other = head.find_last_not_of(kDigits);
+  return to_int(last_other == std::string_view::npos ? head : head.substr(last_other + 1))
+      .value_or(0);
+}
+
+/// The name that starts `rest`: up to a quote, a space or the end.
+std::string_view leading_name(std::string_view rest) {
+  return rest.substr(0, rest.find_first_of("' \t"));
+}
+
+}  // namespace
+
+std::optional<KernelResources> parse_resources(std::string_view log, std::string_view entry) {
+  KernelResources resources;
+  bool found = false;
+  bool compiling_entry = false;
+  bool describing_entry = false;
+  while (!log.empty()) {
+    const std::string_view line = take_line(log);
+    if (const auto name = after(line, "Compiling entry function '")) {
+      compiling_entry = leading_name(*name) == entry;
+      describing_entry = false;
+    } else if (const auto described = after(line, "Function properties for ")) {
+      describing_entry = leading_name(*described) == entry;
+    } else if (describing_entry && after(line, " bytes stack frame")) {
+      resources.stack_bytes = number_before(line, " bytes stack frame");
+      resources.spill_store_bytes = number_before(line, " bytes spill stores");
+      resources.spill_load_bytes = number_before(line, " bytes spill loads");
+    } else if (const auto used = after(line, "Used "); compiling_entry && used) {
+      if (const auto registers = to_int(*used)) {
+        resources.registers_per_thread = *registers;
+        resources.static_smem_bytes = number_before(line, " bytes smem");
+        found = true;
+      }
+    }
+  }
+  return found ? std::optional(resources) : std::nullopt;
+}
+
+std::string first_error_line(std::string_view log) {
+  std::string_view rest = log;
+  while (!rest.empty()) {
+    const std::string_view line = take_line(rest);
+    if (line.find("error") != std::string_view::npos) {
+      return std::string(line);
+    }
+  }
+  return std::string(take_line(log));
+}
+
+}  // namespace swr

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "generator/cubin_cache.h"
+
+#include "core/sha256.h"
+#include "generator/file_io.h"
+#include <swr/error.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace swr {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Raised when the meaning of an entry changes; older entries then count as absent.
+constexpr int kFormat = 1;
+
+Json to_json(const CompiledKernel& kernel) {
+  const KernelResources& resources = kernel.resources;
+  return {{"format", kFormat},
+          {"source_sha256", kernel.source_digest},
+          {"cubin_sha256", kernel.cubin_digest},
+          {"entry", kernel.entry},
+          {"sm_arch", kernel.sm_arch},
+          {"registers_per_thread", resources.registers_per_thread},
+          {"spill_store_bytes", resources.spill_store_bytes},
+          {"spill_load_bytes", resources.spill_load_bytes},
+          {"stack_bytes", resources.stack_bytes},
+          {"static_smem_bytes", resources.static_smem_bytes}};
+}
+
+/// Throws: Json::exception for missing or mistyped fields.
+CompiledKernel from_json(const Json& json) {
+  CompiledKernel kernel;
+  kernel.entry = json.at("entry").get<std::string>();
+  kernel.sm_arch = json.at("sm_arch").get<int>();
+  kernel.cubin_digest = json.at("cubin_sha256").get<std::string>();
+  kernel.source_digest = json.at("source_sha256").get<std::string>();
+  kernel.resources = {
+      .registers_per_thread = json.at("registers_per_thread").get<int>(),
+      .spill_store_bytes = json.at("spill_store_bytes").get<int>(),
+      .spill_load_bytes = json.at("spill_load_bytes").get<int>(),
+      .stack_bytes = json.at("stack_bytes").get<int>(),
+      .static_smem_bytes = json.at("static_smem_bytes").get<int>(),
+  };
+  return kernel;
+}
+
+/// The kernel an entry file describes, without its cubin; empty when the file is damaged.
+std::optional<CompiledKernel> parse_entry(const std::string& text, const std::string& key) {
+  try {
+    const Json file = Json::parse(text);
+    const Json& body = file.at("kernel");
+    if (file.at("kernel_sha256") != sha256_hex(body.dump()) || body.at("format") != kFormat) {
+      return std::nullopt;
+    }
+    CompiledKernel kernel = from_json(body);
+    return kernel.source_digest == key ? std::optional(std::move(kernel)) : std::nullopt;
+  } catch (const Json::exception&) {
+    return std::nullopt;  // A damaged entry is a miss; storing the key again replaces it.
+  }
+}
+
+std::string entry_text(const CompiledKernel& kernel) {
+  const Json body = to_json(kernel);
+  constexpr int kIndent = 2;
+  return Json{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}}.dump(kIndent) + "\n";
+}
+
+[[noreturn]] void reject_directory(const std::filesystem::path& directory,
+                                   const std::string& reason) {
+  throw Error(ErrorCode::not_writable, "the cubin cache '" + directory.string() +
+                                           "' cannot be written (" + reason +
+                                           "); choose another directory with --cache-dir");
+}
+
+}  // namespace
+
+CubinCache::CubinCache(std::filesystem::path directory) : directory_(std::move(directory)) {
+  for (const char* part : {"entries", "cubins", "locks"}) {
+    std::error_code error;
+    std::filesystem::create_directories(directory_ / part, error);
+    if (!error && access((directory_ / part).c_str(), W_OK | X_OK) != 0) {
+      error = std::error_code(errno, std::generic_category());
+    }
+    if (error) {
+      reject_directory(directory_, error.message());
+    }
+  }
+}
+
+std::filesystem::path CubinCache::entry_path(const std::string& key) const {
+  return directory_ / "entries" / (key + ".json");
+}
+
+std::filesystem::path CubinCache::cubin_path(const std::string& digest) const {
+  return directory_ / "cubins" / (digest + ".cubin");
+}
+
+std::optional<CompiledKernel> CubinCache::find(const std::string& key) const {
+  const auto text = read_text(entry_path(key));
+  auto kernel = text ? parse_entry(*text, key) : std::nullopt;
+  auto cubin = kernel ? read_bytes(cubin_path(kernel->cubin_digest)) : std::nullopt;
+  if (!cubin || sha256_hex(*cubin) != kernel->cubin_digest) {
+    return std::nullopt;
+  }
+  kernel->cubin = std::move(*cubin);
+  kernel->from_cache = true;
+  return kernel;
+}
+
+void CubinCache::store(const CompiledKernel& kernel) const {
+  try {
+    write_atomically(cubin_path(kernel.cubin_digest), kernel.cubin);
+    const std::string text = entry_text(kernel);
+    write_atomically(entry_path(kernel.source_digest),
+                     std::as_bytes(std::span(text.data(), text.size())));
+  } catch (const Error& error) {
+    reject_directory(directory_, error.what());
+  }
+}
+
+CompiledKernel CubinCache::find_or_compile(const std::string& key,
+                                           const std::function<CompiledKernel()>& compile) const {
+  if (auto stored = find(key)) {
+    return std::move(*stored);
+  }
+  // Two hex digits: 256 locks keep the folder small and rarely make unrelated keys wait.
+  const FileDescriptor lock = lock_file(directory_ / "locks" / key.substr(0, 2));
+  if (auto stored = find(key)) {
+    return std::move(*stored);
+  }
+  CompiledKernel kernel = compile();
+  store(kernel);
+  return kernel;
+}
+
+}  // namespace swr

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "generator/emit.h"
+
+#include <swr/variant.h>
+
+#include <set>
+
+namespace swr {
+namespace {
+
+std::string text(int value) { return std::to_string(value); }
+std::string text(bool value) { return value ? "true" : "false"; }
+std::string text(DType value) { return "DType::" + std::string(to_string(value)); }
+std::string text(Order value) { return "Order::" + std::string(to_string(value)); }
+std::string text(Persistence value) { return "Persistence::" + std::string(to_string(value)); }
+
+std::string field(std::string_view name, const std::string& value) {
+  return "    ." + std::string(name) + " = " + value + ",\n";
+}
+
+/// Every field of the configuration. The structured binding stops the build when a field is added
+/// to AttentionConfig and forgotten here.
+std::string config_fields(const AttentionConfig& config) {
+  const auto& [head_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps, stages, order,
+               persistence, smem_swizzle] = config;
+  return field("head_dim", text(head_dim)) + field("dtype", text(dtype)) +
+         field("causal", text(causal)) + field("alignment_bytes", text(alignment_bytes)) +
+         field("tile_m", text(tile_m)) + field("tile_n", text(tile_n)) +
+         field("warps", text(warps)) + field("stages", text(stages)) + field("order", text(order)) +
+         field("persistence", text(persistence)) + field("smem_swizzle", text(smem_swizzle));
+}
+
+bool is_pragma_once(std::string_view line) {
+  const auto end = line.find_last_not_of(" \t\r");
+  return end != std::string_view::npos && line.substr(0, end + 1) == "#pragma once";
+}
+
+class Flattener {
+ public:
+  explicit Flattener(const TemplateSet& templates) : templates_(templates) {}
+
+  void append(TemplateFile file) {
+    inlined_.insert(file.path);
+    while (!file.text.empty()) {
+      const auto end = file.text.find('\n');
+      const std::string_view line = file.text.substr(0, end);
+      append_line(line);
+      file.text = end == std::string_view::npos ? std::string_view{} : file.text.substr(end + 1);
+    }
+  }
+
+  const std::string& result() const { return result_; }
+
+ private:
+  void append_line(std::string_view line) {
+    if (is_pragma_once(line)) {
+      return;
+    }
+    const auto include = parse_include(line);
+    const auto target = include ? templates_.find(include->path) : std::nullopt;
+    if (!target) {
+      result_ += std::string(line) + "\n";
+    } else if (!inlined_.contains(target->path)) {
+      result_ += "// ---- " + std::string(target->path) + "\n";
+      append(*target);
+      result_ += "// ---- end of " + std::string(target->path) + "\n";
+    }
+  }
+
+  const TemplateSet& templates_;
+  std::set<std::string_view> inlined_;
+  std::string result_;
+};
+
+}  // namespace
+
+std::string attention_config_header(const AttentionConfig& config) {
+  return R"(// SPDX-License-Identifier: MIT
+// The configuration of one variant, written by swr's generator; do not edit.
+#pragma once
+
+#include "attention/config.h"
+
+namespace swr {
+
+inline constexpr AttentionConfig kConfig{
+)" + config_fields(config) +
+         R"(};
+
+}  // namespace swr
+)";
+}
+
+std::string flatten_template(const TemplateSet& templates, std::string_view entry) {
+  const std::vector<TemplateFile> files = templates.closure(entry);  // Reports missing includes.
+  Flattener flattener(templates);
+  flattener.append(files.front());
+  return flattener.result();
+}
+
+}  // namespace swr

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "core/attention_config.h"
+#include "core/sha256.h"
+#include "generator/compile_log.h"
+#include "generator/cubin_cache.h"
+#include "generator/digest.h"
+#include "generator/emit.h"
+#include "generator/family_source.h"
+#include "generator/nvrtc.h"
+#include "generator/template_set.h"
+#include <swr/error.h>
+#include <swr/generator.h>
+
+#include <array>
+#include <span>
+#include <utility>
+
+namespace swr {
+namespace {
+
+using namespace std::string_view_literals;
+
+/// Line information lets profilers show the templates; ptxas reports resources in the log.
+constexpr std::array kReferenceOptions{"--std=c++20"sv, "--generate-line-info"sv,
+                                       "--ptxas-options=-v"sv};
+constexpr std::array kVariantOptions{"--std=c++20"sv, "--generate-line-info"sv,
+                                     "--ptxas-options=-v"sv, "--use_fast_math"sv};
+
+/// What is compiled and how.
+struct Job {
+  const TemplateSet& templates;
+  std::string_view file;
+  std::string_view entry;
+  int sm_arch;
+  std::span<const std::string_view> options;
+};
+
+void require_family_arch(const FamilySource& source, int sm_arch) {
+  if (sm_arch < source.first_arch) {
+    throw Error(ErrorCode::invalid_argument, "family " + std::string(to_string(source.family)) +
+                                                 " needs sm_" + std::to_string(source.first_arch) +
+                                                 " or later, not sm_" + std::to_string(sm_arch));
+  }
+}
+
+}  // namespace
+
+struct Generator::Impl {
+  explicit Impl(const GeneratorOptions& options)
+      : templates(options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
+                                           : TemplateSet::built_in()),
+        nvrtc(options.nvrtc_library),
+        nvrtc_version(nvrtc.version()) {
+    if (options.cache_dir) {
+      cache.emplace(*options.cache_dir);
+    }
+  }
+
+  /// The templates with the configuration header of a variant.
+  TemplateSet configured(const AttentionProblem& problem, const Variant& variant) const {
+    validate(problem);
+    return templates.with(std::string(kConfigHeader),
+                          attention_config_header(make_attention_config(problem, variant)));
+  }
+
+  /// Digest of everything the cubin depends on.
+  std::string key(const Job& job) const {
+    const std::string closure = job.templates.closure_digest(job.file);
+    const std::string arch = std::to_string(job.sm_arch);
+    std::vector<std::string_view> fields{closure, job.entry, arch, nvrtc_version};
+    fields.insert(fields.end(), job.options.begin(), job.options.end());
+    return digest_of_fields(fields);
+  }
+
+  CompiledKernel build(const Job& job, const std::string& source_digest) const {
+    NvrtcOutput output = nvrtc.compile(job.templates.closure(job.file), job.sm_arch, job.options);
+    const auto resources = parse_resources(output.log, job.entry);
+    if (!resources) {
+      throw Error(ErrorCode::compile_failed,
+                  "NVRTC reports no entry function '" + std::string(job.entry) + "' in " +
+                      std::string(job.file) + "; declare it extern \"C\" __global__\n" +
+                      output.log);
+    }
+    std::string cubin_digest = sha256_hex(output.cubin);
+    return {.entry = std::string(job.entry),
+            .sm_arch = job.sm_arch,
+            .cubin = std::move(output.cubin),
+            .cubin_digest = std::move(cubin_digest),
+            .source_digest = source_digest,
+            .resources = *resources,
+            .from_cache = false};
+  }
+
+  CompiledKernel compile(const Job& job) const {
+    nvrtc.require_arch(job.sm_arch);
+    const std::string source_digest = key(job);
+    const auto build_now = [&] { return build(job, source_digest); };
+    return cache ? cache->find_or_compile(source_digest, build_now) : build_now();
+  }
+
+  TemplateSet templates;
+  Nvrtc nvrtc;
+  std::string nvrtc_version;
+  std::optional<CubinCache> cache;
+};
+
+Generator::Generator(const GeneratorOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Generator::~Generator() = default;
+Generator::Generator(Generator&&) noexcept = default;
+Generator& Generator::operator=(Generator&&) noexcept = default;
+
+CompiledKernel Generator::compile(const AttentionProblem& problem, const Variant& variant,
+                                  int sm_arch) const {
+  const FamilySource& source = family_source(variant.family);
+  require_family_arch(source, sm_arch);
+  const TemplateSet templates = impl_->configured(problem, variant);
+  return impl_->compile({.templates = templates,
+                         .file = source.file,
+                         .entry = source.entry,
+                         .sm_arch = sm_arch,
+                         .options = kVariantOptions});
+}
+
+CompiledKernel Generator::compile_template(std::string_view path, std::string_view entry,
+                                           int sm_arch) const {
+  return impl_->compile({.templates = impl_->templates,
+                         .file = path,
+                         .entry = entry,
+                         .sm_arch = sm_arch,
+                         .options = kReferenceOptions});
+}
+
+std::string Generator::config_header(const AttentionProblem& problem,
+                                     const Variant& variant) const {
+  return impl_->configured(problem, variant).text(kConfigHeader);
+}
+
+std::string Generator::flatten(const AttentionProblem& problem, const Variant& variant) const {
+  return flatten_template(impl_->configured(problem, variant), family_source(variant.family).file);
+}
+
+std::string Generator::template_text(std::string_view path) const {
+  return impl_->templates.text(path);
+}
+
+std::string Generator::templates_digest() const { return impl_->templates.digest(); }
+
+std::string Generator::nvrtc_version() const { return impl_->nvrtc_version; }
+
+}  // namespace swr

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "generator/nvrtc.h"
+
+#include "core/dynamic_library.h"
+#include "generator/compile_log.h"
+
+#include <nvrtc.h>
+
+#include <algorithm>
+
+namespace swr {
+namespace {
+
+constexpr std::string_view kAdvice =
+    "install the CUDA toolkit or NVIDIA's package nvidia-cuda-nvrtc (scripts/setup does), or set "
+    "SWR_NVRTC to the path of libnvrtc.so";
+
+std::vector<std::string> candidates(const std::optional<std::filesystem::path>& library) {
+  if (library) {
+    return {library->string()};
+  }
+  std::vector<std::string> paths;
+  const std::string build_dir = SWR_NVRTC_DIR;
+  if (!build_dir.empty()) {
+    paths = {build_dir + "/libnvrtc.so.13", build_dir + "/libnvrtc.so.12"};
+  }
+  paths.insert(paths.end(),
+               {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"});
+  return paths;
+}
+
+std::string arch_option(int sm_arch) { return "--gpu-architecture=sm_" + std::to_string(sm_arch); }
+
+}  // namespace
+
+struct Nvrtc::Impl {
+  explicit Impl(const std::optional<std::filesystem::path>& path)
+      : library(candidates(path), ErrorCode::no_nvrtc, "NVRTC, CUDA's run-time compiler,",
+                std::string(kAdvice)) {}
+
+  template <typename Function>
+  Function* function(const char* name) const {
+    return library.function<Function>(name);
+  }
+
+  /// Throws unless `result` is success; `action` completes "NVRTC cannot ...".
+  void check(nvrtcResult result, const std::string& action) const {
+    if (result != NVRTC_SUCCESS) {
+      throw Error(ErrorCode::no_nvrtc, library.name() + " cannot " + action + " (" +
+                                           error_string(result) + "); " + std::string(kAdvice));
+    }
+  }
+
+  DynamicLibrary library;
+  decltype(nvrtcGetErrorString)* error_string =
+      function<decltype(nvrtcGetErrorString)>("nvrtcGetErrorString");
+  decltype(nvrtcVersion)* version = function<decltype(nvrtcVersion)>("nvrtcVersion");
+  decltype(nvrtcGetNumSupportedArchs)* arch_count =
+      function<decltype(nvrtcGetNumSupportedArchs)>("nvrtcGetNumSupportedArchs");
+  decltype(nvrtcGetSupportedArchs)* archs =
+      function<decltype(nvrtcGetSupportedArchs)>("nvrtcGetSupportedArchs");
+  decltype(nvrtcCreateProgram)* create_program =
+      function<decltype(nvrtcCreateProgram)>("nvrtcCreateProgram");
+  decltype(nvrtcDestroyProgram)* destroy_program =
+      function<decltype(nvrtcDestroyProgram)>("nvrtcDestroyProgram");
+  decltype(nvrtcCompileProgram)* compile_program =
+      function<decltype(nvrtcCompileProgram)>("nvrtcCompileProgram");
+  decltype(nvrtcGetProgramLogSize)* log_size =
+      function<decltype(nvrtcGetProgramLogSize)>("nvrtcGetProgramLogSize");
+  decltype(nvrtcGetProgramLog)* log = function<decltype(nvrtcGetProgramLog)>("nvrtcGetProgramLog");
+  decltype(nvrtcGetCUBINSize)* cubin_size =
+      function<decltype(nvrtcGetCUBINSize)>("nvrtcGetCUBINSize");
+  decltype(nvrtcGetCUBIN)* cubin = function<decltype(nvrtcGetCUBIN)>("nvrtcGetCUBIN");
+
+  class Program;
+};
+
+/// One compilation.
+class Nvrtc::Impl::Program {
+ public:
+  Program(const Impl& nvrtc, std::span<const TemplateFile> files) : nvrtc_(nvrtc) {
+    // NVRTC wants zero-terminated strings; a view need not be.
+    const std::vector<std::string> names = copy(files, &TemplateFile::path);
+    const std::vector<std::string> texts = copy(files, &TemplateFile::text);
+    const std::vector<const char*> header_names = c_strings(std::span(names).subspan(1));
+    const std::vector<const char*> header_texts = c_strings(std::span(texts).subspan(1));
+    nvrtc_.check(nvrtc_.create_program(&program_, texts.front().c_str(), names.front().c_str(),
+                                       static_cast<int>(header_names.size()), header_texts.data(),
+                                       header_names.data()),
+                 "create a program");
+  }
+  ~Program() { nvrtc_.destroy_program(&program_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  Program(Program&&) = delete;
+  Program& operator=(Program&&) = delete;
+
+  nvrtcResult compile(std::span<const std::string> options) {
+    const std::vector<const char*> pointers = c_strings(options);
+    return nvrtc_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data());
+  }
+
+  std::string log() const {
+    std::size_t with_terminator = 0;
+    nvrtc_.check(nvrtc_.log_size(program_, &with_terminator), "return its log");
+    std::string text(with_terminator, '\0');
+    nvrtc_.check(nvrtc_.log(program_, text.data()), "return its log");
+    text.resize(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+
+  std::vector<std::byte> cubin() const {
+    std::size_t bytes = 0;
+    nvrtc_.check(nvrtc_.cubin_size(program_, &bytes), "return a cubin");
+    std::vector<std::byte> image(bytes);
+    nvrtc_.check(nvrtc_.cubin(program_, reinterpret_cast<char*>(image.data())), "return a cubin");
+    return image;
+  }
+
+ private:
+  static std::vector<std::string> copy(std::span<const TemplateFile> files,
+                                       std::string_view TemplateFile::*member) {
+    std::vector<std::string> copies;
+    for (const TemplateFile& file : files) {
+      copies.emplace_back(file.*member);
+    }
+    return copies;
+  }
+
+  static std::vector<const char*> c_strings(std::span<const std::string> strings) {
+    std::vector<const char*> pointers;
+    for (const std::string& string : strings) {
+      pointers.push_back(string.c_str());
+    }
+    return pointers;
+  }
+
+  const Impl& nvrtc_;
+  nvrtcProgram program_ = nullptr;
+};
+
+Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
+    : impl_(std::make_unique<const Impl>(library)) {}
+
+Nvrtc::~Nvrtc() = default;
+
+std::string Nvrtc::version() const {
+  int major = 0;
+  int minor = 0;
+  impl_->check(impl_->version(&major, &minor), "tell its version");
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+void Nvrtc::require_arch(int sm_arch) const {
+  int count = 0;
+  impl_->check(impl_->arch_count(&count), "list its architectures");
+  std::vector<int> supported(static_cast<std::size_t>(count));
+  impl_->check(impl_->archs(supported.data()), "list its architectures");
+  if (std::ranges::find(supported, sm_arch) != supported.end()) {
+    return;
+  }
+  std::string list;
+  for (const int arch : supported) {
+    list += (list.empty() ? "sm_" : ", sm_") + std::to_string(arch);
+  }
+  throw Error(ErrorCode::invalid_argument, "NVRTC " + version() + " cannot compile for sm_" +
+                                               std::to_string(sm_arch) + "; it supports " + list);
+}
+
+NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
+                           std::span<const std::string_view> options) const {
+  std::vector<std::string> arguments(options.begin(), options.end());
+  arguments.push_back(arch_option(sm_arch));
+  Impl::Program program(*impl_, files);
+  const nvrtcResult result = program.compile(arguments);
+  if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
+    impl_->check(result, "find libnvrtc-builtins of the same release beside it");
+  }
+  NvrtcOutput output{.cubin = {}, .log = program.log()};
+  if (result != NVRTC_SUCCESS) {
+    throw Error(ErrorCode::compile_failed,
+                "NVRTC cannot compile " + std::string(files.front().path) + " for sm_" +
+                    std::to_string(sm_arch) + " (" + impl_->error_string(result) +
+                    "): " + first_error_line(output.log) + "\n" + output.log);
+  }
+  output.cubin = program.cubin();
+  return output;
+}
+
+}  // namespace swr

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// NVRTC, CUDA's run-time compiler, opened when it is needed. Works without a GPU or a driver.
+#pragma once
+
+#include "generator/template_set.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+struct NvrtcOutput {
+  std::vector<std::byte> cubin;
+  std::string log;
+};
+
+/// Thread-safe: NVRTC compiles different programs at the same time.
+class Nvrtc {
+ public:
+  /// Opens `library`, or searches the usual places when there is none.
+  /// Throws: Error{no_nvrtc} naming what was tried.
+  explicit Nvrtc(const std::optional<std::filesystem::path>& library);
+  ~Nvrtc();
+  Nvrtc(const Nvrtc&) = delete;
+  Nvrtc& operator=(const Nvrtc&) = delete;
+  Nvrtc(Nvrtc&&) = delete;
+  Nvrtc& operator=(Nvrtc&&) = delete;
+
+  /// "major.minor".
+  std::string version() const;
+
+  /// Throws: Error{invalid_argument} listing the architectures there are.
+  void require_arch(int sm_arch) const;
+
+  /// Compiles the first file; the others are the headers it includes, by the names they are
+  /// included with, so that messages name the real files.
+  /// Throws: Error{compile_failed} with the log; Error{no_nvrtc} when parts of NVRTC are missing.
+  NvrtcOutput compile(std::span<const TemplateFile> files, int sm_arch,
+                      std::span<const std::string_view> options) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace swr

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+#include "generator/search_space.h"
+
+#include <swr/error.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+namespace swr {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kPortableTiles{
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},   Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},  Tile{.tile_m = 128, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 80, .tile_n = 80, .warps = 5},
+};
+constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
+constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
+constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
+constexpr std::array kWorkers{"0"sv};
+constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
+constexpr std::array kSmemSwizzles{"on"sv};
+constexpr std::array kPortableAxes{
+    AxisDefaults{"stages", kStages},
+    AxisDefaults{"order", kOrders},
+    AxisDefaults{"persistence", kPersistences},
+    AxisDefaults{"workers", kWorkers},
+    AxisDefaults{"swizzle", kSwizzles},
+    AxisDefaults{"smem_swizzle", kSmemSwizzles},
+};
+
+constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTiles, kPortableAxes}};
+
+constexpr std::string_view kFamilyAxis = "family";
+constexpr std::string_view kSectionAxis = "section_heads";
+constexpr std::array kTileAxes{"tile_m"sv, "tile_n"sv, "warps"sv};
+
+using Values = std::vector<AxisValue>;
+
+void append_unique(std::vector<Variant>& variants, const Variant& variant) {
+  if (std::ranges::find(variants, variant) == variants.end()) {
+    variants.push_back(variant);
+  }
+}
+
+/// Every variant with every value of one axis.
+std::vector<Variant> expand(const std::vector<Variant>& variants, const Axis& axis,
+                            const Values& values) {
+  std::vector<Variant> expanded;
+  expanded.reserve(variants.size() * values.size());
+  for (Variant variant : variants) {
+    for (const AxisValue& value : values) {
+      axis.set(axis, variant, value);
+      expanded.push_back(variant);
+    }
+  }
+  return expanded;
+}
+
+Values texts(std::span<const std::string_view> spellings) {
+  Values values;
+  for (const std::string_view spelling : spellings) {
+    values.emplace_back(std::string(spelling));
+  }
+  return values;
+}
+
+/// Checks a restriction against its axis and removes repetitions ("2" and 2 are the same value).
+Values checked_values(const std::string& name, const Values& values) {
+  const Axis* axis = find_axis(name);
+  if (axis == nullptr) {
+    std::string known;
+    for (const Axis& other : axes()) {
+      known += (known.empty() ? "" : ", ") + std::string(other.name);
+    }
+    throw Error(ErrorCode::invalid_argument, "unknown axis '" + name + "'; choose one of " + known);
+  }
+  if (values.empty()) {
+    throw Error(ErrorCode::invalid_argument, "axis " + name + " is restricted to no value at all");
+  }
+  Values unique;
+  Variant scratch;
+  for (const AxisValue& value : values) {
+    axis->set(*axis, scratch, value);
+    const AxisValue canonical = axis->get(scratch);
+    if (std::ranges::find(unique, canonical) == unique.end()) {
+      unique.push_back(canonical);
+    }
+  }
+  return unique;
+}
+
+Variant with_tile(Variant variant, const Tile& tile) {
+  const std::array sizes{tile.tile_m, tile.tile_n, tile.warps};
+  for (std::size_t i = 0; i < kTileAxes.size(); ++i) {
+    const Axis* axis = find_axis(kTileAxes[i]);
+    axis->set(*axis, variant, static_cast<long long>(sizes[i]));
+  }
+  return variant;
+}
+
+/// Enumerates the space of one family.
+class Enumeration {
+ public:
+  Enumeration(const FamilySpace& space, const AttentionProblem& problem, const DeviceInfo& device,
+              const SpaceOptions& options)
+      : space_(space), options_(options), sections_(section_head_candidates(problem, device)) {}
+
+  std::vector<Variant> variants() const {
+    std::vector<Variant> all = tiles();
+    for (const AxisDefaults& defaults : space_.axes) {
+      const Values* restriction = find_restriction(defaults.axis);
+      all = expand(all, *find_axis(defaults.axis),
+                   restriction != nullptr ? *restriction : texts(defaults.values));
+    }
+    return with_sections(all);
+  }
+
+ private:
+  const Values* find_restriction(std::string_view axis) const {
+    const auto at = options_.restrictions.find(axis);
+    return at == options_.restrictions.end() ? nullptr : &at->second;
+  }
+
+  /// The family's tiles or those asked for, with restricted dimensions replaced.
+  std::vector<Variant> tiles() const {
+    const std::span<const Tile> list =
+        options_.tiles.empty() ? space_.tiles : std::span(options_.tiles);
+    std::vector<Variant> expanded;
+    for (const Tile& tile : list) {
+      std::vector<Variant> shapes{with_tile({.family = space_.family}, tile)};
+      for (const std::string_view name : kTileAxes) {
+        if (const Values* restriction = find_restriction(name)) {
+          shapes = expand(shapes, *find_axis(name), *restriction);
+        }
+      }
+      for (const Variant& shape : shapes) {
+        append_unique(expanded, shape);
+      }
+    }
+    return expanded;
+  }
+
+  /// Section sizes of a variant: the restriction, else 0 for every swizzle without sections.
+  Values section_values(const Variant& variant) const {
+    if (const Values* restriction = find_restriction(kSectionAxis)) {
+      return *restriction;
+    }
+    if (variant.swizzle != Swizzle::head_sections) {
+      return {0LL};
+    }
+    if (sections_.empty() && find_restriction("swizzle") != nullptr) {
+      return {2LL};  // Sections were asked for: try the smallest, or say why there is none.
+    }
+    return {sections_.begin(), sections_.end()};
+  }
+
+  std::vector<Variant> with_sections(const std::vector<Variant>& variants) const {
+    std::vector<Variant> expanded;
+    for (const Variant& variant : variants) {
+      for (const Variant& sectioned :
+           expand({variant}, *find_axis(kSectionAxis), section_values(variant))) {
+        expanded.push_back(sectioned);
+      }
+    }
+    return expanded;
+  }
+
+  const FamilySpace& space_;
+  const SpaceOptions& options_;
+  std::vector<int> sections_;
+};
+
+bool family_wanted(const SpaceOptions& options, Family family) {
+  const auto at = options.restrictions.find(kFamilyAxis);
+  const AxisValue name = std::string(to_string(family));
+  return at == options.restrictions.end() ||
+         std::ranges::find(at->second, name) != at->second.end();
+}
+
+SpaceOptions checked(const SpaceOptions& options) {
+  SpaceOptions canonical{.tiles = options.tiles, .restrictions = {}};
+  for (const auto& [name, values] : options.restrictions) {
+    canonical.restrictions.emplace(name, checked_values(name, values));
+  }
+  return canonical;
+}
+
+}  // namespace
+
+std::span<const FamilySpace> family_spaces() { return kSpaces; }
+
+std::vector<int> section_head_candidates(const AttentionProblem& problem,
+                                         const DeviceInfo& device) {
+  const long long kv_head_bytes =
+      2LL * problem.seq_kv * problem.head_dim * element_bytes(problem.dtype);
+  const int heads_per_group = problem.heads_q / problem.heads_kv;
+  const int all_heads = problem.batch * problem.heads_q;
+  std::vector<int> candidates;
+  for (const long long budget_bytes : {device.l2_bytes / 2, device.l2_bytes}) {
+    const auto fitting = static_cast<unsigned long long>(budget_bytes / kv_head_bytes);
+    const auto section_heads = static_cast<long long>(std::bit_floor(fitting)) * heads_per_group;
+    const bool is_new = candidates.empty() || candidates.back() != section_heads;
+    if (section_heads >= 2 && section_heads < all_heads && is_new) {
+      candidates.push_back(static_cast<int>(section_heads));
+    }
+  }
+  return candidates;
+}
+
+SearchSpace enumerate_space(const AttentionProblem& problem, const DeviceInfo& device,
+                            const SpaceOptions& options) {
+  validate(problem);
+  const SpaceOptions restricted = checked(options);
+  SearchSpace space;
+  for (const FamilySpace& family : kSpaces) {
+    if (!family_wanted(restricted, family.family)) {
+      continue;
+    }
+    for (const Variant& variant : Enumeration(family, problem, device, restricted).variants()) {
+      if (auto dropped = check_constraints(problem, variant, device)) {
+        space.dropped.push_back(std::move(*dropped));
+      } else {
+        space.variants.push_back(variant);
+      }
+    }
+  }
+  return space;
+}
+
+}  // namespace swr

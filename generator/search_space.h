@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The axis values each kernel family is tuned over, as data.
+#pragma once
+
+#include <swr/device.h>
+#include <swr/generator.h>
+#include <swr/problem.h>
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// Values enumerated for one axis unless it is restricted, in the spelling of the command line.
+struct AxisDefaults {
+  std::string_view axis;
+  std::span<const std::string_view> values;
+};
+
+/// The space of a family. section_heads is not listed: its values follow from problem and device.
+struct FamilySpace {
+  Family family;
+  std::span<const Tile> tiles;
+  std::span<const AxisDefaults> axes;
+};
+std::span<const FamilySpace> family_spaces();
+
+/// Section sizes worth trying, ascending: query heads whose K and V together fill half of the
+/// device's L2 and all of it. The K and V heads of a section are a power of two, its query heads
+/// whole groups. Empty when not even two heads fit, or all do.
+std::vector<int> section_head_candidates(const AttentionProblem& problem, const DeviceInfo& device);
+
+}  // namespace swr

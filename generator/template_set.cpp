@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "generator/template_set.h"
+
+#include "core/embedded_file.h"
+#include "generator/digest.h"
+#include "generator/file_io.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <span>
+#include <system_error>
+
+namespace swr {
+
+// Defined by files that the build generates (generator/CMakeLists.txt).
+std::span<const EmbeddedFile> embedded_templates();
+std::span<const EmbeddedFile> embedded_public_headers();
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t";
+
+std::string_view skip_blanks(std::string_view text) {
+  const auto at = text.find_first_not_of(kBlanks);
+  return at == std::string_view::npos ? std::string_view{} : text.substr(at);
+}
+
+bool is_template(const std::filesystem::directory_entry& entry) {
+  const auto extension = entry.path().extension();
+  return entry.is_regular_file() &&
+         (extension == ".h" || extension == ".cuh" || extension == ".cu");
+}
+
+/// Fails like the file system does, naming the overlay.
+[[noreturn]] void reject_overlay(const std::filesystem::path& path, const std::string& problem) {
+  throw Error(ErrorCode::unreadable, "template directory '" + path.string() + "' " + problem +
+                                         "; name a readable directory laid out like templates/");
+}
+
+/// Relative paths of the template files below a directory.
+std::vector<std::filesystem::path> list_overlay(const std::filesystem::path& directory) {
+  if (!std::filesystem::is_directory(directory)) {
+    reject_overlay(directory,
+                   std::filesystem::exists(directory) ? "is no directory" : "does not exist");
+  }
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (is_template(entry)) {
+      found.push_back(entry.path().lexically_relative(directory));
+    }
+  }
+  return found;
+}
+
+std::string digest_files(std::span<const TemplateFile> files) {
+  std::vector<std::string_view> fields;
+  for (const TemplateFile& file : files) {
+    fields.push_back(file.path);
+    fields.push_back(file.text);
+  }
+  return digest_of_fields(fields);
+}
+
+/// Appends what `file` includes to `files`, depth first, skipping files that are there already.
+void append_includes(const TemplateSet& set, TemplateFile file, std::vector<TemplateFile>& files) {
+  std::string_view rest = file.text;
+  while (!rest.empty()) {
+    const auto end = rest.find('\n');
+    const auto include = parse_include(rest.substr(0, end));
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+    if (!include) {
+      continue;
+    }
+    const auto target = set.find(include->path);
+    if (!target && include->quoted) {
+      throw Error(ErrorCode::not_found, "template '" + std::string(file.path) + "' includes \"" +
+                                            std::string(include->path) +
+                                            "\", which is no template; write includes from the "
+                                            "template root, e.g. \"common/schedule.h\"");
+    }
+    if (target && std::ranges::find(files, target->path, &TemplateFile::path) == files.end()) {
+      files.push_back(*target);
+      append_includes(set, *target, files);
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<IncludeDirective> parse_include(std::string_view line) {
+  line = skip_blanks(line);
+  if (!line.starts_with('#')) {
+    return std::nullopt;
+  }
+  line = skip_blanks(line.substr(1));
+  constexpr std::string_view kKeyword = "include";
+  if (!line.starts_with(kKeyword)) {
+    return std::nullopt;
+  }
+  line = skip_blanks(line.substr(kKeyword.size()));
+  if (line.empty() || (line.front() != '"' && line.front() != '<')) {
+    return std::nullopt;
+  }
+  const bool quoted = line.front() == '"';
+  const auto close = line.find(quoted ? '"' : '>', 1);
+  if (close == std::string_view::npos) {
+    return std::nullopt;
+  }
+  return IncludeDirective{.path = line.substr(1, close - 1), .quoted = quoted};
+}
+
+TemplateSet TemplateSet::built_in() {
+  TemplateSet set;
+  for (const auto files : {embedded_templates(), embedded_public_headers()}) {
+    for (const EmbeddedFile& file : files) {
+      set.files_.insert_or_assign(std::string(file.path), std::string(file.text));
+    }
+  }
+  return set;
+}
+
+TemplateSet TemplateSet::overlaid(const std::filesystem::path& directory) {
+  TemplateSet set = built_in();
+  try {
+    for (const auto& path : list_overlay(directory)) {
+      auto text = read_text(directory / path);
+      if (!text) {
+        reject_overlay(directory, "holds '" + path.string() + "', which cannot be read");
+      }
+      set.files_.insert_or_assign(path.generic_string(), std::move(*text));
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    reject_overlay(directory, "cannot be read (" + error.code().message() + ")");
+  }
+  return set;
+}
+
+TemplateSet TemplateSet::with(std::string path, std::string text) const {
+  TemplateSet copy = *this;
+  copy.files_.insert_or_assign(std::move(path), std::move(text));
+  return copy;
+}
+
+std::optional<TemplateFile> TemplateSet::find(std::string_view path) const {
+  const auto at = files_.find(path);
+  return at == files_.end() ? std::nullopt
+                            : std::optional(TemplateFile{.path = at->first, .text = at->second});
+}
+
+const std::string& TemplateSet::text(std::string_view path) const {
+  const auto at = files_.find(path);
+  if (at == files_.end()) {
+    std::string known;
+    for (const auto& [name, text] : files_) {
+      known += (known.empty() ? "" : ", ") + name;
+    }
+    throw Error(ErrorCode::not_found,
+                "there is no template '" + std::string(path) + "'; there are " + known);
+  }
+  return at->second;
+}
+
+std::vector<std::string> TemplateSet::paths() const {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : files_) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<TemplateFile> TemplateSet::closure(std::string_view entry) const {
+  text(entry);  // Reports a missing entry.
+  std::vector<TemplateFile> files{*find(entry)};
+  append_includes(*this, files.front(), files);
+  return files;
+}
+
+std::string TemplateSet::closure_digest(std::string_view entry) const {
+  return digest_files(closure(entry));
+}
+
+std::string TemplateSet::digest() const {
+  std::vector<TemplateFile> files;
+  for (const auto& [name, text] : files_) {
+    files.push_back({.path = name, .text = text});
+  }
+  return digest_files(files);
+}
+
+}  // namespace swr

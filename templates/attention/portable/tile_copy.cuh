@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// Moves tiles of [rows, head_dim] 16-bit elements between global and shared memory.
+#pragma once
+
+#include "attention/config.h"
+#include "common/ptx.cuh"
+#include "common/smem_layout.h"
+
+namespace swr::portable {
+
+/// A matrix [rows, head_dim] of one head in global memory; head_dim is contiguous.
+struct GlobalRows {
+  char* base;
+  long long row_stride_bytes;
+  int rows;
+};
+
+template <AttentionConfig C>
+inline constexpr int kChunksPerRow = C.head_dim * 2 / kChunkBytes;
+
+/// Shared-memory offset of a 16-byte chunk of a [rows, head_dim] tile.
+template <AttentionConfig C>
+__device__ inline unsigned tile_offset(int row, int chunk) {
+  return static_cast<unsigned>(smem_offset(row, chunk, kChunksPerRow<C>, C.smem_swizzle));
+}
+
+/// Copies one chunk whose source is aligned to C.alignment_bytes; zeros when not `valid`.
+template <AttentionConfig C>
+__device__ inline void copy_chunk_in(unsigned shared, const char* global, bool valid) {
+  if constexpr (C.alignment_bytes >= 4) {
+#pragma unroll
+    for (int byte = 0; byte < kChunkBytes; byte += C.alignment_bytes) {
+      ptx::copy_async<C.alignment_bytes>(shared + byte, global + byte, valid);
+    }
+  } else {
+    // cp.async copies no fewer than 4 bytes: elements pass through registers.
+    unsigned words[4] = {0, 0, 0, 0};
+    const auto* elements = reinterpret_cast<const unsigned short*>(global);
+    if (valid) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        words[i / 2] |= static_cast<unsigned>(elements[i]) << (i % 2 * 16);
+      }
+    }
+    ptx::store_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
+  }
+}
+
+/// All threads of the CTA copy rows [first_row, first_row + Rows) into the tile at `shared`; rows
+/// past the end become zeros. The copies complete asynchronously.
+///
+/// A thread keeps its column and walks down the rows, so that one pointer serves all its copies.
+template <AttentionConfig C, int Rows>
+__device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, int first_row) {
+  constexpr int kRowsPerTrip = C.threads() / kChunksPerRow<C>;
+  constexpr int kTrips = (Rows + kRowsPerTrip - 1) / kRowsPerTrip;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int chunk = thread % kChunksPerRow<C>;
+  const int thread_row = thread / kChunksPerRow<C>;
+  if (C.threads() % kChunksPerRow<C> != 0 && thread_row >= kRowsPerTrip) {
+    return;
+  }
+  const char* global =
+      source.base + (first_row + thread_row) * source.row_stride_bytes + chunk * kChunkBytes;
+  const int rows_left = source.rows - first_row;
+#pragma unroll
+  for (int trip = 0; trip < kTrips; ++trip) {
+    const int row = thread_row + trip * kRowsPerTrip;
+    if (Rows % kRowsPerTrip == 0 || row < Rows) {
+      copy_chunk_in<C>(shared + tile_offset<C>(row, chunk), global, row < rows_left);
+    }
+    global += kRowsPerTrip * source.row_stride_bytes;
+  }
+}
+
+template <AttentionConfig C>
+__device__ inline void copy_chunk_out(char* global, uint4 value) {
+  if constexpr (C.alignment_bytes == 16) {
+    *reinterpret_cast<uint4*>(global) = value;
+  } else {
+    const unsigned words[4] = {value.x, value.y, value.z, value.w};
+    auto* elements = reinterpret_cast<unsigned short*>(global);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      elements[i] = static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
+    }
+  }
+}
+
+/// One warp copies its rows [tile_row, tile_row + Rows) of the tile at `shared` to the rows of
+/// `target` that start at first_row + tile_row, leaving out those past the end.
+template <AttentionConfig C, int Rows>
+__device__ inline void copy_rows_out(unsigned shared, const GlobalRows& target, int first_row,
+                                     int tile_row) {
+  constexpr int kChunks = Rows * kChunksPerRow<C>;
+  for (int index = static_cast<int>(threadIdx.x % 32); index < kChunks; index += 32) {
+    const int row = tile_row + index / kChunksPerRow<C>;
+    const int chunk = index % kChunksPerRow<C>;
+    if (first_row + row < target.rows) {
+      char* global =
+          target.base + (first_row + row) * target.row_stride_bytes + chunk * kChunkBytes;
+      copy_chunk_out<C>(global, ptx::load_shared(shared + tile_offset<C>(row, chunk)));
+    }
+  }
+}
+
+}  // namespace swr::portable

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The PTX instructions the portable family uses, each wrapped once. Section names are those of the
+// PTX ISA manual. Every instruction here exists from sm_80 on.
+#pragma once
+
+#include <swr/axes.h>
+
+namespace swr::ptx {
+
+/// Address of a shared-memory object in the shared window.
+__device__ inline unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+/// cp.async ("Data Movement and Conversion Instructions"): copies Bytes from global to shared
+/// memory without passing through registers; when `valid` is false it writes zeros and reads
+/// nothing. 16-byte copies bypass L1.
+template <int Bytes>
+__device__ inline void copy_async(unsigned shared, const void* global, bool valid) {
+  const int source_bytes = valid ? Bytes : 0;
+  if constexpr (Bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+                 "r"(source_bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global),
+                 "n"(Bytes), "r"(source_bytes)
+                 : "memory");
+  }
+}
+
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Waits until at most Pending of this thread's committed groups are still in flight.
+template <int Pending>
+__device__ inline void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+__device__ inline void store_shared(unsigned shared, unsigned value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
+}
+
+__device__ inline void store_shared(unsigned shared, uint4 value) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(value.x), "r"(value.y),
+               "r"(value.z), "r"(value.w)
+               : "memory");
+}
+
+__device__ inline uint4 load_shared(unsigned shared) {
+  uint4 value;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
+
+/// ldmatrix ("Warp-level matrix load instruction"): four 8x8 matrices of 16-bit elements; lane l
+/// gives the address of row l % 8 of matrix l / 8.
+__device__ inline void load_matrices(unsigned (&fragment)[4], unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared)
+               : "memory");
+}
+
+/// The same with each matrix transposed.
+__device__ inline void load_matrices_transposed(unsigned (&fragment)[4], unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared)
+               : "memory");
+}
+
+/// mma.sync m16n8k16 ("Matrix multiply-accumulate operation"): c += a * b with fp32 accumulation.
+/// Lane l holds c[0..1] at row l / 4, columns 2 * (l % 4) + {0, 1}, and c[2..3] eight rows below.
+template <DType Type>
+__device__ inline void multiply_accumulate(float (&c)[4], const unsigned (&a)[4], unsigned b0,
+                                           unsigned b1) {
+  if constexpr (Type == DType::fp16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+/// Rounds two floats to 16-bit elements; `low` goes to the lower half, which comes first in memory.
+template <DType Type>
+__device__ inline unsigned pack(float low, float high) {
+  unsigned packed;
+  if constexpr (Type == DType::fp16) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+}
+
+/// ex2.approx: 2 to the power x; 2 ulp; exp2(-infinity) is 0.
+__device__ inline float exp2_approximate(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+}  // namespace swr::ptx

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// Proves the schedule: over randomised shapes, every (Q tile, K/V tile) that holds a visible pair
+// is computed exactly once and no other, for every order, persistence, swizzle and mask.
+#include "templates/common/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace swr {
+namespace {
+
+struct Case {
+  SequenceShape shape;
+  int heads = 1;
+  int tile_m = 16;
+  int tile_n = 16;
+  int workers = 1;
+  int section_heads = 1;
+  Order order = Order::cyclic;
+  Persistence persistence = Persistence::grid;
+
+  int q_tiles() const { return ceil_div(shape.seq_q, tile_m); }
+  long long tiles() const { return static_cast<long long>(heads) * q_tiles(); }
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << "seq_q " << c.shape.seq_q << " seq_kv " << c.shape.seq_kv << " causal "
+             << c.shape.causal << " heads " << c.heads << " tile " << c.tile_m << "x" << c.tile_n
+             << " workers " << c.workers << " section " << c.section_heads << " order "
+             << static_cast<int>(c.order) << " persistence " << static_cast<int>(c.persistence);
+}
+
+/// (head, Q tile, K/V tile).
+using TilePair = std::tuple<int, int, int>;
+
+/// One scan of a CTA: the Q tile and the K/V tiles in the order in which they are streamed.
+struct Scan {
+  long long cta = 0;
+  int iteration = 0;
+  QTile q_tile;
+  std::vector<int> kv_tiles;
+};
+
+/// Walks the schedule exactly as a kernel does.
+std::vector<Scan> walk(const Case& c) {
+  std::vector<Scan> scans;
+  const long long ctas = cta_count(c.persistence, c.tiles(), c.workers);
+  for (long long cta = 0; cta < ctas; ++cta) {
+    for (int iteration = 0;; ++iteration) {
+      const long long linear = cta_tile(c.persistence, cta, ctas, iteration, c.tiles());
+      if (linear < 0) {
+        break;
+      }
+      Scan scan{cta, iteration, map_tile(linear, c.q_tiles(), c.heads, c.section_heads), {}};
+      const int count = kv_tile_count(scan.q_tile.index, c.tile_m, c.tile_n, c.shape);
+      for (int step = 0; step < count; ++step) {
+        scan.kv_tiles.push_back(kv_tile_at(step, count, scans_backward(c.order, iteration)));
+      }
+      scans.push_back(scan);
+    }
+  }
+  return scans;
+}
+
+/// The tile pairs that hold at least one visible (row, key), found element by element.
+std::set<TilePair> required_pairs(const Case& c) {
+  std::set<TilePair> pairs;
+  for (int row = 0; row < c.shape.seq_q; ++row) {
+    for (int key = 0; key < c.shape.seq_kv; ++key) {
+      if (is_visible(row, key, c.shape)) {
+        for (int head = 0; head < c.heads; ++head) {
+          pairs.emplace(head, row / c.tile_m, key / c.tile_n);
+        }
+      }
+    }
+  }
+  return pairs;
+}
+
+Case random_case(std::mt19937& random) {
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  Case c;
+  c.shape = {pick(1, 150), pick(1, 150), pick(0, 1) == 1};
+  c.heads = pick(1, 7);
+  c.tile_m = 16 * pick(1, 4);
+  c.tile_n = 16 * pick(1, 4);
+  c.workers = pick(1, 12);
+  c.section_heads = pick(1, c.heads);
+  return c;
+}
+
+std::vector<Case> with_every_order_and_persistence(const Case& base) {
+  std::vector<Case> cases;
+  for (const Order order : {Order::cyclic, Order::sawtooth}) {
+    for (const Persistence persistence :
+         {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
+      Case c = base;
+      c.order = order;
+      c.persistence = persistence;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+TEST(Schedule, ComputesEveryVisibleTilePairExactlyOnceAndNoOther) {
+  std::mt19937 random(20261121);
+  for (int trial = 0; trial < 400; ++trial) {
+    const Case base = random_case(random);
+    const std::set<TilePair> required = required_pairs(base);
+    for (const Case& c : with_every_order_and_persistence(base)) {
+      std::map<TilePair, int> computed;
+      for (const Scan& scan : walk(c)) {
+        for (const int kv : scan.kv_tiles) {
+          ++computed[{scan.q_tile.head, scan.q_tile.index, kv}];
+        }
+      }
+      ASSERT_EQ(computed.size(), required.size()) << c;
+      for (const TilePair& pair : required) {
+        ASSERT_EQ(computed[pair], 1) << c;
+      }
+    }
+  }
+}
+
+TEST(Schedule, VisitsEveryQTileOnceEvenWhenItsRowsSeeNoKey) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 400; ++trial) {
+    for (const Case& c : with_every_order_and_persistence(random_case(random))) {
+      std::set<std::pair<int, int>> visited;
+      for (const Scan& scan : walk(c)) {
+        ASSERT_TRUE(visited.emplace(scan.q_tile.head, scan.q_tile.index).second) << c;
+        ASSERT_LT(scan.q_tile.head, c.heads) << c;
+        ASSERT_LT(scan.q_tile.index, c.q_tiles()) << c;
+      }
+      ASSERT_EQ(static_cast<long long>(visited.size()), c.tiles()) << c;
+    }
+  }
+}
+
+TEST(Schedule, NeedsMaskExactlyWhereAPairIsHidden) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 300; ++trial) {
+    const Case c = random_case(random);
+    for (int q = 0; q < c.q_tiles(); ++q) {
+      const int count = kv_tile_count(q, c.tile_m, c.tile_n, c.shape);
+      for (int kv = 0; kv < count; ++kv) {
+        bool hidden = false;
+        // Rows past seq_q are computed but never stored: their mask does not matter.
+        const int rows = std::min((q + 1) * c.tile_m, c.shape.seq_q);
+        for (int row = q * c.tile_m; row < rows; ++row) {
+          for (int key = kv * c.tile_n; key < (kv + 1) * c.tile_n; ++key) {
+            hidden = hidden || !is_visible(row, key, c.shape);
+          }
+        }
+        ASSERT_EQ(needs_mask(q, kv, c.tile_m, c.tile_n, c.shape), hidden) << c;
+      }
+    }
+  }
+}
+
+TEST(Schedule, SawtoothTurnsAroundWhereTheScanBeforeEnded) {
+  Case c;
+  c.shape = {160, 96, false};
+  c.order = Order::sawtooth;
+  c.persistence = Persistence::persistent;
+  c.workers = 3;
+  std::map<long long, int> last_tile;
+  for (const Scan& scan : walk(c)) {
+    if (scan.iteration > 0) {
+      EXPECT_EQ(scan.kv_tiles.front(), last_tile.at(scan.cta));
+    }
+    last_tile[scan.cta] = scan.kv_tiles.back();
+  }
+}
+
+TEST(Schedule, PairsScanForwardThenBackward) {
+  Case c;
+  c.shape = {80, 48, false};
+  c.order = Order::sawtooth;
+  c.persistence = Persistence::pairs;
+  const std::vector<Scan> scans = walk(c);
+  ASSERT_EQ(scans.size(), 5U);
+  EXPECT_EQ(scans[0].kv_tiles, (std::vector{0, 1, 2}));
+  EXPECT_EQ(scans[1].kv_tiles, (std::vector{2, 1, 0}));
+  EXPECT_EQ(scans[4].cta, 2);
+  EXPECT_EQ(scans[4].kv_tiles, (std::vector{0, 1, 2})) << "an odd tile out is a forward scan";
+}
+
+TEST(Schedule, CausalMaskIsAlignedToTheBottomRight) {
+  const SequenceShape decode{1, 100, true};
+  EXPECT_TRUE(is_visible(0, 99, decode));
+  EXPECT_EQ(kv_tile_count(0, 16, 16, decode), 7);
+  const SequenceShape more_queries{100, 10, true};
+  EXPECT_FALSE(is_visible(89, 0, more_queries));
+  EXPECT_TRUE(is_visible(90, 0, more_queries));
+  EXPECT_EQ(kv_tile_count(0, 16, 16, more_queries), 0) << "rows 0 to 15 see no key";
+}
+
+TEST(Schedule, MapsTilesAsTheSwizzlesPromise) {
+  constexpr int kQTiles = 3;
+  constexpr int kHeads = 5;
+  const auto head_of = [](long long linear, int section) {
+    return map_tile(linear, kQTiles, kHeads, section).head;
+  };
+  EXPECT_EQ(head_of(1, 1), 0) << "q_fastest stays on the head";
+  EXPECT_EQ(head_of(3, 1), 1);
+  EXPECT_EQ(head_of(1, kHeads), 1) << "head_fastest moves to the next head";
+  EXPECT_EQ(head_of(5, kHeads), 0);
+  EXPECT_EQ(head_of(1, 2), 1) << "sections of two alternate between their heads";
+  EXPECT_EQ(head_of(2, 2), 0);
+  EXPECT_EQ(head_of(6, 2), 2);
+  EXPECT_EQ(head_of(12, 2), 4) << "the last section is smaller";
+  EXPECT_EQ(head_of(14, 2), 4);
+}
+
+TEST(Schedule, IsConstexprSoThatKernelsCanFoldIt) {
+  static_assert(map_tile(4, 2, 3, 1).head == 2);
+  static_assert(kv_tile_count(0, 64, 64, {128, 128, true}) == 1);
+  static_assert(cta_tile(Persistence::pairs, 1, 2, 1, 3) == -1);
+}
+
+}  // namespace
+}  // namespace swr
