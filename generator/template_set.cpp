@@ -31,7 +31,6 @@ bool is_template(const std::filesystem::directory_entry& entry) {
          (extension == ".h" || extension == ".cuh" || extension == ".cu");
 }
 
-/// Fails like the file system does, naming the overlay.
 [[noreturn]] void reject_overlay(const std::filesystem::path& path, const std::string& problem) {
   throw Error(ErrorCode::unreadable, "template directory '" + path.string() + "' " + problem +
                                          "; name a readable directory laid out like templates/");
@@ -147,17 +146,21 @@ std::optional<TemplateFile> TemplateSet::find(std::string_view path) const {
                             : std::optional(TemplateFile{.path = at->first, .text = at->second});
 }
 
-const std::string& TemplateSet::text(std::string_view path) const {
-  const auto at = files_.find(path);
-  if (at == files_.end()) {
-    std::string known;
-    for (const auto& [name, text] : files_) {
-      known += (known.empty() ? "" : ", ") + name;
-    }
-    throw Error(ErrorCode::not_found,
-                "there is no template '" + std::string(path) + "'; there are " + known);
+std::string TemplateSet::text(std::string_view path) const {
+  const auto file = find(path);
+  if (!file) {
+    reject_missing(path);
   }
-  return at->second;
+  return std::string(file->text);
+}
+
+void TemplateSet::reject_missing(std::string_view path) const {
+  std::string known;
+  for (const std::string& name : paths()) {
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw Error(ErrorCode::not_found,
+              "there is no template '" + std::string(path) + "'; there are " + known);
 }
 
 std::vector<std::string> TemplateSet::paths() const {
@@ -169,8 +172,11 @@ std::vector<std::string> TemplateSet::paths() const {
 }
 
 std::vector<TemplateFile> TemplateSet::closure(std::string_view entry) const {
-  text(entry);  // Reports a missing entry.
-  std::vector<TemplateFile> files{*find(entry)};
+  const auto file = find(entry);
+  if (!file) {
+    reject_missing(entry);
+  }
+  std::vector<TemplateFile> files{*file};
   append_includes(*this, files.front(), files);
   return files;
 }
