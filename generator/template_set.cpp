@@ -19,6 +19,7 @@ std::span<const EmbeddedFile> embedded_public_headers();
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
+constexpr std::string_view kKeyword = "include";
 
 std::string_view skip_blanks(std::string_view text) {
   const auto at = text.find_first_not_of(kBlanks);
@@ -92,7 +93,6 @@ std::optional<IncludeDirective> parse_include(std::string_view line) {
     return std::nullopt;
   }
   line = skip_blanks(line.substr(1));
-  constexpr std::string_view kKeyword = "include";
   if (!line.starts_with(kKeyword)) {
     return std::nullopt;
   }
