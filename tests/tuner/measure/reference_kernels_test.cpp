@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include <swr/generator.h>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace swr {
+namespace {
+
+struct ReferenceEntry {
+  const char* path;
+  const char* entry;
+};
+
+class ReferenceTemplate : public ::testing::TestWithParam<int> {};
+
+TEST_P(ReferenceTemplate, CompilesWithoutSpills) {
+  const Generator generator{GeneratorOptions{}};
+  for (const auto& [path, entry] :
+       {ReferenceEntry{"reference/attention_reference.cu", "swr_attention_reference"},
+        ReferenceEntry{"reference/random_fill.cu", "swr_random_fill"},
+        ReferenceEntry{"reference/compare.cu", "swr_compare_output"},
+        ReferenceEntry{"reference/compare.cu", "swr_compare_lse"},
+        ReferenceEntry{"reference/compare.cu", "swr_count_disturbed"}}) {
+    const CompiledKernel kernel = generator.compile_template(path, entry, GetParam());
+    EXPECT_FALSE(kernel.cubin.empty()) << entry;
+    EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
+    EXPECT_GT(kernel.resources.registers_per_thread, 0) << entry;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, ReferenceTemplate, ::testing::Values(80, 90, 121),
+                         [](const auto& arch) { return "sm_" + std::to_string(arch.param); });
+
+}  // namespace
+}  // namespace swr

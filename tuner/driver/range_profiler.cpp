@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/driver/range_profiler.h"
+
+#include "core/dynamic_library.h"
+
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_result.h>
+#include <cupti_target.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace swr {
+namespace {
+
+constexpr std::array kMetrics{
+    CounterMetric{"l1tex__m_xbar2l1tex_read_sectors.sum", &Counters::sectors_demanded,
+                  "read sectors that the SMs received from L2"},
+    CounterMetric{"lts__t_sectors.sum", &Counters::l2_lookups, "sectors looked up in L2"},
+    CounterMetric{"lts__t_sectors_lookup_hit.sum", &Counters::l2_hits, "lookups that hit"},
+    CounterMetric{"lts__t_sectors_lookup_miss.sum", &Counters::l2_misses, "lookups that missed"},
+    CounterMetric{"lts__t_sectors_srcunit_ltcfabric.sum", &Counters::l2_fabric_sectors,
+                  "lookups on behalf of the other L2 partition", true},
+    CounterMetric{"dram__bytes_read.sum", &Counters::dram_read_bytes, "bytes read from DRAM"},
+    CounterMetric{"dram__bytes_write.sum", &Counters::dram_write_bytes, "bytes written to DRAM"},
+};
+
+DynamicLibrary open_cupti() {
+  const std::array<std::string, 5> candidates{
+      std::string(SWR_CUPTI_LIBRARY_DIR) + "/libcupti.so", "libcupti.so.13", "libcupti.so",
+      "/usr/local/cuda/lib64/libcupti.so", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"};
+  return DynamicLibrary(candidates, ErrorCode::no_counters, "CUPTI",
+                        "install the CUDA toolkit's cuda-cupti package");
+}
+
+/// One entry point of CUPTI. All those used here take one parameter block.
+template <typename Function>
+class CuptiCall;
+
+template <typename Params>
+class CuptiCall<CUptiResult(Params*)> {
+ public:
+  CuptiCall(const DynamicLibrary& library, const char* name)
+      : function_(library.function<CUptiResult(Params*)>(name)), name_(name) {}
+
+  CUptiResult result_of(Params& params) const { return function_(&params); }
+  const char* name() const { return name_; }
+
+ private:
+  CUptiResult (*function_)(Params*);
+  const char* name_;
+};
+
+/// CUPTI's entry points.
+struct Cupti {
+  DynamicLibrary library = open_cupti();
+
+  decltype(&cuptiGetResultString) get_result_string =
+      library.function<decltype(cuptiGetResultString)>("cuptiGetResultString");
+  CuptiCall<decltype(cuptiProfilerInitialize)> initialize{library, "cuptiProfilerInitialize"};
+  CuptiCall<decltype(cuptiDeviceGetChipName)> get_chip_name{library, "cuptiDeviceGetChipName"};
+  CuptiCall<decltype(cuptiProfilerGetCounterAvailability)> get_availability{
+      library, "cuptiProfilerGetCounterAvailability"};
+
+  CuptiCall<decltype(cuptiProfilerHostInitialize)> host_initialize{library,
+                                                                   "cuptiProfilerHostInitialize"};
+  CuptiCall<decltype(cuptiProfilerHostDeinitialize)> host_deinitialize{
+      library, "cuptiProfilerHostDeinitialize"};
+  CuptiCall<decltype(cuptiProfilerHostConfigAddMetrics)> add_metrics{
+      library, "cuptiProfilerHostConfigAddMetrics"};
+  CuptiCall<decltype(cuptiProfilerHostGetConfigImageSize)> get_config_image_size{
+      library, "cuptiProfilerHostGetConfigImageSize"};
+  CuptiCall<decltype(cuptiProfilerHostGetConfigImage)> get_config_image{
+      library, "cuptiProfilerHostGetConfigImage"};
+  CuptiCall<decltype(cuptiProfilerHostEvaluateToGpuValues)> evaluate{
+      library, "cuptiProfilerHostEvaluateToGpuValues"};
+
+  CuptiCall<decltype(cuptiRangeProfilerEnable)> enable{library, "cuptiRangeProfilerEnable"};
+  CuptiCall<decltype(cuptiRangeProfilerDisable)> disable{library, "cuptiRangeProfilerDisable"};
+  CuptiCall<decltype(cuptiRangeProfilerGetCounterDataSize)> get_counter_data_size{
+      library, "cuptiRangeProfilerGetCounterDataSize"};
+  CuptiCall<decltype(cuptiRangeProfilerCounterDataImageInitialize)> initialize_counter_data{
+      library, "cuptiRangeProfilerCounterDataImageInitialize"};
+  CuptiCall<decltype(cuptiRangeProfilerSetConfig)> set_config{library,
+                                                              "cuptiRangeProfilerSetConfig"};
+  CuptiCall<decltype(cuptiRangeProfilerStart)> start{library, "cuptiRangeProfilerStart"};
+  CuptiCall<decltype(cuptiRangeProfilerStop)> stop{library, "cuptiRangeProfilerStop"};
+  CuptiCall<decltype(cuptiRangeProfilerDecodeData)> decode{library, "cuptiRangeProfilerDecodeData"};
+};
+
+/// Kept until the process ends, like the driver whose calls CUPTI intercepts.
+const Cupti& cupti() {
+  static const Cupti* const library = std::make_unique<Cupti>().release();
+  return *library;
+}
+
+std::string advice(CUptiResult result) {
+  switch (result) {
+    case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
+    case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
+      return "; the driver keeps counters for administrators: run as root, or load it with "
+             "NVreg_RestrictProfilingToAdminUsers=0";
+    case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
+      return "; counters are not available on this virtual GPU";
+    default:
+      return "";
+  }
+}
+
+template <typename Params>
+void call(const CuptiCall<CUptiResult(Params*)>& function, Params& params) {
+  const CUptiResult result = function.result_of(params);
+  if (result != CUPTI_SUCCESS) {
+    const char* text = nullptr;
+    cupti().get_result_string(result, &text);
+    throw Error(ErrorCode::no_counters, std::string(function.name()) + " failed with " +
+                                            (text != nullptr ? text : "an unknown error") +
+                                            advice(result));
+  }
+}
+
+/// What the chip can count, as the host interface wants to know it.
+struct ChipInfo {
+  const char* name = nullptr;
+  std::vector<std::uint8_t> availability;
+};
+
+ChipInfo read_chip(CUcontext context, int device_ordinal) {
+  CUpti_Profiler_Initialize_Params initialize{};
+  initialize.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE;
+  call(cupti().initialize, initialize);
+
+  CUpti_Device_GetChipName_Params chip_name{};
+  chip_name.structSize = CUpti_Device_GetChipName_Params_STRUCT_SIZE;
+  chip_name.deviceIndex = static_cast<std::size_t>(device_ordinal);
+  call(cupti().get_chip_name, chip_name);
+
+  CUpti_Profiler_GetCounterAvailability_Params available{};
+  available.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE;
+  available.ctx = context;
+  call(cupti().get_availability, available);
+  ChipInfo chip{chip_name.pChipName,
+                std::vector<std::uint8_t>(available.counterAvailabilityImageSize)};
+  available.pCounterAvailabilityImage = chip.availability.data();
+  call(cupti().get_availability, available);
+  return chip;
+}
+
+/// A host object: turns metric names into a configuration and raw data into values.
+class Host {
+ public:
+  explicit Host(const ChipInfo& chip) {
+    CUpti_Profiler_Host_Initialize_Params params{};
+    params.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE;
+    params.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
+    params.pChipName = chip.name;
+    params.pCounterAvailabilityImage = chip.availability.data();
+    call(cupti().host_initialize, params);
+    host_ = params.pHostObject;
+  }
+  ~Host() {
+    CUpti_Profiler_Host_Deinitialize_Params params{};
+    params.structSize = CUpti_Profiler_Host_Deinitialize_Params_STRUCT_SIZE;
+    params.pHostObject = host_;
+    cupti().host_deinitialize.result_of(params);
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  CUptiResult add(std::vector<const char*>& metrics) {
+    CUpti_Profiler_Host_ConfigAddMetrics_Params params{};
+    params.structSize = CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE;
+    params.pHostObject = host_;
+    params.ppMetricNames = metrics.data();
+    params.numMetrics = metrics.size();
+    return cupti().add_metrics.result_of(params);
+  }
+
+  std::vector<std::uint8_t> config_image() {
+    CUpti_Profiler_Host_GetConfigImageSize_Params size{};
+    size.structSize = CUpti_Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE;
+    size.pHostObject = host_;
+    call(cupti().get_config_image_size, size);
+    std::vector<std::uint8_t> image(size.configImageSize);
+    CUpti_Profiler_Host_GetConfigImage_Params params{};
+    params.structSize = CUpti_Profiler_Host_GetConfigImage_Params_STRUCT_SIZE;
+    params.pHostObject = host_;
+    params.configImageSize = image.size();
+    params.pConfigImage = image.data();
+    call(cupti().get_config_image, params);
+    return image;
+  }
+
+  std::vector<double> values(std::vector<const char*>& metrics,
+                             const std::vector<std::uint8_t>& counter_data) {
+    std::vector<double> result(metrics.size());
+    CUpti_Profiler_Host_EvaluateToGpuValues_Params params{};
+    params.structSize = CUpti_Profiler_Host_EvaluateToGpuValues_Params_STRUCT_SIZE;
+    params.pHostObject = host_;
+    params.pCounterDataImage = counter_data.data();
+    params.counterDataImageSize = counter_data.size();
+    params.ppMetricNames = metrics.data();
+    params.numMetrics = metrics.size();
+    params.pMetricValues = result.data();
+    call(cupti().evaluate, params);
+    return result;
+  }
+
+ private:
+  CUpti_Profiler_Host_Object* host_ = nullptr;
+};
+
+/// True when the chip can count the metric. Each is tried on a host object of its own, because a
+/// rejected name may leave the object half configured.
+bool is_supported(const ChipInfo& chip, const char* metric) {
+  Host host(chip);
+  std::vector<const char*> metrics{metric};
+  if (host.add(metrics) != CUPTI_SUCCESS) {
+    return false;
+  }
+  try {
+    return !host.config_image().empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The range profiler while it is enabled on a context.
+class EnabledProfiler {
+ public:
+  explicit EnabledProfiler(CUcontext context) {
+    CUpti_RangeProfiler_Enable_Params params{};
+    params.structSize = CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE;
+    params.ctx = context;
+    call(cupti().enable, params);
+    profiler_ = params.pRangeProfilerObject;
+  }
+  ~EnabledProfiler() {
+    CUpti_RangeProfiler_Disable_Params params{};
+    params.structSize = CUpti_RangeProfiler_Disable_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    cupti().disable.result_of(params);
+  }
+  EnabledProfiler(const EnabledProfiler&) = delete;
+  EnabledProfiler& operator=(const EnabledProfiler&) = delete;
+
+  /// Room for one range of these metrics.
+  std::vector<std::uint8_t> counter_data(std::vector<const char*>& metrics) {
+    CUpti_RangeProfiler_GetCounterDataSize_Params size{};
+    size.structSize = CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE;
+    size.pRangeProfilerObject = profiler_;
+    size.pMetricNames = metrics.data();
+    size.numMetrics = metrics.size();
+    size.maxNumOfRanges = 1;
+    size.maxNumRangeTreeNodes = 1;
+    call(cupti().get_counter_data_size, size);
+    std::vector<std::uint8_t> image(size.counterDataSize);
+    CUpti_RangeProfiler_CounterDataImage_Initialize_Params params{};
+    params.structSize = CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    params.counterDataSize = image.size();
+    params.pCounterData = image.data();
+    call(cupti().initialize_counter_data, params);
+    return image;
+  }
+
+  /// One range per kernel; CUPTI itself repeats the kernel for every pass.
+  void configure(const std::vector<std::uint8_t>& config, std::vector<std::uint8_t>& data) {
+    CUpti_RangeProfiler_SetConfig_Params params{};
+    params.structSize = CUpti_RangeProfiler_SetConfig_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    params.configSize = config.size();
+    params.pConfig = config.data();
+    params.counterDataImageSize = data.size();
+    params.pCounterDataImage = data.data();
+    params.range = CUPTI_AutoRange;
+    params.replayMode = CUPTI_KernelReplay;
+    params.maxRangesPerPass = 1;
+    params.numNestingLevels = 1;
+    params.minNestingLevel = 1;
+    call(cupti().set_config, params);
+  }
+
+  void start() {
+    CUpti_RangeProfiler_Start_Params params{};
+    params.structSize = CUpti_RangeProfiler_Start_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    call(cupti().start, params);
+  }
+
+  void stop() {
+    CUpti_RangeProfiler_Stop_Params params{};
+    params.structSize = CUpti_RangeProfiler_Stop_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    call(cupti().stop, params);
+  }
+
+  void decode() {
+    CUpti_RangeProfiler_DecodeData_Params params{};
+    params.structSize = CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE;
+    params.pRangeProfilerObject = profiler_;
+    call(cupti().decode, params);
+    if (params.numOfRangeDropped != 0) {
+      throw Error(ErrorCode::no_counters, "CUPTI dropped the counted launch");
+    }
+  }
+
+ private:
+  CUpti_RangeProfiler_Object* profiler_ = nullptr;
+};
+
+}  // namespace
+
+std::span<const CounterMetric> counter_metrics() { return kMetrics; }
+
+struct RangeProfiler::Impl {
+  Impl(CUcontext counted_context, int device_ordinal)
+      : context(counted_context), chip(read_chip(counted_context, device_ordinal)), host(chip) {
+    for (const CounterMetric& metric : kMetrics) {
+      if (is_supported(chip, metric.metric)) {
+        collected.push_back(metric);
+        names.push_back(metric.metric);
+      } else if (!metric.zero_when_absent) {
+        missing += (missing.empty() ? "" : ", ") + std::string(metric.metric);
+      }
+    }
+    if (names.empty() || host.add(names) != CUPTI_SUCCESS) {
+      throw Error(ErrorCode::no_counters,
+                  std::string("CUPTI knows none of the counters on ") + chip.name);
+    }
+    config = host.config_image();
+  }
+
+  CUcontext context;
+  ChipInfo chip;
+  Host host;
+  std::vector<CounterMetric> collected;
+  std::vector<const char*> names;
+  std::vector<std::uint8_t> config;
+  std::string missing;
+};
+
+RangeProfiler::RangeProfiler(CUcontext context, int device_ordinal)
+    : impl_(std::make_unique<Impl>(context, device_ordinal)) {}
+
+RangeProfiler::~RangeProfiler() = default;
+
+const std::string& RangeProfiler::missing() const { return impl_->missing; }
+
+Counters RangeProfiler::count(const std::function<void()>& launch) {
+  EnabledProfiler profiler(impl_->context);
+  std::vector<std::uint8_t> data = profiler.counter_data(impl_->names);
+  profiler.configure(impl_->config, data);
+  profiler.start();
+  launch();
+  profiler.stop();
+  profiler.decode();
+  const std::vector<double> values = impl_->host.values(impl_->names, data);
+  Counters counters;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    counters.*(impl_->collected[i].counter) = std::llround(values[i]);
+  }
+  return counters;
+}
+
+}  // namespace swr

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/measure/measuring_evaluator.h"
+
+#include "tuner/driver/cuda_driver.h"
+#include "tuner/driver/devices.h"
+#include "tuner/driver/range_profiler.h"
+#include "tuner/measure/event_timer.h"
+#include "tuner/measure/problem_buffers.h"
+#include "tuner/measure/reference_kernels.h"
+#include "tuner/measure/statistics.h"
+#include "tuner/measure/verifier.h"
+
+#include <optional>
+#include <utility>
+
+namespace swr {
+namespace {
+
+/// Inputs and reference of the problem at hand.
+struct ProblemState {
+  ProblemState(const AttentionProblem& problem, const ReferenceKernels& kernels,
+               const Stream& stream, unsigned long long seed)
+      : buffers(problem, kernels, stream, seed), verifier(kernels, buffers, stream) {}
+
+  ProblemBuffers buffers;
+  Verifier verifier;
+};
+
+/// Everything that lives in one context and is lost with it.
+struct Session {
+  Session(const Generator& generator, int device_ordinal, int sm_arch)
+      : context(device_ordinal), kernels(generator, sm_arch) {}
+
+  PrimaryContext context;
+  Stream stream;
+  ReferenceKernels kernels;
+  std::optional<ProblemState> problem;
+  std::unique_ptr<RangeProfiler> profiler;
+  std::string no_profiler_because;
+};
+
+/// One variant ready to run.
+class Launcher {
+ public:
+  Launcher(const CompiledKernel& compiled, const LaunchGeometry& geometry, const Stream& stream)
+      : kernel_(compiled.cubin, compiled.entry), geometry_(geometry), stream_(stream) {
+    kernel_.allow_dynamic_smem(geometry.dynamic_smem_bytes);
+  }
+
+  void launch(const ProblemBuffers& buffers, bool with_lse) const {
+    kernel_.launch({.grid_x = static_cast<unsigned>(geometry_.grid_x),
+                    .block_x = static_cast<unsigned>(geometry_.block_x),
+                    .dynamic_smem_bytes = static_cast<unsigned>(geometry_.dynamic_smem_bytes)},
+                   stream_, buffers.params(with_lse, geometry_.section_heads));
+  }
+
+ private:
+  Kernel kernel_;
+  LaunchGeometry geometry_;
+  const Stream& stream_;
+};
+
+DeviceInfo find_device(int ordinal) {
+  const std::vector<DeviceInfo> devices = list_devices();
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= devices.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                "GPU " + std::to_string(ordinal) + " does not exist; this machine has " +
+                    std::to_string(devices.size()) + ", counted from 0");
+  }
+  return devices[static_cast<std::size_t>(ordinal)];
+}
+
+void fail(VariantResult& result, ResultState state, std::string detail) {
+  result.state = state;
+  result.detail = std::move(detail);
+}
+
+}  // namespace
+
+struct MeasuringEvaluator::Impl {
+  Impl(const Generator& kernel_generator, const MeasureOptions& measure_options)
+      : generator(kernel_generator),
+        options(measure_options),
+        device(find_device(measure_options.device_ordinal)) {
+    open_session();
+  }
+
+  void open_session();
+  void prepare(const AttentionProblem& problem);
+  bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
+  void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
+  void time(const Launcher& launcher, Measurement& measurement);
+  void count(const Launcher& launcher, Measurement& measurement);
+  RangeProfiler* profiler();
+  void handle(const DriverError& error, VariantResult& result);
+
+  const Generator& generator;
+  MeasureOptions options;
+  DeviceInfo device;
+  std::unique_ptr<Session> session;
+  bool context_is_lost = false;
+};
+
+void MeasuringEvaluator::Impl::open_session() {
+  if (std::exchange(context_is_lost, false)) {
+    reset_primary_context(options.device_ordinal);
+  }
+  session = std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch);
+}
+
+void MeasuringEvaluator::Impl::prepare(const AttentionProblem& problem) {
+  if (!session) {
+    open_session();
+  }
+  session->context.make_current();
+  if (!session->problem || session->problem->buffers.problem() != problem) {
+    session->problem.reset();
+    session->problem.emplace(problem, session->kernels, session->stream, options.seed);
+  }
+}
+
+/// Judges the outputs of the latest launch. True when they are right.
+bool MeasuringEvaluator::Impl::verify(const Launcher& launcher, VariantResult& result,
+                                      bool with_lse) {
+  ProblemState& problem = *session->problem;
+  problem.buffers.poison_outputs(session->stream);
+  launcher.launch(problem.buffers, with_lse);
+  const Verdict verdict = problem.verifier.check(with_lse);
+  std::get<Measurement>(result.outcome).relative_error = verdict.relative_error;
+  if (!verdict.failure.empty()) {
+    fail(result, ResultState::correctness, verdict.failure);
+  }
+  return verdict.failure.empty();
+}
+
+void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const LaunchGeometry& geometry,
+                                       VariantResult& result) {
+  const Launcher launcher(kernel, geometry, session->stream);
+  // With and without lse: the timed launches do not write it.
+  if (!verify(launcher, result, true) || !verify(launcher, result, false)) {
+    return;
+  }
+  Measurement& measurement = std::get<Measurement>(result.outcome);
+  time(launcher, measurement);
+  const Verdict after = session->problem->verifier.check(false);
+  if (!after.failure.empty()) {
+    fail(result, ResultState::correctness, "after timing: " + after.failure);
+    return;
+  }
+  count(launcher, measurement);
+}
+
+void MeasuringEvaluator::Impl::time(const Launcher& launcher, Measurement& measurement) {
+  const EventTimer timer(session->stream);
+  const ProblemBuffers& buffers = session->problem->buffers;
+  measurement.samples_us = timer.sample([&] { launcher.launch(buffers, false); },
+                                        options.warmup_launches, options.samples);
+  measurement.median_us = median(measurement.samples_us);
+  measurement.p95_us = percentile(measurement.samples_us, 95.0);
+}
+
+/// The session's profiler, opened on first use; nullptr when counters are refused.
+RangeProfiler* MeasuringEvaluator::Impl::profiler() {
+  if (!session->profiler && session->no_profiler_because.empty()) {
+    try {
+      session->profiler = std::make_unique<RangeProfiler>(session->context.handle(),
+                                                          session->context.device_ordinal());
+    } catch (const Error& error) {
+      session->no_profiler_because = error.what();
+    }
+  }
+  return session->profiler.get();
+}
+
+void MeasuringEvaluator::Impl::count(const Launcher& launcher, Measurement& measurement) {
+  if (!options.counters) {
+    measurement.counters_missing_because = "counters were not asked for";
+    return;
+  }
+  RangeProfiler* const counting = profiler();
+  if (counting == nullptr) {
+    measurement.counters_missing_because = session->no_profiler_because;
+    return;
+  }
+  try {
+    measurement.counters = counting->count([&] {
+      launcher.launch(session->problem->buffers, false);
+      session->stream.synchronize();
+    });
+    measurement.counters_missing_because =
+        counting->missing().empty() ? "" : "this chip does not count " + counting->missing();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_counters) {
+      throw;
+    }
+    measurement.counters_missing_because = error.what();
+  }
+}
+
+/// A fault costs the context; the next evaluation starts a fresh one.
+void MeasuringEvaluator::Impl::handle(const DriverError& error, VariantResult& result) {
+  if (error.result() == CUDA_ERROR_OUT_OF_MEMORY) {
+    throw error;
+  }
+  fail(result, error.context_is_lost() ? ResultState::runtime : ResultState::launch, error.what());
+  if (error.context_is_lost()) {
+    context_is_lost = true;
+    session.reset();
+  }
+}
+
+MeasuringEvaluator::MeasuringEvaluator(const Generator& generator, const MeasureOptions& options)
+    : impl_(std::make_unique<Impl>(generator, options)) {}
+
+MeasuringEvaluator::~MeasuringEvaluator() = default;
+
+const DeviceInfo& MeasuringEvaluator::device() const { return impl_->device; }
+
+VariantResult MeasuringEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+                                           const CompiledKernel& kernel) {
+  validate(problem);
+  const Occupancy resident = occupancy(kernel.resources, problem, variant, impl_->device);
+  VariantResult result;
+  result.variant = variant;
+  result.resources = kernel.resources;
+  result.smem_bytes = smem_bytes(problem, variant);
+  result.ctas_per_sm = resident.ctas_per_sm;
+  result.cubin_digest = kernel.cubin_digest;
+  result.outcome = Measurement{};
+  if (resident.ctas_per_sm < 1) {
+    fail(result, ResultState::launch, "no CTA fits an SM, limited by " + resident.limited_by);
+    return result;
+  }
+  impl_->prepare(problem);
+  try {
+    impl_->measure(kernel,
+                   launch_geometry(problem, variant, impl_->device.sm_count, resident.ctas_per_sm),
+                   result);
+  } catch (const DriverError& error) {
+    impl_->handle(error, result);
+  }
+  return result;
+}
+
+}  // namespace swr
