@@ -7,6 +7,7 @@
 #include <SQLiteCpp/Backup.h>
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <string>
 #include <unistd.h>
 
@@ -131,7 +132,10 @@ void set_up(SQLite::Database& database) {
 SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migration> migrations,
                                const fs::path& path) {
   SQLite::Database copy(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  SQLite::Backup(copy, source).executeStep();
+  if (SQLite::Backup(copy, source).executeStep() != SQLITE_DONE) {
+    throw Error(ErrorCode::database_locked,
+                "database " + path.string() + " is being written by another process; try again");
+  }
   migrate(copy, migrations, path);
   set_up(copy);
   return copy;
