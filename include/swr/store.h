@@ -73,21 +73,26 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   /// Starts a run; its rows carry the returned id.
+  /// Throws: Error{not_writable} when opened read_only; Error{database_locked}.
   long long begin_run(const RunInfo& info);
 
   /// Appends one result in a transaction of its own: what was recorded survives a crash.
+  /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful
+  /// result without a time; Error{not_writable} when opened read_only; Error{database_locked}.
   void record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
               const VariantResult& result);
 
   /// The best stored variant; empty when nothing of this kind of problem is stored for the
-  /// device's architecture. Legal variants only.
+  /// device's architecture. Legal variants only. docs/db_schema.md gives the order of preference.
+  /// Throws, as the following: Error{unreadable} naming the row whose values cannot be believed.
   std::optional<Match> best(const AttentionProblem& problem, const DeviceInfo& device) const;
 
-  /// The latest result of every variant for exactly this problem and device, fastest first.
+  /// The latest result of every variant, measured and predicted, for exactly this problem and
+  /// device: successes first, measured before predicted, fastest first.
   std::vector<StoredResult> results(const AttentionProblem& problem,
                                     const DeviceInfo& device) const;
 
-  /// The best result of every stored (problem, device), for export.
+  /// The best result of every stored (problem, device), measured where there is one, for export.
   std::vector<StoredResult> winners() const;
 
  private:

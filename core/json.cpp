@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "core/json.h"
+
+#include "core/fields.h"
+#include <swr/error.h>
+
+#include <cmath>
+
+namespace swr {
+namespace {
+
+[[noreturn]] void reject(std::string_view name, std::string_view expected) {
+  throw Error(ErrorCode::invalid_argument,
+              "field '" + std::string(name) + "' must be " + std::string(expected));
+}
+
+/// Adds each visited field to an object.
+struct Writer {
+  Json& json;
+
+  void operator()(const char* name, DType value) const {
+    json[name] = std::string(to_string(value));
+  }
+  template <typename Value, typename... Bounds>
+  void operator()(const char* name, const Value& value, const Bounds&...) const {
+    json[name] = value;
+  }
+};
+
+/// Sets each visited field from an object.
+struct Reader {
+  const Json& json;
+
+  void operator()(const char* name, int& field, long long low = 0, long long high = kMaxInt) const {
+    field = static_cast<int>(json_integer(json, name, low, high));
+  }
+  void operator()(const char* name, long long& field, long long low = 0,
+                  long long high = kMaxLong) const {
+    field = json_integer(json, name, low, high);
+  }
+  void operator()(const char* name, double& field) const { field = json_number(json, name); }
+  void operator()(const char* name, bool& field) const { field = json_flag(json, name); }
+  void operator()(const char* name, std::string& field) const { field = json_text(json, name); }
+  void operator()(const char* name, DType& field) const {
+    field = parse_dtype(json_text(json, name));
+  }
+};
+
+template <typename Value>
+void write_fields(Json& json, const Value& value) {
+  json = Json::object();
+  visit_fields(value, Writer{json});
+}
+
+Json axis_json(const AxisValue& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+AxisValue axis_value(const Axis& axis, const Json& json) {
+  if (axis.spellings.empty()) {
+    return json_integer(json, axis.name, 0, kMaxInt);
+  }
+  return json_text(json, axis.name);
+}
+
+}  // namespace
+
+void to_json(Json& json, const AttentionProblem& problem) { write_fields(json, problem); }
+void to_json(Json& json, const DeviceInfo& device) { write_fields(json, device); }
+void to_json(Json& json, const KernelResources& resources) { write_fields(json, resources); }
+void to_json(Json& json, const LaunchGeometry& geometry) { write_fields(json, geometry); }
+void to_json(Json& json, const Counters& counters) { write_fields(json, counters); }
+void to_json(Json& json, const Prediction& prediction) { write_fields(json, prediction); }
+
+void to_json(Json& json, const Variant& variant) {
+  json = Json::object();
+  for (const Axis& axis : axes()) {
+    json[std::string(axis.name)] = axis_json(axis.get(variant));
+  }
+}
+
+void to_json(Json& json, const Measurement& measurement) {
+  write_fields(json, measurement);
+  json["samples_us"] = measurement.samples_us;
+  if (measurement.counters) {
+    json["counters"] = *measurement.counters;
+  } else {
+    json["counters_missing_because"] = measurement.counters_missing_because;
+  }
+}
+
+void to_json(Json& json, const VariantResult& result) {
+  json = Json::object();
+  json["variant"] = result.variant;
+  json["state"] = std::string(to_string(result.state));
+  json["detail"] = result.detail;
+  json["resources"] = result.resources;
+  json["smem_bytes"] = result.smem_bytes;
+  json["ctas_per_sm"] = result.ctas_per_sm;
+  json["cubin_digest"] = result.cubin_digest;
+  const std::string provenance(to_string(result.provenance()));
+  json["provenance"] = provenance;
+  std::visit([&](const auto& outcome) { json[provenance] = outcome; }, result.outcome);
+}
+
+void from_json(const Json& json, AttentionProblem& problem) {
+  visit_fields(problem, Reader{json});
+  validate(problem);
+}
+
+void from_json(const Json& json, Variant& variant) {
+  for (const Axis& axis : axes()) {
+    axis.set(axis, variant, axis_value(axis, json));
+  }
+  for (const auto& [name, value] : json.items()) {
+    if (find_axis(name) == nullptr) {
+      throw Error(ErrorCode::invalid_argument, "'" + name + "' is no axis of a variant");
+    }
+  }
+}
+
+void from_json(const Json& json, DeviceInfo& device) { visit_fields(device, Reader{json}); }
+void from_json(const Json& json, KernelResources& resources) {
+  visit_fields(resources, Reader{json});
+}
+void from_json(const Json& json, LaunchGeometry& geometry) { visit_fields(geometry, Reader{json}); }
+
+const Json& json_field(const Json& json, std::string_view name) {
+  if (!json.is_object()) {
+    reject(name, "part of an object");
+  }
+  const auto found = json.find(std::string(name));
+  if (found == json.end()) {
+    reject(name, "present");
+  }
+  return *found;
+}
+
+std::string json_text(const Json& json, std::string_view name) {
+  const Json& field = json_field(json, name);
+  if (!field.is_string()) {
+    reject(name, "a text");
+  }
+  return field.get<std::string>();
+}
+
+long long json_integer(const Json& json, std::string_view name, long long low, long long high) {
+  const Json& field = json_field(json, name);
+  // Integers above the signed range are held unsigned and would wrap.
+  if (!field.is_number_integer() ||
+      (field.is_number_unsigned() && field.get<unsigned long long>() > kMaxLong)) {
+    reject(name, "a whole number");
+  }
+  const auto value = field.get<long long>();
+  require_between(name, value, low, high);
+  return value;
+}
+
+double json_number(const Json& json, std::string_view name) {
+  const Json& field = json_field(json, name);
+  if (!field.is_number() || !std::isfinite(field.get<double>()) || field.get<double>() < 0) {
+    reject(name, "a number that is not negative");
+  }
+  return field.get<double>();
+}
+
+bool json_flag(const Json& json, std::string_view name) {
+  const Json& field = json_field(json, name);
+  if (!field.is_boolean()) {
+    reject(name, "true or false");
+  }
+  return field.get<bool>();
+}
+
+std::string json_document(const Json& json) {
+  constexpr int kIndent = 2;
+  return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace swr

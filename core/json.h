@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// JSON of the vocabulary types, with the same names as the database's columns. Reading treats the
+// text as untrusted: every field must be there, of its type and within its bounds.
+#pragma once
+
+#include <swr/device.h>
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+#include <swr/variant.h>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace swr {
+
+/// Keeps the order in which keys were added.
+using Json = nlohmann::ordered_json;
+
+// Found by Json's conversions: `Json json = problem;` and `json.get<AttentionProblem>()`.
+// Reading throws: Error{invalid_argument} naming the field.
+void to_json(Json& json, const AttentionProblem& problem);
+void to_json(Json& json, const Variant& variant);
+void to_json(Json& json, const DeviceInfo& device);
+void to_json(Json& json, const KernelResources& resources);
+void to_json(Json& json, const LaunchGeometry& geometry);
+void to_json(Json& json, const Counters& counters);
+void to_json(Json& json, const Measurement& measurement);
+void to_json(Json& json, const Prediction& prediction);
+/// The outcome is under the key "measured" or "predicted".
+void to_json(Json& json, const VariantResult& result);
+
+void from_json(const Json& json, AttentionProblem& problem);
+/// Every axis must be there, and nothing else.
+void from_json(const Json& json, Variant& variant);
+void from_json(const Json& json, DeviceInfo& device);
+void from_json(const Json& json, KernelResources& resources);
+void from_json(const Json& json, LaunchGeometry& geometry);
+
+/// Single fields of an object. Throws: Error{invalid_argument} naming the field.
+const Json& json_field(const Json& json, std::string_view name);
+std::string json_text(const Json& json, std::string_view name);
+long long json_integer(const Json& json, std::string_view name, long long low, long long high);
+/// A finite number, at least 0.
+double json_number(const Json& json, std::string_view name);
+bool json_flag(const Json& json, std::string_view name);
+
+/// Indented text that ends in a newline. Bytes that are no UTF-8, as compiler logs and device names
+/// may hold, are replaced.
+std::string json_document(const Json& json);
+
+}  // namespace swr

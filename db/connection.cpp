@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "db/connection.h"
+
+#include "db/database_error.h"
+#include <swr/error.h>
+
+#include <SQLiteCpp/Backup.h>
+
+#include <fcntl.h>
+#include <string>
+#include <unistd.h>
+
+namespace swr {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether this process may use the path, by its effective user.
+bool may(const fs::path& path, int access) {
+  return faccessat(AT_FDCWD, path.c_str(), access, AT_EACCESS) == 0;
+}
+
+void require_writable_directory(const fs::path& directory) {
+  std::error_code failure;
+  fs::create_directories(directory, failure);
+  if (failure || !may(directory, W_OK | X_OK)) {
+    throw Error(ErrorCode::not_writable,
+                "directory " + directory.string() +
+                    " cannot be written, so the database cannot be kept there; choose another "
+                    "place or change its permissions");
+  }
+}
+
+void require_readable_file(const fs::path& path) {
+  if (fs::is_directory(path)) {
+    throw Error(ErrorCode::unreadable, path.string() + " is a directory; name a database file");
+  }
+  // Opening a pipe or a device could block for ever.
+  if (!fs::is_regular_file(path) || !may(path, R_OK)) {
+    throw Error(ErrorCode::unreadable,
+                "database " + path.string() + " may not be read; change its permissions");
+  }
+}
+
+/// What the file system says, before SQLite touches anything.
+void check_file(const fs::path& path, Store::Mode mode) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  const bool exists = fs::exists(status);
+  if (failure && status.type() != fs::file_type::not_found) {
+    throw Error(ErrorCode::unreadable, "database " + path.string() + " cannot be reached (" +
+                                           failure.message() + "); check the path");
+  }
+  if (!exists && mode == Store::Mode::read_only) {
+    throw Error(ErrorCode::not_found,
+                "database " + path.string() +
+                    " does not exist; tune first, or name the file that holds the results");
+  }
+  if (exists) {
+    require_readable_file(path);
+  }
+  if (mode == Store::Mode::read_write) {
+    require_writable_directory(path.parent_path());
+    if (exists && !may(path, W_OK)) {
+      throw Error(ErrorCode::not_writable,
+                  "database " + path.string() + " is write-protected; change its permissions");
+    }
+  }
+}
+
+/// The path as a URI that promises SQLite that nobody changes the file.
+std::string immutable_uri(const fs::path& path) {
+  std::string uri = "file:";
+  for (const char c : path.string()) {
+    switch (c) {
+      case '%':
+        uri += "%25";
+        break;
+      case '?':
+        uri += "%3f";
+        break;
+      case '#':
+        uri += "%23";
+        break;
+      default:
+        uri += c;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+bool has_write_ahead_log(const fs::path& path) {
+  std::error_code failure;
+  const auto bytes = fs::file_size(path.string() + "-wal", failure);
+  return !failure && bytes > 0;
+}
+
+/// The first read is what fails when a connection cannot work.
+SQLite::Database open_and_read(const std::string& name, int flags,
+                               std::chrono::milliseconds timeout) {
+  SQLite::Database database(name, flags, static_cast<int>(timeout.count()));
+  database.execAndGet("PRAGMA application_id");
+  return database;
+}
+
+/// SQLite cannot open a WAL database where it may not create its shared-memory file. A file that
+/// was closed cleanly has nothing outside itself, so it can be read as immutable.
+SQLite::Database open_read_only(const fs::path& path, std::chrono::milliseconds timeout) {
+  try {
+    return open_and_read(path.string(), SQLite::OPEN_READONLY, timeout);
+  } catch (const SQLite::Exception&) {
+    if (may(path.parent_path(), W_OK)) {
+      throw;
+    }
+  }
+  if (has_write_ahead_log(path)) {
+    throw Error(ErrorCode::unreadable,
+                "database " + path.string() +
+                    " was not closed cleanly and its directory is read-only; copy it together "
+                    "with its -wal file to a writable directory");
+  }
+  return open_and_read(immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, timeout);
+}
+
+void set_up(SQLite::Database& database) {
+  database.exec("PRAGMA foreign_keys = ON");
+  // The file may come from anywhere: its views and triggers get no side effects.
+  database.exec("PRAGMA trusted_schema = OFF");
+}
+
+SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migration> migrations,
+                               const fs::path& path) {
+  SQLite::Database copy(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  SQLite::Backup(copy, source).executeStep();
+  migrate(copy, migrations, path);
+  set_up(copy);
+  return copy;
+}
+
+SQLite::Database open_for_reading(const fs::path& path, std::span<const Migration> migrations,
+                                  std::chrono::milliseconds timeout) {
+  SQLite::Database database = open_read_only(path, timeout);
+  set_up(database);
+  switch (schema_state(database, migrations, path)) {
+    case SchemaState::current:
+      break;
+    case SchemaState::older:
+      return upgraded_copy(database, migrations, path);
+    case SchemaState::empty:
+      throw Error(ErrorCode::unreadable,
+                  "database " + path.string() + " is empty; tune first, or name another file");
+  }
+  return database;
+}
+
+SQLite::Database open_for_writing(const fs::path& path, std::span<const Migration> migrations,
+                                  std::chrono::milliseconds timeout) {
+  SQLite::Database database =
+      open_and_read(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, timeout);
+  set_up(database);
+  if (schema_state(database, migrations, path) != SchemaState::current) {
+    migrate(database, migrations, path);
+  }
+  // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
+  database.exec("PRAGMA journal_mode = WAL");
+  // A commit survives the death of the process; the newest may be lost when the machine dies.
+  database.exec("PRAGMA synchronous = NORMAL");
+  return database;
+}
+
+}  // namespace
+
+SQLite::Database open_database(const fs::path& path, Store::Mode mode,
+                               std::span<const Migration> migrations,
+                               std::chrono::milliseconds busy_timeout) {
+  if (path.empty()) {
+    throw Error(ErrorCode::invalid_argument, "the database needs a file name");
+  }
+  // Absolute, so that SQLite's special names (":memory:", "file:...") are plain files here.
+  const fs::path absolute = fs::absolute(path);
+  check_file(absolute, mode);
+  return with_database_errors(path, [&] {
+    return mode == Store::Mode::read_only ? open_for_reading(absolute, migrations, busy_timeout)
+                                          : open_for_writing(absolute, migrations, busy_timeout);
+  });
+}
+
+}  // namespace swr

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "db/migrations.h"
+
+#include "core/embedded_file.h"
+#include <swr/error.h>
+
+#include <SQLiteCpp/Transaction.h>
+
+#include <charconv>
+#include <string>
+
+namespace swr {
+
+std::span<const EmbeddedFile> schema_files();
+
+namespace {
+
+int pragma(SQLite::Database& database, const char* name) {
+  return database.execAndGet(std::string("PRAGMA ") + name).getInt();
+}
+
+void set_pragma(SQLite::Database& database, const char* name, int value) {
+  database.exec(std::string("PRAGMA ") + name + " = " + std::to_string(value));
+}
+
+bool has_tables(SQLite::Database& database) {
+  return database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() > 0;
+}
+
+int version_of(const EmbeddedFile& file) {
+  int version = 0;
+  std::from_chars(file.path.data(), file.path.data() + file.path.size(), version);
+  return version;
+}
+
+}  // namespace
+
+std::vector<Migration> built_in_migrations() {
+  std::vector<Migration> migrations;
+  for (const EmbeddedFile& file : schema_files()) {
+    migrations.push_back({version_of(file), file.text});
+  }
+  return migrations;
+}
+
+SchemaState schema_state(SQLite::Database& database, std::span<const Migration> migrations,
+                         const std::filesystem::path& path) {
+  const int application_id = pragma(database, "application_id");
+  const int version = pragma(database, "user_version");
+  if (application_id == 0 && version == 0 && !has_tables(database)) {
+    return SchemaState::empty;
+  }
+  if (application_id != kApplicationId || version < 1) {
+    throw Error(
+        ErrorCode::unreadable,
+        path.string() + " is a database of another program; choose another file for swr's results");
+  }
+  const int newest = migrations.back().version;
+  if (version > newest) {
+    throw Error(ErrorCode::schema_too_new,
+                "database " + path.string() + " has schema " + std::to_string(version) +
+                    ", this swr knows up to " + std::to_string(newest) +
+                    "; use the newer swr that wrote it, or another file");
+  }
+  return version == newest ? SchemaState::current : SchemaState::older;
+}
+
+void migrate(SQLite::Database& database, std::span<const Migration> migrations,
+             const std::filesystem::path& path) {
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  // Another process may have done it while this one waited for the lock.
+  if (schema_state(database, migrations, path) == SchemaState::current) {
+    return;
+  }
+  const int version = pragma(database, "user_version");
+  for (const Migration& migration : migrations) {
+    if (migration.version > version) {
+      database.exec(std::string(migration.sql));
+    }
+  }
+  set_pragma(database, "application_id", kApplicationId);
+  set_pragma(database, "user_version", migrations.back().version);
+  transaction.commit();
+}
+
+}  // namespace swr

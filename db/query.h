@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Questions to an open database: the best variant of a problem, everything known about it, and the
+// winners. `path` is for messages.
+#pragma once
+
+#include <swr/store.h>
+
+#include <SQLiteCpp/Database.h>
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace swr {
+
+/// Store::best.
+std::optional<Match> find_best(const SQLite::Database& database, const std::filesystem::path& path,
+                               const AttentionProblem& problem, const DeviceInfo& device);
+
+/// Store::results.
+std::vector<StoredResult> find_results(const SQLite::Database& database,
+                                       const std::filesystem::path& path,
+                                       const AttentionProblem& problem, const DeviceInfo& device);
+
+/// Store::winners.
+std::vector<StoredResult> find_winners(const SQLite::Database& database,
+                                       const std::filesystem::path& path);
+
+}  // namespace swr

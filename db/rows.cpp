@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+#include "db/rows.h"
+
+#include "core/fields.h"
+#include <swr/error.h>
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+
+namespace swr {
+namespace {
+
+/// Failed variants may lack numbers (an output of NaNs has no error); successful ones may not.
+enum class Unknowns { refused, stored_as_null };
+
+[[noreturn]] void reject(std::string_view name, const std::string& expected) {
+  throw Error(ErrorCode::invalid_argument, std::string(name) + " must be " + expected);
+}
+
+bool is_believable(double value) { return std::isfinite(value) && value >= 0; }
+
+constexpr const char* kNumber = "a number that is not negative";
+
+/// Appends each visited field.
+struct Writer {
+  Cells& cells;
+  Unknowns unknowns = Unknowns::refused;
+
+  template <std::integral Integer>
+  requires(!std::same_as<Integer, bool>) void operator()(const char* name, Integer value,
+                                                         long long low = 0,
+                                                         long long high = kMaxLong) const {
+    require_between(name, value, low, high);
+    cells.push_back({name, static_cast<long long>(value)});
+  }
+  void operator()(const char* name, double value) const {
+    if (is_believable(value)) {
+      cells.push_back({name, value});
+    } else if (unknowns == Unknowns::stored_as_null) {
+      cells.push_back({name, std::monostate{}});
+    } else {
+      reject(name, kNumber);
+    }
+  }
+  void operator()(const char* name, bool value) const {
+    cells.push_back({name, value ? 1LL : 0LL});
+  }
+  void operator()(const char* name, const std::string& value) const {
+    cells.push_back({name, value});
+  }
+  void operator()(const char* name, DType value) const {
+    cells.push_back({name, std::string(to_string(value))});
+  }
+};
+
+/// Sets each visited field from the current row.
+struct Reader {
+  SQLite::Statement& row;
+  Unknowns unknowns = Unknowns::refused;
+
+  SQLite::Column column(const char* name) const { return row.getColumn(name); }
+
+  long long integer(const char* name, long long low, long long high) const {
+    const SQLite::Column value = column(name);
+    if (!value.isInteger()) {
+      reject(name, "a whole number");
+    }
+    require_between(name, value.getInt64(), low, high);
+    return value.getInt64();
+  }
+  std::string text(const char* name) const {
+    const SQLite::Column value = column(name);
+    if (!value.isText()) {
+      reject(name, "a text");
+    }
+    return value.getString();
+  }
+
+  void operator()(const char* name, int& field, long long low = 0, long long high = kMaxInt) const {
+    field = static_cast<int>(integer(name, low, high));
+  }
+  void operator()(const char* name, long long& field, long long low = 0,
+                  long long high = kMaxLong) const {
+    field = integer(name, low, high);
+  }
+  void operator()(const char* name, double& field) const {
+    const SQLite::Column value = column(name);
+    if (value.isNull() && unknowns == Unknowns::stored_as_null) {
+      field = std::nan("");
+    } else if (value.isFloat() && is_believable(value.getDouble())) {
+      field = value.getDouble();
+    } else {
+      reject(name, kNumber);
+    }
+  }
+  void operator()(const char* name, bool& field) const { field = integer(name, 0, 1) != 0; }
+  void operator()(const char* name, std::string& field) const { field = text(name); }
+  void operator()(const char* name, DType& field) const { field = parse_dtype(text(name)); }
+};
+
+Unknowns unknowns_of(ResultState state) {
+  return state == ResultState::ok ? Unknowns::refused : Unknowns::stored_as_null;
+}
+
+void require_positive_time(const VariantResult& result) {
+  if (result.state == ResultState::ok && !(result.time_us() > 0)) {
+    reject("time of a result that is ok", "above 0");
+  }
+}
+
+void write_outcome(const Measurement& measurement, const Writer& write) {
+  visit_fields(measurement, write);
+  write("counters_missing_because", measurement.counters_missing_because);
+  if (measurement.counters) {
+    visit_fields(*measurement.counters, write);
+  }
+  for (const double sample : measurement.samples_us) {
+    if (!is_believable(sample)) {
+      reject("sample", kNumber);
+    }
+  }
+}
+
+void write_outcome(const Prediction& prediction, const Writer& write) {
+  visit_fields(prediction, write);
+}
+
+Measurement read_measurement(const Reader& read) {
+  Measurement measurement;
+  visit_fields(measurement, read);
+  read("counters_missing_because", measurement.counters_missing_because);
+  if (!read.column("sectors_demanded").isNull()) {
+    visit_fields(measurement.counters.emplace(), read);
+  }
+  return measurement;
+}
+
+Prediction read_prediction(const Reader& read) {
+  Prediction prediction;
+  visit_fields(prediction, read);
+  return prediction;
+}
+
+AxisValue axis_value(const Axis& axis, const Reader& read) {
+  const std::string name(axis.name);
+  if (axis.spellings.empty()) {
+    return read.integer(name.c_str(), 0, kMaxInt);
+  }
+  return read.text(name.c_str());
+}
+
+Variant read_variant(const Reader& read) {
+  Variant variant;
+  for (const Axis& axis : axes()) {
+    axis.set(axis, variant, axis_value(axis, read));
+  }
+  return variant;
+}
+
+/// Runs `read`; a value that cannot be believed becomes an error that names the row.
+template <typename Read>
+auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
+  try {
+    return read();
+  } catch (const Error& failure) {
+    throw Error(ErrorCode::unreadable,
+                "database " + source.path.string() + " holds a bad row " +
+                    row.getColumn(0).getString() + " in table " + std::string(source.table) + ": " +
+                    failure.what() +
+                    "; delete that row with sqlite3, or use a copy of the file "
+                    "from before it was edited");
+  }
+}
+
+std::string quote(std::string_view column) { return "\"" + std::string(column) + "\""; }
+
+/// Each column through `format`, joined.
+template <typename Format>
+std::string join(const Cells& cells, std::string_view separator, Format&& format) {
+  std::string joined;
+  for (const NamedCell& cell : cells) {
+    joined += joined.empty() ? std::string_view{} : separator;
+    joined += format(cell.column);
+  }
+  return joined;
+}
+
+void bind_all(SQLite::Statement& statement, const Cells& cells) {
+  int index = 1;
+  for (const NamedCell& cell : cells) {
+    if (const auto* integer = std::get_if<long long>(&cell.value)) {
+      statement.bind(index, static_cast<std::int64_t>(*integer));
+    } else if (const auto* real = std::get_if<double>(&cell.value)) {
+      statement.bind(index, *real);
+    } else if (const auto* text = std::get_if<std::string>(&cell.value)) {
+      statement.bind(index, *text);
+    }
+    ++index;  // An unbound parameter is NULL.
+  }
+}
+
+}  // namespace
+
+Cells to_cells(const AttentionProblem& problem) {
+  validate(problem);
+  Cells cells;
+  visit_fields(problem, Writer{cells});
+  return cells;
+}
+
+Cells to_cells(const DeviceInfo& device) {
+  Cells cells;
+  visit_fields(device, Writer{cells});
+  return cells;
+}
+
+Cells to_cells(const Variant& variant) {
+  Cells cells;
+  for (const Axis& axis : axes()) {
+    std::visit(
+        [&](const auto& value) {
+          cells.push_back({std::string(axis.name), value});
+        },
+        axis.get(variant));
+  }
+  return cells;
+}
+
+Cells to_cells(const RunInfo& run) {
+  return {{"command", run.command},
+          {"swr_version", run.swr_version},
+          {"templates_digest", run.templates_digest},
+          {"nvrtc_version", run.nvrtc_version},
+          {"driver_version", run.driver_version},
+          {"l2_state", run.l2_state},
+          // SQLite's integers are signed; the bits are kept.
+          {"seed", static_cast<long long>(run.seed)}};
+}
+
+Cells to_cells(const VariantResult& result) {
+  require_positive_time(result);
+  Cells cells;
+  const Writer write{cells, unknowns_of(result.state)};
+  write("provenance", std::string(to_string(result.provenance())));
+  write("state", std::string(to_string(result.state)));
+  write("detail", result.detail);
+  visit_fields(result.resources, write);
+  write("smem_bytes", result.smem_bytes, 0, kMaxInt);
+  write("ctas_per_sm", result.ctas_per_sm, 0, kMaxCtasPerSm);
+  write("cubin_digest", result.cubin_digest);
+  std::visit([&](const auto& outcome) { write_outcome(outcome, write); }, result.outcome);
+  return cells;
+}
+
+long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells) {
+  SQLite::Statement insert(database, "INSERT INTO " + quote(table) + " (" +
+                                         join(cells, ", ", quote) + ") VALUES (" +
+                                         join(cells, ", ", [](const auto&) { return "?"; }) + ")");
+  bind_all(insert, cells);
+  insert.exec();
+  return database.getLastInsertRowid();
+}
+
+long long find_or_insert_row(SQLite::Database& database, std::string_view table,
+                             const Cells& cells) {
+  SQLite::Statement find(database, "SELECT id FROM " + quote(table) + " WHERE " +
+                                       join(cells, " AND ", [](const auto& column) {
+                                         return quote(column) + " = ?";
+                                       }));
+  bind_all(find, cells);
+  return find.executeStep() ? find.getColumn(0).getInt64() : insert_row(database, table, cells);
+}
+
+AttentionProblem read_problem(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    AttentionProblem problem;
+    visit_fields(problem, Reader{row});
+    validate(problem);
+    return problem;
+  });
+}
+
+DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    DeviceInfo device;
+    visit_fields(device, Reader{row});
+    return device;
+  });
+}
+
+VariantResult read_result(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    VariantResult result;
+    Reader read{row};
+    result.variant = read_variant(read);
+    result.state = parse_result_state(read.text("state"));
+    read("detail", result.detail);
+    visit_fields(result.resources, read);
+    read("smem_bytes", result.smem_bytes);
+    read("ctas_per_sm", result.ctas_per_sm, 0, kMaxCtasPerSm);
+    read("cubin_digest", result.cubin_digest);
+    read.unknowns = unknowns_of(result.state);
+    if (parse_provenance(read.text("provenance")) == Provenance::measured) {
+      result.outcome = read_measurement(read);
+    } else {
+      result.outcome = read_prediction(read);
+    }
+    require_positive_time(result);
+    return result;
+  });
+}
+
+double read_sample(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    double time_us = 0.0;
+    Reader{row}("time_us", time_us);
+    return time_us;
+  });
+}
+
+std::string axis_columns() { return join(to_cells(Variant{}), ", ", quote); }
+
+}  // namespace swr

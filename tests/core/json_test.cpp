@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "core/json.h"
+
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <typename Value>
+std::string complaint_of(const Json& json) {
+  try {
+    (void)json.get<Value>();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "no complaint";
+}
+
+const AttentionProblem kProblem{
+    .batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 100, .seq_kv = 200, .causal = true};
+
+TEST(Json, ProblemRoundTrips) {
+  EXPECT_EQ(Json(kProblem).get<AttentionProblem>(), kProblem);
+  EXPECT_EQ(Json(kProblem).dump(),
+            R"({"batch":2,"heads_q":8,"heads_kv":2,"seq_q":100,"seq_kv":200,"head_dim":64,)"
+            R"("dtype":"fp16","causal":true,"alignment_bytes":16})");
+}
+
+TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
+  const Variant variant{.tile_m = 80,
+                        .tile_n = 80,
+                        .warps = 5,
+                        .order = Order::sawtooth,
+                        .persistence = Persistence::persistent,
+                        .workers = 48,
+                        .smem_swizzle = false};
+  const Json json = variant;
+  EXPECT_EQ(json.size(), axes().size());
+  EXPECT_EQ(json["order"], "sawtooth");
+  EXPECT_EQ(json["workers"], 48);
+  EXPECT_EQ(json.get<Variant>(), variant);
+}
+
+TEST(Json, DeviceRoundTrips) {
+  const DeviceInfo device{.name = "Fictional F1",
+                          .sm_arch = 121,
+                          .sm_count = 48,
+                          .l2_bytes = 24LL << 20,
+                          .dram_gb_per_s = 273.0,
+                          .mig = true,
+                          .smem_per_cta_bytes = 1,
+                          .smem_per_sm_bytes = 2,
+                          .smem_reserved_per_cta_bytes = 3,
+                          .registers_per_sm = 4,
+                          .max_threads_per_sm = 5,
+                          .max_ctas_per_sm = 6};
+  const auto read = Json(device).get<DeviceInfo>();
+  EXPECT_EQ(Json(read), Json(device));
+  EXPECT_TRUE(same_device(read, device));
+  EXPECT_EQ(read.max_ctas_per_sm, 6);
+}
+
+TEST(Json, AMissingFieldIsNamed) {
+  Json json = kProblem;
+  json.erase("seq_kv");
+  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_kv' must be present"));
+}
+
+TEST(Json, AFieldOfAnotherTypeIsNamed) {
+  Json json = kProblem;
+  json["seq_q"] = "many";
+  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_q' must be a whole number"));
+  json["seq_q"] = 1.5;
+  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_q' must be a whole number"));
+  json["seq_q"] = 1LL << 40;
+  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("seq_q must be between"));
+  EXPECT_THAT(complaint_of<AttentionProblem>(Json(3)), HasSubstr("batch"));
+}
+
+TEST(Json, AProblemThatNoKernelServesIsRefused) {
+  Json json = kProblem;
+  json["heads_kv"] = 3;
+  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("multiple of kv-heads"));
+}
+
+TEST(Json, ResultSaysWhetherItWasMeasured) {
+  VariantResult result;
+  Measurement measurement;
+  measurement.samples_us = {2.0, 1.0};
+  measurement.median_us = 1.5;
+  measurement.counters_missing_because = "no permission";
+  result.outcome = measurement;
+  Json json = result;
+  EXPECT_EQ(json["provenance"], "measured");
+  EXPECT_EQ(json["measured"]["median_us"], 1.5);
+  EXPECT_EQ(json["measured"]["samples_us"].size(), 2U);
+  EXPECT_EQ(json["measured"]["counters_missing_because"], "no permission");
+  EXPECT_FALSE(json.contains("predicted"));
+  measurement.counters = Counters{.l2_misses = 7};
+  result.outcome = measurement;
+  EXPECT_EQ(Json(result)["measured"]["counters"]["l2_misses"], 7);
+  result.outcome = Prediction{.time_us = 3.0};
+  EXPECT_EQ(Json(result)["predicted"]["time_us"], 3.0);
+}
+
+TEST(Json, ADocumentSurvivesBytesThatAreNoText) {
+  VariantResult result;
+  result.detail = "log \xff end";
+  Measurement measurement;
+  measurement.relative_error = std::numeric_limits<double>::quiet_NaN();
+  result.outcome = measurement;
+  const Json read = Json::parse(json_document(result));
+  EXPECT_THAT(read["detail"].get<std::string>(), HasSubstr("end"));
+  EXPECT_TRUE(read["measured"]["relative_error"].is_null());
+}
+
+}  // namespace
+}  // namespace swr

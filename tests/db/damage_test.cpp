@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// Files that are not what they should be: each gives one clear line and loses nothing.
+#include "db/connection.h"
+#include "db/database_error.h"
+#include "tests/db/fixtures.h"
+
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include <fstream>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DamageTest : public ::testing::Test {
+ protected:
+  void create(int results = 1) const {
+    Store store(path_, Store::Mode::read_write);
+    const long long run = store.begin_run(some_run());
+    for (int i = 0; i < results; ++i) {
+      store.record(run, problem_of(4096 + i), fictional_gpu(), measured(tile(64, 64), 10.0));
+    }
+  }
+  Error open_error(Store::Mode mode) const {
+    return error_of([&] { Store(path_, mode); });
+  }
+  void write_file(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
+
+  TestDirectory directory_;
+  std::filesystem::path path_ = directory_ / "tuned.db";
+};
+
+constexpr auto kReadOnly = Store::Mode::read_only;
+constexpr auto kReadWrite = Store::Mode::read_write;
+
+TEST_F(DamageTest, AMissingFileCannotBeReadAndIsNotCreated) {
+  const Error error = open_error(kReadOnly);
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(DamageTest, MissingDirectoriesAreCreatedForWriting) {
+  const auto nested = directory_.path() / "share" / "swr" / "tuned.db";
+  Store(nested, kReadWrite).begin_run(some_run());
+  EXPECT_TRUE(std::filesystem::exists(nested));
+}
+
+TEST_F(DamageTest, ATextFileIsNoDatabaseAndStaysAsItWas) {
+  const std::string text = "These are the results of a long week of tuning, in plain text.\n";
+  write_file(text);
+  EXPECT_EQ(open_error(kReadOnly).code(), ErrorCode::unreadable);
+  const Error error = open_error(kReadWrite);
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr("no SQLite database"));
+  EXPECT_EQ(read_text(path_), text);
+}
+
+TEST_F(DamageTest, AnotherProgramsDatabaseIsRefusedAndStaysAsItWas) {
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+      .exec("CREATE TABLE bookmark (url TEXT)");
+  const std::string before = read_text(path_);
+  const Error error = open_error(kReadWrite);
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr("another program"));
+  EXPECT_EQ(read_text(path_), before);
+}
+
+TEST_F(DamageTest, AnEmptyFileHasNothingToRead) {
+  write_file("");
+  EXPECT_EQ(open_error(kReadOnly).code(), ErrorCode::unreadable);
+}
+
+TEST_F(DamageTest, ATruncatedFileIsDamaged) {
+  create();
+  std::filesystem::resize_file(path_, 5000);
+  const Error error = error_of([&] { (void)Store(path_, kReadOnly).winners(); });
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+}
+
+TEST_F(DamageTest, ADamagedPageIsReportedWhenItIsReached) {
+  create(100);
+  long long offset = 0;
+  {
+    SQLite::Database database(path_.string());
+    offset = database
+                 .execAndGet(
+                     "SELECT (rootpage - 1) * (SELECT page_size FROM "
+                     "pragma_page_size) FROM sqlite_master WHERE name = 'result'")
+                 .getInt64();
+  }
+  std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(offset);
+  file << std::string(4096, '\xa5');
+  file.close();
+  const Store store(path_, kReadOnly);
+  const Error error = error_of([&] { (void)store.winners(); });
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr("damaged"));
+}
+
+TEST_F(DamageTest, AMissingTableIsReportedWhenItIsReached) {
+  create();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec("PRAGMA foreign_keys = OFF; DROP VIEW all_results; DROP TABLE variant");
+  const Store store(path_, kReadOnly);
+  EXPECT_EQ(error_of([&] { (void)store.winners(); }).code(), ErrorCode::unreadable);
+}
+
+TEST_F(DamageTest, ADirectoryIsNoDatabase) {
+  const Error error = error_of([&] { Store(directory_.path(), kReadWrite); });
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr("directory"));
+}
+
+TEST_F(DamageTest, APipeIsRefusedInsteadOfBlocking) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0644), 0);
+  EXPECT_EQ(open_error(kReadOnly).code(), ErrorCode::unreadable);
+}
+
+TEST_F(DamageTest, AFileWithoutReadPermissionIsUnreadable) {
+  create();
+  chmod(path_.c_str(), 0);
+  const WithoutPrivileges nobody;
+  EXPECT_EQ(open_error(kReadOnly).code(), ErrorCode::unreadable);
+  EXPECT_EQ(open_error(kReadWrite).code(), ErrorCode::unreadable);
+}
+
+TEST_F(DamageTest, AReadOnlyDirectoryIsNotWritable) {
+  chmod(directory_.path().c_str(), 0555);
+  const WithoutPrivileges nobody;
+  const Error error = open_error(kReadWrite);
+  EXPECT_EQ(error.code(), ErrorCode::not_writable);
+  EXPECT_THAT(error.what(), HasSubstr(directory_.path().string()));
+}
+
+TEST_F(DamageTest, AWriteProtectedFileIsNotWritable) {
+  create();
+  chmod(directory_.path().c_str(), 0777);
+  chmod(path_.c_str(), 0444);
+  const WithoutPrivileges nobody;
+  EXPECT_EQ(open_error(kReadWrite).code(), ErrorCode::not_writable);
+}
+
+TEST_F(DamageTest, AFileClosedCleanlyIsReadFromAReadOnlyDirectory) {
+  path_ = directory_ / "100% tuned? #1.db";
+  create(3);
+  chmod(path_.c_str(), 0444);
+  chmod(directory_.path().c_str(), 0555);
+  const WithoutPrivileges nobody;
+  EXPECT_EQ(Store(path_, kReadOnly).winners().size(), 3U);
+}
+
+TEST_F(DamageTest, NamesWithAMeaningToSqliteArePlainFiles) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_.path());
+  Store(":memory:", kReadWrite).begin_run(some_run());
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / ":memory:"));
+  EXPECT_EQ(error_of([] { Store("", kReadWrite); }).code(), ErrorCode::invalid_argument);
+}
+
+TEST_F(DamageTest, AHeldLockIsReportedWithTheFile) {
+  SQLite::Database holder(path_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  const SQLite::Transaction lock(holder, SQLite::TransactionBehavior::IMMEDIATE);
+  const Error error = error_of([&] {
+    open_database(path_, kReadWrite, built_in_migrations(), std::chrono::milliseconds(10));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::database_locked);
+  EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+}
+
+struct Edit {
+  const char* name;
+  const char* sql;
+  const char* complaint;
+};
+
+/// A row edited by hand must be recognised before its values reach a kernel's source.
+class EditedRowTest : public DamageTest, public ::testing::WithParamInterface<Edit> {};
+
+TEST_P(EditedRowTest, IsNamedWithItsTableAndValue) {
+  create();
+  {
+    SQLite::Database editor(path_.string(), SQLite::OPEN_READWRITE);
+    editor.exec("PRAGMA ignore_check_constraints = ON");
+    editor.exec(GetParam().sql);
+  }
+  const Store store(path_, kReadOnly);
+  for (const Error& error : {error_of([&] { (void)store.winners(); }), error_of([&] {
+                               (void)store.best(problem_of(4096), fictional_gpu());
+                             })}) {
+    EXPECT_EQ(error.code(), ErrorCode::unreadable);
+    EXPECT_THAT(error.what(), HasSubstr("row 1 "));
+    EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().complaint));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Damage, EditedRowTest,
+    ::testing::Values(Edit{"Axis", "UPDATE variant SET tile_m = -5", "tile_m"},
+                      Edit{"Stages", "UPDATE variant SET stages = 4000000000", "stages"},
+                      Edit{"AxisText", "UPDATE variant SET \"order\" = 'cyclic}; evil('", "order"},
+                      Edit{"Family", "UPDATE variant SET family = 'hopper_next'", "family"},
+                      Edit{"State", "UPDATE result SET state = 'fine'", "result state"},
+                      Edit{"Provenance", "UPDATE result SET provenance = 'guessed'", "provenance"},
+                      Edit{"Registers", "UPDATE result SET registers_per_thread = 100000",
+                           "registers_per_thread"},
+                      Edit{"Time", "UPDATE result SET median_us = -1.0", "median_us"},
+                      Edit{"InfiniteTime", "UPDATE result SET median_us = 9e999", "median_us"},
+                      Edit{"NoTime", "UPDATE result SET median_us = NULL", "median_us"},
+                      Edit{"ZeroTime", "UPDATE result SET median_us = 0.0", "time"},
+                      Edit{"HalfCounters", "UPDATE result SET sectors_demanded = 3", "l2_lookups"},
+                      Edit{"Sample", "UPDATE sample SET time_us = -3.0", "time_us"},
+                      Edit{"DType", "UPDATE problem SET dtype = 'fp8'", "dtype"},
+                      Edit{"HeadDim", "UPDATE problem SET head_dim = 63", "head-dim"},
+                      Edit{"Sequence", "UPDATE problem SET seq_q = 5000000000", "seq_q"},
+                      Edit{"SmCount", "UPDATE device SET sm_count = 0", "sm_count"},
+                      Edit{"Bandwidth", "UPDATE device SET dram_gb_per_s = -1.0", "dram_gb_per_s"}),
+    [](const auto& edit) { return edit.param.name; });
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// What the database tests share: a directory of their own, a fictional GPU and results for it.
+#pragma once
+
+#include <swr/error.h>
+#include <swr/store.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace swr {
+
+/// A fresh directory that every user may enter, removed at the end.
+class TestDirectory {
+ public:
+  TestDirectory() {
+    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "swr_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      throw std::runtime_error("no temporary directory at " + pattern);
+    }
+    path_ = pattern;
+    chmod(path_.c_str(), 0755);
+  }
+  ~TestDirectory() {
+    std::error_code ignored;
+    chmod(path_.c_str(), 0755);
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TestDirectory(const TestDirectory&) = delete;
+  TestDirectory& operator=(const TestDirectory&) = delete;
+
+  std::filesystem::path operator/(const char* name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Gives up root's right to ignore permissions for as long as it lives.
+class WithoutPrivileges {
+ public:
+  WithoutPrivileges() {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && seteuid(kNobody) != 0) {
+      throw std::runtime_error("root cannot become nobody");
+    }
+  }
+  ~WithoutPrivileges() {
+    if (getuid() == 0 && seteuid(0) != 0) {
+      std::abort();
+    }
+  }
+  WithoutPrivileges(const WithoutPrivileges&) = delete;
+  WithoutPrivileges& operator=(const WithoutPrivileges&) = delete;
+};
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The error `action` ends in; a test failure when it ends well.
+template <typename Action>
+Error error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return {ErrorCode::invalid_argument, "no error"};
+}
+
+inline DeviceInfo fictional_gpu() {
+  return {.name = "Fictional F1",
+          .sm_arch = 90,
+          .sm_count = 96,
+          .l2_bytes = 40LL << 20,
+          .dram_gb_per_s = 2000.0,
+          .mig = false,
+          .smem_per_cta_bytes = 100 * 1024,
+          .smem_per_sm_bytes = 128 * 1024,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = 2048,
+          .max_ctas_per_sm = 32};
+}
+
+inline AttentionProblem problem_of(int seq) {
+  return {.heads_q = 8, .heads_kv = 8, .seq_q = seq, .seq_kv = seq, .head_dim = 64};
+}
+
+inline Variant tile(int tile_m, int tile_n) { return {.tile_m = tile_m, .tile_n = tile_n}; }
+
+inline VariantResult result_of(const Variant& variant) {
+  VariantResult result;
+  result.variant = variant;
+  result.resources.registers_per_thread = 120;
+  return result;
+}
+
+inline VariantResult measured(const Variant& variant, double median_us) {
+  Measurement measurement;
+  measurement.samples_us = {median_us};
+  measurement.median_us = median_us;
+  measurement.p95_us = median_us;
+  measurement.relative_error = 1e-4;
+  measurement.counters_missing_because = "not asked for";
+  VariantResult result = result_of(variant);
+  result.outcome = measurement;
+  return result;
+}
+
+inline VariantResult predicted(const Variant& variant, double time_us) {
+  VariantResult result = result_of(variant);
+  result.outcome = Prediction{.time_us = time_us, .read_sectors = 1000};
+  return result;
+}
+
+inline RunInfo some_run() {
+  return {.command = "swr-tune --seq 4096",
+          .swr_version = "0.1.0",
+          .templates_digest = "00ff",
+          .nvrtc_version = "13.0",
+          .driver_version = "13.1",
+          .l2_state = "warm",
+          .seed = 7};
+}
+
+}  // namespace swr

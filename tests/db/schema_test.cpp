@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "db/connection.h"
+#include "db/migrations.h"
+#include "tests/db/fixtures.h"
+
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+
+std::vector<std::string> columns_of(SQLite::Database& database, const std::string& table) {
+  std::vector<std::string> names;
+  SQLite::Statement row(database, "SELECT name FROM pragma_table_info(?)");
+  row.bind(1, table);
+  while (row.executeStep()) {
+    names.push_back(row.getColumn(0).getString());
+  }
+  return names;
+}
+
+std::vector<std::string> axis_names() {
+  std::vector<std::string> names;
+  for (const Axis& axis : axes()) {
+    names.emplace_back(axis.name);
+  }
+  return names;
+}
+
+std::string dump(SQLite::Database& database) {
+  std::string text = "application_id " + database.execAndGet("PRAGMA application_id").getString() +
+                     "\nuser_version " + database.execAndGet("PRAGMA user_version").getString() +
+                     "\n";
+  SQLite::Statement row(database,
+                        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY "
+                        "type, name");
+  while (row.executeStep()) {
+    text += "\n" + row.getColumn(0).getString() + ";\n";
+  }
+  return text;
+}
+
+class SchemaTest : public ::testing::Test {
+ protected:
+  SQLite::Database open(const std::vector<Migration>& migrations, Store::Mode mode) const {
+    return open_database(path_, mode, migrations);
+  }
+  void create_with_one_result() const {
+    Store store(path_, Store::Mode::read_write);
+    store.record(store.begin_run(some_run()), problem_of(4096), fictional_gpu(),
+                 measured(tile(64, 64), 10.0));
+  }
+
+  TestDirectory directory_;
+  std::filesystem::path path_ = directory_ / "tuned.db";
+  std::vector<Migration> today_ = built_in_migrations();
+  std::vector<Migration> tomorrow_ = [this] {
+    auto migrations = today_;
+    migrations.push_back({static_cast<int>(today_.size()) + 1,
+                          "ALTER TABLE result ADD COLUMN energy_joules REAL;"
+                          "UPDATE result SET energy_joules = 1.5;"});
+    return migrations;
+  }();
+};
+
+TEST_F(SchemaTest, MigrationsAreNumberedFromOneWithoutGaps) {
+  for (std::size_t i = 0; i < today_.size(); ++i) {
+    EXPECT_EQ(today_[i].version, static_cast<int>(i) + 1);
+  }
+}
+
+TEST_F(SchemaTest, TheVariantTableHasExactlyTheAxes) {
+  auto database = open(today_, Store::Mode::read_write);
+  auto columns = columns_of(database, "variant");
+  ASSERT_EQ(columns.front(), "id");
+  columns.erase(columns.begin());
+  EXPECT_EQ(columns, axis_names());
+}
+
+TEST_F(SchemaTest, TheViewShowsEveryAxis) {
+  auto database = open(today_, Store::Mode::read_write);
+  EXPECT_THAT(columns_of(database, "all_results"), IsSupersetOf(axis_names()));
+}
+
+TEST_F(SchemaTest, TheViewHasARowPerResult) {
+  create_with_one_result();
+  auto database = open(today_, Store::Mode::read_only);
+  EXPECT_EQ(database.execAndGet("SELECT count(*) FROM all_results").getInt(), 1);
+  EXPECT_EQ(database.execAndGet("SELECT time_us FROM all_results").getDouble(), 10.0);
+}
+
+TEST_F(SchemaTest, EqualsItsGoldenDump) {
+  auto database = open(today_, Store::Mode::read_write);
+  if (std::getenv("SWR_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(SWR_SCHEMA_GOLDEN) << dump(database);
+  }
+  EXPECT_EQ(dump(database), read_text(SWR_SCHEMA_GOLDEN));
+}
+
+/// The document's part about a table.
+std::string section(const std::string& document, const std::string& table) {
+  const auto begin = document.find("\n## " + table + "\n");
+  if (begin == std::string::npos) {
+    return "";
+  }
+  return document.substr(begin, document.find("\n## ", begin + 1) - begin);
+}
+
+TEST_F(SchemaTest, EveryTableAndColumnIsDocumented) {
+  auto database = open(today_, Store::Mode::read_write);
+  const std::string document = read_text(SWR_SCHEMA_DOCUMENT);
+  for (const char* table : {"device", "problem", "variant", "run", "result", "sample"}) {
+    for (const std::string& column : columns_of(database, table)) {
+      EXPECT_THAT(section(document, table), HasSubstr("\n| `" + column + "` |")) << table;
+    }
+  }
+  EXPECT_THAT(document, HasSubstr("## The view all_results"));
+}
+
+TEST_F(SchemaTest, StoresReadableText) {
+  create_with_one_result();
+  auto database = open(today_, Store::Mode::read_only);
+  EXPECT_EQ(database.execAndGet("SELECT \"order\" || ' ' || smem_swizzle FROM variant").getString(),
+            "cyclic on");
+  EXPECT_THAT(database.execAndGet("SELECT started_at FROM run").getString(),
+              ::testing::MatchesRegex("[0-9-]+T[0-9:.]+Z"));
+}
+
+TEST_F(SchemaTest, UsesAWriteAheadLog) {
+  auto database = open(today_, Store::Mode::read_write);
+  EXPECT_EQ(database.execAndGet("PRAGMA journal_mode").getString(), "wal");
+}
+
+TEST_F(SchemaTest, AMigrationKeepsTheRows) {
+  create_with_one_result();
+  auto database = open(tomorrow_, Store::Mode::read_write);
+  EXPECT_EQ(database.execAndGet("PRAGMA user_version").getInt(), tomorrow_.back().version);
+  EXPECT_EQ(database.execAndGet("SELECT energy_joules FROM result").getDouble(), 1.5);
+  EXPECT_EQ(database.execAndGet("SELECT median_us FROM result").getDouble(), 10.0);
+}
+
+TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {
+  create_with_one_result();
+  open(tomorrow_, Store::Mode::read_write);
+  for (const auto mode : {Store::Mode::read_write, Store::Mode::read_only}) {
+    const Error error = error_of([&] { Store(path_, mode); });
+    EXPECT_EQ(error.code(), ErrorCode::schema_too_new);
+    EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+  }
+  auto database = open(tomorrow_, Store::Mode::read_only);
+  EXPECT_EQ(database.execAndGet("SELECT count(*) FROM result").getInt(), 1);
+}
+
+TEST_F(SchemaTest, AMigrationThatFailsLeavesTheFileAsItWas) {
+  create_with_one_result();
+  tomorrow_.push_back({tomorrow_.back().version + 1, "INSERT INTO no_such_table VALUES (1);"});
+  EXPECT_EQ(error_of([&] { open(tomorrow_, Store::Mode::read_write); }).code(),
+            ErrorCode::unreadable);
+  EXPECT_EQ(Store(path_, Store::Mode::read_write).winners().size(), 1U);
+}
+
+TEST_F(SchemaTest, ReadingAnOlderFileMigratesACopyAndLeavesTheFile) {
+  create_with_one_result();
+  auto copy = open(tomorrow_, Store::Mode::read_only);
+  EXPECT_EQ(copy.execAndGet("SELECT energy_joules FROM result").getDouble(), 1.5);
+  EXPECT_EQ(Store(path_, Store::Mode::read_only).winners().size(), 1U);
+}
+
+}  // namespace
+}  // namespace swr

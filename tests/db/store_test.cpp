@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+#include "tests/db/fixtures.h"
+
+#include <cmath>
+#include <limits>
+
+namespace swr {
+namespace {
+
+/// A store in a directory of its own, with a run begun.
+class StoreTest : public ::testing::Test {
+ protected:
+  void record(const AttentionProblem& problem, const VariantResult& result,
+              const DeviceInfo& device = fictional_gpu()) {
+    store_.record(run_, problem, device, result);
+  }
+  Match best(const AttentionProblem& problem) const {
+    const auto match = store_.best(problem, fictional_gpu());
+    EXPECT_TRUE(match);
+    return match.value_or(Match{});
+  }
+
+  TestDirectory directory_;
+  Store store_{directory_ / "tuned.db", Store::Mode::read_write};
+  long long run_ = store_.begin_run(some_run());
+};
+
+VariantResult full_measurement() {
+  return {.variant = {.tile_m = 80,
+                      .tile_n = 80,
+                      .warps = 5,
+                      .stages = 3,
+                      .order = Order::sawtooth,
+                      .persistence = Persistence::persistent,
+                      .workers = 48,
+                      .swizzle = Swizzle::head_sections,
+                      .section_heads = 4,
+                      .smem_swizzle = false},
+          .state = ResultState::ok,
+          .detail = "",
+          .resources = {168, 0, 0, 16, 1024},
+          .smem_bytes = 71680,
+          .ctas_per_sm = 1,
+          .cubin_digest = std::string(64, 'a'),
+          .outcome = Measurement{.samples_us = {101.5, 99.25, 100.0},
+                                 .median_us = 100.0,
+                                 .p95_us = 101.5,
+                                 .relative_error = 3.5e-4,
+                                 .counters = Counters{1, 2, 3, 4, 5, 6, 1LL << 40},
+                                 .counters_missing_because = ""}};
+}
+
+TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
+  const VariantResult written = full_measurement();
+  record(problem_of(4096), written);
+  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(rows.size(), 1U);
+  const VariantResult& read = rows[0].result;
+  EXPECT_EQ(rows[0].problem, problem_of(4096));
+  EXPECT_EQ(rows[0].device.name, "Fictional F1");
+  EXPECT_EQ(rows[0].device.max_ctas_per_sm, 32);
+  EXPECT_EQ(read.variant, written.variant);
+  EXPECT_EQ(read.state, ResultState::ok);
+  EXPECT_EQ(read.resources, written.resources);
+  EXPECT_EQ(read.smem_bytes, 71680);
+  EXPECT_EQ(read.ctas_per_sm, 1);
+  EXPECT_EQ(read.cubin_digest, written.cubin_digest);
+  ASSERT_NE(read.measurement(), nullptr);
+  EXPECT_EQ(read.measurement()->samples_us, written.measurement()->samples_us);
+  EXPECT_EQ(read.measurement()->median_us, 100.0);
+  EXPECT_EQ(read.measurement()->p95_us, 101.5);
+  EXPECT_EQ(read.measurement()->relative_error, 3.5e-4);
+  EXPECT_EQ(read.measurement()->counters, written.measurement()->counters);
+}
+
+TEST_F(StoreTest, ReturnsEveryFieldOfAPrediction) {
+  VariantResult written = predicted(tile(64, 64), 50.0);
+  written.outcome = Prediction{50.0, 1.5, 2.5, 3.5, 4.5, 10, 20, 30, 40};
+  record(problem_of(4096), written);
+  const Match match = best(problem_of(4096));
+  ASSERT_EQ(match.result.provenance(), Provenance::predicted);
+  const Prediction& read = *match.result.prediction();
+  EXPECT_EQ(read.time_us, 50.0);
+  EXPECT_EQ(read.matrix_us, 1.5);
+  EXPECT_EQ(read.softmax_us, 2.5);
+  EXPECT_EQ(read.l2_us, 3.5);
+  EXPECT_EQ(read.dram_us, 4.5);
+  EXPECT_EQ(read.read_sectors, 10);
+  EXPECT_EQ(read.write_sectors, 20);
+  EXPECT_EQ(read.compulsory_misses, 30);
+  EXPECT_EQ(read.excess_misses, 40);
+}
+
+TEST_F(StoreTest, KeepsTheReasonWhyCountersAreMissing) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const Match match = best(problem_of(4096));
+  EXPECT_FALSE(match.result.measurement()->counters);
+  EXPECT_EQ(match.result.measurement()->counters_missing_because, "not asked for");
+}
+
+TEST_F(StoreTest, AFailedVariantIsARowWithItsReasonAndNeverTheBest) {
+  VariantResult wrong = measured(tile(64, 64), 5.0);
+  wrong.state = ResultState::correctness;
+  wrong.detail = "relative error nan\nat row 3";
+  std::get<Measurement>(wrong.outcome).relative_error = std::numeric_limits<double>::quiet_NaN();
+  record(problem_of(4096), wrong);
+  record(problem_of(4096), measured(tile(128, 64), 10.0));
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
+  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].result.state, ResultState::correctness);
+  EXPECT_EQ(rows[1].result.detail, wrong.detail);
+  EXPECT_TRUE(std::isnan(rows[1].result.measurement()->relative_error));
+}
+
+TEST_F(StoreTest, RefusesNumbersThatCannotBeTrueBeforeTheyReachTheFile) {
+  const auto refused = [&](const VariantResult& result) {
+    return error_of([&] { record(problem_of(4096), result); }).code();
+  };
+  VariantResult result = measured(tile(64, 64), 10.0);
+  std::get<Measurement>(result.outcome).median_us = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(refused(result), ErrorCode::invalid_argument);
+  EXPECT_EQ(refused(measured(tile(64, 64), 0.0)), ErrorCode::invalid_argument);
+  result = measured(tile(64, 64), 10.0);
+  result.resources.registers_per_thread = 256;
+  EXPECT_EQ(refused(result), ErrorCode::invalid_argument);
+  result = measured(tile(64, 64), 10.0);
+  std::get<Measurement>(result.outcome).samples_us = {1.0, -1.0};
+  EXPECT_EQ(refused(result), ErrorCode::invalid_argument);
+  EXPECT_TRUE(store_.results(problem_of(4096), fictional_gpu()).empty());
+}
+
+TEST_F(StoreTest, RefusesARunThatWasNotBegun) {
+  const Error error = error_of([&] {
+    store_.record(run_ + 1, problem_of(4096), fictional_gpu(), measured(tile(64, 64), 10.0));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(error.what(), ::testing::HasSubstr("begin_run"));
+}
+
+TEST_F(StoreTest, ResultsComeFastestFirstMeasuredBeforePredicted) {
+  record(problem_of(4096), predicted(tile(64, 32), 1.0));
+  record(problem_of(4096), measured(tile(64, 64), 20.0));
+  record(problem_of(4096), measured(tile(128, 64), 10.0));
+  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].result.variant, tile(128, 64));
+  EXPECT_EQ(rows[1].result.variant, tile(64, 64));
+  EXPECT_EQ(rows[2].result.provenance(), Provenance::predicted);
+}
+
+TEST_F(StoreTest, ANewerResultReplacesTheOlder) {
+  record(problem_of(4096), measured(tile(64, 64), 5.0));
+  record(problem_of(4096), measured(tile(128, 64), 10.0));
+  store_.record(store_.begin_run(some_run()), problem_of(4096), fictional_gpu(),
+                measured(tile(64, 64), 30.0));
+  EXPECT_EQ(store_.results(problem_of(4096), fictional_gpu()).size(), 2U);
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
+}
+
+TEST_F(StoreTest, ANewerResultReplacesTheOlderAcrossRowsOfOneDevice) {
+  DeviceInfo renamed = fictional_gpu();
+  renamed.name = "Fictional F1 rev. 2";
+  record(problem_of(4096), measured(tile(64, 64), 5.0), renamed);
+  record(problem_of(4096), measured(tile(64, 64), 30.0));
+  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].result.time_us(), 30.0);
+}
+
+TEST_F(StoreTest, NothingStoredIsNoMatch) {
+  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
+  EXPECT_TRUE(store_.winners().empty());
+}
+
+TEST_F(StoreTest, LevelsArePreferredInTheDocumentedOrder) {
+  const AttentionProblem wanted = problem_of(4096);
+  const AttentionProblem neighbour = problem_of(8192);
+  DeviceInfo cousin = fictional_gpu();
+  cousin.sm_count = 48;
+  const auto expect = [&](MatchLevel level, Provenance provenance, int tile_m) {
+    const Match match = best(wanted);
+    EXPECT_EQ(match.level, level);
+    EXPECT_EQ(match.result.provenance(), provenance);
+    EXPECT_EQ(match.result.variant.tile_m, tile_m);
+  };
+  record(wanted, predicted(tile(128, 16), 1.0), cousin);
+  expect(MatchLevel::same_arch, Provenance::predicted, 128);
+  record(neighbour, measured(tile(64, 64), 90.0), cousin);
+  expect(MatchLevel::same_arch, Provenance::measured, 64);
+  record(neighbour, predicted(tile(128, 64), 80.0));
+  expect(MatchLevel::nearest, Provenance::predicted, 128);
+  record(wanted, predicted(tile(192, 64), 70.0));
+  expect(MatchLevel::exact, Provenance::predicted, 192);
+  record(neighbour, measured(tile(64, 32), 60.0));
+  expect(MatchLevel::nearest, Provenance::measured, 64);
+  record(wanted, measured(tile(256, 16), 500.0));
+  expect(MatchLevel::exact, Provenance::measured, 256);
+}
+
+TEST_F(StoreTest, ReturnsTheBestOfTheNearestShapeWhenExactIsMissing) {
+  record(problem_of(1024), measured(tile(64, 64), 1.0));
+  record(problem_of(8192), measured(tile(64, 32), 90.0));
+  record(problem_of(8192), measured(tile(128, 64), 80.0));
+  const Match match = best(problem_of(6000));
+  EXPECT_EQ(match.level, MatchLevel::nearest);
+  EXPECT_EQ(match.result.variant, tile(128, 64));
+  EXPECT_EQ(match.problem, problem_of(8192));
+  EXPECT_NEAR(match.distance, std::sqrt(2.0) * std::log2(8192.0 / 6000.0), 1e-12);
+}
+
+TEST_F(StoreTest, ANeighboursIllegalVariantGivesWayToItsNextBest) {
+  // Head sections of 4 exist with 8 heads; with 4 heads they equal another swizzle.
+  Variant sections = tile(64, 64);
+  sections.swizzle = Swizzle::head_sections;
+  sections.section_heads = 4;
+  record(problem_of(4096), measured(sections, 10.0));
+  record(problem_of(4096), measured(tile(128, 64), 20.0));
+  AttentionProblem wanted = problem_of(4096);
+  wanted.heads_q = wanted.heads_kv = 4;
+  EXPECT_EQ(best(wanted).result.variant, tile(128, 64));
+}
+
+TEST_F(StoreTest, ANeighbourWithoutALegalVariantGivesWayToTheNextNeighbour) {
+  Variant sections = tile(64, 64);
+  sections.swizzle = Swizzle::head_sections;
+  sections.section_heads = 4;
+  record(problem_of(4096), measured(sections, 10.0));
+  record(problem_of(65536), measured(tile(128, 64), 20.0));
+  AttentionProblem wanted = problem_of(4096);
+  wanted.heads_q = wanted.heads_kv = 4;
+  EXPECT_EQ(best(wanted).problem, problem_of(65536));
+}
+
+TEST_F(StoreTest, AVariantThatDoesNotFitTheDeviceAskedForIsNotTransferred) {
+  DeviceInfo bigger = fictional_gpu();
+  bigger.sm_count = 192;
+  bigger.smem_per_cta_bytes = 227 * 1024;
+  Variant deep = tile(128, 128);
+  deep.stages = 4;
+  record(problem_of(4096), measured(deep, 10.0), bigger);
+  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
+  record(problem_of(4096), measured(tile(64, 64), 30.0), bigger);
+  const Match match = best(problem_of(4096));
+  EXPECT_EQ(match.level, MatchLevel::same_arch);
+  EXPECT_EQ(match.result.variant, tile(64, 64));
+  EXPECT_EQ(match.device.sm_count, 192);
+}
+
+TEST_F(StoreTest, OfTwoCousinsTheMoreSimilarOneAnswers) {
+  DeviceInfo small = fictional_gpu();
+  small.sm_count = 24;
+  DeviceInfo similar = fictional_gpu();
+  similar.sm_count = 80;
+  record(problem_of(4096), measured(tile(64, 32), 1.0), small);
+  record(problem_of(4096), measured(tile(64, 64), 9.0), similar);
+  EXPECT_EQ(best(problem_of(4096)).device.sm_count, 80);
+}
+
+TEST_F(StoreTest, NeverAnswersFromAnotherArchitectureOrKindOfProblem) {
+  DeviceInfo other = fictional_gpu();
+  other.sm_arch = 120;
+  record(problem_of(4096), measured(tile(64, 64), 10.0), other);
+  AttentionProblem causal = problem_of(4096);
+  causal.causal = true;
+  record(causal, measured(tile(64, 64), 10.0));
+  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
+}
+
+TEST_F(StoreTest, TheMatchCarriesItsRawSamples) {
+  record(problem_of(4096), full_measurement());
+  EXPECT_EQ(best(problem_of(4096)).result.measurement()->samples_us,
+            full_measurement().measurement()->samples_us);
+}
+
+TEST_F(StoreTest, WinnersAreOnePerProblemAndDeviceMeasuredWherePossible) {
+  DeviceInfo other = fictional_gpu();
+  other.sm_arch = 120;
+  record(problem_of(4096), predicted(tile(64, 32), 1.0));
+  record(problem_of(4096), measured(tile(64, 64), 20.0));
+  record(problem_of(4096), measured(tile(128, 64), 10.0));
+  record(problem_of(8192), predicted(tile(64, 32), 1.0));
+  record(problem_of(4096), predicted(tile(64, 16), 3.0), other);
+  const auto winners = store_.winners();
+  ASSERT_EQ(winners.size(), 3U);
+  EXPECT_EQ(winners[0].result.variant, tile(128, 64));
+  EXPECT_EQ(winners[1].device.sm_arch, 120);
+  EXPECT_EQ(winners[2].problem, problem_of(8192));
+}
+
+TEST_F(StoreTest, AReaderSeesWhatAWriterAppends) {
+  const Store reader(directory_ / "tuned.db", Store::Mode::read_only);
+  EXPECT_TRUE(reader.winners().empty());
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  EXPECT_EQ(reader.winners().size(), 1U);
+}
+
+TEST_F(StoreTest, AReaderCannotRecord) {
+  Store reader(directory_ / "tuned.db", Store::Mode::read_only);
+  EXPECT_EQ(error_of([&] { reader.begin_run(some_run()); }).code(), ErrorCode::not_writable);
+}
+
+TEST(MatchLevel, SpellingsAreThoseOfTheEnumerators) {
+  EXPECT_EQ(to_string(MatchLevel::exact), "exact");
+  EXPECT_EQ(to_string(MatchLevel::nearest), "nearest");
+  EXPECT_EQ(to_string(MatchLevel::same_arch), "same_arch");
+  EXPECT_EQ(to_string(MatchLevel::default_only), "default_only");
+}
+
+}  // namespace
+}  // namespace swr

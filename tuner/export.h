@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Writes the best stored kernels as a directory that a program can ship: cubins and a manifest.
+#pragma once
+
+#include "tuner/manifest.h"
+#include <swr/generator.h>
+#include <swr/store.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+namespace swr {
+
+/// Gives the cubin of a variant: the generator, whose cache makes it cheap.
+using CubinSource =
+    std::function<CompiledKernel(const AttentionProblem&, const Variant&, int sm_arch)>;
+
+struct ExportFilter {
+  /// Only winners for exactly this problem.
+  std::optional<AttentionProblem> problem;
+  /// Only winners of this device (same_device).
+  std::optional<DeviceInfo> device;
+};
+
+/// Writes each winner of the store to the directory `out`, which appears complete or not at all. An
+/// earlier export there is replaced. Equal databases and cubins give equal bytes.
+/// Returns what manifest.json says; ExportedKernel::rebuilt marks cubins that differ from the
+/// recorded ones.
+/// Throws: Error{nothing_stored}; Error{invalid_argument} when `out` holds anything else than an
+/// export; Error{not_writable}; what the source and the store throw.
+Manifest export_kernels(const Store& store, const CubinSource& cubins,
+                        const std::filesystem::path& out, const ExportFilter& filter = {});
+
+inline Manifest export_kernels(const Store& store, const Generator& generator,
+                               const std::filesystem::path& out, const ExportFilter& filter = {}) {
+  const CubinSource cubins = [&](const AttentionProblem& problem, const Variant& variant,
+                                 int sm_arch) {
+    return generator.compile(problem, variant, sm_arch);
+  };
+  return export_kernels(store, cubins, out, filter);
+}
+
+}  // namespace swr
