@@ -8,6 +8,7 @@
 #include <swr/constraints.h>
 
 #include <array>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct VariantCase {
   MemoryOrder order = MemoryOrder::bhsd;
   bool with_lse = true;
 };
+
+/// How GoogleTest shows the parameter.
+[[maybe_unused]] void PrintTo(const VariantCase& given, std::ostream* stream) {
+  *stream << to_string(given.problem) << " " << to_key(given.variant);
+}
 
 std::string text(int value) { return std::to_string(value); }
 

@@ -6,6 +6,7 @@
 #include "tuner/measure/verifier.h"
 
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct ReferenceCase {
   AttentionProblem problem;
   MemoryOrder order = MemoryOrder::bhsd;
 };
+
+/// How GoogleTest shows the parameter.
+[[maybe_unused]] void PrintTo(const ReferenceCase& given, std::ostream* stream) {
+  *stream << to_string(given.problem);
+}
 
 AttentionProblem shape(int seq_q, int seq_kv, int head_dim, bool causal) {
   return {.seq_q = seq_q, .seq_kv = seq_kv, .head_dim = head_dim, .causal = causal};
