@@ -20,9 +20,9 @@ struct Cubin {
 
 ReferenceKernels::ReferenceKernels(const Generator& generator, int sm_arch) {
   constexpr int kLargestHeadDim = 256;
-  attention = Cubin(generator, sm_arch, "reference/attention_reference.cu",
-                    "swr_attention_reference")
-                  .kernel("swr_attention_reference");
+  attention =
+      Cubin(generator, sm_arch, "reference/attention_reference.cu", "swr_attention_reference")
+          .kernel("swr_attention_reference");
   attention.allow_dynamic_smem(reference::smem_bytes(kLargestHeadDim));
   random_fill = Cubin(generator, sm_arch, "reference/random_fill.cu", "swr_random_fill")
                     .kernel("swr_random_fill");
