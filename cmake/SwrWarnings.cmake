@@ -1,7 +1,9 @@
 # Warnings for swr's own targets only; never exported to users of the package.
 add_library(swr_warnings INTERFACE)
 target_compile_options(swr_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Woverloaded-virtual -Wnon-virtual-dtor)
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Woverloaded-virtual -Wnon-virtual-dtor
+  # Designated initialisers leave members to their defaults on purpose.
+  -Wno-missing-field-initializers)
 option(SWR_WARNINGS_AS_ERRORS "Stop the build at the first warning" OFF)
 if(SWR_WARNINGS_AS_ERRORS)
   target_compile_options(swr_warnings INTERFACE -Werror)

@@ -11,7 +11,8 @@
 
 namespace swr {
 
-/// Not thread-safe: a GPU measures one variant at a time.
+/// Not thread-safe unless the implementation says so: a GPU measures one variant at a time, a
+/// model may evaluate several.
 class Evaluator {
  public:
   Evaluator() = default;

@@ -66,11 +66,13 @@ struct Measurement {
 /// Modelled from the schedule and a GPU profile.
 struct Prediction {
   double time_us = 0.0;
-  /// Terms of the time; the largest bounds it.
+  /// Terms of the time: the first four overlap and the largest bounds it; latency that nothing
+  /// hides comes on top.
   double matrix_us = 0.0;
   double softmax_us = 0.0;
   double l2_us = 0.0;
   double dram_us = 0.0;
+  double latency_us = 0.0;
   long long read_sectors = 0;       ///< Read sectors the SMs ask L2 for: Q, K and V.
   long long write_sectors = 0;      ///< Sectors of O.
   long long compulsory_misses = 0;  ///< First touch of each sector of Q, K, V and O.

@@ -25,7 +25,12 @@ struct GpuProfile {
   double exp2_per_clock_per_sm = 0.0;
   /// fp32 FMA results per SM and clock.
   double fma_per_clock_per_sm = 0.0;
+  /// Read bandwidth of L2 by all SMs together, in GB/s (1e9 bytes).
   double l2_gb_per_s = 0.0;
+  /// From a load to its data with an L2 hit, in SM clocks.
+  double l2_latency_clocks = 0.0;
+  /// From a load to its data when it comes from memory, in SM clocks.
+  double dram_latency_clocks = 0.0;
   /// Achievable share of DeviceInfo::dram_gb_per_s.
   double dram_efficiency = 0.0;
   /// Bytes of L2 that data read by every SM can occupy: chips with two L2 partitions keep a copy
@@ -44,7 +49,7 @@ std::vector<std::string> profile_ids();
 GpuProfile load_profile(std::string_view id_or_path);
 
 /// The built-in profile that describes the same device, else one whose unknown rates are scaled
-/// from the nearest architecture's; its id is then "auto".
+/// from the nearest architecture's; its id is then "auto" and its sources say so.
 GpuProfile profile_for_device(const DeviceInfo& device);
 
 }  // namespace swr

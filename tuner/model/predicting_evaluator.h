@@ -10,12 +10,14 @@
 
 namespace swr {
 
+/// Thread-safe: variants may be evaluated from several threads at once.
 class PredictingEvaluator final : public Evaluator {
  public:
   explicit PredictingEvaluator(GpuProfile profile);
   ~PredictingEvaluator() override;
 
   const DeviceInfo& device() const override;
+
   /// Variants that differ only in axes the L2 does not see share one walk of the schedule.
   VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "tests/core/fictional.h"
+#include <swr/constraints.h>
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace swr {
+namespace {
+
+using testing::fictional_device;
+
+AttentionProblem some_problem() {
+  return {.batch = 2, .heads_q = 4, .heads_kv = 4, .seq_q = 512, .seq_kv = 512, .head_dim = 128};
+}
+
+/// Name of the constraint that fires, or "" when the variant is legal.
+std::string fired(const Variant& variant, const AttentionProblem& problem = some_problem(),
+                  const DeviceInfo& device = fictional_device()) {
+  const auto dropped = check_constraints(problem, variant, device);
+  return dropped ? dropped->constraint : "";
+}
+
+TEST(Constraints, AcceptTheDefaultVariantForEveryHeadDimOnEveryChip) {
+  for (int head_dim = 16; head_dim <= 256; head_dim += 16) {
+    for (const int smem : {101376, 166912, 232448}) {
+      AttentionProblem problem = some_problem();
+      problem.head_dim = head_dim;
+      DeviceInfo device = fictional_device();
+      device.smem_per_cta_bytes = smem;
+      EXPECT_EQ(fired(default_variant(problem, device), problem, device), "") << head_dim;
+    }
+  }
+}
+
+TEST(Constraints, EachFiresOnItsOwnViolation) {
+  EXPECT_EQ(fired({.tile_m = 80, .tile_n = 80, .warps = 4}), "tile_shape");
+  EXPECT_EQ(fired({.tile_m = 64, .tile_n = 40}), "tile_shape");
+  EXPECT_EQ(fired({.tile_m = 1024, .tile_n = 16, .warps = 64}), "threads");
+  EXPECT_EQ(fired({.tile_m = 64, .tile_n = 128, .stages = 4}), "shared_memory");
+  EXPECT_EQ(fired({.tile_m = 128, .tile_n = 128, .warps = 4, .stages = 1}), "registers");
+  EXPECT_EQ(fired({.order = Order::sawtooth}), "local_iterations");
+  EXPECT_EQ(fired({.workers = 4}), "worker_count");
+  EXPECT_EQ(fired({.section_heads = 2}), "sections");
+  EXPECT_EQ(fired({.swizzle = Swizzle::head_sections}), "sections");
+  EXPECT_EQ(fired({.swizzle = Swizzle::head_sections, .section_heads = 8}), "sections");
+  EXPECT_EQ(fired({.swizzle = Swizzle::head_sections, .section_heads = 2}), "");
+}
+
+TEST(Constraints, OldArchitecturesAreRefused) {
+  DeviceInfo turing = fictional_device();
+  turing.sm_arch = 75;
+  EXPECT_EQ(fired({}, some_problem(), turing), "architecture");
+}
+
+TEST(Constraints, ReasonsCarryTheNumbers) {
+  const auto dropped =
+      check_constraints(some_problem(), {.tile_n = 128, .stages = 4}, fictional_device());
+  ASSERT_TRUE(dropped);
+  EXPECT_NE(dropped->reason.find("278528"), std::string::npos) << dropped->reason;
+  EXPECT_NE(dropped->reason.find("232448"), std::string::npos) << dropped->reason;
+}
+
+TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
+  KernelResources resources{.registers_per_thread = 128};
+  EXPECT_FALSE(check_compiled(some_problem(), {}, fictional_device(), resources));
+  resources.spill_load_bytes = 4;
+  EXPECT_EQ(check_compiled(some_problem(), {}, fictional_device(), resources)->constraint,
+            "spills");
+  resources.spill_load_bytes = 0;
+  DeviceInfo small = fictional_device();
+  small.registers_per_sm = 8192;
+  EXPECT_EQ(check_compiled(some_problem(), {}, small, resources)->constraint, "residency");
+}
+
+TEST(Constraints, NamesAreUniqueAndDescribed) {
+  std::set<std::string_view> names;
+  for (const ConstraintInfo& info : constraints()) {
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_FALSE(info.summary.empty()) << info.name;
+  }
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// A GPU that does not exist, for tests that need the limits of some GPU.
+#pragma once
+
+#include <swr/device.h>
+
+namespace swr::testing {
+
+/// Eight SMs with the per-SM limits of sm_90.
+inline DeviceInfo fictional_device() {
+  return {.name = "GTX Fictional",
+          .sm_arch = 90,
+          .sm_count = 8,
+          .l2_bytes = 1 << 20,
+          .dram_gb_per_s = 100.0,
+          .smem_per_cta_bytes = 232448,
+          .smem_per_sm_bytes = 233472,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = 2048,
+          .max_ctas_per_sm = 32};
+}
+
+}  // namespace swr::testing

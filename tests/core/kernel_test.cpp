@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "tests/core/fictional.h"
+#include <swr/kernel.h>
+
+#include <gtest/gtest.h>
+
+namespace swr {
+namespace {
+
+using testing::fictional_device;
+
+const AttentionProblem kProblem{
+    .batch = 2, .heads_q = 3, .heads_kv = 3, .seq_q = 300, .seq_kv = 300, .head_dim = 64};
+
+TEST(Kernel, SharedMemoryHoldsTheQTileAndEveryStageOfKAndV) {
+  const Variant variant{.tile_m = 128, .tile_n = 64, .stages = 3};
+  EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2);
+}
+
+TEST(Kernel, OccupancyNamesWhatLimitsIt) {
+  const Variant variant{.tile_m = 64, .tile_n = 64, .warps = 4, .stages = 2};
+  const auto limit = [&](int registers, const DeviceInfo& device) {
+    return occupancy({.registers_per_thread = registers}, kProblem, variant, device);
+  };
+  // 168 registers round to 5376 per warp, 21504 per CTA: three fit 65536.
+  EXPECT_EQ(limit(168, fictional_device()).ctas_per_sm, 3);
+  EXPECT_EQ(limit(168, fictional_device()).limited_by, "registers");
+  // 40960 + 1024 bytes: five fit 233472.
+  EXPECT_EQ(limit(32, fictional_device()).ctas_per_sm, 5);
+  EXPECT_EQ(limit(32, fictional_device()).limited_by, "shared memory");
+  DeviceInfo few_threads = fictional_device();
+  few_threads.max_threads_per_sm = 256;
+  EXPECT_EQ(limit(32, few_threads).limited_by, "threads");
+  DeviceInfo few_slots = fictional_device();
+  few_slots.max_ctas_per_sm = 1;
+  EXPECT_EQ(limit(32, few_slots).limited_by, "CTA slots");
+}
+
+TEST(Kernel, GridFollowsThePersistence) {
+  // 2 * 3 heads of ceil(300 / 64) = 5 tiles.
+  const auto grid = [](Persistence persistence, int workers) {
+    return launch_geometry(kProblem, {.persistence = persistence, .workers = workers}, 8, 2).grid_x;
+  };
+  EXPECT_EQ(grid(Persistence::grid, 0), 30);
+  EXPECT_EQ(grid(Persistence::pairs, 0), 15);
+  EXPECT_EQ(grid(Persistence::persistent, 0), 16);
+  EXPECT_EQ(grid(Persistence::persistent, 5), 5);
+  EXPECT_EQ(grid(Persistence::persistent, 1000), 30) << "never more CTAs than tiles";
+}
+
+TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
+  const auto section = [](Swizzle swizzle, int heads) {
+    return launch_geometry(kProblem, {.swizzle = swizzle, .section_heads = heads}, 8, 2)
+        .section_heads;
+  };
+  EXPECT_EQ(section(Swizzle::q_fastest, 0), 1);
+  EXPECT_EQ(section(Swizzle::head_fastest, 0), 6);
+  EXPECT_EQ(section(Swizzle::head_sections, 4), 4);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/gpu_profile.h"
+
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+namespace swr {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+/// A complete profile of a GPU that does not exist.
+Json fictional_profile() {
+  Json profile{{"id", "fictional"}};
+  const auto add = [&profile](const char* name, const Json& value) {
+    profile[name] = {{"value", value}, {"source", "invented"}};
+  };
+  add("name", "GTX Fictional");
+  for (const char* name : {"sm_arch", "sm_count", "l2_bytes", "smem_per_cta_bytes",
+                           "smem_per_sm_bytes", "smem_reserved_per_cta_bytes", "registers_per_sm",
+                           "max_threads_per_sm", "max_ctas_per_sm", "l2_effective_bytes"}) {
+    add(name, 90);
+  }
+  for (const char* name : {"dram_gb_per_s", "clock_mhz", "matrix_flop_per_clock_per_sm",
+                           "exp2_per_clock_per_sm", "fma_per_clock_per_sm", "l2_gb_per_s",
+                           "l2_latency_clocks", "dram_latency_clocks", "dram_efficiency"}) {
+    add(name, 0.5);
+  }
+  return profile;
+}
+
+class GpuProfileFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    path_ = std::filesystem::path(testing::TempDir()) /
+            (std::string("swr_profile_") + test->name() + ".json");
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  GpuProfile load(const std::string& text) {
+    std::ofstream(path_, std::ios::binary) << text;
+    return load_profile(path_.string());
+  }
+
+  /// Message of the error; empty when there was none.
+  std::string rejection(const Json& profile) {
+    try {
+      load(profile.dump());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unreadable);
+      return error.what();
+    }
+    return "";
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST(GpuProfile, BuiltInIdsAreSorted) {
+  EXPECT_THAT(profile_ids(), ElementsAre("a100", "gb10", "h100", "h200", "rtx4090", "rtx5090"));
+}
+
+TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
+  for (const std::string& id : profile_ids()) {
+    const GpuProfile profile = load_profile(id);
+    EXPECT_EQ(profile.id, id);
+    EXPECT_EQ(profile.sources.size(), 20U) << id;
+    EXPECT_FALSE(profile.device.mig);
+  }
+}
+
+TEST(GpuProfile, Gb10HasTheLimitsOfTheChip) {
+  const GpuProfile profile = load_profile("GB10");
+  EXPECT_EQ(profile.device.sm_arch, 121);
+  EXPECT_EQ(profile.device.sm_count, 48);
+  EXPECT_EQ(profile.device.l2_bytes, 24 << 20);
+  EXPECT_EQ(profile.device.smem_per_cta_bytes, 99 * 1024);
+  EXPECT_EQ(profile.device.smem_per_sm_bytes, 100 * 1024);
+  EXPECT_EQ(profile.device.max_threads_per_sm, 1536);
+  EXPECT_EQ(profile.device.max_ctas_per_sm, 24);
+  EXPECT_NEAR(profile.device.dram_gb_per_s * profile.dram_efficiency, 231, 1);
+}
+
+TEST(GpuProfile, AnUnknownIdIsAnsweredWithTheKnownOnes) {
+  try {
+    load_profile("gb11");
+    FAIL() << "gb11 was found";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("gb11"), HasSubstr("a100, gb10, h100")));
+  }
+}
+
+TEST(GpuProfile, AMissingFileIsNotFound) {
+  try {
+    load_profile("./no_such_profile.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_THAT(error.what(), HasSubstr("no_such_profile.json"));
+  }
+}
+
+TEST_F(GpuProfileFile, LoadsFromAPath) {
+  const GpuProfile profile = load(fictional_profile().dump());
+  EXPECT_EQ(profile.id, "fictional");
+  EXPECT_EQ(profile.device.name, "GTX Fictional");
+  EXPECT_EQ(profile.device.l2_bytes, 90);
+  EXPECT_EQ(profile.clock_mhz, 0.5);
+  EXPECT_EQ(profile.sources.at("clock_mhz"), "invented");
+}
+
+TEST_F(GpuProfileFile, TextThatIsNoJsonNamesTheFile) {
+  EXPECT_THROW(load("{\"id\": "), Error);
+  EXPECT_THAT(rejection(Json::array()), HasSubstr(path_.string()));
+}
+
+TEST_F(GpuProfileFile, EachMissingFieldIsNamed) {
+  const Json complete = fictional_profile();
+  for (const auto& item : complete.items()) {
+    Json profile = fictional_profile();
+    profile.erase(item.key());
+    EXPECT_THAT(rejection(profile), AllOf(HasSubstr(path_.string()), HasSubstr(item.key())));
+  }
+}
+
+TEST_F(GpuProfileFile, EachFieldRejectsWrongTypesAndValuesThatAreNotPositive) {
+  const Json complete = fictional_profile();
+  for (const auto& item : complete.items()) {
+    if (item.key() == "id") {
+      continue;
+    }
+    for (const Json& wrong :
+         {Json(nullptr), Json(0), Json(-1), Json(""), Json(true), Json(1e300)}) {
+      const bool is_large_rate = wrong == Json(1e300);
+      Json profile = fictional_profile();
+      profile[item.key()]["value"] = wrong;
+      if (is_large_rate && item.value()["value"].is_number_float()) {
+        continue;
+      }
+      EXPECT_THAT(rejection(profile), HasSubstr(item.key())) << wrong;
+    }
+  }
+}
+
+TEST_F(GpuProfileFile, WholeNumbersRejectFractions) {
+  Json profile = fictional_profile();
+  profile["sm_count"]["value"] = 48.5;
+  EXPECT_THAT(rejection(profile), AllOf(HasSubstr("sm_count"), HasSubstr("whole")));
+}
+
+TEST_F(GpuProfileFile, ANumberWithoutASourceIsRejected) {
+  Json profile = fictional_profile();
+  profile["clock_mhz"].erase("source");
+  EXPECT_THAT(rejection(profile), AllOf(HasSubstr("clock_mhz"), HasSubstr("source")));
+}
+
+TEST_F(GpuProfileFile, AnUnknownFieldIsRejected) {
+  Json profile = fictional_profile();
+  profile["clock_ghz"] = profile["clock_mhz"];
+  EXPECT_THAT(rejection(profile), HasSubstr("clock_ghz"));
+}
+
+TEST_F(GpuProfileFile, ValuesThatContradictEachOtherAreRejected) {
+  Json profile = fictional_profile();
+  profile["l2_effective_bytes"]["value"] = 91;
+  EXPECT_THAT(rejection(profile), HasSubstr("l2_effective_bytes"));
+  profile = fictional_profile();
+  profile["dram_efficiency"]["value"] = 1.1;
+  EXPECT_THAT(rejection(profile), HasSubstr("dram_efficiency"));
+}
+
+TEST(GpuProfile, ADeviceThatIsBuiltInKeepsItsRates) {
+  DeviceInfo device = load_profile("h200").device;
+  device.name = "some board";
+  const GpuProfile profile = profile_for_device(device);
+  EXPECT_EQ(profile.id, "h200");
+  EXPECT_EQ(profile.device.name, "some board");
+}
+
+TEST(GpuProfile, AnUnknownDeviceIsScaledFromTheNearestArchitecture) {
+  DeviceInfo device = load_profile("rtx5090").device;
+  device.name = "GTX Fictional";
+  device.sm_count = 85;
+  device.l2_bytes /= 3;
+  const GpuProfile known = load_profile("rtx5090");
+  const GpuProfile profile = profile_for_device(device);
+  EXPECT_EQ(profile.id, "auto");
+  EXPECT_EQ(profile.device.name, "GTX Fictional");
+  EXPECT_DOUBLE_EQ(profile.l2_gb_per_s, known.l2_gb_per_s / 2);
+  EXPECT_EQ(profile.l2_effective_bytes, known.l2_effective_bytes / 3);
+  EXPECT_EQ(profile.clock_mhz, known.clock_mhz);
+  EXPECT_THAT(profile.sources.at("clock_mhz"), HasSubstr("rtx5090"));
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/l2_model.h"
+
+#include "tests/tuner/model/naive_l2.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace swr {
+namespace {
+
+/// Three Q tiles of one CTA over three KV tiles; every tile is 16 sectors, a KV pair 32.
+ScheduleShape three_by_three(Order order) {
+  return {.seq_q = 48,
+          .seq_kv = 48,
+          .row_sectors = 1,
+          .tile_m = 16,
+          .tile_n = 16,
+          .order = order,
+          .persistence = Persistence::persistent,
+          .ctas = 1,
+          .sm_count = 1,
+          .ctas_per_sm = 1};
+}
+
+long long bytes(long long sectors) { return sectors * 32; }
+
+TEST(L2Model, CyclicScansBeyondTheCapacityMissEveryTime) {
+  // Before a pair comes round again: two other pairs, itself, and the O and Q tiles between.
+  const L2Traffic tight = simulate_l2(three_by_three(Order::cyclic), bytes(3 * 32 + 31));
+  EXPECT_EQ(tight.compulsory_misses, 3 * 32 + 3 * 16 + 3 * 16);
+  EXPECT_EQ(tight.excess_misses, 2 * 3 * 32);
+  const L2Traffic enough = simulate_l2(three_by_three(Order::cyclic), bytes(3 * 32 + 32));
+  EXPECT_EQ(enough.excess_misses, 0);
+}
+
+TEST(L2Model, SawtoothMissesOnlyWhatTheTurnHasPushedOut) {
+  // The pair at the turn returns after O and Q (32 sectors): distance 64. The next has distance 96,
+  // the last 128; and the second turn is like the first.
+  const ScheduleShape shape = three_by_three(Order::sawtooth);
+  EXPECT_EQ(simulate_l2(shape, bytes(63)).excess_misses, 6 * 32);
+  EXPECT_EQ(simulate_l2(shape, bytes(64)).excess_misses, 4 * 32);
+  EXPECT_EQ(simulate_l2(shape, bytes(96)).excess_misses, 2 * 32);
+  EXPECT_EQ(simulate_l2(shape, bytes(128)).excess_misses, 0);
+}
+
+TEST(L2Model, HitRateCountsWhatFollowersFindOfTheFirstCta) {
+  ScheduleShape shape = three_by_three(Order::cyclic);
+  shape.ctas = 3;
+  shape.sm_count = 3;
+  const L2Traffic traffic = simulate_l2(shape, bytes(1));
+  EXPECT_EQ(traffic.schedule.read_sectors, 48 + 3 * 96);
+  EXPECT_EQ(traffic.excess_misses, 0);
+  EXPECT_DOUBLE_EQ(traffic.hit_rate(), 1.0 - (96.0 + 96.0) / (48 + 288 + 48));
+  EXPECT_DOUBLE_EQ(traffic.front_miss_share, 1.0);
+}
+
+ScheduleShape random_shape(std::mt19937& random) {
+  const auto pick = [&random](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
+  };
+  AttentionProblem problem;
+  problem.batch = pick(1, 2);
+  problem.heads_kv = pick(1, 2);
+  problem.heads_q = problem.heads_kv * pick(1, 3);
+  problem.seq_q = pick(1, 300);
+  problem.seq_kv = pick(1, 300);
+  problem.head_dim = 16 * pick(1, 4);
+  problem.causal = pick(0, 1) == 1;
+  Variant variant;
+  variant.tile_m = 16 * pick(1, 3);
+  variant.tile_n = 16 * pick(1, 3);
+  variant.order = static_cast<Order>(pick(0, 1));
+  variant.persistence = static_cast<Persistence>(pick(0, 2));
+  variant.workers = variant.persistence == Persistence::persistent ? pick(0, 9) : 0;
+  variant.swizzle = static_cast<Swizzle>(pick(0, 2));
+  variant.section_heads = variant.swizzle == Swizzle::head_sections ? 2 : 0;
+  return make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
+}
+
+TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
+  std::mt19937 random(2026);
+  for (int trial = 0; trial < 400; ++trial) {
+    const ScheduleShape shape = random_shape(random);
+    const long long capacity = 32 + static_cast<long long>(random() % 64) * 32;
+    const L2Traffic fast = simulate_l2(shape, bytes(capacity));
+    const L2Traffic slow = naive_l2(shape, capacity);
+    ASSERT_EQ(fast.excess_misses, slow.excess_misses) << trial;
+    ASSERT_EQ(fast.compulsory_misses, slow.compulsory_misses) << trial;
+    ASSERT_EQ(fast.schedule.read_sectors, slow.schedule.read_sectors) << trial;
+    ASSERT_EQ(fast.schedule.write_sectors, slow.schedule.write_sectors) << trial;
+    ASSERT_EQ(fast.schedule.q_tiles, slow.schedule.q_tiles) << trial;
+    ASSERT_EQ(fast.schedule.steps, slow.schedule.steps) << trial;
+    ASSERT_EQ(fast.schedule.makespan_steps, slow.schedule.makespan_steps) << trial;
+    ASSERT_EQ(miss_curve(shape).excess_misses(capacity), slow.excess_misses) << trial;
+  }
+}
+
+TEST(L2Model, TheMissCurveFallsToZeroWhereEverythingFits) {
+  const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .causal = true};
+  const Variant variant{.order = Order::sawtooth, .persistence = Persistence::persistent};
+  const ScheduleShape shape = make_schedule_shape(problem, variant, 8, 1);
+  const MissCurve curve = miss_curve(shape);
+  const long long enough = curve.capacity_without_excess();
+  EXPECT_EQ(curve.excess_misses(enough), 0);
+  EXPECT_GT(curve.excess_misses(enough - 32), 0);
+  long long last = curve.excess_misses(0);
+  for (long long capacity = 0; capacity <= enough; capacity += 1024) {
+    EXPECT_LE(curve.excess_misses(capacity), last);
+    last = curve.excess_misses(capacity);
+  }
+}
+
+}  // namespace
+}  // namespace swr

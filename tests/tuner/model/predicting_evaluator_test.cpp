@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/predicting_evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+namespace swr {
+namespace {
+
+CompiledKernel fake_kernel(int registers) {
+  CompiledKernel kernel;
+  kernel.cubin_digest = "abc";
+  kernel.resources.registers_per_thread = registers;
+  return kernel;
+}
+
+constexpr AttentionProblem kProblem{.seq_q = 8192, .seq_kv = 8192, .head_dim = 64};
+
+TEST(PredictingEvaluator, FillsEveryFieldOfAResult) {
+  PredictingEvaluator evaluator(load_profile("gb10"));
+  const Variant variant{.stages = 1};
+  const VariantResult result = evaluator.evaluate(kProblem, variant, fake_kernel(128));
+  EXPECT_EQ(result.variant, variant);
+  EXPECT_EQ(result.state, ResultState::ok);
+  EXPECT_EQ(result.provenance(), Provenance::predicted);
+  EXPECT_EQ(result.resources.registers_per_thread, 128);
+  EXPECT_EQ(result.smem_bytes, 3 * 64 * 64 * 2);
+  EXPECT_EQ(result.ctas_per_sm, 4);  // 65536 / (128 registers * 128 threads)
+  EXPECT_EQ(result.cubin_digest, "abc");
+  const Prediction& prediction = *result.prediction();
+  EXPECT_GT(prediction.matrix_us, 0);
+  EXPECT_GT(prediction.softmax_us, 0);
+  EXPECT_GT(prediction.l2_us, 0);
+  EXPECT_GT(prediction.dram_us, 0);
+  EXPECT_GE(prediction.time_us, prediction.matrix_us);
+  EXPECT_EQ(prediction.compulsory_misses, compulsory_sectors(kProblem));
+  EXPECT_EQ(prediction.excess_misses, 0);
+  EXPECT_EQ(prediction.write_sectors, 4 * 8192);
+}
+
+TEST(PredictingEvaluator, AKernelThatSpillsIsDroppedByName) {
+  PredictingEvaluator evaluator(load_profile("gb10"));
+  CompiledKernel kernel = fake_kernel(255);
+  kernel.resources.spill_store_bytes = 8;
+  const VariantResult result = evaluator.evaluate(kProblem, Variant{}, kernel);
+  EXPECT_EQ(result.state, ResultState::constraint);
+  EXPECT_THAT(result.detail, testing::StartsWith("spills: "));
+  EXPECT_EQ(result.provenance(), Provenance::predicted);
+}
+
+TEST(PredictingEvaluator, ACtaThatDoesNotFitIsDroppedByName) {
+  GpuProfile profile = load_profile("gb10");
+  profile.device.registers_per_sm = 1024;
+  PredictingEvaluator evaluator(profile);
+  const VariantResult result = evaluator.evaluate(kProblem, Variant{}, fake_kernel(128));
+  EXPECT_EQ(result.state, ResultState::constraint);
+  EXPECT_THAT(result.detail, testing::StartsWith("residency: "));
+}
+
+TEST(PredictingEvaluator, ThreadsGetWhatOneThreadGets) {
+  PredictingEvaluator evaluator(load_profile("gb10"));
+  PredictingEvaluator alone(load_profile("gb10"));
+  std::vector<Variant> variants;
+  for (int stages = 1; stages <= 4; ++stages) {
+    for (const Persistence persistence : {Persistence::grid, Persistence::pairs}) {
+      variants.push_back({.stages = stages, .persistence = persistence});
+    }
+  }
+  std::vector<std::future<double>> times;
+  for (const Variant& variant : variants) {
+    times.push_back(std::async(std::launch::async, [&evaluator, variant] {
+      return evaluator.evaluate(kProblem, variant, fake_kernel(128)).time_us();
+    }));
+  }
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    EXPECT_DOUBLE_EQ(times[i].get(),
+                     alone.evaluate(kProblem, variants[i], fake_kernel(128)).time_us());
+  }
+}
+
+}  // namespace
+}  // namespace swr

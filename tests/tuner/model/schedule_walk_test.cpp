@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/schedule_walk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace swr {
+namespace {
+
+/// Writes down what is touched: pairs by number, Q and O tiles as "-".
+struct Recorder {
+  std::string text;
+
+  void touch(int pair, int /*sectors*/) { text += std::to_string(pair) + " "; }
+  void touch_once(int /*sectors*/) { text += "- "; }
+};
+
+/// Two rows per sector unit; tiles of 16 x 16.
+ScheduleShape small_shape(int seq_q, int seq_kv) {
+  return {.seq_q = seq_q,
+          .seq_kv = seq_kv,
+          .row_sectors = 1,
+          .tile_m = 16,
+          .tile_n = 16,
+          .ctas = ceil_div(seq_q, 16),
+          .sm_count = 2,
+          .ctas_per_sm = 1};
+}
+
+std::string touches_of(const ScheduleShape& shape) {
+  Recorder recorder;
+  ScheduleWalk(shape, recorder).run();
+  return recorder.text;
+}
+
+TEST(ScheduleWalk, CtasInStepReadEachPairOnce) {
+  // Two CTAs on two SMs, twice: Q Q, pairs 0 1 2, then O Q for each, pairs again, O O.
+  EXPECT_EQ(touches_of(small_shape(64, 48)), "- - 0 1 2 - - - - 0 1 2 - - ");
+}
+
+TEST(ScheduleWalk, SawtoothTurnsRoundAtTheEndOfEachLocalIteration) {
+  ScheduleShape shape = small_shape(64, 48);
+  shape.order = Order::sawtooth;
+  shape.persistence = Persistence::persistent;
+  shape.ctas = 2;
+  EXPECT_EQ(touches_of(shape), "- - 0 1 2 - - - - 2 1 0 - - ");
+}
+
+TEST(ScheduleWalk, PairsTakeTwoNeighbouringTilesInOppositeDirections) {
+  ScheduleShape shape = small_shape(32, 32);
+  shape.order = Order::sawtooth;
+  shape.persistence = Persistence::pairs;
+  shape.ctas = 1;
+  EXPECT_EQ(touches_of(shape), "- 0 1 - - 1 0 - ");
+}
+
+TEST(ScheduleWalk, ACausalCtaThatEndsEarlyMakesRoomForTheNext) {
+  ScheduleShape shape = small_shape(48, 48);
+  shape.causal = true;
+  // Q tile 0 needs pair 0 only, so its SM takes Q tile 2 while tile 1 goes on to pair 1.
+  EXPECT_EQ(touches_of(shape), "- - 0 - - 0 1 - 1 2 - ");
+}
+
+TEST(ScheduleWalk, CrossingStreamsTouchTheSharedPairOnce) {
+  ScheduleShape shape = small_shape(64, 64);
+  shape.causal = true;
+  shape.order = Order::sawtooth;
+  shape.persistence = Persistence::pairs;
+  shape.ctas = 2;
+  // CTA 0 takes tile 0 (pair 0) and tile 1 backwards (1 0), CTA 1 tile 2 (0 1 2) and tile 3
+  // backwards: they meet on pair 1.
+  EXPECT_EQ(touches_of(shape), "- - 0 - - 1 0 2 - - - 3 2 1 0 - ");
+}
+
+TEST(ScheduleWalk, GroupedHeadsShareTheirPairsAndOtherHeadsDoNot) {
+  ScheduleShape shape = small_shape(16, 32);
+  shape.heads_q = 4;
+  shape.heads_kv = 2;
+  shape.ctas = 4;
+  EXPECT_EQ(touches_of(shape), "- - 0 1 - - - - 2 3 - - ");
+}
+
+TEST(ScheduleWalk, CountsRaggedTilesByTheirRealRows) {
+  Recorder recorder;
+  ScheduleShape shape = small_shape(20, 40);
+  const ScheduleSummary summary = ScheduleWalk(shape, recorder).run();
+  EXPECT_EQ(summary.read_sectors, 20 + 2 * 2 * 40);
+  EXPECT_EQ(summary.write_sectors, 20);
+  EXPECT_EQ(summary.q_tiles, 2);
+  EXPECT_EQ(summary.steps, 6);
+  EXPECT_EQ(summary.makespan_steps, 3);
+}
+
+TEST(ScheduleWalk, ATileThatSeesNoKeyTakesAStepAndReadsOnlyQ) {
+  Recorder recorder;
+  ScheduleShape shape = small_shape(32, 16);
+  shape.causal = true;
+  shape.sm_count = 1;
+  const ScheduleSummary summary = ScheduleWalk(shape, recorder).run();
+  EXPECT_EQ(recorder.text, "- - - 0 - ");
+  EXPECT_EQ(summary.steps, 2);
+  EXPECT_EQ(summary.read_sectors, 32 + 2 * 16);
+}
+
+TEST(ScheduleWalk, TheLoneLastCtaMakesItsSmTheBusiest) {
+  Recorder recorder;
+  const ScheduleSummary summary = ScheduleWalk(small_shape(48, 48), recorder).run();
+  EXPECT_EQ(summary.busiest_sm_steps, 6);
+  EXPECT_EQ(summary.busiest_sm_tiles, 2);
+  EXPECT_EQ(summary.makespan_steps, 6);
+}
+
+TEST(ScheduleWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {
+  const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096};
+  const Variant plain;
+  Variant staged;
+  staged.stages = 4;
+  staged.warps = 2;
+  staged.smem_swizzle = false;
+  EXPECT_EQ(make_schedule_shape(problem, plain, 48, 2),
+            make_schedule_shape(problem, staged, 48, 2));
+  // 64 CTAs on 48 SMs fill two places each, not eight.
+  EXPECT_EQ(make_schedule_shape(problem, plain, 48, 2), make_schedule_shape(problem, plain, 48, 8));
+}
+
+}  // namespace
+}  // namespace swr

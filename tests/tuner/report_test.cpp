@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/report.h"
+
+#include "tuner/records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace swr {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+VariantResult predicted(Order order, double time_us, long long excess) {
+  VariantResult result;
+  result.variant.order = order;
+  result.variant.persistence = Persistence::persistent;
+  result.resources.registers_per_thread = 128;
+  result.smem_bytes = 40960;
+  result.ctas_per_sm = 2;
+  result.outcome = Prediction{.time_us = time_us,
+                              .read_sectors = 107'000'000,
+                              .write_sectors = 478'656,
+                              .compulsory_misses = 1'000'000,
+                              .excess_misses = excess};
+  return result;
+}
+
+VariantResult measured(Order order, double time_us) {
+  VariantResult result = predicted(order, 0.0, 0);
+  result.outcome = Measurement{.samples_us = {time_us, time_us},
+                               .median_us = time_us,
+                               .p95_us = time_us,
+                               .counters = Counters{.l2_misses = 123'456},
+                               .counters_missing_because = {}};
+  return result;
+}
+
+/// Ranked as tune() ranks: successes by time, then failures.
+TuneReport sample_report() {
+  TuneReport report;
+  report.problem = {.seq_q = 4096, .seq_kv = 4096};
+  report.device = {.name = "Fictional One", .sm_arch = 121, .sm_count = 48, .l2_bytes = 25165824};
+  report.provenance = Provenance::predicted;
+  report.results = {predicted(Order::sawtooth, 1000.0, 500'000),
+                    predicted(Order::cyclic, 1250.0, 3'000'000)};
+  VariantResult failure;
+  failure.state = ResultState::compile;
+  failure.detail = "error: \"wrong\", line 3";
+  failure.outcome = Prediction{};
+  report.results.push_back(failure);
+  report.dropped = {{Variant{}, "shared_memory", "too much"},
+                    {Variant{}, "shared_memory", "again"}};
+  return report;
+}
+
+std::string printed(const TuneReport& report, const ReportStyle& style = {}) {
+  std::ostringstream out;
+  print_report(out, report, style);
+  return out.str();
+}
+
+TEST(Report, EveryRowAndConclusionSaysThatItWasPredicted) {
+  const std::string text = printed(sample_report());
+  EXPECT_THAT(text, HasSubstr("Predicted: attention b1 h1/1 s4096/4096 d64 fp16 on Fictional One"));
+  EXPECT_THAT(text, ContainsRegex("  1 +64x64 .* sawtooth .*1\\.000 ms .* predicted\n"));
+  EXPECT_THAT(text, ContainsRegex("  2 +64x64 .* cyclic .*1\\.250 ms .* predicted\n"));
+  EXPECT_THAT(text, ContainsRegex("best: .*\\(predicted\\)"));
+  EXPECT_THAT(text, ContainsRegex("sawtooth against cyclic.* predicted\n"));
+  EXPECT_THAT(text, Not(HasSubstr("measured")));
+}
+
+TEST(Report, ShowsTheColumnsAPersonJudgesBy) {
+  const std::string text = printed(sample_report());
+  EXPECT_THAT(text, ContainsRegex("regs +smem KiB +CTAs/SM +L2 sectors +compulsory +excess +time +"
+                                  "TFLOP/s +provenance"));
+  EXPECT_THAT(text, ContainsRegex("128 +40\\.0 +2 +107\\.5 M +65\\.54 k +500\\.0 k"));
+}
+
+TEST(Report, SaysWhatSawtoothGainsOverCyclic) {
+  EXPECT_THAT(printed(sample_report()),
+              HasSubstr("L2 misses 4.000 M -> 1.500 M (-62.5 %), time 1.250 ms -> 1.000 ms "
+                        "(-20.0 %)"));
+}
+
+TEST(Report, CountsDroppedAndFailedVariants) {
+  const std::string text = printed(sample_report());
+  EXPECT_THAT(text, HasSubstr("dropped by constraint: shared_memory 2"));
+  EXPECT_THAT(text, HasSubstr("failed (compile): 1, e.g. 64x64x4"));
+}
+
+TEST(Report, ShowsTheTopRowsAndCountsTheOthers) {
+  const std::string text = printed(sample_report(), {.top = 1});
+  EXPECT_THAT(text, HasSubstr("... and 1 more"));
+  EXPECT_THAT(text, Not(ContainsRegex("  2 +64x64")));
+}
+
+TEST(Report, UsesNoTerminalCodesUnlessAskedTo) {
+  EXPECT_THAT(printed(sample_report()), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(printed(sample_report(), {.bold = true}), HasSubstr("\x1b[1m"));
+}
+
+TEST(Report, HasNoBestWhenEverythingFailed) {
+  TuneReport report = sample_report();
+  report.results.erase(report.results.begin(), report.results.begin() + 2);
+  EXPECT_EQ(report.best(), nullptr);
+  EXPECT_THAT(printed(report), HasSubstr("best: none"));
+}
+
+TEST(Report, ShowsCountedMissesOfAMeasurementAndWhyCountersAreMissing) {
+  TuneReport report = sample_report();
+  report.provenance = Provenance::measured;
+  report.results = {measured(Order::sawtooth, 10.0), measured(Order::cyclic, 20.0)};
+  report.results[1].outcome = Measurement{.samples_us = {20.0},
+                                          .median_us = 20.0,
+                                          .counters = std::nullopt,
+                                          .counters_missing_because = "the driver said no"};
+  const std::string text = printed(report);
+  EXPECT_THAT(text, HasSubstr("Measured:"));
+  EXPECT_THAT(text, HasSubstr("L2 misses"));
+  EXPECT_THAT(text, HasSubstr("123.5 k"));
+  EXPECT_THAT(text, HasSubstr("no counters: the driver said no"));
+  EXPECT_THAT(text, Not(HasSubstr("predicted")));
+}
+
+TEST(OrderPair, IsThePairWithTheFastestMemberAndEqualOtherAxes) {
+  std::vector<VariantResult> results{
+      predicted(Order::sawtooth, 1.0, 0), predicted(Order::sawtooth, 2.0, 0),
+      predicted(Order::cyclic, 3.0, 0), predicted(Order::cyclic, 4.0, 0)};
+  results[0].variant.stages = 4;  // Has no cyclic twin.
+  results[1].variant.stages = 3;
+  results[2].variant.stages = 1;  // Has no sawtooth twin.
+  results[3].variant.stages = 3;
+  const auto pair = best_order_pair(results);
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_EQ(pair->sawtooth, &results[1]);
+  EXPECT_EQ(pair->cyclic, &results[3]);
+}
+
+TEST(OrderPair, DoesNotExistWithoutASuccessfulTwin) {
+  std::vector<VariantResult> results{predicted(Order::sawtooth, 1.0, 0),
+                                     predicted(Order::cyclic, 2.0, 0)};
+  results[1].state = ResultState::correctness;
+  EXPECT_FALSE(best_order_pair(results).has_value());
+}
+
+TEST(Records, JsonCarriesProvenanceKeyAndMetricsOfEveryRow) {
+  const auto json = Json::parse(json_document(report_record(sample_report())));
+  EXPECT_EQ(json["provenance"], "predicted");
+  ASSERT_EQ(json["results"].size(), 3U);
+  const auto& best = json["results"][0];
+  EXPECT_EQ(best["provenance"], "predicted");
+  EXPECT_EQ(best["state"], "ok");
+  EXPECT_EQ(best["key"], json["best"]);
+  EXPECT_EQ(parse_variant(best["key"].get<std::string>()).order, Order::sawtooth);
+  EXPECT_EQ(best["metrics"]["l2_sectors"], 107'478'656);
+  EXPECT_EQ(best["metrics"]["excess_miss_sectors"], 500'000);
+  EXPECT_DOUBLE_EQ(best["metrics"]["time_us"], 1000.0);
+  EXPECT_EQ(json["results"][2]["state"], "compile");
+  EXPECT_FALSE(json["results"][2]["metrics"].contains("time_us"));
+  EXPECT_EQ(json["dropped_by_constraint"]["shared_memory"], 2);
+}
+
+TEST(Records, CsvHasOneLinePerRowAndQuotesWhatNeedsIt) {
+  std::ostringstream out;
+  write_csv_header(out);
+  write_csv_rows(out, sample_report());
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  EXPECT_THAT(text, HasSubstr("problem,device,provenance,state,rank,family,tile_m,tile_n,warps,"));
+  EXPECT_THAT(text, HasSubstr("Fictional One,predicted,ok,1,portable,64,64,4,2,sawtooth,"));
+  EXPECT_THAT(text, HasSubstr("\"error: \"\"wrong\"\", line 3\""));
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What each subcommand does. Results go to `out`, progress and notes to `err`.
+#pragma once
+
+#include "tuner/cli/environment.h"
+#include "tuner/cli/options.h"
+
+#include <iosfwd>
+#include <span>
+#include <string>
+
+namespace swr::cli {
+
+inline constexpr int kExitSuccess = 0;
+inline constexpr int kExitFailure = 1;        ///< Environment, GPU, database or compiler.
+inline constexpr int kExitBadUsage = 2;       ///< Command line or values.
+inline constexpr int kExitInterrupted = 130;  ///< As shells report SIGINT.
+
+/// Where a command runs.
+struct Session {
+  Options options;
+  Environment environment;
+  std::string command_line;  ///< As typed, for the database.
+  std::ostream& out;
+  std::ostream& err;
+};
+
+// Each returns the exit code. Throws: Error, which run() turns into a line and an exit code.
+int run_tune(const Session& session);
+int run_query(const Session& session);
+int run_export(const Session& session);
+int run_devices(const Session& session);
+int run_emit(const Session& session);
+int run_axes(const Session& session);
+
+/// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.
+int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
+        std::ostream& err);
+
+/// The generator's settings: options win over the environment.
+GeneratorOptions generator_options(const Session& session);
+
+/// The database file: --db wins over the environment.
+std::filesystem::path database_path(const Session& session);
+
+/// Opens a file for writing. Throws: Error{not_writable}.
+std::ofstream open_output(const std::filesystem::path& path);
+
+}  // namespace swr::cli

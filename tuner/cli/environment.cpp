@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/environment.h"
+
+#include <swr/error.h>
+
+#include <cstdlib>
+#include <unistd.h>
+
+namespace swr::cli {
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::filesystem::path user_dir(const std::optional<std::string>& xdg,
+                               const std::optional<std::string>& home, const char* below_home,
+                               const char* advice) {
+  if (xdg) {
+    return *xdg;
+  }
+  if (home) {
+    return std::filesystem::path(*home) / below_home;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              std::string("HOME is not set, so there is no default place; ") + advice);
+}
+
+}  // namespace
+
+Environment read_environment() {
+  return {.database = variable("SWR_DB"),
+          .cache_dir = variable("SWR_CACHE_DIR"),
+          .templates = variable("SWR_TEMPLATE_DIR"),
+          .nvrtc = variable("SWR_NVRTC"),
+          .xdg_data_home = variable("XDG_DATA_HOME"),
+          .xdg_cache_home = variable("XDG_CACHE_HOME"),
+          .home = variable("HOME"),
+          .no_color = variable("NO_COLOR").has_value(),
+          .stdout_is_terminal = isatty(STDOUT_FILENO) == 1,
+          .stderr_is_terminal = isatty(STDERR_FILENO) == 1};
+}
+
+std::filesystem::path default_database(const Environment& environment) {
+  if (environment.database) {
+    return *environment.database;
+  }
+  return user_dir(environment.xdg_data_home, environment.home, ".local/share",
+                  "pass --db FILE or set SWR_DB") /
+         "swr" / "tuned.db";
+}
+
+std::filesystem::path default_cache_dir(const Environment& environment) {
+  if (environment.cache_dir) {
+    return *environment.cache_dir;
+  }
+  return user_dir(environment.xdg_cache_home, environment.home, ".cache",
+                  "pass --cache-dir DIR or set SWR_CACHE_DIR") /
+         "swr";
+}
+
+}  // namespace swr::cli

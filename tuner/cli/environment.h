@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Everything the program takes from outside its command line, read once.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace swr::cli {
+
+struct Environment {
+  std::optional<std::string> database;        ///< SWR_DB
+  std::optional<std::string> cache_dir;       ///< SWR_CACHE_DIR
+  std::optional<std::string> templates;       ///< SWR_TEMPLATE_DIR
+  std::optional<std::string> nvrtc;           ///< SWR_NVRTC
+  std::optional<std::string> xdg_data_home;   ///< XDG_DATA_HOME
+  std::optional<std::string> xdg_cache_home;  ///< XDG_CACHE_HOME
+  std::optional<std::string> home;            ///< HOME
+  bool no_color = false;                      ///< NO_COLOR is set and not empty.
+  bool stdout_is_terminal = false;
+  bool stderr_is_terminal = false;
+};
+
+/// An empty variable counts as one that is not set.
+Environment read_environment();
+
+/// $XDG_DATA_HOME/swr/tuned.db, else ~/.local/share/swr/tuned.db; SWR_DB wins over both.
+/// Throws: Error{invalid_argument} when none of the variables is set.
+std::filesystem::path default_database(const Environment& environment);
+
+/// $XDG_CACHE_HOME/swr, else ~/.cache/swr; SWR_CACHE_DIR wins over both.
+/// Throws: Error{invalid_argument} when none of the variables is set.
+std::filesystem::path default_cache_dir(const Environment& environment);
+
+}  // namespace swr::cli

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// The commands that only list or print: devices, axes, emit.
+#include "core/json.h"
+#include "tuner/cli/commands.h"
+#include "tuner/driver/devices.h"
+#include "tuner/model/gpu_profile.h"
+#include "tuner/number_text.h"
+#include "tuner/text_table.h"
+#include <swr/error.h>
+
+#include <fstream>
+#include <limits>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+/// The GPUs of this machine, or why there are none.
+struct Presence {
+  std::vector<DeviceInfo> devices;
+  std::string why_none;
+};
+
+Presence look_for_devices() {
+  try {
+    return {list_devices(), {}};
+  } catch (const Error& error) {
+    return {{}, error.what()};
+  }
+}
+
+std::vector<std::string> device_cells(const std::string& id, const DeviceInfo& device) {
+  return {id,
+          device.name,
+          "sm_" + std::to_string(device.sm_arch),
+          std::to_string(device.sm_count),
+          bytes_text(device.l2_bytes),
+          significant_text(device.dram_gb_per_s, 4)};
+}
+
+TextTable device_table(const std::string& id_title) {
+  using Align = TextTable::Align;
+  return TextTable({{id_title, Align::left},
+                    {"name", Align::left},
+                    {"arch", Align::left},
+                    {"SMs"},
+                    {"L2"},
+                    {"DRAM GB/s"}});
+}
+
+void print_devices(std::ostream& out, const Presence& presence) {
+  out << "GPUs present (measured):\n";
+  TextTable present = device_table("ordinal");
+  for (std::size_t i = 0; i < presence.devices.size(); ++i) {
+    present.add_row(device_cells(std::to_string(i), presence.devices[i]));
+  }
+  if (presence.devices.empty()) {
+    out << "none: " << presence.why_none << "\n";
+  } else {
+    present.print(out);
+  }
+  out << "\nBuilt-in profiles for --gpu (predicted unless that GPU is present):\n";
+  TextTable profiles = device_table("id");
+  for (const std::string& id : profile_ids()) {
+    profiles.add_row(device_cells(id, load_profile(id).device));
+  }
+  profiles.print(out);
+}
+
+Json devices_json(const Presence& presence) {
+  Json json = Json::object();
+  json["present"] = Json::array();
+  for (const DeviceInfo& device : presence.devices) {
+    json["present"].push_back(device);
+  }
+  if (presence.devices.empty()) {
+    json["none_present_because"] = presence.why_none;
+  }
+  for (const std::string& id : profile_ids()) {
+    const GpuProfile profile = load_profile(id);
+    json["profiles"][id]["device"] = profile.device;
+    json["profiles"][id]["sources"] = profile.sources;
+  }
+  return json;
+}
+
+std::string values_text(const Axis& axis) {
+  std::string values;
+  for (const auto spelling : axis.spellings) {
+    values += (values.empty() ? "" : ", ") + std::string(spelling);
+  }
+  return values.empty() ? "whole number" : values;
+}
+
+void print_axes(std::ostream& out) {
+  using Align = TextTable::Align;
+  TextTable axis_table({{"axis", Align::left}, {"values", Align::left}, {"meaning", Align::left}});
+  for (const Axis& axis : axes()) {
+    axis_table.add_row({std::string(axis.name), values_text(axis), std::string(axis.summary)});
+  }
+  axis_table.print(out);
+  out << "\nConstraints that drop a variant:\n";
+  TextTable constraint_table({{"constraint", Align::left}, {"meaning", Align::left}});
+  for (const ConstraintInfo& constraint : constraints()) {
+    constraint_table.add_row({std::string(constraint.name), std::string(constraint.summary)});
+  }
+  constraint_table.print(out);
+}
+
+Json axes_json() {
+  Json json = Json::object();
+  for (const Axis& axis : axes()) {
+    json["axes"].push_back(
+        {{"name", axis.name},
+         {"summary", axis.summary},
+         {"values", std::vector<std::string>(axis.spellings.begin(), axis.spellings.end())}});
+  }
+  for (const ConstraintInfo& constraint : constraints()) {
+    json["constraints"].push_back({{"name", constraint.name}, {"summary", constraint.summary}});
+  }
+  return json;
+}
+
+/// A device that only the family itself limits, for variants that no GPU was named for.
+DeviceInfo roomy_device() {
+  constexpr int kNoLimit = std::numeric_limits<int>::max();
+  return {.name = "any GPU",
+          .sm_arch = 80,
+          .smem_per_cta_bytes = kNoLimit,
+          .max_threads_per_sm = kNoLimit};
+}
+
+/// The kernel does not depend on lengths and head counts; sections need more heads than this.
+AttentionProblem kernel_problem(ProblemText text) {
+  text.seq = "1";
+  text.heads = 1 << 20;
+  return problems(text).front();
+}
+
+}  // namespace
+
+int run_devices(const Session& session) {
+  const Presence presence = look_for_devices();
+  if (session.options.json) {
+    session.out << json_document(devices_json(presence));
+  } else {
+    print_devices(session.out, presence);
+  }
+  return kExitSuccess;
+}
+
+int run_axes(const Session& session) {
+  if (session.options.json) {
+    session.out << json_document(axes_json());
+  } else {
+    print_axes(session.out);
+  }
+  return kExitSuccess;
+}
+
+int run_emit(const Session& session) {
+  const AttentionProblem problem = kernel_problem(session.options.problem);
+  const Variant variant = parse_variant(session.options.variant_key);
+  if (const auto dropped = check_constraints(problem, variant, roomy_device())) {
+    throw Error(ErrorCode::invalid_argument,
+                "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
+  }
+  const Generator generator(generator_options(session));
+  const std::string source = generator.flatten(problem, variant);
+  if (!session.options.out) {
+    session.out << source;
+    return kExitSuccess;
+  }
+  std::ofstream file = open_output(*session.options.out);
+  if (!(file << source).flush()) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write all of " + session.options.out->string() + "; is the disk full?");
+  }
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli

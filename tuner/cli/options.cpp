@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options.h"
+
+#include <swr/error.h>
+#include <swr/variant.h>
+#include <swr/version.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+namespace swr::cli {
+namespace {
+
+constexpr const char* kOverview =
+    R"(Tunes attention kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the
+GPU present or predicts them for one that is not, and stores every result.)";
+
+constexpr const char* kFooter =
+    R"(Without a subcommand, tune runs; its options: swr-tune tune --help
+
+Examples:
+  swr-tune --gpu gb10 --seq 131072             predict on a GB10, present or not
+  swr-tune --seq 4096 --heads 16 --head-dim 128 --causal
+                                               measure on the GPU of this machine
+  swr-tune --gpu h200 --seq 1024,8192 --tile 64x64,128x64 --order sawtooth --dry-run
+  swr-tune query --gpu gb10 --seq 131072       the best stored variant
+  swr-tune export --out kernels                cubins and manifest of all winners
+
+Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or
+values; 130 interrupted by Ctrl-C (what was found is stored and printed).
+Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, NO_COLOR (docs/cli.md).)";
+
+constexpr const char* kTuneFooter =
+    R"(Axis options take comma-separated values and restrict the search to them; `swr-tune axes` explains
+them. Results go to stdout, progress and errors to stderr.
+
+Examples:
+  swr-tune --gpu gb10 --seq 131072
+  swr-tune --seq 4096,8192 --heads 32 --kv-heads 8 --head-dim 128 --causal --json
+  swr-tune --gpu gb10 --seq 32768 --tile 80x80x5 --stages 1 --workers 0,48 --csv rows.csv)";
+
+[[noreturn]] void reject(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, message);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) {
+      return parts;
+    }
+    begin = end + 1;
+  }
+}
+
+int whole_number(const std::string& text, const std::string& option) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    reject(option + " takes whole numbers, not '" + text + "'");
+  }
+  return value;
+}
+
+std::string option_name(std::string_view axis_name) {
+  std::string name = "--" + std::string(axis_name);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+bool is_tile_axis(std::string_view name) {
+  return name == "tile_m" || name == "tile_n" || name == "warps";
+}
+
+std::string axis_help(const Axis& axis) {
+  std::string choices;
+  for (const auto spelling : axis.spellings) {
+    choices += (choices.empty() ? " One or more of: " : ", ") + std::string(spelling);
+  }
+  return std::string(axis.summary) + (choices.empty() ? "" : choices + ".");
+}
+
+/// CLI11's own range check would repeat the range in every line of the help.
+CLI::Validator at_least(int low) {
+  constexpr int kHigh = 1000000;
+  CLI::Validator check = CLI::Range(low, kHigh);
+  check.description("");
+  return check;
+}
+
+/// What a kernel depends on, without the lengths.
+void add_kernel_options(CLI::App& app, ProblemText& problem) {
+  constexpr const char* kGroup = "Problem";
+  app.add_option("--head-dim", problem.head_dim, "Elements per head; a multiple of 16 up to 256")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--dtype", problem.dtype, "Type of Q, K, V and O: fp16 or bf16")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_flag("--causal", problem.causal, "Mask the future, aligned to the last row and key")
+      ->group(kGroup);
+  app.add_option("--alignment", problem.alignment,
+                 "Bytes that divide every address and stride: 2, 4, 8 or 16")
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void add_problem_options(CLI::App& app, ProblemText& problem, const char* seq_help) {
+  constexpr const char* kGroup = "Problem";
+  app.add_option("--op", problem.op, "Operation; attention is the only one")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--seq", problem.seq, seq_help)->required()->type_name("N[,N]")->group(kGroup);
+  app.add_option("--seq-kv", problem.seq_kv, "Length of K and V [same as --seq]")->group(kGroup);
+  app.add_option("--batch", problem.batch, "Batch size")->capture_default_str()->group(kGroup);
+  app.add_option("--heads", problem.heads, "Query heads")->capture_default_str()->group(kGroup);
+  app.add_option("--kv-heads", problem.kv_heads, "Key and value heads [same as --heads]")
+      ->group(kGroup);
+  add_kernel_options(app, problem);
+}
+
+void add_gpu_option(CLI::App& app, Options& options) {
+  app.add_option("--gpu", options.gpu,
+                 "auto (the first GPU present), a profile (see swr-tune devices) or a profile's "
+                 ".json file; a GPU that is not present is predicted")
+      ->capture_default_str()
+      ->type_name("GPU");
+}
+
+void add_axis_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Axes";
+  app.add_option("--tile", options.tiles,
+                 "Q rows x K rows, and warps if wanted: 64x64,128x64,80x80x5")
+      ->type_name("MxN[xWARPS]")
+      ->group(kGroup);
+  for (const Axis& axis : axes()) {
+    if (!is_tile_axis(axis.name)) {
+      app.add_option(option_name(axis.name), options.axis_values[std::string(axis.name)],
+                     axis_help(axis))
+          ->type_name("LIST")
+          ->group(kGroup);
+    }
+  }
+}
+
+void add_database_option(CLI::App& app, Options& options) {
+  app.add_option("--db", options.database,
+                 "Database [SWR_DB, else $XDG_DATA_HOME/swr/tuned.db, else "
+                 "~/.local/share/swr/tuned.db]")
+      ->type_name("FILE")
+      ->group("Files");
+}
+
+void add_generator_options(CLI::App& app, Options& options) {
+  app.add_option("--cache-dir", options.cache_dir,
+                 "Cubin cache [SWR_CACHE_DIR, else $XDG_CACHE_HOME/swr, else ~/.cache/swr]")
+      ->type_name("DIR")
+      ->group("Files");
+  app.add_option("--templates", options.templates,
+                 "Files here replace the built-in templates of the same path [SWR_TEMPLATE_DIR]")
+      ->type_name("DIR")
+      ->group("Files");
+}
+
+void add_json_option(CLI::App& app, Options& options) {
+  app.add_flag("--json", options.json, "One JSON document on stdout instead of text")
+      ->group("Output");
+}
+
+void add_tune(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
+  app.footer(kTuneFooter);
+  add_problem_options(app, options.problem, "Sequence lengths, one problem each");
+  add_gpu_option(app, options);
+  add_axis_options(app, options);
+  add_database_option(app, options);
+  add_generator_options(app, options);
+  app.add_option("--csv", options.csv, "Write every row to a CSV file")
+      ->type_name("FILE")
+      ->group("Output");
+  app.add_option("--top", options.top, "Rows of the printed table")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group("Output");
+  add_json_option(app, options);
+  app.add_flag("--quiet", options.quiet, "No progress")->group("Output");
+  app.add_flag("--dry-run", options.dry_run, "List what would run and what is dropped, and why");
+  app.add_option("--jobs", options.jobs, "Compiling threads; 0 is one per processor")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(0));
+  app.add_option("--samples", options.samples, "Timed launches per variant when measuring")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1));
+  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters");
+  app.add_option("--seed", options.seed, "Seed of the random inputs")->capture_default_str();
+}
+
+void add_query(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("query", "Print the best stored variant for a problem");
+  app.footer(
+      "The answer says how it matched: exact, nearest (another shape), same_arch (another device)\n"
+      "or default_only (nothing stored fits), and whether it was measured or predicted.\n\n"
+      "Example: swr-tune query --gpu gb10 --seq 131072 --json");
+  add_problem_options(app, options.problem, "Sequence length; a list asks for several problems");
+  add_gpu_option(app, options);
+  add_database_option(app, options);
+  add_json_option(app, options);
+}
+
+void add_export(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "export", "Write the cubins of all winners and a manifest into a directory");
+  app.footer(
+      "Examples:\n"
+      "  swr-tune export --out kernels\n"
+      "  swr-tune export --out kernels --gpu gb10");
+  app.add_option("--gpu", options.export_gpu,
+                 "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
+                 "those of every GPU")
+      ->capture_default_str()
+      ->type_name("GPU");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+  add_generator_options(app, options);
+  add_json_option(app, options);
+}
+
+void add_devices(CLI::App& program, Options& options) {
+  CLI::App& app =
+      *program.add_subcommand("devices", "List the GPUs present and the built-in profiles");
+  add_json_option(app, options);
+}
+
+void add_emit(CLI::App& program, Options& options) {
+  CLI::App& app =
+      *program.add_subcommand("emit", "Print one variant as a single self-contained .cu file");
+  app.footer(
+      "Example: swr-tune emit --variant tile_m=128,tile_n=64,warps=4,order=sawtooth,"
+      "persistence=persistent > kernel.cu");
+  app.add_option("--variant", options.variant_key,
+                 "Key as tune and query print it; axes left out keep their default")
+      ->required()
+      ->type_name("KEY");
+  add_kernel_options(app, options.problem);
+  app.add_option("--out", options.out, "Write to a file instead of stdout")
+      ->type_name("FILE")
+      ->group("Files");
+  add_generator_options(app, options);
+}
+
+void add_axes(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("axes", "List the tuning axes and the constraints");
+  add_json_option(app, options);
+}
+
+void add_subcommands(CLI::App& program, Options& options) {
+  program.footer(kFooter);
+  program.set_version_flag("--version", "swr-tune " SWR_VERSION);
+  program.require_subcommand(1);
+  // The last of a repeated option wins, as wrappers that append options expect.
+  program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_tune(program, options);
+  add_query(program, options);
+  add_export(program, options);
+  add_devices(program, options);
+  add_emit(program, options);
+  add_axes(program, options);
+}
+
+Command command_named(const std::string& name) {
+  const std::map<std::string, Command> commands{
+      {"tune", Command::tune},       {"query", Command::query}, {"export", Command::export_results},
+      {"devices", Command::devices}, {"emit", Command::emit},   {"axes", Command::axes}};
+  return commands.at(name);
+}
+
+/// Options without a subcommand belong to tune.
+std::vector<std::string> with_command(std::span<const std::string> arguments) {
+  std::vector<std::string> all(arguments.begin(), arguments.end());
+  const bool about_program =
+      !all.empty() && (all[0] == "--help" || all[0] == "-h" || all[0] == "--version");
+  if (!about_program && (all.empty() || all[0].starts_with("-"))) {
+    all.insert(all.begin(), "tune");
+  }
+  return all;
+}
+
+}  // namespace
+
+Options parse_options(std::span<const std::string> arguments) {
+  Options options;
+  CLI::App program(kOverview, "swr-tune");
+  add_subcommands(program, options);
+  std::vector<std::string> remaining = with_command(arguments);
+  std::reverse(remaining.begin(), remaining.end());  // CLI11 takes them from the back.
+  try {
+    program.parse(remaining);
+  } catch (const CLI::CallForHelp&) {
+    options.help_text = program.help();
+    return options;
+  } catch (const CLI::CallForVersion& version) {
+    options.help_text = std::string(version.what()) + "\n";
+    return options;
+  } catch (const CLI::ParseError& error) {
+    reject(std::string(error.what()) + "; see swr-tune --help");
+  }
+  options.command = command_named(program.get_subcommands().front()->get_name());
+  return options;
+}
+
+std::vector<AttentionProblem> problems(const ProblemText& text) {
+  if (text.op != "attention") {
+    reject("--op '" + text.op + "' is unknown; the only operation is attention");
+  }
+  std::vector<AttentionProblem> all;
+  for (const std::string& part : split(text.seq, ',')) {
+    const int seq = whole_number(part, "--seq");
+    all.push_back({.batch = text.batch,
+                   .heads_q = text.heads,
+                   .heads_kv = text.kv_heads.value_or(text.heads),
+                   .seq_q = seq,
+                   .seq_kv = text.seq_kv.value_or(seq),
+                   .head_dim = text.head_dim,
+                   .dtype = parse_dtype(text.dtype),
+                   .causal = text.causal,
+                   .alignment_bytes = text.alignment});
+    validate(all.back());
+  }
+  return all;
+}
+
+Tile parse_tile(const std::string& text) {
+  constexpr int kDefaultWarps = 4;
+  constexpr int kRowsPerWarp = 16;
+  const std::vector<std::string> parts = split(text, 'x');
+  if (parts.size() != 2 && parts.size() != 3) {
+    reject("--tile '" + text + "' is not of the form MxN or MxNxWARPS, e.g. 128x64");
+  }
+  Tile tile{.tile_m = whole_number(parts[0], "--tile"), .tile_n = whole_number(parts[1], "--tile")};
+  const bool four_warps = tile.tile_m % (kDefaultWarps * kRowsPerWarp) == 0;
+  tile.warps = four_warps ? kDefaultWarps : std::max(1, tile.tile_m / kRowsPerWarp);
+  if (parts.size() == 3) {
+    tile.warps = whole_number(parts[2], "--tile");
+  }
+  return tile;
+}
+
+SpaceOptions space_options(const Options& options) {
+  SpaceOptions space;
+  if (!options.tiles.empty()) {
+    for (const std::string& part : split(options.tiles, ',')) {
+      space.tiles.push_back(parse_tile(part));
+    }
+  }
+  for (const auto& [axis_name, text] : options.axis_values) {
+    if (text.empty()) {
+      continue;
+    }
+    for (std::string& value : split(text, ',')) {
+      space.restrictions[axis_name].emplace_back(std::move(value));
+    }
+  }
+  return space;
+}
+
+}  // namespace swr::cli

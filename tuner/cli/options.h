@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// The command line as a value: which command, with which options.
+#pragma once
+
+#include <swr/generator.h>
+#include <swr/problem.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace swr::cli {
+
+enum class Command {
+  help,  ///< Print Options::help_text: help or the version was asked for.
+  tune,
+  query,
+  export_results,
+  devices,
+  emit,
+  axes,
+};
+
+/// The problem as it was typed; problems() turns it into values.
+struct ProblemText {
+  std::string op = "attention";
+  int batch = 1;
+  int heads = 1;
+  std::optional<int> kv_heads;
+  std::string seq;
+  std::optional<int> seq_kv;
+  int head_dim = 64;
+  std::string dtype = "fp16";
+  bool causal = false;
+  int alignment = 16;
+};
+
+struct Options {
+  Command command = Command::help;
+  std::string help_text;
+
+  ProblemText problem;
+  std::string gpu = "auto";
+  /// --gpu of export, whose default is every GPU.
+  std::string export_gpu = "all";
+  /// Comma-separated tiles and, by axis name, values.
+  std::string tiles;
+  std::map<std::string, std::string> axis_values;
+
+  std::optional<std::filesystem::path> database;
+  std::optional<std::filesystem::path> cache_dir;
+  std::optional<std::filesystem::path> templates;
+  std::optional<std::filesystem::path> csv;
+  /// Directory of export, file of emit.
+  std::optional<std::filesystem::path> out;
+  std::string variant_key;
+
+  std::size_t top = 20;
+  bool json = false;
+  bool quiet = false;
+  bool dry_run = false;
+  int jobs = 0;
+  int samples = 20;
+  bool no_counters = false;
+  unsigned long long seed = 1;
+};
+
+/// Reads the arguments after the program's name. Without a subcommand the command is tune.
+/// Throws: Error{invalid_argument} for anything that is no valid command line.
+Options parse_options(std::span<const std::string> arguments);
+
+/// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
+std::vector<AttentionProblem> problems(const ProblemText& text);
+
+/// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
+SpaceOptions space_options(const Options& options);
+
+/// "128x64" or "128x64x4". Without warps: 4, or one per 16 rows when 4 do not divide the rows.
+/// Throws: Error{invalid_argument}.
+Tile parse_tile(const std::string& text);
+
+}  // namespace swr::cli

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/commands.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+/// One line whatever the message holds, e.g. a compiler's log.
+std::string one_line(std::string text) {
+  text.erase(text.find_last_not_of(" \n\r") + 1);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
+int report_error(std::ostream& err, const std::string& message, int exit_code) {
+  err << "swr-tune: error: " << one_line(message) << std::endl;
+  return exit_code;
+}
+
+std::string command_line(std::span<const std::string> arguments) {
+  std::string line = "swr-tune";
+  for (const std::string& argument : arguments) {
+    const bool plain = !argument.empty() && argument.find_first_of(" \t\n'\"\\$") == argument.npos;
+    line += plain ? " " + argument : " '" + argument + "'";
+  }
+  return line;
+}
+
+int run_command(const Session& session) {
+  switch (session.options.command) {
+    case Command::help:
+      session.out << session.options.help_text;
+      return kExitSuccess;
+    case Command::tune:
+      return run_tune(session);
+    case Command::query:
+      return run_query(session);
+    case Command::export_results:
+      return run_export(session);
+    case Command::devices:
+      return run_devices(session);
+    case Command::emit:
+      return run_emit(session);
+    case Command::axes:
+      return run_axes(session);
+  }
+  return kExitFailure;
+}
+
+}  // namespace
+
+GeneratorOptions generator_options(const Session& session) {
+  GeneratorOptions options;
+  options.cache_dir = session.options.cache_dir ? *session.options.cache_dir
+                                                : default_cache_dir(session.environment);
+  if (session.options.templates) {
+    options.template_overlay = session.options.templates;
+  } else if (session.environment.templates) {
+    options.template_overlay = *session.environment.templates;
+  }
+  if (session.environment.nvrtc) {
+    options.nvrtc_library = *session.environment.nvrtc;
+  }
+  return options;
+}
+
+std::filesystem::path database_path(const Session& session) {
+  return session.options.database ? *session.options.database
+                                  : default_database(session.environment);
+}
+
+std::ofstream open_output(const std::filesystem::path& path) {
+  std::ofstream file(path);
+  if (!file) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write " + path.string() + "; choose a file in a writable directory");
+  }
+  return file;
+}
+
+int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
+        std::ostream& err) {
+  try {
+    const Session session{parse_options(arguments), environment, command_line(arguments), out, err};
+    const int exit_code = run_command(session);
+    if (!out.flush()) {
+      return report_error(err, "cannot write to standard output; is the disk full?", kExitFailure);
+    }
+    return exit_code;
+  } catch (const Error& error) {
+    const bool bad_value = error.code() == ErrorCode::invalid_argument;
+    return report_error(err, error.what(), bad_value ? kExitBadUsage : kExitFailure);
+  } catch (const std::exception& error) {
+    return report_error(err, std::string("unexpected: ") + error.what(), kExitFailure);
+  }
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
+#include "tuner/cli/interrupt.h"
+#include "tuner/driver/devices.h"
+#include "tuner/measure/measuring_evaluator.h"
+#include "tuner/model/predicting_evaluator.h"
+#include "tuner/progress.h"
+#include "tuner/records.h"
+#include "tuner/report.h"
+#include "tuner/tuner.h"
+#include <swr/error.h>
+#include <swr/version.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+std::unique_ptr<Evaluator> make_evaluator(const GpuChoice& gpu, const Generator& generator,
+                                          const Options& options) {
+  if (gpu.profile) {
+    return std::make_unique<PredictingEvaluator>(*gpu.profile);
+  }
+  return std::make_unique<MeasuringEvaluator>(generator,
+                                              MeasureOptions{.device_ordinal = gpu.ordinal,
+                                                             .samples = options.samples,
+                                                             .counters = !options.no_counters,
+                                                             .seed = options.seed});
+}
+
+std::unique_ptr<Progress> make_progress(const Session& session) {
+  if (session.options.quiet) {
+    return std::make_unique<QuietProgress>();
+  }
+  return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal);
+}
+
+RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
+  const bool measured = gpu.provenance() == Provenance::measured;
+  return {.command = session.command_line,
+          .swr_version = SWR_VERSION,
+          .templates_digest = generator.templates_digest(),
+          .nvrtc_version = generator.nvrtc_version(),
+          .driver_version = measured ? driver_version() : "",
+          .l2_state = measured ? "warm" : "",
+          .seed = session.options.seed};
+}
+
+/// The options that ask for the same problem again.
+std::string problem_arguments(const Options& options, const AttentionProblem& problem) {
+  std::string text = "--gpu " + options.gpu + " --seq " + std::to_string(problem.seq_q);
+  const AttentionProblem usual;
+  const auto add = [&text](const char* option, int value) {
+    text += std::string(" ") + option + " " + std::to_string(value);
+  };
+  if (problem.seq_kv != problem.seq_q) add("--seq-kv", problem.seq_kv);
+  if (problem.batch != usual.batch) add("--batch", problem.batch);
+  if (problem.heads_q != usual.heads_q) add("--heads", problem.heads_q);
+  if (problem.heads_kv != problem.heads_q) add("--kv-heads", problem.heads_kv);
+  if (problem.head_dim != usual.head_dim) add("--head-dim", problem.head_dim);
+  if (problem.dtype != usual.dtype) text += " --dtype " + std::string(to_string(problem.dtype));
+  if (problem.causal) text += " --causal";
+  if (problem.alignment_bytes != usual.alignment_bytes) add("--alignment", problem.alignment_bytes);
+  return text;
+}
+
+void print_next_steps(const Session& session, const TuneReport& report,
+                      const std::filesystem::path& database) {
+  const std::string db = session.options.database ? " --db " + database.string() : "";
+  session.out << "stored: " << report.results.size() << " rows in " << database.string() << "\n"
+              << "use it: swr-tune query " << problem_arguments(session.options, report.problem)
+              << db << "\n"
+              << "ship it: swr-tune export --out DIR" << db << "\n\n";
+}
+
+void print_plan(std::ostream& out, const AttentionProblem& problem, const GpuChoice& gpu,
+                const SearchSpace& space) {
+  out << to_string(problem) << " on " << describe(gpu.device) << ", would be "
+      << to_string(gpu.provenance()) << ": " << space.variants.size() << " variants of "
+      << group_by_kernel(space.variants).size() << " kernels, " << space.dropped.size()
+      << " dropped\n";
+  for (const Variant& variant : space.variants) {
+    out << "run   " << to_key(variant) << "\n";
+  }
+  for (const DroppedVariant& dropped : space.dropped) {
+    out << "drop  " << to_key(dropped.variant) << "  " << dropped.constraint << ": "
+        << dropped.reason << "\n";
+  }
+}
+
+Json plan_json(const AttentionProblem& problem, const SearchSpace& space) {
+  Json plan = Json::object();
+  plan["problem"] = problem;
+  plan["variants"] = Json::array();
+  for (const Variant& variant : space.variants) {
+    plan["variants"].push_back(to_key(variant));
+  }
+  plan["dropped"] = Json::array();
+  for (const DroppedVariant& dropped : space.dropped) {
+    plan["dropped"].push_back({{"variant", to_key(dropped.variant)},
+                               {"constraint", dropped.constraint},
+                               {"reason", dropped.reason}});
+  }
+  return plan;
+}
+
+Json document(const Session& session, const GpuChoice& gpu) {
+  Json json = Json::object();
+  json["swr_version"] = SWR_VERSION;
+  json["command"] = session.command_line;
+  json["provenance"] = std::string(to_string(gpu.provenance()));
+  json["device"] = gpu.device;
+  return json;
+}
+
+int dry_run(const Session& session, const GpuChoice& gpu,
+            const std::vector<AttentionProblem>& wanted, const SpaceOptions& space_options) {
+  auto json = document(session, gpu);
+  json["plans"] = Json::array();
+  for (const AttentionProblem& problem : wanted) {
+    const SearchSpace space = require_variants(problem, gpu.device, space_options);
+    if (session.options.json) {
+      json["plans"].push_back(plan_json(problem, space));
+    } else {
+      print_plan(session.out, problem, gpu, space);
+    }
+  }
+  if (session.options.json) {
+    session.out << json_document(json);
+  }
+  return kExitSuccess;
+}
+
+/// Where reports go while a run of several problems proceeds.
+class ReportSink {
+ public:
+  ReportSink(const Session& session, const GpuChoice& gpu, std::filesystem::path database)
+      : session_(session), database_(std::move(database)), json_(document(session, gpu)) {
+    json_["database"] = database_.string();
+    json_["reports"] = Json::array();
+    if (session.options.csv) {
+      csv_ = open_output(*session.options.csv);
+      write_csv_header(csv_);
+    }
+  }
+
+  void add(const TuneReport& report) {
+    if (session_.options.json) {
+      json_["reports"].push_back(report_record(report));
+    } else {
+      const Environment& environment = session_.environment;
+      print_report(session_.out, report,
+                   {.top = session_.options.top,
+                    .bold = environment.stdout_is_terminal && !environment.no_color});
+      print_next_steps(session_, report, database_);
+    }
+    session_.out.flush();
+    if (session_.options.csv) {
+      write_csv_rows(csv_, report);
+    }
+  }
+
+  /// Throws: Error{not_writable} when the CSV file is incomplete.
+  void finish() {
+    if (session_.options.json) {
+      session_.out << json_document(json_);
+    }
+    if (session_.options.csv && !csv_.flush()) {
+      throw Error(ErrorCode::not_writable, "cannot write " + session_.options.csv->string() +
+                                               "; the results are stored in " + database_.string());
+    }
+  }
+
+ private:
+  const Session& session_;
+  std::filesystem::path database_;
+  Json json_;
+  std::ofstream csv_;
+};
+
+/// The database may lie in a directory that does not exist yet.
+Store open_store(const std::filesystem::path& path) {
+  std::error_code ignored_until_open;
+  std::filesystem::create_directories(path.parent_path(), ignored_until_open);
+  return Store(path, Store::Mode::read_write);
+}
+
+}  // namespace
+
+int run_tune(const Session& session) {
+  const Options& options = session.options;
+  const std::vector<AttentionProblem> wanted = problems(options.problem);
+  TuneOptions tune_options{.space = space_options(options), .compile_threads = options.jobs};
+  const GpuChoice gpu = choose_gpu(options.gpu);
+  if (options.dry_run) {
+    return dry_run(session, gpu, wanted, tune_options.space);
+  }
+  for (const AttentionProblem& problem : wanted) {
+    // Wrong values surface before the first problem is tuned, not after.
+    require_variants(problem, gpu.device, tune_options.space);
+  }
+  Store store = open_store(database_path(session));
+  const Generator generator(generator_options(session));
+  const auto evaluator = make_evaluator(gpu, generator, options);
+  ReportSink sink(session, gpu, database_path(session));
+  tune_options.provenance = gpu.provenance();
+  tune_options.run_id = store.begin_run(run_info(session, gpu, generator));
+  tune_options.stop_requested = interrupted;
+  const auto progress = make_progress(session);
+  catch_interrupt();
+  bool every_problem_solved = true;
+  for (const AttentionProblem& problem : wanted) {
+    const TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
+    sink.add(report);
+    every_problem_solved = every_problem_solved && report.best() != nullptr;
+    if (interrupted()) {
+      break;
+    }
+  }
+  sink.finish();
+  if (interrupted()) {
+    return kExitInterrupted;
+  }
+  if (!every_problem_solved) {
+    throw Error(ErrorCode::compile_failed,
+                "no variant succeeded; the report above and the database say why for each");
+  }
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli

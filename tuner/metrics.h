@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The numbers reported for a variant, declared once for tables, JSON and CSV.
+#pragma once
+
+#include <swr/problem.h>
+#include <swr/result.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace swr {
+
+using MetricValue = std::variant<long long, double>;
+
+struct Metric {
+  std::string_view key;      ///< Name in JSON and CSV; ends in the unit.
+  std::string_view title;    ///< Column title of the table; empty when not shown there.
+  std::string_view meaning;  ///< One sentence for the documentation.
+  /// Empty when the metric does not exist for this result, e.g. counters of a prediction.
+  std::optional<MetricValue> (*value)(const AttentionProblem&, const VariantResult&);
+  /// The value as a table shows it.
+  std::string (*text)(const MetricValue&);
+};
+
+/// Every metric, in the order of the table's columns.
+std::span<const Metric> metrics();
+
+/// Floating-point operations per second in units of 1e12; 0 when the time is unknown.
+double tflop_per_s(const AttentionProblem& problem, const VariantResult& result);
+
+}  // namespace swr

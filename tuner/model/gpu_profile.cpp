@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/gpu_profile.h"
+
+#include "core/embedded_file.h"
+#include "core/enum_text.h"
+#include <swr/error.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <tuple>
+#include <variant>
+
+namespace swr {
+
+std::span<const EmbeddedFile> embedded_profiles();
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// A JSON field and the member it fills.
+struct Field {
+  std::string_view name;
+  std::variant<std::string DeviceInfo::*, int DeviceInfo::*, long long DeviceInfo::*,
+               double DeviceInfo::*, double GpuProfile::*, long long GpuProfile::*>
+      member;
+};
+
+constexpr std::array kFields{
+    Field{"name", &DeviceInfo::name},
+    Field{"sm_arch", &DeviceInfo::sm_arch},
+    Field{"sm_count", &DeviceInfo::sm_count},
+    Field{"l2_bytes", &DeviceInfo::l2_bytes},
+    Field{"dram_gb_per_s", &DeviceInfo::dram_gb_per_s},
+    Field{"smem_per_cta_bytes", &DeviceInfo::smem_per_cta_bytes},
+    Field{"smem_per_sm_bytes", &DeviceInfo::smem_per_sm_bytes},
+    Field{"smem_reserved_per_cta_bytes", &DeviceInfo::smem_reserved_per_cta_bytes},
+    Field{"registers_per_sm", &DeviceInfo::registers_per_sm},
+    Field{"max_threads_per_sm", &DeviceInfo::max_threads_per_sm},
+    Field{"max_ctas_per_sm", &DeviceInfo::max_ctas_per_sm},
+    Field{"clock_mhz", &GpuProfile::clock_mhz},
+    Field{"matrix_flop_per_clock_per_sm", &GpuProfile::matrix_flop_per_clock_per_sm},
+    Field{"exp2_per_clock_per_sm", &GpuProfile::exp2_per_clock_per_sm},
+    Field{"fma_per_clock_per_sm", &GpuProfile::fma_per_clock_per_sm},
+    Field{"l2_gb_per_s", &GpuProfile::l2_gb_per_s},
+    Field{"l2_latency_clocks", &GpuProfile::l2_latency_clocks},
+    Field{"dram_latency_clocks", &GpuProfile::dram_latency_clocks},
+    Field{"dram_efficiency", &GpuProfile::dram_efficiency},
+    Field{"l2_effective_bytes", &GpuProfile::l2_effective_bytes},
+};
+
+[[noreturn]] void reject(const std::string& file, std::string_view field,
+                         const std::string& problem) {
+  throw Error(ErrorCode::unreadable,
+              "GPU profile " + file + ", field \"" + std::string(field) + "\": " + problem);
+}
+
+template <typename Number>
+Number read_number(const std::string& file, std::string_view field, const Json& value) {
+  const bool whole = std::is_integral_v<Number>;
+  if (whole ? !value.is_number_integer() : !value.is_number()) {
+    reject(file, field,
+           std::string("write a ") + (whole ? "whole " : "") + "number, not " + value.dump());
+  }
+  const auto number = value.get<double>();
+  if (!(number > 0) || number > static_cast<double>(std::numeric_limits<Number>::max())) {
+    reject(file, field, "write a positive number in range, not " + value.dump());
+  }
+  return value.get<Number>();
+}
+
+std::string read_text(const std::string& file, std::string_view field, const Json& value) {
+  if (!value.is_string() || value.get<std::string>().empty()) {
+    reject(file, field, "write a non-empty string, not " + value.dump());
+  }
+  return value.get<std::string>();
+}
+
+template <typename Owner, typename Value>
+void read_member(const std::string& file, std::string_view field, const Json& value, Owner& owner,
+                 Value Owner::*member) {
+  if constexpr (std::is_same_v<Value, std::string>) {
+    owner.*member = read_text(file, field, value);
+  } else {
+    owner.*member = read_number<Value>(file, field, value);
+  }
+}
+
+/// Fields come as {"value": .., "source": ".."}.
+void read_field(const std::string& file, const Field& field, const Json& document,
+                GpuProfile& profile) {
+  const auto entry = document.find(field.name);
+  if (entry == document.end()) {
+    reject(file, field.name, R"(missing; add {"value": .., "source": ".."})");
+  }
+  if (!entry->is_object() || entry->size() != 2 || !entry->contains("value") ||
+      !entry->contains("source")) {
+    reject(file, field.name, R"(write {"value": .., "source": ".."} and nothing else)");
+  }
+  std::visit(
+      [&](auto member) {
+        if constexpr (std::is_invocable_v<decltype(member), DeviceInfo&>) {
+          read_member(file, field.name, entry->at("value"), profile.device, member);
+        } else {
+          read_member(file, field.name, entry->at("value"), profile, member);
+        }
+      },
+      field.member);
+  profile.sources[std::string(field.name)] = read_text(file, field.name, entry->at("source"));
+}
+
+void reject_unknown_fields(const std::string& file, const Json& document) {
+  for (const auto& item : document.items()) {
+    const bool known = item.key() == "id" ||
+                       std::any_of(kFields.begin(), kFields.end(),
+                                   [&](const Field& field) { return field.name == item.key(); });
+    if (!known) {
+      reject(file, item.key(), "no such field; correct its spelling or remove it");
+    }
+  }
+}
+
+void check_relations(const std::string& file, const GpuProfile& profile) {
+  if (profile.dram_efficiency > 1) {
+    reject(file, "dram_efficiency", "a share of dram_gb_per_s; write a number up to 1");
+  }
+  if (profile.l2_effective_bytes > profile.device.l2_bytes) {
+    reject(file, "l2_effective_bytes",
+           "larger than l2_bytes; write at most " + std::to_string(profile.device.l2_bytes));
+  }
+  if (profile.device.smem_per_cta_bytes > profile.device.smem_per_sm_bytes) {
+    reject(file, "smem_per_cta_bytes",
+           "larger than smem_per_sm_bytes; write at most " +
+               std::to_string(profile.device.smem_per_sm_bytes));
+  }
+  if (profile.dram_latency_clocks < profile.l2_latency_clocks) {
+    reject(file, "dram_latency_clocks", "below l2_latency_clocks; write the full latency");
+  }
+}
+
+GpuProfile parse_profile(const std::string& file, std::string_view text) {
+  const Json document = Json::parse(text, nullptr, false);
+  if (!document.is_object()) {
+    throw Error(ErrorCode::unreadable, "GPU profile " + file +
+                                           " is not a JSON object; correct it or choose a "
+                                           "built-in profile by its id");
+  }
+  reject_unknown_fields(file, document);
+  GpuProfile profile;
+  profile.id = read_text(file, "id", document.value("id", Json()));
+  for (const Field& field : kFields) {
+    read_field(file, field, document, profile);
+  }
+  check_relations(file, profile);
+  return profile;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+std::string id_of(const EmbeddedFile& file) {
+  return std::string(file.path.substr(0, file.path.rfind('.')));
+}
+
+bool is_path(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".json");
+}
+
+GpuProfile read_profile_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    throw Error(ErrorCode::not_found, "GPU profile " + path +
+                                          " cannot be opened; check the path, or choose one of " +
+                                          "the built-in profiles");
+  }
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (stream.bad()) {
+    throw Error(ErrorCode::unreadable, "GPU profile " + path + " cannot be read; check the disk");
+  }
+  return parse_profile(path, text);
+}
+
+/// The built-in profile of the same device, else the one whose architecture, then SM count, then L2
+/// is nearest.
+GpuProfile nearest_profile(const DeviceInfo& device) {
+  const auto distance = [&device](const GpuProfile& profile) {
+    return std::tuple(!same_device(profile.device, device),
+                      std::abs(profile.device.sm_arch - device.sm_arch),
+                      std::abs(profile.device.sm_count - device.sm_count),
+                      std::abs(profile.device.l2_bytes - device.l2_bytes));
+  };
+  std::vector<GpuProfile> profiles;
+  for (const std::string& id : profile_ids()) {
+    profiles.push_back(load_profile(id));
+  }
+  return *std::min_element(
+      profiles.begin(), profiles.end(),
+      [&distance](const GpuProfile& a, const GpuProfile& b) { return distance(a) < distance(b); });
+}
+
+}  // namespace
+
+std::vector<std::string> profile_ids() {
+  std::vector<std::string> ids;
+  for (const EmbeddedFile& file : embedded_profiles()) {
+    ids.push_back(id_of(file));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+GpuProfile load_profile(std::string_view id_or_path) {
+  if (is_path(id_or_path)) {
+    return read_profile_file(std::string(id_or_path));
+  }
+  const std::string id = lower(id_or_path);
+  for (const EmbeddedFile& file : embedded_profiles()) {
+    if (id_of(file) == id) {
+      return parse_profile(std::string(file.path), file.text);
+    }
+  }
+  const std::vector<std::string> ids = profile_ids();
+  const std::vector<std::string_view> spellings(ids.begin(), ids.end());
+  throw Error(ErrorCode::not_found, "unknown GPU '" + std::string(id_or_path) +
+                                        "'; choose one of " + join_spellings(spellings) +
+                                        ", or give the path of a profile (.json)");
+}
+
+GpuProfile profile_for_device(const DeviceInfo& device) {
+  GpuProfile profile = nearest_profile(device);
+  const DeviceInfo nearest = profile.device;
+  profile.device = device;
+  if (same_device(nearest, device)) {
+    return profile;
+  }
+  const double sm_ratio = static_cast<double>(device.sm_count) / nearest.sm_count;
+  const double l2_ratio =
+      static_cast<double>(device.l2_bytes) / static_cast<double>(nearest.l2_bytes);
+  profile.l2_gb_per_s *= sm_ratio;
+  profile.l2_effective_bytes =
+      std::llround(static_cast<double>(profile.l2_effective_bytes) * l2_ratio);
+  for (auto& [field, source] : profile.sources) {
+    source = "read from the device, or scaled from profile " + profile.id;
+  }
+  profile.id = "auto";
+  return profile;
+}
+
+}  // namespace swr

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/l2_model.h"
+
+#include "tuner/model/lru_cache.h"
+#include <swr/result.h>
+
+namespace swr {
+
+double L2Traffic::hit_rate() const {
+  const auto demanded = static_cast<double>(schedule.read_sectors + schedule.write_sectors);
+  return 1.0 - static_cast<double>(compulsory_misses + excess_misses) / demanded;
+}
+
+L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes) {
+  LruCache cache(l2_effective_bytes / kSectorBytes, kv_pair_count(shape));
+  L2Traffic traffic;
+  traffic.schedule = ScheduleWalk(shape, cache).run();
+  traffic.compulsory_misses = cache.compulsory_misses();
+  traffic.excess_misses = cache.excess_misses();
+  const long long first_kv_touches =
+      traffic.compulsory_misses - 2 * traffic.schedule.write_sectors;  // Without Q and O.
+  if (cache.touched_sectors() > 0) {
+    traffic.front_miss_share = static_cast<double>(first_kv_touches + traffic.excess_misses) /
+                               static_cast<double>(cache.touched_sectors());
+  }
+  return traffic;
+}
+
+MissCurve miss_curve(const ScheduleShape& shape) {
+  constexpr int kResolutionSectors = 1024 / kSectorBytes;
+  ReuseDistance distances(kv_pair_count(shape), kResolutionSectors);
+  ScheduleWalk(shape, distances).run();
+  return distances.curve();
+}
+
+}  // namespace swr

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The traffic of a schedule through one shared L2: what the SMs demand, what misses for the first
+// time and what is fetched again.
+#pragma once
+
+#include "tuner/model/reuse_distance.h"
+#include "tuner/model/schedule_walk.h"
+
+namespace swr {
+
+struct L2Traffic {
+  ScheduleSummary schedule;
+  long long compulsory_misses = 0;  ///< Sectors of Q, K, V and O touched for the first time.
+  long long excess_misses = 0;      ///< Sectors of K and V fetched again.
+  /// Share of K and V tile pairs, counted once per step, that were not in L2: how often the CTA
+  /// that runs ahead, and all that follow it, wait for memory.
+  double front_miss_share = 0.0;
+
+  /// Share of all sectors demanded that L2 serves.
+  double hit_rate() const;
+};
+
+/// Walks the schedule through an LRU cache of this many bytes.
+L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes);
+
+/// Walks the schedule once for the misses of every cache size, in steps of 1 KiB.
+MissCurve miss_curve(const ScheduleShape& shape);
+
+}  // namespace swr

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/predicting_evaluator.h"
+
+#include "tuner/model/time_model.h"
+#include <swr/constraints.h>
+
+#include <future>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace swr {
+namespace {
+
+/// Remembers walks. A second thread that wants a walk in progress waits for it.
+class TrafficMemo {
+ public:
+  explicit TrafficMemo(long long l2_effective_bytes) : l2_effective_bytes_(l2_effective_bytes) {}
+
+  L2Traffic traffic(const ScheduleShape& shape) {
+    std::promise<L2Traffic> promise;
+    std::shared_future<L2Traffic> known;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto [entry, inserted] = walks_.try_emplace(shape);
+      if (inserted) {
+        entry->second = promise.get_future().share();
+      } else {
+        known = entry->second;
+      }
+    }
+    return known.valid() ? known.get() : walk(shape, promise);
+  }
+
+ private:
+  /// Leaves the result, or what went wrong, for those who wait.
+  L2Traffic walk(const ScheduleShape& shape, std::promise<L2Traffic>& promise) const {
+    try {
+      const L2Traffic result = simulate_l2(shape, l2_effective_bytes_);
+      promise.set_value(result);
+      return result;
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+      throw;
+    }
+  }
+
+  long long l2_effective_bytes_;
+  std::mutex mutex_;
+  std::map<ScheduleShape, std::shared_future<L2Traffic>> walks_;
+};
+
+}  // namespace
+
+struct PredictingEvaluator::Impl {
+  explicit Impl(GpuProfile gpu) : profile(std::move(gpu)), memo(profile.l2_effective_bytes) {}
+
+  GpuProfile profile;
+  TrafficMemo memo;
+};
+
+PredictingEvaluator::PredictingEvaluator(GpuProfile profile)
+    : impl_(std::make_unique<Impl>(std::move(profile))) {}
+
+PredictingEvaluator::~PredictingEvaluator() = default;
+
+const DeviceInfo& PredictingEvaluator::device() const { return impl_->profile.device; }
+
+VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+                                            const CompiledKernel& kernel) {
+  const DeviceInfo& gpu = device();
+  VariantResult result;
+  result.variant = variant;
+  result.resources = kernel.resources;
+  result.smem_bytes = smem_bytes(problem, variant);
+  result.ctas_per_sm = occupancy(kernel.resources, problem, variant, gpu).ctas_per_sm;
+  result.cubin_digest = kernel.cubin_digest;
+  result.outcome = Prediction{};
+  if (const auto violated = check_compiled(problem, variant, gpu, kernel.resources)) {
+    result.state = ResultState::constraint;
+    result.detail = violated->constraint + ": " + violated->reason;
+    return result;
+  }
+  const ScheduleShape shape =
+      make_schedule_shape(problem, variant, gpu.sm_count, result.ctas_per_sm);
+  result.outcome =
+      predict_time(problem, variant, shape, impl_->memo.traffic(shape), impl_->profile);
+  return result;
+}
+
+}  // namespace swr

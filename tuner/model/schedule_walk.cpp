@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/model/schedule_walk.h"
+
+#include <swr/kernel.h>
+#include <swr/result.h>
+
+namespace swr {
+
+ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant& variant,
+                                  int sm_count, int ctas_per_sm) {
+  const LaunchGeometry launch = launch_geometry(problem, variant, sm_count, ctas_per_sm);
+  const bool one_iteration = variant.persistence == Persistence::grid;
+  return {.batch = problem.batch,
+          .heads_q = problem.heads_q,
+          .heads_kv = problem.heads_kv,
+          .seq_q = problem.seq_q,
+          .seq_kv = problem.seq_kv,
+          .causal = problem.causal,
+          .row_sectors = problem.head_dim * element_bytes(problem.dtype) / kSectorBytes,
+          .tile_m = variant.tile_m,
+          .tile_n = variant.tile_n,
+          .order = one_iteration ? Order::cyclic : variant.order,
+          .persistence = variant.persistence,
+          .section_heads = launch.section_heads,
+          .ctas = launch.grid_x,
+          .sm_count = sm_count,
+          .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count))};
+}
+
+int kv_pair_count(const ScheduleShape& shape) {
+  return shape.batch * shape.heads_kv * ceil_div(shape.seq_kv, shape.tile_n);
+}
+
+}  // namespace swr

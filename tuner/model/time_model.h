@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// From work and traffic to a time. The purpose is ranking: each term is one physical limit, and
+// docs/model.md says what is left out.
+#pragma once
+
+#include "tuner/model/gpu_profile.h"
+#include "tuner/model/l2_model.h"
+#include <swr/problem.h>
+#include <swr/result.h>
+#include <swr/variant.h>
+
+namespace swr {
+
+/// Clocks one SM spends on one KV step of one CTA when nothing else limits it.
+struct StepCost {
+  double matrix_clocks = 0.0;   ///< Tensor cores, or the shared memory that feeds them.
+  double softmax_clocks = 0.0;  ///< exp2, scaling, sums and the rescaling of O.
+  double compute_clocks = 0.0;  ///< Both, as far as the resident warps overlap them.
+};
+
+/// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
+StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
+                   const GpuProfile& profile);
+
+/// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
+Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
+                        const ScheduleShape& shape, const L2Traffic& traffic,
+                        const GpuProfile& profile);
+
+}  // namespace swr

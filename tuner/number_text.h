@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Numbers as people read them: units that fit the size, separators, a fixed number of digits.
+#pragma once
+
+#include <string>
+
+namespace swr {
+
+/// `digits` significant digits without an exponent, e.g. significant_text(12.345, 3) is "12.3".
+/// Digits before the decimal point are never dropped.
+std::string significant_text(double value, int digits);
+
+/// 1234567 as "1,234,567".
+std::string grouped_text(long long value);
+
+/// 107478656 as "107.5 M"; below 10,000 every digit is kept.
+std::string count_text(long long value);
+
+/// Microseconds as "12.34 us", "1.234 ms" or "1.234 s".
+std::string time_text(double time_us);
+
+/// Bytes as "24.00 KiB", "24.00 MiB".
+std::string bytes_text(long long bytes);
+
+/// A change from `before` to `after` in percent with its sign, e.g. "-42.0 %".
+std::string change_text(double before, double after);
+
+}  // namespace swr

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// What a person sees while a tuning run works: one line that is redrawn on a terminal, occasional
+// plain lines elsewhere.
+#pragma once
+
+#include <swr/result.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace swr {
+
+/// Told of every step of a tuning run. Called from one thread.
+class Progress {
+ public:
+  Progress() = default;
+  virtual ~Progress() = default;
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  virtual void begin(const std::string& title, std::size_t total) = 0;
+  virtual void advance(const VariantResult& result) = 0;
+  /// Called once after the last advance, also when the run stops early.
+  virtual void end() = 0;
+};
+
+/// Says nothing.
+class QuietProgress final : public Progress {
+ public:
+  void begin(const std::string& title, std::size_t total) override;
+  void advance(const VariantResult& result) override;
+  void end() override;
+};
+
+/// Writes done and total, variants per second, the best time so far, the time left and failures.
+class StreamProgress final : public Progress {
+ public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// `redraw` overwrites one line (a terminal); otherwise a line is written now and then.
+  StreamProgress(std::ostream& out, bool redraw, Clock clock = std::chrono::steady_clock::now);
+
+  void begin(const std::string& title, std::size_t total) override;
+  void advance(const VariantResult& result) override;
+  void end() override;
+
+ private:
+  std::string status() const;
+  void write(const std::string& line);
+
+  std::ostream& out_;
+  bool redraw_;
+  Clock clock_;
+  std::chrono::steady_clock::time_point started_;
+  std::chrono::steady_clock::time_point last_write_;
+  std::size_t total_ = 0;
+  std::size_t done_ = 0;
+  std::size_t failed_ = 0;
+  std::size_t dropped_ = 0;  ///< By a constraint, after compilation.
+  double best_us_ = 0.0;     ///< 0 while nothing succeeded.
+};
+
+}  // namespace swr

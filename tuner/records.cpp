@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/records.h"
+
+#include "tuner/metrics.h"
+
+#include <ostream>
+#include <variant>
+#include <vector>
+
+namespace swr {
+namespace {
+
+Json metric_json(const MetricValue& value) {
+  return std::visit([](auto number) { return Json(number); }, value);
+}
+
+Json times_json(const PhaseTimes& times) {
+  return {{"enumerate_s", times.enumerate_s},
+          {"compile_wait_s", times.compile_wait_s},
+          {"evaluate_s", times.evaluate_s},
+          {"record_s", times.record_s},
+          {"total_s", times.total_s}};
+}
+
+/// Quotes a CSV field when it needs it (RFC 4180).
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) {
+    return text;
+  }
+  std::string quoted = "\"";
+  for (const char character : text) {
+    quoted += character == '"' ? "\"\"" : std::string(1, character);
+  }
+  return quoted + "\"";
+}
+
+void write_csv_line(std::ostream& out, const std::vector<std::string>& fields) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    out << (i == 0 ? "" : ",") << csv_field(fields[i]);
+  }
+  out << "\n";
+}
+
+std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& result,
+                                 std::size_t rank) {
+  const bool ok = result.state == ResultState::ok;
+  std::vector<std::string> fields{
+      to_string(report.problem), report.device.name, std::string(to_string(result.provenance())),
+      std::string(to_string(result.state)), ok ? std::to_string(rank) : ""};
+  for (const Axis& axis : axes()) {
+    fields.push_back(to_string(axis.get(result.variant)));
+  }
+  for (const Metric& metric : metrics()) {
+    const auto value = metric.value(report.problem, result);
+    fields.push_back(value ? metric_json(*value).dump() : "");
+  }
+  fields.push_back(result.detail);
+  return fields;
+}
+
+}  // namespace
+
+Json result_record(const AttentionProblem& problem, const VariantResult& result) {
+  Json record = result;
+  record["key"] = to_key(result.variant);
+  record["metrics"] = Json::object();
+  for (const Metric& metric : metrics()) {
+    if (const auto value = metric.value(problem, result)) {
+      record["metrics"][std::string(metric.key)] = metric_json(*value);
+    }
+  }
+  return record;
+}
+
+Json report_record(const TuneReport& report) {
+  Json record = Json::object();
+  record["problem"] = report.problem;
+  record["device"] = report.device;
+  record["provenance"] = std::string(to_string(report.provenance));
+  record["interrupted"] = report.interrupted;
+  record["kernels_compiled"] = report.kernels_compiled;
+  record["kernels_from_cache"] = report.kernels_from_cache;
+  record["times"] = times_json(report.times);
+  record["dropped_by_constraint"] = dropped_by_constraint(report.dropped);
+  const VariantResult* best = report.best();
+  record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
+  record["results"] = Json::array();
+  for (const VariantResult& result : report.results) {
+    record["results"].push_back(result_record(report.problem, result));
+  }
+  return record;
+}
+
+void write_csv_header(std::ostream& out) {
+  std::vector<std::string> fields{"problem", "device", "provenance", "state", "rank"};
+  for (const Axis& axis : axes()) {
+    fields.emplace_back(axis.name);
+  }
+  for (const Metric& metric : metrics()) {
+    fields.emplace_back(metric.key);
+  }
+  fields.emplace_back("detail");
+  write_csv_line(out, fields);
+}
+
+void write_csv_rows(std::ostream& out, const TuneReport& report) {
+  for (std::size_t i = 0; i < report.results.size(); ++i) {
+    write_csv_line(out, csv_row(report, report.results[i], i + 1));
+  }
+}
+
+}  // namespace swr

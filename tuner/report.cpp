@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/report.h"
+
+#include "tuner/metrics.h"
+#include "tuner/number_text.h"
+#include "tuner/text_table.h"
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+#include <set>
+#include <utility>
+
+namespace swr {
+namespace {
+
+std::string tile_text(const Variant& variant) {
+  return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n);
+}
+
+std::string persistence_text(const Variant& variant) {
+  const std::string workers = variant.workers > 0 ? "/" + std::to_string(variant.workers) : "";
+  return std::string(to_string(variant.persistence)) + workers;
+}
+
+std::string swizzle_text(const Variant& variant) {
+  const std::string section =
+      variant.section_heads > 0 ? "/" + std::to_string(variant.section_heads) : "";
+  return std::string(to_string(variant.swizzle)) + section;
+}
+
+/// A column of the table that describes the variant.
+struct VariantColumn {
+  TextTable::Column column;
+  std::string (*text)(const Variant&);
+};
+
+std::vector<VariantColumn> variant_columns(const TuneReport& report) {
+  using Align = TextTable::Align;
+  std::vector<VariantColumn> columns{
+      {{"tile", Align::right}, tile_text},
+      {{"warps", Align::right}, [](const Variant& v) { return std::to_string(v.warps); }},
+      {{"stages", Align::right}, [](const Variant& v) { return std::to_string(v.stages); }},
+      {{"order", Align::left}, [](const Variant& v) { return std::string(to_string(v.order)); }},
+      {{"persistence", Align::left}, persistence_text},
+      {{"swizzle", Align::left}, swizzle_text},
+  };
+  const bool any_plain = std::any_of(report.results.begin(), report.results.end(),
+                                     [](const auto& r) { return !r.variant.smem_swizzle; });
+  if (any_plain) {
+    columns.push_back({{"smem rows", Align::left}, [](const Variant& v) {
+                         return std::string(v.smem_swizzle ? "swizzled" : "plain");
+                       }});
+  }
+  return columns;
+}
+
+/// Metrics with a column in the table that at least one result has.
+std::vector<const Metric*> shown_metrics(const TuneReport& report) {
+  std::vector<const Metric*> shown;
+  for (const Metric& metric : metrics()) {
+    const bool present = std::any_of(
+        report.results.begin(), report.results.end(),
+        [&](const auto& result) { return metric.value(report.problem, result).has_value(); });
+    if (present && !metric.title.empty()) {
+      shown.push_back(&metric);
+    }
+  }
+  return shown;
+}
+
+std::size_t succeeded(const TuneReport& report) {
+  return static_cast<std::size_t>(
+      std::count_if(report.results.begin(), report.results.end(),
+                    [](const auto& result) { return result.state == ResultState::ok; }));
+}
+
+void print_table(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
+  const auto variant_parts = variant_columns(report);
+  const auto shown = shown_metrics(report);
+  std::vector<TextTable::Column> columns{{"rank"}};
+  for (const VariantColumn& part : variant_parts) {
+    columns.push_back(part.column);
+  }
+  for (const Metric* metric : shown) {
+    columns.push_back({std::string(metric->title)});
+  }
+  columns.push_back({"provenance", TextTable::Align::left});
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < std::min(style.top, succeeded(report)); ++i) {
+    const VariantResult& result = report.results[i];
+    std::vector<std::string> cells{std::to_string(i + 1)};
+    for (const VariantColumn& part : variant_parts) {
+      cells.push_back(part.text(result.variant));
+    }
+    for (const Metric* metric : shown) {
+      const auto value = metric->value(report.problem, result);
+      cells.push_back(value ? metric->text(*value) : "-");
+    }
+    cells.emplace_back(to_string(result.provenance()));
+    table.add_row(std::move(cells));
+  }
+  table.print(out, style.bold);
+}
+
+void print_best(std::ostream& out, const TuneReport& report) {
+  const VariantResult* best = report.best();
+  if (best == nullptr) {
+    out << "best: none; no variant succeeded\n";
+    return;
+  }
+  out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
+      << significant_text(tflop_per_s(report.problem, *best), 4) << " TFLOP/s ("
+      << to_string(best->provenance()) << ")\n"
+      << "  key " << to_key(best->variant) << "\n";
+}
+
+/// What a miss count is called: modelled beyond the first touch, or counted in L2.
+std::optional<long long> misses(const VariantResult& result) {
+  if (const Prediction* prediction = result.prediction()) {
+    return prediction->compulsory_misses + prediction->excess_misses;
+  }
+  const auto& counters = result.measurement()->counters;
+  return counters ? std::optional(counters->l2_misses) : std::nullopt;
+}
+
+void print_order_gain(std::ostream& out, const TuneReport& report) {
+  const auto pair = best_order_pair(report.results);
+  if (!pair) {
+    return;
+  }
+  Variant variant = pair->sawtooth->variant;
+  out << "sawtooth against cyclic, other axes equal (" << tile_text(variant) << "x" << variant.warps
+      << " stages " << variant.stages << " " << persistence_text(variant) << " "
+      << swizzle_text(variant) << "): ";
+  const auto cyclic = misses(*pair->cyclic);
+  const auto sawtooth = misses(*pair->sawtooth);
+  if (cyclic && sawtooth) {
+    out << "L2 misses " << count_text(*cyclic) << " -> " << count_text(*sawtooth) << " ("
+        << change_text(static_cast<double>(*cyclic), static_cast<double>(*sawtooth)) << "), ";
+  }
+  out << "time " << time_text(pair->cyclic->time_us()) << " -> "
+      << time_text(pair->sawtooth->time_us()) << " ("
+      << change_text(pair->cyclic->time_us(), pair->sawtooth->time_us()) << "), "
+      << to_string(report.provenance) << "\n";
+}
+
+/// Failed variants by state, with one example each.
+void print_failures(std::ostream& out, const TuneReport& report) {
+  std::map<ResultState, std::pair<int, const VariantResult*>> by_state;
+  for (const VariantResult& result : report.results) {
+    if (result.state != ResultState::ok && result.state != ResultState::constraint) {
+      auto& [count, example] = by_state[result.state];
+      ++count;
+      example = example == nullptr ? &result : example;
+    }
+  }
+  for (const auto& [state, failures] : by_state) {
+    out << "failed (" << to_string(state) << "): " << failures.first << ", e.g. "
+        << describe(failures.second->variant) << ": " << failures.second->detail << "\n";
+  }
+}
+
+void print_dropped(std::ostream& out, const TuneReport& report) {
+  std::string list;
+  for (const auto& [constraint, count] : dropped_by_constraint(report.dropped)) {
+    list += (list.empty() ? "" : ", ") + constraint + " " + std::to_string(count);
+  }
+  if (!list.empty()) {
+    out << "dropped by constraint: " << list << "\n";
+  }
+}
+
+void print_missing_counters(std::ostream& out, const TuneReport& report) {
+  std::set<std::string> reasons;
+  for (const VariantResult& result : report.results) {
+    const Measurement* measurement = result.measurement();
+    if (measurement != nullptr && !measurement->counters_missing_because.empty()) {
+      reasons.insert(measurement->counters_missing_because);
+    }
+  }
+  for (const std::string& reason : reasons) {
+    out << "no counters: " << reason << "\n";
+  }
+}
+
+void print_times(std::ostream& out, const TuneReport& report) {
+  const auto seconds = [](double value) { return significant_text(value, 3) + " s"; };
+  out << "took " << seconds(report.times.total_s) << " for " << report.results.size()
+      << " variants of " << report.kernels_compiled << " kernels (" << report.kernels_from_cache
+      << " from the cache): " << seconds(report.times.compile_wait_s) << " waiting for kernels, "
+      << seconds(report.times.evaluate_s) << " evaluating, " << seconds(report.times.record_s)
+      << " recording\n";
+}
+
+}  // namespace
+
+std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& results) {
+  std::map<Variant, OrderPair> pairs;
+  // Results are ranked, so the pair that the earliest result completes or starts is the best.
+  std::vector<Variant> by_rank;
+  for (const VariantResult& result : results) {
+    if (result.state != ResultState::ok) {
+      continue;
+    }
+    Variant shared = result.variant;
+    shared.order = Order::cyclic;
+    OrderPair& pair = pairs[shared];
+    (result.variant.order == Order::sawtooth ? pair.sawtooth : pair.cyclic) = &result;
+    by_rank.push_back(shared);
+  }
+  for (const Variant& shared : by_rank) {
+    const OrderPair& pair = pairs[shared];
+    if (pair.cyclic != nullptr && pair.sawtooth != nullptr) {
+      return pair;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string describe(const Variant& variant) {
+  return tile_text(variant) + "x" + std::to_string(variant.warps) + " stages " +
+         std::to_string(variant.stages) + " " + std::string(to_string(variant.order)) + " " +
+         persistence_text(variant) + " " + swizzle_text(variant) +
+         (variant.smem_swizzle ? "" : " plain shared memory rows");
+}
+
+std::string describe(const DeviceInfo& device) {
+  return device.name + " (sm_" + std::to_string(device.sm_arch) + ", " +
+         std::to_string(device.sm_count) + " SMs, " + bytes_text(device.l2_bytes) + " L2" +
+         (device.mig ? ", MIG slice)" : ")");
+}
+
+void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
+  const bool predicted = report.provenance == Provenance::predicted;
+  out << (predicted ? "Predicted" : "Measured") << ": " << to_string(report.problem) << " on "
+      << describe(report.device) << "\n\n";
+  print_table(out, report, style);
+  const std::size_t ok = succeeded(report);
+  if (ok > style.top) {
+    out << "... and " << ok - style.top << " more; --top N shows more, --json and --csv all\n";
+  }
+  out << "\n";
+  print_best(out, report);
+  print_order_gain(out, report);
+  print_failures(out, report);
+  print_dropped(out, report);
+  print_missing_counters(out, report);
+  print_times(out, report);
+  if (report.interrupted) {
+    out << "interrupted: only the variants above were tried\n";
+  }
+}
+
+}  // namespace swr
