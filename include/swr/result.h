@@ -65,7 +65,7 @@ struct Measurement {
 /// Modelled from the schedule and a GPU profile.
 struct Prediction {
   double time_us = 0.0;
-  /// Terms of the time: the first four overlap and the largest bounds it; latency that nothing
+  /// Terms of the time: the first four overlap and the largest bounds it; waiting that nothing
   /// hides comes on top.
   double matrix_us = 0.0;
   double softmax_us = 0.0;

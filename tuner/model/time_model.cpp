@@ -32,6 +32,10 @@ double smem_clocks(const AttentionConfig& config) {
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
 }
 
+double dram_gb_per_s(const GpuProfile& profile) {
+  return profile.device.dram_gb_per_s * profile.dram_efficiency;
+}
+
 double microseconds(double clocks, const GpuProfile& profile) { return clocks / profile.clock_mhz; }
 
 /// GB/s are bytes per nanosecond.
@@ -88,6 +92,14 @@ StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int 
   return cost;
 }
 
+int dram_sectors_per_step(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
+                          const GpuProfile& profile) {
+  const double clocks =
+      step_cost(problem, variant, ctas_per_sm, profile).compute_clocks * ctas_per_sm;
+  const double bytes = microseconds(clocks, profile) * 1e3 * dram_gb_per_s(profile);
+  return static_cast<int>(std::clamp(bytes / kSectorBytes, 1.0, 1e9));
+}
+
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
                         const ScheduleShape& shape, const L2Traffic& traffic,
                         const GpuProfile& profile) {
@@ -102,13 +114,17 @@ Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
   prediction.softmax_us = microseconds(steps * cost.softmax_clocks, profile);
   prediction.l2_us =
       transfer_us(demanded, profile.l2_gb_per_s) * imbalance(schedule, shape.sm_count);
-  prediction.dram_us = transfer_us(missed, profile.device.dram_gb_per_s * profile.dram_efficiency);
+  prediction.dram_us = transfer_us(missed, dram_gb_per_s(profile));
   const double bound_us = std::max(
       {microseconds(steps * cost.compute_clocks, profile), prediction.l2_us, prediction.dram_us});
-  const double step_clocks = bound_us * profile.clock_mhz / steps;
-  prediction.latency_us =
+  const double occupied_us = microseconds(
+      static_cast<double>(schedule.busiest_sm_occupied_steps) * cost.compute_clocks, profile);
+  const double working_us = std::max(bound_us, occupied_us);
+  const double step_clocks = working_us * profile.clock_mhz / steps;
+  prediction.time_us =
+      working_us +
       microseconds(exposed_clocks(variant, shape, traffic, profile, step_clocks), profile);
-  prediction.time_us = bound_us + prediction.latency_us;
+  prediction.latency_us = prediction.time_us - bound_us;
   prediction.read_sectors = schedule.read_sectors;
   prediction.write_sectors = schedule.write_sectors;
   prediction.compulsory_misses = traffic.compulsory_misses;

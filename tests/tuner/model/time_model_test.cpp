@@ -71,7 +71,7 @@ TEST(TimeModel, TermsOfAHandComputedLaunch) {
   EXPECT_DOUBLE_EQ(prediction.l2_us, (2048 + 8192) * 32 / 1000e3);
   EXPECT_DOUBLE_EQ(prediction.dram_us, 4096 * 32 / 100e3);
   // Two stages keep up: (latency + step) / 2 is below a step. Each Q tile waits once for memory.
-  EXPECT_DOUBLE_EQ(prediction.latency_us, 2 * 0.6);
+  EXPECT_NEAR(prediction.latency_us, 2 * 0.6, 1e-9);
   EXPECT_DOUBLE_EQ(prediction.time_us, 8 * 1.280 + 2 * 0.6);
 }
 
@@ -104,6 +104,11 @@ TEST(TimeModel, SlowMemoryBoundsTheTime) {
   const Prediction prediction = predict(kProblem, Variant{}, 1, profile);
   EXPECT_GT(prediction.dram_us, prediction.matrix_us);
   EXPECT_GE(prediction.time_us, prediction.dram_us);
+}
+
+TEST(TimeModel, MemoryDeliversItsRateDuringAStep) {
+  // Two CTAs of 1152 clocks each: 2.304 us at 100 bytes per ns.
+  EXPECT_EQ(dram_sectors_per_step(kProblem, Variant{}, 2, round_profile()), 2304 * 100 / 32);
 }
 
 }  // namespace
