@@ -66,7 +66,7 @@ struct Measurement {
 struct Prediction {
   double time_us = 0.0;
   /// Terms of the time: the first four overlap and the largest bounds it; waiting that nothing
-  /// hides comes on top.
+  /// hides comes on top (docs/model.md).
   double matrix_us = 0.0;
   double softmax_us = 0.0;
   double l2_us = 0.0;
