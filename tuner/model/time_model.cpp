@@ -23,6 +23,11 @@ constexpr double kSmemBytesPerClock = 128.0;
 /// the issue slot of exp2.
 constexpr double kSoftmaxInstructions = 4.5;
 
+/// Clocks of a KV step in which a warp issues nothing: two barriers, the shuffles of two row
+/// reductions and the latency of a chain of dependent products. An estimate; no chip's data sheet
+/// has it.
+constexpr double kStepStallClocks = 150.0;
+
 /// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
 /// own rows, cp.async writes them once, and Q is read again when it does not stay in registers.
 double smem_clocks(const AttentionConfig& config) {
@@ -98,9 +103,8 @@ StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int 
   cost.softmax_clocks = scores * clocks_per_score / units_in_use;
   // A warp's products and softmax depend on each other; only another warp of its scheduler can
   // fill the pipe it leaves idle.
-  cost.compute_clocks =
-      std::max(cost.matrix_clocks, cost.softmax_clocks) +
-      std::min(cost.matrix_clocks, cost.softmax_clocks) / std::max(1.0, warps_per_scheduler);
+  const auto [shorter, longer] = std::minmax({cost.matrix_clocks, cost.softmax_clocks});
+  cost.compute_clocks = longer + (shorter + kStepStallClocks) / std::max(1.0, warps_per_scheduler);
   return cost;
 }
 

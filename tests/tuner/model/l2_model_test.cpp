@@ -105,6 +105,18 @@ TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
   }
 }
 
+TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
+  const AttentionProblem problem{.seq_q = 16384, .seq_kv = 16384, .causal = true};
+  const Variant variant{.persistence = Persistence::persistent};
+  ScheduleShape shape = make_schedule_shape(problem, variant, 24, 1);
+  constexpr long long kHalfOfKv = 2LL << 20;
+  const long long spread = simulate_l2(shape, kHalfOfKv).excess_misses;
+  shape.dram_sectors_per_step = 2048;  // Four pairs in a step of 24 CTAs.
+  const long long together = simulate_l2(shape, kHalfOfKv).excess_misses;
+  EXPECT_LT(2 * together, spread);
+  EXPECT_GT(together, 0);
+}
+
 TEST(L2Model, TheMissCurveFallsToZeroWhereEverythingFits) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .causal = true};
   const Variant variant{.order = Order::sawtooth, .persistence = Persistence::persistent};
