@@ -66,8 +66,8 @@ struct Measurement {
 /// Modelled from the schedule and a GPU profile.
 struct Prediction {
   double time_us = 0.0;
-  /// Terms of the time: the first four overlap and the largest bounds it; latency that nothing
-  /// hides comes on top.
+  /// Terms of the time: the first four overlap and the largest bounds it; waiting that nothing
+  /// hides comes on top (docs/model.md).
   double matrix_us = 0.0;
   double softmax_us = 0.0;
   double l2_us = 0.0;
