@@ -77,7 +77,7 @@ TEST(ConfigHeader, MatchesTheGoldenFiles) {
 }
 
 TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
-  const std::string& by_hand = TemplateSet::built_in().text("default/selected_attention_config.h");
+  const std::string by_hand = TemplateSet::built_in().text("default/selected_attention_config.h");
   const std::string generated = header({.seq_q = 1, .seq_kv = 1}, {});
   EXPECT_EQ(generated.substr(generated.find("#pragma once")),
             by_hand.substr(by_hand.find("#pragma once")));

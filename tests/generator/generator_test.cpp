@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -124,6 +125,24 @@ TEST_F(OverlayGenerator, ThreadsCompileAtTheSameTime) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+TEST_F(OverlayGenerator, MayBeDestroyedBeforeTheThreadsThatCompiled) {
+  // NVRTC leaves thread-local state behind, whose destructors run when the thread ends.
+  std::promise<void> compiled;
+  std::promise<void> destroyed;
+  std::thread thread;
+  {
+    const Generator generator(options());
+    thread = std::thread([&] {
+      generator.compile_template("tools/saxpy.cu", "saxpy", 90);
+      compiled.set_value();
+      destroyed.get_future().wait();
+    });
+    compiled.get_future().wait();
+  }
+  destroyed.set_value();
+  thread.join();
 }
 
 /// Compiles for several architectures in a child process; returns the child's id.
