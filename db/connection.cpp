@@ -5,6 +5,7 @@
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
+#include <SQLiteCpp/Transaction.h>
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -141,11 +142,18 @@ SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migrati
   return copy;
 }
 
+/// Reads the marks as of one moment: another process may be creating the schema meanwhile.
+SchemaState schema_state_now(SQLite::Database& database, std::span<const Migration> migrations,
+                             const fs::path& path) {
+  const SQLite::Transaction snapshot(database);
+  return schema_state(database, migrations, path);
+}
+
 SQLite::Database open_for_reading(const fs::path& path, std::span<const Migration> migrations,
                                   std::chrono::milliseconds timeout) {
   SQLite::Database database = open_read_only(path, timeout);
   set_up(database);
-  switch (schema_state(database, migrations, path)) {
+  switch (schema_state_now(database, migrations, path)) {
     case SchemaState::current:
       break;
     case SchemaState::older:
@@ -162,7 +170,7 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   SQLite::Database database =
       open_and_read(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, timeout);
   set_up(database);
-  if (schema_state(database, migrations, path) != SchemaState::current) {
+  if (schema_state_now(database, migrations, path) != SchemaState::current) {
     migrate(database, migrations, path);
   }
   // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
