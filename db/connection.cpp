@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <string>
+#include <thread>
 #include <unistd.h>
 
 namespace swr {
@@ -180,6 +181,24 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   return database;
 }
 
+/// Some steps, such as the switch to a write-ahead log, report a lock at once instead of waiting;
+/// opening is harmless to repeat.
+template <typename Open>
+SQLite::Database until_unlocked(std::chrono::milliseconds timeout, Open&& open) {
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    try {
+      return open();
+    } catch (const SQLite::Exception& failure) {
+      if (failure.getErrorCode() != SQLITE_BUSY || std::chrono::steady_clock::now() >= deadline) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 }  // namespace
 
 SQLite::Database open_database(const fs::path& path, Store::Mode mode,
@@ -192,8 +211,10 @@ SQLite::Database open_database(const fs::path& path, Store::Mode mode,
   const fs::path absolute = fs::absolute(path);
   check_file(absolute, mode);
   return with_database_errors(path, [&] {
-    return mode == Store::Mode::read_only ? open_for_reading(absolute, migrations, busy_timeout)
-                                          : open_for_writing(absolute, migrations, busy_timeout);
+    return until_unlocked(busy_timeout, [&] {
+      return mode == Store::Mode::read_only ? open_for_reading(absolute, migrations, busy_timeout)
+                                            : open_for_writing(absolute, migrations, busy_timeout);
+    });
   });
 }
 
