@@ -75,6 +75,4 @@ GpuBench& GpuTest::bench() {
   return *shared_bench();
 }
 
-void GpuTest::release_bench() { shared_bench().reset(); }
-
 }  // namespace swr

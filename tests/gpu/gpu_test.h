@@ -39,8 +39,6 @@ class GpuTest : public ::testing::Test {
 
   /// The bench, made on first use.
   static GpuBench& bench();
-  /// Gives the context up, for tests that destroy it.
-  static void release_bench();
 };
 
 /// True when the environment says that a GPU must be there.

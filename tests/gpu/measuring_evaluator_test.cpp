@@ -4,28 +4,17 @@
 #include "tuner/measure/measuring_evaluator.h"
 
 #include "tests/gpu/gpu_test.h"
+#include "tests/gpu/replaced_kernel.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace swr {
 namespace {
 
 using ::testing::HasSubstr;
-
-MeasureOptions without_counters() {
-  MeasureOptions options;
-  options.counters = false;
-  return options;
-}
-
-AttentionProblem square(int heads, int seq, int head_dim) {
-  return {.heads_q = heads, .heads_kv = heads, .seq_q = seq, .seq_kv = seq, .head_dim = head_dim};
-}
 
 class MeasuringEvaluatorTest : public GpuTest {
  protected:
@@ -101,39 +90,6 @@ TEST_F(MeasuringEvaluatorTest, ReportsACubinForAnotherChipAsALaunchFailure) {
   EXPECT_THAT(result.detail, HasSubstr("CUDA_ERROR"));
 }
 
-/// Replaces the portable kernel by one with this body, whose `params` are the launch's.
-class ReplacedKernel : public MeasuringEvaluatorTest {
- protected:
-  VariantResult evaluate_body(MeasuringEvaluator& evaluator, const AttentionProblem& problem,
-                              const std::string& body) {
-    GeneratorOptions options;
-    options.template_overlay = overlay(body);
-    const Generator generator(options);
-    return evaluator.evaluate(problem, Variant{},
-                              generator.compile(problem, Variant{}, evaluator.device().sm_arch));
-  }
-
-  void TearDown() override { std::filesystem::remove_all(directory()); }
-
- private:
-  static std::filesystem::path directory() {
-    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-    return std::filesystem::path(::testing::TempDir()) / (std::string("swr_") + test->name());
-  }
-
-  static std::filesystem::path overlay(const std::string& body) {
-    const std::filesystem::path folder = directory() / "attention" / "portable";
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "attention.cu")
-        << "#include \"selected_attention_config.h\"\n"
-           "#include <swr/attention_params.h>\n"
-           "extern \"C\" __global__ void swr_attention(\n"
-           "    const __grid_constant__ swr::AttentionParams params) {\n"
-        << body << "}\n";
-    return directory();
-  }
-};
-
 /// The right O when there is one key: its row of V. Leaves lse alone.
 constexpr const char* kCopyTheOnlyValue = R"(
   for (int row = blockIdx.x; row < params.seq_q; row += gridDim.x) {
@@ -173,24 +129,6 @@ TEST_F(ReplacedKernel, ThatWritesPastItsOutputIsIncorrect) {
   const VariantResult result = evaluate_body(evaluator, problem, kCopyTheOnlyValue + stray);
   EXPECT_EQ(result.state, ResultState::correctness);
   EXPECT_THAT(result.detail, HasSubstr("wrote 1 16-bit words outside"));
-}
-
-/// Of its own name, so that a run under a sanitizer can leave it out.
-class FaultingKernel : public ReplacedKernel {};
-
-TEST_F(FaultingKernel, IsARuntimeFailureAndTheNextVariantRuns) {
-  const AttentionProblem problem = square(1, 128, 64);
-  const CompiledKernel good = bench().compile(problem, Variant{});
-  const Generator generator{GeneratorOptions{}};
-  // The fault destroys the context for everybody in it.
-  release_bench();
-  MeasuringEvaluator evaluator(generator, without_counters());
-  const VariantResult fault =
-      evaluate_body(evaluator, problem, "  *reinterpret_cast<volatile int*>(16) = 1;\n");
-  EXPECT_EQ(fault.state, ResultState::runtime);
-  EXPECT_THAT(fault.detail, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
-  const VariantResult next = evaluator.evaluate(problem, Variant{}, good);
-  EXPECT_EQ(next.state, ResultState::ok) << next.detail;
 }
 
 }  // namespace

@@ -97,12 +97,6 @@ PrimaryContext::~PrimaryContext() {
   cuda_driver().primary_context_release.result_of(device_);
 }
 
-void reset_primary_context(int device_ordinal) {
-  CUdevice device = 0;
-  cuda_driver().device_get(&device, device_ordinal);
-  cuda_driver().primary_context_reset(device);
-}
-
 Stream::Stream() { cuda_driver().stream_create(&stream_, CU_STREAM_DEFAULT); }
 
 Stream::~Stream() { cuda_driver().stream_destroy.result_of(stream_); }

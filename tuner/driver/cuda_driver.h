@@ -74,8 +74,6 @@ struct CudaDriver {
                                                                         "cuDevicePrimaryCtxRetain"};
   DriverCall<decltype(cuDevicePrimaryCtxRelease)> primary_context_release{
       library, "cuDevicePrimaryCtxRelease_v2"};
-  DriverCall<decltype(cuDevicePrimaryCtxReset)> primary_context_reset{library,
-                                                                      "cuDevicePrimaryCtxReset_v2"};
   DriverCall<decltype(cuCtxSetCurrent)> context_set_current{library, "cuCtxSetCurrent"};
   DriverCall<decltype(cuCtxSynchronize)> context_synchronize{library, "cuCtxSynchronize"};
 
@@ -133,10 +131,6 @@ class PrimaryContext {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
 };
-
-/// Discards a context that a faulting kernel left unusable. Requires: no PrimaryContext of this
-/// process for the device is alive. Throws: DriverError.
-void reset_primary_context(int device_ordinal);
 
 /// A stream, destroyed with its owner.
 class Stream {

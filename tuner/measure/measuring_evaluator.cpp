@@ -81,11 +81,9 @@ struct MeasuringEvaluator::Impl {
   Impl(const Generator& kernel_generator, const MeasureOptions& measure_options)
       : generator(kernel_generator),
         options(measure_options),
-        device(find_device(measure_options.device_ordinal)) {
-    open_session();
-  }
+        device(find_device(measure_options.device_ordinal)),
+        session(std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch)) {}
 
-  void open_session();
   void prepare(const AttentionProblem& problem);
   bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
   void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
@@ -101,16 +99,11 @@ struct MeasuringEvaluator::Impl {
   bool context_is_lost = false;
 };
 
-void MeasuringEvaluator::Impl::open_session() {
-  if (std::exchange(context_is_lost, false)) {
-    reset_primary_context(options.device_ordinal);
-  }
-  session = std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch);
-}
-
 void MeasuringEvaluator::Impl::prepare(const AttentionProblem& problem) {
-  if (!session) {
-    open_session();
+  if (context_is_lost) {
+    throw Error(ErrorCode::driver_failed,
+                "an earlier variant faulted and took this process's GPU context with it; run the "
+                "command again without that variant");
   }
   session->context.make_current();
   if (!session->problem || session->problem->buffers.problem() != problem) {
@@ -197,16 +190,14 @@ void MeasuringEvaluator::Impl::count(const Launcher& launcher, Measurement& meas
   }
 }
 
-/// A fault costs the context; the next evaluation starts a fresh one.
+/// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
+/// even from a context that is created after a reset.
 void MeasuringEvaluator::Impl::handle(const DriverError& error, VariantResult& result) {
   if (error.result() == CUDA_ERROR_OUT_OF_MEMORY) {
     throw error;
   }
   fail(result, error.context_is_lost() ? ResultState::runtime : ResultState::launch, error.what());
-  if (error.context_is_lost()) {
-    context_is_lost = true;
-    session.reset();
-  }
+  context_is_lost = error.context_is_lost();
 }
 
 MeasuringEvaluator::MeasuringEvaluator(const Generator& generator, const MeasureOptions& options)

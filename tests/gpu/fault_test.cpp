@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What the evaluator says about a kernel that faults. A program of its own: the fault leaves the
+// process without a usable context.
+#include "tests/gpu/replaced_kernel.h"
+
+#include <gmock/gmock.h>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FaultingKernel : public ReplacedKernel {};
+
+TEST_F(FaultingKernel, IsARuntimeFailureAfterWhichTheEvaluatorRefusesToGoOn) {
+  const AttentionProblem problem = square(1, 128, 64);
+  MeasuringEvaluator evaluator(bench().generator, without_counters());
+  const CompiledKernel good = bench().compile(problem, Variant{});
+  const VariantResult fault =
+      evaluate_body(evaluator, problem, "  *reinterpret_cast<volatile int*>(16) = 1;\n");
+  EXPECT_EQ(fault.state, ResultState::runtime);
+  EXPECT_THAT(fault.detail, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  try {
+    evaluator.evaluate(problem, Variant{}, good);
+    FAIL() << "a lost context was used again";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::driver_failed);
+    EXPECT_THAT(error.what(), HasSubstr("run the command again"));
+  }
+}
+
+}  // namespace
+}  // namespace swr
