@@ -79,7 +79,10 @@ ProgramResult Program::finish() {
   int status = 0;
   waitpid(child_, &status, 0);
   child_ = -1;
-  std::ifstream out(out_file_);
+  std::ifstream out;
+  if (std::filesystem::is_regular_file(out_file_)) {  // /dev/full would be read without end.
+    out.open(out_file_);
+  }
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
           .out = {std::istreambuf_iterator<char>(out), {}},
           .err = err_};
