@@ -11,7 +11,9 @@ DynamicLibrary::DynamicLibrary(std::span<const std::string> candidates, ErrorCod
     : code_(code) {
   std::string tried;
   for (const std::string& candidate : candidates) {
-    handle_ = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    // Code stays mapped after dlclose: NVRTC and the driver own thread-local state and memory that
+    // outlive it, and loading NVRTC again is slow.
+    handle_ = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle_ != nullptr) {
       name_ = candidate;
       return;

@@ -110,6 +110,7 @@ void visit_fields(Modelled& prediction, Visitor&& visit) {
   visit("softmax_us", prediction.softmax_us);
   visit("l2_us", prediction.l2_us);
   visit("dram_us", prediction.dram_us);
+  visit("latency_us", prediction.latency_us);
   visit("read_sectors", prediction.read_sectors);
   visit("write_sectors", prediction.write_sectors);
   visit("compulsory_misses", prediction.compulsory_misses);

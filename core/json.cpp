@@ -84,9 +84,8 @@ void to_json(Json& json, const Measurement& measurement) {
   json["samples_us"] = measurement.samples_us;
   if (measurement.counters) {
     json["counters"] = *measurement.counters;
-  } else {
-    json["counters_missing_because"] = measurement.counters_missing_because;
   }
+  json["counters_missing_because"] = measurement.counters_missing_because;
 }
 
 void to_json(Json& json, const VariantResult& result) {

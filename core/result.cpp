@@ -41,8 +41,9 @@ std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
   if (const Prediction* prediction = result.prediction()) {
     return prediction->excess_misses;
   }
-  const auto& counters = result.measurement()->counters;
-  if (!counters) {
+  const Measurement& measurement = *result.measurement();
+  const auto& counters = measurement.counters;
+  if (!counters || !measurement.counters_missing_because.empty()) {
     return std::nullopt;
   }
   const long long compulsory = compulsory_bytes(problem).read;

@@ -5,9 +5,12 @@
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
+#include <SQLiteCpp/Transaction.h>
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <string>
+#include <thread>
 #include <unistd.h>
 
 namespace swr {
@@ -131,17 +134,27 @@ void set_up(SQLite::Database& database) {
 SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migration> migrations,
                                const fs::path& path) {
   SQLite::Database copy(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  SQLite::Backup(copy, source).executeStep();
+  if (SQLite::Backup(copy, source).executeStep() != SQLITE_DONE) {
+    throw Error(ErrorCode::database_locked,
+                "database " + path.string() + " is being written by another process; try again");
+  }
   migrate(copy, migrations, path);
   set_up(copy);
   return copy;
+}
+
+/// Reads the marks as of one moment: another process may be creating the schema meanwhile.
+SchemaState schema_state_now(SQLite::Database& database, std::span<const Migration> migrations,
+                             const fs::path& path) {
+  const SQLite::Transaction snapshot(database);
+  return schema_state(database, migrations, path);
 }
 
 SQLite::Database open_for_reading(const fs::path& path, std::span<const Migration> migrations,
                                   std::chrono::milliseconds timeout) {
   SQLite::Database database = open_read_only(path, timeout);
   set_up(database);
-  switch (schema_state(database, migrations, path)) {
+  switch (schema_state_now(database, migrations, path)) {
     case SchemaState::current:
       break;
     case SchemaState::older:
@@ -158,7 +171,7 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   SQLite::Database database =
       open_and_read(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, timeout);
   set_up(database);
-  if (schema_state(database, migrations, path) != SchemaState::current) {
+  if (schema_state_now(database, migrations, path) != SchemaState::current) {
     migrate(database, migrations, path);
   }
   // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
@@ -166,6 +179,24 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   // A commit survives the death of the process; the newest may be lost when the machine dies.
   database.exec("PRAGMA synchronous = NORMAL");
   return database;
+}
+
+/// Some steps, such as the switch to a write-ahead log, report a lock at once instead of waiting;
+/// opening is harmless to repeat.
+template <typename Open>
+SQLite::Database until_unlocked(std::chrono::milliseconds timeout, Open&& open) {
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    try {
+      return open();
+    } catch (const SQLite::Exception& failure) {
+      if (failure.getErrorCode() != SQLITE_BUSY || std::chrono::steady_clock::now() >= deadline) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace
@@ -180,8 +211,10 @@ SQLite::Database open_database(const fs::path& path, Store::Mode mode,
   const fs::path absolute = fs::absolute(path);
   check_file(absolute, mode);
   return with_database_errors(path, [&] {
-    return mode == Store::Mode::read_only ? open_for_reading(absolute, migrations, busy_timeout)
-                                          : open_for_writing(absolute, migrations, busy_timeout);
+    return until_unlocked(busy_timeout, [&] {
+      return mode == Store::Mode::read_only ? open_for_reading(absolute, migrations, busy_timeout)
+                                            : open_for_writing(absolute, migrations, busy_timeout);
+    });
   });
 }
 

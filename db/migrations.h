@@ -25,7 +25,8 @@ std::vector<Migration> built_in_migrations();
 
 enum class SchemaState { current, older, empty };
 
-/// What the file needs. `path` is for messages.
+/// What the file needs. `path` is for messages. Requires: a transaction, since it reads several
+/// marks that another process may be writing.
 /// Throws: Error{unreadable} for a database that is not swr's; Error{schema_too_new}.
 SchemaState schema_state(SQLite::Database& database, std::span<const Migration> migrations,
                          const std::filesystem::path& path);

@@ -103,7 +103,7 @@ class Reader {
  private:
   std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device) const {
     SQLite::Statement row(database_,
-                          "SELECT result.*, " + axis_columns() +
+                          "SELECT result.*, " + column_list(to_cells(Variant{})) +
                               " FROM result JOIN variant ON variant.id = result.variant_id "
                               "WHERE result.id IN (SELECT max(id) FROM result WHERE problem_id = ? "
                               "AND device_id = ? GROUP BY variant_id, provenance)");

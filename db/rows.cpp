@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <concepts>
-#include <cstdint>
 
 namespace swr {
 namespace {
@@ -173,33 +172,6 @@ auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
   }
 }
 
-std::string quote(std::string_view column) { return "\"" + std::string(column) + "\""; }
-
-/// Each column through `format`, joined.
-template <typename Format>
-std::string join(const Cells& cells, std::string_view separator, Format&& format) {
-  std::string joined;
-  for (const NamedCell& cell : cells) {
-    joined += joined.empty() ? std::string_view{} : separator;
-    joined += format(cell.column);
-  }
-  return joined;
-}
-
-void bind_all(SQLite::Statement& statement, const Cells& cells) {
-  int index = 1;
-  for (const NamedCell& cell : cells) {
-    if (const auto* integer = std::get_if<long long>(&cell.value)) {
-      statement.bind(index, static_cast<std::int64_t>(*integer));
-    } else if (const auto* real = std::get_if<double>(&cell.value)) {
-      statement.bind(index, *real);
-    } else if (const auto* text = std::get_if<std::string>(&cell.value)) {
-      statement.bind(index, *text);
-    }
-    ++index;  // An unbound parameter is NULL.
-  }
-}
-
 }  // namespace
 
 Cells to_cells(const AttentionProblem& problem) {
@@ -253,25 +225,6 @@ Cells to_cells(const VariantResult& result) {
   return cells;
 }
 
-long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells) {
-  SQLite::Statement insert(database, "INSERT INTO " + quote(table) + " (" +
-                                         join(cells, ", ", quote) + ") VALUES (" +
-                                         join(cells, ", ", [](const auto&) { return "?"; }) + ")");
-  bind_all(insert, cells);
-  insert.exec();
-  return database.getLastInsertRowid();
-}
-
-long long find_or_insert_row(SQLite::Database& database, std::string_view table,
-                             const Cells& cells) {
-  SQLite::Statement find(database, "SELECT id FROM " + quote(table) + " WHERE " +
-                                       join(cells, " AND ", [](const auto& column) {
-                                         return quote(column) + " = ?";
-                                       }));
-  bind_all(find, cells);
-  return find.executeStep() ? find.getColumn(0).getInt64() : insert_row(database, table, cells);
-}
-
 AttentionProblem read_problem(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [&] {
     AttentionProblem problem;
@@ -318,7 +271,5 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
     return time_us;
   });
 }
-
-std::string axis_columns() { return join(to_cells(Variant{}), ", ", quote); }
 
 }  // namespace swr

@@ -4,31 +4,18 @@
 // come from anywhere.
 #pragma once
 
+#include "db/table.h"
 #include <swr/device.h>
 #include <swr/problem.h>
 #include <swr/result.h>
 #include <swr/store.h>
 
-#include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 
 #include <filesystem>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace swr {
-
-/// A value for a column; monostate is NULL.
-using Cell = std::variant<std::monostate, long long, double, std::string>;
-
-struct NamedCell {
-  std::string column;
-  Cell value;
-};
-using Cells = std::vector<NamedCell>;
 
 // Throw: Error{invalid_argument} naming the first value that cannot be stored.
 Cells to_cells(const AttentionProblem& problem);
@@ -37,13 +24,6 @@ Cells to_cells(const Variant& variant);
 Cells to_cells(const RunInfo& run);
 /// Without the keys of what the result belongs to.
 Cells to_cells(const VariantResult& result);
-
-/// Inserts a row and returns its id.
-long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells);
-
-/// The id of the row with exactly these values, inserted when missing.
-long long find_or_insert_row(SQLite::Database& database, std::string_view table,
-                             const Cells& cells);
 
 /// Where a row was read, for messages.
 struct RowSource {
@@ -59,8 +39,5 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source);
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
 /// The value of `time_us` in a row of `sample`.
 double read_sample(SQLite::Statement& row, const RowSource& source);
-
-/// The axes as a list of quoted columns, as in "family", "tile_m", ...
-std::string axis_columns();
 
 }  // namespace swr

@@ -21,6 +21,8 @@ using Json = nlohmann::json;
 /// Raised when the meaning of an entry changes; older entries then count as absent.
 constexpr int kFormat = 1;
 
+constexpr int kIndent = 2;
+
 Json to_json(const CompiledKernel& kernel) {
   const KernelResources& resources = kernel.resources;
   return {{"format", kFormat},
@@ -69,7 +71,6 @@ std::optional<CompiledKernel> parse_entry(const std::string& text, const std::st
 
 std::string entry_text(const CompiledKernel& kernel) {
   const Json body = to_json(kernel);
-  constexpr int kIndent = 2;
   return Json{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}}.dump(kIndent) + "\n";
 }
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>
-#include <iterator>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -15,6 +14,8 @@
 
 namespace swr {
 namespace {
+
+constexpr mode_t kReadableByAll = 0644;
 
 /// A file that is removed unless it was renamed to its final path.
 class TemporaryFile {
@@ -47,7 +48,6 @@ class TemporaryFile {
 
   /// Others may share the cache, so the file is made readable to all.
   void publish() {
-    constexpr mode_t kReadableByAll = 0644;
     if (fchmod(file_.get(), kReadableByAll) != 0 || fsync(file_.get()) != 0 ||
         rename(name_.c_str(), target_.c_str()) != 0) {
       fail("stored");
@@ -76,10 +76,12 @@ class TemporaryFile {
 template <typename Container>
 std::optional<Container> read_all(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path)) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);  // An error for directories too.
+  if (!stream || error) {
     return std::nullopt;
   }
-  Container content(static_cast<std::size_t>(std::filesystem::file_size(path)), {});
+  Container content(static_cast<std::size_t>(bytes), {});
   stream.read(reinterpret_cast<char*>(content.data()),
               static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<std::size_t>(stream.gcount()));

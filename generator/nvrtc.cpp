@@ -7,6 +7,7 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -71,6 +72,17 @@ struct Nvrtc::Impl {
   decltype(nvrtcGetCUBINSize)* cubin_size =
       function<decltype(nvrtcGetCUBINSize)>("nvrtcGetCUBINSize");
   decltype(nvrtcGetCUBIN)* cubin = function<decltype(nvrtcGetCUBIN)>("nvrtcGetCUBIN");
+
+  std::pair<int, int> version_numbers() const {
+    std::pair<int, int> numbers;
+    check(version(&numbers.first, &numbers.second), "tell its version");
+    return numbers;
+  }
+
+  /// From CUDA 12.9 on, NVRTC uses the driver's compute cache where there is a driver. The log of
+  /// such a compilation lacks ptxas' report, on which the resources depend; swr keeps a cache of
+  /// its own.
+  bool has_own_cache() const { return version_numbers() >= std::pair(12, 9); }
 
   class Program;
 };
@@ -145,9 +157,7 @@ Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
 Nvrtc::~Nvrtc() = default;
 
 std::string Nvrtc::version() const {
-  int major = 0;
-  int minor = 0;
-  impl_->check(impl_->version(&major, &minor), "tell its version");
+  const auto [major, minor] = impl_->version_numbers();
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
@@ -171,6 +181,9 @@ NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
                            std::span<const std::string_view> options) const {
   std::vector<std::string> arguments(options.begin(), options.end());
   arguments.push_back(arch_option(sm_arch));
+  if (impl_->has_own_cache()) {
+    arguments.emplace_back("--no-cache");
+  }
   Impl::Program program(*impl_, files);
   const nvrtcResult result = program.compile(arguments);
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {

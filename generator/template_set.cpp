@@ -19,6 +19,7 @@ std::span<const EmbeddedFile> embedded_public_headers();
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
+constexpr std::string_view kKeyword = "include";
 
 std::string_view skip_blanks(std::string_view text) {
   const auto at = text.find_first_not_of(kBlanks);
@@ -31,7 +32,6 @@ bool is_template(const std::filesystem::directory_entry& entry) {
          (extension == ".h" || extension == ".cuh" || extension == ".cu");
 }
 
-/// Fails like the file system does, naming the overlay.
 [[noreturn]] void reject_overlay(const std::filesystem::path& path, const std::string& problem) {
   throw Error(ErrorCode::unreadable, "template directory '" + path.string() + "' " + problem +
                                          "; name a readable directory laid out like templates/");
@@ -93,7 +93,6 @@ std::optional<IncludeDirective> parse_include(std::string_view line) {
     return std::nullopt;
   }
   line = skip_blanks(line.substr(1));
-  constexpr std::string_view kKeyword = "include";
   if (!line.starts_with(kKeyword)) {
     return std::nullopt;
   }
@@ -147,17 +146,21 @@ std::optional<TemplateFile> TemplateSet::find(std::string_view path) const {
                             : std::optional(TemplateFile{.path = at->first, .text = at->second});
 }
 
-const std::string& TemplateSet::text(std::string_view path) const {
-  const auto at = files_.find(path);
-  if (at == files_.end()) {
-    std::string known;
-    for (const auto& [name, text] : files_) {
-      known += (known.empty() ? "" : ", ") + name;
-    }
-    throw Error(ErrorCode::not_found,
-                "there is no template '" + std::string(path) + "'; there are " + known);
+std::string TemplateSet::text(std::string_view path) const {
+  const auto file = find(path);
+  if (!file) {
+    reject_missing(path);
   }
-  return at->second;
+  return std::string(file->text);
+}
+
+void TemplateSet::reject_missing(std::string_view path) const {
+  std::string known;
+  for (const std::string& name : paths()) {
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw Error(ErrorCode::not_found,
+              "there is no template '" + std::string(path) + "'; there are " + known);
 }
 
 std::vector<std::string> TemplateSet::paths() const {
@@ -169,8 +172,11 @@ std::vector<std::string> TemplateSet::paths() const {
 }
 
 std::vector<TemplateFile> TemplateSet::closure(std::string_view entry) const {
-  text(entry);  // Reports a missing entry.
-  std::vector<TemplateFile> files{*find(entry)};
+  const auto file = find(entry);
+  if (!file) {
+    reject_missing(entry);
+  }
+  std::vector<TemplateFile> files{*file};
   append_includes(*this, files.front(), files);
   return files;
 }

@@ -40,7 +40,7 @@ class TemplateSet {
   TemplateSet with(std::string path, std::string text) const;
 
   /// Throws: Error{not_found} listing the templates there are.
-  const std::string& text(std::string_view path) const;
+  std::string text(std::string_view path) const;
 
   /// Sorted.
   std::vector<std::string> paths() const;
@@ -61,6 +61,8 @@ class TemplateSet {
   std::optional<TemplateFile> find(std::string_view path) const;
 
  private:
+  [[noreturn]] void reject_missing(std::string_view path) const;
+
   std::map<std::string, std::string, std::less<>> files_;
 };
 

@@ -100,6 +100,7 @@ CREATE TABLE result (
   softmax_us REAL,
   l2_us REAL,
   dram_us REAL,
+  latency_us REAL,
   read_sectors INTEGER,
   write_sectors INTEGER,
   compulsory_misses INTEGER,
@@ -135,9 +136,10 @@ SELECT result.id AS result_id, run.id AS run_id, run.started_at, device.name AS 
        result.ctas_per_sm, result.sectors_demanded, result.l2_lookups, result.l2_hits,
        result.l2_misses, result.l2_fabric_sectors, result.dram_read_bytes, result.dram_write_bytes,
        result.counters_missing_because, result.matrix_us, result.softmax_us, result.l2_us,
-       result.dram_us, result.read_sectors, result.write_sectors, result.compulsory_misses,
-       result.excess_misses, result.cubin_digest, run.l2_state, run.command, run.swr_version,
-       run.templates_digest, run.nvrtc_version, run.driver_version, run.seed
+       result.dram_us, result.latency_us, result.read_sectors, result.write_sectors,
+       result.compulsory_misses, result.excess_misses, result.cubin_digest, run.l2_state,
+       run.command, run.swr_version, run.templates_digest, run.nvrtc_version, run.driver_version,
+       run.seed
 FROM result
 JOIN run ON run.id = result.run_id
 JOIN device ON device.id = result.device_id

@@ -58,15 +58,16 @@ struct Measurement {
   /// ||out - reference|| / ||reference|| against the fp32 reference.
   double relative_error = 0.0;
   std::optional<Counters> counters;
-  /// Why counters are absent; empty when they are present.
+  /// Why counters are absent, or which of them the chip lacks (these are 0); empty when all are
+  /// present.
   std::string counters_missing_because;
 };
 
 /// Modelled from the schedule and a GPU profile.
 struct Prediction {
   double time_us = 0.0;
-  /// Terms of the time: the first four overlap and the largest bounds it; latency that nothing
-  /// hides comes on top.
+  /// Terms of the time: the first four overlap and the largest bounds it; waiting that nothing
+  /// hides comes on top (docs/model.md).
   double matrix_us = 0.0;
   double softmax_us = 0.0;
   double l2_us = 0.0;
@@ -106,7 +107,7 @@ struct VariantResult {
 /// Empty when measured without counters.
 std::optional<long long> l2_sectors(const VariantResult& result);
 
-/// Sectors that came from DRAM beyond the first touch of each; empty without counters.
+/// Sectors that came from DRAM beyond the first touch of each; empty when a counter is missing.
 /// Measured: dram_read_bytes / 32 minus the compulsory read sectors, at least 0.
 std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
                                              const VariantResult& result);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/json.h"
 
+#include "core/fields.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -66,6 +67,23 @@ TEST(Json, DeviceRoundTrips) {
   EXPECT_EQ(Json(read), Json(device));
   EXPECT_TRUE(same_device(read, device));
   EXPECT_EQ(read.max_ctas_per_sm, 6);
+}
+
+/// Bytes of the fields that JSON and the database see.
+template <typename Value>
+std::size_t visited_bytes() {
+  std::size_t bytes = 0;
+  const Value value;
+  visit_fields(value, [&](const char*, const auto& field, auto...) { bytes += sizeof(field); });
+  return bytes;
+}
+
+TEST(Fields, ANewMemberIsNotForgotten) {
+  // These types have no padding; whoever adds a member adds it to core/fields.h and the schema.
+  EXPECT_EQ(visited_bytes<Prediction>(), sizeof(Prediction));
+  EXPECT_EQ(visited_bytes<Counters>(), sizeof(Counters));
+  EXPECT_EQ(visited_bytes<KernelResources>(), sizeof(KernelResources));
+  EXPECT_EQ(visited_bytes<LaunchGeometry>(), sizeof(LaunchGeometry));
 }
 
 TEST(Json, AMissingFieldIsNamed) {

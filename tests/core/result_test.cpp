@@ -28,6 +28,14 @@ TEST(Result, WithoutCountersTrafficIsUnknownNotZero) {
   EXPECT_FALSE(excess_miss_sectors(kProblem, result));
 }
 
+TEST(Result, ACounterTheChipLacksMakesTheExcessUnknown) {
+  VariantResult result;
+  result.outcome = Measurement{.counters = Counters{.sectors_demanded = 7},
+                               .counters_missing_because = "this chip does not count DRAM"};
+  EXPECT_EQ(l2_sectors(result), 7);
+  EXPECT_FALSE(excess_miss_sectors(kProblem, result));
+}
+
 TEST(Result, ProvenanceFollowsFromTheOutcome) {
   VariantResult result;
   result.outcome = Prediction{.time_us = 3.0};

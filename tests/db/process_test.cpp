@@ -47,6 +47,7 @@ TEST(Processes, WriteOneDatabaseAtTheSameTimeWithoutLosingARow) {
   const TestDirectory directory;
   const auto path = directory / "tuned.db";
   std::vector<pid_t> children;
+  children.reserve(kProcesses);
   for (int i = 0; i < kProcesses; ++i) {
     children.push_back(in_child([&] { record_many(path, 1000 * (i + 1), kRows); }));
   }
@@ -64,6 +65,7 @@ TEST(Processes, CreateOneDatabaseAtTheSameTime) {
   for (int round = 0; round < kRounds; ++round) {
     const auto path = directory / ("tuned" + std::to_string(round) + ".db").c_str();
     std::vector<pid_t> children;
+    children.reserve(kProcesses);
     for (int i = 0; i < kProcesses; ++i) {
       children.push_back(in_child([&] { record_many(path, 1000 * (i + 1), 1); }));
     }

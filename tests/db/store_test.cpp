@@ -75,7 +75,7 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
 
 TEST_F(StoreTest, ReturnsEveryFieldOfAPrediction) {
   VariantResult written = predicted(tile(64, 64), 50.0);
-  written.outcome = Prediction{50.0, 1.5, 2.5, 3.5, 4.5, 10, 20, 30, 40};
+  written.outcome = Prediction{50.0, 1.5, 2.5, 3.5, 4.5, 5.5, 10, 20, 30, 40};
   record(problem_of(4096), written);
   const Match match = best(problem_of(4096));
   ASSERT_EQ(match.result.provenance(), Provenance::predicted);
@@ -85,6 +85,7 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAPrediction) {
   EXPECT_EQ(read.softmax_us, 2.5);
   EXPECT_EQ(read.l2_us, 3.5);
   EXPECT_EQ(read.dram_us, 4.5);
+  EXPECT_EQ(read.latency_us, 5.5);
   EXPECT_EQ(read.read_sectors, 10);
   EXPECT_EQ(read.write_sectors, 20);
   EXPECT_EQ(read.compulsory_misses, 30);

@@ -201,9 +201,10 @@ struct LaunchShape {
   unsigned dynamic_smem_bytes = 0;
 };
 
-/// A kernel of a loaded cubin.
+/// A kernel of a loaded cubin; empty until one is moved in.
 class Kernel {
  public:
+  Kernel() = default;
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
   Kernel(std::span<const std::byte> cubin, const std::string& entry);
   ~Kernel();

@@ -70,6 +70,7 @@ std::vector<DeviceInfo> list_devices() {
                 "--gpu to predict without one");
   }
   std::vector<DeviceInfo> devices;
+  devices.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     devices.push_back(describe_device(ordinal));
   }

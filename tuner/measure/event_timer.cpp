@@ -35,6 +35,7 @@ std::vector<double> EventTimer::sample(const std::function<void()>& launch, int 
   }
   const SamplingPlan plan = plan_samples(time_once(launch, 1), wanted_samples);
   std::vector<double> samples_us;
+  samples_us.reserve(static_cast<std::size_t>(plan.samples));
   for (int i = 0; i < plan.samples; ++i) {
     samples_us.push_back(time_once(launch, plan.launches_per_sample));
   }

@@ -27,9 +27,11 @@ L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes) 
 }
 
 MissCurve miss_curve(const ScheduleShape& shape) {
+  ScheduleShape unlimited = shape;
+  unlimited.dram_sectors_per_step = 0;
   constexpr int kResolutionSectors = 1024 / kSectorBytes;
   ReuseDistance distances(kv_pair_count(shape), kResolutionSectors);
-  ScheduleWalk(shape, distances).run();
+  ScheduleWalk(unlimited, distances).run();
   return distances.curve();
 }
 

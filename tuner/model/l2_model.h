@@ -23,7 +23,8 @@ struct L2Traffic {
 /// Walks the schedule through an LRU cache of this many bytes.
 L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes);
 
-/// Walks the schedule once for the misses of every cache size, in steps of 1 KiB.
+/// Walks the schedule once for the misses of every cache size, in steps of 1 KiB. One walk for all
+/// sizes cannot let CTAs wait for what only some sizes miss: dram_sectors_per_step is ignored.
 MissCurve miss_curve(const ScheduleShape& shape);
 
 }  // namespace swr

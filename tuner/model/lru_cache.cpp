@@ -6,7 +6,7 @@ namespace swr {
 LruCache::LruCache(long long capacity_sectors, int objects)
     : capacity_sectors_(capacity_sectors), place_(static_cast<std::size_t>(objects), kNeverSeen) {}
 
-void LruCache::touch(int object, int sectors) {
+bool LruCache::touch(int object, int sectors) {
   const long long place = place_[static_cast<std::size_t>(object)];
   touched_sectors_ += sectors;
   if (place >= 0) {
@@ -19,6 +19,7 @@ void LruCache::touch(int object, int sectors) {
     excess_misses_ += sectors;
   }
   append({object, sectors});
+  return place >= 0;
 }
 
 void LruCache::touch_once(int sectors) {

@@ -14,8 +14,8 @@ class LruCache {
   /// Objects have ids from 0 to `objects` - 1.
   LruCache(long long capacity_sectors, int objects);
 
-  /// Uses an object of fixed size; larger than the cache, it always misses.
-  void touch(int object, int sectors);
+  /// Uses an object of fixed size; larger than the cache, it always misses. True when it hits.
+  bool touch(int object, int sectors);
 
   /// Uses an object that is never used again; it only pushes others out.
   void touch_once(int sectors);

@@ -81,8 +81,9 @@ VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, con
     result.detail = violated->constraint + ": " + violated->reason;
     return result;
   }
-  const ScheduleShape shape =
-      make_schedule_shape(problem, variant, gpu.sm_count, result.ctas_per_sm);
+  ScheduleShape shape = make_schedule_shape(problem, variant, gpu.sm_count, result.ctas_per_sm);
+  shape.dram_sectors_per_step =
+      dram_sectors_per_step(problem, variant, shape.ctas_per_sm, impl_->profile);
   result.outcome =
       predict_time(problem, variant, shape, impl_->memo.traffic(shape), impl_->profile);
   return result;

@@ -39,7 +39,7 @@ ReuseDistance::ReuseDistance(int objects, int resolution_sectors)
   fenwick_.assign(kSmallestLog, 0);
 }
 
-void ReuseDistance::touch(int object, int sectors) {
+bool ReuseDistance::touch(int object, int sectors) {
   const long long last = last_use_[static_cast<std::size_t>(object)];
   if (last < 0) {
     curve_.add_first_touch(sectors);
@@ -52,6 +52,7 @@ void ReuseDistance::touch(int object, int sectors) {
     --live_entries_;
   }
   append({object, sectors});
+  return last >= 0;
 }
 
 void ReuseDistance::touch_once(int sectors) {

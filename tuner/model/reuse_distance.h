@@ -39,7 +39,8 @@ class ReuseDistance {
   /// Objects have ids from 0 to `objects` - 1.
   ReuseDistance(int objects, int resolution_sectors);
 
-  void touch(int object, int sectors);
+  /// True when it was touched before: a cache of unlimited size would hit.
+  bool touch(int object, int sectors);
   /// An object that is never used again.
   void touch_once(int sectors);
 

@@ -24,7 +24,8 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant
           .section_heads = launch.section_heads,
           .ctas = launch.grid_x,
           .sm_count = sm_count,
-          .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count))};
+          .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count)),
+          .dram_sectors_per_step = 0};
 }
 
 int kv_pair_count(const ScheduleShape& shape) {

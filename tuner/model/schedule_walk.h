@@ -5,6 +5,10 @@
 // Time is counted in KV steps: every resident CTA computes one K and V tile pair per step, starts
 // its next Q tile or CTA as soon as one ends, and so keeps the causal imbalance. A pair that
 // several CTAs read in one step is reported once; the sectors they demand are counted for each.
+//
+// Memory may be given a rate. Then pairs that miss queue for it in order of request and a CTA waits
+// until its pair has come, while CTAs that hit go on: followers close up to the one that runs
+// ahead, which is why CTAs that the causal mask has spread travel in convoys.
 #pragma once
 
 #include "templates/common/schedule.h"
@@ -13,8 +17,11 @@
 #include <swr/variant.h>
 
 #include <algorithm>
+#include <cmath>
 #include <compare>
 #include <cstddef>
+#include <cstdlib>
+#include <limits>
 #include <vector>
 
 namespace swr {
@@ -37,6 +44,8 @@ struct ScheduleShape {
   long long ctas = 0;   ///< CTAs launched.
   int sm_count = 0;     ///< Slot s belongs to SM s % sm_count: CTAs are dealt breadth first.
   int ctas_per_sm = 0;  ///< CTAs an SM holds at once; never more than the launch can fill.
+  /// Sectors that memory delivers during a KV step; 0 lets no CTA wait for memory.
+  int dram_sectors_per_step = 0;
 
   auto operator<=>(const ScheduleShape&) const = default;
 };
@@ -56,12 +65,15 @@ struct ScheduleSummary {
   long long steps = 0;             ///< KV steps of all CTAs together.
   long long makespan_steps = 0;    ///< Steps until the last CTA ends.
   long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
+  /// The same with the steps that CTAs of an SM waited for memory.
+  long long busiest_sm_occupied_steps = 0;
   long long busiest_sm_tiles = 0;  ///< Q tiles of the SM with the most of them.
 };
 
-/// Sink needs touch(int pair, int sectors) for a K and V tile pair and touch_once(int sectors) for
-/// a Q or O tile, which no one touches again. A K tile and its V tile are always used together, so
-/// under LRU both hit or both miss and one object stands for the two exactly.
+/// Sink needs bool touch(int pair, int sectors) for a K and V tile pair, true when it need not be
+/// fetched, and touch_once(int sectors) for a Q or O tile, which no one touches again. A K tile and
+/// its V tile are always used together, so under LRU both hit or both miss and one object stands
+/// for the two exactly.
 template <typename Sink>
 class ScheduleWalk {
  public:
@@ -71,29 +83,36 @@ class ScheduleWalk {
   ScheduleSummary run();
 
  private:
+  /// Where CTAs stand in K and V. Those at the same place stay together until one ends.
+  struct Stream {
+    int pair = 0;  ///< Next pair.
+    int direction = 1;
+    int remaining = 0;      ///< Steps left to start, of the CTA that ends first.
+    long long free_at = 0;  ///< When the step in progress ends.
+  };
   /// A place for one resident CTA.
   struct Slot {
     long long cta = 0;
     int sm = 0;
     int iteration = 0;
-    int pair = 0;  ///< Next pair.
-    int direction = 1;
-    int remaining = 0;  ///< Steps left of the Q tile.
+    int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;
-    bool reads_kv = true;
-  };
-  struct Stream {
-    int pair = 0;
-    int direction = 1;
+    long long started_at = 0;
+    int steps = 0;
+    Stream place;
+    std::size_t stream = 0;  ///< Index of its stream during a burst.
   };
 
   bool start_tile(Slot& slot);
   bool start_next(Slot& slot);
   void enter_tile(Slot& slot, QTile tile);
-  void finish_tiles(int steps);
-  int shortest_remaining() const;
+  void finish_tile(Slot& slot);
   void collect_streams();
-  void stream(int steps);
+  void join_stream(Slot& slot);
+  void run_burst();
+  void advance(Stream& stream);
+  long long fetch(int sectors);
+  void leave_streams();
 
   ScheduleShape shape_;
   Sink& sink_;
@@ -105,13 +124,24 @@ class ScheduleWalk {
   long long next_cta_ = 0;
   long long now_ = 0;
   long long burst_ = 0;
+  double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
-  std::vector<int> pair_sectors_;
-  std::vector<long long> touched_at_;  ///< Step of a pair's last touch.
-  /// Burst in which a stream at a pair was last collected, forwards and backwards.
-  std::vector<long long> collected_in_[2];
+  /// What is known of a K and V tile pair.
+  struct Pair {
+    int sectors = 0;
+    long long touched_at = -1;  ///< Step of the last touch.
+    long long arrives_at = 0;   ///< When its last fetch is complete.
+  };
+  std::vector<Pair> pairs_;
+  /// The last stream collected at a pair, forwards and backwards, and the burst it belongs to.
+  struct Collected {
+    long long burst = -1;
+    std::size_t stream = 0;
+  };
+  std::vector<Collected> collected_[2];
   std::vector<long long> sm_steps_;
+  std::vector<long long> sm_occupied_steps_;
   std::vector<long long> sm_tiles_;
   ScheduleSummary summary_;
 };
@@ -125,18 +155,18 @@ ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
       q_tiles_per_head_(ceil_div(shape.seq_q, shape.tile_m)),
       kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)),
       tiles_(static_cast<long long>(heads_) * q_tiles_per_head_) {
-  const auto pairs = static_cast<std::size_t>(kv_pair_count(shape));
-  pair_sectors_.resize(pairs);
-  for (std::size_t pair = 0; pair < pairs; ++pair) {
+  const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
+  pairs_.resize(pair_count);
+  for (std::size_t pair = 0; pair < pair_count; ++pair) {
     const int first_row = static_cast<int>(pair) % kv_tiles_per_head_ * shape.tile_n;
-    const int rows = min_of(shape.tile_n, shape.seq_kv - first_row);
-    pair_sectors_[pair] = 2 * rows * shape.row_sectors;
+    pairs_[pair].sectors = 2 * min_of(shape.tile_n, shape.seq_kv - first_row) * shape.row_sectors;
   }
-  touched_at_.assign(pairs, -1);
-  collected_in_[0].assign(pairs, -1);
-  collected_in_[1].assign(pairs, -1);
-  sm_steps_.assign(static_cast<std::size_t>(shape.sm_count), 0);
-  sm_tiles_.assign(static_cast<std::size_t>(shape.sm_count), 0);
+  collected_[0].resize(pair_count);
+  collected_[1].resize(pair_count);
+  const auto sms = static_cast<std::size_t>(shape.sm_count);
+  sm_steps_.assign(sms, 0);
+  sm_occupied_steps_.assign(sms, 0);
+  sm_tiles_.assign(sms, 0);
 }
 
 template <typename Sink>
@@ -151,14 +181,17 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
     }
   }
   while (!slots_.empty()) {
-    const int steps = shortest_remaining();
     collect_streams();
-    stream(steps);
-    finish_tiles(steps);
+    run_burst();
+    leave_streams();
   }
+  const auto largest = [](const std::vector<long long>& values) {
+    return *std::max_element(values.begin(), values.end());
+  };
   summary_.makespan_steps = now_;
-  summary_.busiest_sm_steps = *std::max_element(sm_steps_.begin(), sm_steps_.end());
-  summary_.busiest_sm_tiles = *std::max_element(sm_tiles_.begin(), sm_tiles_.end());
+  summary_.busiest_sm_steps = largest(sm_steps_);
+  summary_.busiest_sm_occupied_steps = largest(sm_occupied_steps_);
+  summary_.busiest_sm_tiles = largest(sm_tiles_);
   return summary_;
 }
 
@@ -194,10 +227,14 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
   const int heads_per_kv = shape_.heads_q / shape_.heads_kv;
   const int kv_head =
       tile.head / shape_.heads_q * shape_.heads_kv + tile.head % shape_.heads_q / heads_per_kv;
-  slot.reads_kv = count > 0;
-  slot.remaining = max_of(count, 1);  // A tile that sees no key still occupies its CTA.
-  slot.direction = backward ? -1 : 1;
-  slot.pair = kv_head * kv_tiles_per_head_ + (count > 0 ? kv_tile_at(0, count, backward) : 0);
+  const int first = count > 0 ? kv_tile_at(0, count, backward) : 0;
+  slot.steps = max_of(count, 1);  // A tile that sees no key still occupies its CTA.
+  slot.remaining = count;
+  slot.started_at = now_;
+  slot.place = {.pair = kv_head * kv_tiles_per_head_ + first,
+                .direction = backward ? -1 : 1,
+                .remaining = 0,
+                .free_at = count > 0 ? now_ : now_ + 1};
 
   const int q_rows = min_of(shape_.tile_m, shape_.seq_q - tile.index * shape_.tile_m);
   slot.o_sectors = q_rows * shape_.row_sectors;
@@ -205,63 +242,105 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
   const long long kv_rows = std::min(static_cast<long long>(count) * shape_.tile_n,
                                      static_cast<long long>(shape_.seq_kv));
   summary_.read_sectors += slot.o_sectors + 2 * kv_rows * shape_.row_sectors;
-  summary_.write_sectors += slot.o_sectors;
-  summary_.steps += slot.remaining;
-  ++summary_.q_tiles;
-  sm_steps_[static_cast<std::size_t>(slot.sm)] += slot.remaining;
-  ++sm_tiles_[static_cast<std::size_t>(slot.sm)];
 }
 
 template <typename Sink>
-int ScheduleWalk<Sink>::shortest_remaining() const {
-  return std::min_element(slots_.begin(), slots_.end(),
-                          [](const Slot& a, const Slot& b) { return a.remaining < b.remaining; })
-      ->remaining;
+void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
+  sink_.touch_once(slot.o_sectors);
+  ++slot.iteration;
+  summary_.write_sectors += slot.o_sectors;
+  summary_.steps += slot.steps;
+  ++summary_.q_tiles;
+  const auto sm = static_cast<std::size_t>(slot.sm);
+  sm_steps_[sm] += slot.steps;
+  sm_occupied_steps_[sm] += now_ - slot.started_at;
+  ++sm_tiles_[sm];
 }
 
-/// CTAs at the same pair that move the same way stay together until one ends: one stream.
 template <typename Sink>
 void ScheduleWalk<Sink>::collect_streams() {
   streams_.clear();
   ++burst_;
-  for (const Slot& slot : slots_) {
-    if (!slot.reads_kv) {
-      continue;
-    }
-    long long& collected =
-        collected_in_[slot.direction > 0 ? 0 : 1][static_cast<std::size_t>(slot.pair)];
-    if (collected != burst_) {
-      collected = burst_;
-      streams_.push_back({slot.pair, slot.direction});
-    }
+  for (Slot& slot : slots_) {
+    join_stream(slot);
   }
 }
 
+/// Puts the slot into the stream at its place, or begins one.
 template <typename Sink>
-void ScheduleWalk<Sink>::stream(int steps) {
-  for (int step = 0; step < steps; ++step) {
+void ScheduleWalk<Sink>::join_stream(Slot& slot) {
+  Stream& place = slot.place;
+  place.remaining = slot.remaining;
+  if (slot.remaining > 0) {
+    Collected& collected =
+        collected_[place.direction > 0 ? 0 : 1][static_cast<std::size_t>(place.pair)];
+    if (collected.burst == burst_ && streams_[collected.stream].free_at == place.free_at) {
+      slot.stream = collected.stream;
+      Stream& stream = streams_[slot.stream];
+      stream.remaining = min_of(stream.remaining, slot.remaining);
+      return;
+    }
+    collected = {burst_, streams_.size()};
+  }
+  slot.stream = streams_.size();
+  streams_.push_back(place);
+}
+
+/// Advances the streams until a CTA has computed the last step of its Q tile.
+template <typename Sink>
+void ScheduleWalk<Sink>::run_burst() {
+  long long end = std::numeric_limits<long long>::max();
+  for (const Stream& stream : streams_) {
+    end = stream.remaining == 0 ? std::min(end, stream.free_at) : end;
+  }
+  while (now_ < end) {
     for (Stream& stream : streams_) {
-      const auto pair = static_cast<std::size_t>(stream.pair);
-      if (touched_at_[pair] != now_) {  // Streams of opposite direction may cross on a pair.
-        touched_at_[pair] = now_;
-        sink_.touch(stream.pair, pair_sectors_[pair]);
+      if (stream.free_at <= now_ && stream.remaining > 0) {
+        advance(stream);
+        end = stream.remaining == 0 ? std::min(end, stream.free_at) : end;
       }
-      stream.pair += stream.direction;
     }
     ++now_;
   }
 }
 
+/// Starts a step: the pair is touched and, when it must be fetched, waited for.
 template <typename Sink>
-void ScheduleWalk<Sink>::finish_tiles(int steps) {
+void ScheduleWalk<Sink>::advance(Stream& stream) {
+  Pair& pair = pairs_[static_cast<std::size_t>(stream.pair)];
+  if (pair.touched_at != now_) {  // Streams of opposite direction may cross on a pair.
+    pair.touched_at = now_;
+    if (!sink_.touch(stream.pair, pair.sectors)) {
+      pair.arrives_at = fetch(pair.sectors);
+    }
+  }
+  stream.free_at = std::max(now_ + 1, pair.arrives_at);
+  stream.pair += stream.direction;
+  --stream.remaining;
+}
+
+/// Queues for memory; the step in which the last sector arrives.
+template <typename Sink>
+long long ScheduleWalk<Sink>::fetch(int sectors) {
+  if (shape_.dram_sectors_per_step == 0) {
+    return now_;
+  }
+  memory_free_at_ = std::max(memory_free_at_, static_cast<double>(now_)) +
+                    static_cast<double>(sectors) / shape_.dram_sectors_per_step;
+  return static_cast<long long>(std::ceil(memory_free_at_));
+}
+
+/// Moves the slots to where their streams have come and gives new work to those that are done.
+template <typename Sink>
+void ScheduleWalk<Sink>::leave_streams() {
   std::size_t kept = 0;
   for (Slot& slot : slots_) {
-    slot.remaining -= steps;
-    slot.pair += slot.direction * steps;
-    bool busy = slot.remaining > 0;
+    const Stream& stream = streams_[slot.stream];
+    slot.remaining -= std::abs(stream.pair - slot.place.pair);
+    slot.place = stream;
+    bool busy = slot.remaining > 0 || stream.free_at > now_;
     if (!busy) {
-      sink_.touch_once(slot.o_sectors);
-      ++slot.iteration;
+      finish_tile(slot);
       busy = start_tile(slot) || start_next(slot);
     }
     if (busy) {

@@ -22,6 +22,11 @@ struct StepCost {
 StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
                    const GpuProfile& profile);
 
+/// Sectors that memory delivers while every CTA of an SM computes one KV step; at least 1. The
+/// value for ScheduleShape::dram_sectors_per_step.
+int dram_sectors_per_step(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
+                          const GpuProfile& profile);
+
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
                         const ScheduleShape& shape, const L2Traffic& traffic,

@@ -21,7 +21,8 @@ ScheduleShape three_by_three(Order order) {
           .persistence = Persistence::persistent,
           .ctas = 1,
           .sm_count = 1,
-          .ctas_per_sm = 1};
+          .ctas_per_sm = 1,
+          .dram_sectors_per_step = 0};
 }
 
 long long bytes(long long sectors) { return sectors * 32; }
@@ -76,7 +77,9 @@ ScheduleShape random_shape(std::mt19937& random) {
   variant.workers = variant.persistence == Persistence::persistent ? pick(0, 9) : 0;
   variant.swizzle = static_cast<Swizzle>(pick(0, 2));
   variant.section_heads = variant.swizzle == Swizzle::head_sections ? 2 : 0;
-  return make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
+  ScheduleShape shape = make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
+  shape.dram_sectors_per_step = pick(0, 1) * pick(1, 300);
+  return shape;
 }
 
 TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
@@ -93,8 +96,25 @@ TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
     ASSERT_EQ(fast.schedule.q_tiles, slow.schedule.q_tiles) << trial;
     ASSERT_EQ(fast.schedule.steps, slow.schedule.steps) << trial;
     ASSERT_EQ(fast.schedule.makespan_steps, slow.schedule.makespan_steps) << trial;
-    ASSERT_EQ(miss_curve(shape).excess_misses(capacity), slow.excess_misses) << trial;
+    ASSERT_EQ(fast.schedule.busiest_sm_steps, slow.schedule.busiest_sm_steps) << trial;
+    ASSERT_EQ(fast.schedule.busiest_sm_occupied_steps, slow.schedule.busiest_sm_occupied_steps);
+    ASSERT_EQ(fast.schedule.busiest_sm_tiles, slow.schedule.busiest_sm_tiles) << trial;
+    if (shape.dram_sectors_per_step == 0) {
+      ASSERT_EQ(miss_curve(shape).excess_misses(capacity), slow.excess_misses) << trial;
+    }
   }
+}
+
+TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
+  const AttentionProblem problem{.seq_q = 16384, .seq_kv = 16384, .causal = true};
+  const Variant variant{.persistence = Persistence::persistent};
+  ScheduleShape shape = make_schedule_shape(problem, variant, 24, 1);
+  constexpr long long kHalfOfKv = 2LL << 20;
+  const long long spread = simulate_l2(shape, kHalfOfKv).excess_misses;
+  shape.dram_sectors_per_step = 2048;  // Four pairs in a step of 24 CTAs.
+  const long long together = simulate_l2(shape, kHalfOfKv).excess_misses;
+  EXPECT_LT(2 * together, spread);
+  EXPECT_GT(together, 0);
 }
 
 TEST(L2Model, TheMissCurveFallsToZeroWhereEverythingFits) {

@@ -2,6 +2,7 @@
 #include "tests/tuner/model/naive_l2.h"
 
 #include <algorithm>
+#include <cmath>
 #include <list>
 #include <map>
 #include <optional>
@@ -23,12 +24,13 @@ struct Cache {
   long long compulsory = 0;
   long long excess = 0;
 
-  void touch(const Tile& tile, int sectors) {
+  /// True when the tile was there.
+  bool touch(const Tile& tile, int sectors) {
     const auto found = std::find_if(by_recency.begin(), by_recency.end(),
                                     [&](const auto& entry) { return entry.first == tile; });
     if (found != by_recency.end()) {
       by_recency.splice(by_recency.begin(), by_recency, found);
-      return;
+      return true;
     }
     (seen.insert(tile).second ? compulsory : excess) += sectors;
     by_recency.emplace_front(tile, sectors);
@@ -37,6 +39,7 @@ struct Cache {
       used -= by_recency.back().second;
       by_recency.pop_back();
     }
+    return false;
   }
 };
 
@@ -44,6 +47,8 @@ struct Cta {
   long long index = 0;
   int iteration = 0;
   int step = 0;
+  long long started_at = 0;
+  long long free_at = 0;
 };
 
 struct Simulator {
@@ -56,6 +61,10 @@ struct Simulator {
   long long tiles = static_cast<long long>(heads) * q_tiles;
   long long launched = 0;
   std::vector<std::optional<Cta>> slots{};
+  long long now = 0;
+  double memory_free_at = 0;
+  std::map<std::pair<int, int>, long long> arrives_at{};
+  std::vector<long long> sm_steps{}, sm_occupied{}, sm_tiles{};
 
   std::optional<QTile> tile_of(const Cta& cta) const {
     const long long linear =
@@ -77,64 +86,91 @@ struct Simulator {
     return kv_tile_count(tile.index, shape.tile_m, shape.tile_n, sequence);
   }
 
-  void begin(const QTile& tile) {
+  void begin(Cta& cta, const QTile& tile) {
     const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
     cache.touch({'Q', tile.head, tile.index}, sectors);
     summary.read_sectors += sectors;
-    ++summary.q_tiles;
+    cta.step = 0;
+    cta.started_at = now;
+    cta.free_at = now;
   }
 
-  void end(const QTile& tile) {
+  void end(const Cta& cta, const QTile& tile, std::size_t sm) {
     const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
     cache.touch({'O', tile.head, tile.index}, sectors);
     summary.write_sectors += sectors;
+    ++summary.q_tiles;
+    ++sm_tiles[sm];
+    sm_steps[sm] += std::max(1, count_of(tile));
+    sm_occupied[sm] += now - cta.started_at;
   }
 
   void launch(std::optional<Cta>& slot) {
     slot.reset();
     while (launched < shape.ctas && !slot) {
-      slot = Cta{launched++};
+      slot = Cta{.index = launched++};
       if (const auto tile = tile_of(*slot)) {
-        begin(*tile);
+        begin(*slot, *tile);
       } else {
         slot.reset();
       }
     }
   }
 
+  long long fetch(int sectors) {
+    if (shape.dram_sectors_per_step == 0) {
+      return now;
+    }
+    memory_free_at =
+        std::max(memory_free_at, double(now)) + double(sectors) / shape.dram_sectors_per_step;
+    return static_cast<long long>(std::ceil(memory_free_at));
+  }
+
+  /// The CTA computes one K and V tile pair.
+  void compute(Cta& cta, const QTile& tile, std::set<std::pair<int, int>>& touched) {
+    const bool backward = scans_backward(shape.order, cta.iteration);
+    const int kv = kv_tile_at(cta.step, count_of(tile), backward);
+    const int sectors = sectors_of(kv, shape.tile_n, shape.seq_kv);
+    const std::pair pair{kv_head(tile.head), kv};
+    summary.read_sectors += 2 * sectors;
+    if (touched.insert(pair).second) {
+      const bool k_hit = cache.touch({'K', pair.first, kv}, sectors);
+      const bool v_hit = cache.touch({'V', pair.first, kv}, sectors);
+      if (!k_hit || !v_hit) {
+        arrives_at[pair] = fetch(2 * sectors);
+      }
+    }
+    cta.free_at = std::max(now + 1, arrives_at[pair]);
+  }
+
   void step_all() {
     std::set<std::pair<int, int>> touched;
     for (auto& slot : slots) {
-      if (!slot) {
+      if (!slot || slot->free_at > now) {
         continue;
       }
-      ++summary.steps;
       const QTile tile = *tile_of(*slot);
-      const int count = count_of(tile);
-      if (count == 0) {
-        continue;
+      if (count_of(tile) == 0) {
+        slot->free_at = now + 1;
+      } else {
+        compute(*slot, tile, touched);
       }
-      const bool backward = scans_backward(shape.order, slot->iteration);
-      const int kv = kv_tile_at(slot->step, count, backward);
-      const int sectors = sectors_of(kv, shape.tile_n, shape.seq_kv);
-      summary.read_sectors += 2 * sectors;
-      if (touched.insert({kv_head(tile.head), kv}).second) {
-        cache.touch({'K', kv_head(tile.head), kv}, sectors);
-        cache.touch({'V', kv_head(tile.head), kv}, sectors);
-      }
+      ++slot->step;
+      ++summary.steps;
     }
+    ++now;
   }
 
-  void advance_all() {
-    for (auto& slot : slots) {
-      if (!slot || ++slot->step < std::max(1, count_of(*tile_of(*slot)))) {
+  void finish_all() {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      auto& slot = slots[i];
+      if (!slot || slot->free_at > now || slot->step < std::max(1, count_of(*tile_of(*slot)))) {
         continue;
       }
-      end(*tile_of(*slot));
+      end(*slot, *tile_of(*slot), i % static_cast<std::size_t>(shape.sm_count));
       ++slot->iteration;
-      slot->step = 0;
       if (const auto tile = tile_of(*slot)) {
-        begin(*tile);
+        begin(*slot, *tile);
       } else {
         launch(slot);
       }
@@ -142,16 +178,22 @@ struct Simulator {
   }
 
   void run() {
-    slots.resize(static_cast<std::size_t>(shape.sm_count) *
-                 static_cast<std::size_t>(shape.ctas_per_sm));
+    const auto sms = static_cast<std::size_t>(shape.sm_count);
+    slots.resize(sms * static_cast<std::size_t>(shape.ctas_per_sm));
+    sm_steps.resize(sms);
+    sm_occupied.resize(sms);
+    sm_tiles.resize(sms);
     for (auto& slot : slots) {
       launch(slot);
     }
     while (std::any_of(slots.begin(), slots.end(), [](const auto& s) { return s.has_value(); })) {
       step_all();
-      advance_all();
-      ++summary.makespan_steps;
+      finish_all();
     }
+    summary.makespan_steps = now;
+    summary.busiest_sm_steps = *std::max_element(sm_steps.begin(), sm_steps.end());
+    summary.busiest_sm_occupied_steps = *std::max_element(sm_occupied.begin(), sm_occupied.end());
+    summary.busiest_sm_tiles = *std::max_element(sm_tiles.begin(), sm_tiles.end());
   }
 };
 

@@ -49,7 +49,11 @@ TEST(ReuseDistance, AgreesWithTheLruCacheAtEveryCapacity) {
   }
   const auto feed = [&](auto& sink) {
     for (const int object : touches) {
-      object == kObjects ? sink.touch_once(4) : sink.touch(object, sizes[std::size_t(object)]);
+      if (object == kObjects) {
+        sink.touch_once(4);
+      } else {
+        sink.touch(object, sizes[static_cast<std::size_t>(object)]);
+      }
     }
   };
   ReuseDistance distances(kObjects, 1);

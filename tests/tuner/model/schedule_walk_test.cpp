@@ -13,7 +13,10 @@ namespace {
 struct Recorder {
   std::string text;
 
-  void touch(int pair, int /*sectors*/) { text += std::to_string(pair) + " "; }
+  bool touch(int pair, int /*sectors*/) {
+    text += std::to_string(pair) + " ";
+    return false;
+  }
   void touch_once(int /*sectors*/) { text += "- "; }
 };
 
@@ -26,7 +29,8 @@ ScheduleShape small_shape(int seq_q, int seq_kv) {
           .tile_n = 16,
           .ctas = ceil_div(seq_q, 16),
           .sm_count = 2,
-          .ctas_per_sm = 1};
+          .ctas_per_sm = 1,
+          .dram_sectors_per_step = 0};
 }
 
 std::string touches_of(const ScheduleShape& shape) {
@@ -110,6 +114,17 @@ TEST(ScheduleWalk, TheLoneLastCtaMakesItsSmTheBusiest) {
   EXPECT_EQ(summary.busiest_sm_steps, 6);
   EXPECT_EQ(summary.busiest_sm_tiles, 2);
   EXPECT_EQ(summary.makespan_steps, 6);
+}
+
+TEST(ScheduleWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
+  Recorder recorder;
+  ScheduleShape shape = small_shape(32, 48);
+  shape.dram_sectors_per_step = 16;  // Two steps per pair of 32 sectors.
+  const ScheduleSummary summary = ScheduleWalk(shape, recorder).run();
+  EXPECT_EQ(recorder.text, "- - 0 1 2 - - ");
+  EXPECT_EQ(summary.makespan_steps, 6);
+  EXPECT_EQ(summary.busiest_sm_steps, 3);
+  EXPECT_EQ(summary.busiest_sm_occupied_steps, 6);
 }
 
 TEST(ScheduleWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {

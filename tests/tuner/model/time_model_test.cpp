@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace swr {
 namespace {
 
@@ -37,12 +39,13 @@ TEST(TimeModel, AStepOfAHandComputedTile) {
   const StepCost cost = step_cost(kProblem, Variant{}, 1, round_profile());
   EXPECT_DOUBLE_EQ(cost.matrix_clocks, 4.0 * 64 * 64 * 64 / 1024);
   EXPECT_DOUBLE_EQ(cost.softmax_clocks, 64.0 * 64 / 16);
-  // One warp per scheduler overlaps nothing.
-  EXPECT_DOUBLE_EQ(cost.compute_clocks, 1024 + 256);
+  // One warp per scheduler overlaps nothing and stalls for 150 clocks.
+  EXPECT_DOUBLE_EQ(cost.compute_clocks, 1024 + 256 + 150);
 }
 
 TEST(TimeModel, MoreWarpsOverlapProductsAndSoftmax) {
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 2, round_profile()).compute_clocks, 1024 + 128);
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 2, round_profile()).compute_clocks,
+                   1024 + (256 + 150) / 2.0);
 }
 
 TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
@@ -71,8 +74,12 @@ TEST(TimeModel, TermsOfAHandComputedLaunch) {
   EXPECT_DOUBLE_EQ(prediction.l2_us, (2048 + 8192) * 32 / 1000e3);
   EXPECT_DOUBLE_EQ(prediction.dram_us, 4096 * 32 / 100e3);
   // Two stages keep up: (latency + step) / 2 is below a step. Each Q tile waits once for memory.
-  EXPECT_DOUBLE_EQ(prediction.latency_us, 2 * 0.6);
-  EXPECT_DOUBLE_EQ(prediction.time_us, 8 * 1.280 + 2 * 0.6);
+  EXPECT_NEAR(prediction.latency_us, 2 * 0.6, 1e-9);
+  const double compute_us = 8 * 1.430;
+  const double bound_us = std::pow(
+      std::pow(compute_us, 4) + std::pow(prediction.l2_us, 4) + std::pow(prediction.dram_us, 4),
+      0.25);
+  EXPECT_NEAR(prediction.time_us, bound_us + 2 * 0.6, 1e-9);
 }
 
 TEST(TimeModel, OneStageExposesTheLatencyThatTwoHide) {
@@ -104,6 +111,11 @@ TEST(TimeModel, SlowMemoryBoundsTheTime) {
   const Prediction prediction = predict(kProblem, Variant{}, 1, profile);
   EXPECT_GT(prediction.dram_us, prediction.matrix_us);
   EXPECT_GE(prediction.time_us, prediction.dram_us);
+}
+
+TEST(TimeModel, MemoryDeliversItsRateDuringAStep) {
+  // Two CTAs of 1227 clocks each: 2.454 us at 100 bytes per ns.
+  EXPECT_EQ(dram_sectors_per_step(kProblem, Variant{}, 2, round_profile()), 2454 * 100 / 32);
 }
 
 }  // namespace

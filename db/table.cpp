@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "db/table.h"
+
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdint>
+
+namespace swr {
+namespace {
+
+std::string quote(std::string_view column) { return "\"" + std::string(column) + "\""; }
+
+/// Each column through `format`, joined.
+template <typename Format>
+std::string join(const Cells& cells, std::string_view separator, Format&& format) {
+  std::string joined;
+  for (const NamedCell& cell : cells) {
+    joined += joined.empty() ? std::string_view{} : separator;
+    joined += format(cell.column);
+  }
+  return joined;
+}
+
+void bind_all(SQLite::Statement& statement, const Cells& cells) {
+  int index = 1;
+  for (const NamedCell& cell : cells) {
+    if (const auto* integer = std::get_if<long long>(&cell.value)) {
+      statement.bind(index, static_cast<std::int64_t>(*integer));
+    } else if (const auto* real = std::get_if<double>(&cell.value)) {
+      statement.bind(index, *real);
+    } else if (const auto* text = std::get_if<std::string>(&cell.value)) {
+      statement.bind(index, *text);
+    }
+    ++index;  // An unbound parameter is NULL.
+  }
+}
+
+}  // namespace
+
+long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells) {
+  SQLite::Statement insert(database, "INSERT INTO " + quote(table) + " (" +
+                                         join(cells, ", ", quote) + ") VALUES (" +
+                                         join(cells, ", ", [](const auto&) { return "?"; }) + ")");
+  bind_all(insert, cells);
+  insert.exec();
+  return database.getLastInsertRowid();
+}
+
+long long find_or_insert_row(SQLite::Database& database, std::string_view table,
+                             const Cells& cells) {
+  SQLite::Statement find(database, "SELECT id FROM " + quote(table) + " WHERE " +
+                                       join(cells, " AND ", [](const auto& column) {
+                                         return quote(column) + " = ?";
+                                       }));
+  bind_all(find, cells);
+  return find.executeStep() ? find.getColumn(0).getInt64() : insert_row(database, table, cells);
+}
+
+std::string column_list(const Cells& cells) { return join(cells, ", ", quote); }
+
+}  // namespace swr

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "generator/compile_log.h"
+
+#include <gtest/gtest.h>
+
+namespace swr {
+namespace {
+
+// As NVRTC 13.0 writes it, functions in an order of its own.
+constexpr std::string_view kSeveralFunctions = R"(ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'swr_attention' for 'sm_90'
+ptxas info    : Function properties for swr_attention
+ptxas         .     1208 bytes stack frame, 3216 bytes spill stores, 3340 bytes spill loads
+ptxas info    : Used 32 registers, used 0 barriers, 1208 bytes cumulative stack size
+ptxas info    : Compile time = 218.523 ms
+ptxas info    : Compiling entry function 'other' for 'sm_90'
+ptxas info    : Function properties for other
+ptxas         .     8 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 256 bytes smem
+ptxas info    : Compile time = 14.399 ms
+ptxas info    : Function properties for _Z6helperPf
+ptxas         .     16 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
+)";
+
+TEST(CompileLog, ReportsTheEntryAndNoOtherFunction) {
+  const auto first = parse_resources(kSeveralFunctions, "swr_attention");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*first, (KernelResources{.registers_per_thread = 32,
+                                     .spill_store_bytes = 3216,
+                                     .spill_load_bytes = 3340,
+                                     .stack_bytes = 1208}));
+  const auto second = parse_resources(kSeveralFunctions, "other");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(*second, (KernelResources{
+                         .registers_per_thread = 40, .stack_bytes = 8, .static_smem_bytes = 256}));
+}
+
+TEST(CompileLog, ReadsTheFormOfOlderReleasesWithConstantBanks) {
+  constexpr std::string_view log =
+      "ptxas info    : 0 bytes gmem, 24 bytes cmem[4]\r\n"
+      "ptxas info    : Compiling entry function 'k' for 'sm_80'\r\n"
+      "ptxas info    : Function properties for helper\r\n"
+      "    48 bytes stack frame, 44 bytes spill stores, 40 bytes spill loads\r\n"
+      "ptxas info    : Function properties for k\r\n"
+      "    0 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\r\n"
+      "ptxas info    : Used 255 registers, 49152 bytes smem, 472 bytes cmem[0]\r\n";
+  const auto resources = parse_resources(log, "k");
+  ASSERT_TRUE(resources);
+  EXPECT_EQ(*resources, (KernelResources{.registers_per_thread = 255,
+                                         .spill_store_bytes = 12,
+                                         .spill_load_bytes = 16,
+                                         .static_smem_bytes = 49152}));
+}
+
+TEST(CompileLog, DoesNotTakeSharedMemoryFromConstantMemory) {
+  constexpr std::string_view log =
+      "ptxas info    : Compiling entry function 'k' for 'sm_120'\n"
+      "ptxas info    : Used 24 registers, 900 bytes cmem[0]";
+  const auto resources = parse_resources(log, "k");
+  ASSERT_TRUE(resources);
+  EXPECT_EQ(*resources, KernelResources{.registers_per_thread = 24});
+}
+
+TEST(CompileLog, TellsAnEntryFromALongerName) {
+  EXPECT_FALSE(parse_resources(kSeveralFunctions, "swr_attentio"));
+  EXPECT_FALSE(parse_resources(kSeveralFunctions, "_Z6helperPf"));
+}
+
+TEST(CompileLog, IsEmptyWhenTheLogHoldsNoReport) {
+  EXPECT_FALSE(parse_resources("", "k"));
+  EXPECT_FALSE(parse_resources("Used 12 registers", "k"));
+  EXPECT_FALSE(
+      parse_resources("Compiling entry function 'k' for 'sm_80'\nUsed many registers", "k"));
+  EXPECT_FALSE(parse_resources("Compiling entry function 'k", "k"));
+}
+
+TEST(CompileLog, FindsTheFirstErrorLine) {
+  EXPECT_EQ(
+      first_error_line("a.cu(1): warning: unused\na.cu(3): error: bad\na.cu(4): error: worse"),
+      "a.cu(3): error: bad");
+  EXPECT_EQ(first_error_line("something\nelse"), "something");
+  EXPECT_EQ(first_error_line(""), "");
+}
+
+}  // namespace
+}  // namespace swr

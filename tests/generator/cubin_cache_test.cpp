@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#include "generator/cubin_cache.h"
+
+#include "core/sha256.h"
+#include "tests/generator/expect_error.h"
+#include "tests/generator/temp_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace swr {
+namespace {
+
+using testing::HasSubstr;
+
+CompiledKernel make_kernel(const std::string& source, const std::string& content) {
+  CompiledKernel kernel;
+  kernel.entry = "swr_attention";
+  kernel.sm_arch = 121;
+  kernel.source_digest = sha256_hex(source);
+  kernel.resources = {.registers_per_thread = 168,
+                      .spill_store_bytes = 4,
+                      .spill_load_bytes = 8,
+                      .stack_bytes = 16,
+                      .static_smem_bytes = 1024};
+  for (const char byte : content) {
+    kernel.cubin.push_back(static_cast<std::byte>(byte));
+  }
+  kernel.cubin_digest = sha256_hex(kernel.cubin);
+  return kernel;
+}
+
+void expect_same(const CompiledKernel& stored, const CompiledKernel& original) {
+  EXPECT_EQ(stored.entry, original.entry);
+  EXPECT_EQ(stored.sm_arch, original.sm_arch);
+  EXPECT_EQ(stored.cubin, original.cubin);
+  EXPECT_EQ(stored.cubin_digest, original.cubin_digest);
+  EXPECT_EQ(stored.source_digest, original.source_digest);
+  EXPECT_EQ(stored.resources, original.resources);
+}
+
+std::filesystem::path only_file(const std::filesystem::path& folder) {
+  std::filesystem::path found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    EXPECT_TRUE(found.empty()) << "a second file " << entry.path();
+    found = entry.path();
+  }
+  return found;
+}
+
+class CubinCacheFile : public testing::Test {
+ protected:
+  CubinCacheFile() { cache_.store(kernel_); }
+
+  std::filesystem::path entry() const { return only_file(directory_.path() / "entries"); }
+  std::filesystem::path cubin() const { return only_file(directory_.path() / "cubins"); }
+
+  void expect_miss_that_heals() const {
+    EXPECT_FALSE(cache_.find(kernel_.source_digest));
+    cache_.store(kernel_);
+    const auto stored = cache_.find(kernel_.source_digest);
+    ASSERT_TRUE(stored);
+    expect_same(*stored, kernel_);
+  }
+
+  TempDirectory directory_;
+  CubinCache cache_{directory_.path()};
+  CompiledKernel kernel_ = make_kernel("source", "ELF cubin bytes");
+};
+
+TEST_F(CubinCacheFile, ReturnsWhatWasStored) {
+  const auto stored = CubinCache(directory_.path()).find(kernel_.source_digest);
+  ASSERT_TRUE(stored);
+  expect_same(*stored, kernel_);
+  EXPECT_TRUE(stored->from_cache);
+}
+
+TEST_F(CubinCacheFile, MissesAKeyThatWasNeverStored) {
+  EXPECT_FALSE(cache_.find(sha256_hex("other source")));
+}
+
+TEST_F(CubinCacheFile, StoresEqualCubinsOnce) {
+  cache_.store(make_kernel("other source", "ELF cubin bytes"));
+  EXPECT_FALSE(cubin().empty());
+  EXPECT_TRUE(cache_.find(sha256_hex("other source")));
+}
+
+TEST_F(CubinCacheFile, TreatsATruncatedCubinAsAMiss) {
+  std::filesystem::resize_file(cubin(), 3);
+  expect_miss_that_heals();
+}
+
+TEST_F(CubinCacheFile, TreatsAnAlteredCubinAsAMiss) {
+  std::fstream(cubin(), std::ios::in | std::ios::out | std::ios::binary).put('X');
+  expect_miss_that_heals();
+}
+
+TEST_F(CubinCacheFile, TreatsAMissingCubinAsAMiss) {
+  std::filesystem::remove(cubin());
+  expect_miss_that_heals();
+}
+
+TEST_F(CubinCacheFile, TreatsEveryTruncationOfTheEntryAsAMiss) {
+  const auto path = entry();
+  const auto whole = std::filesystem::file_size(path);
+  for (std::uintmax_t size = 0; size + 2 < whole; size += 17) {
+    std::filesystem::resize_file(path, size);
+    EXPECT_FALSE(cache_.find(kernel_.source_digest)) << size;
+    cache_.store(kernel_);
+  }
+  EXPECT_TRUE(cache_.find(kernel_.source_digest));
+}
+
+TEST_F(CubinCacheFile, TreatsAnAlteredNumberInTheEntryAsAMiss) {
+  std::ifstream stream(entry());
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  ASSERT_NE(text.find("168"), std::string::npos);
+  text.replace(text.find("168"), 3, "128");
+  std::ofstream(entry()) << text;
+  expect_miss_that_heals();
+}
+
+TEST_F(CubinCacheFile, TreatsValidJsonOfAnotherShapeAsAMiss) {
+  for (const char* text : {"{}", "[]", "null", "7", R"({"kernel": 1, "kernel_sha256": 2})"}) {
+    std::ofstream(entry()) << text;
+    EXPECT_FALSE(cache_.find(kernel_.source_digest)) << text;
+  }
+  expect_miss_that_heals();
+}
+
+TEST_F(CubinCacheFile, DoesNotAcceptTheEntryOfAnotherKey) {
+  const std::string other = sha256_hex("other source");
+  std::filesystem::copy_file(entry(), directory_.path() / "entries" / (other + ".json"));
+  EXPECT_FALSE(cache_.find(other));
+}
+
+TEST_F(CubinCacheFile, LeavesNoTemporaryFilesBehind) {
+  EXPECT_EQ(entry().extension(), ".json");
+  EXPECT_EQ(cubin().extension(), ".cubin");
+}
+
+TEST(CubinCache, CompilesAKeyOnceForManyThreads) {
+  const TempDirectory directory;
+  const CubinCache cache(directory.path());
+  const CompiledKernel kernel = make_kernel("source", "bytes");
+  std::atomic<int> compilations = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      const CompiledKernel found = cache.find_or_compile(kernel.source_digest, [&] {
+        ++compilations;
+        return kernel;
+      });
+      EXPECT_EQ(found.cubin, kernel.cubin);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(compilations, 1);
+}
+
+TEST(CubinCache, StoresNothingWhenTheCompilationFails) {
+  const TempDirectory directory;
+  const CubinCache cache(directory.path());
+  const CompiledKernel kernel = make_kernel("source", "bytes");
+  EXPECT_THROW(cache.find_or_compile(
+                   kernel.source_digest,
+                   []() -> CompiledKernel { throw Error(ErrorCode::compile_failed, "no"); }),
+               Error);
+  EXPECT_FALSE(cache.find(kernel.source_digest));
+  EXPECT_FALSE(cache.find_or_compile(kernel.source_digest, [&] { return kernel; }).from_cache);
+}
+
+TEST(CubinCache, SaysWhichDirectoryCannotBeCreatedAndWhatToDo) {
+  const TempDirectory directory;
+  const auto file = directory.write("file", "");
+  const std::string message =
+      message_of(ErrorCode::not_writable, [&] { const CubinCache cache(file / "cache"); });
+  EXPECT_THAT(message, HasSubstr((file / "cache").string()));
+  EXPECT_THAT(message, HasSubstr("--cache-dir"));
+}
+
+TEST(CubinCache, SaysWhichDirectoryCannotBeWritten) {
+  const TempDirectory directory;
+  const CubinCache cache(directory.path());
+  std::filesystem::remove_all(directory.path() / "cubins");
+  const std::string message =
+      message_of(ErrorCode::not_writable, [&] { cache.store(make_kernel("source", "bytes")); });
+  EXPECT_THAT(message, HasSubstr(directory.path().string()));
+  EXPECT_THAT(message, HasSubstr("--cache-dir"));
+}
+
+}  // namespace
+}  // namespace swr

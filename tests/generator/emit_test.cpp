@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "generator/emit.h"
+
+#include "core/attention_config.h"
+#include "generator/family_source.h"
+#include "generator/nvrtc.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace swr {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct GoldenCase {
+  const char* file;
+  AttentionProblem problem;
+  Variant variant;
+};
+
+const std::array kGolden{
+    GoldenCase{.file = "default.h", .problem = {.seq_q = 128, .seq_kv = 128}, .variant = {}},
+    GoldenCase{.file = "bf16_causal_sawtooth.h",
+               .problem = {.seq_q = 1,
+                           .seq_kv = 99,
+                           .head_dim = 128,
+                           .dtype = DType::bf16,
+                           .causal = true,
+                           .alignment_bytes = 2},
+               .variant = {.tile_m = 80,
+                           .tile_n = 48,
+                           .warps = 5,
+                           .stages = 3,
+                           .order = Order::sawtooth,
+                           .persistence = Persistence::persistent,
+                           .workers = 7,
+                           .swizzle = Swizzle::head_fastest,
+                           .smem_swizzle = false}},
+    GoldenCase{.file = "pairs.h",
+               .problem = {.seq_q = 4096, .seq_kv = 4096, .head_dim = 256},
+               .variant = {.tile_m = 128,
+                           .tile_n = 32,
+                           .warps = 8,
+                           .stages = 1,
+                           .order = Order::sawtooth,
+                           .persistence = Persistence::pairs}},
+};
+
+std::string header(const AttentionProblem& problem, const Variant& variant) {
+  return attention_config_header(make_attention_config(problem, variant));
+}
+
+/// The golden file, rewritten first when SWR_UPDATE_GOLDEN=1.
+std::string golden(const std::string& name, const std::string& actual) {
+  const std::string path = std::string(SWR_GOLDEN_DIR) + "/" + name;
+  const char* update = std::getenv("SWR_UPDATE_GOLDEN");
+  if (update != nullptr && std::string(update) == "1") {
+    std::ofstream(path, std::ios::binary) << actual;
+  }
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST(ConfigHeader, MatchesTheGoldenFiles) {
+  for (const GoldenCase& test : kGolden) {
+    const std::string actual = header(test.problem, test.variant);
+    EXPECT_EQ(actual, golden(test.file, actual)) << test.file << ": review the difference, then "
+                                                 << "run this test with SWR_UPDATE_GOLDEN=1";
+  }
+}
+
+TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
+  const std::string by_hand = TemplateSet::built_in().text("default/selected_attention_config.h");
+  const std::string generated = header({.seq_q = 1, .seq_kv = 1}, {});
+  EXPECT_EQ(generated.substr(generated.find("#pragma once")),
+            by_hand.substr(by_hand.find("#pragma once")));
+}
+
+TEST(ConfigHeader, LeavesLaunchTimeChoicesOut) {
+  const AttentionProblem problem{.heads_q = 8, .heads_kv = 8, .seq_q = 64, .seq_kv = 64};
+  const Variant plain{.persistence = Persistence::persistent};
+  Variant launched_differently = plain;
+  launched_differently.workers = 48;
+  launched_differently.swizzle = Swizzle::head_sections;
+  launched_differently.section_heads = 4;
+  EXPECT_EQ(header(problem, plain), header(problem, launched_differently));
+}
+
+TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
+  const TemplateSet set = TemplateSet::built_in()
+                              .with("a.cu", "#include \"b.h\"\n#include <c.h>\nint a;")
+                              .with("b.h", "#pragma once\n#include \"c.h\"\nint b;\n")
+                              .with("c.h", "#pragma once\n#include <cuda_fp16.h>\nint c;\n");
+  EXPECT_EQ(flatten_template(set, "a.cu"),
+            "// ---- b.h\n"
+            "// ---- c.h\n"
+            "#include <cuda_fp16.h>\n"
+            "int c;\n"
+            "// ---- end of c.h\n"
+            "int b;\n"
+            "// ---- end of b.h\n"
+            "int a;\n");
+}
+
+TEST(Flatten, OfEveryFamilyCompilesOnItsOwn) {
+  const Nvrtc nvrtc(std::nullopt);
+  for (const FamilySource& source : family_sources()) {
+    const TemplateSet set = TemplateSet::built_in().with(std::string(kConfigHeader),
+                                                         header({.seq_q = 64, .seq_kv = 64}, {}));
+    const std::string flat = flatten_template(set, source.file);
+    EXPECT_THAT(flat, Not(HasSubstr("#include")));
+    const std::array files{TemplateFile{.path = "flat.cu", .text = flat}};
+    const std::array<std::string_view, 1> options{"--std=c++20"};
+    EXPECT_FALSE(nvrtc.compile(files, source.first_arch, options).cubin.empty());
+  }
+}
+
+}  // namespace
+}  // namespace swr

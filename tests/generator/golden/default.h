@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The configuration of one variant, written by swr's generator; do not edit.
+#pragma once
+
+#include "attention/config.h"
+
+namespace swr {
+
+inline constexpr AttentionConfig kConfig{
+    .head_dim = 64,
+    .dtype = DType::fp16,
+    .causal = false,
+    .alignment_bytes = 16,
+    .tile_m = 64,
+    .tile_n = 64,
+    .warps = 4,
+    .stages = 2,
+    .order = Order::cyclic,
+    .persistence = Persistence::grid,
+    .smem_swizzle = true,
+};
+
+}  // namespace swr

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// The portable attention kernel compiles for every architecture and every value of every axis.
+#include "core/attention_config.h"
+#include "generator/search_space.h"
+#include <swr/constraints.h>
+#include <swr/error.h>
+#include <swr/generator.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+namespace swr {
+namespace {
+
+constexpr std::array kArchs{80, 86, 89, 90, 100, 120, 121};
+
+/// Limits of the chips of an architecture: CUDA C++ Programming Guide, table of technical
+/// specifications per compute capability.
+DeviceInfo device_of(int sm_arch) {
+  const bool data_center = sm_arch == 80 || sm_arch == 90 || sm_arch == 100;
+  const int smem_per_sm_kib = sm_arch == 80 ? 164 : data_center ? 228 : 100;
+  return {.name = "sm_" + std::to_string(sm_arch),
+          .sm_arch = sm_arch,
+          .sm_count = 48,
+          .l2_bytes = 24LL << 20,
+          .dram_gb_per_s = 273.0,
+          .smem_per_cta_bytes = (smem_per_sm_kib - 1) * 1024,
+          .smem_per_sm_bytes = smem_per_sm_kib * 1024,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = data_center ? 2048 : 1536,
+          .max_ctas_per_sm = data_center ? 32 : 24};
+}
+
+AttentionProblem problem_of(int head_dim, DType dtype, bool causal, int alignment_bytes) {
+  return {.heads_q = 2,
+          .heads_kv = 1,
+          .seq_q = 1000,
+          .seq_kv = 1000,
+          .head_dim = head_dim,
+          .dtype = dtype,
+          .causal = causal,
+          .alignment_bytes = alignment_bytes};
+}
+
+/// A variant that fits every architecture at any head_dim.
+Variant small_variant() { return {.tile_m = 64, .tile_n = 16, .warps = 4, .stages = 1}; }
+
+const Generator& generator() {
+  static const Generator instance({});
+  return instance;
+}
+
+/// Compiles and reports what went wrong with the inputs in the message.
+std::optional<CompiledKernel> compile(const AttentionProblem& problem, const Variant& variant,
+                                      int sm_arch) {
+  try {
+    return generator().compile(problem, variant, sm_arch);
+  } catch (const Error& error) {
+    ADD_FAILURE() << to_string(problem) << " " << to_key(variant) << " sm_" << sm_arch << ": "
+                  << error.what();
+    return std::nullopt;
+  }
+}
+
+std::string arch_name(const testing::TestParamInfo<int>& info) {
+  return "sm_" + std::to_string(info.param);
+}
+
+class PortableKernel : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Archs, PortableKernel, testing::ValuesIn(kArchs), arch_name);
+
+TEST_P(PortableKernel, CornersOfTheSpaceCompile) {
+  const AttentionProblem plain = problem_of(64, DType::fp16, false, 16);
+  const AttentionProblem other = problem_of(128, DType::bf16, true, 2);
+  const Variant largest{.tile_m = 128,
+                        .tile_n = 128,
+                        .warps = 8,
+                        .stages = 1,
+                        .order = Order::sawtooth,
+                        .persistence = Persistence::persistent};
+  const Variant deepest{.tile_m = 64,
+                        .tile_n = 32,
+                        .warps = 4,
+                        .stages = 4,
+                        .order = Order::sawtooth,
+                        .persistence = Persistence::pairs};
+  const Variant smallest{.tile_m = 16, .tile_n = 16, .warps = 1, .stages = 1};
+  for (const Variant& variant : {largest, deepest, smallest}) {
+    for (const AttentionProblem& problem : {plain, other}) {
+      ASSERT_FALSE(check_constraints(problem, variant, device_of(GetParam())));
+      compile(problem, variant, GetParam());
+    }
+  }
+}
+
+/// Scores and output take less than half of a thread's registers. Larger tiles are legal, but
+/// ptxas spills a few bytes of some of them at head_dim 128; the spills constraint drops those.
+bool is_roomy(const AttentionProblem& problem, const Variant& variant) {
+  const AttentionConfig config = make_attention_config(problem, variant);
+  return 2 * config.accumulator_registers() < config.register_limit();
+}
+
+TEST_P(PortableKernel, DefaultTilesDoNotSpill) {
+  const DeviceInfo device = device_of(GetParam());
+  int checked = 0;
+  for (const int head_dim : {64, 128}) {
+    const AttentionProblem problem = problem_of(head_dim, DType::fp16, false, 16);
+    for (const Tile& tile : family_spaces()[0].tiles) {
+      const Variant variant{
+          .tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps, .stages = 1};
+      if (check_constraints(problem, variant, device) ||
+          (head_dim == 128 && !is_roomy(problem, variant))) {
+        continue;
+      }
+      ++checked;
+      if (const auto kernel = compile(problem, variant, GetParam())) {
+        EXPECT_EQ(kernel->resources.spill_store_bytes, 0) << head_dim << " " << to_key(variant);
+        EXPECT_EQ(kernel->resources.spill_load_bytes, 0) << head_dim << " " << to_key(variant);
+      }
+    }
+  }
+  EXPECT_EQ(checked, 12);  // All eight tiles at 64, four at 128.
+}
+
+TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {
+  const AttentionProblem problem = problem_of(64, DType::fp16, true, 16);
+  std::vector<Variant> variants;
+  for (const Tile& tile : family_spaces()[0].tiles) {
+    variants.push_back({.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps});
+  }
+  for (const AxisDefaults& defaults : family_spaces()[0].axes) {
+    const Axis* axis = find_axis(defaults.axis);
+    for (const std::string_view value : defaults.values) {
+      Variant variant = small_variant();
+      axis->set(*axis, variant, std::string(value));
+      variants.push_back(variant);
+    }
+  }
+  Variant bank_conflicts = small_variant();
+  bank_conflicts.smem_swizzle = false;
+  variants.push_back(bank_conflicts);
+  for (const Variant& variant : variants) {
+    compile(problem, variant, 121);
+  }
+}
+
+class PortableKernelHeadDim : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernelHeadDim,
+                         testing::Values(16, 48, 64, 80, 96, 128, 256),
+                         testing::PrintToStringParamName());
+
+TEST_P(PortableKernelHeadDim, CompilesForEveryTypeMaskAndAlignment) {
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    for (const bool causal : {false, true}) {
+      for (const int alignment_bytes : {2, 16}) {
+        const AttentionProblem problem = problem_of(GetParam(), dtype, causal, alignment_bytes);
+        compile(problem, small_variant(), 80);
+      }
+    }
+  }
+}
+
+TEST(PortableKernelCache, LaunchTimeChoicesShareOneCubin) {
+  const AttentionProblem problem = problem_of(64, DType::fp16, false, 16);
+  Variant launched_differently = small_variant();
+  launched_differently.swizzle = Swizzle::head_fastest;
+  const auto first = compile(problem, small_variant(), 90);
+  const auto second = compile(problem, launched_differently, 90);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->source_digest, second->source_digest);
+  EXPECT_EQ(first->cubin_digest, second->cubin_digest);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What all GPU tests share: one device, one context, the reference kernels and compiled variants.
+#pragma once
+
+#include "tuner/driver/cuda_driver.h"
+#include "tuner/measure/reference_kernels.h"
+#include <swr/device.h>
+#include <swr/generator.h>
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace swr {
+
+/// Lives in the device's primary context.
+struct GpuBench {
+  GpuBench();
+
+  /// Compiles a variant for the device; kernels are kept for later tests.
+  const CompiledKernel& compile(const AttentionProblem& problem, const Variant& variant);
+
+  DeviceInfo device;
+  PrimaryContext context;
+  Stream stream;
+  Generator generator;
+  ReferenceKernels kernels;
+
+ private:
+  std::map<std::string, CompiledKernel> compiled_;
+};
+
+/// Skips where there is no GPU, or fails instead when SWR_REQUIRE_GPU=1: a skipped suite must not
+/// look like a passed one where a GPU is expected.
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override;
+
+  /// The bench, made on first use.
+  static GpuBench& bench();
+  /// Gives the context up, for tests that destroy it.
+  static void release_bench();
+};
+
+/// True when the environment says that a GPU must be there.
+bool gpu_is_required();
+
+}  // namespace swr

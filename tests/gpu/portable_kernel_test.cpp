@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+// Variants of the portable family against the reference: every value of every axis, ragged sizes,
+// every head_dim class, both types, masks, grouped heads, strides and alignments. Shapes are small,
+// so that the program also runs under compute-sanitizer.
+#include "tests/gpu/gpu_test.h"
+#include "tuner/measure/problem_buffers.h"
+#include "tuner/measure/verifier.h"
+#include <swr/constraints.h>
+
+#include <array>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace swr {
+namespace {
+
+struct VariantCase {
+  std::string name;
+  AttentionProblem problem;
+  Variant variant;
+  MemoryOrder order = MemoryOrder::bhsd;
+  bool with_lse = true;
+};
+
+/// How GoogleTest shows the parameter.
+[[maybe_unused]] void PrintTo(const VariantCase& given, std::ostream* stream) {
+  *stream << to_string(given.problem) << " " << to_key(given.variant);
+}
+
+std::string text(int value) { return std::to_string(value); }
+
+/// Two batches of four query heads on two key heads, ragged in both lengths, rows that see all of
+/// the keys and rows that do not.
+AttentionProblem common_problem() {
+  return {.batch = 2,
+          .heads_q = 4,
+          .heads_kv = 2,
+          .seq_q = 200,
+          .seq_kv = 300,
+          .head_dim = 64,
+          .causal = true};
+}
+
+Variant tiled(int tile_m, int tile_n, int warps, int stages = 2) {
+  return {.tile_m = tile_m, .tile_n = tile_n, .warps = warps, .stages = stages};
+}
+
+std::vector<VariantCase> tile_cases() {
+  constexpr std::array<std::array<int, 3>, 15> kTiles{{{16, 16, 1},
+                                                       {32, 16, 1},
+                                                       {32, 32, 2},
+                                                       {48, 96, 3},
+                                                       {64, 16, 4},
+                                                       {64, 32, 2},
+                                                       {64, 64, 4},
+                                                       {64, 80, 4},
+                                                       {64, 128, 4},
+                                                       {80, 80, 5},
+                                                       {96, 48, 6},
+                                                       {128, 64, 4},
+                                                       {128, 32, 8},
+                                                       {128, 128, 8},
+                                                       {256, 64, 16}}};
+  std::vector<VariantCase> cases;
+  for (const auto& [tile_m, tile_n, warps] : kTiles) {
+    cases.push_back({"tile_" + text(tile_m) + "x" + text(tile_n) + "x" + text(warps),
+                     common_problem(), tiled(tile_m, tile_n, warps)});
+  }
+  for (int stages = 1; stages <= 4; ++stages) {
+    cases.push_back(
+        {"stages_" + text(stages) + "_tile_64x64x4", common_problem(), tiled(64, 64, 4, stages)});
+    cases.push_back(
+        {"stages_" + text(stages) + "_tile_80x80x5", common_problem(), tiled(80, 80, 5, stages)});
+    cases.push_back(
+        {"stages_" + text(stages) + "_tile_16x16x1", common_problem(), tiled(16, 16, 1, stages)});
+  }
+  return cases;
+}
+
+Variant scheduled(Order order, Persistence persistence, int workers) {
+  Variant variant = tiled(32, 32, 2);
+  variant.order = order;
+  variant.persistence = persistence;
+  variant.workers = workers;
+  return variant;
+}
+
+std::vector<VariantCase> schedule_cases() {
+  std::vector<VariantCase> cases;
+  for (const Order order : {Order::cyclic, Order::sawtooth}) {
+    const std::string prefix = std::string(to_string(order)) + "_";
+    for (const int workers : {0, 1, 3, 48}) {
+      cases.push_back({prefix + "persistent_workers_" + text(workers), common_problem(),
+                       scheduled(order, Persistence::persistent, workers)});
+    }
+    cases.push_back({prefix + "pairs", common_problem(), scheduled(order, Persistence::pairs, 0)});
+  }
+  AttentionProblem no_mask = common_problem();
+  no_mask.causal = false;
+  cases.push_back({"sawtooth_persistent_without_mask", no_mask,
+                   scheduled(Order::sawtooth, Persistence::persistent, 3)});
+  Variant one_stage = scheduled(Order::sawtooth, Persistence::persistent, 3);
+  one_stage.stages = 1;
+  cases.push_back({"sawtooth_persistent_one_stage", no_mask, one_stage});
+  one_stage.stages = 4;
+  cases.push_back({"sawtooth_persistent_four_stages", common_problem(), one_stage});
+  return cases;
+}
+
+std::vector<VariantCase> swizzle_cases() {
+  std::vector<VariantCase> cases;
+  for (const Persistence persistence :
+       {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
+    const std::string suffix = "_" + std::string(to_string(persistence));
+    Variant variant = scheduled(Order::cyclic, persistence, 0);
+    variant.swizzle = Swizzle::head_fastest;
+    cases.push_back({"head_fastest" + suffix, common_problem(), variant});
+    variant.swizzle = Swizzle::head_sections;
+    // Eight heads: 3 and 5 leave a shorter last section.
+    for (const int section_heads : {2, 3, 5}) {
+      variant.section_heads = section_heads;
+      cases.push_back({"head_sections_" + text(section_heads) + suffix, common_problem(), variant});
+    }
+  }
+  for (const int head_dim : {16, 48, 64, 80, 128}) {
+    AttentionProblem problem = common_problem();
+    problem.head_dim = head_dim;
+    Variant variant = tiled(64, 32, 4);
+    variant.smem_swizzle = false;
+    cases.push_back({"smem_swizzle_off_head_dim_" + text(head_dim), problem, variant});
+  }
+  return cases;
+}
+
+std::vector<VariantCase> length_cases() {
+  std::vector<VariantCase> cases;
+  for (const int seq_q : {1, 17, 63, 65, 200}) {
+    for (const int seq_kv : {1, 15, 129, 300}) {
+      for (const bool causal : {false, true}) {
+        const AttentionProblem problem{.heads_q = 2,
+                                       .heads_kv = 1,
+                                       .seq_q = seq_q,
+                                       .seq_kv = seq_kv,
+                                       .head_dim = 64,
+                                       .causal = causal};
+        const std::string suffix =
+            "_q_" + text(seq_q) + "_kv_" + text(seq_kv) + (causal ? "_causal" : "");
+        cases.push_back({"grid" + suffix, problem, tiled(64, 64, 4)});
+        cases.push_back(
+            {"pairs" + suffix, problem, scheduled(Order::sawtooth, Persistence::pairs, 0)});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<VariantCase> head_dim_cases() {
+  std::vector<VariantCase> cases;
+  for (const int head_dim : {16, 48, 64, 80, 96, 128, 160, 192, 256}) {
+    for (const DType dtype : {DType::fp16, DType::bf16}) {
+      for (const bool causal : {false, true}) {
+        const AttentionProblem problem{.heads_q = 2,
+                                       .heads_kv = 2,
+                                       .seq_q = 130,
+                                       .seq_kv = 150,
+                                       .head_dim = head_dim,
+                                       .dtype = dtype,
+                                       .causal = causal};
+        cases.push_back({"head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)) +
+                             (causal ? "_causal" : ""),
+                         problem, tiled(64, 32, 4, 1)});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<VariantCase> memory_cases() {
+  std::vector<VariantCase> cases;
+  for (const MemoryOrder order : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
+    for (const int alignment : {2, 4, 8, 16}) {
+      for (const int head_dim : {48, 64, 128}) {
+        AttentionProblem problem = common_problem();
+        problem.alignment_bytes = alignment;
+        problem.head_dim = head_dim;
+        problem.dtype = alignment == 4 ? DType::bf16 : DType::fp16;
+        cases.push_back({std::string(order == MemoryOrder::bhsd ? "bhsd" : "bshd") + "_alignment_" +
+                             text(alignment) + "_head_dim_" + text(head_dim),
+                         problem, tiled(64, 32, 4), order});
+      }
+    }
+  }
+  for (const auto& [batch, heads_q, heads_kv] :
+       {std::array{3, 6, 2}, std::array{2, 5, 1}, std::array{2, 3, 3}}) {
+    AttentionProblem problem = common_problem();
+    problem.batch = batch;
+    problem.heads_q = heads_q;
+    problem.heads_kv = heads_kv;
+    const std::string name = "heads_" + text(heads_q) + "_on_" + text(heads_kv);
+    cases.push_back({name, problem, tiled(64, 64, 4)});
+    cases.push_back({name + "_without_lse", problem, tiled(64, 64, 4), MemoryOrder::bhsd, false});
+  }
+  return cases;
+}
+
+class PortableKernel : public GpuTest, public ::testing::WithParamInterface<VariantCase> {};
+
+TEST_P(PortableKernel, MatchesTheReference) {
+  const auto& [name, problem, variant, order, with_lse] = GetParam();
+  const auto dropped = check_constraints(problem, variant, bench().device);
+  if (dropped) {
+    GTEST_SKIP() << dropped->constraint << ": " << dropped->reason;
+  }
+  const CompiledKernel& compiled = bench().compile(problem, variant);
+  const Occupancy resident = occupancy(compiled.resources, problem, variant, bench().device);
+  ASSERT_GE(resident.ctas_per_sm, 1) << resident.limited_by;
+  const LaunchGeometry geometry =
+      launch_geometry(problem, variant, bench().device.sm_count, resident.ctas_per_sm);
+  const ProblemBuffers buffers(problem, bench().kernels, bench().stream, 11, order);
+  const Verifier verifier(bench().kernels, buffers, bench().stream);
+
+  const Kernel kernel(compiled.cubin, compiled.entry);
+  kernel.allow_dynamic_smem(geometry.dynamic_smem_bytes);
+  kernel.launch({.grid_x = static_cast<unsigned>(geometry.grid_x),
+                 .block_x = static_cast<unsigned>(geometry.block_x),
+                 .dynamic_smem_bytes = static_cast<unsigned>(geometry.dynamic_smem_bytes)},
+                bench().stream, buffers.params(with_lse, geometry.section_heads));
+  EXPECT_EQ(verifier.check(with_lse).failure, "") << to_string(problem) << " " << to_key(variant);
+}
+
+const auto kCaseName = [](const auto& given) { return given.param.name; };
+
+INSTANTIATE_TEST_SUITE_P(Tiles, PortableKernel, ::testing::ValuesIn(tile_cases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Schedules, PortableKernel, ::testing::ValuesIn(schedule_cases()),
+                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(Swizzles, PortableKernel, ::testing::ValuesIn(swizzle_cases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel, ::testing::ValuesIn(head_dim_cases()),
+                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(Memory, PortableKernel, ::testing::ValuesIn(memory_cases()), kCaseName);
+
+}  // namespace
+}  // namespace swr
