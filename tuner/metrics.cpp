@@ -39,11 +39,16 @@ Value measured(const Problem& /*problem*/, const Result& result) {
                                                                    : std::nullopt;
 }
 
+/// A counter that the chip lacks is 0 in a measurement that says which are missing.
 template <auto Member>
 Value counted(const Problem& /*problem*/, const Result& result) {
   const Measurement* measurement = result.measurement();
-  return measurement != nullptr && measurement->counters ? Value((*measurement->counters).*Member)
-                                                         : std::nullopt;
+  if (measurement == nullptr || !measurement->counters) {
+    return std::nullopt;
+  }
+  const long long value = (*measurement->counters).*Member;
+  const bool may_be_missing = !measurement->counters_missing_because.empty();
+  return value == 0 && may_be_missing ? std::nullopt : Value(value);
 }
 
 template <auto Member>
@@ -120,6 +125,8 @@ constexpr std::array kMetrics{
            duration},
     Metric{"dram_us", "", "Predicted time of the DRAM traffic alone.",
            predicted<&Prediction::dram_us>, duration},
+    Metric{"latency_us", "", "Predicted waiting that nothing hides.",
+           predicted<&Prediction::latency_us>, duration},
     Metric{"spill_bytes", "", "Bytes a thread spills, stores and loads.",
            [](const Problem&, const Result& result) -> Value {
              return static_cast<long long>(result.resources.spill_store_bytes +

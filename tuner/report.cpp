@@ -121,7 +121,7 @@ std::optional<long long> misses(const VariantResult& result) {
     return prediction->compulsory_misses + prediction->excess_misses;
   }
   const auto& counters = result.measurement()->counters;
-  return counters ? std::optional(counters->l2_misses) : std::nullopt;
+  return counters && counters->l2_misses > 0 ? std::optional(counters->l2_misses) : std::nullopt;
 }
 
 void print_order_gain(std::ostream& out, const TuneReport& report) {
@@ -180,7 +180,7 @@ void print_missing_counters(std::ostream& out, const TuneReport& report) {
     }
   }
   for (const std::string& reason : reasons) {
-    out << "no counters: " << reason << "\n";
+    out << "counters missing: " << reason << "\n";
   }
 }
 

@@ -124,7 +124,7 @@ TEST(Report, ShowsCountedMissesOfAMeasurementAndWhyCountersAreMissing) {
   EXPECT_THAT(text, HasSubstr("Measured:"));
   EXPECT_THAT(text, HasSubstr("L2 misses"));
   EXPECT_THAT(text, HasSubstr("123.5 k"));
-  EXPECT_THAT(text, HasSubstr("no counters: the driver said no"));
+  EXPECT_THAT(text, HasSubstr("counters missing: the driver said no"));
   EXPECT_THAT(text, Not(HasSubstr("predicted")));
 }
 

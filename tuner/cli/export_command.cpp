@@ -19,8 +19,9 @@ void print_manifest(std::ostream& out, const Manifest& manifest,
         << describe(kernel.variant) << ", " << time_text(kernel.time_us) << " ("
         << to_string(kernel.provenance) << ")" << (kernel.rebuilt ? ", rebuilt" : "") << "\n";
   }
-  out << "wrote " << manifest.kernels.size() << " kernels and " << kManifestFile << " to "
-      << directory.string() << "\n";
+  out << "wrote " << manifest.kernels.size()
+      << (manifest.kernels.size() == 1 ? " kernel and " : " kernels and ") << kManifestFile
+      << " to " << directory.string() << "\n";
 }
 
 void warn_about_rebuilt(std::ostream& err, const Manifest& manifest) {

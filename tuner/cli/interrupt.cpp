@@ -1,26 +1,46 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/interrupt.h"
 
-#include <csignal>
-
 namespace swr::cli {
 namespace {
 
-// A signal handler can reach nothing but a global.
-volatile std::sig_atomic_t g_interrupted = 0;
-
-void on_interrupt(int /*signal*/) { g_interrupted = 1; }
+sigset_t interrupt_signal() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
 
 }  // namespace
 
-void catch_interrupt() {
-  struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  // SA_RESETHAND restores the default, which ends the program, for the second signal.
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
+InterruptListener::InterruptListener() {
+  const sigset_t signals = interrupt_signal();
+  pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
 }
 
-bool interrupted() { return g_interrupted != 0; }
+InterruptListener::~InterruptListener() {
+  thread_.request_stop();
+  pthread_kill(thread_.native_handle(), SIGINT);  // Ends its wait.
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
+}
+
+void InterruptListener::listen(const std::stop_token& stop) {
+  const sigset_t signals = interrupt_signal();
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (stop.stop_requested()) {
+    return;
+  }
+  interrupted_ = true;
+  sigwait(&signals, &signal);
+  if (stop.stop_requested()) {
+    return;
+  }
+  std::signal(SIGINT, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  raise(SIGINT);
+}
 
 }  // namespace swr::cli

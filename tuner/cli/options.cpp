@@ -280,11 +280,11 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_axes(program, options);
 }
 
-Command command_named(const std::string& name) {
-  const std::map<std::string, Command> commands{
+const std::map<std::string, Command>& commands() {
+  static const std::map<std::string, Command> kCommands{
       {"tune", Command::tune},       {"query", Command::query}, {"export", Command::export_results},
       {"devices", Command::devices}, {"emit", Command::emit},   {"axes", Command::axes}};
-  return commands.at(name);
+  return kCommands;
 }
 
 /// Options without a subcommand belong to tune.
@@ -292,8 +292,13 @@ std::vector<std::string> with_command(std::span<const std::string> arguments) {
   std::vector<std::string> all(arguments.begin(), arguments.end());
   const bool about_program =
       !all.empty() && (all[0] == "--help" || all[0] == "-h" || all[0] == "--version");
-  if (!about_program && (all.empty() || all[0].starts_with("-"))) {
+  if (about_program) {
+    return all;
+  }
+  if (all.empty() || all[0].starts_with("-")) {
     all.insert(all.begin(), "tune");
+  } else if (!commands().contains(all[0])) {
+    reject("unknown command '" + all[0] + "'; see swr-tune --help");
   }
   return all;
 }
@@ -317,7 +322,7 @@ Options parse_options(std::span<const std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     reject(std::string(error.what()) + "; see swr-tune --help");
   }
-  options.command = command_named(program.get_subcommands().front()->get_name());
+  options.command = commands().at(program.get_subcommands().front()->get_name());
   return options;
 }
 

@@ -203,26 +203,27 @@ int run_tune(const Session& session) {
     // Wrong values surface before the first problem is tuned, not after.
     require_variants(problem, gpu.device, tune_options.space);
   }
+  // First of all, so that every thread started from here on leaves SIGINT to it.
+  const InterruptListener interrupt;
   Store store = open_store(database_path(session));
   const Generator generator(generator_options(session));
   const auto evaluator = make_evaluator(gpu, generator, options);
   ReportSink sink(session, gpu, database_path(session));
   tune_options.provenance = gpu.provenance();
   tune_options.run_id = store.begin_run(run_info(session, gpu, generator));
-  tune_options.stop_requested = interrupted;
+  tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
   const auto progress = make_progress(session);
-  catch_interrupt();
   bool every_problem_solved = true;
   for (const AttentionProblem& problem : wanted) {
     const TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
     sink.add(report);
     every_problem_solved = every_problem_solved && report.best() != nullptr;
-    if (interrupted()) {
+    if (interrupt.interrupted()) {
       break;
     }
   }
   sink.finish();
-  if (interrupted()) {
+  if (interrupt.interrupted()) {
     return kExitInterrupted;
   }
   if (!every_problem_solved) {

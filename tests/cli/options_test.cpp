@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options.h"
+
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace swr::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Options parse(std::vector<std::string> arguments) { return parse_options(arguments); }
+
+/// The message of the invalid_argument that parsing and converting the arguments gives.
+std::string rejection(std::vector<std::string> arguments) {
+  try {
+    const Options options = parse_options(arguments);
+    problems(options.problem);
+    space_options(options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "nothing was rejected";
+}
+
+TEST(Options, TuneIsTheDefaultCommand) {
+  EXPECT_EQ(parse({"--seq", "64"}).command, Command::tune);
+  EXPECT_EQ(parse({"tune", "--seq", "64"}).command, Command::tune);
+  EXPECT_EQ(parse({"query", "--seq", "64"}).command, Command::query);
+  EXPECT_EQ(parse({"devices"}).command, Command::devices);
+}
+
+TEST(Options, HelpAndVersionAreTextAndNoCommand) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"tune", "--help"}, {"query", "-h"}, {"--version"}}) {
+    const Options options = parse(arguments);
+    EXPECT_EQ(options.command, Command::help);
+    EXPECT_THAT(options.help_text, HasSubstr("swr-tune"));
+  }
+}
+
+TEST(Options, DefaultsDescribeOneHeadOfFp16) {
+  const auto all = problems(parse({"--seq", "4096"}).problem);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0], (AttentionProblem{.seq_q = 4096, .seq_kv = 4096}));
+}
+
+TEST(Options, ReadsEveryFieldOfTheProblem) {
+  const auto all = problems(
+      parse({"--seq", "64,128", "--seq-kv", "256", "--batch", "2", "--heads", "8", "--kv-heads",
+             "4", "--head-dim", "128", "--dtype", "bf16", "--causal", "--alignment", "8"})
+          .problem);
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[1], (AttentionProblem{.batch = 2,
+                                      .heads_q = 8,
+                                      .heads_kv = 4,
+                                      .seq_q = 128,
+                                      .seq_kv = 256,
+                                      .head_dim = 128,
+                                      .dtype = DType::bf16,
+                                      .causal = true,
+                                      .alignment_bytes = 8}));
+  EXPECT_EQ(all[0].seq_q, 64);
+}
+
+TEST(Options, KeyAndValueHeadsFollowTheQueryHeads) {
+  EXPECT_EQ(problems(parse({"--seq", "64", "--heads", "6"}).problem)[0].heads_kv, 6);
+}
+
+TEST(Options, TheLastOfARepeatedOptionCounts) {
+  EXPECT_EQ(problems(parse({"--seq", "64", "--seq", "32"}).problem)[0].seq_q, 32);
+}
+
+TEST(Options, EveryAxisButTheTileHasAnOption) {
+  for (const Axis& axis : axes()) {
+    if (axis.name == "tile_m" || axis.name == "tile_n" || axis.name == "warps") {
+      continue;
+    }
+    std::string option = "--" + std::string(axis.name);
+    std::replace(option.begin(), option.end(), '_', '-');
+    const std::string value = to_string(axis.get(Variant{}));
+    const SpaceOptions space = space_options(parse({"--seq", "64", option, value + "," + value}));
+    ASSERT_TRUE(space.restrictions.contains(axis.name)) << axis.name;
+    EXPECT_THAT(space.restrictions.find(axis.name)->second, SizeIs(2)) << axis.name;
+  }
+}
+
+TEST(Options, AxesThatAreNotNamedAreNotRestricted) {
+  const SpaceOptions space = space_options(parse({"--seq", "64", "--order", "sawtooth,cyclic"}));
+  ASSERT_THAT(space.restrictions, SizeIs(1));
+  EXPECT_THAT(space.restrictions.at("order"),
+              ElementsAre(AxisValue("sawtooth"), AxisValue("cyclic")));
+  EXPECT_TRUE(space.tiles.empty());
+}
+
+TEST(Options, WarpsOfATileAreFourOrOnePer16Rows) {
+  EXPECT_EQ(parse_tile("64x32").warps, 4);
+  EXPECT_EQ(parse_tile("128x64").warps, 4);
+  EXPECT_EQ(parse_tile("80x80").warps, 5);
+  EXPECT_EQ(parse_tile("32x64").warps, 2);
+  EXPECT_EQ(parse_tile("16x16").warps, 1);
+  EXPECT_EQ(parse_tile("128x64x8").warps, 8);
+  EXPECT_EQ(parse_tile("128x64x8").tile_m, 128);
+  EXPECT_EQ(parse_tile("128x64x8").tile_n, 64);
+}
+
+TEST(Options, SayWhatIsWrongWithAValue) {
+  EXPECT_THAT(rejection({"--seq", "0"}), HasSubstr("seq must be at least 1"));
+  EXPECT_THAT(rejection({"--seq", "12x"}), HasSubstr("--seq takes whole numbers, not '12x'"));
+  EXPECT_THAT(rejection({"--seq", "64,,64"}), HasSubstr("--seq takes whole numbers, not ''"));
+  EXPECT_THAT(rejection({"--seq", "99999999999"}), HasSubstr("--seq takes whole numbers"));
+  EXPECT_THAT(rejection({"--seq", "64", "--head-dim", "63"}), HasSubstr("multiple of 16"));
+  EXPECT_THAT(rejection({"--seq", "64", "--heads", "6", "--kv-heads", "4"}),
+              HasSubstr("heads (6) must be a multiple of kv-heads (4)"));
+  EXPECT_THAT(rejection({"--seq", "64", "--dtype", "fp8"}), HasSubstr("fp16, bf16"));
+  EXPECT_THAT(rejection({"--seq", "64", "--op", "gemm"}), HasSubstr("attention"));
+  EXPECT_THAT(rejection({"--seq", "64", "--tile", "64"}), HasSubstr("MxN"));
+  EXPECT_THAT(rejection({"--seq", "64", "--tile", "64xy"}), HasSubstr("whole numbers"));
+  EXPECT_THAT(rejection({"--seq", "64", "--jobs", "-1"}), HasSubstr("--jobs"));
+  EXPECT_THAT(rejection({"--seq", "64", "--top", "0"}), HasSubstr("--top"));
+}
+
+TEST(Options, SayWhatIsWrongWithTheCommandLine) {
+  EXPECT_THAT(rejection({}), HasSubstr("--seq is required"));
+  EXPECT_THAT(rejection({"--seq", "64", "--bogus"}), HasSubstr("--bogus"));
+  EXPECT_THAT(rejection({"frobnicate"}), HasSubstr("unknown command 'frobnicate'"));
+  EXPECT_THAT(rejection({"export"}), HasSubstr("--out is required"));
+  EXPECT_THAT(rejection({"emit"}), HasSubstr("--variant is required"));
+}
+
+}  // namespace
+}  // namespace swr::cli

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+// swr-tune as a person runs it: a child process with an environment of its own. A named GPU is
+// used throughout, which is measured or predicted depending on the machine.
+#include "tests/cli/program.h"
+
+#include <swr/variant.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace swr {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::ProgramResult;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+/// The smallest useful run: two kernels.
+const Arguments kSmallTune{"--gpu", "rtx5090",  "--seq", "256",           "--tile",
+                           "32x32", "--stages", "1",     "--persistence", "persistent"};
+
+class SwrTune : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::path(::testing::TempDir()) / ("swr_program_" + std::string(test->name()));
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    // The cache outlives the tests: only the first one compiles.
+    environment_ = {
+        "HOME=" + dir_.string(),
+        "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) / "swr_program_cache").string()};
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  ProgramResult run(const Arguments& arguments) {
+    return Program(arguments, environment_, dir_).finish();
+  }
+
+  ProgramResult run(Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+
+  /// Runs what must fail: one line on stderr, nothing on stdout.
+  std::string error_of(const Arguments& arguments, int exit_code) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_THAT(result.err, StartsWith("swr-tune: error: "));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  }
+
+  std::string path(const std::string& name) const { return (dir_ / name).string(); }
+
+  /// A path that nobody can create, not even root.
+  std::string below_a_file() {
+    std::ofstream(dir_ / "file") << "text";
+    return path("file") + "/below";
+  }
+
+  fs::path dir_;
+  std::vector<std::string> environment_;
+};
+
+TEST_F(SwrTune, PrintsARankedTableAndTheBestVariant) {
+  const ProgramResult result = run(kSmallTune);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("rank +tile +warps +stages +order +persistence +swizzle"));
+  EXPECT_THAT(result.out, ContainsRegex("\n +1 +32x32 +2 +1 "));
+  EXPECT_THAT(result.out, HasSubstr("best: 32x32x2 stages 1 "));
+  EXPECT_THAT(result.out, HasSubstr("sawtooth against cyclic"));
+  EXPECT_THAT(result.out, HasSubstr("stored: 2 rows in " + path(".local/share/swr/tuned.db")));
+  EXPECT_THAT(result.err, HasSubstr("[2/2]"));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(SwrTune, AnswersAQueryWithWhatItStored) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult exact = run({"query", "--gpu", "rtx5090", "--seq", "256"});
+  ASSERT_EQ(exact.exit_code, 0) << exact.err;
+  EXPECT_THAT(exact.out, HasSubstr("match    exact"));
+  EXPECT_THAT(exact.out, ContainsRegex("known    (predicted|measured)"));
+  const ProgramResult nearest = run({"query", "--gpu", "rtx5090", "--seq", "512", "--json"});
+  ASSERT_EQ(nearest.exit_code, 0) << nearest.err;
+  const json answer = json::parse(nearest.out)["answers"][0];
+  EXPECT_EQ(answer["match"], "nearest");
+  EXPECT_EQ(answer["stored_problem"]["seq_q"], 256);
+  EXPECT_GT(answer["distance"].get<double>(), 0.0);
+  EXPECT_EQ(answer["key"], answer["result"]["key"]);
+}
+
+TEST_F(SwrTune, AnswersWithTheDefaultAndSaysSoWhenNothingFits) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult result = run({"query", "--gpu", "a100", "--seq", "64", "--causal"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("match    default_only"));
+  EXPECT_THAT(result.out, HasSubstr("neither measured nor predicted"));
+}
+
+TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
+  Arguments arguments = kSmallTune;
+  arguments[3] = "256,384";
+  const ProgramResult result = run(arguments, {"--json", "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, IsEmpty());
+  const json document = json::parse(result.out);
+  ASSERT_EQ(document["reports"].size(), 2U);
+  EXPECT_EQ(document["reports"][1]["problem"]["seq_q"], 384);
+  for (const json& report : document["reports"]) {
+    for (const json& row : report["results"]) {
+      EXPECT_EQ(row["provenance"], document["provenance"]);
+    }
+  }
+}
+
+TEST_F(SwrTune, WritesEveryRowToCsv) {
+  const ProgramResult result = run(kSmallTune, {"--csv", path("rows.csv"), "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::ifstream file(dir_ / "rows.csv");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST_F(SwrTune, ExportsTheWinner) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult result = run({"export", "--out", path("kernels"), "--gpu", "rtx5090"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("wrote 1 kernel and manifest.json"));
+  std::ifstream file(dir_ / "kernels" / "manifest.json");
+  EXPECT_TRUE(json::parse(file).is_object());
+}
+
+TEST_F(SwrTune, ListsWhatADryRunWouldTryAndStoresNothing) {
+  const ProgramResult result =
+      run({"--gpu", "gb10", "--seq", "64", "--tile", "128x128x8", "--dry-run"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("\nrun +family=portable,tile_m=128,"));
+  EXPECT_THAT(result.out, ContainsRegex("\ndrop +.*shared_memory: [0-9]+ bytes exceed"));
+  EXPECT_FALSE(fs::exists(dir_ / ".local"));
+}
+
+TEST_F(SwrTune, EmitsASourceThatNamesTheVariantsTile) {
+  const ProgramResult result = run({"emit", "--variant", "tile_m=32,tile_n=32,warps=2,stages=1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("__global__"));
+  EXPECT_THAT(result.out, ContainsRegex("tile_m = 32"));
+}
+
+TEST_F(SwrTune, ListsDevicesAndAxes) {
+  const ProgramResult devices = run({"devices"});
+  EXPECT_EQ(devices.exit_code, 0);
+  EXPECT_THAT(devices.out, ContainsRegex("gb10 +NVIDIA GB10 +sm_121"));
+  EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
+  const ProgramResult listed = run({"axes"});
+  EXPECT_EQ(listed.exit_code, 0);
+  for (const Axis& axis : axes()) {
+    EXPECT_THAT(listed.out, HasSubstr("\n" + std::string(axis.name) + " "));
+  }
+  EXPECT_THAT(listed.out, HasSubstr("shared_memory"));
+}
+
+TEST_F(SwrTune, RejectsBadValuesInOneLineWithExitCode2) {
+  EXPECT_THAT(error_of({"--gpu", "gb99", "--seq", "64"}, 2), HasSubstr("gb10"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "0"}, 2), HasSubstr("seq must be"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--head-dim", "63"}, 2),
+              HasSubstr("multiple of 16"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--heads", "6", "--kv-heads", "4"}, 2),
+              HasSubstr("multiple of kv-heads"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--order", "zigzag"}, 2),
+              HasSubstr("cyclic, sawtooth"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--tile", "0x64"}, 2),
+              HasSubstr("tile_m must be between"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--op", "gemm"}, 2),
+              HasSubstr("attention"));
+  EXPECT_THAT(error_of({"--nonsense"}, 2), HasSubstr("--help"));
+  EXPECT_THAT(error_of({"emit", "--variant", "tile_m=100"}, 2), HasSubstr("tile_shape"));
+}
+
+TEST_F(SwrTune, NamesTheConstraintAndNumbersOfATileThatCannotFit) {
+  const std::string error =
+      error_of({"--gpu", "gb10", "--seq", "64", "--tile", "256x256", "--head-dim", "256"}, 2);
+  EXPECT_THAT(error, HasSubstr("shared_memory"));
+  EXPECT_THAT(error, ContainsRegex("[0-9]+ bytes exceed the 101376"));
+}
+
+TEST_F(SwrTune, SaysWhatIsWrongWithADatabaseAndLeavesItAlone) {
+  EXPECT_THAT(error_of({"query", "--gpu", "gb10", "--seq", "64", "--db", path("none.db")}, 1),
+              HasSubstr(path("none.db")));
+  EXPECT_FALSE(fs::exists(dir_ / "none.db"));
+  const std::string junk(8192, 'j');
+  std::ofstream(dir_ / "junk.db") << junk;
+  for (const Arguments& command : {Arguments{"query"}, Arguments{"tune"}}) {
+    Arguments arguments = command;
+    arguments.insert(arguments.end(), {"--gpu", "gb10", "--seq", "64", "--db", path("junk.db")});
+    EXPECT_THAT(error_of(arguments, 1), HasSubstr("junk.db"));
+  }
+  std::ifstream file(dir_ / "junk.db");
+  EXPECT_EQ((std::string{std::istreambuf_iterator<char>(file), {}}), junk);
+}
+
+TEST_F(SwrTune, SaysWhichPlaceCannotBeWritten) {
+  const std::string bad = below_a_file();
+  const Arguments tune{"--gpu", "gb10", "--seq", "64"};
+  for (const std::string option : {"--db", "--cache-dir", "--csv"}) {
+    Arguments arguments = tune;
+    arguments.insert(arguments.end(), {option, bad});
+    EXPECT_THAT(error_of(arguments, 1), HasSubstr(path("file"))) << option;
+  }
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  EXPECT_THAT(error_of({"export", "--out", bad}, 1), HasSubstr(path("file")));
+}
+
+TEST_F(SwrTune, SaysThatNvrtcIsMissingAndHowToGetIt) {
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  const std::string error = error_of({"--gpu", "gb10", "--seq", "64"}, 1);
+  EXPECT_THAT(error, HasSubstr(path("libnvrtc.so")));
+  EXPECT_THAT(error, HasSubstr("install"));
+}
+
+TEST_F(SwrTune, QueriesWithoutNvrtc) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  EXPECT_EQ(run({"query", "--gpu", "rtx5090", "--seq", "256"}).exit_code, 0);
+}
+
+TEST_F(SwrTune, KeepsStoredRowsWhenALaterRunFails) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  error_of({"--gpu", "gb10", "--seq", "64", "--csv", below_a_file()}, 1);
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  error_of({"--gpu", "gb10", "--seq", "64"}, 1);
+  EXPECT_THAT(run({"query", "--gpu", "rtx5090", "--seq", "256"}).out, HasSubstr("match    exact"));
+}
+
+TEST_F(SwrTune, EndsCleanlyOnInterruptWithCode130) {
+  // A cache of its own, so that there is far more to compile than fits before the signal.
+  Program program(
+      {"--gpu", "rtx5090", "--seq", "256", "--head-dim", "128", "--cache-dir", path("cold")},
+      environment_, dir_);
+  program.wait_for_stderr("variants\n");
+  program.send_signal(SIGINT);
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("interrupted"));
+}
+
+TEST_F(SwrTune, FailsWhenItsOutputCannotBeWritten) {
+  if (!fs::exists("/dev/full")) {
+    GTEST_SKIP() << "this system has no /dev/full";
+  }
+  fs::create_symlink("/dev/full", dir_ / "stdout.txt");
+  const ProgramResult result = run({"axes"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("standard output"));
+}
+
+/// Every --option that the text mentions.
+std::set<std::string> options_in(const std::string& text) {
+  static const std::regex kOption("--[a-z][a-z-]*");
+  std::set<std::string> all;
+  for (std::sregex_iterator match(text.begin(), text.end(), kOption), end; match != end; ++match) {
+    all.insert(match->str());
+  }
+  return all;
+}
+
+TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
+  std::ifstream file(SWR_CLI_DOC);
+  const std::string documentation{std::istreambuf_iterator<char>(file), {}};
+  std::string help = run({"--help"}).out;
+  for (const std::string command : {"tune", "query", "export", "devices", "emit", "axes"}) {
+    EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
+    help += run({command, "--help"}).out;
+  }
+  EXPECT_EQ(options_in(documentation), options_in(help));
+}
+
+}  // namespace
+}  // namespace swr

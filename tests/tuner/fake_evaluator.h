@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// An evaluator without a GPU: times follow from the variant, so runs repeat exactly.
+#pragma once
+
+#include "tuner/evaluator.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr::test {
+
+/// Every limit is that of a common GPU, the name and the counts are of none.
+inline DeviceInfo fictional_device() {
+  return {.name = "Fictional One",
+          .sm_arch = 80,
+          .sm_count = 10,
+          .l2_bytes = 1 << 20,
+          .dram_gb_per_s = 100.0,
+          .mig = false,
+          .smem_per_cta_bytes = 101376,
+          .smem_per_sm_bytes = 102400,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = 1536,
+          .max_ctas_per_sm = 16};
+}
+
+class FakeEvaluator final : public Evaluator {
+ public:
+  using Script = std::function<void(VariantResult&)>;
+
+  explicit FakeEvaluator(DeviceInfo device) : device_(std::move(device)) {}
+
+  const DeviceInfo& device() const override { return device_; }
+
+  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+                         const CompiledKernel& kernel) override {
+    VariantResult result;
+    result.variant = variant;
+    result.resources = kernel.resources;
+    result.smem_bytes = smem_bytes(problem, variant);
+    result.ctas_per_sm = occupancy(kernel.resources, problem, variant, device_).ctas_per_sm;
+    result.cubin_digest = kernel.cubin_digest;
+    result.outcome = Prediction{.time_us = 1.0 + variant.stages};
+    keys.push_back(to_key(variant));
+    if (script) {
+      script(result);
+    }
+    return result;
+  }
+
+  /// Changes a result, or throws, before it is returned.
+  Script script;
+  /// Keys of the variants in the order evaluated.
+  std::vector<std::string> keys;
+
+ private:
+  DeviceInfo device_;
+};
+
+}  // namespace swr::test

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
+#include "tests/tuner/fake_evaluator.h"
+#include "tuner/tuner.h"
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace swr {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class RecordingProgress final : public Progress {
+ public:
+  void begin(const std::string& /*title*/, std::size_t total) override { announced = total; }
+  void advance(const VariantResult& /*result*/) override { ++advanced; }
+  void end() override { ++ended; }
+
+  std::size_t announced = 0;
+  std::size_t advanced = 0;
+  int ended = 0;
+};
+
+class TunerStory : public ::testing::Test {
+ protected:
+  /// One cubin cache for all tests of the program; each compiles little.
+  static void SetUpTestSuite() {
+    root() = std::filesystem::path(::testing::TempDir()) / "swr_tuner_story_test";
+    std::filesystem::remove_all(root());
+    std::filesystem::create_directories(root());
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(root()); }
+
+  static std::filesystem::path& root() {
+    static std::filesystem::path path;
+    return path;
+  }
+
+  static Generator make_generator() {
+    GeneratorOptions options;
+    options.cache_dir = root() / "cache";
+    return Generator(options);
+  }
+
+  void SetUp() override {
+    options_.space.tiles = {{.tile_m = 32, .tile_n = 16, .warps = 2}};
+    options_.space.restrictions = {{"stages", {2LL, 1LL}},
+                                   {"order", {std::string("cyclic")}},
+                                   {"persistence", {std::string("grid")}}};
+    options_.compile_threads = 2;
+    options_.provenance = Provenance::predicted;
+    std::filesystem::remove(root() / "tuned.db");
+    store_.emplace(root() / "tuned.db", Store::Mode::read_write);
+    options_.run_id = store_->begin_run({.command = "test",
+                                         .swr_version = "0",
+                                         .templates_digest = "digest",
+                                         .nvrtc_version = "0.0",
+                                         .driver_version = "",
+                                         .l2_state = ""});
+  }
+
+  TuneReport tune_with(const Generator& generator) {
+    return tune(problem_, evaluator_, generator, *store_, options_, progress_);
+  }
+
+  AttentionProblem problem_{.seq_q = 128, .seq_kv = 128, .head_dim = 16};
+  test::FakeEvaluator evaluator_{test::fictional_device()};
+  TuneOptions options_;
+  RecordingProgress progress_;
+  std::optional<Store> store_;
+};
+
+TEST_F(TunerStory, RanksByTimeAndRecordsEveryRow) {
+  const TuneReport report = tune_with(make_generator());
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_EQ(report.results[0].variant.stages, 1);
+  EXPECT_EQ(report.best(), &report.results[0]);
+  EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(2));
+  EXPECT_EQ(progress_.announced, 2U);
+  EXPECT_EQ(progress_.advanced, 2U);
+  EXPECT_EQ(progress_.ended, 1);
+  const auto match = store_->best(problem_, evaluator_.device());
+  ASSERT_TRUE(match.has_value());
+  EXPECT_EQ(match->result.variant, report.best()->variant);
+}
+
+TEST_F(TunerStory, PutsTheRowThatAQueryReturnsFirstAlsoWhenTimesTie) {
+  evaluator_.script = [](VariantResult& result) {
+    result.outcome = Prediction{.time_us = 5.0, .excess_misses = 10 * (4 - result.variant.stages)};
+  };
+  const TuneReport report = tune_with(make_generator());
+  const auto match = store_->best(problem_, evaluator_.device());
+  ASSERT_TRUE(match.has_value());
+  EXPECT_EQ(match->result.variant, report.best()->variant);
+  EXPECT_EQ(report.best()->variant.stages, 2);
+}
+
+TEST_F(TunerStory, CompilesOnceForVariantsThatDifferOnlyAtLaunch) {
+  problem_.heads_q = problem_.heads_kv = 4;
+  options_.space.restrictions["stages"] = {1LL};
+  options_.space.restrictions["swizzle"] = {std::string("q_fastest"), std::string("head_fastest")};
+  const TuneReport report = tune_with(make_generator());
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_EQ(report.kernels_compiled, 1U);
+  EXPECT_EQ(report.results[0].cubin_digest, report.results[1].cubin_digest);
+}
+
+TEST_F(TunerStory, EvaluatesInTheSameOrderWithOneThreadAndWithMany) {
+  options_.space.restrictions["stages"] = {3LL, 1LL, 2LL};
+  options_.compile_threads = 1;
+  tune_with(make_generator());
+  const std::vector<std::string> alone = std::exchange(evaluator_.keys, {});
+  options_.compile_threads = 8;
+  tune_with(make_generator());
+  EXPECT_EQ(evaluator_.keys, alone);
+  EXPECT_THAT(alone, SizeIs(3));
+}
+
+TEST_F(TunerStory, RecordsAKernelThatDoesNotCompileAndGoesOn) {
+  const auto overlay = root() / "overlay";
+  std::filesystem::create_directories(overlay / "attention" / "portable");
+  std::ofstream(overlay / "attention" / "portable" / "attention.cu")
+      << "#error \"deliberately broken\"\n";
+  GeneratorOptions broken;
+  broken.template_overlay = overlay;
+  const TuneReport report = tune_with(Generator(broken));
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_EQ(report.best(), nullptr);
+  EXPECT_TRUE(evaluator_.keys.empty());
+  for (const StoredResult& row : store_->results(problem_, evaluator_.device())) {
+    EXPECT_EQ(row.result.state, ResultState::compile);
+    EXPECT_EQ(row.result.provenance(), Provenance::predicted);
+    EXPECT_THAT(row.result.detail, HasSubstr("deliberately broken"));
+  }
+}
+
+TEST_F(TunerStory, RecordsWhatAConstraintDropsAfterCompilation) {
+  DeviceInfo device = test::fictional_device();
+  device.registers_per_sm = 256;  // One warp of 8 registers.
+  test::FakeEvaluator evaluator(device);
+  const TuneReport report =
+      tune(problem_, evaluator, make_generator(), *store_, options_, progress_);
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_TRUE(evaluator.keys.empty());
+  EXPECT_EQ(report.results[0].state, ResultState::constraint);
+  EXPECT_THAT(report.results[0].detail, HasSubstr("residency"));
+  EXPECT_EQ(dropped_by_constraint(report.dropped).at("residency"), 2);
+  EXPECT_THAT(store_->results(problem_, device), SizeIs(2));
+}
+
+TEST_F(TunerStory, StopsBetweenVariantsAndKeepsWhatIsKnown) {
+  options_.stop_requested = [this] { return !evaluator_.keys.empty(); };
+  const TuneReport report = tune_with(make_generator());
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_THAT(report.results, SizeIs(1));
+  EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(1));
+  EXPECT_EQ(progress_.ended, 1);
+}
+
+TEST_F(TunerStory, KeepsRecordedRowsWhenTheGpuIsLost) {
+  evaluator_.script = [this](const VariantResult&) {
+    if (evaluator_.keys.size() == 2) {
+      throw Error(ErrorCode::driver_failed, "the device fell off the bus");
+    }
+  };
+  const Generator generator = make_generator();
+  EXPECT_THROW(tune_with(generator), Error);
+  EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(1));
+  EXPECT_EQ(progress_.ended, 1);
+}
+
+TEST_F(TunerStory, NamesTheConstraintAndItsNumbersWhenNoVariantIsLeft) {
+  problem_.head_dim = 256;
+  options_.space.tiles = {{.tile_m = 256, .tile_n = 256, .warps = 4}};
+  const Generator generator = make_generator();
+  try {
+    tune_with(generator);
+    FAIL() << "nothing fits, yet something was tuned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("shared_memory"), HasSubstr("101376")));
+  }
+}
+
+TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
+  std::vector<Variant> variants(5);
+  variants[1].stages = 3;
+  variants[2].workers = 7;
+  variants[3].stages = 3;
+  variants[3].swizzle = Swizzle::head_sections;
+  variants[3].section_heads = 2;
+  variants[4].order = Order::sawtooth;
+  const auto groups = group_by_kernel(variants);
+  ASSERT_THAT(groups, SizeIs(3));
+  EXPECT_EQ(groups[0], (std::vector{variants[0], variants[2]}));
+  EXPECT_EQ(groups[1], (std::vector{variants[1], variants[3]}));
+  EXPECT_EQ(groups[2], (std::vector{variants[4]}));
+}
+
+}  // namespace
+}  // namespace swr
