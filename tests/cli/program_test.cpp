@@ -44,9 +44,10 @@ class SwrTune : public ::testing::Test {
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     // The cache outlives the tests: only the first one compiles.
-    environment_ = {
-        "HOME=" + dir_.string(),
-        "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) / "swr_program_cache").string()};
+    environment_ = {"HOME=" + dir_.string(),
+                    "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) /
+                                        ("swr_program_cache_" + std::to_string(getuid())))
+                                           .string()};
   }
   void TearDown() override { fs::remove_all(dir_); }
 

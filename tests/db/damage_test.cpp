@@ -28,7 +28,7 @@ class DamageTest : public ::testing::Test {
   }
   void write_file(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
 
-  TestDirectory directory_;
+  TempDirectory directory_;
   std::filesystem::path path_ = directory_ / "tuned.db";
 };
 

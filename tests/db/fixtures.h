@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the database tests share: a directory of their own, a fictional GPU and results for it.
+// What the database tests share: a fictional GPU and results for it.
 #pragma once
 
+#include "tests/support/temp_directory.h"
 #include <swr/error.h>
 #include <swr/store.h>
 
@@ -17,32 +18,6 @@
 #include <unistd.h>
 
 namespace swr {
-
-/// A fresh directory that every user may enter, removed at the end.
-class TestDirectory {
- public:
-  TestDirectory() {
-    std::string pattern = (std::filesystem::path(::testing::TempDir()) / "swr_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw std::runtime_error("no temporary directory at " + pattern);
-    }
-    path_ = pattern;
-    chmod(path_.c_str(), 0755);
-  }
-  ~TestDirectory() {
-    std::error_code ignored;
-    chmod(path_.c_str(), 0755);
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TestDirectory(const TestDirectory&) = delete;
-  TestDirectory& operator=(const TestDirectory&) = delete;
-
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Gives up root's right to ignore permissions for as long as it lives.
 class WithoutPrivileges {

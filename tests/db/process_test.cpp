@@ -44,7 +44,7 @@ void record_many(const std::filesystem::path& path, int first_seq, int count) {
 TEST(Processes, WriteOneDatabaseAtTheSameTimeWithoutLosingARow) {
   constexpr int kProcesses = 3;
   constexpr int kRows = 40;
-  const TestDirectory directory;
+  const TempDirectory directory;
   const auto path = directory / "tuned.db";
   std::vector<pid_t> children;
   children.reserve(kProcesses);
@@ -61,7 +61,7 @@ TEST(Processes, WriteOneDatabaseAtTheSameTimeWithoutLosingARow) {
 TEST(Processes, CreateOneDatabaseAtTheSameTime) {
   constexpr int kRounds = 10;
   constexpr int kProcesses = 4;
-  const TestDirectory directory;
+  const TempDirectory directory;
   for (int round = 0; round < kRounds; ++round) {
     const auto path = directory / ("tuned" + std::to_string(round) + ".db").c_str();
     std::vector<pid_t> children;
@@ -77,7 +77,7 @@ TEST(Processes, CreateOneDatabaseAtTheSameTime) {
 }
 
 TEST(Processes, WhatWasRecordedSurvivesAKill) {
-  const TestDirectory directory;
+  const TempDirectory directory;
   const auto path = directory / "tuned.db";
   const pid_t child = in_child([&] {
     Store store(path, Store::Mode::read_write);
@@ -94,7 +94,7 @@ TEST(Processes, WhatWasRecordedSurvivesAKill) {
 }
 
 TEST(Processes, AKillInsideATransactionLeavesTheLastCommit) {
-  const TestDirectory directory;
+  const TempDirectory directory;
   const auto path = directory / "tuned.db";
   record_many(path, 64, 2);
   const pid_t child = in_child([&] {
@@ -108,7 +108,7 @@ TEST(Processes, AKillInsideATransactionLeavesTheLastCommit) {
 }
 
 TEST(Processes, ADatabaseLeftByAKilledWriterIsNotReadPartlyFromAReadOnlyDirectory) {
-  const TestDirectory directory;
+  const TempDirectory directory;
   const auto path = directory / "tuned.db";
   const pid_t child = in_child([&] {
     Store store(path, Store::Mode::read_write);

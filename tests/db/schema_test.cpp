@@ -56,7 +56,7 @@ class SchemaTest : public ::testing::Test {
                  measured(tile(64, 64), 10.0));
   }
 
-  TestDirectory directory_;
+  TempDirectory directory_;
   std::filesystem::path path_ = directory_ / "tuned.db";
   std::vector<Migration> today_ = built_in_migrations();
   std::vector<Migration> tomorrow_ = [this] {

@@ -20,7 +20,7 @@ class StoreTest : public ::testing::Test {
     return match.value_or(Match{});
   }
 
-  TestDirectory directory_;
+  TempDirectory directory_;
   Store store_{directory_ / "tuned.db", Store::Mode::read_write};
   long long run_ = store_.begin_run(some_run());
 };

@@ -3,7 +3,7 @@
 
 #include "core/sha256.h"
 #include "tests/generator/expect_error.h"
-#include "tests/generator/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

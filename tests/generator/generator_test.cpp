@@ -2,7 +2,7 @@
 #include "core/sha256.h"
 #include "generator/cubin_cache.h"
 #include "tests/generator/expect_error.h"
-#include "tests/generator/temp_directory.h"
+#include "tests/support/temp_directory.h"
 #include <swr/generator.h>
 
 #include <gmock/gmock.h>

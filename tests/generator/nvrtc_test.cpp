@@ -2,7 +2,7 @@
 #include "generator/nvrtc.h"
 
 #include "tests/generator/expect_error.h"
-#include "tests/generator/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

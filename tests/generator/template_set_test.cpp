@@ -3,7 +3,7 @@
 
 #include "generator/family_source.h"
 #include "tests/generator/expect_error.h"
-#include "tests/generator/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

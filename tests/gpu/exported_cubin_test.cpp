@@ -99,7 +99,7 @@ class ExportedCubin : public GpuTest {
     export_kernels(store, bench().generator, out_);
   }
 
-  TestDirectory directory_;
+  TempDirectory directory_;
   std::filesystem::path out_ = directory_ / "out";
 };
 

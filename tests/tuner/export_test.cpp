@@ -63,7 +63,7 @@ class ExportTest : public ::testing::Test {
     return names;
   }
 
-  TestDirectory directory_;
+  TempDirectory directory_;
   fs::path out_ = directory_ / "out";
   Store store_{directory_ / "tuned.db", Store::Mode::read_write};
   long long run_ = store_.begin_run(some_run());

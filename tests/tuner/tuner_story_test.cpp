@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
+#include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
@@ -31,22 +32,9 @@ class RecordingProgress final : public Progress {
 
 class TunerStory : public ::testing::Test {
  protected:
-  /// One cubin cache for all tests of the program; each compiles little.
-  static void SetUpTestSuite() {
-    root() = std::filesystem::path(::testing::TempDir()) / "swr_tuner_story_test";
-    std::filesystem::remove_all(root());
-    std::filesystem::create_directories(root());
-  }
-  static void TearDownTestSuite() { std::filesystem::remove_all(root()); }
-
-  static std::filesystem::path& root() {
-    static std::filesystem::path path;
-    return path;
-  }
-
-  static Generator make_generator() {
+  Generator make_generator() const {
     GeneratorOptions options;
-    options.cache_dir = root() / "cache";
+    options.cache_dir = directory_ / "cache";
     return Generator(options);
   }
 
@@ -57,8 +45,7 @@ class TunerStory : public ::testing::Test {
                                    {"persistence", {std::string("grid")}}};
     options_.compile_threads = 2;
     options_.provenance = Provenance::predicted;
-    std::filesystem::remove(root() / "tuned.db");
-    store_.emplace(root() / "tuned.db", Store::Mode::read_write);
+    store_.emplace(directory_ / "tuned.db", Store::Mode::read_write);
     options_.run_id = store_->begin_run({.command = "test",
                                          .swr_version = "0",
                                          .templates_digest = "digest",
@@ -71,6 +58,7 @@ class TunerStory : public ::testing::Test {
     return tune(problem_, evaluator_, generator, *store_, options_, progress_);
   }
 
+  TempDirectory directory_;
   AttentionProblem problem_{.seq_q = 128, .seq_kv = 128, .head_dim = 16};
   test::FakeEvaluator evaluator_{test::fictional_device()};
   TuneOptions options_;
@@ -125,7 +113,7 @@ TEST_F(TunerStory, EvaluatesInTheSameOrderWithOneThreadAndWithMany) {
 }
 
 TEST_F(TunerStory, RecordsAKernelThatDoesNotCompileAndGoesOn) {
-  const auto overlay = root() / "overlay";
+  const auto overlay = directory_ / "overlay";
   std::filesystem::create_directories(overlay / "attention" / "portable");
   std::ofstream(overlay / "attention" / "portable" / "attention.cu")
       << "#error \"deliberately broken\"\n";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A program outside the project: stores a result and asks for it back through the public headers.
-#include <iostream>
-
 #include <swr/swr.h>
+
+#include <iostream>
 
 int main(int argc, char** argv) {
   if (argc != 2) {
@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
   const long long run = store.begin_run({.command = "consumer", .swr_version = SWR_VERSION});
   store.record(run, problem, device, result);
   const auto match = store.best(problem, device);
-  const bool found = match && match->level == swr::MatchLevel::exact &&
-                     match->result.variant == result.variant;
+  const bool found =
+      match && match->level == swr::MatchLevel::exact && match->result.variant == result.variant;
   std::cout << (found ? "found" : "lost") << " the stored variant with swr " << SWR_VERSION << '\n';
   return found ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 
 namespace swr {
 
@@ -19,9 +20,11 @@ class TempDirectory {
       throw std::runtime_error("cannot create " + name);
     }
     path_ = name;
+    set_mode(0755);  // Open to other users, for tests that give up their privileges.
   }
   ~TempDirectory() {
     std::error_code ignored;
+    set_mode(0755);
     std::filesystem::remove_all(path_, ignored);
   }
   TempDirectory(const TempDirectory&) = delete;
@@ -30,6 +33,7 @@ class TempDirectory {
   TempDirectory& operator=(TempDirectory&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const char* name) const { return path_ / name; }
 
   /// Writes a file below the directory, creating folders on the way.
   std::filesystem::path write(const std::filesystem::path& relative, std::string_view text) const {
@@ -40,6 +44,8 @@ class TempDirectory {
   }
 
  private:
+  void set_mode(mode_t mode) const { chmod(path_.c_str(), mode); }
+
   std::filesystem::path path_;
 };
 
