@@ -10,7 +10,10 @@
 #include "tuner/measure/statistics.h"
 #include "tuner/measure/verifier.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <utility>
 
 namespace swr {
@@ -88,7 +91,8 @@ struct MeasuringEvaluator::Impl {
   bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
   void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
   void time(const Launcher& launcher, Measurement& measurement);
-  void count(const Launcher& launcher, Measurement& measurement);
+  Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
+  CounterReading count(RangeProfiler& counting, const Launcher& launcher);
   RangeProfiler* profiler();
   void handle(const DriverError& error, VariantResult& result);
 
@@ -140,7 +144,7 @@ void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const Launc
     fail(result, ResultState::correctness, "after timing: " + after.failure);
     return;
   }
-  count(launcher, measurement);
+  measurement.counters_missing_because = "not counted";
 }
 
 void MeasuringEvaluator::Impl::time(const Launcher& launcher, Measurement& measurement) {
@@ -165,29 +169,30 @@ RangeProfiler* MeasuringEvaluator::Impl::profiler() {
   return session->profiler.get();
 }
 
-void MeasuringEvaluator::Impl::count(const Launcher& launcher, Measurement& measurement) {
-  if (!options.counters) {
-    measurement.counters_missing_because = "counters were not asked for";
-    return;
-  }
-  RangeProfiler* const counting = profiler();
-  if (counting == nullptr) {
-    measurement.counters_missing_because = session->no_profiler_because;
-    return;
-  }
+CounterReading MeasuringEvaluator::Impl::count(RangeProfiler& counting, const Launcher& launcher) {
   try {
-    measurement.counters = counting->count([&] {
+    const Counters counters = counting.count([&] {
       launcher.launch(session->problem->buffers, false);
       session->stream.synchronize();
     });
-    measurement.counters_missing_because =
-        counting->missing().empty() ? "" : "this chip does not count " + counting->missing();
+    return {counters,
+            counting.missing().empty() ? "" : "this chip does not count " + counting.missing()};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_counters) {
       throw;
     }
-    measurement.counters_missing_because = error.what();
+    return {std::nullopt, error.what()};
   }
+}
+
+/// Requires: the contender was evaluated, so that its CTAs fit.
+Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
+                                            const Contender& contender) const {
+  const Occupancy resident =
+      occupancy(contender.kernel->resources, problem, contender.variant, device);
+  return {*contender.kernel,
+          launch_geometry(problem, contender.variant, device.sm_count, resident.ctas_per_sm),
+          session->stream};
 }
 
 /// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
@@ -229,6 +234,47 @@ VariantResult MeasuringEvaluator::evaluate(const AttentionProblem& problem, cons
                    result);
   } catch (const DriverError& error) {
     impl_->handle(error, result);
+  }
+  return result;
+}
+
+std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& problem,
+                                                      std::span<const Contender> contenders) {
+  if (!impl_->options.counters) {
+    return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
+  }
+  impl_->prepare(problem);
+  RangeProfiler* const counting = impl_->profiler();
+  if (counting == nullptr) {
+    return {contenders.size(), CounterReading{std::nullopt, impl_->session->no_profiler_because}};
+  }
+  std::vector<CounterReading> readings;
+  for (const Contender& contender : contenders) {
+    readings.push_back(impl_->count(*counting, impl_->launcher(problem, contender)));
+  }
+  return readings;
+}
+
+RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders,
+                                    const RaceOptions& options) {
+  impl_->prepare(problem);
+  std::vector<Launcher> launchers;
+  for (const Contender& contender : contenders) {
+    launchers.push_back(impl_->launcher(problem, contender));
+  }
+  const EventTimer timer(impl_->session->stream);
+  std::mt19937_64 random(options.seed);
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  RaceResult result;
+  result.samples_us.resize(contenders.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) {
+      const auto launch = [&] { launchers[i].launch(impl_->session->problem->buffers, false); };
+      result.samples_us[i].push_back(timer.sample(launch, 1, 1).front());
+    }
   }
   return result;
 }
