@@ -92,8 +92,8 @@ struct MeasuringEvaluator::Impl {
   void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
   void time(const Launcher& launcher, Measurement& measurement);
   Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
-  CounterReading count(RangeProfiler& counting, const Launcher& launcher);
-  RangeProfiler* profiler();
+  CounterReading count(CountingSession& counting, const Launcher& launcher);
+  std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
 
   const Generator& generator;
@@ -156,27 +156,33 @@ void MeasuringEvaluator::Impl::time(const Launcher& launcher, Measurement& measu
   measurement.p95_us = percentile(measurement.samples_us, 95.0);
 }
 
-/// The session's profiler, opened on first use; nullptr when counters are refused.
-RangeProfiler* MeasuringEvaluator::Impl::profiler() {
-  if (!session->profiler && session->no_profiler_because.empty()) {
-    try {
+/// The profiler switched on, or nullptr when counters are refused; asked for once only.
+std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
+  if (!session->no_profiler_because.empty()) {
+    return nullptr;
+  }
+  try {
+    if (!session->profiler) {
       session->profiler = std::make_unique<RangeProfiler>(session->context.handle(),
                                                           session->context.device_ordinal());
-    } catch (const Error& error) {
-      session->no_profiler_because = error.what();
     }
+    return std::make_unique<CountingSession>(*session->profiler);
+  } catch (const Error& error) {
+    session->no_profiler_because = error.what();
+    return nullptr;
   }
-  return session->profiler.get();
 }
 
-CounterReading MeasuringEvaluator::Impl::count(RangeProfiler& counting, const Launcher& launcher) {
+CounterReading MeasuringEvaluator::Impl::count(CountingSession& counting,
+                                               const Launcher& launcher) {
+  const auto launch = [&] {
+    launcher.launch(session->problem->buffers, false);
+    session->stream.synchronize();
+  };
+  const std::string& missing = session->profiler->missing();
   try {
-    const Counters counters = counting.count([&] {
-      launcher.launch(session->problem->buffers, false);
-      session->stream.synchronize();
-    });
-    return {counters,
-            counting.missing().empty() ? "" : "this chip does not count " + counting.missing()};
+    return {counting.count([] {}, launch),
+            missing.empty() ? "" : "this chip does not count " + missing};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_counters) {
       throw;
@@ -244,7 +250,7 @@ std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& pr
     return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
   }
   impl_->prepare(problem);
-  RangeProfiler* const counting = impl_->profiler();
+  const std::unique_ptr<CountingSession> counting = impl_->start_counting();
   if (counting == nullptr) {
     return {contenders.size(), CounterReading{std::nullopt, impl_->session->no_profiler_because}};
   }
