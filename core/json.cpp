@@ -70,6 +70,16 @@ void to_json(Json& json, const DeviceInfo& device) { write_fields(json, device);
 void to_json(Json& json, const KernelResources& resources) { write_fields(json, resources); }
 void to_json(Json& json, const LaunchGeometry& geometry) { write_fields(json, geometry); }
 void to_json(Json& json, const Counters& counters) { write_fields(json, counters); }
+
+void to_json(Json& json, const GpuCondition& condition) {
+  json = Json::object();
+  visit_fields(condition, [&](const char* name, const std::optional<long long>& value) {
+    if (value) {
+      json[name] = *value;
+    }
+  });
+}
+
 void to_json(Json& json, const Prediction& prediction) { write_fields(json, prediction); }
 
 void to_json(Json& json, const Variant& variant) {
@@ -82,6 +92,11 @@ void to_json(Json& json, const Variant& variant) {
 void to_json(Json& json, const Measurement& measurement) {
   write_fields(json, measurement);
   json["samples_us"] = measurement.samples_us;
+  json["l2_state"] = std::string(to_string(measurement.l2_state));
+  json["sampling"] = std::string(to_string(measurement.sampling));
+  json["before"] = measurement.before;
+  json["after"] = measurement.after;
+  json["condition_missing_because"] = measurement.condition_missing_because;
   if (measurement.counters) {
     json["counters"] = *measurement.counters;
   }

@@ -26,6 +26,8 @@ void to_json(Json& json, const DeviceInfo& device);
 void to_json(Json& json, const KernelResources& resources);
 void to_json(Json& json, const LaunchGeometry& geometry);
 void to_json(Json& json, const Counters& counters);
+/// Only what the GPU reports.
+void to_json(Json& json, const GpuCondition& condition);
 void to_json(Json& json, const Measurement& measurement);
 void to_json(Json& json, const Prediction& prediction);
 /// The outcome is under the key "measured" or "predicted".
