@@ -23,6 +23,7 @@ enum class Command {
   devices,
   emit,
   axes,
+  record,
 };
 
 /// The problem as it was typed; problems() turns it into values.
@@ -55,7 +56,7 @@ struct Options {
   std::optional<std::filesystem::path> cache_dir;
   std::optional<std::filesystem::path> templates;
   std::optional<std::filesystem::path> csv;
-  /// Directory of export, file of emit.
+  /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
 

@@ -49,6 +49,8 @@ int run_command(const Session& session) {
       return run_emit(session);
     case Command::axes:
       return run_axes(session);
+    case Command::record:
+      return run_record(session);
   }
   return kExitFailure;
 }
