@@ -133,7 +133,9 @@ struct MeasuringEvaluator::Impl {
   std::function<void()> flush_l2() const;
   Watch watch() const;
   Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
-  CounterReading count(CountingSession& counting, const Launcher& launcher);
+  std::vector<CounterReading> count(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders);
+  CountedLaunch counted(const Launcher& launcher) const;
   std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
 
@@ -239,28 +241,41 @@ std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
   }
 }
 
-CounterReading MeasuringEvaluator::Impl::count(CountingSession& counting,
-                                               const Launcher& launcher) {
-  const auto launch = [&] {
-    launcher.launch(session->problem->buffers, false);
-    session->stream.synchronize();
-  };
-  const auto prepare = [this, flush = flush_l2()] {
-    if (flush) {
-      flush();
-      session->stream.synchronize();
-    }
-  };
-  const std::string& missing = session->profiler->missing();
-  try {
-    return {counting.count(prepare, launch),
-            missing.empty() ? "" : "this chip does not count " + missing};
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::no_counters) {
-      throw;
-    }
-    return {std::nullopt, error.what()};
+CountedLaunch MeasuringEvaluator::Impl::counted(const Launcher& launcher) const {
+  return {.prepare =
+              [this, flush = flush_l2()] {
+                if (flush) {
+                  flush();
+                  session->stream.synchronize();
+                }
+              },
+          .launch =
+              [this, &launcher] {
+                launcher.launch(session->problem->buffers, false);
+                session->stream.synchronize();
+              }};
+}
+
+std::vector<CounterReading> MeasuringEvaluator::Impl::count(const AttentionProblem& problem,
+                                                            std::span<const Contender> contenders) {
+  std::vector<Launcher> launchers;
+  for (const Contender& contender : contenders) {
+    launchers.push_back(launcher(problem, contender));
   }
+  std::vector<CountedLaunch> launches;
+  for (const Launcher& one : launchers) {
+    launches.push_back(counted(one));
+  }
+  const auto counting = start_counting();
+  if (counting == nullptr) {
+    return {contenders.size(), CounterReading{std::nullopt, session->no_profiler_because}};
+  }
+  const std::string& missing = session->profiler->missing();
+  std::vector<CounterReading> readings;
+  for (const Counters& counters : counting->count(launches)) {
+    readings.push_back({counters, missing.empty() ? "" : "this chip does not count " + missing});
+  }
+  return readings;
 }
 
 /// Requires: the contender was evaluated, so that its CTAs fit.
@@ -322,15 +337,14 @@ std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& pr
     return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
   }
   impl_->prepare(problem);
-  const std::unique_ptr<CountingSession> counting = impl_->start_counting();
-  if (counting == nullptr) {
-    return {contenders.size(), CounterReading{std::nullopt, impl_->session->no_profiler_because}};
+  try {
+    return impl_->count(problem, contenders);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_counters) {
+      throw;
+    }
+    return {contenders.size(), CounterReading{std::nullopt, error.what()}};
   }
-  std::vector<CounterReading> readings;
-  for (const Contender& contender : contenders) {
-    readings.push_back(impl_->count(*counting, impl_->launcher(problem, contender)));
-  }
-  return readings;
 }
 
 RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
