@@ -47,19 +47,6 @@ Examples:
   throw Error(ErrorCode::invalid_argument, message);
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) {
-      return parts;
-    }
-    begin = end + 1;
-  }
-}
-
 int whole_number(const std::string& text, const std::string& option) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -283,6 +270,27 @@ void add_db(CLI::App& program, Options& options) {
   add_record(app, options);
 }
 
+void add_judge(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "judge", "Compare search strategies on recorded spaces, without a GPU");
+  app.footer(
+      "Regret is what the best variant found loses against the best of the space, after measuring\n"
+      "8, 16 and 32 variants and a tenth of the space.\n\n"
+      "Examples:\n"
+      "  swr-tune judge --replay tuned.db\n"
+      "  swr-tune judge --replay spaces/*.json --strategy model");
+  app.add_option("--replay", options.replay,
+                 "Databases and files written by swr-tune db record (.json)")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+  app.add_option("--strategy", options.strategies, "Strategies to compare")
+      ->capture_default_str()
+      ->type_name("LIST");
+  add_json_option(app, options);
+}
+
 void add_subcommands(CLI::App& program, Options& options) {
   program.footer(kFooter);
   program.set_version_flag("--version", "swr-tune " SWR_VERSION);
@@ -296,13 +304,18 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_emit(program, options);
   add_axes(program, options);
   add_db(program, options);
+  add_judge(program, options);
 }
 
 const std::map<std::string, Command>& commands() {
-  static const std::map<std::string, Command> kCommands{
-      {"tune", Command::tune},       {"query", Command::query}, {"export", Command::export_results},
-      {"devices", Command::devices}, {"emit", Command::emit},   {"axes", Command::axes},
-      {"db record", Command::record}};
+  static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
+                                                        {"query", Command::query},
+                                                        {"export", Command::export_results},
+                                                        {"devices", Command::devices},
+                                                        {"emit", Command::emit},
+                                                        {"axes", Command::axes},
+                                                        {"db record", Command::record},
+                                                        {"judge", Command::judge}};
   return kCommands;
 }
 
@@ -330,6 +343,19 @@ std::vector<std::string> with_command(std::span<const std::string> arguments) {
 }
 
 }  // namespace
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) {
+      return parts;
+    }
+    begin = end + 1;
+  }
+}
 
 Options parse_options(std::span<const std::string> arguments) {
   Options options;

@@ -24,6 +24,7 @@ enum class Command {
   emit,
   axes,
   record,
+  judge,
 };
 
 /// The problem as it was typed; problems() turns it into values.
@@ -60,6 +61,10 @@ struct Options {
   std::optional<std::filesystem::path> out;
   std::string variant_key;
 
+  /// Files of judge, and the strategies it compares.
+  std::vector<std::string> replay;
+  std::string strategies = "exhaustive,random,model";
+
   std::size_t top = 20;
   bool json = false;
   bool quiet = false;
@@ -76,6 +81,9 @@ Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<AttentionProblem> problems(const ProblemText& text);
+
+/// The parts of a list; one empty part for an empty text.
+std::vector<std::string> split(const std::string& text, char separator);
 
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);

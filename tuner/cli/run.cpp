@@ -51,6 +51,8 @@ int run_command(const Session& session) {
       return run_axes(session);
     case Command::record:
       return run_record(session);
+    case Command::judge:
+      return run_judge(session);
   }
   return kExitFailure;
 }
