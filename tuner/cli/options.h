@@ -19,6 +19,8 @@ enum class Command {
   help,  ///< Print Options::help_text: help or the version was asked for.
   tune,
   query,
+  explain,
+  calibrate,
   export_results,
   devices,
   emit,
@@ -58,6 +60,8 @@ struct Options {
   /// Directory of export, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
+  /// Measured and modelled sweep of calibrate.
+  std::optional<std::filesystem::path> sweep;
 
   std::size_t top = 20;
   bool json = false;
