@@ -162,6 +162,30 @@ void add_json_option(CLI::App& app, Options& options) {
       ->group("Output");
 }
 
+void add_measuring_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Measuring";
+  app.add_option("--samples", options.samples,
+                 "Most samples per variant; fewer when the median is known sooner")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  const std::map<std::string, L2State> spellings{{"warm", L2State::warm}, {"cold", L2State::cold}};
+  app.add_option("--l2", options.l2_state,
+                 "L2 when a timed launch begins: warm (what the launch before left) or cold [warm]")
+      ->type_name("STATE")
+      ->transform(CLI::CheckedTransformer(spellings).description(""))
+      ->group(kGroup);
+  app.add_option("--repeat", options.repeat,
+                 "Tune so many times and report whether the choices agree")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters")
+      ->group(kGroup);
+}
+
 void add_tune(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
   app.footer(kTuneFooter);
@@ -185,11 +209,7 @@ void add_tune(CLI::App& program, Options& options) {
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(0));
-  app.add_option("--samples", options.samples, "Timed launches per variant when measuring")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(at_least(1));
-  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters");
+  add_measuring_options(app, options);
   app.add_option("--seed", options.seed, "Seed of the random inputs")->capture_default_str();
 }
 
