@@ -23,7 +23,11 @@ enum class Command {
   devices,
   emit,
   axes,
+  measure_worker,  ///< Started by tune, with tune's options.
 };
+
+/// Not in the help: nobody but tune has a use for it.
+inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
 
 /// The problem as it was typed; problems() turns it into values.
 struct ProblemText {
@@ -66,6 +70,9 @@ struct Options {
   int jobs = 0;
   int samples = 20;
   bool no_counters = false;
+  bool no_isolation = false;
+  /// Longest time per variant in seconds; 0 takes one that fits the problem.
+  int deadline_s = 0;
   unsigned long long seed = 1;
 };
 
