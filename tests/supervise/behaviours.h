@@ -5,6 +5,7 @@
 
 namespace swr::test {
 
+/// Says in the result's detail which process it ran in.
 inline constexpr int kGood = 1;
 /// Writes to address 0.
 inline constexpr int kCrashes = 2;
@@ -29,9 +30,15 @@ inline constexpr int kLosesTheDevice = 11;
 inline constexpr int kLosesTheDeviceOnce = 12;
 /// Writes what is no frame where the answer belongs.
 inline constexpr int kTalksNonsense = 13;
-/// Good, and ends the process once it has answered.
-inline constexpr int kLeavesAfterwards = 14;
 /// Good, but crashes when it is counted or races.
-inline constexpr int kCrashesWhenCounted = 15;
+inline constexpr int kCrashesWhenCounted = 14;
+
+/// Arguments of the worker program: the directory of the meeting place, then perhaps one of these.
+inline constexpr const char* kWithoutDevice = "without-device";
+inline constexpr const char* kDiesAtStart = "dies-at-start";
+
+/// A pipe with a name in that directory, where a waiting variant says its process id. It stays open
+/// for as long as the process lives.
+inline constexpr const char* kMeetingPlace = "meeting";
 
 }  // namespace swr::test
