@@ -34,6 +34,7 @@ int run_export(const Session& session);
 int run_devices(const Session& session);
 int run_emit(const Session& session);
 int run_axes(const Session& session);
+int run_record(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
 

@@ -283,6 +283,23 @@ void add_axes(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
+void add_record(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "record", "Write every tuned space as a small text file, for judge and for tests");
+  app.footer("Example: swr-tune db record --out spaces");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_db(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("db", "Write the database's results in other forms");
+  app.require_subcommand(1);
+  add_record(app, options);
+}
+
 void add_subcommands(CLI::App& program, Options& options) {
   program.footer(kFooter);
   program.set_version_flag("--version", "swr-tune " SWR_VERSION);
@@ -295,6 +312,7 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_devices(program, options);
   add_emit(program, options);
   add_axes(program, options);
+  add_db(program, options);
   add_measure_worker(program, options);
 }
 
@@ -306,8 +324,16 @@ const std::map<std::string, Command>& commands() {
       {"devices", Command::devices},
       {"emit", Command::emit},
       {"axes", Command::axes},
+      {"db record", Command::record},
       {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;
+}
+
+/// "tune", or "db record" for a command of two words.
+std::string command_name(const CLI::App& program) {
+  const CLI::App& command = *program.get_subcommands().front();
+  const auto inner = command.get_subcommands();
+  return command.get_name() + (inner.empty() ? "" : " " + inner.front()->get_name());
 }
 
 /// Options without a subcommand belong to tune.
@@ -320,7 +346,7 @@ std::vector<std::string> with_command(std::span<const std::string> arguments) {
   }
   if (all.empty() || all[0].starts_with("-")) {
     all.insert(all.begin(), "tune");
-  } else if (!commands().contains(all[0])) {
+  } else if (all[0] != "db" && !commands().contains(all[0])) {
     reject("unknown command '" + all[0] + "'; see swr-tune --help");
   }
   return all;
@@ -345,7 +371,7 @@ Options parse_options(std::span<const std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     reject(std::string(error.what()) + "; see swr-tune --help");
   }
-  options.command = commands().at(program.get_subcommands().front()->get_name());
+  options.command = commands().at(command_name(program));
   return options;
 }
 

@@ -24,6 +24,7 @@ enum class Command {
   emit,
   axes,
   measure_worker,  ///< Started by tune, with tune's options.
+  record,
 };
 
 /// Not in the help: nobody but tune has a use for it.
@@ -59,7 +60,7 @@ struct Options {
   std::optional<std::filesystem::path> cache_dir;
   std::optional<std::filesystem::path> templates;
   std::optional<std::filesystem::path> csv;
-  /// Directory of export, file of emit.
+  /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
 

@@ -51,6 +51,8 @@ int run_command(const Session& session) {
       return run_axes(session);
     case Command::measure_worker:
       return run_measure_worker(session);
+    case Command::record:
+      return run_record(session);
   }
   return kExitFailure;
 }
