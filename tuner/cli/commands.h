@@ -30,11 +30,14 @@ struct Session {
 // Each returns the exit code. Throws: Error, which run() turns into a line and an exit code.
 int run_tune(const Session& session);
 int run_query(const Session& session);
+int run_explain(const Session& session);
+int run_calibrate(const Session& session);
 int run_export(const Session& session);
 int run_devices(const Session& session);
 int run_emit(const Session& session);
 int run_axes(const Session& session);
 int run_record(const Session& session);
+int run_judge(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
 

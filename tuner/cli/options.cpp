@@ -28,6 +28,7 @@ Examples:
                                                measure on the GPU of this machine
   swr-tune --gpu h200 --seq 1024,8192 --tile 64x64,128x64 --order sawtooth --dry-run
   swr-tune query --gpu gb10 --seq 131072       the best stored variant
+  swr-tune explain --gpu gb10 --seq 131072     every term of its predicted time and traffic
   swr-tune export --out kernels                cubins and manifest of all winners
 
 Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or
@@ -45,19 +46,6 @@ Examples:
 
 [[noreturn]] void reject(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, message);
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) {
-      return parts;
-    }
-    begin = end + 1;
-  }
 }
 
 int whole_number(const std::string& text, const std::string& option) {
@@ -234,6 +222,46 @@ void add_query(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
+void add_explain(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "explain", "Print every term of one variant's predicted time and L2 traffic");
+  app.footer(
+      "Without --variant: the best stored for exactly this problem and GPU, else the best of the\n"
+      "whole space by prediction.\n\n"
+      "Example: swr-tune explain --gpu gb10 --seq 131072");
+  add_problem_options(app, options.problem, "Sequence length; a list explains several problems");
+  add_gpu_option(app, options);
+  app.add_option("--variant", options.variant_key,
+                 "Key as tune and query print it; axes left out keep their default")
+      ->type_name("KEY");
+  add_database_option(app, options);
+  add_generator_options(app, options);
+  add_json_option(app, options);
+}
+
+void add_calibrate(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "calibrate", "Measure on the GPU present what its profile needs and write the profile");
+  app.footer(
+      "Measures the effective L2 for data that every SM reads, bandwidth and latency of L2 and\n"
+      "DRAM, and the rates of mma.sync, ex2 and FMA.\n\n"
+      "Example: swr-tune calibrate --out h200.json --sweep sweep.csv");
+  app.add_option("--gpu", options.gpu, "auto (the first GPU present), or a profile's id or file")
+      ->capture_default_str()
+      ->type_name("GPU");
+  app.add_option("--out", options.out, "The profile to write; its name without .json is its id")
+      ->required()
+      ->type_name("FILE")
+      ->group("Files");
+  app.add_option("--sweep", options.sweep,
+                 "Write the buffer sweep, measured beside modelled, to a CSV file")
+      ->type_name("FILE")
+      ->group("Files");
+  add_generator_options(app, options);
+  app.add_flag("--quiet", options.quiet, "No progress")->group("Output");
+  add_json_option(app, options);
+}
+
 void add_export(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
       "export", "Write the cubins of all winners and a manifest into a directory");
@@ -300,6 +328,27 @@ void add_db(CLI::App& program, Options& options) {
   add_record(app, options);
 }
 
+void add_judge(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "judge", "Compare search strategies on recorded spaces, without a GPU");
+  app.footer(
+      "Regret is what the best variant found loses against the best of the space, after measuring\n"
+      "8, 16 and 32 variants and a tenth of the space.\n\n"
+      "Examples:\n"
+      "  swr-tune judge --replay tuned.db\n"
+      "  swr-tune judge --replay spaces/*.json --strategy model");
+  app.add_option("--replay", options.replay,
+                 "Databases and files written by swr-tune db record (.json)")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+  app.add_option("--strategy", options.strategies, "Strategies to compare")
+      ->capture_default_str()
+      ->type_name("LIST");
+  add_json_option(app, options);
+}
+
 void add_subcommands(CLI::App& program, Options& options) {
   program.footer(kFooter);
   program.set_version_flag("--version", "swr-tune " SWR_VERSION);
@@ -308,11 +357,14 @@ void add_subcommands(CLI::App& program, Options& options) {
   program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_tune(program, options);
   add_query(program, options);
+  add_explain(program, options);
+  add_calibrate(program, options);
   add_export(program, options);
   add_devices(program, options);
   add_emit(program, options);
   add_axes(program, options);
   add_db(program, options);
+  add_judge(program, options);
   add_measure_worker(program, options);
 }
 
@@ -320,11 +372,14 @@ const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> kCommands{
       {"tune", Command::tune},
       {"query", Command::query},
+      {"explain", Command::explain},
+      {"calibrate", Command::calibrate},
       {"export", Command::export_results},
       {"devices", Command::devices},
       {"emit", Command::emit},
       {"axes", Command::axes},
       {"db record", Command::record},
+      {"judge", Command::judge},
       {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;
 }
@@ -353,6 +408,19 @@ std::vector<std::string> with_command(std::span<const std::string> arguments) {
 }
 
 }  // namespace
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) {
+      return parts;
+    }
+    begin = end + 1;
+  }
+}
 
 Options parse_options(std::span<const std::string> arguments) {
   Options options;

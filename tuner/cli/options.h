@@ -19,12 +19,15 @@ enum class Command {
   help,  ///< Print Options::help_text: help or the version was asked for.
   tune,
   query,
+  explain,
+  calibrate,
   export_results,
   devices,
   emit,
   axes,
   measure_worker,  ///< Started by tune, with tune's options.
   record,
+  judge,
 };
 
 /// Not in the help: nobody but tune has a use for it.
@@ -63,6 +66,12 @@ struct Options {
   /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
+  /// Measured and modelled sweep of calibrate.
+  std::optional<std::filesystem::path> sweep;
+
+  /// Files of judge, and the strategies it compares.
+  std::vector<std::string> replay;
+  std::string strategies = "exhaustive,random,model";
 
   std::size_t top = 20;
   bool json = false;
@@ -83,6 +92,9 @@ Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<AttentionProblem> problems(const ProblemText& text);
+
+/// The parts of a list; one empty part for an empty text.
+std::vector<std::string> split(const std::string& text, char separator);
 
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);
