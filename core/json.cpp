@@ -98,6 +98,16 @@ void to_json(Json& json, const DeviceInfo& device) { write_fields(json, device);
 void to_json(Json& json, const KernelResources& resources) { write_fields(json, resources); }
 void to_json(Json& json, const LaunchGeometry& geometry) { write_fields(json, geometry); }
 void to_json(Json& json, const Counters& counters) { write_fields(json, counters); }
+
+void to_json(Json& json, const GpuCondition& condition) {
+  json = Json::object();
+  visit_fields(condition, [&](const char* name, const std::optional<long long>& value) {
+    if (value) {
+      json[name] = *value;
+    }
+  });
+}
+
 void to_json(Json& json, const Prediction& prediction) { write_fields(json, prediction); }
 
 void to_json(Json& json, const Variant& variant) {
@@ -110,6 +120,11 @@ void to_json(Json& json, const Variant& variant) {
 void to_json(Json& json, const Measurement& measurement) {
   write_fields(json, measurement);
   json["samples_us"] = measurement.samples_us;
+  json["l2_state"] = std::string(to_string(measurement.l2_state));
+  json["sampling"] = std::string(to_string(measurement.sampling));
+  json["before"] = measurement.before;
+  json["after"] = measurement.after;
+  json["condition_missing_because"] = measurement.condition_missing_because;
   if (measurement.counters) {
     json["counters"] = *measurement.counters;
   }
@@ -153,11 +168,26 @@ void from_json(const Json& json, KernelResources& resources) {
 void from_json(const Json& json, LaunchGeometry& geometry) { visit_fields(geometry, Reader{json}); }
 
 void from_json(const Json& json, Counters& counters) { visit_fields(counters, Reader{json}); }
+
+void from_json(const Json& json, GpuCondition& condition) {
+  visit_fields(condition, [&](const char* name, std::optional<long long>& value) {
+    value.reset();
+    if (json.contains(name)) {
+      value = json_integer(json, name, 0, kMaxLong);
+    }
+  });
+}
+
 void from_json(const Json& json, Prediction& prediction) { visit_fields(prediction, Reader{json}); }
 
 void from_json(const Json& json, Measurement& measurement) {
   visit_fields(measurement, MeasurementReader{{json}});
   measurement.samples_us = read_samples(json);
+  measurement.l2_state = parse_l2_state(json_text(json, "l2_state"));
+  measurement.sampling = parse_sampling(json_text(json, "sampling"));
+  measurement.before = json_field(json, "before").get<GpuCondition>();
+  measurement.after = json_field(json, "after").get<GpuCondition>();
+  measurement.condition_missing_because = json_text(json, "condition_missing_because");
   measurement.counters.reset();
   if (json.contains("counters")) {
     measurement.counters = json["counters"].get<Counters>();

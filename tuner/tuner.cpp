@@ -188,11 +188,11 @@ class Run {
     return result;
   }
 
-  /// Switching the profiler on takes about a tenth of a second, so it pays to do it once a second;
-  /// that is also what a killed run can lose.
+  /// Switching the profiler on and passing over the launches takes about a fifth of a second, so it
+  /// pays to do it seldom; what is waiting is what a killed run can lose.
   void count_later(Uncounted measured) {
     using std::chrono::steady_clock;
-    constexpr std::chrono::seconds kCountEvery{1};
+    constexpr std::chrono::seconds kCountEvery{2};
     if (uncounted_.empty()) {
       waiting_since_ = steady_clock::now();
     }
@@ -256,6 +256,36 @@ void rank(TuneReport& report) {
                    [&](const VariantResult& a, const VariantResult& b) {
                      return is_better(report.problem, a, b);
                    });
+  if (!report.finalists.empty()) {
+    const auto winner = std::find_if(report.results.begin(), failures, [&](const auto& result) {
+      return result.variant == report.finalists.front().result.variant;
+    });
+    std::rotate(report.results.begin(), winner, winner + 1);
+  }
+}
+
+/// Lets the fastest meet, and puts their new results in place of the screening's.
+void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& generator, Store& store,
+                 const TuneOptions& options) {
+  const PhaseTimer timer(report.times.finals_s);
+  const auto chosen = choose_finalists(
+      report.results, default_variant(report.problem, report.device), *options.finals);
+  const KernelSource kernels = [&](const Variant& variant) {
+    return generator.compile(report.problem, variant, report.device.sm_arch);
+  };
+  FinalsOutcome outcome = run_finals(report.problem, evaluator, kernels, chosen, *options.finals);
+  report.undecided_because = std::move(outcome.undecided_because);
+  if (outcome.finalists.empty()) {
+    return;
+  }
+  store.record_decision(options.run_id, report.problem, report.device, outcome.finalists);
+  for (const Finalist& finalist : outcome.finalists) {
+    const auto screened = std::find_if(
+        report.results.begin(), report.results.end(),
+        [&](const VariantResult& result) { return result.variant == finalist.result.variant; });
+    *screened = finalist.result;
+  }
+  report.finalists = std::move(outcome.finalists);
 }
 
 std::vector<Variant> first_members(const std::vector<std::vector<Variant>>& groups) {
@@ -331,6 +361,9 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
     });
     const ProgressScope scope(progress, title_of(report, variants.size()), variants.size());
     Run(evaluator, store, options, progress, report).try_all(groups, queue);
+    if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
+      hold_finals(report, evaluator, generator, store, options);
+    }
   }
   rank(report);
   return report;

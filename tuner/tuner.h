@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tuner/evaluator.h"
+#include "tuner/finals.h"
 #include "tuner/progress.h"
 #include <swr/generator.h>
 #include <swr/store.h>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct TuneOptions {
   Provenance provenance = Provenance::measured;
   /// The run that the rows belong to, from Store::begin_run.
   long long run_id = 0;
+  /// How the winner of a measured run is decided; without, the smallest median wins.
+  std::optional<FinalsOptions> finals = FinalsOptions{};
   /// Asked before every variant; true ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
 };
@@ -33,7 +37,8 @@ struct PhaseTimes {
   double enumerate_s = 0.0;
   double compile_wait_s = 0.0;  ///< Waiting for kernels; most of the compiling is hidden.
   double evaluate_s = 0.0;
-  double count_s = 0.0;  ///< Reading hardware counters.
+  double count_s = 0.0;   ///< Reading hardware counters.
+  double finals_s = 0.0;  ///< Deciding between the fastest.
   double record_s = 0.0;
   double total_s = 0.0;
 };
@@ -42,8 +47,13 @@ struct TuneReport {
   AttentionProblem problem;
   DeviceInfo device;
   Provenance provenance = Provenance::measured;
-  /// Every recorded row: the successful ones by time, then the others in the order tried.
+  /// The outcome of every variant: the successful ones by time, but the decided winner first, then
+  /// the others in the order tried.
   std::vector<VariantResult> results;
+  /// Who met in the finals, the winner first; empty when nothing was decided.
+  std::vector<Finalist> finalists;
+  /// Why not, where finals were wanted.
+  std::string undecided_because;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.
   std::vector<DroppedVariant> dropped;
   std::size_t kernels_compiled = 0;    ///< Distinct kernels, from the cache or not.
@@ -52,7 +62,7 @@ struct TuneReport {
   /// True when stop_requested ended the run early.
   bool interrupted = false;
 
-  /// The fastest successful variant; nullptr when none succeeded.
+  /// The decided winner, else the fastest successful variant; nullptr when none succeeded.
   const VariantResult* best() const;
 };
 

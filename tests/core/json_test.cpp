@@ -124,6 +124,11 @@ VariantResult measured_result() {
   measurement.relative_error = 1e-4;
   measurement.counters = Counters{.sectors_demanded = 5, .dram_write_bytes = 7};
   measurement.counters_missing_because = "partly";
+  measurement.l2_state = L2State::cold;
+  measurement.sampling = Sampling::finals;
+  measurement.before = {.sm_clock_mhz = 1980, .temperature_c = 40};
+  measurement.after = {.power_mw = 300'000, .throttle_reasons = 4};
+  measurement.condition_missing_because = "partly too";
   result.outcome = measurement;
   return result;
 }

@@ -39,7 +39,9 @@ class Recorder final : public Evaluator {
                   const RaceOptions& options) override {
     seed = options.seed;
     return {.samples_us = {contenders.size(), {1.0, options.rounds + 0.5}},
-            .degraded_because = "hot"};
+            .degraded_because = "hot",
+            .before = {.sm_clock_mhz = 1980},
+            .after = {.temperature_c = 90}};
   }
 
   CompiledKernel arrived;
@@ -112,6 +114,8 @@ TEST(Protocol, CarriesARace) {
   EXPECT_EQ(recorder.seed, kSeed);
   EXPECT_EQ(race.samples_us, (std::vector<std::vector<double>>{{1.0, 5.5}, {1.0, 5.5}}));
   EXPECT_EQ(race.degraded_because, "hot");
+  EXPECT_EQ(race.before, (GpuCondition{.sm_clock_mhz = 1980}));
+  EXPECT_EQ(race.after, (GpuCondition{.temperature_c = 90}));
   EXPECT_THAT(complaint([&] { read_race(reply, 1); }), HasSubstr("racing"));
 }
 

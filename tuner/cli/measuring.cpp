@@ -17,7 +17,8 @@ std::unique_ptr<Evaluator> measure_in_this_process(const GpuChoice& gpu, const G
                                                    const Options& options) {
   return std::make_unique<MeasuringEvaluator>(generator,
                                               MeasureOptions{.device_ordinal = gpu.ordinal,
-                                                             .samples = options.samples,
+                                                             .stopping = {.most = options.samples},
+                                                             .l2_state = options.l2_state,
                                                              .counters = !options.no_counters,
                                                              .seed = options.seed});
 }

@@ -162,6 +162,39 @@ void add_json_option(CLI::App& app, Options& options) {
       ->group("Output");
 }
 
+void add_measuring_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Measuring";
+  app.add_option("--samples", options.samples,
+                 "Most samples per variant; fewer when the median is known sooner")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  const std::map<std::string, L2State> spellings{{"warm", L2State::warm}, {"cold", L2State::cold}};
+  app.add_option("--l2", options.l2_state,
+                 "L2 when a timed launch begins: warm (what the launch before left) or cold [warm]")
+      ->type_name("STATE")
+      ->transform(CLI::CheckedTransformer(spellings).description(""))
+      ->group(kGroup);
+  app.add_option("--repeat", options.repeat,
+                 "Tune so many times and report whether the choices agree")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters")
+      ->group(kGroup);
+  app.add_option("--deadline", options.deadline_s,
+                 "Seconds after which a variant counts as hanging; 0 fits the problem")
+      ->capture_default_str()
+      ->type_name("S")
+      ->check(at_least(0))
+      ->group(kGroup);
+  app.add_flag("--no-isolation", options.no_isolation,
+               "Measure in this process, where a variant that faults ends the run")
+      ->group(kGroup);
+}
+
 void add_tune_options(CLI::App& app, Options& options) {
   app.footer(kTuneFooter);
   add_problem_options(app, options.problem, "Sequence lengths, one problem each");
@@ -184,18 +217,7 @@ void add_tune_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(0));
-  app.add_option("--samples", options.samples, "Timed launches per variant when measuring")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(at_least(1));
-  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters");
-  app.add_option("--deadline", options.deadline_s,
-                 "Seconds after which a variant counts as hanging; 0 fits the problem")
-      ->capture_default_str()
-      ->type_name("S")
-      ->check(at_least(0));
-  app.add_flag("--no-isolation", options.no_isolation,
-               "Measure in this process, where a variant that faults ends the run");
+  add_measuring_options(app, options);
   app.add_option("--seed", options.seed, "Seed of the random inputs")->capture_default_str();
 }
 

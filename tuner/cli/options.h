@@ -4,6 +4,7 @@
 
 #include <swr/generator.h>
 #include <swr/problem.h>
+#include <swr/result.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -78,7 +79,9 @@ struct Options {
   bool quiet = false;
   bool dry_run = false;
   int jobs = 0;
-  int samples = 20;
+  int samples = 50;
+  L2State l2_state = L2State::warm;
+  int repeat = 1;
   bool no_counters = false;
   bool no_isolation = false;
   /// Longest time per variant in seconds; 0 takes one that fits the problem.

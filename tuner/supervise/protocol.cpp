@@ -116,7 +116,10 @@ Json answer_race(const Json& request, const AttentionProblem& problem, Evaluator
   const RaceOptions options{.rounds = static_cast<int>(json_integer(request, "rounds", 0, kMaxInt)),
                             .seed = json_field(request, "seed").get<unsigned long long>()};
   const RaceResult race = evaluator.race(problem, contenders.all, options);
-  return {{"samples_us", race.samples_us}, {"degraded_because", race.degraded_because}};
+  return {{"samples_us", race.samples_us},
+          {"degraded_because", race.degraded_because},
+          {"before", race.before},
+          {"after", race.after}};
 }
 
 struct Answerer {
@@ -218,6 +221,8 @@ RaceResult read_race(const Json& answer, std::size_t contenders) {
     reject("a number of racing variants");
   }
   race.degraded_because = json_text(answer, "degraded_because");
+  race.before = json_field(answer, "before").get<GpuCondition>();
+  race.after = json_field(answer, "after").get<GpuCondition>();
   return race;
 }
 
