@@ -170,11 +170,11 @@ void add_measuring_options(CLI::App& app, Options& options) {
       ->type_name("N")
       ->check(at_least(1))
       ->group(kGroup);
-  const std::map<std::string, L2State> spellings{{"warm", L2State::warm}, {"cold", L2State::cold}};
-  app.add_option("--l2", options.l2_state,
-                 "L2 when a timed launch begins: warm (what the launch before left) or cold [warm]")
+  app.add_option_function<std::string>(
+         "--l2", [&](const std::string& text) { options.l2_state = parse_l2_state(text); },
+         "L2 when a timed launch begins: warm (what the launch before left) or cold")
+      ->default_str("warm")
       ->type_name("STATE")
-      ->transform(CLI::CheckedTransformer(spellings).description(""))
       ->group(kGroup);
   app.add_option("--repeat", options.repeat,
                  "Tune so many times and report whether the choices agree")
