@@ -26,9 +26,13 @@ enum class Command {
   devices,
   emit,
   axes,
+  measure_worker,  ///< Started by tune, with tune's options.
   record,
   judge,
 };
+
+/// Not in the help: nobody but tune has a use for it.
+inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
 
 /// The problem as it was typed; problems() turns it into values.
 struct ProblemText {
@@ -79,6 +83,9 @@ struct Options {
   L2State l2_state = L2State::warm;
   int repeat = 1;
   bool no_counters = false;
+  bool no_isolation = false;
+  /// Longest time per variant in seconds; 0 takes one that fits the problem.
+  int deadline_s = 0;
   unsigned long long seed = 1;
 };
 

@@ -2,8 +2,8 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
+#include "tuner/cli/measuring.h"
 #include "tuner/driver/devices.h"
-#include "tuner/measure/measuring_evaluator.h"
 #include "tuner/model/predicting_evaluator.h"
 #include "tuner/progress.h"
 #include "tuner/records.h"
@@ -21,17 +21,12 @@
 namespace swr::cli {
 namespace {
 
-std::unique_ptr<Evaluator> make_evaluator(const GpuChoice& gpu, const Generator& generator,
-                                          const Options& options) {
+std::unique_ptr<Evaluator> make_evaluator(const Session& session, const GpuChoice& gpu,
+                                          const Generator& generator) {
   if (gpu.profile) {
     return std::make_unique<PredictingEvaluator>(*gpu.profile);
   }
-  return std::make_unique<MeasuringEvaluator>(generator,
-                                              MeasureOptions{.device_ordinal = gpu.ordinal,
-                                                             .stopping = {.most = options.samples},
-                                                             .l2_state = options.l2_state,
-                                                             .counters = !options.no_counters,
-                                                             .seed = options.seed});
+  return make_measuring_evaluator(session, gpu, generator);
 }
 
 std::unique_ptr<Progress> make_progress(const Session& session) {
@@ -254,7 +249,7 @@ int run_tune(const Session& session) {
   const InterruptListener interrupt;
   Store store = open_store(database_path(session));
   const Generator generator(generator_options(session));
-  const auto evaluator = make_evaluator(gpu, generator, options);
+  const auto evaluator = make_evaluator(session, gpu, generator);
   ReportSink sink(session, gpu, database_path(session));
   tune_options.provenance = gpu.provenance();
   RepeatedTuning repeated(store, run_info(session, gpu, generator), options.repeat, sink);

@@ -289,11 +289,9 @@ Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
 }
 
 /// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
-/// even from a context that is created after a reset.
+/// even from a context that is created after a reset. Memory that runs out here, after the
+/// problem's own was there, is what the variant's launch lacks.
 void MeasuringEvaluator::Impl::handle(const DriverError& error, VariantResult& result) {
-  if (error.result() == CUDA_ERROR_OUT_OF_MEMORY) {
-    throw error;
-  }
   fail(result, error.context_is_lost() ? ResultState::runtime : ResultState::launch, error.what());
   context_is_lost = error.context_is_lost();
 }
