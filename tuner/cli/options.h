@@ -2,6 +2,7 @@
 // The command line as a value: which command, with which options.
 #pragma once
 
+#include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/problem.h>
 
@@ -72,6 +73,11 @@ struct Options {
   int jobs = 0;
   int samples = 20;
   bool no_counters = false;
+  std::string strategy = "exhaustive";
+  std::optional<long long> budget;
+  /// Seconds, or minutes:seconds.
+  std::string time;
+  bool force = false;
   unsigned long long seed = 1;
 };
 
@@ -81,6 +87,9 @@ Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<AttentionProblem> problems(const ProblemText& text);
+
+/// --strategy, --budget, --time and --seed. Throws: Error{invalid_argument} naming the option.
+SearchOptions search_options(const Options& options);
 
 /// The parts of a list; one empty part for an empty text.
 std::vector<std::string> split(const std::string& text, char separator);

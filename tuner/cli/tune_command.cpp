@@ -39,6 +39,13 @@ std::unique_ptr<Progress> make_progress(const Session& session) {
   return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal);
 }
 
+/// What a result depends on beside problem, device, versions and L2 state.
+std::string conditions(const Options& options) {
+  return "samples=" + std::to_string(options.samples) +
+         " counters=" + (options.no_counters ? "off" : "on") +
+         " seed=" + std::to_string(options.seed);
+}
+
 RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
   const bool measured = gpu.provenance() == Provenance::measured;
   return {.command = session.command_line,
@@ -47,7 +54,12 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .nvrtc_version = generator.nvrtc_version(),
           .driver_version = measured ? driver_version() : "",
           .l2_state = measured ? "warm" : "",
-          .seed = session.options.seed};
+          .seed = session.options.seed,
+          .strategy = session.options.strategy,
+          .max_variants = session.options.budget,
+          .max_s = search_options(session.options).max_s,
+          .conditions = measured ? conditions(session.options) : "",
+          .starts_over = session.options.force};
 }
 
 /// The options that ask for the same problem again.
@@ -194,7 +206,9 @@ Store open_store(const std::filesystem::path& path) {
 int run_tune(const Session& session) {
   const Options& options = session.options;
   const std::vector<AttentionProblem> wanted = problems(options.problem);
-  TuneOptions tune_options{.space = space_options(options), .compile_threads = options.jobs};
+  TuneOptions tune_options{.space = space_options(options),
+                           .search = search_options(options),
+                           .compile_threads = options.jobs};
   const GpuChoice gpu = choose_gpu(options.gpu);
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
@@ -214,13 +228,18 @@ int run_tune(const Session& session) {
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
   const auto progress = make_progress(session);
   bool every_problem_solved = true;
+  bool finished = true;
   for (const AttentionProblem& problem : wanted) {
     const TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
     sink.add(report);
     every_problem_solved = every_problem_solved && report.best() != nullptr;
+    finished = finished && !report.interrupted && !report.out_of_time;
     if (interrupt.interrupted()) {
       break;
     }
+  }
+  if (finished && !interrupt.interrupted()) {
+    store.finish_run(tune_options.run_id);
   }
   sink.finish();
   if (interrupt.interrupted()) {
