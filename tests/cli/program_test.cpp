@@ -166,6 +166,32 @@ TEST_F(SwrTune, EmitsASourceThatNamesTheVariantsTile) {
   EXPECT_THAT(result.out, ContainsRegex("tile_m = 32"));
 }
 
+TEST_F(SwrTune, ExplainsThePredictionOfAVariantThatIsNamed) {
+  const Arguments explain{"explain",
+                          "--gpu",
+                          "gb10",
+                          "--seq",
+                          "4096",
+                          "--variant",
+                          "tile_m=32,tile_n=32,warps=2,stages=1"};
+  const ProgramResult text = run(explain);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("predicted"));
+  EXPECT_THAT(text.out, HasSubstr("named by --variant"));
+  EXPECT_THAT(text.out, ContainsRegex("CTAs per SM +[0-9]+ +limited by "));
+  const json document = json::parse(run(explain, {"--json"}).out)["explanations"][0];
+  EXPECT_EQ(document["provenance"], "predicted");
+  EXPECT_EQ(document["traffic"]["compulsory_misses_sectors"], 16 * 4096);
+}
+
+TEST_F(SwrTune, ExplainsTheBestStoredWithoutAKey) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult stored = run({"explain", "--gpu", "rtx5090", "--seq", "256"});
+  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  EXPECT_THAT(stored.out, HasSubstr("best stored"));
+  EXPECT_THAT(stored.out, HasSubstr("32x32x2 stages 1"));
+}
+
 TEST_F(SwrTune, ListsDevicesAndAxes) {
   const ProgramResult devices = run({"devices"});
   EXPECT_EQ(devices.exit_code, 0);
@@ -193,6 +219,8 @@ TEST_F(SwrTune, RejectsBadValuesInOneLineWithExitCode2) {
   EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--op", "gemm"}, 2),
               HasSubstr("attention"));
   EXPECT_THAT(error_of({"--nonsense"}, 2), HasSubstr("--help"));
+  EXPECT_THAT(error_of({"explain", "--gpu", "gb10", "--seq", "64", "--variant", "tile_m=100"}, 2),
+              HasSubstr("tile_shape"));
   EXPECT_THAT(error_of({"emit", "--variant", "tile_m=100"}, 2), HasSubstr("tile_shape"));
 }
 
@@ -287,7 +315,8 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   std::ifstream file(SWR_CLI_DOC);
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};
   std::string help = run({"--help"}).out;
-  for (const std::string command : {"tune", "query", "export", "devices", "emit", "axes"}) {
+  for (const std::string command :
+       {"tune", "query", "explain", "calibrate", "export", "devices", "emit", "axes"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }

@@ -28,6 +28,8 @@ struct Session {
 // Each returns the exit code. Throws: Error, which run() turns into a line and an exit code.
 int run_tune(const Session& session);
 int run_query(const Session& session);
+int run_explain(const Session& session);
+int run_calibrate(const Session& session);
 int run_export(const Session& session);
 int run_devices(const Session& session);
 int run_emit(const Session& session);

@@ -29,6 +29,7 @@ Examples:
                                                measure on the GPU of this machine
   swr-tune --gpu h200 --seq 1024,8192 --tile 64x64,128x64 --order sawtooth --dry-run
   swr-tune query --gpu gb10 --seq 131072       the best stored variant
+  swr-tune explain --gpu gb10 --seq 131072     every term of its predicted time and traffic
   swr-tune export --out kernels                cubins and manifest of all winners
 
 Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or
@@ -248,6 +249,46 @@ void add_query(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
+void add_explain(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "explain", "Print every term of one variant's predicted time and L2 traffic");
+  app.footer(
+      "Without --variant: the best stored for exactly this problem and GPU, else the best of the\n"
+      "whole space by prediction.\n\n"
+      "Example: swr-tune explain --gpu gb10 --seq 131072");
+  add_problem_options(app, options.problem, "Sequence length; a list explains several problems");
+  add_gpu_option(app, options);
+  app.add_option("--variant", options.variant_key,
+                 "Key as tune and query print it; axes left out keep their default")
+      ->type_name("KEY");
+  add_database_option(app, options);
+  add_generator_options(app, options);
+  add_json_option(app, options);
+}
+
+void add_calibrate(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "calibrate", "Measure on the GPU present what its profile needs and write the profile");
+  app.footer(
+      "Measures the effective L2 for data that every SM reads, bandwidth and latency of L2 and\n"
+      "DRAM, and the rates of mma.sync, ex2 and FMA.\n\n"
+      "Example: swr-tune calibrate --out h200.json --sweep sweep.csv");
+  app.add_option("--gpu", options.gpu, "auto (the first GPU present), or a profile's id or file")
+      ->capture_default_str()
+      ->type_name("GPU");
+  app.add_option("--out", options.out, "The profile to write; its name without .json is its id")
+      ->required()
+      ->type_name("FILE")
+      ->group("Files");
+  app.add_option("--sweep", options.sweep,
+                 "Write the buffer sweep, measured beside modelled, to a CSV file")
+      ->type_name("FILE")
+      ->group("Files");
+  add_generator_options(app, options);
+  app.add_flag("--quiet", options.quiet, "No progress")->group("Output");
+  add_json_option(app, options);
+}
+
 void add_export(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
       "export", "Write the cubins of all winners and a manifest into a directory");
@@ -343,6 +384,8 @@ void add_subcommands(CLI::App& program, Options& options) {
   program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_tune(program, options);
   add_query(program, options);
+  add_explain(program, options);
+  add_calibrate(program, options);
   add_export(program, options);
   add_devices(program, options);
   add_emit(program, options);
@@ -354,6 +397,8 @@ void add_subcommands(CLI::App& program, Options& options) {
 const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
                                                         {"query", Command::query},
+                                                        {"explain", Command::explain},
+                                                        {"calibrate", Command::calibrate},
                                                         {"export", Command::export_results},
                                                         {"devices", Command::devices},
                                                         {"emit", Command::emit},

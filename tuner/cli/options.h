@@ -20,6 +20,8 @@ enum class Command {
   help,  ///< Print Options::help_text: help or the version was asked for.
   tune,
   query,
+  explain,
+  calibrate,
   export_results,
   devices,
   emit,
@@ -61,6 +63,8 @@ struct Options {
   /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
+  /// Measured and modelled sweep of calibrate.
+  std::optional<std::filesystem::path> sweep;
 
   /// Files of judge, and the strategies it compares.
   std::vector<std::string> replay;

@@ -41,6 +41,10 @@ int run_command(const Session& session) {
       return run_tune(session);
     case Command::query:
       return run_query(session);
+    case Command::explain:
+      return run_explain(session);
+    case Command::calibrate:
+      return run_calibrate(session);
     case Command::export_results:
       return run_export(session);
     case Command::devices:

@@ -210,6 +210,18 @@ GpuProfile nearest_profile(const DeviceInfo& device) {
       [&distance](const GpuProfile& a, const GpuProfile& b) { return distance(a) < distance(b); });
 }
 
+Json value_of(const Field& field, const GpuProfile& profile) {
+  return std::visit(
+      [&](auto member) -> Json {
+        if constexpr (std::is_invocable_v<decltype(member), const DeviceInfo&>) {
+          return profile.device.*member;
+        } else {
+          return profile.*member;
+        }
+      },
+      field.member);
+}
+
 }  // namespace
 
 std::vector<std::string> profile_ids() {
@@ -236,6 +248,17 @@ GpuProfile load_profile(std::string_view id_or_path) {
   throw Error(ErrorCode::not_found, "unknown GPU '" + std::string(id_or_path) +
                                         "'; choose one of " + join_spellings(spellings) +
                                         ", or give the path of a profile (.json)");
+}
+
+std::string profile_text(const GpuProfile& profile) {
+  std::string text = "{\n  \"id\": " + Json(profile.id).dump();
+  for (const Field& field : kFields) {
+    nlohmann::ordered_json entry;
+    entry["value"] = value_of(field, profile);
+    entry["source"] = profile.sources.at(std::string(field.name));
+    text += ",\n  \"" + std::string(field.name) + "\": " + entry.dump();
+  }
+  return text + "\n}\n";
 }
 
 GpuProfile profile_for_device(const DeviceInfo& device) {

@@ -48,6 +48,9 @@ std::vector<std::string> profile_ids();
 /// and what is wrong with it.
 GpuProfile load_profile(std::string_view id_or_path);
 
+/// The profile as load_profile reads it, one line per number.
+std::string profile_text(const GpuProfile& profile);
+
 /// The built-in profile that describes the same device, else one whose unknown rates are scaled
 /// from the nearest architecture's; its id is then "auto" and its sources say so.
 GpuProfile profile_for_device(const DeviceInfo& device);

@@ -203,5 +203,17 @@ TEST(GpuProfile, AnUnknownDeviceIsScaledFromTheNearestArchitecture) {
   EXPECT_THAT(profile.sources.at("clock_mhz"), HasSubstr("rtx5090"));
 }
 
+TEST(GpuProfile, WhatIsWrittenReadsBackTheSame) {
+  const GpuProfile written = load_profile("h200");
+  const std::string path = ::testing::TempDir() + "/swr_written_profile.json";
+  std::ofstream(path) << profile_text(written);
+  const GpuProfile read = load_profile(path);
+  EXPECT_EQ(read.id, written.id);
+  EXPECT_EQ(read.device.l2_bytes, written.device.l2_bytes);
+  EXPECT_EQ(read.l2_effective_bytes, written.l2_effective_bytes);
+  EXPECT_EQ(read.dram_efficiency, written.dram_efficiency);
+  EXPECT_EQ(read.sources, written.sources);
+}
+
 }  // namespace
 }  // namespace swr

@@ -158,7 +158,7 @@ TEST(Model, LearnsWhatTheModelHasBackwards) {
            (variant.order == Order::sawtooth ? 5.0 : 0.0);
   };
   const auto all = search({.strategy = StrategyKind::model, .max_variants = 24}, wrong, truth);
-  EXPECT_EQ(best_of(all, truth), best_of(some_space(), truth));
+  EXPECT_LE(best_of(all, truth), 1.05 * best_of(some_space(), truth));
 }
 
 TEST(Model, TriesVariantsLastThatThePredictionRulesOut) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include <swr/generator.h>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace swr {
+namespace {
+
+class CalibrationTemplate : public ::testing::TestWithParam<int> {};
+
+TEST_P(CalibrationTemplate, CompilesWithoutSpills) {
+  const Generator generator{GeneratorOptions{}};
+  for (const char* entry : {"swr_fma_rate", "swr_exp2_rate", "swr_mma_rate"}) {
+    const auto kernel = generator.compile_template("calibration/rates.cu", entry, GetParam());
+    EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
+    EXPECT_GT(kernel.resources.registers_per_thread, 0) << entry;
+  }
+  for (const char* entry : {"swr_sweep", "swr_stream", "swr_link", "swr_chase"}) {
+    const auto kernel = generator.compile_template("calibration/memory.cu", entry, GetParam());
+    EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CalibrationTemplate, ::testing::Values(80, 90, 121),
+                         [](const auto& arch) { return "sm_" + std::to_string(arch.param); });
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// swr-tune calibrate: writes a profile of the GPU present.
+#include "core/json.h"
+#include "tuner/calibrate/calibrate.h"
+#include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
+#include "tuner/driver/devices.h"
+#include "tuner/number_text.h"
+#include <swr/error.h>
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+std::string today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  char text[16] = {};
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+int ordinal_present(const std::string& gpu) {
+  const GpuChoice choice = choose_gpu(gpu);
+  if (choice.profile) {
+    throw Error(ErrorCode::invalid_argument, choice.device.name +
+                                                 " is not present; calibrate measures, so run it "
+                                                 "on the machine that has the GPU");
+  }
+  return choice.ordinal;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file = open_output(path);
+  if (!(file << text).flush()) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write all of " + path.string() + "; is the disk full?");
+  }
+}
+
+void print_calibration(std::ostream& out, const Calibration& calibration) {
+  const GpuProfile& profile = calibration.profile;
+  const auto line = [&out](const char* name, double value, const char* unit) {
+    out << name << significant_text(value, 4) << unit << "\n";
+  };
+  out << "measured on " << profile.device.name << "\n";
+  line("  SM clock under matrix load  ", profile.clock_mhz, " MHz");
+  line("  mma.sync fp16               ", profile.matrix_flop_per_clock_per_sm,
+       " FLOP per clock and SM");
+  line("  ex2                         ", profile.exp2_per_clock_per_sm, " per clock and SM");
+  line("  FMA                         ", profile.fma_per_clock_per_sm, " per clock and SM");
+  line("  L2 bandwidth                ", profile.l2_gb_per_s, " GB/s");
+  line("  DRAM bandwidth              ", profile.dram_efficiency * profile.device.dram_gb_per_s,
+       " GB/s");
+  line("  L2 latency                  ", profile.l2_latency_clocks, " clocks");
+  line("  DRAM latency                ", profile.dram_latency_clocks, " clocks");
+  out << "  effective L2                " << bytes_text(profile.l2_effective_bytes) << " of "
+      << bytes_text(profile.device.l2_bytes) << "\n";
+  if (!calibration.incomplete_because.empty()) {
+    out << "note: " << calibration.incomplete_because << "\n";
+  }
+}
+
+Json calibration_json(const Calibration& calibration) {
+  Json json = Json::object();
+  json["profile"] = Json::parse(profile_text(calibration.profile));
+  json["incomplete_because"] = calibration.incomplete_because;
+  json["sweep"] = Json::array();
+  for (const SweepPoint& point : calibration.sweep) {
+    json["sweep"].push_back(
+        {{"buffer_bytes", point.buffer_bytes},
+         {"order", point.sawtooth ? "sawtooth" : "cyclic"},
+         {"time_us", point.time_us},
+         {"dram_read_bytes", point.dram_read_bytes ? Json(*point.dram_read_bytes) : Json()},
+         {"predicted_dram_read_bytes",
+          modelled_sweep_bytes(point.buffer_bytes, point.sawtooth,
+                               calibration.profile.l2_effective_bytes)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+int run_calibrate(const Session& session) {
+  const Options& options = session.options;
+  CalibrateOptions settings;
+  settings.device_ordinal = ordinal_present(options.gpu);
+  settings.id = options.out->stem().string();
+  settings.source =
+      "measured by swr-tune calibrate, driver CUDA " + driver_version() + ", " + today();
+  if (!options.quiet) {
+    settings.progress = [&session](const std::string& step) { session.err << step << std::endl; };
+  }
+  const Generator generator(generator_options(session));
+  const Calibration calibration = calibrate(generator, settings);
+  write_file(*options.out, profile_text(calibration.profile));
+  if (options.sweep) {
+    std::ofstream file = open_output(*options.sweep);
+    write_sweep_csv(file, calibration.sweep, calibration.profile.l2_effective_bytes);
+  }
+  if (options.json) {
+    session.out << json_document(calibration_json(calibration));
+  } else {
+    print_calibration(session.out, calibration);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli
