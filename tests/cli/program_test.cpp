@@ -321,7 +321,8 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
     help += run({command, "--help"}).out;
   }
   EXPECT_THAT(documentation, HasSubstr("swr-tune db record"));
-  help += run({"db", "record", "--help"}).out;
+  EXPECT_THAT(documentation, HasSubstr("swr-tune db export-t4"));
+  help += run({"db", "record", "--help"}).out + run({"db", "export-t4", "--help"}).out;
   EXPECT_EQ(options_in(documentation), options_in(help));
 }
 

@@ -35,6 +35,7 @@ int run_devices(const Session& session);
 int run_emit(const Session& session);
 int run_axes(const Session& session);
 int run_record(const Session& session);
+int run_export_t4(const Session& session);
 int run_judge(const Session& session);
 
 /// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.

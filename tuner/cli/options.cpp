@@ -349,10 +349,22 @@ void add_record(CLI::App& db, Options& options) {
   add_database_option(app, options);
 }
 
+void add_export_t4(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "export-t4", "Write every measured space in the T4 auto-tuning results format 1.0");
+  app.footer("Example: swr-tune db export-t4 --out results");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
 void add_db(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("db", "Write the database's results in other forms");
   app.require_subcommand(1);
   add_record(app, options);
+  add_export_t4(app, options);
 }
 
 void add_judge(CLI::App& program, Options& options) {
@@ -404,6 +416,7 @@ const std::map<std::string, Command>& commands() {
                                                         {"emit", Command::emit},
                                                         {"axes", Command::axes},
                                                         {"db record", Command::record},
+                                                        {"db export-t4", Command::export_t4},
                                                         {"judge", Command::judge}};
   return kCommands;
 }

@@ -27,6 +27,7 @@ enum class Command {
   emit,
   axes,
   record,
+  export_t4,
   judge,
 };
 
