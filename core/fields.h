@@ -95,7 +95,16 @@ void visit_fields(Values& counters, Visitor&& visit) {
   visit("dram_write_bytes", counters.dram_write_bytes);
 }
 
-/// The numbers that summarise the samples; samples and counters are stored apart.
+template <MaybeConst<GpuCondition> Condition, typename Visitor>
+void visit_fields(Condition& condition, Visitor&& visit) {
+  visit("sm_clock_mhz", condition.sm_clock_mhz);
+  visit("memory_clock_mhz", condition.memory_clock_mhz);
+  visit("temperature_c", condition.temperature_c);
+  visit("power_mw", condition.power_mw);
+  visit("throttle_reasons", condition.throttle_reasons);
+}
+
+/// The numbers that summarise the samples; samples, conditions and counters are stored apart.
 template <MaybeConst<Measurement> Observed, typename Visitor>
 void visit_fields(Observed& measurement, Visitor&& visit) {
   visit("median_us", measurement.median_us);

@@ -5,6 +5,8 @@
 #include <swr/error.h>
 
 #include <cmath>
+#include <limits>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -46,6 +48,32 @@ struct Reader {
   }
 };
 
+/// An output of NaNs has no relative error: text holds null there, the binary form infinity.
+struct MeasurementReader : Reader {
+  using Reader::operator();
+  void operator()(const char* name, double& field) const {
+    const Json& value = json_field(json, name);
+    const bool unknown =
+        value.is_null() || (value.is_number_float() && !std::isfinite(value.get<double>()));
+    field = unknown ? std::numeric_limits<double>::infinity() : json_number(json, name);
+  }
+};
+
+std::vector<double> read_samples(const Json& json) {
+  const Json& field = json_field(json, "samples_us");
+  if (!field.is_array()) {
+    reject("samples_us", "a list");
+  }
+  std::vector<double> samples;
+  for (const Json& sample : field) {
+    if (!sample.is_number() || !std::isfinite(sample.get<double>()) || sample.get<double>() < 0) {
+      reject("samples_us", "a list of numbers that are not negative");
+    }
+    samples.push_back(sample.get<double>());
+  }
+  return samples;
+}
+
 template <typename Value>
 void write_fields(Json& json, const Value& value) {
   json = Json::object();
@@ -70,6 +98,16 @@ void to_json(Json& json, const DeviceInfo& device) { write_fields(json, device);
 void to_json(Json& json, const KernelResources& resources) { write_fields(json, resources); }
 void to_json(Json& json, const LaunchGeometry& geometry) { write_fields(json, geometry); }
 void to_json(Json& json, const Counters& counters) { write_fields(json, counters); }
+
+void to_json(Json& json, const GpuCondition& condition) {
+  json = Json::object();
+  visit_fields(condition, [&](const char* name, const std::optional<long long>& value) {
+    if (value) {
+      json[name] = *value;
+    }
+  });
+}
+
 void to_json(Json& json, const Prediction& prediction) { write_fields(json, prediction); }
 
 void to_json(Json& json, const Variant& variant) {
@@ -82,6 +120,11 @@ void to_json(Json& json, const Variant& variant) {
 void to_json(Json& json, const Measurement& measurement) {
   write_fields(json, measurement);
   json["samples_us"] = measurement.samples_us;
+  json["l2_state"] = std::string(to_string(measurement.l2_state));
+  json["sampling"] = std::string(to_string(measurement.sampling));
+  json["before"] = measurement.before;
+  json["after"] = measurement.after;
+  json["condition_missing_because"] = measurement.condition_missing_because;
   if (measurement.counters) {
     json["counters"] = *measurement.counters;
   }
@@ -123,6 +166,55 @@ void from_json(const Json& json, KernelResources& resources) {
   visit_fields(resources, Reader{json});
 }
 void from_json(const Json& json, LaunchGeometry& geometry) { visit_fields(geometry, Reader{json}); }
+
+void from_json(const Json& json, Counters& counters) { visit_fields(counters, Reader{json}); }
+
+void from_json(const Json& json, GpuCondition& condition) {
+  visit_fields(condition, [&](const char* name, std::optional<long long>& value) {
+    value.reset();
+    if (json.contains(name)) {
+      value = json_integer(json, name, 0, kMaxLong);
+    }
+  });
+}
+
+void from_json(const Json& json, Prediction& prediction) { visit_fields(prediction, Reader{json}); }
+
+void from_json(const Json& json, Measurement& measurement) {
+  visit_fields(measurement, MeasurementReader{{json}});
+  measurement.samples_us = read_samples(json);
+  measurement.l2_state = parse_l2_state(json_text(json, "l2_state"));
+  measurement.sampling = parse_sampling(json_text(json, "sampling"));
+  measurement.before = json_field(json, "before").get<GpuCondition>();
+  measurement.after = json_field(json, "after").get<GpuCondition>();
+  measurement.condition_missing_because = json_text(json, "condition_missing_because");
+  measurement.counters.reset();
+  if (json.contains("counters")) {
+    measurement.counters = json["counters"].get<Counters>();
+  }
+  measurement.counters_missing_because = json_text(json, "counters_missing_because");
+}
+
+void from_json(const Json& json, VariantResult& result) {
+  result.variant = json_field(json, "variant").get<Variant>();
+  result.state = parse_result_state(json_text(json, "state"));
+  result.detail = json_text(json, "detail");
+  result.resources = json_field(json, "resources").get<KernelResources>();
+  result.smem_bytes = static_cast<int>(json_integer(json, "smem_bytes", 0, kMaxInt));
+  result.ctas_per_sm = static_cast<int>(json_integer(json, "ctas_per_sm", 0, kMaxCtasPerSm));
+  result.cubin_digest = json_text(json, "cubin_digest");
+  const std::string provenance = json_text(json, "provenance");
+  const Json& outcome = json_field(json, provenance);
+  if (parse_provenance(provenance) == Provenance::measured) {
+    result.outcome = outcome.get<Measurement>();
+  } else {
+    result.outcome = outcome.get<Prediction>();
+  }
+  const double time_us = result.time_us();
+  if (result.state == ResultState::ok && !(std::isfinite(time_us) && time_us > 0)) {
+    reject("state", "other than ok without a time");
+  }
+}
 
 const Json& json_field(const Json& json, std::string_view name) {
   if (!json.is_object()) {

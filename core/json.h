@@ -26,6 +26,8 @@ void to_json(Json& json, const DeviceInfo& device);
 void to_json(Json& json, const KernelResources& resources);
 void to_json(Json& json, const LaunchGeometry& geometry);
 void to_json(Json& json, const Counters& counters);
+/// Only what the GPU reports.
+void to_json(Json& json, const GpuCondition& condition);
 void to_json(Json& json, const Measurement& measurement);
 void to_json(Json& json, const Prediction& prediction);
 /// The outcome is under the key "measured" or "predicted".
@@ -37,6 +39,14 @@ void from_json(const Json& json, Variant& variant);
 void from_json(const Json& json, DeviceInfo& device);
 void from_json(const Json& json, KernelResources& resources);
 void from_json(const Json& json, LaunchGeometry& geometry);
+void from_json(const Json& json, Counters& counters);
+/// What the GPU did not say is absent.
+void from_json(const Json& json, GpuCondition& condition);
+/// A relative error that is no number, as of an output that is none, is read as infinite.
+void from_json(const Json& json, Measurement& measurement);
+void from_json(const Json& json, Prediction& prediction);
+/// A result that is ok must have a time.
+void from_json(const Json& json, VariantResult& result);
 
 /// Single fields of an object. Throws: Error{invalid_argument} naming the field.
 const Json& json_field(const Json& json, std::string_view name);

@@ -15,10 +15,15 @@ constexpr std::array kStates{"ok"sv,          "compile"sv, "constraint"sv,
                              "launch"sv,      "runtime"sv, "timeout"sv,
                              "correctness"sv, "crash"sv,   "throttled"sv};
 
+constexpr std::array kL2States{"warm"sv, "cold"sv};
+constexpr std::array kSamplings{"screening"sv, "finals"sv};
+
 }  // namespace
 
 std::string_view to_string(Provenance value) { return enum_text(kProvenances, value); }
 std::string_view to_string(ResultState value) { return enum_text(kStates, value); }
+std::string_view to_string(L2State value) { return enum_text<L2State>(kL2States, value); }
+std::string_view to_string(Sampling value) { return enum_text<Sampling>(kSamplings, value); }
 
 Provenance parse_provenance(std::string_view text) {
   return parse_enum<Provenance>(kProvenances, text, "provenance");
@@ -26,6 +31,14 @@ Provenance parse_provenance(std::string_view text) {
 
 ResultState parse_result_state(std::string_view text) {
   return parse_enum<ResultState>(kStates, text, "result state");
+}
+
+L2State parse_l2_state(std::string_view text) {
+  return parse_enum<L2State>(kL2States, text, "L2 state");
+}
+
+Sampling parse_sampling(std::string_view text) {
+  return parse_enum<Sampling>(kSamplings, text, "sampling");
 }
 
 std::optional<long long> l2_sectors(const VariantResult& result) {

@@ -5,6 +5,28 @@
 #include <string>
 
 namespace swr {
+namespace {
+
+/// A full disk is SQLITE_FULL, a quota or a limit of the process an input/output error.
+bool is_about_writing(int extended_code) {
+  switch (extended_code) {
+    case SQLITE_IOERR_WRITE:
+    case SQLITE_IOERR_FSYNC:
+    case SQLITE_IOERR_DIR_FSYNC:
+    case SQLITE_IOERR_TRUNCATE:
+    case SQLITE_IOERR_SHMSIZE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Error not_writable(const std::string& file, const std::string& cause) {
+  return {ErrorCode::not_writable, "database " + file + " cannot be written" + cause +
+                                       "; check its permissions and the space left"};
+}
+
+}  // namespace
 
 Error database_error(const SQLite::Exception& failure, const std::filesystem::path& path) {
   const std::string file = path.string();
@@ -22,10 +44,13 @@ Error database_error(const SQLite::Exception& failure, const std::filesystem::pa
     case SQLITE_READONLY:
     case SQLITE_FULL:
     case SQLITE_PERM:
-      return {ErrorCode::not_writable, "database " + file + " cannot be written" + cause +
-                                           "; check its permissions and the space left"};
-    case SQLITE_CANTOPEN:
+      return not_writable(file, cause);
     case SQLITE_IOERR:
+      if (is_about_writing(failure.getExtendedErrorCode())) {
+        return not_writable(file, cause);
+      }
+      [[fallthrough]];
+    case SQLITE_CANTOPEN:
       return {ErrorCode::unreadable, "database " + file + " cannot be read" + cause +
                                          "; check its permissions and its directory's"};
     case SQLITE_CONSTRAINT:

@@ -43,6 +43,12 @@ bool is_nearer(const Place& a, const Place& b) {
          std::tuple(b.shape_distance, b.device_distance, b.problem.problem);
 }
 
+/// Who won a decision, and the last result that it knew.
+struct Winner {
+  StoredResult stored;
+  long long last_result_id = 0;
+};
+
 /// Reads one database; everything else in this file goes through it.
 class Reader {
  public:
@@ -116,6 +122,18 @@ class Reader {
     return read_all(row, problem, device);
   }
 
+  /// The winner of the newest decision here, without samples.
+  std::optional<Winner> decided(const StoredProblem& problem, const DeviceGroup& devices) const {
+    std::optional<Winner> newest;
+    for (const StoredDevice& device : devices) {
+      auto winner = decided(problem, device);
+      if (winner && (!newest || newest->last_result_id < winner->last_result_id)) {
+        newest = std::move(winner);
+      }
+    }
+    return newest;
+  }
+
   void add_samples(StoredResult& stored) const {
     auto* measurement = std::get_if<Measurement>(&stored.result.outcome);
     if (measurement == nullptr) {
@@ -129,6 +147,25 @@ class Reader {
   }
 
  private:
+  std::optional<Winner> decided(const StoredProblem& problem, const StoredDevice& device) const {
+    SQLite::Statement row(
+        database_,
+        "SELECT result.*, " + column_list(to_cells(Variant{})) +
+            ", (SELECT max(result_id) FROM finalist WHERE decision_id = decision.id) AS last_id "
+            "FROM decision JOIN result ON result.id = decision.winner_id "
+            "JOIN variant ON variant.id = result.variant_id "
+            "WHERE decision.problem_id = ? AND decision.device_id = ? "
+            "ORDER BY decision.id DESC LIMIT 1");
+    row.bind(1, static_cast<std::int64_t>(problem.id));
+    row.bind(2, static_cast<std::int64_t>(device.id));
+    if (!row.executeStep()) {
+      return std::nullopt;
+    }
+    return Winner{{row.getColumn("id").getInt64(), problem.problem, device.device,
+                   read_result(row, {path_, "result"})},
+                  row.getColumn("last_id").getInt64()};
+  }
+
   std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device) const {
     SQLite::Statement row(database_,
                           "SELECT result.*, " + column_list(to_cells(Variant{})) +
@@ -165,15 +202,49 @@ bool is_answer(const StoredResult& stored, Provenance provenance, const Question
          !check_constraints(question.problem, stored.result.variant, question.device);
 }
 
+/// The newest results that answer.
+std::vector<StoredResult> answers_at(const Reader& reader, const StoredProblem& problem,
+                                     const DeviceGroup& devices, Provenance provenance,
+                                     const Question& question) {
+  auto answers = reader.latest(problem, devices);
+  std::erase_if(answers, [&](const StoredResult& stored) {
+    return !is_answer(stored, provenance, question);
+  });
+  return answers;
+}
+
+/// The decided winner, unless it no longer answers, or a variant measured since is so much faster
+/// that noise does not explain it.
+std::optional<StoredResult> standing_winner(std::optional<Winner> winner,
+                                            const std::vector<StoredResult>& answers) {
+  constexpr double kBeyondNoise = 0.97;
+  if (!winner) {
+    return std::nullopt;
+  }
+  const StoredResult& decided = winner->stored;
+  const bool answers_still = std::ranges::any_of(answers, [&](const StoredResult& stored) {
+    return stored.result.variant == decided.result.variant;
+  });
+  const bool is_beaten = std::ranges::any_of(answers, [&](const StoredResult& stored) {
+    return stored.id > winner->last_result_id && stored.result.variant != decided.result.variant &&
+           stored.result.time_us() < kBeyondNoise * decided.result.time_us();
+  });
+  return answers_still && !is_beaten ? std::optional(std::move(winner->stored)) : std::nullopt;
+}
+
 std::optional<StoredResult> best_at(const Reader& reader, const StoredProblem& problem,
                                     const DeviceGroup& devices, Provenance provenance,
                                     const Question& question) {
+  auto answers = answers_at(reader, problem, devices, provenance, question);
   std::optional<StoredResult> best;
-  for (StoredResult& stored : reader.latest(problem, devices)) {
-    if (is_answer(stored, provenance, question) &&
-        (!best || is_better(problem.problem, stored.result, best->result))) {
-      best = std::move(stored);
-    }
+  if (provenance == Provenance::measured) {
+    best = standing_winner(reader.decided(problem, devices), answers);
+  }
+  if (!best && !answers.empty()) {
+    best = std::move(
+        *std::ranges::min_element(answers, [&](const StoredResult& a, const StoredResult& b) {
+          return is_better(problem.problem, a.result, b.result);
+        }));
   }
   if (best) {
     reader.add_samples(*best);

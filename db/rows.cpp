@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <optional>
 
 namespace swr {
 namespace {
@@ -40,6 +41,11 @@ struct Writer {
       cells.push_back({name, std::monostate{}});
     } else {
       reject(name, kNumber);
+    }
+  }
+  void operator()(const char* name, std::optional<long long> value) const {
+    if (value) {
+      (*this)(name, *value);
     }
   }
   void operator()(const char* name, bool value) const {
@@ -83,6 +89,11 @@ struct Reader {
                   long long high = kMaxLong) const {
     field = integer(name, low, high);
   }
+  void operator()(const char* name, std::optional<long long>& field) const {
+    if (!column(name).isNull()) {
+      (*this)(name, field.emplace());
+    }
+  }
   void operator()(const char* name, double& field) const {
     const SQLite::Column value = column(name);
     if (value.isNull() && unknowns == Unknowns::stored_as_null) {
@@ -108,11 +119,41 @@ void require_positive_time(const VariantResult& result) {
   }
 }
 
+/// Visits each field of a condition under its column: `when` is "before" or "after".
+template <typename Condition, typename Visitor>
+void visit_condition(Condition& condition, const std::string& when, const Visitor& visit) {
+  visit_fields(condition,
+               [&](const char* name, auto& field) { visit((name + ("_" + when)).c_str(), field); });
+}
+
+/// What only a result with samples has.
+void write_sampling(const Measurement& measurement, const Writer& write) {
+  write("l2_state", std::string(to_string(measurement.l2_state)));
+  write("sampling", std::string(to_string(measurement.sampling)));
+  visit_condition(measurement.before, "before", write);
+  visit_condition(measurement.after, "after", write);
+  write("condition_missing_because", measurement.condition_missing_because);
+}
+
+void read_sampling(Measurement& measurement, const Reader& read) {
+  if (read.column("sampling").isNull()) {
+    return;
+  }
+  measurement.l2_state = parse_l2_state(read.text("l2_state"));
+  measurement.sampling = parse_sampling(read.text("sampling"));
+  visit_condition(measurement.before, "before", read);
+  visit_condition(measurement.after, "after", read);
+  read("condition_missing_because", measurement.condition_missing_because);
+}
+
 void write_outcome(const Measurement& measurement, const Writer& write) {
   visit_fields(measurement, write);
   write("counters_missing_because", measurement.counters_missing_because);
   if (measurement.counters) {
     visit_fields(*measurement.counters, write);
+  }
+  if (!measurement.samples_us.empty()) {
+    write_sampling(measurement, write);
   }
   for (const double sample : measurement.samples_us) {
     if (!is_believable(sample)) {
@@ -129,6 +170,7 @@ Measurement read_measurement(const Reader& read) {
   Measurement measurement;
   visit_fields(measurement, read);
   read("counters_missing_because", measurement.counters_missing_because);
+  read_sampling(measurement, read);
   if (!read.column("sectors_demanded").isNull()) {
     visit_fields(measurement.counters.emplace(), read);
   }

@@ -42,6 +42,33 @@ void insert_samples(SQLite::Database& database, long long result_id,
   }
 }
 
+/// Appends the row of a result with all it belongs to; returns its id.
+long long insert_result(SQLite::Database& database, long long run_id, long long problem_id,
+                        long long device_id, const VariantResult& result) {
+  Cells cells = to_cells(result);
+  cells.push_back({"run_id", run_id});
+  cells.push_back({"device_id", device_id});
+  cells.push_back({"problem_id", problem_id});
+  cells.push_back(
+      {"variant_id", find_or_insert_row(database, "variant", to_cells(result.variant))});
+  const long long id = insert_row(database, "result", cells);
+  if (const Measurement* measurement = result.measurement()) {
+    insert_samples(database, id, measurement->samples_us);
+  }
+  return id;
+}
+
+void insert_finalist(SQLite::Database& database, long long decision_id, long long result_id,
+                     const Finalist& finalist) {
+  insert_row(database, "finalist",
+             {{"decision_id", decision_id},
+              {"result_id", result_id},
+              {"ratio", finalist.ratio},
+              {"ratio_low", finalist.ratio_low},
+              {"ratio_high", finalist.ratio_high},
+              {"tied", finalist.tied ? 1LL : 0LL}});
+}
+
 }  // namespace
 
 std::string_view to_string(MatchLevel value) { return enum_text<MatchLevel>(kMatchLevels, value); }
@@ -83,17 +110,32 @@ void Store::record(long long run_id, const AttentionProblem& problem, const Devi
   impl_->write([&] {
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
-    Cells cells = to_cells(result);
-    cells.push_back({"run_id", run_id});
-    cells.push_back({"device_id", find_or_insert_row(database, "device", to_cells(device))});
-    cells.push_back({"problem_id", find_or_insert_row(database, "problem", to_cells(problem))});
-    cells.push_back(
-        {"variant_id", find_or_insert_row(database, "variant", to_cells(result.variant))});
-    const long long id = insert_row(database, "result", cells);
-    if (const Measurement* measurement = result.measurement()) {
-      insert_samples(database, id, measurement->samples_us);
+    const long long device_id = find_or_insert_row(database, "device", to_cells(device));
+    const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
+    return insert_result(database, run_id, problem_id, device_id, result);
+  });
+}
+
+void Store::record_decision(long long run_id, const AttentionProblem& problem,
+                            const DeviceInfo& device, std::span<const Finalist> finalists) {
+  impl_->write([&] {
+    SQLite::Database& database = impl_->database;
+    require_run(database, run_id, impl_->path);
+    const long long device_id = find_or_insert_row(database, "device", to_cells(device));
+    const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
+    std::vector<long long> result_ids;
+    for (const Finalist& finalist : finalists) {
+      result_ids.push_back(insert_result(database, run_id, problem_id, device_id, finalist.result));
     }
-    return id;
+    const long long decision_id = insert_row(database, "decision",
+                                             {{"run_id", run_id},
+                                              {"device_id", device_id},
+                                              {"problem_id", problem_id},
+                                              {"winner_id", result_ids.front()}});
+    for (std::size_t i = 0; i < finalists.size(); ++i) {
+      insert_finalist(database, decision_id, result_ids[i], finalists[i]);
+    }
+    return decision_id;
   });
 }
 

@@ -33,6 +33,9 @@ struct RaceResult {
   std::vector<std::vector<double>> samples_us;
   /// Why the samples were taken in a degraded state (throttling); empty when they were not.
   std::string degraded_because;
+  /// Around all the rounds; empty when modelled.
+  GpuCondition before;
+  GpuCondition after;
 };
 
 /// Hardware counters of one launch, or why there are none.

@@ -21,8 +21,21 @@ Json times_json(const PhaseTimes& times) {
           {"compile_wait_s", times.compile_wait_s},
           {"evaluate_s", times.evaluate_s},
           {"count_s", times.count_s},
+          {"finals_s", times.finals_s},
           {"record_s", times.record_s},
           {"total_s", times.total_s}};
+}
+
+Json finalists_json(const std::vector<Finalist>& finalists) {
+  Json list = Json::array();
+  for (const Finalist& finalist : finalists) {
+    list.push_back({{"key", to_key(finalist.result.variant)},
+                    {"ratio", finalist.ratio},
+                    {"ratio_low", finalist.ratio_low},
+                    {"ratio_high", finalist.ratio_high},
+                    {"tied", finalist.tied}});
+  }
+  return list;
 }
 
 /// Quotes a CSV field when it needs it (RFC 4180).
@@ -89,6 +102,8 @@ Json report_record(const TuneReport& report) {
   record["dropped_by_constraint"] = dropped_by_constraint(report.dropped);
   const VariantResult* best = report.best();
   record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
+  record["undecided_because"] = report.undecided_because;
+  record["finalists"] = finalists_json(report.finalists);
   record["results"] = Json::array();
   for (const VariantResult& result : report.results) {
     record["results"].push_back(result_record(report.problem, result));

@@ -184,13 +184,28 @@ void print_missing_counters(std::ostream& out, const TuneReport& report) {
   }
 }
 
+void print_decision(std::ostream& out, const TuneReport& report) {
+  if (!report.undecided_because.empty()) {
+    out << "not decided in finals: " << report.undecided_because << "\n";
+  }
+  if (report.finalists.empty()) {
+    return;
+  }
+  const auto tied = std::count_if(report.finalists.begin(), report.finalists.end(),
+                                  [](const Finalist& finalist) { return finalist.tied; });
+  out << "decided in " << report.finalists.front().result.measurement()->samples_us.size()
+      << " shared rounds of " << report.finalists.size() << " finalists; " << tied
+      << " tied, resolved by excess misses, registers and key\n";
+}
+
 void print_times(std::ostream& out, const TuneReport& report) {
   const auto seconds = [](double value) { return significant_text(value, 3) + " s"; };
   out << "took " << seconds(report.times.total_s) << " for " << report.results.size()
       << " variants of " << report.kernels_compiled << " kernels (" << report.kernels_from_cache
       << " from the cache): " << seconds(report.times.compile_wait_s) << " waiting for kernels, "
-      << seconds(report.times.evaluate_s) << " evaluating, " << seconds(report.times.record_s)
-      << " recording\n";
+      << seconds(report.times.evaluate_s) << " evaluating, " << seconds(report.times.count_s)
+      << " counting, " << seconds(report.times.finals_s) << " in finals, "
+      << seconds(report.times.record_s) << " recording\n";
   if (report.provenance == Provenance::measured && report.times.total_s > 0.0) {
     const PhaseTimes& times = report.times;
     out << "GPU idle " << percent_text(times.device_idle_s() / times.total_s)
@@ -260,6 +275,7 @@ void print_report(std::ostream& out, const TuneReport& report, const ReportStyle
   }
   out << "\n";
   print_best(out, report);
+  print_decision(out, report);
   print_order_gain(out, report);
   print_failures(out, report);
   print_dropped(out, report);

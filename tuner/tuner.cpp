@@ -254,11 +254,11 @@ class Run {
     return result;
   }
 
-  /// Switching the profiler on takes about a tenth of a second, so it pays to do it once a second;
-  /// that is also what a killed run can lose.
+  /// Switching the profiler on and passing over the launches takes about a fifth of a second, so it
+  /// pays to do it seldom; what is waiting is what a killed run can lose.
   void count_later(Uncounted measured) {
     using std::chrono::steady_clock;
-    constexpr std::chrono::seconds kCountEvery{1};
+    constexpr std::chrono::seconds kCountEvery{2};
     if (uncounted_.empty()) {
       waiting_since_ = steady_clock::now();
     }
@@ -316,8 +316,29 @@ class Run {
   std::chrono::steady_clock::time_point waiting_since_;
 };
 
+/// True when all of it was known and finals have decided it before.
+bool is_decided(const TuneReport& report) {
+  return report.known == report.results.size() &&
+         std::ranges::any_of(report.results, [](const VariantResult& result) {
+           const Measurement* measurement = result.measurement();
+           return measurement != nullptr && measurement->sampling == Sampling::finals;
+         });
+}
+
+/// The winner of this run's finals, or of those that decided what was known.
+std::optional<Variant> decided_winner(const TuneReport& report, const Store& store) {
+  if (!report.finalists.empty()) {
+    return report.finalists.front().result.variant;
+  }
+  if (!is_decided(report)) {
+    return std::nullopt;
+  }
+  const auto match = store.best(report.problem, report.device);
+  return match ? std::optional(match->result.variant) : std::nullopt;
+}
+
 /// By the rule that the store answers with, so that the first row is what a query returns.
-void rank(TuneReport& report) {
+void rank(TuneReport& report, const Store& store) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
@@ -325,6 +346,38 @@ void rank(TuneReport& report) {
                    [&](const VariantResult& a, const VariantResult& b) {
                      return is_better(report.problem, a, b);
                    });
+  if (const auto decided = decided_winner(report, store)) {
+    const auto winner = std::find_if(report.results.begin(), failures, [&](const auto& result) {
+      return result.variant == *decided;
+    });
+    if (winner != failures) {
+      std::rotate(report.results.begin(), winner, winner + 1);
+    }
+  }
+}
+
+/// Lets the fastest meet, and puts their new results in place of the screening's.
+void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& generator, Store& store,
+                 const TuneOptions& options) {
+  const PhaseTimer timer(report.times.finals_s);
+  const auto chosen = choose_finalists(
+      report.results, default_variant(report.problem, report.device), *options.finals);
+  const KernelSource kernels = [&](const Variant& variant) {
+    return generator.compile(report.problem, variant, report.device.sm_arch);
+  };
+  FinalsOutcome outcome = run_finals(report.problem, evaluator, kernels, chosen, *options.finals);
+  report.undecided_because = std::move(outcome.undecided_because);
+  if (outcome.finalists.empty()) {
+    return;
+  }
+  store.record_decision(options.run_id, report.problem, report.device, outcome.finalists);
+  for (const Finalist& finalist : outcome.finalists) {
+    const auto screened = std::find_if(
+        report.results.begin(), report.results.end(),
+        [&](const VariantResult& result) { return result.variant == finalist.result.variant; });
+    *screened = finalist.result;
+  }
+  report.finalists = std::move(outcome.finalists);
 }
 
 std::vector<Variant> enumerate(TuneReport& report, const SpaceOptions& options) {
@@ -397,8 +450,12 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
     Run(*strategy, evaluator, store, options, progress, report).search([&](const Variant& variant) {
       return generator.compile(problem, variant, report.device.sm_arch);
     });
+    if (options.finals && !report.interrupted && report.provenance == Provenance::measured &&
+        !is_decided(report)) {
+      hold_finals(report, evaluator, generator, store, options);
+    }
   }
-  rank(report);
+  rank(report, store);
   return report;
 }
 

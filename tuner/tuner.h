@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tuner/evaluator.h"
+#include "tuner/finals.h"
 #include "tuner/progress.h"
 #include "tuner/search/strategy.h"
 #include <swr/generator.h>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,8 @@ struct TuneOptions {
   Provenance provenance = Provenance::measured;
   /// The run that the rows belong to, from Store::begin_run.
   long long run_id = 0;
+  /// How the winner of a measured run is decided; without, the smallest median wins.
+  std::optional<FinalsOptions> finals = FinalsOptions{};
   /// Asked before every variant; true ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
 };
@@ -36,7 +40,8 @@ struct PhaseTimes {
   double search_s = 0.0;        ///< Choosing what to try next, predictions included.
   double compile_wait_s = 0.0;  ///< Waiting for kernels; most of the compiling is hidden.
   double evaluate_s = 0.0;
-  double count_s = 0.0;  ///< Reading hardware counters.
+  double count_s = 0.0;   ///< Reading hardware counters.
+  double finals_s = 0.0;  ///< Deciding between the fastest.
   double record_s = 0.0;
   double total_s = 0.0;
 
@@ -48,8 +53,13 @@ struct TuneReport {
   AttentionProblem problem;
   DeviceInfo device;
   Provenance provenance = Provenance::measured;
-  /// Every recorded row: the successful ones by time, then the others in the order tried.
+  /// The outcome of every variant: the successful ones by time, but the decided winner first, then
+  /// the others in the order tried.
   std::vector<VariantResult> results;
+  /// Who met in the finals, the winner first; empty when nothing was decided.
+  std::vector<Finalist> finalists;
+  /// Why not, where finals were wanted.
+  std::string undecided_because;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.
   std::vector<DroppedVariant> dropped;
   std::size_t kernels_compiled = 0;    ///< Distinct kernels, from the cache or not.
@@ -62,7 +72,7 @@ struct TuneReport {
   /// True when SearchOptions::max_s ended the run before the search was done.
   bool out_of_time = false;
 
-  /// The fastest successful variant; nullptr when none succeeded.
+  /// The decided winner, else the fastest successful variant; nullptr when none succeeded.
   const VariantResult* best() const;
 };
 

@@ -49,6 +49,36 @@ struct Counters {
   bool operator==(const Counters&) const = default;
 };
 
+/// What the L2 holds when a timed launch begins. Append-only: the spellings are stored.
+enum class L2State {
+  warm,  ///< What the launch before left.
+  cold,  ///< Nothing of the problem: twice its size was written in between.
+};
+
+/// How the samples of a measurement were taken. Append-only: the spellings are stored.
+enum class Sampling {
+  screening,  ///< One variant after the other.
+  finals,     ///< In rounds shared with the other finalists, in random order.
+};
+
+std::string_view to_string(L2State value);
+std::string_view to_string(Sampling value);
+/// Throws: Error{invalid_argument}.
+L2State parse_l2_state(std::string_view text);
+Sampling parse_sampling(std::string_view text);
+
+/// Condition of the GPU at one moment, as NVML reports it; empty where the GPU does not say.
+struct GpuCondition {
+  std::optional<long long> sm_clock_mhz;
+  std::optional<long long> memory_clock_mhz;
+  std::optional<long long> temperature_c;
+  std::optional<long long> power_mw;
+  /// NVML's bit set of reasons for clocks below the highest.
+  std::optional<long long> throttle_reasons;
+
+  bool operator==(const GpuCondition&) const = default;
+};
+
 /// Observed on a GPU.
 struct Measurement {
   /// Raw samples in the order taken, microseconds.
@@ -58,6 +88,13 @@ struct Measurement {
   /// ||out - reference|| / ||reference|| against the fp32 reference.
   double relative_error = 0.0;
   std::optional<Counters> counters;
+  L2State l2_state = L2State::warm;
+  Sampling sampling = Sampling::screening;
+  /// Right before the first and right after the last sample.
+  GpuCondition before;
+  GpuCondition after;
+  /// Why the conditions are unknown; empty when the GPU was asked.
+  std::string condition_missing_because;
   /// Why counters are absent, or which of them the chip lacks (these are 0); empty when all are
   /// present.
   std::string counters_missing_because;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,17 @@ struct StoredResult {
   VariantResult result;
 };
 
+/// One variant of a comparison in shared rounds: its new measurement, and its time over the
+/// winner's as the median of the rounds' ratios with a 95 percent interval.
+struct Finalist {
+  VariantResult result;
+  double ratio = 1.0;
+  double ratio_low = 1.0;
+  double ratio_high = 1.0;
+  /// Not told apart from the fastest, or not slower by enough to matter.
+  bool tied = false;
+};
+
 /// One SQLite database file (WAL). A Store may be used by one thread at a time; several processes
 /// may open the same file.
 class Store {
@@ -99,6 +111,12 @@ class Store {
   /// result without a time; Error{not_writable} when opened read_only; Error{database_locked}.
   void record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
               const VariantResult& result);
+
+  /// Appends the finalists' results and which of them won, in one transaction. From then on the
+  /// winner is the best for the problem on the device.
+  /// Throws: as record(). Requires: the winner is the first finalist.
+  void record_decision(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+                       std::span<const Finalist> finalists);
 
   /// The best stored variant; empty when nothing of this kind of problem is stored for the
   /// device's architecture. Legal variants only. docs/db_schema.md gives the order of preference.

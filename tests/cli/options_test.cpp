@@ -76,6 +76,17 @@ TEST(Options, TheLastOfARepeatedOptionCounts) {
   EXPECT_EQ(problems(parse({"--seq", "64", "--seq", "32"}).problem)[0].seq_q, 32);
 }
 
+TEST(Options, MeasuringIsWarmAndDoneOnceUnlessSaidOtherwise) {
+  const Options usual = parse({"--seq", "64"});
+  EXPECT_EQ(usual.l2_state, L2State::warm);
+  EXPECT_EQ(usual.repeat, 1);
+  const Options other = parse({"--seq", "64", "--l2", "cold", "--repeat", "3"});
+  EXPECT_EQ(other.l2_state, L2State::cold);
+  EXPECT_EQ(other.repeat, 3);
+  EXPECT_THAT(rejection({"--seq", "64", "--l2", "hot"}), HasSubstr("warm, cold"));
+  EXPECT_THAT(rejection({"--seq", "64", "--repeat", "0"}), HasSubstr("--repeat"));
+}
+
 TEST(Options, EveryAxisButTheTileHasAnOption) {
   for (const Axis& axis : axes()) {
     if (axis.name == "tile_m" || axis.name == "tile_n" || axis.name == "warps") {

@@ -219,6 +219,7 @@ TEST_F(SwrTune, RejectsBadValuesInOneLineWithExitCode2) {
   EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--op", "gemm"}, 2),
               HasSubstr("attention"));
   EXPECT_THAT(error_of({"--nonsense"}, 2), HasSubstr("--help"));
+  EXPECT_THAT(error_of({"measure-worker", "--seq", "64"}, 2), HasSubstr("not by hand"));
   EXPECT_THAT(error_of({"explain", "--gpu", "gb10", "--seq", "64", "--variant", "tile_m=100"}, 2),
               HasSubstr("tile_shape"));
   EXPECT_THAT(error_of({"emit", "--variant", "tile_m=100"}, 2), HasSubstr("tile_shape"));

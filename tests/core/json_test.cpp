@@ -109,6 +109,59 @@ TEST(Json, AProblemThatNoKernelServesIsRefused) {
   EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("multiple of kv-heads"));
 }
 
+VariantResult measured_result() {
+  VariantResult result;
+  result.variant.stages = 3;
+  result.detail = "no detail";
+  result.resources.registers_per_thread = 200;
+  result.smem_bytes = 1024;
+  result.ctas_per_sm = 2;
+  result.cubin_digest = "abc";
+  Measurement measurement;
+  measurement.samples_us = {2.0, 1.0 / 3.0};
+  measurement.median_us = 1.5;
+  measurement.p95_us = 2.0;
+  measurement.relative_error = 1e-4;
+  measurement.counters = Counters{.sectors_demanded = 5, .dram_write_bytes = 7};
+  measurement.counters_missing_because = "partly";
+  measurement.l2_state = L2State::cold;
+  measurement.sampling = Sampling::finals;
+  measurement.before = {.sm_clock_mhz = 1980, .temperature_c = 40};
+  measurement.after = {.power_mw = 300'000, .throttle_reasons = 4};
+  measurement.condition_missing_because = "partly too";
+  result.outcome = measurement;
+  return result;
+}
+
+TEST(Json, ResultsRoundTrip) {
+  const VariantResult measured = measured_result();
+  EXPECT_EQ(Json(Json(measured).get<VariantResult>()), Json(measured));
+  VariantResult predicted = measured;
+  predicted.outcome = Prediction{.time_us = 3.0, .excess_misses = 9};
+  EXPECT_EQ(Json(Json(predicted).get<VariantResult>()), Json(predicted));
+}
+
+TEST(Json, ARelativeErrorThatIsNoNumberIsReadAsInfinite) {
+  Json json = measured_result();
+  json["state"] = "correctness";
+  json["measured"]["relative_error"] = nullptr;
+  EXPECT_EQ(json.get<VariantResult>().measurement()->relative_error,
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(Json, AResultThatCannotBeIsRefused) {
+  Json json = measured_result();
+  json["measured"]["median_us"] = 0.0;
+  EXPECT_THAT(complaint_of<VariantResult>(json), HasSubstr("'state' must be other than ok"));
+  json["measured"]["median_us"] = -1.0;
+  EXPECT_THAT(complaint_of<VariantResult>(json), HasSubstr("'median_us'"));
+  json["measured"]["median_us"] = 1.0;
+  json["measured"]["samples_us"] = {1.0, "two"};
+  EXPECT_THAT(complaint_of<VariantResult>(json), HasSubstr("samples_us"));
+  json["provenance"] = "guessed";
+  EXPECT_NE(complaint_of<VariantResult>(json), "no complaint");
+}
+
 TEST(Json, ResultSaysWhetherItWasMeasured) {
   VariantResult result;
   Measurement measurement;

@@ -114,7 +114,8 @@ std::string section(const std::string& document, const std::string& table) {
 TEST_F(SchemaTest, EveryTableAndColumnIsDocumented) {
   auto database = open(today_, Store::Mode::read_write);
   const std::string document = read_text(SWR_SCHEMA_DOCUMENT);
-  for (const char* table : {"device", "problem", "variant", "run", "result", "sample"}) {
+  for (const char* table :
+       {"device", "problem", "variant", "run", "result", "sample", "decision", "finalist"}) {
     for (const std::string& column : columns_of(database, table)) {
       EXPECT_THAT(section(document, table), HasSubstr("\n| `" + column + "` |")) << table;
     }
@@ -142,6 +143,36 @@ TEST_F(SchemaTest, AMigrationKeepsTheRows) {
   EXPECT_EQ(database.execAndGet("PRAGMA user_version").getInt(), tomorrow_.back().version);
   EXPECT_EQ(database.execAndGet("SELECT energy_joules FROM result").getDouble(), 1.5);
   EXPECT_EQ(database.execAndGet("SELECT median_us FROM result").getDouble(), 10.0);
+}
+
+TEST_F(SchemaTest, RowsOfTheFirstSchemaBecomeWarmScreenings) {
+  const std::vector<Migration> first{today_.front()};
+  {
+    auto database = open(first, Store::Mode::read_write);
+    database.exec(
+        "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "
+        "131072, "
+        "1024, 65536, 2048, 32);"
+        "INSERT INTO problem VALUES (1, 1, 8, 8, 4096, 4096, 64, 'fp16', 0, 16);"
+        "INSERT INTO variant VALUES (1, 'portable', 64, 64, 4, 2, 'cyclic', 'grid', 0, "
+        "'q_fastest', "
+        "0, 'on');"
+        "INSERT INTO run VALUES (1, '2026-01-01T00:00:00.000Z', '', '', '', '', '', 'warm', 1);"
+        "INSERT INTO result (id, run_id, device_id, problem_id, variant_id, provenance, state, "
+        "detail, registers_per_thread, spill_store_bytes, spill_load_bytes, stack_bytes, "
+        "static_smem_bytes, smem_bytes, ctas_per_sm, cubin_digest, median_us, p95_us, "
+        "relative_error, counters_missing_because) VALUES (1, 1, 1, 1, 1, 'measured', 'ok', '', "
+        "100, 0, 0, 0, 0, 1024, 2, '', 10.0, 11.0, 0.001, 'not asked for');"
+        "INSERT INTO sample VALUES (1, 0, 10.0);");
+  }
+  const Store store(path_, Store::Mode::read_write);
+  const auto match = store.best(problem_of(4096), fictional_gpu());
+  ASSERT_TRUE(match);
+  const Measurement& measurement = *match->result.measurement();
+  EXPECT_EQ(measurement.l2_state, L2State::warm);
+  EXPECT_EQ(measurement.sampling, Sampling::screening);
+  EXPECT_EQ(measurement.before, GpuCondition{});
+  EXPECT_NE(measurement.condition_missing_because, "");
 }
 
 TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {

@@ -47,6 +47,10 @@ VariantResult full_measurement() {
                                  .p95_us = 101.5,
                                  .relative_error = 3.5e-4,
                                  .counters = Counters{1, 2, 3, 4, 5, 6, 1LL << 40},
+                                 .l2_state = L2State::cold,
+                                 .sampling = Sampling::finals,
+                                 .before = {1980, 3201, 40, 120'000, 0},
+                                 .after = {.sm_clock_mhz = 1700, .throttle_reasons = 4},
                                  .counters_missing_because = ""}};
 }
 
@@ -70,7 +74,72 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
   EXPECT_EQ(read.measurement()->median_us, 100.0);
   EXPECT_EQ(read.measurement()->p95_us, 101.5);
   EXPECT_EQ(read.measurement()->relative_error, 3.5e-4);
+  EXPECT_EQ(read.measurement()->l2_state, L2State::cold);
+  EXPECT_EQ(read.measurement()->sampling, Sampling::finals);
+  EXPECT_EQ(read.measurement()->before, written.measurement()->before);
+  EXPECT_EQ(read.measurement()->after, written.measurement()->after);
   EXPECT_EQ(read.measurement()->counters, written.measurement()->counters);
+}
+
+std::vector<Finalist> two_finalists(double winner_us, double other_us) {
+  return {{.result = measured(tile(128, 64), winner_us), .tied = true},
+          {.result = measured(tile(64, 64), other_us),
+           .ratio = other_us / winner_us,
+           .ratio_low = 0.99,
+           .ratio_high = 1.01,
+           .tied = true}};
+}
+
+TEST_F(StoreTest, AnswersWithTheDecidedWinnerThoughAnotherMedianIsSmaller) {
+  record(problem_of(4096), measured(tile(64, 64), 9.0));
+  record(problem_of(4096), measured(tile(128, 64), 11.0));
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 9.99));
+  const Match match = best(problem_of(4096));
+  EXPECT_EQ(match.level, MatchLevel::exact);
+  EXPECT_EQ(match.result.variant, tile(128, 64));
+  EXPECT_EQ(match.result.time_us(), 10.0);
+  EXPECT_EQ(match.result.measurement()->samples_us, std::vector{10.0});
+  EXPECT_EQ(best(problem_of(8192)).result.variant, tile(128, 64)) << "the nearest problem's winner";
+  ASSERT_EQ(store_.winners().size(), 1U);
+  EXPECT_EQ(store_.winners()[0].result.variant, tile(128, 64));
+}
+
+TEST_F(StoreTest, TheNewestDecisionIsInForce) {
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0));
+  std::vector<Finalist> other = two_finalists(10.0, 10.0);
+  std::swap(other[0], other[1]);
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), other);
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
+}
+
+TEST_F(StoreTest, ADecisionYieldsOnlyToALaterVariantThatIsClearlyFaster) {
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0));
+  record(problem_of(4096), measured(tile(64, 32), 9.8));
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
+  record(problem_of(4096), measured(tile(64, 16), 9.6));
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 16));
+}
+
+TEST_F(StoreTest, AWinnerThatFailsSinceIsOut) {
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.5));
+  VariantResult broken = measured(tile(128, 64), 10.0);
+  broken.state = ResultState::correctness;
+  record(problem_of(4096), broken);
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
+}
+
+TEST_F(StoreTest, ADecisionThatCannotBeStoredLeavesNothingBehind) {
+  std::vector<Finalist> finalists = two_finalists(10.0, 10.5);
+  finalists[1].ratio = -1.0;
+  EXPECT_THROW(store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists), Error);
+  EXPECT_TRUE(store_.results(problem_of(4096), fictional_gpu()).empty());
+}
+
+TEST_F(StoreTest, ThrottledResultsNeverAnswer) {
+  VariantResult throttled = measured(tile(64, 64), 1.0);
+  throttled.state = ResultState::throttled;
+  record(problem_of(4096), throttled);
+  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));
 }
 
 TEST_F(StoreTest, ReturnsEveryFieldOfAPrediction) {

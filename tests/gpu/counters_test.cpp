@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -84,6 +85,27 @@ TEST_F(CountersTest, DataBeyondTheL2IsReadFromDramAtLeastOnce) {
   const auto compulsory = static_cast<double>(compulsory_bytes(problem).read);
   EXPECT_GT(static_cast<double>(counters->dram_read_bytes), 0.75 * compulsory);
   EXPECT_LT(static_cast<double>(counters->dram_read_bytes), 1.5 * compulsory);
+}
+
+TEST_F(CountersTest, GivesEachOfSeveralVariantsItsOwnCounts) {
+  MeasuringEvaluator evaluator(bench().generator, MeasureOptions{});
+  const AttentionProblem problem = published_problem(8192);
+  std::vector<Contender> contenders;
+  for (const int tile_m : {64, 128, 64}) {
+    const Variant variant{.tile_m = tile_m};
+    contenders.push_back({variant, &bench().compile(problem, variant)});
+  }
+  const auto readings = evaluator.count(problem, contenders);
+  ASSERT_EQ(readings.size(), 3U);
+  if (!readings[0].counters) {
+    GTEST_SKIP() << readings[0].missing_because;
+  }
+  // Twice the rows per tile walk K and V half as often.
+  const auto demanded = [&](std::size_t i) {
+    return static_cast<double>(readings[i].counters->sectors_demanded);
+  };
+  EXPECT_NEAR(demanded(1) / demanded(0), 0.5, 0.05);
+  EXPECT_NEAR(demanded(2) / demanded(0), 1.0, 0.02);
 }
 
 TEST_F(CountersTest, TimesAreTheSameBeforeAndAfterCounting) {

@@ -24,7 +24,7 @@ inline AttentionProblem square(int heads, int seq, int head_dim) {
 /// Replaces the portable kernel by one with this body, whose `params` are the launch's.
 class ReplacedKernel : public GpuTest {
  protected:
-  VariantResult evaluate_body(MeasuringEvaluator& evaluator, const AttentionProblem& problem,
+  VariantResult evaluate_body(Evaluator& evaluator, const AttentionProblem& problem,
                               const std::string& body) {
     GeneratorOptions options;
     options.template_overlay = overlay(body);

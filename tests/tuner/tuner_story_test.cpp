@@ -2,6 +2,7 @@
 // The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
+#include "tests/tuner/noisy_evaluator.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
 
@@ -176,6 +177,64 @@ TEST_F(TunerStory, NamesTheConstraintAndItsNumbersWhenNoVariantIsLeft) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("shared_memory"), HasSubstr("101376")));
   }
+}
+
+class MeasuredStory : public TunerStory {
+ protected:
+  void SetUp() override {
+    TunerStory::SetUp();
+    options_.provenance = Provenance::measured;
+    options_.space.restrictions["stages"] = {1LL, 2LL, 3LL};
+  }
+};
+
+TEST_F(MeasuredStory, DecidesInFinalsAndAnswersQueriesWithTheWinner) {
+  // One stage is 2 percent slower, two and three are equal: fewer registers, then the key decide.
+  const auto true_time_us = [](const Variant& variant) {
+    return variant.stages == 1 ? 102.0 : 100.0;
+  };
+  const Generator generator = make_generator();
+  std::vector<Variant> winners;
+  for (unsigned long long seed = 1; seed <= 5; ++seed) {
+    test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, seed);
+    options_.finals->seed = seed;
+    const TuneReport report = tune(problem_, gpu, generator, *store_, options_, progress_);
+    ASSERT_THAT(report.finalists, SizeIs(3)) << report.undecided_because;
+    EXPECT_EQ(report.best()->variant, report.finalists.front().result.variant);
+    EXPECT_EQ(report.best()->measurement()->sampling, Sampling::finals);
+    const auto match = store_->best(problem_, gpu.device());
+    ASSERT_TRUE(match);
+    EXPECT_EQ(match->result.variant, report.best()->variant);
+    EXPECT_EQ(match->result.measurement()->samples_us, report.best()->measurement()->samples_us);
+    winners.push_back(report.best()->variant);
+  }
+  EXPECT_THAT(winners, ::testing::Each(winners.front()));
+  EXPECT_NE(winners.front().stages, 1);
+}
+
+TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  gpu.excess_sectors = [](const Variant& variant) { return 1000LL * variant.stages; };
+  options_.finals.reset();
+  tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  const auto rows = store_->results(problem_, gpu.device());
+  ASSERT_THAT(rows, SizeIs(3));
+  for (const StoredResult& row : rows) {
+    const auto& counters = row.result.measurement()->counters;
+    ASSERT_TRUE(counters.has_value());
+    EXPECT_EQ(counters->dram_read_bytes, 32'000LL * row.result.variant.stages);
+  }
+}
+
+TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  gpu.degraded_because = "the GPU throttles: hardware slowdown";
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  EXPECT_THAT(report.undecided_because, HasSubstr("hardware slowdown"));
+  ASSERT_NE(report.best(), nullptr);
+  EXPECT_EQ(report.best()->measurement()->sampling, Sampling::screening);
 }
 
 TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/calibrate/calibration_bench.h"
 
-#include "tuner/measure/event_timer.h"
+#include "tuner/measure/kernel_timer.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 #include <vector>
 
 namespace swr {
@@ -142,8 +143,8 @@ double CalibrationBench::dram_latency_clocks(long long buffer_bytes) const {
 /// The fastest of a few: what the hardware can do.
 double CalibrationBench::best_time_us(const std::function<void()>& launch) const {
   constexpr int kWarmups = 2;
-  constexpr int kSamples = 7;
-  const std::vector<double> samples = EventTimer(stream_).sample(launch, kWarmups, kSamples);
+  KernelTimer timer(stream_, launch, {}, kWarmups);
+  const std::vector<double> samples = timer.sample(KernelTimer::kBatch);
   return *std::min_element(samples.begin(), samples.end());
 }
 
@@ -181,12 +182,14 @@ SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, boo
   SweepMeasurement result;
   result.time_us = best_time_us(launch);
   if (profiler_) {
-    const auto launch_and_wait = [&] {
-      launch();
-      stream_.synchronize();
-    };
+    const CountedLaunch counted{.prepare = [] {},
+                                .launch =
+                                    [&] {
+                                      launch();
+                                      stream_.synchronize();
+                                    }};
     result.dram_read_bytes =
-        CountingSession(*profiler_).count([] {}, launch_and_wait).dram_read_bytes;
+        CountingSession(*profiler_).count(std::span(&counted, 1)).front().dram_read_bytes;
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace swr::cli {
 
@@ -21,6 +22,7 @@ struct Session {
   Options options;
   Environment environment;
   std::string command_line;  ///< As typed, for the database.
+  std::vector<std::string> arguments;
   std::ostream& out;
   std::ostream& err;
 };
@@ -37,6 +39,8 @@ int run_axes(const Session& session);
 int run_record(const Session& session);
 int run_export_t4(const Session& session);
 int run_judge(const Session& session);
+/// Serves measurements to the tuner that started this process.
+int run_measure_worker(const Session& session);
 
 /// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,

@@ -204,8 +204,40 @@ void add_search_options(CLI::App& app, Options& options) {
       ->group(kGroup);
 }
 
-void add_tune(CLI::App& program, Options& options) {
-  CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
+void add_measuring_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Measuring";
+  app.add_option("--samples", options.samples,
+                 "Most samples per variant; fewer when the median is known sooner")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_option_function<std::string>(
+         "--l2", [&](const std::string& text) { options.l2_state = parse_l2_state(text); },
+         "L2 when a timed launch begins: warm (what the launch before left) or cold")
+      ->default_str("warm")
+      ->type_name("STATE")
+      ->group(kGroup);
+  app.add_option("--repeat", options.repeat,
+                 "Tune so many times and report whether the choices agree")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters")
+      ->group(kGroup);
+  app.add_option("--deadline", options.deadline_s,
+                 "Seconds after which a variant counts as hanging; 0 fits the problem")
+      ->capture_default_str()
+      ->type_name("S")
+      ->check(at_least(0))
+      ->group(kGroup);
+  app.add_flag("--no-isolation", options.no_isolation,
+               "Measure in this process, where a variant that faults ends the run")
+      ->group(kGroup);
+}
+
+void add_tune_options(CLI::App& app, Options& options) {
   app.footer(kTuneFooter);
   add_problem_options(app, options.problem, "Sequence lengths, one problem each");
   add_gpu_option(app, options);
@@ -227,14 +259,21 @@ void add_tune(CLI::App& program, Options& options) {
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(0));
-  app.add_option("--samples", options.samples, "Timed launches per variant when measuring")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(at_least(1));
-  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters");
+  add_measuring_options(app, options);
   app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
       ->capture_default_str();
   add_search_options(app, options);
+}
+
+void add_tune(CLI::App& program, Options& options) {
+  add_tune_options(*program.add_subcommand("tune", "Tune one shape or several (the default)"),
+                   options);
+}
+
+void add_measure_worker(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(kMeasureWorkerCommand);
+  app.group("");
+  add_tune_options(app, options);
 }
 
 void add_query(CLI::App& program, Options& options) {
@@ -404,20 +443,23 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_axes(program, options);
   add_db(program, options);
   add_judge(program, options);
+  add_measure_worker(program, options);
 }
 
 const std::map<std::string, Command>& commands() {
-  static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
-                                                        {"query", Command::query},
-                                                        {"explain", Command::explain},
-                                                        {"calibrate", Command::calibrate},
-                                                        {"export", Command::export_results},
-                                                        {"devices", Command::devices},
-                                                        {"emit", Command::emit},
-                                                        {"axes", Command::axes},
-                                                        {"db record", Command::record},
-                                                        {"db export-t4", Command::export_t4},
-                                                        {"judge", Command::judge}};
+  static const std::map<std::string, Command> kCommands{
+      {"tune", Command::tune},
+      {"query", Command::query},
+      {"explain", Command::explain},
+      {"calibrate", Command::calibrate},
+      {"export", Command::export_results},
+      {"devices", Command::devices},
+      {"emit", Command::emit},
+      {"axes", Command::axes},
+      {"db record", Command::record},
+      {"db export-t4", Command::export_t4},
+      {"judge", Command::judge},
+      {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;
 }
 

@@ -5,6 +5,7 @@
 #include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/problem.h>
+#include <swr/result.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -26,10 +27,14 @@ enum class Command {
   devices,
   emit,
   axes,
+  measure_worker,  ///< Started by tune, with tune's options.
   record,
   export_t4,
   judge,
 };
+
+/// Not in the help: nobody but tune has a use for it.
+inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
 
 /// The problem as it was typed; problems() turns it into values.
 struct ProblemText {
@@ -76,13 +81,18 @@ struct Options {
   bool quiet = false;
   bool dry_run = false;
   int jobs = 0;
-  int samples = 20;
+  int samples = 50;
+  L2State l2_state = L2State::warm;
+  int repeat = 1;
   bool no_counters = false;
   std::string strategy = "exhaustive";
   std::optional<long long> budget;
   /// Seconds, or minutes:seconds.
   std::string time;
   bool force = false;
+  bool no_isolation = false;
+  /// Longest time per variant in seconds; 0 takes one that fits the problem.
+  int deadline_s = 0;
   unsigned long long seed = 1;
 };
 

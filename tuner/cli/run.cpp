@@ -53,6 +53,8 @@ int run_command(const Session& session) {
       return run_emit(session);
     case Command::axes:
       return run_axes(session);
+    case Command::measure_worker:
+      return run_measure_worker(session);
     case Command::record:
       return run_record(session);
     case Command::export_t4:
@@ -97,7 +99,12 @@ std::ofstream open_output(const std::filesystem::path& path) {
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   try {
-    const Session session{parse_options(arguments), environment, command_line(arguments), out, err};
+    const Session session{.options = parse_options(arguments),
+                          .environment = environment,
+                          .command_line = command_line(arguments),
+                          .arguments = {arguments.begin(), arguments.end()},
+                          .out = out,
+                          .err = err};
     const int exit_code = run_command(session);
     if (!out.flush()) {
       return report_error(err, "cannot write to standard output; is the disk full?", kExitFailure);

@@ -2,11 +2,12 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
+#include "tuner/cli/measuring.h"
 #include "tuner/driver/devices.h"
-#include "tuner/measure/measuring_evaluator.h"
 #include "tuner/model/predicting_evaluator.h"
 #include "tuner/progress.h"
 #include "tuner/records.h"
+#include "tuner/repeatability.h"
 #include "tuner/report.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
@@ -20,16 +21,12 @@
 namespace swr::cli {
 namespace {
 
-std::unique_ptr<Evaluator> make_evaluator(const GpuChoice& gpu, const Generator& generator,
-                                          const Options& options) {
+std::unique_ptr<Evaluator> make_evaluator(const Session& session, const GpuChoice& gpu,
+                                          const Generator& generator) {
   if (gpu.profile) {
     return std::make_unique<PredictingEvaluator>(*gpu.profile);
   }
-  return std::make_unique<MeasuringEvaluator>(generator,
-                                              MeasureOptions{.device_ordinal = gpu.ordinal,
-                                                             .samples = options.samples,
-                                                             .counters = !options.no_counters,
-                                                             .seed = options.seed});
+  return make_measuring_evaluator(session, gpu, generator);
 }
 
 std::unique_ptr<Progress> make_progress(const Session& session) {
@@ -43,7 +40,8 @@ std::unique_ptr<Progress> make_progress(const Session& session) {
 std::string conditions(const Options& options) {
   return "samples=" + std::to_string(options.samples) +
          " counters=" + (options.no_counters ? "off" : "on") +
-         " seed=" + std::to_string(options.seed);
+         " seed=" + std::to_string(options.seed) +
+         " deadline_s=" + std::to_string(options.deadline_s);
 }
 
 RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
@@ -53,13 +51,13 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .templates_digest = generator.templates_digest(),
           .nvrtc_version = generator.nvrtc_version(),
           .driver_version = measured ? driver_version() : "",
-          .l2_state = measured ? "warm" : "",
+          .l2_state = measured ? std::string(to_string(session.options.l2_state)) : "",
           .seed = session.options.seed,
           .strategy = session.options.strategy,
           .max_variants = session.options.budget,
           .max_s = search_options(session.options).max_s,
           .conditions = measured ? conditions(session.options) : "",
-          .starts_over = session.options.force};
+          .starts_over = session.options.force || session.options.repeat > 1};
 }
 
 /// The options that ask for the same problem again.
@@ -176,6 +174,14 @@ class ReportSink {
     }
   }
 
+  void add(const std::vector<Agreement>& agreements) {
+    if (session_.options.json) {
+      json_["repeatability"] = agreements_record(agreements);
+    } else {
+      print_agreements(session_.out, agreements);
+    }
+  }
+
   /// Throws: Error{not_writable} when the CSV file is incomplete.
   void finish() {
     if (session_.options.json) {
@@ -201,6 +207,50 @@ Store open_store(const std::filesystem::path& path) {
   return Store(path, Store::Mode::read_write);
 }
 
+/// Tunes one problem as often as asked for, each time as a run of its own.
+class RepeatedTuning {
+ public:
+  RepeatedTuning(Store& store, const RunInfo& info, int times, ReportSink& sink) : sink_(sink) {
+    for (int i = 0; i < times; ++i) {
+      run_ids_.push_back(store.begin_run(info));
+    }
+  }
+
+  /// `tune_once` tunes as the given run; its number draws the order of the finals. Stops early
+  /// after an interrupted or fruitless run. False when a run found nothing.
+  template <typename TuneOnce>
+  bool tune_all(TuneOnce&& tune_once) {
+    std::vector<TuneReport> runs;
+    for (std::size_t i = 0; i < run_ids_.size(); ++i) {
+      runs.push_back(tune_once(run_ids_[i], i));
+      sink_.add(runs.back());
+      if (runs.back().interrupted || runs.back().best() == nullptr) {
+        return runs.back().best() != nullptr;
+      }
+    }
+    agreements_.push_back(compare_runs(runs));
+    return true;
+  }
+
+  /// Notes that the runs did all they were asked to.
+  void finish(Store& store) const {
+    for (const long long run_id : run_ids_) {
+      store.finish_run(run_id);
+    }
+  }
+
+  void report_agreement() const {
+    if (run_ids_.size() > 1) {
+      sink_.add(agreements_);
+    }
+  }
+
+ private:
+  ReportSink& sink_;
+  std::vector<long long> run_ids_;
+  std::vector<Agreement> agreements_;
+};
+
 }  // namespace
 
 int run_tune(const Session& session) {
@@ -221,26 +271,31 @@ int run_tune(const Session& session) {
   const InterruptListener interrupt;
   Store store = open_store(database_path(session));
   const Generator generator(generator_options(session));
-  const auto evaluator = make_evaluator(gpu, generator, options);
+  const auto evaluator = make_evaluator(session, gpu, generator);
   ReportSink sink(session, gpu, database_path(session));
   tune_options.provenance = gpu.provenance();
-  tune_options.run_id = store.begin_run(run_info(session, gpu, generator));
+  RepeatedTuning repeated(store, run_info(session, gpu, generator), options.repeat, sink);
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
   const auto progress = make_progress(session);
   bool every_problem_solved = true;
   bool finished = true;
   for (const AttentionProblem& problem : wanted) {
-    const TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
-    sink.add(report);
-    every_problem_solved = every_problem_solved && report.best() != nullptr;
-    finished = finished && !report.interrupted && !report.out_of_time;
+    const bool solved = repeated.tune_all([&](long long run_id, unsigned long long number) {
+      tune_options.run_id = run_id;
+      tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
+      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
+      finished = finished && !report.interrupted && !report.out_of_time;
+      return report;
+    });
+    every_problem_solved = every_problem_solved && solved;
     if (interrupt.interrupted()) {
       break;
     }
   }
   if (finished && !interrupt.interrupted()) {
-    store.finish_run(tune_options.run_id);
+    repeated.finish(store);
   }
+  repeated.report_agreement();
   sink.finish();
   if (interrupt.interrupted()) {
     return kExitInterrupted;

@@ -118,6 +118,38 @@ double Event::elapsed_us_since(const Event& start) const {
   return static_cast<double>(elapsed_ms) * 1e3;
 }
 
+namespace {
+
+CUgraph capture(const Stream& stream, const std::function<void()>& enqueue) {
+  const CudaDriver& driver = cuda_driver();
+  driver.stream_begin_capture(stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  CUgraph graph = nullptr;
+  try {
+    enqueue();
+  } catch (...) {
+    // Leaves the stream usable; the graph that it may hand out is void.
+    driver.stream_end_capture.result_of(stream.handle(), &graph);
+    throw;
+  }
+  driver.stream_end_capture(stream.handle(), &graph);
+  return graph;
+}
+
+}  // namespace
+
+Graph::Graph(const Stream& stream, const std::function<void()>& enqueue) {
+  const CUgraph graph = capture(stream, enqueue);
+  const CUresult result = cuda_driver().graph_instantiate.result_of(&executable_, graph, 0ULL);
+  cuda_driver().graph_destroy.result_of(graph);
+  require_success(result, "cuGraphInstantiateWithFlags");
+}
+
+Graph::~Graph() { cuda_driver().graph_exec_destroy.result_of(executable_); }
+
+void Graph::launch(const Stream& stream) const {
+  cuda_driver().graph_launch(executable_, stream.handle());
+}
+
 DeviceBuffer::DeviceBuffer(std::size_t size_bytes) : size_bytes_(size_bytes) {
   const CUresult result = cuda_driver().mem_alloc.result_of(&address_, size_bytes);
   if (result != CUDA_SUCCESS) {

@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -68,6 +69,7 @@ struct CudaDriver {
   DriverCall<decltype(cuDeviceGetCount)> device_get_count{library, "cuDeviceGetCount"};
   DriverCall<decltype(cuDeviceGet)> device_get{library, "cuDeviceGet"};
   DriverCall<decltype(cuDeviceGetName)> device_get_name{library, "cuDeviceGetName"};
+  DriverCall<decltype(cuDeviceGetPCIBusId)> device_get_pci_bus_id{library, "cuDeviceGetPCIBusId"};
   DriverCall<decltype(cuDeviceGetAttribute)> device_get_attribute{library, "cuDeviceGetAttribute"};
 
   DriverCall<decltype(cuDevicePrimaryCtxRetain)> primary_context_retain{library,
@@ -97,6 +99,15 @@ struct CudaDriver {
   DriverCall<decltype(cuEventRecord)> event_record{library, "cuEventRecord"};
   DriverCall<decltype(cuEventSynchronize)> event_synchronize{library, "cuEventSynchronize"};
   DriverCall<decltype(cuEventElapsedTime)> event_elapsed_time{library, "cuEventElapsedTime"};
+
+  DriverCall<decltype(cuStreamBeginCapture)> stream_begin_capture{library,
+                                                                  "cuStreamBeginCapture_v2"};
+  DriverCall<decltype(cuStreamEndCapture)> stream_end_capture{library, "cuStreamEndCapture"};
+  DriverCall<decltype(cuGraphInstantiateWithFlags)> graph_instantiate{
+      library, "cuGraphInstantiateWithFlags"};
+  DriverCall<decltype(cuGraphLaunch)> graph_launch{library, "cuGraphLaunch"};
+  DriverCall<decltype(cuGraphExecDestroy)> graph_exec_destroy{library, "cuGraphExecDestroy"};
+  DriverCall<decltype(cuGraphDestroy)> graph_destroy{library, "cuGraphDestroy"};
 };
 
 /// The driver, opened and initialised on first use; a failed attempt is repeated on the next call.
@@ -161,6 +172,22 @@ class Event {
 
  private:
   CUevent event_ = nullptr;
+};
+
+/// Work of a stream, recorded once and replayed with a single call.
+class Graph {
+ public:
+  /// Records what `enqueue` puts on the stream; nothing of it runs.
+  /// Throws: DriverError; what `enqueue` throws.
+  Graph(const Stream& stream, const std::function<void()>& enqueue);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void launch(const Stream& stream) const;
+
+ private:
+  CUgraphExec executable_ = nullptr;
 };
 
 /// Device memory.

@@ -3,17 +3,21 @@
 
 #include "tuner/driver/cuda_driver.h"
 #include "tuner/driver/devices.h"
+#include "tuner/driver/nvml.h"
 #include "tuner/driver/range_profiler.h"
-#include "tuner/measure/event_timer.h"
+#include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/problem_buffers.h"
 #include "tuner/measure/reference_kernels.h"
 #include "tuner/measure/statistics.h"
+#include "tuner/measure/throttling.h"
 #include "tuner/measure/verifier.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <thread>
 #include <utility>
 
 namespace swr {
@@ -32,12 +36,15 @@ struct ProblemState {
 /// Everything that lives in one context and is lost with it.
 struct Session {
   Session(const Generator& generator, int device_ordinal, int sm_arch)
-      : context(device_ordinal), kernels(generator, sm_arch) {}
+      : context(device_ordinal), monitor(device_ordinal), kernels(generator, sm_arch) {}
 
   PrimaryContext context;
+  GpuMonitor monitor;
   Stream stream;
   ReferenceKernels kernels;
   std::optional<ProblemState> problem;
+  /// Twice the size of the L2; only there when kernels are timed on a cold one.
+  DeviceBuffer l2_scratch;
   std::unique_ptr<RangeProfiler> profiler;
   std::string no_profiler_because;
 };
@@ -73,6 +80,34 @@ DeviceInfo find_device(int ordinal) {
   return devices[static_cast<std::size_t>(ordinal)];
 }
 
+/// Samples in batches until the rule is content.
+std::vector<double> sample(KernelTimer& timer, const StoppingOptions& options) {
+  StoppingRule rule(options);
+  while (!rule.is_finished()) {
+    const int left = options.most - static_cast<int>(rule.samples_us().size());
+    for (const double sample_us : timer.sample(std::min(left, KernelTimer::kBatch))) {
+      rule.add(sample_us, timer.cost_us(sample_us));
+    }
+  }
+  return rule.samples_us();
+}
+
+/// [timer][round]; each round in an order of its own.
+std::vector<std::vector<double>> sample_in_rounds(
+    const std::vector<std::unique_ptr<KernelTimer>>& timers, const RaceOptions& options) {
+  std::mt19937_64 random(options.seed);
+  std::vector<std::size_t> order(timers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::vector<double>> samples_us(timers.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) {
+      samples_us[i].push_back(timers[i]->sample(1).front());
+    }
+  }
+  return samples_us;
+}
+
 void fail(VariantResult& result, ResultState state, std::string detail) {
   result.state = state;
   result.detail = std::move(detail);
@@ -85,14 +120,22 @@ struct MeasuringEvaluator::Impl {
       : generator(kernel_generator),
         options(measure_options),
         device(find_device(measure_options.device_ordinal)),
-        session(std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch)) {}
+        session(std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch)) {
+    if (options.l2_state == L2State::cold) {
+      session->l2_scratch = DeviceBuffer(2 * static_cast<std::size_t>(device.l2_bytes));
+    }
+  }
 
   void prepare(const AttentionProblem& problem);
   bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
   void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
-  void time(const Launcher& launcher, Measurement& measurement);
+  void time(const Launcher& launcher, VariantResult& result);
+  std::function<void()> flush_l2() const;
+  Watch watch() const;
   Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
-  CounterReading count(CountingSession& counting, const Launcher& launcher);
+  std::vector<CounterReading> count(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders);
+  CountedLaunch counted(const Launcher& launcher) const;
   std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
 
@@ -137,23 +180,48 @@ void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const Launc
   if (!verify(launcher, result, true) || !verify(launcher, result, false)) {
     return;
   }
-  Measurement& measurement = std::get<Measurement>(result.outcome);
-  time(launcher, measurement);
+  time(launcher, result);
   const Verdict after = session->problem->verifier.check(false);
   if (!after.failure.empty()) {
     fail(result, ResultState::correctness, "after timing: " + after.failure);
-    return;
   }
-  measurement.counters_missing_because = "not counted";
 }
 
-void MeasuringEvaluator::Impl::time(const Launcher& launcher, Measurement& measurement) {
-  const EventTimer timer(session->stream);
+void MeasuringEvaluator::Impl::time(const Launcher& launcher, VariantResult& result) {
   const ProblemBuffers& buffers = session->problem->buffers;
-  measurement.samples_us = timer.sample([&] { launcher.launch(buffers, false); },
-                                        options.warmup_launches, options.samples);
+  KernelTimer timer(
+      session->stream, [&] { launcher.launch(buffers, false); }, flush_l2(),
+      options.warmup_launches);
+  auto watched = sample_watched(watch(), [&] { return sample(timer, options.stopping); });
+  Measurement& measurement = std::get<Measurement>(result.outcome);
+  measurement.samples_us = std::move(watched.samples);
   measurement.median_us = median(measurement.samples_us);
   measurement.p95_us = percentile(measurement.samples_us, 95.0);
+  measurement.l2_state = options.l2_state;
+  measurement.before = watched.before;
+  measurement.after = watched.after;
+  measurement.condition_missing_because = session->monitor.unavailable_because();
+  measurement.counters_missing_because = "not counted";
+  if (!watched.degraded_because.empty()) {
+    fail(result, ResultState::throttled, watched.degraded_because);
+  }
+}
+
+/// What empties the L2 before each sample; empty when it is to stay warm.
+std::function<void()> MeasuringEvaluator::Impl::flush_l2() const {
+  if (options.l2_state == L2State::warm) {
+    return {};
+  }
+  return [this] { session->l2_scratch.fill(0, session->stream); };
+}
+
+Watch MeasuringEvaluator::Impl::watch() const {
+  return {.read = [this] { return session->monitor.read(); },
+          .highest_sm_clock_mhz = session->monitor.highest_sm_clock_mhz(),
+          .wait =
+              [](int attempt) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(250) * attempt);
+              }};
 }
 
 /// The profiler switched on, or nullptr when counters are refused; asked for once only.
@@ -173,22 +241,41 @@ std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
   }
 }
 
-CounterReading MeasuringEvaluator::Impl::count(CountingSession& counting,
-                                               const Launcher& launcher) {
-  const auto launch = [&] {
-    launcher.launch(session->problem->buffers, false);
-    session->stream.synchronize();
-  };
-  const std::string& missing = session->profiler->missing();
-  try {
-    return {counting.count([] {}, launch),
-            missing.empty() ? "" : "this chip does not count " + missing};
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::no_counters) {
-      throw;
-    }
-    return {std::nullopt, error.what()};
+CountedLaunch MeasuringEvaluator::Impl::counted(const Launcher& launcher) const {
+  return {.prepare =
+              [this, flush = flush_l2()] {
+                if (flush) {
+                  flush();
+                  session->stream.synchronize();
+                }
+              },
+          .launch =
+              [this, &launcher] {
+                launcher.launch(session->problem->buffers, false);
+                session->stream.synchronize();
+              }};
+}
+
+std::vector<CounterReading> MeasuringEvaluator::Impl::count(const AttentionProblem& problem,
+                                                            std::span<const Contender> contenders) {
+  std::vector<Launcher> launchers;
+  for (const Contender& contender : contenders) {
+    launchers.push_back(launcher(problem, contender));
   }
+  std::vector<CountedLaunch> launches;
+  for (const Launcher& one : launchers) {
+    launches.push_back(counted(one));
+  }
+  const auto counting = start_counting();
+  if (counting == nullptr) {
+    return {contenders.size(), CounterReading{std::nullopt, session->no_profiler_because}};
+  }
+  const std::string& missing = session->profiler->missing();
+  std::vector<CounterReading> readings;
+  for (const Counters& counters : counting->count(launches)) {
+    readings.push_back({counters, missing.empty() ? "" : "this chip does not count " + missing});
+  }
+  return readings;
 }
 
 /// Requires: the contender was evaluated, so that its CTAs fit.
@@ -202,11 +289,9 @@ Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
 }
 
 /// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
-/// even from a context that is created after a reset.
+/// even from a context that is created after a reset. Memory that runs out here, after the
+/// problem's own was there, is what the variant's launch lacks.
 void MeasuringEvaluator::Impl::handle(const DriverError& error, VariantResult& result) {
-  if (error.result() == CUDA_ERROR_OUT_OF_MEMORY) {
-    throw error;
-  }
   fail(result, error.context_is_lost() ? ResultState::runtime : ResultState::launch, error.what());
   context_is_lost = error.context_is_lost();
 }
@@ -250,15 +335,14 @@ std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& pr
     return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
   }
   impl_->prepare(problem);
-  const std::unique_ptr<CountingSession> counting = impl_->start_counting();
-  if (counting == nullptr) {
-    return {contenders.size(), CounterReading{std::nullopt, impl_->session->no_profiler_because}};
+  try {
+    return impl_->count(problem, contenders);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_counters) {
+      throw;
+    }
+    return {contenders.size(), CounterReading{std::nullopt, error.what()}};
   }
-  std::vector<CounterReading> readings;
-  for (const Contender& contender : contenders) {
-    readings.push_back(impl_->count(*counting, impl_->launcher(problem, contender)));
-  }
-  return readings;
 }
 
 RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
@@ -269,20 +353,16 @@ RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
   for (const Contender& contender : contenders) {
     launchers.push_back(impl_->launcher(problem, contender));
   }
-  const EventTimer timer(impl_->session->stream);
-  std::mt19937_64 random(options.seed);
-  std::vector<std::size_t> order(contenders.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  RaceResult result;
-  result.samples_us.resize(contenders.size());
-  for (int round = 0; round < options.rounds; ++round) {
-    std::shuffle(order.begin(), order.end(), random);
-    for (const std::size_t i : order) {
-      const auto launch = [&] { launchers[i].launch(impl_->session->problem->buffers, false); };
-      result.samples_us[i].push_back(timer.sample(launch, 1, 1).front());
-    }
+  std::vector<std::unique_ptr<KernelTimer>> timers;
+  for (const Launcher& launcher : launchers) {
+    timers.push_back(std::make_unique<KernelTimer>(
+        impl_->session->stream,
+        [&launcher, this] { launcher.launch(impl_->session->problem->buffers, false); },
+        impl_->flush_l2(), impl_->options.warmup_launches));
   }
-  return result;
+  auto watched = sample_watched(impl_->watch(), [&] { return sample_in_rounds(timers, options); });
+  return {std::move(watched.samples), std::move(watched.degraded_because), watched.before,
+          watched.after};
 }
 
 }  // namespace swr

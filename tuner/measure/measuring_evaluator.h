@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tuner/evaluator.h"
+#include "tuner/measure/stopping_rule.h"
 #include <swr/generator.h>
 
 #include <memory>
@@ -14,7 +15,9 @@ namespace swr {
 struct MeasureOptions {
   int device_ordinal = 0;
   int warmup_launches = 3;
-  int samples = 20;
+  /// When a variant has been sampled enough.
+  StoppingOptions stopping;
+  L2State l2_state = L2State::warm;
   /// Collect hardware counters. When CUPTI or the driver refuses, results say why.
   bool counters = true;
   unsigned long long seed = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Order statistics of timing samples.
+// Order statistics of timing samples, and how well they are known.
 #pragma once
 
 #include <span>
@@ -12,5 +12,26 @@ double median(std::span<const double> samples);
 /// Nearest-rank percentile: the smallest sample that at least `percent` percent of all samples do
 /// not exceed. Requires: not empty, 0 < percent <= 100.
 double percentile(std::span<const double> samples, double percent);
+
+struct Interval {
+  double low = 0.0;
+  double high = 0.0;
+};
+
+/// Interval that holds the true median with at least this confidence, whatever the distribution:
+/// the narrowest symmetric pair of order statistics. Fewer than 6 samples cannot give 95 percent;
+/// then it is the samples' range. Requires: 1 to 1000 samples, 0 < confidence < 1.
+Interval median_interval(std::span<const double> samples, double confidence);
+
+/// How a ratio of paired times is known.
+struct RatioEstimate {
+  double ratio = 1.0;  ///< Median of the pairs' ratios.
+  Interval interval;   ///< 95 percent bootstrap interval (percentile method) of that median.
+};
+
+/// Ratio of `times` to `references`, where equal indices were measured together. Equal seeds give
+/// equal intervals. Requires: equally many of both, at least one.
+RatioEstimate paired_ratio(std::span<const double> times, std::span<const double> references,
+                           unsigned long long seed);
 
 }  // namespace swr

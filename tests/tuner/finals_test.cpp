@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/finals.h"
+
+#include "tests/tuner/fake_evaluator.h"
+#include "tests/tuner/noisy_evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const AttentionProblem kProblem{
+    .heads_q = 4, .heads_kv = 4, .seq_q = 1024, .seq_kv = 1024, .head_dim = 64};
+
+Variant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
+
+VariantResult measured(const Variant& variant, double median_us) {
+  VariantResult result;
+  result.variant = variant;
+  result.outcome =
+      Measurement{.samples_us = {median_us}, .median_us = median_us, .p95_us = median_us};
+  return result;
+}
+
+VariantResult with_registers(VariantResult result, int registers) {
+  result.resources.registers_per_thread = registers;
+  return result;
+}
+
+/// As if counted: this many sectors read beyond Q, K and V.
+VariantResult with_excess(VariantResult result, long long sectors) {
+  Counters counters;
+  counters.dram_read_bytes = compulsory_bytes(kProblem).read + kSectorBytes * sectors;
+  std::get<Measurement>(result.outcome).counters = counters;
+  return result;
+}
+
+CompiledKernel no_kernel(const Variant& /*variant*/) { return {}; }
+
+FinalsOutcome decide(test::NoisyEvaluator& gpu, const std::vector<VariantResult>& finalists,
+                     unsigned long long seed = 1) {
+  return run_finals(kProblem, gpu, no_kernel, finalists, {.seed = seed});
+}
+
+TEST(ChooseFinalists, TakesThoseWithinTheMarginAndTheDefault) {
+  const std::vector<VariantResult> results{
+      measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 102.9),
+      measured(with_tile_n(48), 103.1), measured(with_tile_n(64), 150.0)};
+  const auto chosen = choose_finalists(results, with_tile_n(64), {});
+  ASSERT_THAT(chosen, SizeIs(3));
+  EXPECT_EQ(chosen[0].variant, with_tile_n(16));
+  EXPECT_EQ(chosen[1].variant, with_tile_n(32));
+  EXPECT_EQ(chosen[2].variant, with_tile_n(64));
+}
+
+TEST(ChooseFinalists, LeavesOutFailuresEvenTheDefault) {
+  VariantResult failed = measured(with_tile_n(64), 1.0);
+  failed.state = ResultState::throttled;
+  EXPECT_THAT(
+      choose_finalists(std::vector{failed, measured(with_tile_n(16), 2.0)}, with_tile_n(64), {}),
+      SizeIs(1));
+}
+
+TEST(ChooseFinalists, WidensTheMarginToTheNoiseOfTheScreening) {
+  VariantResult noisy = measured(with_tile_n(16), 100.0);
+  std::get<Measurement>(noisy.outcome).samples_us = {96.0, 98.0, 100.0, 100.0, 102.0, 104.0};
+  const std::vector<VariantResult> results{noisy, measured(with_tile_n(32), 120.0)};
+  EXPECT_THAT(choose_finalists(results, with_tile_n(16), {}), SizeIs(2));
+}
+
+TEST(ChooseFinalists, KeepsToTheMostButCountsTheDefaultExtra) {
+  std::vector<VariantResult> results;
+  for (int i = 1; i <= 40; ++i) {
+    results.push_back(measured(with_tile_n(16 * i), 100.0));
+  }
+  EXPECT_THAT(choose_finalists(results, with_tile_n(16 * 40), {}), SizeIs(17));
+}
+
+TEST(Finals, IdenticalVariantsTieAndResolveTheSameWayWhateverTheNoise) {
+  std::vector<VariantResult> finalists;
+  for (const int tile_n : {48, 16, 64, 32}) {
+    finalists.push_back(with_registers(measured(with_tile_n(tile_n), 100.0), 128));
+  }
+  finalists[2].resources.registers_per_thread = 96;
+  for (unsigned long long seed = 1; seed <= 20; ++seed) {
+    test::NoisyEvaluator gpu(
+        test::fictional_device(), [](const Variant&) { return 100.0; }, seed);
+    const FinalsOutcome outcome = decide(gpu, finalists, seed);
+    ASSERT_THAT(outcome.finalists, SizeIs(4));
+    EXPECT_EQ(outcome.finalists.front().result.variant, with_tile_n(64)) << "seed " << seed;
+    EXPECT_TRUE(outcome.finalists.front().tied);
+  }
+}
+
+TEST(Finals, AVariantThatIsTwoPercentFasterWinsWhateverTheTieBreaks) {
+  const std::vector<VariantResult> finalists{with_registers(measured(with_tile_n(16), 99.0), 64),
+                                             with_registers(measured(with_tile_n(32), 99.5), 255)};
+  const auto true_time_us = [](const Variant& variant) {
+    return variant.tile_n == 32 ? 98.0 : 100.0;
+  };
+  for (unsigned long long seed = 1; seed <= 20; ++seed) {
+    test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, seed);
+    const FinalsOutcome outcome = decide(gpu, finalists, seed);
+    EXPECT_EQ(outcome.finalists.front().result.variant, with_tile_n(32)) << "seed " << seed;
+    EXPECT_FALSE(outcome.finalists.back().tied);
+    EXPECT_NEAR(outcome.finalists.back().ratio, 100.0 / 98.0, 0.01);
+  }
+}
+
+TEST(Finals, ADriftingClockDoesNotFlipTheWinner) {
+  const auto true_time_us = [](const Variant& variant) {
+    return variant.tile_n == 32 ? 98.5 : 100.0;
+  };
+  for (const double drift : {-0.0005, 0.0005}) {
+    test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, 3);
+    gpu.noise = 0.001;
+    gpu.drift_per_sample = drift;
+    const FinalsOutcome outcome =
+        decide(gpu, {measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 100.0)});
+    EXPECT_EQ(outcome.finalists.front().result.variant, with_tile_n(32)) << drift;
+    EXPECT_FALSE(outcome.finalists.back().tied);
+  }
+}
+
+TEST(Finals, StopAfterOneStepWhenNothingIsInDoubtAndAtTheCapWhenNoiseNeverSettles) {
+  const std::vector<VariantResult> finalists{measured(with_tile_n(16), 100.0),
+                                             measured(with_tile_n(32), 100.0)};
+  test::NoisyEvaluator quiet(
+      test::fictional_device(), [](const Variant&) { return 100.0; }, 1);
+  quiet.noise = 0.0001;
+  EXPECT_THAT(decide(quiet, finalists).finalists.front().result.measurement()->samples_us,
+              SizeIs(10));
+  test::NoisyEvaluator loud(
+      test::fictional_device(), [](const Variant&) { return 100.0; }, 1);
+  loud.noise = 0.2;
+  EXPECT_THAT(decide(loud, finalists).finalists.front().result.measurement()->samples_us,
+              SizeIs(60));
+}
+
+TEST(Finals, MarkTheirSamplesAndSummariseThem) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 50.0; }, 1);
+  gpu.noise = 0.0;
+  const FinalsOutcome outcome =
+      decide(gpu, {measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 100.0)});
+  const Measurement& measurement = *outcome.finalists.front().result.measurement();
+  EXPECT_EQ(measurement.sampling, Sampling::finals);
+  EXPECT_EQ(measurement.median_us, 50.0);
+  EXPECT_EQ(outcome.finalists.front().ratio, 1.0);
+}
+
+TEST(Finals, DecideNothingOnAThrottledGpuOrWithoutARival) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 100.0; }, 1);
+  EXPECT_NE(decide(gpu, {measured(with_tile_n(16), 100.0)}).undecided_because, "");
+  EXPECT_EQ(gpu.races, 0);
+  gpu.degraded_because = "the GPU throttles: hardware slowdown";
+  const FinalsOutcome outcome =
+      decide(gpu, {measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 100.0)});
+  EXPECT_TRUE(outcome.finalists.empty());
+  EXPECT_THAT(outcome.undecided_because, HasSubstr("hardware slowdown"));
+}
+
+const std::vector<std::vector<double>> kEqualTimes(2, std::vector<double>(10, 100.0));
+
+TEST(ChooseWinner, PrefersFewerExcessMissesToFewerRegisters) {
+  const std::vector<VariantResult> results{
+      with_registers(with_excess(measured(with_tile_n(16), 100.0), 100'000), 64),
+      with_registers(with_excess(measured(with_tile_n(32), 100.0), 50'000), 128)};
+  EXPECT_EQ(choose_winner(kProblem, results, kEqualTimes, {}), 1U);
+}
+
+TEST(ChooseWinner, IsNotSwayedByJitterOfTheCounts) {
+  const std::vector<VariantResult> results{
+      with_registers(with_excess(measured(with_tile_n(16), 100.0), 105'000), 64),
+      with_registers(with_excess(measured(with_tile_n(32), 100.0), 100'000), 128)};
+  EXPECT_EQ(choose_winner(kProblem, results, kEqualTimes, {}), 0U);
+  const std::vector<VariantResult> near_zero{
+      with_registers(with_excess(measured(with_tile_n(16), 100.0), 90), 64),
+      with_registers(with_excess(measured(with_tile_n(32), 100.0), 0), 128)};
+  EXPECT_EQ(choose_winner(kProblem, near_zero, kEqualTimes, {}), 0U);
+}
+
+TEST(ChooseWinner, TakesTheKeyLast) {
+  const std::vector<VariantResult> results{measured(with_tile_n(48), 100.0),
+                                           measured(with_tile_n(32), 100.0)};
+  EXPECT_EQ(choose_winner(kProblem, results, kEqualTimes, {}), 1U);
+}
+
+TEST(ChooseWinner, PutsAKnownCountBeforeAnUnknownOne) {
+  const std::vector<VariantResult> results{
+      with_registers(measured(with_tile_n(16), 100.0), 64),
+      with_registers(with_excess(measured(with_tile_n(32), 100.0), 50'000), 128)};
+  // Without counters nothing is said to be missing, yet the excess is unknown.
+  EXPECT_EQ(choose_winner(kProblem, results, kEqualTimes, {}), 1U);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// A GPU made of arithmetic: every variant has a true time, samples add seeded noise and a clock
+// that drifts. Measured results, for tests of statistics.
+#pragma once
+
+#include "tuner/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace swr::test {
+
+class NoisyEvaluator final : public Evaluator {
+ public:
+  NoisyEvaluator(DeviceInfo device, std::function<double(const Variant&)> true_time_us,
+                 unsigned long long seed)
+      : device_(std::move(device)), true_time_us_(std::move(true_time_us)), random_(seed) {}
+
+  const DeviceInfo& device() const override { return device_; }
+
+  VariantResult evaluate(const AttentionProblem& /*problem*/, const Variant& variant,
+                         const CompiledKernel& kernel) override {
+    VariantResult result;
+    result.variant = variant;
+    result.resources = kernel.resources;
+    result.ctas_per_sm = 1;
+    Measurement measurement;
+    for (int i = 0; i < 11; ++i) {
+      measurement.samples_us.push_back(sample(variant));
+    }
+    auto sorted = measurement.samples_us;
+    std::sort(sorted.begin(), sorted.end());
+    measurement.median_us = sorted[5];
+    measurement.p95_us = sorted[10];
+    result.outcome = measurement;
+    return result;
+  }
+
+  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    std::vector<CounterReading> readings;
+    for (const Contender& contender : contenders) {
+      Counters counters;
+      counters.dram_read_bytes =
+          excess_sectors ? kSectorBytes * excess_sectors(contender.variant) : 0;
+      readings.push_back({counters, ""});
+    }
+    return readings;
+  }
+
+  RaceResult race(const AttentionProblem& /*problem*/, std::span<const Contender> contenders,
+                  const RaceOptions& options) override {
+    ++races;
+    std::mt19937_64 order_of_rounds(options.seed);
+    std::vector<std::size_t> order(contenders.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    RaceResult result;
+    result.samples_us.resize(contenders.size());
+    result.degraded_because = degraded_because;
+    for (int round = 0; round < options.rounds; ++round) {
+      std::shuffle(order.begin(), order.end(), order_of_rounds);
+      for (const std::size_t i : order) {
+        result.samples_us[i].push_back(sample(contenders[i].variant));
+      }
+    }
+    return result;
+  }
+
+  /// Standard deviation of a sample, as a share.
+  double noise = 0.005;
+  /// What the clock loses from one sample to the next, as a share.
+  double drift_per_sample = 0.0;
+  /// Sectors read from DRAM; none without.
+  std::function<long long(const Variant&)> excess_sectors;
+  std::string degraded_because;
+  int races = 0;
+
+ private:
+  double sample(const Variant& variant) {
+    std::normal_distribution<double> deviation(0.0, noise);
+    slowdown_ *= 1.0 + drift_per_sample;
+    return true_time_us_(variant) * slowdown_ * std::exp(deviation(random_));
+  }
+
+  DeviceInfo device_;
+  std::function<double(const Variant&)> true_time_us_;
+  std::mt19937_64 random_;
+  double slowdown_ = 1.0;
+};
+
+}  // namespace swr::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/measuring.h"
+
+#include "tuner/measure/measuring_evaluator.h"
+#include "tuner/supervise/supervised_evaluator.h"
+#include "tuner/supervise/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <unistd.h>
+
+namespace swr::cli {
+namespace {
+
+std::unique_ptr<Evaluator> measure_in_this_process(const GpuChoice& gpu, const Generator& generator,
+                                                   const Options& options) {
+  return std::make_unique<MeasuringEvaluator>(generator,
+                                              MeasureOptions{.device_ordinal = gpu.ordinal,
+                                                             .stopping = {.most = options.samples},
+                                                             .l2_state = options.l2_state,
+                                                             .counters = !options.no_counters,
+                                                             .seed = options.seed});
+}
+
+/// This program, also when the file it came from was replaced meanwhile, with the options of this
+/// run: whatever shapes a measurement reaches the measuring process without being listed again.
+WorkerCommand measuring_process(const Session& session) {
+  WorkerCommand command{"/proc/self/exe", session.arguments};
+  const bool named = !command.arguments.empty() && command.arguments.front() == "tune";
+  command.arguments.erase(command.arguments.begin(), command.arguments.begin() + (named ? 1 : 0));
+  command.arguments.insert(command.arguments.begin(), kMeasureWorkerCommand);
+  return command;
+}
+
+}  // namespace
+
+std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, const GpuChoice& gpu,
+                                                    const Generator& generator) {
+  if (session.options.no_isolation) {
+    return measure_in_this_process(gpu, generator, session.options);
+  }
+  SuperviseOptions options{.command = measuring_process(session)};
+  if (session.options.deadline_s > 0) {
+    options.deadline = std::chrono::seconds(session.options.deadline_s);
+  }
+  return std::make_unique<SupervisedEvaluator>(options);
+}
+
+int run_measure_worker(const Session& session) {
+  std::unique_ptr<Generator> generator;
+  serve_evaluator(STDIN_FILENO, [&] {
+    generator = std::make_unique<Generator>(generator_options(session));
+    return measure_in_this_process(choose_gpu(session.options.gpu), *generator, session.options);
+  });
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/measure/kernel_timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace swr {
+namespace {
+
+/// Fewer launches take longer to record as a graph than the graph saves.
+constexpr int kGraphFromLaunches = 4;
+
+void repeat(int times, const KernelTimer::Enqueue& enqueue) {
+  for (int i = 0; i < times; ++i) {
+    enqueue();
+  }
+}
+
+}  // namespace
+
+int launches_per_sample(double launch_us) {
+  constexpr double kSampleUs = 200.0;
+  constexpr double kMaxLaunches = 1000.0;
+  const double duration_us = std::max(launch_us, 1e-3);
+  return static_cast<int>(std::clamp(std::ceil(kSampleUs / duration_us), 1.0, kMaxLaunches));
+}
+
+KernelTimer::KernelTimer(const Stream& stream, Enqueue launch, Enqueue flush_l2,
+                         int warmup_launches)
+    : stream_(stream), launch_(std::move(launch)), flush_l2_(std::move(flush_l2)) {
+  repeat(warmup_launches, launch_);
+  if (flush_l2_) {
+    return;
+  }
+  launches_ = launches_per_sample(sample(1).front());
+  if (launches_ >= kGraphFromLaunches) {
+    try {
+      graph_.emplace(stream_, [this] { repeat(launches_, launch_); });
+    } catch (const DriverError&) {
+      // Plain launches serve too; a fault of the kernel itself shows there again.
+      graph_.reset();
+    }
+  }
+}
+
+std::vector<double> KernelTimer::sample(int count) {
+  if (!flush_l2_) {
+    launch_();  // Occupies the GPU while the host enqueues what is timed.
+  }
+  const auto wanted = static_cast<std::size_t>(count);
+  for (std::size_t i = 0; i < wanted; ++i) {
+    if (flush_l2_) {
+      flush_l2_();
+    }
+    starts_[i].record(stream_);
+    enqueue_sample();
+    stops_[i].record(stream_);
+  }
+  std::vector<double> samples_us;
+  for (std::size_t i = 0; i < wanted; ++i) {
+    samples_us.push_back(stops_[i].elapsed_us_since(starts_[i]) / launches_);
+  }
+  return samples_us;
+}
+
+void KernelTimer::enqueue_sample() const {
+  if (graph_) {
+    graph_->launch(stream_);
+  } else {
+    repeat(launches_, launch_);
+  }
+}
+
+}  // namespace swr

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Times launches of one kernel with CUDA events.
+#pragma once
+
+#include "tuner/driver/cuda_driver.h"
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace swr {
+
+/// Launches per sample for a kernel of this duration: as many as fill 200 microseconds, because
+/// events resolve about half a microsecond and the gap between launches shows otherwise.
+int launches_per_sample(double launch_us);
+
+class KernelTimer {
+ public:
+  using Enqueue = std::function<void()>;
+
+  /// `launch` enqueues one launch on the stream. With `flush_l2`, which enqueues what empties the
+  /// L2, each sample is a single launch after a flush; without, launches run on a warm L2, and
+  /// short kernels are replayed from a CUDA graph, whose gaps between launches are the smallest.
+  /// Runs the warm-up launches. Throws: what the two throw; DriverError when the kernel faults.
+  KernelTimer(const Stream& stream, Enqueue launch, Enqueue flush_l2, int warmup_launches);
+
+  /// Samples taken one right after the other, in microseconds per launch. The host stays ahead of
+  /// the GPU, so that its own work is not in them.
+  /// Throws: as the constructor. Requires: 1 <= count <= kBatch.
+  std::vector<double> sample(int count);
+
+  /// GPU time that a sample costs besides flushing, from its time per launch.
+  double cost_us(double sample_us) const { return sample_us * launches_; }
+
+  static constexpr int kBatch = 5;
+
+ private:
+  void enqueue_sample() const;
+
+  const Stream& stream_;
+  Enqueue launch_;
+  Enqueue flush_l2_;
+  int launches_ = 1;
+  std::optional<Graph> graph_;
+  std::array<Event, kBatch> starts_;
+  std::array<Event, kBatch> stops_;
+};
+
+}  // namespace swr

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/supervise/protocol.h"
+
+#include "core/fields.h"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace swr {
+namespace {
+
+[[noreturn]] void reject(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, what + " does not belong to what was asked");
+}
+
+Json kernel_json(const CompiledKernel& kernel) {
+  std::vector<std::uint8_t> cubin(kernel.cubin.size());
+  std::memcpy(cubin.data(), kernel.cubin.data(), cubin.size());
+  return {{"entry", kernel.entry},
+          {"sm_arch", kernel.sm_arch},
+          {"cubin", Json::binary(std::move(cubin))},
+          {"cubin_digest", kernel.cubin_digest},
+          {"source_digest", kernel.source_digest},
+          {"resources", kernel.resources},
+          {"from_cache", kernel.from_cache}};
+}
+
+CompiledKernel read_kernel(const Json& json) {
+  const Json& cubin = json_field(json, "cubin");
+  if (!cubin.is_binary()) {
+    reject("field 'cubin'");
+  }
+  CompiledKernel kernel{.entry = json_text(json, "entry"),
+                        .sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, kMaxInt)),
+                        .cubin = std::vector<std::byte>(cubin.get_binary().size()),
+                        .cubin_digest = json_text(json, "cubin_digest"),
+                        .source_digest = json_text(json, "source_digest"),
+                        .resources = json_field(json, "resources").get<KernelResources>(),
+                        .from_cache = json_flag(json, "from_cache")};
+  std::memcpy(kernel.cubin.data(), cubin.get_binary().data(), kernel.cubin.size());
+  return kernel;
+}
+
+Json contender_json(const Variant& variant, const CompiledKernel& kernel) {
+  return {{"variant", variant}, {"kernel", kernel_json(kernel)}};
+}
+
+Json request(std::string_view name, const AttentionProblem& problem,
+             std::span<const Contender> contenders) {
+  Json json = Json::object();
+  json["request"] = name;
+  json["problem"] = problem;
+  json["contenders"] = Json::array();
+  for (const Contender& contender : contenders) {
+    json["contenders"].push_back(contender_json(contender.variant, *contender.kernel));
+  }
+  return json;
+}
+
+/// The contenders of a request and the kernels they point to.
+struct Contenders {
+  explicit Contenders(const Json& request) {
+    const Json& json = json_field(request, "contenders");
+    kernels.reserve(json.size());
+    for (const Json& contender : json) {
+      kernels.push_back(read_kernel(json_field(contender, "kernel")));
+      all.push_back({json_field(contender, "variant").get<Variant>(), &kernels.back()});
+    }
+  }
+  Contenders(const Contenders&) = delete;
+  Contenders& operator=(const Contenders&) = delete;
+
+  std::vector<CompiledKernel> kernels;
+  std::vector<Contender> all;
+};
+
+Json answer_evaluate(const Json& request, const AttentionProblem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request);
+  if (contenders.all.size() != 1) {
+    reject("a number of contenders");
+  }
+  const Contender& only = contenders.all.front();
+  return {{"result", evaluator.evaluate(problem, only.variant, *only.kernel)}};
+}
+
+Json reading_json(const CounterReading& reading) {
+  Json json = {{"missing_because", reading.missing_because}};
+  if (reading.counters) {
+    json["counters"] = *reading.counters;
+  }
+  return json;
+}
+
+CounterReading read_reading(const Json& json) {
+  CounterReading reading{std::nullopt, json_text(json, "missing_because")};
+  if (json.contains("counters")) {
+    reading.counters = json["counters"].get<Counters>();
+  }
+  return reading;
+}
+
+Json answer_count(const Json& request, const AttentionProblem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request);
+  Json readings = Json::array();
+  for (const CounterReading& reading : evaluator.count(problem, contenders.all)) {
+    readings.push_back(reading_json(reading));
+  }
+  return {{"readings", std::move(readings)}};
+}
+
+Json answer_race(const Json& request, const AttentionProblem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request);
+  const RaceOptions options{.rounds = static_cast<int>(json_integer(request, "rounds", 0, kMaxInt)),
+                            .seed = json_field(request, "seed").get<unsigned long long>()};
+  const RaceResult race = evaluator.race(problem, contenders.all, options);
+  return {{"samples_us", race.samples_us},
+          {"degraded_because", race.degraded_because},
+          {"before", race.before},
+          {"after", race.after}};
+}
+
+struct Answerer {
+  std::string_view request;
+  Json (*answer)(const Json& request, const AttentionProblem& problem, Evaluator& evaluator);
+};
+
+constexpr std::array kAnswerers{Answerer{"evaluate", answer_evaluate},
+                                Answerer{"count", answer_count}, Answerer{"race", answer_race}};
+
+std::vector<double> read_numbers(const Json& json) {
+  std::vector<double> numbers;
+  for (const Json& number : json) {
+    if (!number.is_number()) {
+      reject("a sample");
+    }
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
+}  // namespace
+
+Json evaluate_request(const AttentionProblem& problem, const Variant& variant,
+                      const CompiledKernel& kernel) {
+  const std::array only{Contender{variant, &kernel}};
+  return request("evaluate", problem, only);
+}
+
+Json count_request(const AttentionProblem& problem, std::span<const Contender> contenders) {
+  return request("count", problem, contenders);
+}
+
+Json race_request(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options) {
+  Json json = request("race", problem, contenders);
+  json["rounds"] = options.rounds;
+  json["seed"] = options.seed;
+  return json;
+}
+
+Json greeting(const DeviceInfo& device) { return {{"device", device}}; }
+
+Json error_answer(const Error& error) {
+  Json json = Json::object();
+  json["error"] = {{"code", static_cast<int>(error.code())}, {"message", error.what()}};
+  return json;
+}
+
+Json answer(const Json& request, Evaluator& evaluator) {
+  const std::string name = json_text(request, "request");
+  const auto problem = json_field(request, "problem").get<AttentionProblem>();
+  for (const Answerer& answerer : kAnswerers) {
+    if (answerer.request == name) {
+      return answerer.answer(request, problem, evaluator);
+    }
+  }
+  throw Error(ErrorCode::invalid_argument, "no evaluator answers the request '" + name + "'");
+}
+
+std::optional<Error> find_error(const Json& answer) {
+  if (!answer.is_object() || !answer.contains("error")) {
+    return std::nullopt;
+  }
+  const Json& error = answer["error"];
+  const auto code = json_integer(error, "code", 0, static_cast<int>(ErrorCode::nothing_stored));
+  return Error(static_cast<ErrorCode>(code), json_text(error, "message"));
+}
+
+DeviceInfo read_greeting(const Json& answer) {
+  return json_field(answer, "device").get<DeviceInfo>();
+}
+
+VariantResult read_result(const Json& answer, const Variant& asked) {
+  auto result = json_field(answer, "result").get<VariantResult>();
+  if (result.variant != asked) {
+    reject("a result of " + to_key(result.variant));
+  }
+  return result;
+}
+
+std::vector<CounterReading> read_readings(const Json& answer, std::size_t contenders) {
+  std::vector<CounterReading> readings;
+  for (const Json& reading : json_field(answer, "readings")) {
+    readings.push_back(read_reading(reading));
+  }
+  if (readings.size() != contenders) {
+    reject("a number of counter readings");
+  }
+  return readings;
+}
+
+RaceResult read_race(const Json& answer, std::size_t contenders) {
+  RaceResult race;
+  for (const Json& samples : json_field(answer, "samples_us")) {
+    race.samples_us.push_back(read_numbers(samples));
+  }
+  if (race.samples_us.size() != contenders) {
+    reject("a number of racing variants");
+  }
+  race.degraded_because = json_text(answer, "degraded_because");
+  race.before = json_field(answer, "before").get<GpuCondition>();
+  race.after = json_field(answer, "after").get<GpuCondition>();
+  return race;
+}
+
+}  // namespace swr

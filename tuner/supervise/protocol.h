@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// What tuner and measuring process say to each other, one document each way: a request names what
+// the evaluator shall do, the answer holds what it returned, or the Error it threw. A further
+// request is a writer of it, a reader of its answer and an entry in the table of answers.
+#pragma once
+
+#include "core/json.h"
+#include "tuner/evaluator.h"
+#include <swr/error.h>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace swr {
+
+Json evaluate_request(const AttentionProblem& problem, const Variant& variant,
+                      const CompiledKernel& kernel);
+Json count_request(const AttentionProblem& problem, std::span<const Contender> contenders);
+Json race_request(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options);
+
+/// What the measuring process says of itself when it is ready.
+Json greeting(const DeviceInfo& device);
+Json error_answer(const Error& error);
+
+/// Has the evaluator do what is asked.
+/// Throws: Error from the evaluator; Error{invalid_argument} when the request cannot be read.
+Json answer(const Json& request, Evaluator& evaluator);
+
+/// The error that an answer holds.
+std::optional<Error> find_error(const Json& answer);
+
+// Throw: Error{invalid_argument} for an answer to something else.
+DeviceInfo read_greeting(const Json& answer);
+VariantResult read_result(const Json& answer, const Variant& asked);
+std::vector<CounterReading> read_readings(const Json& answer, std::size_t contenders);
+RaceResult read_race(const Json& answer, std::size_t contenders);
+
+}  // namespace swr

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/supervise/supervised_evaluator.h"
+
+#include "tuner/supervise/protocol.h"
+
+#include <span>
+#include <utility>
+
+namespace swr {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The fault takes the context with it, and the process is of no use without one.
+bool lost_its_context(const VariantResult& result) { return result.state == ResultState::runtime; }
+
+}  // namespace
+
+milliseconds default_deadline(const AttentionProblem& problem) {
+  constexpr double kBaseMs = 60e3;
+  constexpr double kFlopPerMs = 1e8;
+  return milliseconds(static_cast<long long>(kBaseMs + flop_count(problem) / kFlopPerMs));
+}
+
+SupervisedEvaluator::SupervisedEvaluator(SuperviseOptions options) : options_(std::move(options)) {
+  start();
+}
+
+VariantResult SupervisedEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+                                            const CompiledKernel& kernel) {
+  const Json request = evaluate_request(problem, variant, kernel);
+  const auto attempt = [&] {
+    return ask<VariantResult>(request, deadline(problem),
+                              [&](const Json& answer) { return read_result(answer, variant); });
+  };
+  Attempt<VariantResult> outcome = attempt();
+  const auto* result = std::get_if<VariantResult>(&outcome);
+  if (result == nullptr || lost_its_context(*result)) {
+    worker_.reset();
+    outcome = attempt();
+    result = std::get_if<VariantResult>(&outcome);
+  }
+  if (result == nullptr) {
+    return blame(problem, variant, kernel, std::get<Failure>(outcome));
+  }
+  if (lost_its_context(*result)) {
+    worker_.reset();
+  }
+  return *result;
+}
+
+std::vector<CounterReading> SupervisedEvaluator::count(const AttentionProblem& problem,
+                                                       std::span<const Contender> contenders) {
+  const auto limit = deadline(problem) * static_cast<int>(contenders.size());
+  auto outcome = ask<std::vector<CounterReading>>(
+      count_request(problem, contenders), limit,
+      [&](const Json& answer) { return read_readings(answer, contenders.size()); });
+  if (auto* const readings = std::get_if<std::vector<CounterReading>>(&outcome)) {
+    return std::move(*readings);
+  }
+  std::vector<CounterReading> readings;
+  for (const Contender& contender : contenders) {
+    readings.push_back(count_alone(problem, contender));
+  }
+  return readings;
+}
+
+CounterReading SupervisedEvaluator::count_alone(const AttentionProblem& problem,
+                                                const Contender& contender) {
+  const std::span<const Contender> only(&contender, 1);
+  const auto outcome =
+      ask<CounterReading>(count_request(problem, only), deadline(problem),
+                          [](const Json& answer) { return read_readings(answer, 1).front(); });
+  if (const auto* const reading = std::get_if<CounterReading>(&outcome)) {
+    return *reading;
+  }
+  return {std::nullopt, "counting failed: " + std::get<Failure>(outcome).silence.detail};
+}
+
+RaceResult SupervisedEvaluator::race(const AttentionProblem& problem,
+                                     std::span<const Contender> contenders,
+                                     const RaceOptions& options) {
+  // Evaluating takes more launches than ten rounds of one contender.
+  constexpr int kRoundsPerEvaluation = 10;
+  const auto limit = deadline(problem) * static_cast<int>(contenders.size()) *
+                     (1 + options.rounds / kRoundsPerEvaluation);
+  const Json request = race_request(problem, contenders, options);
+  const auto attempt = [&] {
+    return ask<RaceResult>(
+        request, limit, [&](const Json& answer) { return read_race(answer, contenders.size()); });
+  };
+  Attempt<RaceResult> outcome = attempt();
+  if (std::holds_alternative<Failure>(outcome)) {
+    outcome = attempt();
+  }
+  if (auto* const race = std::get_if<RaceResult>(&outcome)) {
+    return std::move(*race);
+  }
+  throw Error(ErrorCode::driver_failed,
+              "the race of " + std::to_string(contenders.size()) + " variants of " +
+                  to_string(problem) +
+                  " failed twice: " + std::get<Failure>(outcome).silence.detail +
+                  "; the variants' own results are stored, run the command again");
+}
+
+/// A process that did not answer, or ended after what it answered, is not asked again.
+template <typename Answer>
+SupervisedEvaluator::Attempt<Answer> SupervisedEvaluator::ask(
+    const Json& request, milliseconds limit, const std::function<Answer(const Json&)>& read) {
+  WorkerProcess::Reply reply = worker().ask(request, limit);
+  Failure failure;
+  if (const Json* const document = std::get_if<Json>(&reply)) {
+    try {
+      failure.error = find_error(*document);
+      if (!failure.error) {
+        return read(*document);
+      }
+      failure.silence.detail = failure.error->what();
+    } catch (const Error& unreadable) {
+      failure.silence.detail =
+          std::string("the measuring process answered nonsense: ") + unreadable.what();
+    }
+  } else {
+    failure.silence = std::get<Silence>(std::move(reply));
+  }
+  worker_.reset();
+  return failure;
+}
+
+/// Throws: what the evaluator threw; that is nothing which a variant did.
+VariantResult SupervisedEvaluator::blame(const AttentionProblem& problem, const Variant& variant,
+                                         const CompiledKernel& kernel,
+                                         const Failure& failure) const {
+  if (failure.error) {
+    throw Error(*failure.error);
+  }
+  VariantResult result;
+  result.variant = variant;
+  result.state = failure.silence.state;
+  result.detail = failure.silence.detail;
+  result.resources = kernel.resources;
+  result.smem_bytes = smem_bytes(problem, variant);
+  result.ctas_per_sm = occupancy(kernel.resources, problem, variant, device_).ctas_per_sm;
+  result.cubin_digest = kernel.cubin_digest;
+  result.outcome = Measurement{};
+  return result;
+}
+
+milliseconds SupervisedEvaluator::deadline(const AttentionProblem& problem) const {
+  return options_.deadline.value_or(default_deadline(problem));
+}
+
+WorkerProcess& SupervisedEvaluator::worker() {
+  if (!worker_ || !worker_->is_waiting()) {
+    start();
+  }
+  return *worker_;
+}
+
+void SupervisedEvaluator::start() {
+  constexpr int kAttempts = 3;
+  std::string why;
+  for (int i = 0; i < kAttempts; ++i) {
+    worker_.reset();  // Two contexts at once may be more than the GPU has memory for.
+    worker_ = std::make_unique<WorkerProcess>(options_.command);
+    const WorkerProcess::Reply reply = worker_->receive(options_.start_deadline);
+    if (const Json* const document = std::get_if<Json>(&reply)) {
+      if (const auto error = find_error(*document)) {
+        throw Error(*error);
+      }
+      accept(read_greeting(*document));
+      return;
+    }
+    why = std::get<Silence>(reply).detail;
+  }
+  worker_.reset();
+  throw Error(ErrorCode::driver_failed, "the measuring process failed to start " +
+                                            std::to_string(kAttempts) + " times: " + why +
+                                            "; --no-isolation measures without it");
+}
+
+void SupervisedEvaluator::accept(const DeviceInfo& device) {
+  if (!device_.name.empty() && !same_device(device_, device)) {
+    throw Error(ErrorCode::driver_failed, "the GPU changed from " + device_.name + " to " +
+                                              device.name +
+                                              " during the run; run the command again");
+  }
+  device_ = device;
+}
+
+}  // namespace swr

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Evaluates in a measuring process, so that a variant that faults, hangs or crashes costs a row and
+// not the run.
+#pragma once
+
+#include "tuner/evaluator.h"
+#include "tuner/supervise/worker_process.h"
+#include <swr/error.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace swr {
+
+struct SuperviseOptions {
+  WorkerCommand command;
+  /// Longest time of one variant; no value takes default_deadline() of the problem.
+  std::optional<std::chrono::milliseconds> deadline;
+  /// Longest time until a new process is ready: contexts on a machine of many GPUs are slow.
+  std::chrono::milliseconds start_deadline{120'000};
+};
+
+/// A minute for what does not depend on the problem, and its operations at 100 GFLOP/s, a small
+/// part of what any supported GPU does: enough for the reference and for every launch of a slow
+/// variant.
+std::chrono::milliseconds default_deadline(const AttentionProblem& problem);
+
+/// Keeps one measuring process. A variant during which the process dies, falls silent or loses its
+/// context is tried again, alone in a new process, because a variant before it may have damaged the
+/// old one; the second outcome counts. Used by one thread, which must outlive it.
+class SupervisedEvaluator final : public Evaluator {
+ public:
+  /// Starts the process. Throws: what its evaluator's construction throws; Error{driver_failed}
+  /// when it cannot be started.
+  explicit SupervisedEvaluator(SuperviseOptions options);
+
+  const DeviceInfo& device() const override { return device_; }
+  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+                         const CompiledKernel& kernel) override;
+  /// When the process dies, each contender is tried alone: only the one at fault lacks counters.
+  std::vector<CounterReading> count(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders) override;
+  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options) override;
+
+ private:
+  /// Why there is nothing to show for a request; the process is gone.
+  struct Failure {
+    Silence silence;
+    /// What the evaluator threw, when it was that.
+    std::optional<Error> error;
+  };
+  template <typename Answer>
+  using Attempt = std::variant<Answer, Failure>;
+
+  template <typename Answer>
+  Attempt<Answer> ask(const Json& request, std::chrono::milliseconds limit,
+                      const std::function<Answer(const Json&)>& read);
+  CounterReading count_alone(const AttentionProblem& problem, const Contender& contender);
+  VariantResult blame(const AttentionProblem& problem, const Variant& variant,
+                      const CompiledKernel& kernel, const Failure& failure) const;
+  std::chrono::milliseconds deadline(const AttentionProblem& problem) const;
+  WorkerProcess& worker();
+  void start();
+  void accept(const DeviceInfo& device);
+
+  SuperviseOptions options_;
+  DeviceInfo device_;
+  std::unique_ptr<WorkerProcess> worker_;
+};
+
+}  // namespace swr

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The tuner's side of one measuring process: starts it, asks it, notices that it died or hangs, and
+// never leaves it behind.
+#pragma once
+
+#include "core/json.h"
+#include "tuner/supervise/file_descriptor.h"
+#include "tuner/supervise/frame.h"
+#include <swr/result.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <variant>
+#include <vector>
+
+namespace swr {
+
+/// A program that calls serve_evaluator() on its standard input.
+struct WorkerCommand {
+  std::filesystem::path program;
+  std::vector<std::string> arguments;
+};
+
+/// Why there is no answer; the process is to be given up.
+struct Silence {
+  ResultState state = ResultState::crash;  ///< crash or timeout.
+  std::string detail;
+};
+
+/// A child in a process group of its own, so that Ctrl-C reaches the tuner alone and the whole
+/// group can be killed. It dies with the thread that started it. Its standard input is the
+/// connection; what it prints is kept for error messages.
+class WorkerProcess {
+ public:
+  using Reply = std::variant<Json, Silence>;
+
+  /// Throws: Error{driver_failed} when the system refuses a process.
+  explicit WorkerProcess(const WorkerCommand& command);
+  /// Kills the group.
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  /// Waits for what the process says first.
+  Reply receive(std::chrono::milliseconds limit) { return exchange({}, limit); }
+  /// Sends a request and waits for the answer.
+  Reply ask(const Json& request, std::chrono::milliseconds limit) {
+    return exchange(encode_frame(request), limit);
+  }
+  /// False when the process has died, or speaks without having been asked.
+  bool is_waiting() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Reply exchange(std::string unsent, std::chrono::milliseconds limit);
+  bool wait_for_events(bool sending, Clock::time_point deadline);
+  void send_some(std::string& unsent) const;
+  bool receive_some();
+  void listen_to_output();
+  std::string how_it_ended();
+  std::string with_last_words(std::string text);
+
+  pid_t process_ = -1;
+  FileDescriptor socket_;
+  FileDescriptor output_;
+  FrameReader frames_;
+  /// The end of what the process printed.
+  std::string printed_;
+};
+
+}  // namespace swr
