@@ -95,6 +95,33 @@ class Reader {
     return results;
   }
 
+  /// The newest measured results that continue a run, without samples.
+  std::vector<StoredResult> known(long long run_id, const StoredProblem& problem,
+                                  const StoredDevice& device) const {
+    SQLite::Statement row(
+        database_,
+        "WITH alike AS (SELECT run.id, run.starts_over FROM run JOIN run AS asked "
+        "ON asked.id = :run AND run.id <= asked.id AND run.conditions <> '' "
+        "AND run.conditions = asked.conditions AND run.l2_state = asked.l2_state "
+        "AND run.templates_digest = asked.templates_digest "
+        "AND run.nvrtc_version = asked.nvrtc_version "
+        "AND run.driver_version = asked.driver_version), "
+        "here AS (SELECT id, run_id, variant_id FROM result WHERE problem_id = :problem "
+        "AND device_id = :device AND provenance = 'measured'), "
+        "since AS (SELECT coalesce(max(id), 0) AS run_id FROM alike WHERE starts_over = 1 "
+        "AND (id = :run OR id IN (SELECT run_id FROM here))) "
+        "SELECT result.*, " +
+            column_list(to_cells(Variant{})) +
+            " FROM result JOIN variant ON variant.id = result.variant_id "
+            "WHERE result.id IN (SELECT max(here.id) FROM here JOIN alike ON alike.id = "
+            "here.run_id "
+            "WHERE here.run_id >= (SELECT run_id FROM since) GROUP BY variant_id)");
+    row.bind(":run", static_cast<std::int64_t>(run_id));
+    row.bind(":problem", static_cast<std::int64_t>(problem.id));
+    row.bind(":device", static_cast<std::int64_t>(device.id));
+    return read_all(row, problem, device);
+  }
+
   /// The winner of the newest decision here, without samples.
   std::optional<Winner> decided(const StoredProblem& problem, const DeviceGroup& devices) const {
     std::optional<Winner> newest;
@@ -147,6 +174,11 @@ class Reader {
                               "AND device_id = ? GROUP BY variant_id, provenance)");
     row.bind(1, static_cast<std::int64_t>(problem.id));
     row.bind(2, static_cast<std::int64_t>(device.id));
+    return read_all(row, problem, device);
+  }
+
+  std::vector<StoredResult> read_all(SQLite::Statement& row, const StoredProblem& problem,
+                                     const StoredDevice& device) const {
     std::vector<StoredResult> results;
     while (row.executeStep()) {
       results.push_back({row.getColumn("id").getInt64(), problem.problem, device.device,
@@ -318,6 +350,34 @@ std::vector<StoredResult> find_results(const SQLite::Database& database, const f
   std::ranges::sort(results, comes_first);
   for (StoredResult& result : results) {
     reader.add_samples(result);
+  }
+  return results;
+}
+
+std::vector<StoredResult> find_known_results(const SQLite::Database& database, const fs::path& path,
+                                             long long run_id, const AttentionProblem& problem,
+                                             const DeviceInfo& device) {
+  const Reader reader(database, path);
+  const auto problems = reader.problems();
+  const auto stored = std::ranges::find(problems, problem, &StoredProblem::problem);
+  if (stored == problems.end()) {
+    return {};
+  }
+  std::map<Variant, StoredResult> newest;
+  for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
+    for (StoredResult& known : reader.known(run_id, *stored, same)) {
+      StoredResult& slot = newest[known.result.variant];
+      if (slot.id < known.id) {
+        slot = std::move(known);
+      }
+    }
+  }
+  std::vector<StoredResult> results;
+  for (auto& [variant, known] : newest) {
+    if (known.result.state != ResultState::throttled) {
+      reader.add_samples(known);
+      results.push_back(std::move(known));
+    }
   }
   return results;
 }

@@ -22,6 +22,12 @@ std::vector<StoredResult> find_results(const SQLite::Database& database,
                                        const std::filesystem::path& path,
                                        const AttentionProblem& problem, const DeviceInfo& device);
 
+/// Store::known_results.
+std::vector<StoredResult> find_known_results(const SQLite::Database& database,
+                                             const std::filesystem::path& path, long long run_id,
+                                             const AttentionProblem& problem,
+                                             const DeviceInfo& device);
+
 /// Store::run_of.
 RunInfo find_run_of(const SQLite::Database& database, const std::filesystem::path& path,
                     long long result_id);

@@ -249,7 +249,12 @@ Cells to_cells(const RunInfo& run) {
           {"driver_version", run.driver_version},
           {"l2_state", run.l2_state},
           // SQLite's integers are signed; the bits are kept.
-          {"seed", static_cast<long long>(run.seed)}};
+          {"seed", static_cast<long long>(run.seed)},
+          {"strategy", run.strategy},
+          {"max_variants", run.max_variants ? Cell(*run.max_variants) : Cell()},
+          {"max_s", run.max_s ? Cell(*run.max_s) : Cell()},
+          {"conditions", run.conditions},
+          {"starts_over", run.starts_over ? 1LL : 0LL}};
 }
 
 Cells to_cells(const VariantResult& result) {
@@ -292,9 +297,20 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
                 .templates_digest = read.text("templates_digest"),
                 .nvrtc_version = read.text("nvrtc_version"),
                 .driver_version = read.text("driver_version"),
-                .l2_state = read.text("l2_state")};
-    // SQLite's integers are signed; the bits were kept.
-    run.seed = static_cast<unsigned long long>(read.column("seed").getInt64());
+                .l2_state = read.text("l2_state"),
+                // SQLite's integers are signed; the bits were kept.
+                .seed = static_cast<unsigned long long>(read.column("seed").getInt64()),
+                .strategy = read.text("strategy"),
+                .max_variants = std::nullopt,
+                .max_s = std::nullopt,
+                .conditions = read.text("conditions")};
+    read("starts_over", run.starts_over);
+    if (!read.column("max_variants").isNull()) {
+      run.max_variants = read.integer("max_variants", 0, kMaxLong);
+    }
+    if (!read.column("max_s").isNull()) {
+      read("max_s", run.max_s.emplace());
+    }
     return run;
   });
 }

@@ -151,6 +151,25 @@ std::vector<StoredResult> Store::results(const AttentionProblem& problem,
       impl_->path, [&] { return find_results(impl_->database, impl_->path, problem, device); });
 }
 
+void Store::finish_run(long long run_id) {
+  impl_->write([&] {
+    require_run(impl_->database, run_id, impl_->path);
+    SQLite::Statement update(impl_->database,
+                             "UPDATE run SET finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') "
+                             "WHERE id = ?");
+    update.bind(1, static_cast<std::int64_t>(run_id));
+    update.exec();
+    return run_id;
+  });
+}
+
+std::vector<StoredResult> Store::known_results(long long run_id, const AttentionProblem& problem,
+                                               const DeviceInfo& device) const {
+  return with_database_errors(impl_->path, [&] {
+    return find_known_results(impl_->database, impl_->path, run_id, problem, device);
+  });
+}
+
 RunInfo Store::run_of(long long result_id) const {
   return with_database_errors(impl_->path,
                               [&] { return find_run_of(impl_->database, impl_->path, result_id); });

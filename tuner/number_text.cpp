@@ -68,6 +68,11 @@ std::string bytes_text(long long bytes) {
   return scaled_text(static_cast<double>(bytes), 1024, kUnits);
 }
 
+std::string percent_text(double share) {
+  constexpr double kPercent = 100.0;
+  return std::to_string(std::lround(share * kPercent)) + " %";
+}
+
 std::string change_text(double before, double after) {
   if (before == 0.0) {
     return "-";

@@ -22,6 +22,9 @@ std::string time_text(double time_us);
 /// Bytes as "24.00 KiB", "24.00 MiB".
 std::string bytes_text(long long bytes);
 
+/// A share in whole percent, e.g. 0.25 as "25 %".
+std::string percent_text(double share);
+
 /// A change from `before` to `after` in percent with its sign, e.g. "-42.0 %".
 std::string change_text(double before, double after);
 

@@ -3,6 +3,7 @@
 
 #include "tuner/number_text.h"
 
+#include <algorithm>
 #include <ostream>
 #include <utility>
 
@@ -23,6 +24,9 @@ std::string minutes_text(double seconds) {
 
 }  // namespace
 
+void Progress::known(const VariantResult& /*result*/) {}
+void Progress::device_idle(double /*idle_s*/) {}
+
 void QuietProgress::begin(const std::string& /*title*/, std::size_t /*total*/) {}
 void QuietProgress::advance(const VariantResult& /*result*/) {}
 void QuietProgress::end() {}
@@ -33,8 +37,9 @@ StreamProgress::StreamProgress(std::ostream& out, bool redraw, Clock clock)
 void StreamProgress::begin(const std::string& title, std::size_t total) {
   total_ = total;
   done_ = 0;
-  failed_ = 0;
-  dropped_ = 0;
+  known_ = 0;
+  failures_.clear();
+  idle_s_ = 0.0;
   best_us_ = 0.0;
   started_ = clock_();
   last_write_ = started_;
@@ -43,15 +48,24 @@ void StreamProgress::begin(const std::string& title, std::size_t total) {
 
 void StreamProgress::advance(const VariantResult& result) {
   ++done_;
-  if (result.state == ResultState::constraint) {
-    ++dropped_;
-  } else if (result.state != ResultState::ok) {
-    ++failed_;
-  } else if (best_us_ <= 0.0 || result.time_us() < best_us_) {
-    best_us_ = result.time_us();
-  }
+  count_best(result);
   if (clock_() - last_write_ >= (redraw_ ? kRedrawInterval : kPlainInterval)) {
     write(status());
+  }
+}
+
+void StreamProgress::known(const VariantResult& result) {
+  ++known_;
+  count_best(result);
+}
+
+void StreamProgress::device_idle(double idle_s) { idle_s_ = idle_s; }
+
+void StreamProgress::count_best(const VariantResult& result) {
+  if (result.state != ResultState::ok) {
+    ++failures_[result.state];
+  } else if (best_us_ <= 0.0 || result.time_us() < best_us_) {
+    best_us_ = result.time_us();
   }
 }
 
@@ -64,20 +78,27 @@ void StreamProgress::end() {
 
 std::string StreamProgress::status() const {
   const double elapsed_s = Seconds(clock_() - started_).count();
-  std::string text = "[" + std::to_string(done_) + "/" + std::to_string(total_) + "]";
+  const std::size_t behind = done_ + known_;
+  // What a constraint drops after compilation comes on top of a search's budget.
+  const std::size_t total = std::max(total_, behind);
+  std::string text = "[" + std::to_string(behind) + "/" + std::to_string(total) + "]";
   if (done_ > 0 && elapsed_s > 0.0) {
     const double per_s = static_cast<double>(done_) / elapsed_s;
     text += "  " + significant_text(per_s, 3) + " variants/s";
-    text += "  ETA " + minutes_text(static_cast<double>(total_ - done_) / per_s);
+    text += "  ETA " + minutes_text(static_cast<double>(total - behind) / per_s);
   }
   if (best_us_ > 0.0) {
     text += "  best " + time_text(best_us_);
   }
-  if (dropped_ > 0) {
-    text += "  " + std::to_string(dropped_) + " dropped";
+  if (idle_s_ > 0.0 && elapsed_s > 0.0) {
+    text += "  idle " + percent_text(std::min(1.0, idle_s_ / elapsed_s));
   }
-  if (failed_ > 0) {
-    text += "  " + std::to_string(failed_) + " failed";
+  if (known_ > 0) {
+    text += "  " + std::to_string(known_) + " known";
+  }
+  for (const auto& [state, count] : failures_) {
+    text += "  " + std::to_string(count) + " " +
+            (state == ResultState::constraint ? "dropped" : std::string(to_string(state)));
   }
   return text;
 }

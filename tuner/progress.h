@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <map>
 #include <string>
 
 namespace swr {
@@ -23,6 +24,10 @@ class Progress {
 
   virtual void begin(const std::string& title, std::size_t total) = 0;
   virtual void advance(const VariantResult& result) = 0;
+  /// A result that was known from an earlier run; it counts towards the total.
+  virtual void known(const VariantResult& result);
+  /// The time since begin() in which the device waited for the host, in seconds.
+  virtual void device_idle(double idle_s);
   /// Called once after the last advance, also when the run stops early.
   virtual void end() = 0;
 };
@@ -35,7 +40,8 @@ class QuietProgress final : public Progress {
   void end() override;
 };
 
-/// Writes done and total, variants per second, the best time so far, the time left and failures.
+/// Writes done and total, variants per second, the time left, the best time so far, the share of
+/// time in which the device waited, and failures by state.
 class StreamProgress final : public Progress {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
@@ -45,9 +51,12 @@ class StreamProgress final : public Progress {
 
   void begin(const std::string& title, std::size_t total) override;
   void advance(const VariantResult& result) override;
+  void known(const VariantResult& result) override;
+  void device_idle(double idle_s) override;
   void end() override;
 
  private:
+  void count_best(const VariantResult& result);
   std::string status() const;
   void write(const std::string& line);
 
@@ -58,9 +67,11 @@ class StreamProgress final : public Progress {
   std::chrono::steady_clock::time_point last_write_;
   std::size_t total_ = 0;
   std::size_t done_ = 0;
-  std::size_t failed_ = 0;
-  std::size_t dropped_ = 0;  ///< By a constraint, after compilation.
-  double best_us_ = 0.0;     ///< 0 while nothing succeeded.
+  std::size_t known_ = 0;
+  /// Results of each state but ok; constraint counts variants dropped after compilation.
+  std::map<ResultState, std::size_t> failures_;
+  double idle_s_ = 0.0;
+  double best_us_ = 0.0;  ///< 0 while nothing succeeded.
 };
 
 }  // namespace swr

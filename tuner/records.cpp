@@ -15,9 +15,14 @@ Json metric_json(const MetricValue& value) {
 }
 
 Json times_json(const PhaseTimes& times) {
-  return {{"enumerate_s", times.enumerate_s}, {"compile_wait_s", times.compile_wait_s},
-          {"evaluate_s", times.evaluate_s},   {"count_s", times.count_s},
-          {"finals_s", times.finals_s},       {"record_s", times.record_s},
+  return {{"enumerate_s", times.enumerate_s},
+          {"search_s", times.search_s},
+          {"device_idle_s", times.device_idle_s()},
+          {"compile_wait_s", times.compile_wait_s},
+          {"evaluate_s", times.evaluate_s},
+          {"count_s", times.count_s},
+          {"finals_s", times.finals_s},
+          {"record_s", times.record_s},
           {"total_s", times.total_s}};
 }
 
@@ -89,6 +94,8 @@ Json report_record(const TuneReport& report) {
   record["device"] = report.device;
   record["provenance"] = std::string(to_string(report.provenance));
   record["interrupted"] = report.interrupted;
+  record["out_of_time"] = report.out_of_time;
+  record["known"] = report.known;
   record["kernels_compiled"] = report.kernels_compiled;
   record["kernels_from_cache"] = report.kernels_from_cache;
   record["times"] = times_json(report.times);

@@ -206,6 +206,24 @@ void print_times(std::ostream& out, const TuneReport& report) {
       << seconds(report.times.evaluate_s) << " evaluating, " << seconds(report.times.count_s)
       << " counting, " << seconds(report.times.finals_s) << " in finals, "
       << seconds(report.times.record_s) << " recording\n";
+  if (report.provenance == Provenance::measured && report.times.total_s > 0.0) {
+    const PhaseTimes& times = report.times;
+    out << "GPU idle " << percent_text(times.device_idle_s() / times.total_s)
+        << " of the time: " << seconds(times.compile_wait_s) << " waiting for kernels, "
+        << seconds(times.record_s) << " for the database, "
+        << seconds(times.enumerate_s + times.search_s) << " for the choice of variants\n";
+  }
+}
+
+void print_known(std::ostream& out, const TuneReport& report) {
+  if (report.known > 0) {
+    out << report.known << " of " << report.results.size()
+        << " variants were known from an earlier run and not measured again; --force measures them "
+           "anew\n";
+  }
+  if (report.out_of_time) {
+    out << "out of time: the same command continues where this run stopped\n";
+  }
 }
 
 }  // namespace
@@ -262,6 +280,7 @@ void print_report(std::ostream& out, const TuneReport& report, const ReportStyle
   print_failures(out, report);
   print_dropped(out, report);
   print_missing_counters(out, report);
+  print_known(out, report);
   print_times(out, report);
   if (report.interrupted) {
     out << "interrupted: only the variants above were tried\n";

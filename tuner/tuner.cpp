@@ -3,6 +3,7 @@
 
 #include "db/match.h"
 #include "tuner/compile_queue.h"
+#include "tuner/search/model_ranking.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -57,6 +58,10 @@ struct Uncounted {
   std::shared_ptr<const CompiledKernel> kernel;
 };
 
+/// Variants of one kernel, and what an earlier run knows, by variant.
+using Groups = std::vector<std::vector<Variant>>;
+using KnownResults = std::map<Variant, VariantResult>;
+
 Compilation take(CompileQueue& queue) {
   try {
     return {std::make_shared<const CompiledKernel>(queue.next()), {}};
@@ -100,21 +105,44 @@ std::string nothing_left_message(const AttentionProblem& problem, const DeviceIn
          "); choose other tiles or axis values";
 }
 
+KnownResults known_results(const Store& store, const TuneReport& report, long long run_id) {
+  KnownResults known;
+  // A prediction costs no device time and follows the model of this swr, so it is made anew.
+  if (report.provenance == Provenance::measured) {
+    for (StoredResult& stored : store.known_results(run_id, report.problem, report.device)) {
+      known.emplace(stored.result.variant, std::move(stored.result));
+    }
+  }
+  return known;
+}
+
+std::vector<Variant> first_members(const Groups& groups) {
+  std::vector<Variant> first;
+  for (const auto& group : groups) {
+    first.push_back(group.front());
+  }
+  return first;
+}
+
 /// The tools and the growing report of one run.
 class Run {
  public:
-  Run(Evaluator& evaluator, Store& store, const TuneOptions& options, Progress& progress,
-      TuneReport& report)
-      : evaluator_(evaluator),
+  Run(Strategy& strategy, Evaluator& evaluator, Store& store, const TuneOptions& options,
+      Progress& progress, TuneReport& report)
+      : strategy_(strategy),
+        evaluator_(evaluator),
         store_(store),
         options_(options),
         progress_(progress),
-        report_(report) {}
+        report_(report),
+        known_(known_results(store, report, options.run_id)) {}
 
   /// What was measured before an error is recorded without counters.
-  void try_all(const std::vector<std::vector<Variant>>& groups, CompileQueue& queue) {
+  void search(const CompileQueue::Compile& compile) {
     try {
-      try_groups(groups, queue);
+      for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
+        try_batch(batch, compile);
+      }
       count_and_record();
     } catch (...) {
       record_uncounted();
@@ -123,14 +151,49 @@ class Run {
   }
 
  private:
-  void try_groups(const std::vector<std::vector<Variant>>& groups, CompileQueue& queue) {
+  std::vector<Variant> next_batch() {
+    if (has_to_stop()) {
+      return {};
+    }
+    const PhaseTimer timer(report_.times.search_s);
+    return strategy_.propose();
+  }
+
+  bool has_to_stop() {
+    const auto elapsed = std::chrono::steady_clock::now() - started_;
+    const auto& max_s = options_.search.max_s;
+    report_.interrupted = report_.interrupted || options_.stop_requested();
+    report_.out_of_time = max_s && std::chrono::duration<double>(elapsed).count() >= *max_s;
+    return report_.interrupted || report_.out_of_time;
+  }
+
+  void try_batch(const std::vector<Variant>& batch, const CompileQueue::Compile& compile) {
+    const Groups groups = group_by_kernel(take_known(batch));
+    CompileQueue queue(first_members(groups), thread_count(options_), compile);
     for (const auto& group : groups) {
-      const Compilation compilation = wait_for_kernel(queue);
-      try_group(group, compilation);
-      if (report_.interrupted) {
+      if (has_to_stop()) {
         return;
       }
+      const Compilation compilation = wait_for_kernel(queue);
+      try_group(group, compilation);
     }
+  }
+
+  /// Answers for the variants that are known; returns the others.
+  std::vector<Variant> take_known(const std::vector<Variant>& batch) {
+    std::vector<Variant> unknown;
+    for (const Variant& variant : batch) {
+      const auto found = known_.find(variant);
+      if (found == known_.end()) {
+        unknown.push_back(variant);
+        continue;
+      }
+      strategy_.tell(found->second);
+      progress_.known(found->second);
+      report_.results.push_back(std::move(found->second));
+      ++report_.known;
+    }
+    return unknown;
   }
 
   Compilation wait_for_kernel(CompileQueue& queue) {
@@ -144,13 +207,16 @@ class Run {
   /// Tries the variants of one kernel.
   void try_group(const std::vector<Variant>& group, const Compilation& compilation) {
     for (const Variant& variant : group) {
-      if (options_.stop_requested()) {
-        report_.interrupted = true;
+      if (has_to_stop()) {
         return;
       }
       VariantResult result = compilation.kernel
                                  ? evaluate(variant, *compilation.kernel)
                                  : unevaluated(variant, ResultState::compile, compilation.log);
+      strategy_.tell(result);
+      if (report_.provenance == Provenance::measured) {
+        progress_.device_idle(report_.times.device_idle_s());
+      }
       progress_.advance(result);
       if (result.measurement() != nullptr && result.state == ResultState::ok) {
         count_later({std::move(result), compilation.kernel});
@@ -238,17 +304,41 @@ class Run {
     report_.results.push_back(std::move(result));
   }
 
+  Strategy& strategy_;
   Evaluator& evaluator_;
   Store& store_;
   const TuneOptions& options_;
   Progress& progress_;
   TuneReport& report_;
+  KnownResults known_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<Uncounted> uncounted_;
   std::chrono::steady_clock::time_point waiting_since_;
 };
 
+/// True when all of it was known and finals have decided it before.
+bool is_decided(const TuneReport& report) {
+  return report.known == report.results.size() &&
+         std::ranges::any_of(report.results, [](const VariantResult& result) {
+           const Measurement* measurement = result.measurement();
+           return measurement != nullptr && measurement->sampling == Sampling::finals;
+         });
+}
+
+/// The winner of this run's finals, or of those that decided what was known.
+std::optional<Variant> decided_winner(const TuneReport& report, const Store& store) {
+  if (!report.finalists.empty()) {
+    return report.finalists.front().result.variant;
+  }
+  if (!is_decided(report)) {
+    return std::nullopt;
+  }
+  const auto match = store.best(report.problem, report.device);
+  return match ? std::optional(match->result.variant) : std::nullopt;
+}
+
 /// By the rule that the store answers with, so that the first row is what a query returns.
-void rank(TuneReport& report) {
+void rank(TuneReport& report, const Store& store) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
@@ -256,11 +346,13 @@ void rank(TuneReport& report) {
                    [&](const VariantResult& a, const VariantResult& b) {
                      return is_better(report.problem, a, b);
                    });
-  if (!report.finalists.empty()) {
+  if (const auto decided = decided_winner(report, store)) {
     const auto winner = std::find_if(report.results.begin(), failures, [&](const auto& result) {
-      return result.variant == report.finalists.front().result.variant;
+      return result.variant == *decided;
     });
-    std::rotate(report.results.begin(), winner, winner + 1);
+    if (winner != failures) {
+      std::rotate(report.results.begin(), winner, winner + 1);
+    }
   }
 }
 
@@ -288,19 +380,18 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& gene
   report.finalists = std::move(outcome.finalists);
 }
 
-std::vector<Variant> first_members(const std::vector<std::vector<Variant>>& groups) {
-  std::vector<Variant> first;
-  for (const auto& group : groups) {
-    first.push_back(group.front());
-  }
-  return first;
-}
-
 std::vector<Variant> enumerate(TuneReport& report, const SpaceOptions& options) {
   const PhaseTimer timer(report.times.enumerate_s);
   SearchSpace space = require_variants(report.problem, report.device, options);
   report.dropped = std::move(space.dropped);
   return std::move(space.variants);
+}
+
+std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions& options,
+                                          std::vector<Variant> variants) {
+  const PhaseTimer timer(report.times.search_s);
+  return make_strategy(options.search, std::move(variants),
+                       model_predictor(report.problem, report.device, thread_count(options)));
 }
 
 std::string title_of(const TuneReport& report, std::size_t variants) {
@@ -354,18 +445,17 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
   report.provenance = options.provenance;
   {
     const PhaseTimer timer(report.times.total_s);
-    const std::vector<Variant> variants = enumerate(report, options.space);
-    const auto groups = group_by_kernel(variants);
-    CompileQueue queue(first_members(groups), thread_count(options), [&](const Variant& variant) {
+    const auto strategy = choose_strategy(report, options, enumerate(report, options.space));
+    const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
+    Run(*strategy, evaluator, store, options, progress, report).search([&](const Variant& variant) {
       return generator.compile(problem, variant, report.device.sm_arch);
     });
-    const ProgressScope scope(progress, title_of(report, variants.size()), variants.size());
-    Run(evaluator, store, options, progress, report).try_all(groups, queue);
-    if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
+    if (options.finals && !report.interrupted && report.provenance == Provenance::measured &&
+        !is_decided(report)) {
       hold_finals(report, evaluator, generator, store, options);
     }
   }
-  rank(report);
+  rank(report, store);
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include "tuner/evaluator.h"
 #include "tuner/finals.h"
 #include "tuner/progress.h"
+#include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/store.h>
 
@@ -20,6 +21,7 @@ namespace swr {
 
 struct TuneOptions {
   SpaceOptions space;
+  SearchOptions search;
   /// Threads that compile; 0 means one per hardware thread.
   int compile_threads = 0;
   /// What the evaluator produces; rows that never reach it carry it too.
@@ -35,12 +37,16 @@ struct TuneOptions {
 /// Wall-clock time of the phases in seconds.
 struct PhaseTimes {
   double enumerate_s = 0.0;
+  double search_s = 0.0;        ///< Choosing what to try next, predictions included.
   double compile_wait_s = 0.0;  ///< Waiting for kernels; most of the compiling is hidden.
   double evaluate_s = 0.0;
   double count_s = 0.0;   ///< Reading hardware counters.
   double finals_s = 0.0;  ///< Deciding between the fastest.
   double record_s = 0.0;
   double total_s = 0.0;
+
+  /// Time that the device waited for the host.
+  double device_idle_s() const { return enumerate_s + search_s + compile_wait_s + record_s; }
 };
 
 struct TuneReport {
@@ -58,9 +64,13 @@ struct TuneReport {
   std::vector<DroppedVariant> dropped;
   std::size_t kernels_compiled = 0;    ///< Distinct kernels, from the cache or not.
   std::size_t kernels_from_cache = 0;  ///< Of these, read from the cubin cache.
+  /// Rows of `results` that were known from an earlier run and not tried again.
+  std::size_t known = 0;
   PhaseTimes times;
   /// True when stop_requested ended the run early.
   bool interrupted = false;
+  /// True when SearchOptions::max_s ended the run before the search was done.
+  bool out_of_time = false;
 
   /// The decided winner, else the fastest successful variant; nullptr when none succeeded.
   const VariantResult* best() const;
@@ -80,9 +90,9 @@ SearchSpace require_variants(const AttentionProblem& problem, const DeviceInfo& 
                              const SpaceOptions& options);
 
 /// Tunes one problem on the evaluator's device. Every variant tried is a row of the store: one that
-/// does not compile, spills, or fails is recorded with its state.
-/// Throws: what require_variants throws; Error from the store, the evaluator or the compiler when
-/// nothing further can be done. Rows recorded before stay.
+/// does not compile, spills, or fails is recorded with its state. What Store::known_results knows
+/// is not measured again. Throws: what require_variants throws; Error from the store, the evaluator
+/// or the compiler when nothing further can be done. Rows recorded before stay.
 TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Generator& generator,
                 Store& store, const TuneOptions& options, Progress& progress);
 

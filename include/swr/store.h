@@ -47,6 +47,15 @@ struct RunInfo {
   std::string driver_version;  ///< Empty when no driver took part.
   std::string l2_state;        ///< "warm" or "cold"; empty for predictions.
   unsigned long long seed = 0;
+  std::string strategy = "exhaustive";
+  /// Limits of the search for each problem; empty without one.
+  std::optional<long long> max_variants;
+  std::optional<double> max_s;
+  /// How results are taken, beyond the versions and the L2 state above, in a text of the caller's.
+  /// Runs with equal text continue each other; an empty one continues nothing.
+  std::string conditions;
+  /// Earlier results are taken anew.
+  bool starts_over = false;
 };
 
 /// A row of the results table with what it belongs to.
@@ -87,6 +96,15 @@ class Store {
   /// Starts a run; its rows carry the returned id.
   /// Throws: Error{not_writable} when opened read_only; Error{database_locked}.
   long long begin_run(const RunInfo& info);
+
+  /// Notes that the run did all it was asked to. Throws: as begin_run.
+  void finish_run(long long run_id);
+
+  /// What the run need not measure again: the newest measured result of every variant that a run
+  /// of equal versions, L2 state and conditions has recorded for this problem and device since the
+  /// last one that started over. Results of a throttled GPU are not among them.
+  std::vector<StoredResult> known_results(long long run_id, const AttentionProblem& problem,
+                                          const DeviceInfo& device) const;
 
   /// Appends one result in a transaction of its own: what was recorded survives a crash.
   /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful

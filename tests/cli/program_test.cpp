@@ -317,10 +317,13 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};
   std::string help = run({"--help"}).out;
   for (const std::string command :
-       {"tune", "query", "explain", "calibrate", "export", "devices", "emit", "axes"}) {
+       {"tune", "query", "explain", "calibrate", "export", "devices", "emit", "axes", "judge"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }
+  EXPECT_THAT(documentation, HasSubstr("swr-tune db record"));
+  EXPECT_THAT(documentation, HasSubstr("swr-tune db export-t4"));
+  help += run({"db", "record", "--help"}).out + run({"db", "export-t4", "--help"}).out;
   EXPECT_EQ(options_in(documentation), options_in(help));
 }
 

@@ -37,6 +37,7 @@ int run_devices(const Session& session);
 int run_emit(const Session& session);
 int run_axes(const Session& session);
 int run_record(const Session& session);
+int run_export_t4(const Session& session);
 int run_judge(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -55,6 +56,27 @@ int whole_number(const std::string& text, const std::string& option) {
     reject(option + " takes whole numbers, not '" + text + "'");
   }
   return value;
+}
+
+/// "90", "1:30" or "2.5".
+double parse_seconds(const std::string& text) {
+  constexpr double kSecondsPerMinute = 60.0;
+  const std::size_t colon = text.find(':');
+  const bool has_minutes = colon != std::string::npos;
+  const std::string rest = has_minutes ? text.substr(colon + 1) : text;
+  double seconds = 0.0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), seconds);
+  const bool read = error == std::errc{} && end == rest.data() + rest.size();
+  const bool in_range = seconds >= 0.0 && (!has_minutes || seconds < kSecondsPerMinute);
+  if (!read || !in_range || !std::isfinite(seconds)) {
+    reject("--time takes seconds or minutes:seconds, e.g. 90 or 1:30, not '" + text + "'");
+  }
+  const int minutes = has_minutes ? whole_number(text.substr(0, colon), "--time") : 0;
+  const double total_s = minutes * kSecondsPerMinute + seconds;
+  if (!(total_s > 0.0)) {
+    reject("--time must be above 0, not '" + text + "'");
+  }
+  return total_s;
 }
 
 std::string option_name(std::string_view axis_name) {
@@ -162,6 +184,26 @@ void add_json_option(CLI::App& app, Options& options) {
       ->group("Output");
 }
 
+void add_search_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Search";
+  app.add_option("--strategy", options.strategy,
+                 "exhaustive; random; model (best predicted first, corrected by what is measured)")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(kGroup);
+  app.add_option("--budget", options.budget,
+                 "Variants to try per problem at most [all; for model a tenth of the space]")
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_option("--time", options.time, "Wall-clock limit per problem: seconds, or 5:00")
+      ->type_name("TIME")
+      ->group(kGroup);
+  app.add_flag("--force", options.force,
+               "Measure anew what an earlier or interrupted run has measured")
+      ->group(kGroup);
+}
+
 void add_measuring_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Measuring";
   app.add_option("--samples", options.samples,
@@ -218,7 +260,9 @@ void add_tune_options(CLI::App& app, Options& options) {
       ->type_name("N")
       ->check(at_least(0));
   add_measuring_options(app, options);
-  app.add_option("--seed", options.seed, "Seed of the random inputs")->capture_default_str();
+  app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
+      ->capture_default_str();
+  add_search_options(app, options);
 }
 
 void add_tune(CLI::App& program, Options& options) {
@@ -344,10 +388,22 @@ void add_record(CLI::App& db, Options& options) {
   add_database_option(app, options);
 }
 
+void add_export_t4(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "export-t4", "Write every measured space in the T4 auto-tuning results format 1.0");
+  app.footer("Example: swr-tune db export-t4 --out results");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
 void add_db(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("db", "Write the database's results in other forms");
   app.require_subcommand(1);
   add_record(app, options);
+  add_export_t4(app, options);
 }
 
 void add_judge(CLI::App& program, Options& options) {
@@ -401,6 +457,7 @@ const std::map<std::string, Command>& commands() {
       {"emit", Command::emit},
       {"axes", Command::axes},
       {"db record", Command::record},
+      {"db export-t4", Command::export_t4},
       {"judge", Command::judge},
       {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;
@@ -484,6 +541,20 @@ std::vector<AttentionProblem> problems(const ProblemText& text) {
     validate(all.back());
   }
   return all;
+}
+
+SearchOptions search_options(const Options& options) {
+  SearchOptions search{.strategy = parse_strategy(options.strategy),
+                       .max_variants = std::nullopt,
+                       .max_s = std::nullopt,
+                       .seed = options.seed};
+  if (options.budget) {
+    search.max_variants = static_cast<std::size_t>(*options.budget);
+  }
+  if (!options.time.empty()) {
+    search.max_s = parse_seconds(options.time);
+  }
+  return search;
 }
 
 Tile parse_tile(const std::string& text) {

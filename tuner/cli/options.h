@@ -2,6 +2,7 @@
 // The command line as a value: which command, with which options.
 #pragma once
 
+#include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/problem.h>
 #include <swr/result.h>
@@ -28,6 +29,7 @@ enum class Command {
   axes,
   measure_worker,  ///< Started by tune, with tune's options.
   record,
+  export_t4,
   judge,
 };
 
@@ -83,6 +85,11 @@ struct Options {
   L2State l2_state = L2State::warm;
   int repeat = 1;
   bool no_counters = false;
+  std::string strategy = "exhaustive";
+  std::optional<long long> budget;
+  /// Seconds, or minutes:seconds.
+  std::string time;
+  bool force = false;
   bool no_isolation = false;
   /// Longest time per variant in seconds; 0 takes one that fits the problem.
   int deadline_s = 0;
@@ -95,6 +102,9 @@ Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<AttentionProblem> problems(const ProblemText& text);
+
+/// --strategy, --budget, --time and --seed. Throws: Error{invalid_argument} naming the option.
+SearchOptions search_options(const Options& options);
 
 /// The parts of a list; one empty part for an empty text.
 std::vector<std::string> split(const std::string& text, char separator);

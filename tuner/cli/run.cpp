@@ -57,6 +57,8 @@ int run_command(const Session& session) {
       return run_measure_worker(session);
     case Command::record:
       return run_record(session);
+    case Command::export_t4:
+      return run_export_t4(session);
     case Command::judge:
       return run_judge(session);
   }

@@ -36,6 +36,14 @@ std::unique_ptr<Progress> make_progress(const Session& session) {
   return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal);
 }
 
+/// What a result depends on beside problem, device, versions and L2 state.
+std::string conditions(const Options& options) {
+  return "samples=" + std::to_string(options.samples) +
+         " counters=" + (options.no_counters ? "off" : "on") +
+         " seed=" + std::to_string(options.seed) +
+         " deadline_s=" + std::to_string(options.deadline_s);
+}
+
 RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
   const bool measured = gpu.provenance() == Provenance::measured;
   return {.command = session.command_line,
@@ -44,7 +52,12 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .nvrtc_version = generator.nvrtc_version(),
           .driver_version = measured ? driver_version() : "",
           .l2_state = measured ? std::string(to_string(session.options.l2_state)) : "",
-          .seed = session.options.seed};
+          .seed = session.options.seed,
+          .strategy = session.options.strategy,
+          .max_variants = session.options.budget,
+          .max_s = search_options(session.options).max_s,
+          .conditions = measured ? conditions(session.options) : "",
+          .starts_over = session.options.force || session.options.repeat > 1};
 }
 
 /// The options that ask for the same problem again.
@@ -219,6 +232,13 @@ class RepeatedTuning {
     return true;
   }
 
+  /// Notes that the runs did all they were asked to.
+  void finish(Store& store) const {
+    for (const long long run_id : run_ids_) {
+      store.finish_run(run_id);
+    }
+  }
+
   void report_agreement() const {
     if (run_ids_.size() > 1) {
       sink_.add(agreements_);
@@ -236,7 +256,9 @@ class RepeatedTuning {
 int run_tune(const Session& session) {
   const Options& options = session.options;
   const std::vector<AttentionProblem> wanted = problems(options.problem);
-  TuneOptions tune_options{.space = space_options(options), .compile_threads = options.jobs};
+  TuneOptions tune_options{.space = space_options(options),
+                           .search = search_options(options),
+                           .compile_threads = options.jobs};
   const GpuChoice gpu = choose_gpu(options.gpu);
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
@@ -256,16 +278,22 @@ int run_tune(const Session& session) {
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
   const auto progress = make_progress(session);
   bool every_problem_solved = true;
+  bool finished = true;
   for (const AttentionProblem& problem : wanted) {
     const bool solved = repeated.tune_all([&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
-      return tune(problem, *evaluator, generator, store, tune_options, *progress);
+      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
+      finished = finished && !report.interrupted && !report.out_of_time;
+      return report;
     });
     every_problem_solved = every_problem_solved && solved;
     if (interrupt.interrupted()) {
       break;
     }
+  }
+  if (finished && !interrupt.interrupted()) {
+    repeated.finish(store);
   }
   repeated.report_agreement();
   sink.finish();

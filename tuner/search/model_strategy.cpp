@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -47,7 +47,7 @@ class ModelStrategy final : public Strategy {
     for (std::size_t i = 0; i < space.size(); ++i) {
       candidates_.push_back(
           {.variant = space[i], .predicted_us = predicted_us[i], .expected_us = predicted_us[i]});
-      arms_.insert({arm_of(space[i]), 0.0});
+      arms_.insert(arm_of(space[i]));
     }
     const std::size_t tenth = std::max<std::size_t>(1, space.size() / 10);
     planned_ = std::min(options.max_variants.value_or(tenth), space.size());
@@ -107,14 +107,16 @@ class ModelStrategy final : public Strategy {
     }
   }
 
+  /// What is left; while there are others, without variants that the prediction rules out.
   std::vector<Candidate*> untried() {
-    std::vector<Candidate*> all;
+    std::vector<Candidate*> possible;
+    std::vector<Candidate*> ruled_out;
     for (Candidate& candidate : candidates_) {
       if (!candidate.proposed) {
-        all.push_back(&candidate);
+        (std::isfinite(candidate.predicted_us) ? possible : ruled_out).push_back(&candidate);
       }
     }
-    return all;
+    return possible.empty() ? ruled_out : possible;
   }
 
   static std::vector<Candidate*> best_of(std::vector<Candidate*> from, std::size_t count) {
@@ -144,7 +146,7 @@ class ModelStrategy final : public Strategy {
     order.resize((order.size() + 1) / 2);
     arms_.clear();
     for (const auto& [time_us, arm] : order) {
-      arms_.insert({arm, time_us});
+      arms_.insert(arm);
     }
   }
 
@@ -156,7 +158,7 @@ class ModelStrategy final : public Strategy {
     std::vector<std::pair<std::size_t, Candidate*>> dealt;
     for (Candidate* candidate : best_of(untried(), candidates_.size())) {
       const Arm arm = arm_of(candidate->variant);
-      if (arms_.contains(arm) && std::isfinite(candidate->expected_us)) {
+      if (arms_.contains(arm)) {
         dealt.emplace_back(taken[arm]++, candidate);
       }
     }
@@ -189,7 +191,7 @@ class ModelStrategy final : public Strategy {
   }
 
   std::vector<Candidate> candidates_;
-  std::map<Arm, double> arms_;  ///< Tiles that are still in the race.
+  std::set<Arm> arms_;  ///< Tiles that are still in the race.
   std::size_t planned_ = 0;
   std::size_t limit_ = 0;
   std::size_t rounds_left_ = 0;  ///< Variants that the rounds may still spend.

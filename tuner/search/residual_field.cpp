@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/residual_field.h"
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -16,12 +17,34 @@ constexpr double kOwnShare = 0.05;
 
 using Matrix = std::vector<std::vector<double>>;
 
+using AxisNumbers = std::array<int, 11>;
+
+/// The axes as numbers, because axes() compares texts. A new axis does not compile until it is
+/// here.
+AxisNumbers numbers(const Variant& variant) {
+  const auto& [family, tile_m, tile_n, warps, stages, order, persistence, workers, swizzle,
+               section_heads, smem_swizzle] = variant;
+  return {static_cast<int>(family),
+          tile_m,
+          tile_n,
+          warps,
+          stages,
+          static_cast<int>(order),
+          static_cast<int>(persistence),
+          workers,
+          static_cast<int>(swizzle),
+          section_heads,
+          smem_swizzle ? 1 : 0};
+}
+
 double correlation(const Variant& a, const Variant& b) {
-  int differing = 0;
-  for (const Axis& axis : axes()) {
-    differing += axis.get(a) == axis.get(b) ? 0 : 1;
+  const AxisNumbers of_a = numbers(a);
+  const AxisNumbers of_b = numbers(b);
+  double correlation = 1.0;
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    correlation *= of_a[i] == of_b[i] ? 1.0 : kCorrelationPerAxis;
   }
-  return std::pow(kCorrelationPerAxis, differing);
+  return correlation;
 }
 
 /// Lower factor L of L L^T. Requires: a symmetric positive definite matrix.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Which results a run takes over from earlier ones.
+#include "tests/db/fixtures.h"
+
+#include <functional>
+
+namespace swr {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class Resume : public ::testing::Test {
+ protected:
+  static RunInfo resumable_run() {
+    RunInfo run = some_run();
+    run.conditions = "samples=20";
+    return run;
+  }
+  static RunInfo forced_run() {
+    RunInfo run = resumable_run();
+    run.starts_over = true;
+    return run;
+  }
+  void record(long long run_id, const Variant& variant, double median_us) {
+    store_.record(run_id, problem_of(4096), fictional_gpu(), measured(variant, median_us));
+  }
+  std::vector<StoredResult> known(long long run_id) const {
+    return store_.known_results(run_id, problem_of(4096), fictional_gpu());
+  }
+  std::vector<StoredResult> known_to(const RunInfo& run) { return known(store_.begin_run(run)); }
+
+  TempDirectory directory_;
+  Store store_{directory_ / "tuned.db", Store::Mode::read_write};
+};
+
+TEST_F(Resume, TakesOverWhatARunOfTheSameKindMeasured) {
+  record(store_.begin_run(resumable_run()), tile(64, 64), 10.0);
+  const auto results = known_to(resumable_run());
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].result.variant, tile(64, 64));
+  EXPECT_EQ(results[0].result.measurement()->samples_us, std::vector<double>{10.0});
+}
+
+TEST_F(Resume, TakesNothingFromOtherVersionsConditionsOrProblems) {
+  record(store_.begin_run(resumable_run()), tile(64, 64), 10.0);
+  const std::vector<std::function<void(RunInfo&)>> changes{
+      [](RunInfo& run) { run.templates_digest = "other"; },
+      [](RunInfo& run) { run.nvrtc_version = "12.9"; },
+      [](RunInfo& run) { run.driver_version = "12.9"; },
+      [](RunInfo& run) { run.l2_state = "cold"; },
+      [](RunInfo& run) { run.conditions = "samples=5"; },
+      [](RunInfo& run) { run.conditions = ""; },
+      [](RunInfo& run) { run.starts_over = true; }};
+  for (const auto& change : changes) {
+    RunInfo run = resumable_run();
+    change(run);
+    EXPECT_THAT(known_to(run), IsEmpty());
+  }
+  const long long again = store_.begin_run(resumable_run());
+  EXPECT_THAT(store_.known_results(again, problem_of(8192), fictional_gpu()), IsEmpty());
+}
+
+TEST_F(Resume, StrategyAndBudgetDoNotMatter) {
+  record(store_.begin_run(resumable_run()), tile(64, 64), 10.0);
+  RunInfo run = resumable_run();
+  run.strategy = "model";
+  run.max_variants = 8;
+  run.max_s = 2.5;
+  EXPECT_THAT(known_to(run), SizeIs(1));
+}
+
+TEST_F(Resume, RunsWithoutConditionsContinueNothing) {
+  record(store_.begin_run(some_run()), tile(64, 64), 10.0);
+  EXPECT_THAT(known_to(some_run()), IsEmpty());
+}
+
+TEST_F(Resume, TakesPredictionsAndThrottledResultsAnew) {
+  const long long run = store_.begin_run(resumable_run());
+  store_.record(run, problem_of(4096), fictional_gpu(), predicted(tile(64, 64), 10.0));
+  VariantResult throttled = measured(tile(128, 64), 10.0);
+  throttled.state = ResultState::throttled;
+  store_.record(run, problem_of(4096), fictional_gpu(), throttled);
+  EXPECT_THAT(known_to(resumable_run()), IsEmpty());
+}
+
+TEST_F(Resume, AnInterruptedForcedRunIsContinuedWithoutWhatLiesBeforeIt) {
+  const long long old = store_.begin_run(resumable_run());
+  record(old, tile(64, 64), 10.0);
+  record(old, tile(128, 64), 20.0);
+  record(store_.begin_run(forced_run()), tile(64, 64), 11.0);
+  const auto results = known_to(resumable_run());
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].result.time_us(), 11.0);
+}
+
+TEST_F(Resume, ForcingOneProblemKeepsTheResultsOfOthers) {
+  const long long old = store_.begin_run(resumable_run());
+  record(old, tile(64, 64), 10.0);
+  const long long forced = store_.begin_run(forced_run());
+  store_.record(forced, problem_of(8192), fictional_gpu(), measured(tile(64, 64), 40.0));
+  EXPECT_THAT(known_to(resumable_run()), SizeIs(1));
+}
+
+TEST_F(Resume, KeepsWhatTheRunWasAskedAndWhetherItFinished) {
+  RunInfo run = forced_run();
+  run.strategy = "model";
+  run.max_variants = 8;
+  run.max_s = 2.5;
+  const long long id = store_.begin_run(run);
+  record(id, tile(64, 64), 10.0);
+  store_.finish_run(id);
+  const RunInfo stored = store_.run_of(known(id).front().id);
+  EXPECT_EQ(stored.strategy, "model");
+  EXPECT_EQ(stored.max_variants, 8);
+  EXPECT_EQ(stored.max_s, 2.5);
+  EXPECT_TRUE(stored.starts_over);
+  EXPECT_EQ(error_of([&] { store_.finish_run(id + 1); }).code(), ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/search/strategy.h"
+
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+namespace swr {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+using TimeOf = std::function<double(const Variant&)>;
+
+/// 4 tiles, 4 stages, 2 orders, 3 kinds of persistence.
+std::vector<Variant> some_space() {
+  std::vector<Variant> space;
+  for (const int tile_m : {64, 128}) {
+    for (const int tile_n : {32, 64}) {
+      for (const int stages : {1, 2, 3, 4}) {
+        for (const Order order : {Order::cyclic, Order::sawtooth}) {
+          for (const auto persistence :
+               {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
+            space.push_back({.tile_m = tile_m,
+                             .tile_n = tile_n,
+                             .stages = stages,
+                             .order = order,
+                             .persistence = persistence});
+          }
+        }
+      }
+    }
+  }
+  return space;
+}
+
+VariantResult result_of(const Variant& variant, double time_us) {
+  VariantResult result;
+  result.variant = variant;
+  result.outcome = Prediction{.time_us = time_us};
+  return result;
+}
+
+PredictTimes predictor(const TimeOf& time_of) {
+  return [time_of](const std::vector<Variant>& variants) {
+    std::vector<double> times_us;
+    std::ranges::transform(variants, std::back_inserter(times_us), time_of);
+    return times_us;
+  };
+}
+
+/// Everything that the search tries, in order, when each variant takes time_of.
+std::vector<Variant> tried(Strategy& strategy, const TimeOf& time_of, std::size_t at_most = 10000) {
+  std::vector<Variant> all;
+  for (auto batch = strategy.propose(); !batch.empty() && all.size() < at_most;
+       batch = strategy.propose()) {
+    for (const Variant& variant : batch) {
+      strategy.tell(result_of(variant, time_of(variant)));
+      all.push_back(variant);
+    }
+  }
+  return all;
+}
+
+double flat(const Variant& /*variant*/) { return 1.0; }
+
+/// Stages help, sawtooth helps, the larger tile helps.
+double truth(const Variant& variant) {
+  return 100.0 - variant.tile_m / 8.0 - 3.0 * variant.stages -
+         (variant.order == Order::sawtooth ? 5.0 : 0.0);
+}
+
+std::vector<Variant> search(const SearchOptions& options, const TimeOf& predicted,
+                            const TimeOf& measured) {
+  const auto strategy = make_strategy(options, some_space(), predictor(predicted));
+  return tried(*strategy, measured);
+}
+
+double best_of(const std::vector<Variant>& variants, const TimeOf& time_of) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Variant& variant : variants) {
+    best = std::min(best, time_of(variant));
+  }
+  return best;
+}
+
+TEST(Exhaustive, TriesEveryVariantInTheOrderGiven) {
+  EXPECT_THAT(search({}, flat, flat), ElementsAreArray(some_space()));
+}
+
+TEST(Exhaustive, StopsAtItsBudget) {
+  EXPECT_THAT(search({.max_variants = 5}, flat, flat), SizeIs(5));
+}
+
+TEST(Exhaustive, DoesNotChargeVariantsThatNeverReachTheDevice) {
+  const auto strategy = make_strategy({.max_variants = 5}, some_space(), predictor(flat));
+  std::size_t count = 0;
+  for (auto batch = strategy->propose(); !batch.empty(); batch = strategy->propose()) {
+    for (const Variant& variant : batch) {
+      VariantResult result = result_of(variant, 1.0);
+      result.state = count++ < 3 ? ResultState::constraint : ResultState::ok;
+      strategy->tell(result);
+    }
+  }
+  EXPECT_EQ(count, 8U);
+}
+
+TEST(Random, TriesEveryVariantOnceInAnOrderThatFollowsFromTheSeed) {
+  const auto order_of = [](unsigned long long seed) {
+    return search({.strategy = StrategyKind::random, .seed = seed}, flat, flat);
+  };
+  std::vector<Variant> sorted = order_of(1);
+  std::ranges::sort(sorted);
+  std::vector<Variant> all = some_space();
+  std::ranges::sort(all);
+  EXPECT_EQ(sorted, all);
+  EXPECT_EQ(order_of(1), order_of(1));
+  EXPECT_NE(order_of(1), order_of(2));
+}
+
+TEST(Model, KeepsItsBudgetAndProposesNothingTwice) {
+  for (const std::size_t budget : {1U, 2U, 3U, 8U, 17U, 96U, 500U}) {
+    const auto all =
+        search({.strategy = StrategyKind::model, .max_variants = budget}, truth, truth);
+    EXPECT_EQ(all.size(), std::min(budget, some_space().size()));
+    EXPECT_EQ(std::set<Variant>(all.begin(), all.end()).size(), all.size());
+  }
+}
+
+TEST(Model, PlansATenthOfTheSpaceUnlessToldOtherwise) {
+  EXPECT_THAT(search({.strategy = StrategyKind::model}, truth, truth), SizeIs(9));
+}
+
+TEST(Model, GoesOnUntilItIsStoppedWhenOnlyTimeIsLimited) {
+  const SearchOptions options{.strategy = StrategyKind::model, .max_s = 5.0};
+  EXPECT_THAT(search(options, truth, truth), SizeIs(some_space().size()));
+}
+
+TEST(Model, FindsTheBestAtOnceWhenTheModelIsRight) {
+  const auto all = search({.strategy = StrategyKind::model, .max_variants = 4}, truth, truth);
+  EXPECT_EQ(best_of(all, truth), best_of(some_space(), truth));
+}
+
+TEST(Model, LearnsWhatTheModelHasBackwards) {
+  // The model takes sawtooth and many stages for harmful.
+  const TimeOf wrong = [](const Variant& variant) {
+    return 100.0 - variant.tile_m / 8.0 + 3.0 * variant.stages +
+           (variant.order == Order::sawtooth ? 5.0 : 0.0);
+  };
+  const auto all = search({.strategy = StrategyKind::model, .max_variants = 24}, wrong, truth);
+  EXPECT_LE(best_of(all, truth), 1.05 * best_of(some_space(), truth));
+}
+
+TEST(Model, TriesVariantsLastThatThePredictionRulesOut) {
+  const TimeOf half = [](const Variant& variant) {
+    return variant.stages < 3 ? truth(variant) : std::numeric_limits<double>::infinity();
+  };
+  const auto all = search({.strategy = StrategyKind::model, .max_variants = 48}, half, truth);
+  EXPECT_TRUE(std::ranges::all_of(all, [](const Variant& variant) { return variant.stages < 3; }));
+}
+
+TEST(Model, EndsWhenEveryVariantFails) {
+  const auto strategy = make_strategy({.strategy = StrategyKind::model, .max_variants = 20},
+                                      some_space(), predictor(truth));
+  std::size_t count = 0;
+  for (auto batch = strategy->propose(); !batch.empty(); batch = strategy->propose()) {
+    for (const Variant& variant : batch) {
+      VariantResult result = result_of(variant, 0.0);
+      result.state = ResultState::runtime;
+      strategy->tell(result);
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 20U);
+}
+
+TEST(Model, RepeatsItself) {
+  const SearchOptions options{.strategy = StrategyKind::model, .max_variants = 20};
+  EXPECT_EQ(search(options, flat, truth), search(options, flat, truth));
+}
+
+TEST(StrategyNames, AreReadBackAndOthersRefused) {
+  for (const auto kind : {StrategyKind::exhaustive, StrategyKind::random, StrategyKind::model}) {
+    EXPECT_EQ(parse_strategy(to_string(kind)), kind);
+  }
+  EXPECT_THROW(parse_strategy("annealing"), Error);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/t4.h"
+
+#include "tests/tuner/fake_evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <regex>
+#include <set>
+
+namespace swr {
+namespace {
+
+constexpr std::array kStates{
+    ResultState::ok,          ResultState::compile, ResultState::constraint,
+    ResultState::launch,      ResultState::runtime, ResultState::timeout,
+    ResultState::correctness, ResultState::crash,   ResultState::throttled};
+
+/// One result of every state.
+RecordedSpace some_space() {
+  RecordedSpace space{.problem = {.seq_q = 128, .seq_kv = 128, .head_dim = 16},
+                      .device = test::fictional_device(),
+                      .origin = {.l2_state = "warm"},
+                      .results = {}};
+  for (const ResultState state : kStates) {
+    VariantResult result;
+    result.variant.workers = static_cast<int>(space.results.size());
+    result.state = state;
+    Measurement measurement;
+    if (state == ResultState::ok) {
+      measurement.samples_us = {2000.0, 1000.0, 3000.0};
+      measurement.median_us = 2000.0;
+    }
+    result.outcome = measurement;
+    space.results.push_back(result);
+  }
+  return space;
+}
+
+/// What the T4 schema demands of a result, written down by hand.
+void expect_t4_result(const Json& result) {
+  static const std::set<std::string> kInvalidities{"timeout",     "compile",     "runtime",
+                                                   "correctness", "constraints", "correct"};
+  EXPECT_TRUE(result.at("configuration").is_object());
+  EXPECT_TRUE(result.at("objectives").is_array());
+  EXPECT_TRUE(result.at("times").is_object());
+  EXPECT_TRUE(result.at("times").at("runtimes").is_array());
+  EXPECT_TRUE(kInvalidities.contains(result.at("invalidity").get<std::string>()));
+  EXPECT_TRUE(result.at("correctness").is_number());
+  for (const Json& measurement : result.at("measurements")) {
+    EXPECT_TRUE(measurement.at("name").is_string());
+    EXPECT_TRUE(measurement.at("value").is_number());
+    EXPECT_TRUE(measurement.at("unit").is_string());
+  }
+}
+
+TEST(T4, MeetsTheSchemaForEveryState) {
+  const Json document = t4_document(some_space());
+  EXPECT_TRUE(std::regex_match(document.at("schema_version").get<std::string>(),
+                               std::regex("[0-9]+\\.[0-9]+\\.[0-9]+")));
+  ASSERT_EQ(document.at("results").size(), kStates.size());
+  for (const Json& result : document.at("results")) {
+    expect_t4_result(result);
+  }
+}
+
+TEST(T4, GivesTimesInMillisecondsInTheOrderTaken) {
+  const Json result = t4_document(some_space()).at("results").at(0);
+  EXPECT_EQ(result.at("times").at("runtimes"), Json({2.0, 1.0, 3.0}));
+  EXPECT_EQ(result.at("measurements").at(0).at("name"), "time");
+  EXPECT_EQ(result.at("measurements").at(0).at("value"), 2.0);
+  EXPECT_EQ(result.at("measurements").at(0).at("unit"), "ms");
+}
+
+TEST(T4, NamesWhatWentWrong) {
+  const Json results = t4_document(some_space()).at("results");
+  EXPECT_EQ(results.at(1).at("invalidity"), "compile");
+  EXPECT_EQ(results.at(2).at("invalidity"), "constraints");
+  EXPECT_EQ(results.at(6).at("invalidity"), "correctness");
+  EXPECT_EQ(results.at(6).at("correctness"), 0);
+  EXPECT_TRUE(results.at(6).at("measurements").empty());
+}
+
+TEST(T4, ConfigurationsAreTheAxes) {
+  const RecordedSpace space = some_space();
+  const Json results = t4_document(space).at("results");
+  EXPECT_EQ(results.at(3).at("configuration").get<Variant>(), space.results[3].variant);
+}
+
+TEST(T4, SaysWhatTheResultsAreOf) {
+  const RecordedSpace space = some_space();
+  const Json about = t4_document(space).at("swr");
+  EXPECT_EQ(about.at("problem").get<AttentionProblem>(), space.problem);
+  EXPECT_EQ(about.at("device").at("name"), space.device.name);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The auto-tuning community's format for results, T4 version 1.0.0, which Kernel Tuner and its
+// tools for comparing searches read.
+#pragma once
+
+#include "core/json.h"
+#include "core/recorded_space.h"
+
+namespace swr {
+
+/// Times are in milliseconds, as Kernel Tuner writes them. The problem, the device and the
+/// versions, for which the format has no place, are under the key "swr". Requires: measured
+/// results.
+Json t4_document(const RecordedSpace& space);
+
+}  // namespace swr
