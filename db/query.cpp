@@ -4,6 +4,7 @@
 #include "db/match.h"
 #include "db/rows.h"
 #include <swr/constraints.h>
+#include <swr/error.h>
 
 #include <algorithm>
 #include <iterator>
@@ -248,6 +249,19 @@ std::vector<StoredResult> find_results(const SQLite::Database& database, const f
     reader.add_samples(result);
   }
   return results;
+}
+
+RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long long result_id) {
+  SQLite::Statement row(database,
+                        "SELECT run.* FROM run JOIN result ON result.run_id = run.id "
+                        "WHERE result.id = ?");
+  row.bind(1, static_cast<std::int64_t>(result_id));
+  if (!row.executeStep()) {
+    throw Error(ErrorCode::invalid_argument, "database " + path.string() + " has no result " +
+                                                 std::to_string(result_id) +
+                                                 "; ask with the id of a stored result");
+  }
+  return read_run(row, {path, "run"});
 }
 
 std::vector<StoredResult> find_winners(const SQLite::Database& database, const fs::path& path) {

@@ -22,6 +22,10 @@ std::vector<StoredResult> find_results(const SQLite::Database& database,
                                        const std::filesystem::path& path,
                                        const AttentionProblem& problem, const DeviceInfo& device);
 
+/// Store::run_of.
+RunInfo find_run_of(const SQLite::Database& database, const std::filesystem::path& path,
+                    long long result_id);
+
 /// Store::winners.
 std::vector<StoredResult> find_winners(const SQLite::Database& database,
                                        const std::filesystem::path& path);

@@ -242,6 +242,21 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
+RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    const Reader read{row};
+    RunInfo run{.command = read.text("command"),
+                .swr_version = read.text("swr_version"),
+                .templates_digest = read.text("templates_digest"),
+                .nvrtc_version = read.text("nvrtc_version"),
+                .driver_version = read.text("driver_version"),
+                .l2_state = read.text("l2_state")};
+    // SQLite's integers are signed; the bits were kept.
+    run.seed = static_cast<unsigned long long>(read.column("seed").getInt64());
+    return run;
+  });
+}
+
 VariantResult read_result(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [&] {
     VariantResult result;

@@ -35,6 +35,7 @@ struct RowSource {
 // Throw: Error{unreadable} naming file, table, row and value.
 AttentionProblem read_problem(SQLite::Statement& row, const RowSource& source);
 DeviceInfo read_device(SQLite::Statement& row, const RowSource& source);
+RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 /// Columns of `result` and of `variant`; without the samples.
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
 /// The value of `time_us` in a row of `sample`.

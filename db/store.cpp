@@ -109,6 +109,11 @@ std::vector<StoredResult> Store::results(const AttentionProblem& problem,
       impl_->path, [&] { return find_results(impl_->database, impl_->path, problem, device); });
 }
 
+RunInfo Store::run_of(long long result_id) const {
+  return with_database_errors(impl_->path,
+                              [&] { return find_run_of(impl_->database, impl_->path, result_id); });
+}
+
 std::vector<StoredResult> Store::winners() const {
   return with_database_errors(impl_->path,
                               [&] { return find_winners(impl_->database, impl_->path); });

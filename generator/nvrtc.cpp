@@ -7,6 +7,7 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace swr {
@@ -28,6 +29,20 @@ std::vector<std::string> candidates(const std::optional<std::filesystem::path>& 
   paths.insert(paths.end(),
                {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"});
   return paths;
+}
+
+/// NVRTC opens its builtins by bare name, which the loader finds in its own search path only. Those
+/// beside a library that was opened by path are therefore loaded first; where there are none, the
+/// loader may still find some.
+std::optional<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc,
+                                            const std::string& version) {
+  const std::filesystem::path builtins = nvrtc.parent_path() / ("libnvrtc-builtins.so." + version);
+  if (!nvrtc.has_parent_path() || !std::filesystem::exists(builtins)) {
+    return std::nullopt;
+  }
+  const std::array candidates{builtins.string()};
+  return DynamicLibrary(candidates, ErrorCode::no_nvrtc, "NVRTC's builtins library",
+                        std::string(kAdvice));
 }
 
 std::string arch_option(int sm_arch) { return "--gpu-architecture=sm_" + std::to_string(sm_arch); }
@@ -83,6 +98,13 @@ struct Nvrtc::Impl {
   /// such a compilation lacks ptxas' report, on which the resources depend; swr keeps a cache of
   /// its own.
   bool has_own_cache() const { return version_numbers() >= std::pair(12, 9); }
+
+  std::string version_text() const {
+    const auto [major, minor] = version_numbers();
+    return std::to_string(major) + "." + std::to_string(minor);
+  }
+
+  std::optional<DynamicLibrary> builtins = open_builtins(library.name(), version_text());
 
   class Program;
 };
@@ -156,10 +178,7 @@ Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
 
 Nvrtc::~Nvrtc() = default;
 
-std::string Nvrtc::version() const {
-  const auto [major, minor] = impl_->version_numbers();
-  return std::to_string(major) + "." + std::to_string(minor);
-}
+std::string Nvrtc::version() const { return impl_->version_text(); }
 
 void Nvrtc::require_arch(int sm_arch) const {
   int count = 0;

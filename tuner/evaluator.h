@@ -9,7 +9,38 @@
 #include <swr/result.h>
 #include <swr/variant.h>
 
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
 namespace swr {
+
+/// A variant and its kernel, which must outlive the call it is passed to.
+struct Contender {
+  Variant variant;
+  const CompiledKernel* kernel = nullptr;
+};
+
+struct RaceOptions {
+  int rounds = 1;
+  /// Draws the order of the contenders, anew for each round.
+  unsigned long long seed = 1;
+};
+
+struct RaceResult {
+  /// One time per round for each contender, microseconds: [contender][round].
+  std::vector<std::vector<double>> samples_us;
+  /// Why the samples were taken in a degraded state (throttling); empty when they were not.
+  std::string degraded_because;
+};
+
+/// Hardware counters of one launch, or why there are none.
+struct CounterReading {
+  std::optional<Counters> counters;
+  /// As Measurement::counters_missing_because.
+  std::string missing_because;
+};
 
 /// Not thread-safe unless the implementation says so: a GPU measures one variant at a time, a
 /// model may evaluate several.
@@ -23,10 +54,22 @@ class Evaluator {
   virtual const DeviceInfo& device() const = 0;
 
   /// Verifies and times the kernel, or models it. A variant that fails is a result whose state
-  /// says how; all fields of the result are filled in.
+  /// says how; all fields of the result are filled in; a measurement waits for count().
   /// Throws: Error only when nothing further can be evaluated (device lost, out of memory).
   virtual VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
                                  const CompiledKernel& kernel) = 0;
+
+  /// Counters of variants that evaluate() found ok, one reading each. Apart from evaluate(),
+  /// because switching the profiler on costs more than counting: pass several at once. Throws: as
+  /// evaluate().
+  virtual std::vector<CounterReading> count(const AttentionProblem& problem,
+                                            std::span<const Contender> contenders) = 0;
+
+  /// Times variants that evaluate() found ok against each other: one sample of each per round, in
+  /// an order drawn per round, so that what drifts hits all of them alike. A model gives its times.
+  /// Throws: as evaluate(), also when a contender fails.
+  virtual RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                          const RaceOptions& options) = 0;
 };
 
 }  // namespace swr

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -46,18 +47,24 @@ class ProgressScope {
 
 /// A kernel, or why there is none.
 struct Compilation {
-  std::optional<CompiledKernel> kernel;
+  std::shared_ptr<const CompiledKernel> kernel;
   std::string log;
+};
+
+/// A measured success on its way to the database: its counters are read together with others'.
+struct Uncounted {
+  VariantResult result;
+  std::shared_ptr<const CompiledKernel> kernel;
 };
 
 Compilation take(CompileQueue& queue) {
   try {
-    return {queue.next(), {}};
+    return {std::make_shared<const CompiledKernel>(queue.next()), {}};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::compile_failed) {
       throw;
     }
-    return {std::nullopt, error.what()};
+    return {nullptr, error.what()};
   }
 }
 
@@ -104,7 +111,19 @@ class Run {
         progress_(progress),
         report_(report) {}
 
+  /// What was measured before an error is recorded without counters.
   void try_all(const std::vector<std::vector<Variant>>& groups, CompileQueue& queue) {
+    try {
+      try_groups(groups, queue);
+      count_and_record();
+    } catch (...) {
+      record_uncounted();
+      throw;
+    }
+  }
+
+ private:
+  void try_groups(const std::vector<std::vector<Variant>>& groups, CompileQueue& queue) {
     for (const auto& group : groups) {
       const Compilation compilation = wait_for_kernel(queue);
       try_group(group, compilation);
@@ -114,7 +133,6 @@ class Run {
     }
   }
 
- private:
   Compilation wait_for_kernel(CompileQueue& queue) {
     const PhaseTimer timer(report_.times.compile_wait_s);
     Compilation compilation = take(queue);
@@ -130,8 +148,15 @@ class Run {
         report_.interrupted = true;
         return;
       }
-      finish(compilation.kernel ? evaluate(variant, *compilation.kernel)
-                                : unevaluated(variant, ResultState::compile, compilation.log));
+      VariantResult result = compilation.kernel
+                                 ? evaluate(variant, *compilation.kernel)
+                                 : unevaluated(variant, ResultState::compile, compilation.log);
+      progress_.advance(result);
+      if (result.measurement() != nullptr && result.state == ResultState::ok) {
+        count_later({std::move(result), compilation.kernel});
+      } else {
+        record(std::move(result));
+      }
     }
   }
 
@@ -163,12 +188,53 @@ class Run {
     return result;
   }
 
-  void finish(VariantResult result) {
-    {
-      const PhaseTimer timer(report_.times.record_s);
-      store_.record(options_.run_id, report_.problem, report_.device, result);
+  /// Switching the profiler on takes about a tenth of a second, so it pays to do it once a second;
+  /// that is also what a killed run can lose.
+  void count_later(Uncounted measured) {
+    using std::chrono::steady_clock;
+    constexpr std::chrono::seconds kCountEvery{1};
+    if (uncounted_.empty()) {
+      waiting_since_ = steady_clock::now();
     }
-    progress_.advance(result);
+    uncounted_.push_back(std::move(measured));
+    if (steady_clock::now() - waiting_since_ >= kCountEvery) {
+      count_and_record();
+    }
+  }
+
+  void count_and_record() {
+    {
+      const PhaseTimer timer(report_.times.count_s);
+      count();
+    }
+    record_uncounted();
+  }
+
+  void count() {
+    std::vector<Contender> contenders;
+    for (const Uncounted& measured : uncounted_) {
+      contenders.push_back({measured.result.variant, measured.kernel.get()});
+    }
+    if (contenders.empty()) {
+      return;
+    }
+    std::vector<CounterReading> readings = evaluator_.count(report_.problem, contenders);
+    for (std::size_t i = 0; i < readings.size(); ++i) {
+      Measurement& measurement = std::get<Measurement>(uncounted_[i].result.outcome);
+      measurement.counters = readings[i].counters;
+      measurement.counters_missing_because = std::move(readings[i].missing_because);
+    }
+  }
+
+  void record_uncounted() {
+    for (Uncounted& measured : std::exchange(uncounted_, {})) {
+      record(std::move(measured.result));
+    }
+  }
+
+  void record(VariantResult result) {
+    const PhaseTimer timer(report_.times.record_s);
+    store_.record(options_.run_id, report_.problem, report_.device, result);
     report_.results.push_back(std::move(result));
   }
 
@@ -177,6 +243,8 @@ class Run {
   const TuneOptions& options_;
   Progress& progress_;
   TuneReport& report_;
+  std::vector<Uncounted> uncounted_;
+  std::chrono::steady_clock::time_point waiting_since_;
 };
 
 /// By the rule that the store answers with, so that the first row is what a query returns.

@@ -33,6 +33,7 @@ struct PhaseTimes {
   double enumerate_s = 0.0;
   double compile_wait_s = 0.0;  ///< Waiting for kernels; most of the compiling is hidden.
   double evaluate_s = 0.0;
+  double count_s = 0.0;  ///< Reading hardware counters.
   double record_s = 0.0;
   double total_s = 0.0;
 };

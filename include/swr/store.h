@@ -92,6 +92,10 @@ class Store {
   std::vector<StoredResult> results(const AttentionProblem& problem,
                                     const DeviceInfo& device) const;
 
+  /// The run that a result belongs to.
+  /// Throws: Error{invalid_argument} when there is no such result.
+  RunInfo run_of(long long result_id) const;
+
   /// The best result of every stored (problem, device), measured where there is one, for export.
   std::vector<StoredResult> winners() const;
 

@@ -6,6 +6,7 @@
 #include "tuner/measure/measuring_evaluator.h"
 
 #include <optional>
+#include <span>
 
 namespace swr {
 namespace {
@@ -29,17 +30,13 @@ class CountersTest : public GpuTest {
  protected:
   /// Empty when counters are refused; the test is then skipped, or fails where a GPU is required.
   static std::optional<Counters> count(const AttentionProblem& problem, const Variant& variant) {
-    MeasureOptions options;
-    options.samples = 1;
-    MeasuringEvaluator evaluator(bench().generator, options);
-    const VariantResult result =
-        evaluator.evaluate(problem, variant, bench().compile(problem, variant));
-    EXPECT_EQ(result.state, ResultState::ok) << result.detail;
-    const Measurement& measurement = *result.measurement();
-    if (!measurement.counters && gpu_is_required()) {
-      ADD_FAILURE() << measurement.counters_missing_because;
+    MeasuringEvaluator evaluator(bench().generator, MeasureOptions{});
+    const Contender contender{variant, &bench().compile(problem, variant)};
+    const CounterReading reading = evaluator.count(problem, std::span(&contender, 1)).front();
+    if (!reading.counters && gpu_is_required()) {
+      ADD_FAILURE() << reading.missing_because;
     }
-    return measurement.counters;
+    return reading.counters;
   }
 };
 

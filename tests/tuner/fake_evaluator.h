@@ -51,6 +51,21 @@ class FakeEvaluator final : public Evaluator {
     return result;
   }
 
+  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
+  }
+
+  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options) override {
+    RaceResult result;
+    for (const Contender& contender : contenders) {
+      const double time_us = evaluate(problem, contender.variant, *contender.kernel).time_us();
+      result.samples_us.emplace_back(static_cast<std::size_t>(options.rounds), time_us);
+    }
+    return result;
+  }
+
   /// Changes a result, or throws, before it is returned.
   Script script;
   /// Keys of the variants in the order evaluated.

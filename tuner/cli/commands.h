@@ -34,6 +34,8 @@ int run_export(const Session& session);
 int run_devices(const Session& session);
 int run_emit(const Session& session);
 int run_axes(const Session& session);
+int run_record(const Session& session);
+int run_judge(const Session& session);
 
 /// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,

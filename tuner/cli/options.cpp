@@ -48,19 +48,6 @@ Examples:
   throw Error(ErrorCode::invalid_argument, message);
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) {
-      return parts;
-    }
-    begin = end + 1;
-  }
-}
-
 int whole_number(const std::string& text, const std::string& option) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -307,6 +294,44 @@ void add_axes(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
+void add_record(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "record", "Write every tuned space as a small text file, for judge and for tests");
+  app.footer("Example: swr-tune db record --out spaces");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_db(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("db", "Write the database's results in other forms");
+  app.require_subcommand(1);
+  add_record(app, options);
+}
+
+void add_judge(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "judge", "Compare search strategies on recorded spaces, without a GPU");
+  app.footer(
+      "Regret is what the best variant found loses against the best of the space, after measuring\n"
+      "8, 16 and 32 variants and a tenth of the space.\n\n"
+      "Examples:\n"
+      "  swr-tune judge --replay tuned.db\n"
+      "  swr-tune judge --replay spaces/*.json --strategy model");
+  app.add_option("--replay", options.replay,
+                 "Databases and files written by swr-tune db record (.json)")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+  app.add_option("--strategy", options.strategies, "Strategies to compare")
+      ->capture_default_str()
+      ->type_name("LIST");
+  add_json_option(app, options);
+}
+
 void add_subcommands(CLI::App& program, Options& options) {
   program.footer(kFooter);
   program.set_version_flag("--version", "swr-tune " SWR_VERSION);
@@ -321,6 +346,8 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_devices(program, options);
   add_emit(program, options);
   add_axes(program, options);
+  add_db(program, options);
+  add_judge(program, options);
 }
 
 const std::map<std::string, Command>& commands() {
@@ -331,8 +358,17 @@ const std::map<std::string, Command>& commands() {
                                                         {"export", Command::export_results},
                                                         {"devices", Command::devices},
                                                         {"emit", Command::emit},
-                                                        {"axes", Command::axes}};
+                                                        {"axes", Command::axes},
+                                                        {"db record", Command::record},
+                                                        {"judge", Command::judge}};
   return kCommands;
+}
+
+/// "tune", or "db record" for a command of two words.
+std::string command_name(const CLI::App& program) {
+  const CLI::App& command = *program.get_subcommands().front();
+  const auto inner = command.get_subcommands();
+  return command.get_name() + (inner.empty() ? "" : " " + inner.front()->get_name());
 }
 
 /// Options without a subcommand belong to tune.
@@ -345,13 +381,26 @@ std::vector<std::string> with_command(std::span<const std::string> arguments) {
   }
   if (all.empty() || all[0].starts_with("-")) {
     all.insert(all.begin(), "tune");
-  } else if (!commands().contains(all[0])) {
+  } else if (all[0] != "db" && !commands().contains(all[0])) {
     reject("unknown command '" + all[0] + "'; see swr-tune --help");
   }
   return all;
 }
 
 }  // namespace
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) {
+      return parts;
+    }
+    begin = end + 1;
+  }
+}
 
 Options parse_options(std::span<const std::string> arguments) {
   Options options;
@@ -370,7 +419,7 @@ Options parse_options(std::span<const std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     reject(std::string(error.what()) + "; see swr-tune --help");
   }
-  options.command = commands().at(program.get_subcommands().front()->get_name());
+  options.command = commands().at(command_name(program));
   return options;
 }
 

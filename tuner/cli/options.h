@@ -25,6 +25,8 @@ enum class Command {
   devices,
   emit,
   axes,
+  record,
+  judge,
 };
 
 /// The problem as it was typed; problems() turns it into values.
@@ -57,11 +59,15 @@ struct Options {
   std::optional<std::filesystem::path> cache_dir;
   std::optional<std::filesystem::path> templates;
   std::optional<std::filesystem::path> csv;
-  /// Directory of export, file of emit.
+  /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
   /// Measured and modelled sweep of calibrate.
   std::optional<std::filesystem::path> sweep;
+
+  /// Files of judge, and the strategies it compares.
+  std::vector<std::string> replay;
+  std::string strategies = "exhaustive,random,model";
 
   std::size_t top = 20;
   bool json = false;
@@ -79,6 +85,9 @@ Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<AttentionProblem> problems(const ProblemText& text);
+
+/// The parts of a list; one empty part for an empty text.
+std::vector<std::string> split(const std::string& text, char separator);
 
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);

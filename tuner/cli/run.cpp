@@ -53,6 +53,10 @@ int run_command(const Session& session) {
       return run_emit(session);
     case Command::axes:
       return run_axes(session);
+    case Command::record:
+      return run_record(session);
+    case Command::judge:
+      return run_judge(session);
   }
   return kExitFailure;
 }

@@ -28,8 +28,7 @@ struct CounterMetric {
 /// delivers the others.
 std::span<const CounterMetric> counter_metrics();
 
-/// Counts launches of one context. Outside count() the profiler is off, so that timing is not
-/// affected.
+/// What a context can count.
 class RangeProfiler {
  public:
   /// Throws: Error{no_counters} when CUPTI cannot be loaded, or the driver or chip refuses.
@@ -38,13 +37,30 @@ class RangeProfiler {
   RangeProfiler(const RangeProfiler&) = delete;
   RangeProfiler& operator=(const RangeProfiler&) = delete;
 
-  /// Runs `launch`, which must launch exactly one kernel and wait for it. CUPTI replays the kernel
-  /// once per pass and restores the memory it wrote in between.
-  /// Throws: Error{no_counters}; whatever `launch` throws.
-  Counters count(const std::function<void()>& launch);
-
   /// Counters this chip does not have, as text; empty when all are there.
   const std::string& missing() const;
+
+ private:
+  friend class CountingSession;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The profiler while it is switched on. Its first count takes about 125 ms on an H200 and its end
+/// 11 ms, so one session should count many kernels; nothing should be timed while it lives.
+class CountingSession {
+ public:
+  /// The profiler must outlive the session. Throws: Error{no_counters}.
+  explicit CountingSession(const RangeProfiler& profiler);
+  ~CountingSession();
+  CountingSession(const CountingSession&) = delete;
+  CountingSession& operator=(const CountingSession&) = delete;
+
+  /// Counts what `launch` starts and waits for. The chip counts only some metrics at a time, so the
+  /// pair is called once per pass; `launch` must do the same work each time, and CUPTI neither
+  /// saves nor restores memory. What `prepare` does is not counted. Throws: Error{no_counters};
+  /// whatever the two throw.
+  Counters count(const std::function<void()>& prepare, const std::function<void()>& launch);
 
  private:
   struct Impl;

@@ -10,7 +10,10 @@
 #include "tuner/measure/statistics.h"
 #include "tuner/measure/verifier.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <utility>
 
 namespace swr {
@@ -88,8 +91,9 @@ struct MeasuringEvaluator::Impl {
   bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
   void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
   void time(const Launcher& launcher, Measurement& measurement);
-  void count(const Launcher& launcher, Measurement& measurement);
-  RangeProfiler* profiler();
+  Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
+  CounterReading count(CountingSession& counting, const Launcher& launcher);
+  std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
 
   const Generator& generator;
@@ -140,7 +144,7 @@ void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const Launc
     fail(result, ResultState::correctness, "after timing: " + after.failure);
     return;
   }
-  count(launcher, measurement);
+  measurement.counters_missing_because = "not counted";
 }
 
 void MeasuringEvaluator::Impl::time(const Launcher& launcher, Measurement& measurement) {
@@ -152,42 +156,49 @@ void MeasuringEvaluator::Impl::time(const Launcher& launcher, Measurement& measu
   measurement.p95_us = percentile(measurement.samples_us, 95.0);
 }
 
-/// The session's profiler, opened on first use; nullptr when counters are refused.
-RangeProfiler* MeasuringEvaluator::Impl::profiler() {
-  if (!session->profiler && session->no_profiler_because.empty()) {
-    try {
-      session->profiler = std::make_unique<RangeProfiler>(session->context.handle(),
-                                                          session->context.device_ordinal());
-    } catch (const Error& error) {
-      session->no_profiler_because = error.what();
-    }
-  }
-  return session->profiler.get();
-}
-
-void MeasuringEvaluator::Impl::count(const Launcher& launcher, Measurement& measurement) {
-  if (!options.counters) {
-    measurement.counters_missing_because = "counters were not asked for";
-    return;
-  }
-  RangeProfiler* const counting = profiler();
-  if (counting == nullptr) {
-    measurement.counters_missing_because = session->no_profiler_because;
-    return;
+/// The profiler switched on, or nullptr when counters are refused; asked for once only.
+std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
+  if (!session->no_profiler_because.empty()) {
+    return nullptr;
   }
   try {
-    measurement.counters = counting->count([&] {
-      launcher.launch(session->problem->buffers, false);
-      session->stream.synchronize();
-    });
-    measurement.counters_missing_because =
-        counting->missing().empty() ? "" : "this chip does not count " + counting->missing();
+    if (!session->profiler) {
+      session->profiler = std::make_unique<RangeProfiler>(session->context.handle(),
+                                                          session->context.device_ordinal());
+    }
+    return std::make_unique<CountingSession>(*session->profiler);
+  } catch (const Error& error) {
+    session->no_profiler_because = error.what();
+    return nullptr;
+  }
+}
+
+CounterReading MeasuringEvaluator::Impl::count(CountingSession& counting,
+                                               const Launcher& launcher) {
+  const auto launch = [&] {
+    launcher.launch(session->problem->buffers, false);
+    session->stream.synchronize();
+  };
+  const std::string& missing = session->profiler->missing();
+  try {
+    return {counting.count([] {}, launch),
+            missing.empty() ? "" : "this chip does not count " + missing};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_counters) {
       throw;
     }
-    measurement.counters_missing_because = error.what();
+    return {std::nullopt, error.what()};
   }
+}
+
+/// Requires: the contender was evaluated, so that its CTAs fit.
+Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
+                                            const Contender& contender) const {
+  const Occupancy resident =
+      occupancy(contender.kernel->resources, problem, contender.variant, device);
+  return {*contender.kernel,
+          launch_geometry(problem, contender.variant, device.sm_count, resident.ctas_per_sm),
+          session->stream};
 }
 
 /// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
@@ -229,6 +240,47 @@ VariantResult MeasuringEvaluator::evaluate(const AttentionProblem& problem, cons
                    result);
   } catch (const DriverError& error) {
     impl_->handle(error, result);
+  }
+  return result;
+}
+
+std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& problem,
+                                                      std::span<const Contender> contenders) {
+  if (!impl_->options.counters) {
+    return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
+  }
+  impl_->prepare(problem);
+  const std::unique_ptr<CountingSession> counting = impl_->start_counting();
+  if (counting == nullptr) {
+    return {contenders.size(), CounterReading{std::nullopt, impl_->session->no_profiler_because}};
+  }
+  std::vector<CounterReading> readings;
+  for (const Contender& contender : contenders) {
+    readings.push_back(impl_->count(*counting, impl_->launcher(problem, contender)));
+  }
+  return readings;
+}
+
+RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders,
+                                    const RaceOptions& options) {
+  impl_->prepare(problem);
+  std::vector<Launcher> launchers;
+  for (const Contender& contender : contenders) {
+    launchers.push_back(impl_->launcher(problem, contender));
+  }
+  const EventTimer timer(impl_->session->stream);
+  std::mt19937_64 random(options.seed);
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  RaceResult result;
+  result.samples_us.resize(contenders.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) {
+      const auto launch = [&] { launchers[i].launch(impl_->session->problem->buffers, false); };
+      result.samples_us[i].push_back(timer.sample(launch, 1, 1).front());
+    }
   }
   return result;
 }

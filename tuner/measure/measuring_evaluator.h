@@ -31,6 +31,10 @@ class MeasuringEvaluator final : public Evaluator {
   /// The reference is computed once per problem and kept for the following variants.
   VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
+  std::vector<CounterReading> count(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders) override;
+  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options) override;
 
  private:
   struct Impl;

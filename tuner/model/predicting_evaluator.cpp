@@ -87,4 +87,20 @@ VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, con
   return result;
 }
 
+std::vector<CounterReading> PredictingEvaluator::count(const AttentionProblem& /*problem*/,
+                                                       std::span<const Contender> contenders) {
+  return {contenders.size(), CounterReading{std::nullopt, "a model has no hardware counters"}};
+}
+
+RaceResult PredictingEvaluator::race(const AttentionProblem& problem,
+                                     std::span<const Contender> contenders,
+                                     const RaceOptions& options) {
+  RaceResult result;
+  for (const Contender& contender : contenders) {
+    const double time_us = evaluate(problem, contender.variant, *contender.kernel).time_us();
+    result.samples_us.emplace_back(static_cast<std::size_t>(options.rounds), time_us);
+  }
+  return result;
+}
+
 }  // namespace swr

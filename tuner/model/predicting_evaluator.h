@@ -22,6 +22,12 @@ class PredictingEvaluator final : public Evaluator {
   VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
 
+  /// Readings without counters: a model has none.
+  std::vector<CounterReading> count(const AttentionProblem& problem,
+                                    std::span<const Contender> contenders) override;
+  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options) override;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+#include "core/recorded_space.h"
+
+#include "core/fields.h"
+#include "core/json.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <ostream>
+#include <set>
+#include <utility>
+
+namespace swr {
+namespace {
+
+constexpr const char* kFormat = "swr-recorded-space";
+constexpr int kVersion = 1;
+/// More rows than any space has; a file with more is no recording.
+constexpr std::size_t kMaxRows = 1 << 20;
+
+/// The columns of a row: the axes, then what is known of every variant.
+std::vector<std::string> leading_columns() {
+  std::vector<std::string> names;
+  for (const Axis& axis : axes()) {
+    names.emplace_back(axis.name);
+  }
+  for (const char* name : {"state", "registers_per_thread", "ctas_per_sm"}) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+/// Names of a type's fields, in order.
+struct FieldNames {
+  std::vector<std::string>& names;
+
+  template <typename Value, typename... Bounds>
+  void operator()(const char* name, const Value& /*value*/, const Bounds&... /*bounds*/) const {
+    names.emplace_back(name);
+  }
+};
+
+std::vector<std::string> columns(Provenance provenance) {
+  std::vector<std::string> names = leading_columns();
+  if (provenance == Provenance::predicted) {
+    names.emplace_back("time_us");
+    return names;
+  }
+  names.emplace_back("median_us");
+  names.emplace_back("p95_us");
+  const Counters counters;
+  visit_fields(counters, FieldNames{names});
+  names.emplace_back("counters_missing_because");
+  return names;
+}
+
+/// Whole nanoseconds: below what a GPU's timer resolves.
+double nanosecond(double time_us) { return std::round(time_us * 1000.0) / 1000.0; }
+
+void add_measurement(Json& row, const Measurement& measurement) {
+  row["median_us"] = nanosecond(measurement.median_us);
+  row["p95_us"] = nanosecond(measurement.p95_us);
+  if (measurement.counters) {
+    row.update(Json(*measurement.counters));
+  }
+  row["counters_missing_because"] = measurement.counters_missing_because;
+}
+
+Json named_row(const VariantResult& result) {
+  Json row = result.variant;
+  row["state"] = std::string(to_string(result.state));
+  row["registers_per_thread"] = result.resources.registers_per_thread;
+  row["ctas_per_sm"] = result.ctas_per_sm;
+  if (result.state != ResultState::ok) {
+    return row;
+  }
+  if (const Measurement* measurement = result.measurement()) {
+    add_measurement(row, *measurement);
+  } else {
+    row["time_us"] = nanosecond(result.time_us());
+  }
+  return row;
+}
+
+/// The values of a row in the order of the columns. What is absent at the end is left out.
+Json positional(const Json& row, const std::vector<std::string>& names) {
+  Json values = Json::array();
+  for (const std::string& name : names) {
+    values.push_back(row.contains(name) ? row[name] : Json());
+  }
+  while (!values.empty() && (values.back().is_null() || values.back() == "")) {
+    values.erase(values.size() - 1);
+  }
+  return values;
+}
+
+Json named(const Json& values, const std::vector<std::string>& names) {
+  if (!values.is_array() || values.size() > names.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                "it must be a list of at most " + std::to_string(names.size()) + " values");
+  }
+  Json row = Json::object();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].is_null()) {
+      row[names[i]] = values[i];
+    }
+  }
+  return row;
+}
+
+Variant read_variant(const Json& row) {
+  Json axes_only = Json::object();
+  for (const Axis& axis : axes()) {
+    axes_only[std::string(axis.name)] = json_field(row, axis.name);
+  }
+  return axes_only.get<Variant>();
+}
+
+/// Sets the counters from a row that has them.
+struct CounterReader {
+  const Json& row;
+
+  void operator()(const char* name, long long& field) const {
+    field = json_integer(row, name, 0, kMaxLong);
+  }
+};
+
+Measurement read_measurement(const Json& row) {
+  Measurement measurement;
+  measurement.median_us = json_number(row, "median_us");
+  measurement.p95_us = json_number(row, "p95_us");
+  if (row.contains("sectors_demanded")) {
+    visit_fields(measurement.counters.emplace(), CounterReader{row});
+  }
+  if (row.contains("counters_missing_because")) {
+    measurement.counters_missing_because = json_text(row, "counters_missing_because");
+  }
+  return measurement;
+}
+
+VariantResult read_row(const Json& row, const AttentionProblem& problem, Provenance provenance) {
+  VariantResult result;
+  result.variant = read_variant(row);
+  result.state = parse_result_state(json_text(row, "state"));
+  result.resources.registers_per_thread =
+      static_cast<int>(json_integer(row, "registers_per_thread", 0, 255));
+  result.ctas_per_sm = static_cast<int>(json_integer(row, "ctas_per_sm", 0, kMaxCtasPerSm));
+  result.smem_bytes = smem_bytes(problem, result.variant);
+  const bool ok = result.state == ResultState::ok;
+  if (provenance == Provenance::measured) {
+    result.outcome = ok ? read_measurement(row) : Measurement{};
+  } else {
+    result.outcome = Prediction{.time_us = ok ? json_number(row, "time_us") : 0.0};
+  }
+  if (ok && !(result.time_us() > 0)) {
+    throw Error(ErrorCode::invalid_argument, "the time of a row that is ok must be above 0");
+  }
+  return result;
+}
+
+void read_rows(const Json& rows, Provenance provenance, RecordedSpace& space) {
+  if (!rows.is_array() || rows.empty() || rows.size() > kMaxRows) {
+    throw Error(ErrorCode::invalid_argument, "field 'rows' must be a list of at least one row");
+  }
+  const std::vector<std::string> names = columns(provenance);
+  std::set<Variant> seen;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    try {
+      space.results.push_back(read_row(named(rows[i], names), space.problem, provenance));
+      if (!seen.insert(space.results.back().variant).second) {
+        throw Error(ErrorCode::invalid_argument, "its variant is in the file twice");
+      }
+    } catch (const Error& error) {
+      throw Error(error.code(), "row " + std::to_string(i + 1) + ": " + error.what());
+    }
+  }
+}
+
+RecordedOrigin read_origin(const Json& json) {
+  return {.swr_version = json_text(json, "swr_version"),
+          .templates_digest = json_text(json, "templates_digest"),
+          .nvrtc_version = json_text(json, "nvrtc_version"),
+          .driver_version = json_text(json, "driver_version"),
+          .l2_state = json_text(json, "l2_state")};
+}
+
+void require_format(const Json& json, const std::vector<std::string>& names) {
+  if (json_text(json, "format") != kFormat) {
+    throw Error(ErrorCode::invalid_argument, std::string("field 'format' must be ") + kFormat);
+  }
+  json_integer(json, "version", kVersion, kVersion);
+  if (json_field(json, "columns") != Json(names)) {
+    throw Error(ErrorCode::invalid_argument,
+                "field 'columns' does not list the columns of version " + std::to_string(kVersion));
+  }
+}
+
+RecordedSpace parse_space(const std::string& text) {
+  const Json json = Json::parse(text);
+  const Provenance provenance = parse_provenance(json_text(json, "provenance"));
+  require_format(json, columns(provenance));
+  RecordedSpace space{.problem = json_field(json, "problem").get<AttentionProblem>(),
+                      .device = json_field(json, "device").get<DeviceInfo>(),
+                      .origin = read_origin(json_field(json, "origin")),
+                      .results = {}};
+  read_rows(json_field(json, "rows"), provenance, space);
+  return space;
+}
+
+Json origin_json(const RecordedOrigin& origin) {
+  return {{"swr_version", origin.swr_version},
+          {"templates_digest", origin.templates_digest},
+          {"nvrtc_version", origin.nvrtc_version},
+          {"driver_version", origin.driver_version},
+          {"l2_state", origin.l2_state}};
+}
+
+/// Lower case, with a dash for every run of other characters.
+std::string file_word(const std::string& text) {
+  std::string word;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (std::isalnum(byte) != 0) {
+      word += static_cast<char>(std::tolower(byte));
+    } else if (!word.empty() && word.back() != '-') {
+      word += '-';
+    }
+  }
+  if (word.ends_with('-')) {
+    word.pop_back();
+  }
+  return word;
+}
+
+}  // namespace
+
+double RecordedSpace::best_us() const {
+  double best_us = 0.0;
+  for (const VariantResult& result : results) {
+    if (result.state == ResultState::ok && (best_us <= 0.0 || result.time_us() < best_us)) {
+      best_us = result.time_us();
+    }
+  }
+  return best_us;
+}
+
+void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
+  const Provenance provenance =
+      space.results.empty() ? Provenance::measured : space.results.front().provenance();
+  const std::vector<std::string> names = columns(provenance);
+  const auto text = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  out << "{\"format\": \"" << kFormat << "\",\n \"version\": " << kVersion
+      << ",\n \"provenance\": \"" << to_string(provenance)
+      << "\",\n \"problem\": " << text(space.problem) << ",\n \"device\": " << text(space.device)
+      << ",\n \"origin\": " << text(origin_json(space.origin))
+      << ",\n \"columns\": " << text(Json(names)) << ",\n \"rows\": [\n";
+  for (std::size_t i = 0; i < space.results.size(); ++i) {
+    out << text(positional(named_row(space.results[i]), names))
+        << (i + 1 < space.results.size() ? ",\n" : "\n");
+  }
+  out << "]}\n";
+}
+
+RecordedSpace read_recorded_space(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error(ErrorCode::not_found, "cannot open the recorded space " + path.string() +
+                                          "; swr-tune db record writes such files");
+  }
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto unreadable = [&path](const std::string& why) {
+    return Error(ErrorCode::unreadable, path.string() + " is no recorded space: " + why +
+                                            "; write it again with swr-tune db record");
+  };
+  try {
+    return parse_space(text);
+  } catch (const Error& error) {
+    throw unreadable(error.what());
+  } catch (const Json::exception& error) {
+    throw unreadable(error.what());
+  }
+}
+
+std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device) {
+  const auto pair = [](int a, int b) {
+    return std::to_string(a) + (a == b ? "" : "-" + std::to_string(b));
+  };
+  std::string name = "attention_b" + std::to_string(problem.batch) + "_h" +
+                     pair(problem.heads_q, problem.heads_kv) + "_s" +
+                     pair(problem.seq_q, problem.seq_kv) + "_d" + std::to_string(problem.head_dim) +
+                     "_" + std::string(to_string(problem.dtype)) +
+                     (problem.causal ? "_causal" : "");
+  if (problem.alignment_bytes != AttentionProblem{}.alignment_bytes) {
+    name += "_align" + std::to_string(problem.alignment_bytes);
+  }
+  return name + "_" + file_word(device.name);
+}
+
+}  // namespace swr

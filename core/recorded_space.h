@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// A tuned space as a small text file: every variant of one problem on one device with its outcome,
+// one line each. Searches are judged and the model is checked against such files, without a GPU.
+// docs/recorded_space.md describes the format.
+#pragma once
+
+#include <swr/device.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+/// What the results came from.
+struct RecordedOrigin {
+  std::string swr_version;
+  std::string templates_digest;
+  std::string nvrtc_version;
+  std::string driver_version;
+  std::string l2_state;  ///< "warm" or "cold"; empty for predictions.
+};
+
+struct RecordedSpace {
+  AttentionProblem problem;
+  DeviceInfo device;
+  RecordedOrigin origin;
+  /// All of one provenance. Without samples, relative error, detail, digest and, of the resources,
+  /// all but the registers; a prediction keeps its time alone.
+  std::vector<VariantResult> results;
+
+  /// The fastest successful time in microseconds; 0 when nothing succeeded.
+  double best_us() const;
+};
+
+/// Requires: results of one provenance.
+void write_recorded_space(std::ostream& out, const RecordedSpace& space);
+
+/// Reads a file as untrusted input.
+/// Throws: Error{not_found}; Error{unreadable} naming the file, the row and what is wrong with it.
+RecordedSpace read_recorded_space(const std::filesystem::path& path);
+
+/// "attention_b1_h16_s4096_d128_fp16_causal_nvidia-h200": a file name for the space, without
+/// extension. Lengths and head counts of K and V are named where they differ from those of Q.
+std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device);
+
+}  // namespace swr

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Judges search strategies on recorded spaces.
+#include "core/json.h"
+#include "tuner/cli/commands.h"
+#include "tuner/number_text.h"
+#include "tuner/search/judge.h"
+#include "tuner/search/stored_spaces.h"
+#include "tuner/text_table.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+const std::vector<std::string> kBudgetNames{"k=8", "k=16", "k=32", "tenth"};
+
+std::vector<StrategyKind> strategies_wanted(const std::string& text) {
+  std::vector<StrategyKind> strategies;
+  for (const std::string& name : split(text, ',')) {
+    strategies.push_back(parse_strategy(name));
+  }
+  return strategies;
+}
+
+std::vector<SpaceJudgement> judge_all(const Session& session) {
+  const auto strategies = strategies_wanted(session.options.strategies);
+  std::vector<SpaceJudgement> judgements;
+  for (const std::string& file : session.options.replay) {
+    for (const RecordedSpace& space : load_spaces(file)) {
+      judgements.push_back(judge_space(space, strategies));
+    }
+  }
+  return judgements;
+}
+
+std::string percent(double share) {
+  constexpr double kPercent = 100.0;
+  return significant_text(share * kPercent, 3) + " %";
+}
+
+TextTable regret_table(const std::string& first_title) {
+  using Align = TextTable::Align;
+  std::vector<TextTable::Column> columns{{first_title, Align::left}, {"strategy", Align::left}};
+  for (const std::string& name : kBudgetNames) {
+    columns.push_back({name});
+  }
+  return TextTable(columns);
+}
+
+/// The regrets of one strategy on one space, by budget.
+std::vector<double> regrets(const SpaceJudgement& space, StrategyKind strategy) {
+  std::vector<double> all;
+  for (const Judgement& judgement : space.judgements) {
+    if (judgement.strategy == strategy) {
+      all.push_back(judgement.regret);
+    }
+  }
+  return all;
+}
+
+struct Summary {
+  double mean = 0.0;
+  double worst = 0.0;
+  double within_2_percent = 0.0;  ///< Share of the spaces.
+};
+
+Summary summarize(const std::vector<SpaceJudgement>& judgements, StrategyKind strategy,
+                  std::size_t budget) {
+  constexpr double kClose = 0.02;
+  Summary summary;
+  for (const SpaceJudgement& space : judgements) {
+    const double regret = regrets(space, strategy)[budget];
+    const auto count = static_cast<double>(judgements.size());
+    summary.mean += regret / count;
+    summary.worst = std::max(summary.worst, regret);
+    summary.within_2_percent += regret <= kClose ? 1.0 / count : 0.0;
+  }
+  return summary;
+}
+
+void add_summary_rows(TextTable& table, const std::vector<SpaceJudgement>& judgements,
+                      StrategyKind strategy) {
+  std::vector<std::string> mean{"mean", std::string(to_string(strategy))};
+  std::vector<std::string> worst{"worst", std::string(to_string(strategy))};
+  std::vector<std::string> close{"within 2 %", std::string(to_string(strategy))};
+  for (std::size_t budget = 0; budget < kBudgetNames.size(); ++budget) {
+    const Summary summary = summarize(judgements, strategy, budget);
+    mean.push_back(percent(summary.mean));
+    worst.push_back(percent(summary.worst));
+    close.push_back(percent(summary.within_2_percent));
+  }
+  table.add_row(mean);
+  table.add_row(worst);
+  table.add_row(close);
+}
+
+void print_judgements(std::ostream& out, const std::vector<SpaceJudgement>& judgements,
+                      const std::vector<StrategyKind>& strategies) {
+  out << "Regret: fastest found over fastest of the space, minus 1, after measuring k variants or "
+         "a "
+         "tenth of the space.\n\n";
+  TextTable table = regret_table("space");
+  for (const SpaceJudgement& space : judgements) {
+    for (const StrategyKind strategy : strategies) {
+      std::vector<std::string> cells{to_string(space.problem) + " on " + space.device.name + ", " +
+                                         std::to_string(space.variants) + " variants",
+                                     std::string(to_string(strategy))};
+      for (const double regret : regrets(space, strategy)) {
+        cells.push_back(percent(regret));
+      }
+      table.add_row(cells);
+    }
+  }
+  table.print(out);
+  out << "\nOver " << judgements.size() << " spaces:\n";
+  TextTable summary = regret_table("");
+  for (const StrategyKind strategy : strategies) {
+    add_summary_rows(summary, judgements, strategy);
+  }
+  summary.print(out);
+}
+
+Json space_json(const SpaceJudgement& space) {
+  Json json = Json::object();
+  json["problem"] = space.problem;
+  json["device"] = space.device;
+  json["variants"] = space.variants;
+  json["best_us"] = space.best_us;
+  json["judgements"] = Json::array();
+  for (const Judgement& judgement : space.judgements) {
+    json["judgements"].push_back({{"strategy", std::string(to_string(judgement.strategy))},
+                                  {"max_variants", judgement.max_variants},
+                                  {"regret", judgement.regret}});
+  }
+  return json;
+}
+
+Json document_of(const std::vector<SpaceJudgement>& judgements,
+                 const std::vector<StrategyKind>& strategies) {
+  Json json = Json::object();
+  json["spaces"] = Json::array();
+  for (const SpaceJudgement& space : judgements) {
+    json["spaces"].push_back(space_json(space));
+  }
+  json["summary"] = Json::array();
+  for (const StrategyKind strategy : strategies) {
+    for (std::size_t budget = 0; budget < kBudgetNames.size(); ++budget) {
+      const Summary summary = summarize(judgements, strategy, budget);
+      json["summary"].push_back({{"strategy", std::string(to_string(strategy))},
+                                 {"budget", kBudgetNames[budget]},
+                                 {"mean_regret", summary.mean},
+                                 {"worst_regret", summary.worst},
+                                 {"share_within_2_percent", summary.within_2_percent}});
+    }
+  }
+  return json;
+}
+
+}  // namespace
+
+int run_judge(const Session& session) {
+  const auto judgements = judge_all(session);
+  const auto strategies = strategies_wanted(session.options.strategies);
+  if (session.options.json) {
+    session.out << json_document(document_of(judgements, strategies));
+  } else {
+    print_judgements(session.out, judgements, strategies);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/search/stored_spaces.h"
+
+#include <swr/error.h>
+
+#include <utility>
+
+namespace swr {
+namespace {
+
+RecordedSpace space_of(const Store& store, const StoredResult& winner) {
+  const RunInfo run = store.run_of(winner.id);
+  RecordedSpace space{.problem = winner.problem,
+                      .device = winner.device,
+                      .origin = {.swr_version = run.swr_version,
+                                 .templates_digest = run.templates_digest,
+                                 .nvrtc_version = run.nvrtc_version,
+                                 .driver_version = run.driver_version,
+                                 .l2_state = run.l2_state},
+                      .results = {}};
+  for (StoredResult& stored : store.results(winner.problem, winner.device)) {
+    if (stored.result.provenance() == winner.result.provenance()) {
+      space.results.push_back(std::move(stored.result));
+    }
+  }
+  return space;
+}
+
+}  // namespace
+
+std::vector<RecordedSpace> stored_spaces(const Store& store) {
+  std::vector<RecordedSpace> spaces;
+  for (const StoredResult& winner : store.winners()) {
+    spaces.push_back(space_of(store, winner));
+  }
+  return spaces;
+}
+
+std::vector<RecordedSpace> load_spaces(const std::filesystem::path& path) {
+  if (path.extension() == ".json") {
+    return {read_recorded_space(path)};
+  }
+  auto spaces = stored_spaces(Store(path, Store::Mode::read_only));
+  if (spaces.empty()) {
+    throw Error(ErrorCode::nothing_stored,
+                "database " + path.string() + " holds no successful result; tune a problem first");
+  }
+  return spaces;
+}
+
+}  // namespace swr

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Which variants to evaluate next, given the results so far. A strategy knows neither a GPU nor a
+// database, so that it searches a recorded space exactly as it searches on a device.
+#pragma once
+
+#include <swr/result.h>
+#include <swr/variant.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// Append-only: the spellings are stored.
+enum class StrategyKind {
+  exhaustive,  ///< Every variant, in the order enumerated.
+  random,      ///< Without replacement, in an order that follows from the seed.
+  model,       ///< Best predicted first, corrected by what was measured (docs/search.md).
+};
+
+std::string_view to_string(StrategyKind value);
+/// Throws: Error{invalid_argument} listing the spellings.
+StrategyKind parse_strategy(std::string_view text);
+
+struct SearchOptions {
+  StrategyKind strategy = StrategyKind::exhaustive;
+  /// Variants to evaluate at most. Those that never reach the device, because they do not compile
+  /// or a constraint drops them afterwards, are not counted.
+  std::optional<std::size_t> max_variants;
+  /// Wall-clock limit in seconds; the one who evaluates keeps it. A search without max_variants
+  /// then goes on until it is stopped.
+  std::optional<double> max_s;
+  unsigned long long seed = 1;
+};
+
+/// One search, for one thread. Call propose() and tell() each of its variants, in any order,
+/// before the next propose().
+class Strategy {
+ public:
+  Strategy() = default;
+  virtual ~Strategy() = default;
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  /// The variants to evaluate next, none twice; empty when the search has ended.
+  virtual std::vector<Variant> propose() = 0;
+  virtual void tell(const VariantResult& result) = 0;
+
+  /// How many variants the search will evaluate as far as is known.
+  virtual std::size_t planned() const = 0;
+};
+
+/// Predicts the time of each variant in microseconds; infinity for one that cannot run.
+using PredictTimes = std::function<std::vector<double>(const std::vector<Variant>&)>;
+
+/// A search of the space. `predict` is called for StrategyKind::model alone.
+/// Requires: no variant twice.
+std::unique_ptr<Strategy> make_strategy(const SearchOptions& options, std::vector<Variant> space,
+                                        const PredictTimes& predict);
+
+/// True when the result cost a place in the budget.
+bool reached_device(const VariantResult& result);
+
+}  // namespace swr
