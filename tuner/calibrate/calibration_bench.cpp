@@ -181,12 +181,12 @@ SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, boo
   SweepMeasurement result;
   result.time_us = best_time_us(launch);
   if (profiler_) {
-    result.dram_read_bytes = profiler_
-                                 ->count([&] {
-                                   launch();
-                                   stream_.synchronize();
-                                 })
-                                 .dram_read_bytes;
+    const auto launch_and_wait = [&] {
+      launch();
+      stream_.synchronize();
+    };
+    result.dram_read_bytes =
+        CountingSession(*profiler_).count([] {}, launch_and_wait).dram_read_bytes;
   }
   return result;
 }
