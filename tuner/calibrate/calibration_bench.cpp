@@ -185,8 +185,13 @@ SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, boo
       launch();
       stream_.synchronize();
     };
+    const DeviceBuffer evictor(static_cast<std::size_t>(4 * device_.l2_bytes));
+    const auto empty_l2 = [&] {
+      evictor.fill(0, stream_);
+      stream_.synchronize();
+    };
     result.dram_read_bytes =
-        CountingSession(*profiler_).count([] {}, launch_and_wait).dram_read_bytes;
+        CountingSession(*profiler_).count(empty_l2, launch_and_wait).dram_read_bytes;
   }
   return result;
 }

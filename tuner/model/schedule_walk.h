@@ -75,7 +75,7 @@ struct ScheduleSummary {
   long long steps = 0;             ///< KV steps of all CTAs together.
   long long makespan_steps = 0;    ///< Steps until the last CTA ends.
   long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
-  /// The same with the steps that CTAs of an SM waited for memory.
+  /// The same with the steps that CTAs of an SM waited for memory's rate, not for its latency.
   long long busiest_sm_occupied_steps = 0;
   long long busiest_sm_tiles = 0;  ///< Q tiles of the SM with the most of them.
 };
@@ -97,8 +97,9 @@ class ScheduleWalk {
   struct Stream {
     int pair = 0;  ///< Next pair.
     int direction = 1;
-    int remaining = 0;      ///< Steps left to start, of the CTA that ends first.
-    long long free_at = 0;  ///< When the step in progress ends.
+    int remaining = 0;            ///< Steps left to start, of the CTA that ends first.
+    long long free_at = 0;        ///< When the step in progress ends.
+    long long delayed_ticks = 0;  ///< By misses, since the streams were collected.
   };
   /// A place for one resident CTA.
   struct Slot {
@@ -108,6 +109,7 @@ class ScheduleWalk {
     int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;
     long long started_at = 0;
+    long long delayed_ticks = 0;
     int steps = 0;
     Stream place;
     std::size_t stream = 0;  ///< Index of its stream during a burst.
@@ -241,6 +243,7 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
   slot.steps = max_of(count, 1);  // A tile that sees no key still occupies its CTA.
   slot.remaining = count;
   slot.started_at = now_;
+  slot.delayed_ticks = 0;
   slot.place = {.pair = kv_head * kv_tiles_per_head_ + first,
                 .direction = backward ? -1 : 1,
                 .remaining = 0,
@@ -267,7 +270,7 @@ void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
   ++summary_.q_tiles;
   const auto sm = static_cast<std::size_t>(slot.sm);
   sm_steps_[sm] += slot.steps;
-  sm_occupied_ticks_[sm] += now_ - slot.started_at;
+  sm_occupied_ticks_[sm] += now_ - slot.started_at - slot.delayed_ticks;
   ++sm_tiles_[sm];
 }
 
@@ -285,6 +288,7 @@ template <typename Sink>
 void ScheduleWalk<Sink>::join_stream(Slot& slot) {
   Stream& place = slot.place;
   place.remaining = slot.remaining;
+  place.delayed_ticks = 0;
   if (slot.remaining > 0) {
     Collected& collected =
         collected_[place.direction > 0 ? 0 : 1][static_cast<std::size_t>(place.pair)];
@@ -330,7 +334,9 @@ void ScheduleWalk<Sink>::advance(Stream& stream) {
       pair.arrives_at = fetch(pair.sectors);
     }
   }
-  stream.free_at = std::max(now_, pair.arrives_at) + kTicksPerStep;
+  const long long waited = std::max(0LL, pair.arrives_at - now_);
+  stream.delayed_ticks += std::min<long long>(waited, shape_.miss_ticks);
+  stream.free_at = now_ + waited + kTicksPerStep;
   stream.pair += stream.direction;
   --stream.remaining;
 }
@@ -354,6 +360,7 @@ void ScheduleWalk<Sink>::leave_streams() {
   for (Slot& slot : slots_) {
     const Stream& stream = streams_[slot.stream];
     slot.remaining -= std::abs(stream.pair - slot.place.pair);
+    slot.delayed_ticks += stream.delayed_ticks;
     slot.place = stream;
     bool busy = slot.remaining > 0 || stream.free_at > now_;
     if (!busy) {

@@ -60,13 +60,6 @@ double busiest_scheduler_share(int warps) {
   return static_cast<double>(ceil_div(warps, kSchedulersPerSm)) / warps;
 }
 
-/// Clocks by which a miss delays its CTA. Copies one step ahead hide part of it; the shares are
-/// those with which the convoys of an H200 form (docs/model.md).
-double exposed_miss_clocks(const Variant& variant, const GpuProfile& profile) {
-  const double share = variant.stages == 1 ? 1.0 : 0.25;
-  return share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
-}
-
 double dram_gb_per_s(const GpuProfile& profile) {
   return profile.device.dram_gb_per_s * profile.dram_efficiency;
 }
@@ -143,8 +136,8 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& va
       step_cost(problem, variant, shape.ctas_per_sm, profile).compute_clocks * shape.ctas_per_sm;
   const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = static_cast<int>(std::clamp(step_bytes / kSectorBytes, 1.0, 1e9));
-  shape.miss_ticks = static_cast<int>(
-      std::lround(kTicksPerStep * exposed_miss_clocks(variant, profile) / step_clocks));
+  shape.miss_ticks = static_cast<int>(std::lround(
+      kTicksPerStep * (profile.dram_latency_clocks - profile.l2_latency_clocks) / step_clocks));
   shape.l2_partitions =
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));

@@ -52,6 +52,7 @@ struct Cta {
   int iteration = 0;
   int step = 0;
   long long started_at = 0;
+  long long delayed = 0;
   long long free_at = 0;
 };
 
@@ -98,6 +99,7 @@ struct Simulator {
     summary.read_sectors += sectors;
     cta.step = 0;
     cta.started_at = now;
+    cta.delayed = 0;
     cta.free_at = now;
   }
 
@@ -108,7 +110,7 @@ struct Simulator {
     ++summary.q_tiles;
     ++sm_tiles[sm];
     sm_steps[sm] += std::max(1, count_of(tile));
-    sm_occupied[sm] += now - cta.started_at;
+    sm_occupied[sm] += now - cta.started_at - cta.delayed;
   }
 
   void launch(std::optional<Cta>& slot) {
@@ -147,7 +149,9 @@ struct Simulator {
         arrives_at[pair] = fetch(2 * sectors);
       }
     }
-    cta.free_at = std::max(now, arrives_at[pair]) + kTicksPerStep;
+    const long long waited = std::max(0LL, arrives_at[pair] - now);
+    cta.delayed += std::min<long long>(waited, shape.miss_ticks);
+    cta.free_at = now + waited + kTicksPerStep;
   }
 
   void step_all() {
