@@ -42,6 +42,7 @@ extern "C" __global__ void swr_fma_rate(int iterations, float factor, long long*
   float values[kChains];
   start(values);
   const long long started = clock64();
+#pragma unroll 8
   for (int i = 0; i < iterations; ++i) {
 #pragma unroll
     for (float& value : values) {
@@ -58,6 +59,7 @@ extern "C" __global__ void swr_exp2_rate(int iterations, long long* clocks, floa
   float values[kChains];
   start(values);
   const long long started = clock64();
+#pragma unroll 8
   for (int i = 0; i < iterations; ++i) {
 #pragma unroll
     for (float& value : values) {
@@ -79,6 +81,7 @@ extern "C" __global__ void swr_mma_rate(int iterations, long long* clocks, float
   const unsigned b = kOnes ^ (lane_bits >> 1 & 0x03ff03ffU);
   float sums[kChains][4] = {};
   const long long started = clock64();
+#pragma unroll 8
   for (int i = 0; i < iterations; ++i) {
 #pragma unroll
     for (auto& sum : sums) {

@@ -182,12 +182,16 @@ SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, boo
   SweepMeasurement result;
   result.time_us = best_time_us(launch);
   if (profiler_) {
-    const CountedLaunch counted{.prepare = [] {},
-                                .launch =
-                                    [&] {
-                                      launch();
-                                      stream_.synchronize();
-                                    }};
+    const DeviceBuffer evictor(static_cast<std::size_t>(4 * device_.l2_bytes));
+    const auto empty_l2 = [&] {
+      evictor.fill(0, stream_);
+      stream_.synchronize();
+    };
+    const auto launch_and_wait = [&] {
+      launch();
+      stream_.synchronize();
+    };
+    const CountedLaunch counted{.prepare = empty_l2, .launch = launch_and_wait};
     result.dram_read_bytes =
         CountingSession(*profiler_).count(std::span(&counted, 1)).front().dram_read_bytes;
   }

@@ -11,13 +11,6 @@ namespace {
 
 constexpr std::array kCapacityShares{0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0};
 
-ScheduleShape shape_of(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
-                       const GpuProfile& profile) {
-  ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
-  shape.dram_sectors_per_step = dram_sectors_per_step(problem, variant, shape.ctas_per_sm, profile);
-  return shape;
-}
-
 AttentionProblem with_length(AttentionProblem problem, int seq) {
   problem.seq_q = problem.seq_q == problem.seq_kv ? seq : problem.seq_q;
   problem.seq_kv = seq;
@@ -28,7 +21,8 @@ AttentionProblem with_length(AttentionProblem problem, int seq) {
 std::optional<int> first_seq_with_excess(const AttentionProblem& problem, const Variant& variant,
                                          int ctas_per_sm, const GpuProfile& profile) {
   const auto misses = [&](int seq) {
-    const ScheduleShape shape = shape_of(with_length(problem, seq), variant, ctas_per_sm, profile);
+    const ScheduleShape shape =
+        schedule_on_gpu(with_length(problem, seq), variant, ctas_per_sm, profile);
     return simulate_l2(shape, profile.l2_effective_bytes).excess_misses > 0;
   };
   constexpr int kShortest = 1024;
@@ -69,7 +63,7 @@ Explanation explain(const AttentionProblem& problem, const Variant& variant,
                                                  result.occupancy.limited_by +
                                                  "; choose a smaller tile or fewer stages");
   }
-  result.shape = shape_of(problem, variant, ctas_per_sm, profile);
+  result.shape = schedule_on_gpu(problem, variant, ctas_per_sm, profile);
   result.waves = static_cast<double>(result.shape.ctas) /
                  (static_cast<double>(profile.device.sm_count) * ctas_per_sm);
   result.step = step_cost(problem, variant, result.shape.ctas_per_sm, profile);

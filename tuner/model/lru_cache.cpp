@@ -22,9 +22,9 @@ bool LruCache::touch(int object, int sectors) {
   return place >= 0;
 }
 
-void LruCache::touch_once(int sectors) {
+void LruCache::touch_once(int sectors, int occupied_sectors) {
   compulsory_misses_ += sectors;
-  append({-1, sectors});
+  append({-1, occupied_sectors});
 }
 
 void LruCache::append(Entry entry) {

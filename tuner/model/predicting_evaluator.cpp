@@ -81,9 +81,7 @@ VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, con
     result.detail = violated->constraint + ": " + violated->reason;
     return result;
   }
-  ScheduleShape shape = make_schedule_shape(problem, variant, gpu.sm_count, result.ctas_per_sm);
-  shape.dram_sectors_per_step =
-      dram_sectors_per_step(problem, variant, shape.ctas_per_sm, impl_->profile);
+  const ScheduleShape shape = schedule_on_gpu(problem, variant, result.ctas_per_sm, impl_->profile);
   result.outcome =
       predict_time(problem, variant, shape, impl_->memo.traffic(shape), impl_->profile);
   return result;

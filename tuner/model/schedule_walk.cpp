@@ -25,7 +25,9 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant
           .ctas = launch.grid_x,
           .sm_count = sm_count,
           .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count)),
-          .dram_sectors_per_step = 0};
+          .dram_sectors_per_step = 0,
+          .miss_ticks = 0,
+          .l2_partitions = 1};
 }
 
 int kv_pair_count(const ScheduleShape& shape) {

@@ -2,13 +2,14 @@
 // Runs the shared schedule (templates/common/schedule.h) in time and reports the tiles it touches:
 // the same functions the kernel calls decide which CTA reads which tile when.
 //
-// Time is counted in KV steps: every resident CTA computes one K and V tile pair per step, starts
+// Time goes in KV steps: every resident CTA computes one K and V tile pair per step, starts
 // its next Q tile or CTA as soon as one ends, and so keeps the causal imbalance. A pair that
 // several CTAs read in one step is reported once; the sectors they demand are counted for each.
 //
 // Memory may be given a rate. Then pairs that miss queue for it in order of request and a CTA waits
-// until its pair has come, while CTAs that hit go on: followers close up to the one that runs
-// ahead, which is why CTAs that the causal mask has spread travel in convoys.
+// until its pair has come, at least the latency that its copies in flight do not hide, while CTAs
+// that hit go on: followers close up to the one that runs ahead, which is why CTAs that the causal
+// mask has spread travel in convoys.
 #pragma once
 
 #include "templates/common/schedule.h"
@@ -46,6 +47,12 @@ struct ScheduleShape {
   int ctas_per_sm = 0;  ///< CTAs an SM holds at once; never more than the launch can fill.
   /// Sectors that memory delivers during a KV step; 0 lets no CTA wait for memory.
   int dram_sectors_per_step = 0;
+  /// How much longer than others a step takes whose pair must be fetched, in ticks; without effect
+  /// when memory has no rate.
+  int miss_ticks = 0;
+  /// Parts of L2 that each keep a copy of what their SMs read. The cache's capacity is that of data
+  /// read by every SM, which all parts hold; a Q or O tile occupies less of it.
+  int l2_partitions = 1;
 
   auto operator<=>(const ScheduleShape&) const = default;
 };
@@ -57,6 +64,9 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant
 /// Distinct K and V tile pairs: ids run from 0 to this, kv_head * kv_tiles + tile.
 int kv_pair_count(const ScheduleShape& shape);
 
+/// Time of the walk is counted in ticks, because waiting for memory is shorter than a KV step.
+inline constexpr int kTicksPerStep = 64;
+
 /// Totals of a schedule, independent of any cache.
 struct ScheduleSummary {
   long long read_sectors = 0;      ///< Q, K and V sectors demanded, every CTA's own.
@@ -65,15 +75,15 @@ struct ScheduleSummary {
   long long steps = 0;             ///< KV steps of all CTAs together.
   long long makespan_steps = 0;    ///< Steps until the last CTA ends.
   long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
-  /// The same with the steps that CTAs of an SM waited for memory.
+  /// The same with the steps that CTAs of an SM waited for memory's rate, not for its latency.
   long long busiest_sm_occupied_steps = 0;
   long long busiest_sm_tiles = 0;  ///< Q tiles of the SM with the most of them.
 };
 
 /// Sink needs bool touch(int pair, int sectors) for a K and V tile pair, true when it need not be
-/// fetched, and touch_once(int sectors) for a Q or O tile, which no one touches again. A K tile and
-/// its V tile are always used together, so under LRU both hit or both miss and one object stands
-/// for the two exactly.
+/// fetched, and touch_once(int sectors, int occupied_sectors) for a Q or O tile, which no one
+/// touches again and which occupies so much of the capacity. A K tile and its V tile are always
+/// used together, so under LRU both hit or both miss and one object stands for the two exactly.
 template <typename Sink>
 class ScheduleWalk {
  public:
@@ -87,8 +97,9 @@ class ScheduleWalk {
   struct Stream {
     int pair = 0;  ///< Next pair.
     int direction = 1;
-    int remaining = 0;      ///< Steps left to start, of the CTA that ends first.
-    long long free_at = 0;  ///< When the step in progress ends.
+    int remaining = 0;            ///< Steps left to start, of the CTA that ends first.
+    long long free_at = 0;        ///< When the step in progress ends.
+    long long delayed_ticks = 0;  ///< By misses, since the streams were collected.
   };
   /// A place for one resident CTA.
   struct Slot {
@@ -98,6 +109,7 @@ class ScheduleWalk {
     int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;
     long long started_at = 0;
+    long long delayed_ticks = 0;
     int steps = 0;
     Stream place;
     std::size_t stream = 0;  ///< Index of its stream during a burst.
@@ -141,7 +153,7 @@ class ScheduleWalk {
   };
   std::vector<Collected> collected_[2];
   std::vector<long long> sm_steps_;
-  std::vector<long long> sm_occupied_steps_;
+  std::vector<long long> sm_occupied_ticks_;
   std::vector<long long> sm_tiles_;
   ScheduleSummary summary_;
 };
@@ -165,7 +177,7 @@ ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
   collected_[1].resize(pair_count);
   const auto sms = static_cast<std::size_t>(shape.sm_count);
   sm_steps_.assign(sms, 0);
-  sm_occupied_steps_.assign(sms, 0);
+  sm_occupied_ticks_.assign(sms, 0);
   sm_tiles_.assign(sms, 0);
 }
 
@@ -188,9 +200,9 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
   const auto largest = [](const std::vector<long long>& values) {
     return *std::max_element(values.begin(), values.end());
   };
-  summary_.makespan_steps = now_;
+  summary_.makespan_steps = now_ / kTicksPerStep;
   summary_.busiest_sm_steps = largest(sm_steps_);
-  summary_.busiest_sm_occupied_steps = largest(sm_occupied_steps_);
+  summary_.busiest_sm_occupied_steps = largest(sm_occupied_ticks_) / kTicksPerStep;
   summary_.busiest_sm_tiles = largest(sm_tiles_);
   return summary_;
 }
@@ -231,14 +243,19 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
   slot.steps = max_of(count, 1);  // A tile that sees no key still occupies its CTA.
   slot.remaining = count;
   slot.started_at = now_;
+  slot.delayed_ticks = 0;
   slot.place = {.pair = kv_head * kv_tiles_per_head_ + first,
                 .direction = backward ? -1 : 1,
                 .remaining = 0,
-                .free_at = count > 0 ? now_ : now_ + 1};
+                .free_at = count > 0 ? now_ : now_ + kTicksPerStep};
 
   const int q_rows = min_of(shape_.tile_m, shape_.seq_q - tile.index * shape_.tile_m);
   slot.o_sectors = q_rows * shape_.row_sectors;
-  sink_.touch_once(slot.o_sectors);  // The Q tile is as large as the O tile.
+  // The Q tile is as large as the O tile. One partition is its home, and the one that reads it
+  // keeps a copy when it is another: (2 - 1 / n) copies of n.
+  const int partitions = shape_.l2_partitions;
+  sink_.touch_once(slot.o_sectors,
+                   slot.o_sectors * (2 * partitions - 1) / (partitions * partitions));
   const long long kv_rows = std::min(static_cast<long long>(count) * shape_.tile_n,
                                      static_cast<long long>(shape_.seq_kv));
   summary_.read_sectors += slot.o_sectors + 2 * kv_rows * shape_.row_sectors;
@@ -246,14 +263,14 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
 
 template <typename Sink>
 void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
-  sink_.touch_once(slot.o_sectors);
+  sink_.touch_once(slot.o_sectors, slot.o_sectors / shape_.l2_partitions);  // At home only.
   ++slot.iteration;
   summary_.write_sectors += slot.o_sectors;
   summary_.steps += slot.steps;
   ++summary_.q_tiles;
   const auto sm = static_cast<std::size_t>(slot.sm);
   sm_steps_[sm] += slot.steps;
-  sm_occupied_steps_[sm] += now_ - slot.started_at;
+  sm_occupied_ticks_[sm] += now_ - slot.started_at - slot.delayed_ticks;
   ++sm_tiles_[sm];
 }
 
@@ -271,6 +288,7 @@ template <typename Sink>
 void ScheduleWalk<Sink>::join_stream(Slot& slot) {
   Stream& place = slot.place;
   place.remaining = slot.remaining;
+  place.delayed_ticks = 0;
   if (slot.remaining > 0) {
     Collected& collected =
         collected_[place.direction > 0 ? 0 : 1][static_cast<std::size_t>(place.pair)];
@@ -294,13 +312,15 @@ void ScheduleWalk<Sink>::run_burst() {
     end = stream.remaining == 0 ? std::min(end, stream.free_at) : end;
   }
   while (now_ < end) {
+    long long next = std::numeric_limits<long long>::max();
     for (Stream& stream : streams_) {
       if (stream.free_at <= now_ && stream.remaining > 0) {
         advance(stream);
         end = stream.remaining == 0 ? std::min(end, stream.free_at) : end;
       }
+      next = std::min(next, stream.free_at);
     }
-    ++now_;
+    now_ = next;
   }
 }
 
@@ -314,7 +334,9 @@ void ScheduleWalk<Sink>::advance(Stream& stream) {
       pair.arrives_at = fetch(pair.sectors);
     }
   }
-  stream.free_at = std::max(now_ + 1, pair.arrives_at);
+  const long long waited = std::max(0LL, pair.arrives_at - now_);
+  stream.delayed_ticks += std::min<long long>(waited, shape_.miss_ticks);
+  stream.free_at = now_ + waited + kTicksPerStep;
   stream.pair += stream.direction;
   --stream.remaining;
 }
@@ -326,8 +348,9 @@ long long ScheduleWalk<Sink>::fetch(int sectors) {
     return now_;
   }
   memory_free_at_ = std::max(memory_free_at_, static_cast<double>(now_)) +
-                    static_cast<double>(sectors) / shape_.dram_sectors_per_step;
-  return static_cast<long long>(std::ceil(memory_free_at_));
+                    kTicksPerStep * static_cast<double>(sectors) / shape_.dram_sectors_per_step;
+  return std::max(now_ + shape_.miss_ticks,
+                  static_cast<long long>(std::ceil(memory_free_at_)) - kTicksPerStep);
 }
 
 /// Moves the slots to where their streams have come and gives new work to those that are done.
@@ -337,6 +360,7 @@ void ScheduleWalk<Sink>::leave_streams() {
   for (Slot& slot : slots_) {
     const Stream& stream = streams_[slot.stream];
     slot.remaining -= std::abs(stream.pair - slot.place.pair);
+    slot.delayed_ticks += stream.delayed_ticks;
     slot.place = stream;
     bool busy = slot.remaining > 0 || stream.free_at > now_;
     if (!busy) {

@@ -19,13 +19,28 @@ constexpr int kSchedulersPerSm = 4;
 /// sm_121).
 constexpr double kSmemBytesPerClock = 128.0;
 
-/// Instructions per score element on the fp32 lanes: scaling, maximum, sum, half a conversion and
-/// the issue slot of exp2.
-constexpr double kSoftmaxInstructions = 4.5;
+/// Issue slots per score element on the fp32 lanes: scaling, mask, maximum, exp2, sum, conversion,
+/// operands and addresses of the products.
+constexpr double kSoftmaxInstructions = 5.5;
 
-/// Clocks of a KV step in which a warp issues nothing: two barriers, the shuffles of two row
-/// reductions and the latency of a chain of dependent products. An estimate; no chip's data sheet
-/// has it.
+/// Share of shared-memory time that products do not hide: a warp needs its operands before its
+/// products, and all warps of a CTA pass the same two barriers per step, so phases add up.
+constexpr double kExposedSmemShare = 0.38;
+
+/// The same with a ring of several stages, where the address of every operand is computed instead
+/// of constant.
+constexpr double kExposedSmemShareOfRing = 0.42;
+
+/// How much longer products take when a scheduler has one warp: nothing fills the latency of its
+/// chains.
+constexpr double kLoneWarpFactor = 1.25;
+
+/// Registers beside the accumulators below which operands are loaded just before each product, so
+/// that shared-memory time is exposed in full.
+constexpr int kScarceRegisters = 64;
+
+/// Clocks of a KV step in which a warp issues nothing: two barriers and the shuffles of two row
+/// reductions. Another CTA of the SM works meanwhile.
 constexpr double kStepStallClocks = 150.0;
 
 /// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
@@ -37,6 +52,12 @@ double smem_clocks(const AttentionConfig& config) {
   const double q_bytes = config.q_in_registers() ? 0.0 : config.q_tile_bytes();
   const double read_bytes = (config.warps * kv_bytes + q_bytes) * conflict_ways;
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
+}
+
+/// Share of a CTA's warps on the scheduler that has most of them: warp i goes to scheduler i modulo
+/// 4 in every CTA, so that fifth warps meet on one scheduler.
+double busiest_scheduler_share(int warps) {
+  return static_cast<double>(ceil_div(warps, kSchedulersPerSm)) / warps;
 }
 
 double dram_gb_per_s(const GpuProfile& profile) {
@@ -66,18 +87,19 @@ double imbalance(const ScheduleSummary& schedule, int sm_count) {
          static_cast<double>(schedule.steps);
 }
 
-/// Clocks of waiting for K and V that no work hides, on the longest chain of steps. With `stages`
-/// tiles in flight a CTA starts a step every (latency + step) / stages clocks at best, while its SM
-/// is busy for one step of each resident CTA.
+/// Clocks of waiting that no work hides, on the longest chain of steps. The kernel asks for a tile
+/// `stages` - 1 steps and about 0.4 of a step before it needs it (K during softmax and the second
+/// product, V during the first), and a step lasts as long as those of the SM's other CTAs.
 double exposed_clocks(const Variant& variant, const ScheduleShape& shape, const L2Traffic& traffic,
                       const GpuProfile& profile, double step_clocks) {
+  constexpr double kLeadOfOneStage = 0.4;
   const double latency =
       profile.l2_latency_clocks +
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
-  const double busy = shape.ctas_per_sm * step_clocks;
-  const double exposed_step = std::max(0.0, (latency + step_clocks) / variant.stages - busy);
-  // Each Q tile waits for Q and its first K from memory; other CTAs of the SM work meanwhile.
-  const double exposed_tile = profile.dram_latency_clocks / shape.ctas_per_sm;
+  const double lead = (variant.stages - 1 + kLeadOfOneStage) * shape.ctas_per_sm * step_clocks;
+  const double exposed_step = std::max(0.0, latency - lead);
+  // Each Q tile waits for Q and its first K, and its output drains; other CTAs work meanwhile.
+  const double exposed_tile = 2 * profile.dram_latency_clocks / shape.ctas_per_sm;
   return static_cast<double>(traffic.schedule.makespan_steps) * exposed_step +
          static_cast<double>(traffic.schedule.busiest_sm_tiles) * exposed_tile;
 }
@@ -88,32 +110,38 @@ StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int 
                    const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
-  const double warps_per_scheduler =
-      static_cast<double>(ctas_per_sm) * config.warps / kSchedulersPerSm;
-  const double units_in_use = std::min(1.0, warps_per_scheduler);
-
-  const double mma_clocks =
-      4 * scores * config.head_dim / (profile.matrix_flop_per_clock_per_sm * units_in_use);
+  const double share = busiest_scheduler_share(config.warps);
+  const bool lone_warp = ctas_per_sm * config.warps < 2 * kSchedulersPerSm;
+  const double mma_clocks = 4 * scores * config.head_dim * kSchedulersPerSm * share /
+                            profile.matrix_flop_per_clock_per_sm *
+                            (lone_warp ? kLoneWarpFactor : 1.0);
+  const double smem = smem_clocks(config);
+  const bool scarce = config.register_limit() - config.accumulator_registers() < kScarceRegisters;
   const double lane_instructions =
       kSoftmaxInstructions + static_cast<double>(config.head_dim) / config.tile_n;
   const double clocks_per_score = std::max(1.0 / profile.exp2_per_clock_per_sm,
                                            lane_instructions / profile.fma_per_clock_per_sm);
   StepCost cost;
-  cost.matrix_clocks = std::max(mma_clocks, smem_clocks(config));
-  cost.softmax_clocks = scores * clocks_per_score / units_in_use;
-  // A warp's products and softmax depend on each other; only another warp of its scheduler can
-  // fill the pipe it leaves idle.
-  const auto [shorter, longer] = std::minmax({cost.matrix_clocks, cost.softmax_clocks});
-  cost.compute_clocks = longer + (shorter + kStepStallClocks) / std::max(1.0, warps_per_scheduler);
+  const double usual = variant.stages == 1 ? kExposedSmemShare : kExposedSmemShareOfRing;
+  cost.matrix_clocks = std::max(smem, mma_clocks + (scarce ? 1.0 : usual) * smem);
+  cost.softmax_clocks = scores * clocks_per_score * kSchedulersPerSm * share;
+  cost.compute_clocks = cost.matrix_clocks + cost.softmax_clocks + kStepStallClocks / ctas_per_sm;
   return cost;
 }
 
-int dram_sectors_per_step(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
-                          const GpuProfile& profile) {
-  const double clocks =
-      step_cost(problem, variant, ctas_per_sm, profile).compute_clocks * ctas_per_sm;
-  const double bytes = microseconds(clocks, profile) * 1e3 * dram_gb_per_s(profile);
-  return static_cast<int>(std::clamp(bytes / kSectorBytes, 1.0, 1e9));
+ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
+                              int ctas_per_sm, const GpuProfile& profile) {
+  ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
+  const double step_clocks =
+      step_cost(problem, variant, shape.ctas_per_sm, profile).compute_clocks * shape.ctas_per_sm;
+  const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
+  shape.dram_sectors_per_step = static_cast<int>(std::clamp(step_bytes / kSectorBytes, 1.0, 1e9));
+  shape.miss_ticks = static_cast<int>(std::lround(
+      kTicksPerStep * (profile.dram_latency_clocks - profile.l2_latency_clocks) / step_clocks));
+  shape.l2_partitions =
+      static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
+                                   static_cast<double>(profile.l2_effective_bytes)));
+  return shape;
 }
 
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,

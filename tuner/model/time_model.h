@@ -22,10 +22,9 @@ struct StepCost {
 StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
                    const GpuProfile& profile);
 
-/// Sectors that memory delivers while every CTA of an SM computes one KV step; at least 1. The
-/// value for ScheduleShape::dram_sectors_per_step.
-int dram_sectors_per_step(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
-                          const GpuProfile& profile);
+/// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions.
+ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
+                              int ctas_per_sm, const GpuProfile& profile);
 
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,

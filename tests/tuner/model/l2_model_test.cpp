@@ -79,6 +79,8 @@ ScheduleShape random_shape(std::mt19937& random) {
   variant.section_heads = variant.swizzle == Swizzle::head_sections ? 2 : 0;
   ScheduleShape shape = make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
   shape.dram_sectors_per_step = pick(0, 1) * pick(1, 300);
+  shape.miss_ticks = pick(0, 1) * pick(0, 2 * kTicksPerStep);
+  shape.l2_partitions = pick(1, 3);
   return shape;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <list>
 #include <map>
 #include <optional>
@@ -25,7 +26,10 @@ struct Cache {
   long long excess = 0;
 
   /// True when the tile was there.
-  bool touch(const Tile& tile, int sectors) {
+  bool touch(const Tile& tile, int sectors) { return touch(tile, sectors, sectors); }
+
+  /// The tile counts as so many sectors and occupies so much of the capacity.
+  bool touch(const Tile& tile, int sectors, int occupied) {
     const auto found = std::find_if(by_recency.begin(), by_recency.end(),
                                     [&](const auto& entry) { return entry.first == tile; });
     if (found != by_recency.end()) {
@@ -33,8 +37,8 @@ struct Cache {
       return true;
     }
     (seen.insert(tile).second ? compulsory : excess) += sectors;
-    by_recency.emplace_front(tile, sectors);
-    used += sectors;
+    by_recency.emplace_front(tile, occupied);
+    used += occupied;
     while (used > capacity) {
       used -= by_recency.back().second;
       by_recency.pop_back();
@@ -48,6 +52,7 @@ struct Cta {
   int iteration = 0;
   int step = 0;
   long long started_at = 0;
+  long long delayed = 0;
   long long free_at = 0;
 };
 
@@ -88,21 +93,24 @@ struct Simulator {
 
   void begin(Cta& cta, const QTile& tile) {
     const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
-    cache.touch({'Q', tile.head, tile.index}, sectors);
+    cache.touch(
+        {'Q', tile.head, tile.index}, sectors,
+        sectors * (2 * shape.l2_partitions - 1) / shape.l2_partitions / shape.l2_partitions);
     summary.read_sectors += sectors;
     cta.step = 0;
     cta.started_at = now;
+    cta.delayed = 0;
     cta.free_at = now;
   }
 
   void end(const Cta& cta, const QTile& tile, std::size_t sm) {
     const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
-    cache.touch({'O', tile.head, tile.index}, sectors);
+    cache.touch({'O', tile.head, tile.index}, sectors, sectors / shape.l2_partitions);
     summary.write_sectors += sectors;
     ++summary.q_tiles;
     ++sm_tiles[sm];
     sm_steps[sm] += std::max(1, count_of(tile));
-    sm_occupied[sm] += now - cta.started_at;
+    sm_occupied[sm] += now - cta.started_at - cta.delayed;
   }
 
   void launch(std::optional<Cta>& slot) {
@@ -121,9 +129,10 @@ struct Simulator {
     if (shape.dram_sectors_per_step == 0) {
       return now;
     }
-    memory_free_at =
-        std::max(memory_free_at, double(now)) + double(sectors) / shape.dram_sectors_per_step;
-    return static_cast<long long>(std::ceil(memory_free_at));
+    memory_free_at = std::max(memory_free_at, double(now)) +
+                     kTicksPerStep * double(sectors) / shape.dram_sectors_per_step;
+    const auto delivered = static_cast<long long>(std::ceil(memory_free_at));
+    return std::max(now + shape.miss_ticks, delivered - kTicksPerStep);
   }
 
   /// The CTA computes one K and V tile pair.
@@ -140,7 +149,9 @@ struct Simulator {
         arrives_at[pair] = fetch(2 * sectors);
       }
     }
-    cta.free_at = std::max(now + 1, arrives_at[pair]);
+    const long long waited = std::max(0LL, arrives_at[pair] - now);
+    cta.delayed += std::min<long long>(waited, shape.miss_ticks);
+    cta.free_at = now + waited + kTicksPerStep;
   }
 
   void step_all() {
@@ -151,14 +162,17 @@ struct Simulator {
       }
       const QTile tile = *tile_of(*slot);
       if (count_of(tile) == 0) {
-        slot->free_at = now + 1;
+        slot->free_at = now + kTicksPerStep;
       } else {
         compute(*slot, tile, touched);
       }
       ++slot->step;
       ++summary.steps;
     }
-    ++now;
+    now = std::numeric_limits<long long>::max();
+    for (const auto& slot : slots) {
+      now = slot ? std::min(now, slot->free_at) : now;
+    }
   }
 
   void finish_all() {
@@ -190,9 +204,10 @@ struct Simulator {
       step_all();
       finish_all();
     }
-    summary.makespan_steps = now;
+    summary.makespan_steps = now / kTicksPerStep;
     summary.busiest_sm_steps = *std::max_element(sm_steps.begin(), sm_steps.end());
-    summary.busiest_sm_occupied_steps = *std::max_element(sm_occupied.begin(), sm_occupied.end());
+    summary.busiest_sm_occupied_steps =
+        *std::max_element(sm_occupied.begin(), sm_occupied.end()) / kTicksPerStep;
     summary.busiest_sm_tiles = *std::max_element(sm_tiles.begin(), sm_tiles.end());
   }
 };

@@ -17,7 +17,7 @@ struct Recorder {
     text += std::to_string(pair) + " ";
     return false;
   }
-  void touch_once(int /*sectors*/) { text += "- "; }
+  void touch_once(int /*sectors*/, int /*occupied_sectors*/) { text += "- "; }
 };
 
 /// Two rows per sector unit; tiles of 16 x 16.

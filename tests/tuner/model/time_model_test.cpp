@@ -21,6 +21,7 @@ GpuProfile round_profile() {
   profile.l2_gb_per_s = 1000;
   profile.l2_latency_clocks = 200;
   profile.dram_latency_clocks = 600;
+  profile.device.l2_bytes = 1 << 20;
   profile.l2_effective_bytes = 1 << 20;
   return profile;
 }
@@ -35,17 +36,35 @@ Prediction predict(const AttentionProblem& problem, const Variant& variant, int 
   return predict_time(problem, variant, shape, traffic, profile);
 }
 
+/// Products of a 64x64 tile at head_dim 64, and the shared-memory time behind it: four warps read
+/// 16 KiB of K and V, which cp.async wrote once, so 80 KiB at 128 bytes per clock.
+constexpr double kProducts = 4.0 * 64 * 64 * 64 / 1024;
+constexpr double kSmem = 640;
+/// 5.5 instructions per score and one for the rescaling of O, on 128 lanes.
+constexpr double kSoftmax = 64.0 * 64 * 6.5 / 128;
+constexpr Variant kOneStage{.stages = 1};
+
 TEST(TimeModel, AStepOfAHandComputedTile) {
-  const StepCost cost = step_cost(kProblem, Variant{}, 1, round_profile());
-  EXPECT_DOUBLE_EQ(cost.matrix_clocks, 4.0 * 64 * 64 * 64 / 1024);
-  EXPECT_DOUBLE_EQ(cost.softmax_clocks, 64.0 * 64 / 16);
-  // One warp per scheduler overlaps nothing and stalls for 150 clocks.
-  EXPECT_DOUBLE_EQ(cost.compute_clocks, 1024 + 256 + 150);
+  const StepCost cost = step_cost(kProblem, kOneStage, 2, round_profile());
+  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kProducts + 0.38 * kSmem);
+  EXPECT_DOUBLE_EQ(cost.softmax_clocks, 64.0 * 64 / 16);  // exp2 takes longer than kSoftmax.
+  EXPECT_DOUBLE_EQ(cost.compute_clocks, kProducts + 0.38 * kSmem + 256 + 75);
 }
 
-TEST(TimeModel, MoreWarpsOverlapProductsAndSoftmax) {
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 2, round_profile()).compute_clocks,
-                   1024 + (256 + 150) / 2.0);
+TEST(TimeModel, InstructionsBoundTheSoftmaxOfAFastExp2) {
+  GpuProfile profile = round_profile();
+  profile.exp2_per_clock_per_sm = 32;
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, kOneStage, 2, profile).softmax_clocks, kSoftmax);
+}
+
+TEST(TimeModel, ALoneWarpPerSchedulerWaitsForItsProducts) {
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, kOneStage, 1, round_profile()).matrix_clocks,
+                   1.25 * kProducts + 0.38 * kSmem);
+}
+
+TEST(TimeModel, ARingOfStagesComputesItsAddresses) {
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 2, round_profile()).matrix_clocks,
+                   kProducts + 0.42 * kSmem);
 }
 
 TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
@@ -53,40 +72,58 @@ TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
   EXPECT_DOUBLE_EQ(step_cost(kProblem, two_warps, 1, round_profile()).softmax_clocks, 512);
 }
 
+TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
+  const Variant five{.tile_m = 80, .tile_n = 80, .warps = 5};
+  const double even = 80.0 * 80 / 16;
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, five, 2, round_profile()).softmax_clocks, 1.6 * even);
+}
+
 TEST(TimeModel, SharedMemoryBoundsAFastTensorCore) {
   GpuProfile profile = round_profile();
-  profile.matrix_flop_per_clock_per_sm = 1 << 20;
-  // Four warps read 16 KiB of K and V, which cp.async wrote once: 80 KiB at 128 bytes per clock.
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 1, profile).matrix_clocks, 640);
+  profile.matrix_flop_per_clock_per_sm = 1 << 30;
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 1, profile).matrix_clocks, kSmem);
   // Without the swizzle each read of a 128-byte row conflicts eight ways.
   const Variant plain{.smem_swizzle = false};
   EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, 1, profile).matrix_clocks, 8 * 512 + 128);
 }
 
+TEST(TimeModel, OperandsLoadedJustInTimeExposeSharedMemory) {
+  // Two 16-row blocks per warp: 192 of 255 registers hold scores and output.
+  AttentionProblem problem = kProblem;
+  problem.head_dim = 128;
+  const Variant scarce{.tile_m = 128, .tile_n = 64, .warps = 4, .stages = 1};
+  const StepCost cost = step_cost(problem, scarce, 2, round_profile());
+  const double products = 4.0 * 128 * 64 * 128 / 1024;
+  const double smem = (4 * 2 * 64 * 256 + 128 * 256 + 2 * 64 * 256) / 128.0;
+  EXPECT_DOUBLE_EQ(cost.matrix_clocks, products + smem);
+}
+
 TEST(TimeModel, TermsOfAHandComputedLaunch) {
   // Four Q tiles on two SMs: two each of four steps.
-  const Prediction prediction = predict(kProblem, Variant{}, 1, round_profile());
-  EXPECT_DOUBLE_EQ(prediction.matrix_us, 8 * 1.024);
+  const Prediction prediction = predict(kProblem, kOneStage, 1, round_profile());
+  const double matrix_clocks = 1.25 * kProducts + 0.38 * kSmem;
+  EXPECT_DOUBLE_EQ(prediction.matrix_us, 8 * matrix_clocks / 1000);
   EXPECT_DOUBLE_EQ(prediction.softmax_us, 8 * 0.256);
   // Q and O 1024 sectors each, K and V 2048 per Q tile.
   EXPECT_EQ(prediction.read_sectors, 1024 + 4 * 2048);
   EXPECT_EQ(prediction.write_sectors, 1024);
   EXPECT_DOUBLE_EQ(prediction.l2_us, (2048 + 8192) * 32 / 1000e3);
   EXPECT_DOUBLE_EQ(prediction.dram_us, 4096 * 32 / 100e3);
-  // Two stages keep up: (latency + step) / 2 is below a step. Each Q tile waits once for memory.
-  EXPECT_NEAR(prediction.latency_us, 2 * 0.6, 1e-9);
-  const double compute_us = 8 * 1.430;
+  // 0.4 of a step hides the latency of a step. Each Q tile waits twice for memory.
+  EXPECT_NEAR(prediction.latency_us, 2 * 2 * 0.6, 1e-9);
+  const double compute_us = 8 * (matrix_clocks + 256 + 150) / 1000;
   const double bound_us = std::pow(
       std::pow(compute_us, 4) + std::pow(prediction.l2_us, 4) + std::pow(prediction.dram_us, 4),
       0.25);
-  EXPECT_NEAR(prediction.time_us, bound_us + 2 * 0.6, 1e-9);
+  EXPECT_NEAR(prediction.time_us, bound_us + 2 * 2 * 0.6, 1e-9);
 }
 
-TEST(TimeModel, OneStageExposesTheLatencyThatTwoHide) {
-  Variant single;
-  single.stages = 1;
-  EXPECT_GT(predict(kProblem, single, 1, round_profile()).latency_us,
-            predict(kProblem, Variant{}, 1, round_profile()).latency_us);
+TEST(TimeModel, OneStageExposesALongLatencyThatTwoHide) {
+  GpuProfile profile = round_profile();
+  profile.l2_latency_clocks = 1500;
+  profile.dram_latency_clocks = 1600;
+  EXPECT_GT(predict(kProblem, kOneStage, 1, profile).latency_us,
+            predict(kProblem, Variant{}, 1, profile).latency_us);
 }
 
 TEST(TimeModel, ARaggedTileCostsAsMuchAsAFullOne) {
@@ -113,9 +150,14 @@ TEST(TimeModel, SlowMemoryBoundsTheTime) {
   EXPECT_GE(prediction.time_us, prediction.dram_us);
 }
 
-TEST(TimeModel, MemoryDeliversItsRateDuringAStep) {
-  // Two CTAs of 1227 clocks each: 2.454 us at 100 bytes per ns.
-  EXPECT_EQ(dram_sectors_per_step(kProblem, Variant{}, 2, round_profile()), 2454 * 100 / 32);
+TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
+  GpuProfile profile = round_profile();
+  profile.device.l2_bytes = 2 << 20;
+  const ScheduleShape shape = schedule_on_gpu(kProblem, kOneStage, 2, profile);
+  const double step_clocks = 2 * step_cost(kProblem, kOneStage, 2, profile).compute_clocks;
+  EXPECT_EQ(shape.dram_sectors_per_step, static_cast<int>(step_clocks * 100 / 32));
+  EXPECT_EQ(shape.miss_ticks, std::lround(kTicksPerStep * 400 / step_clocks));
+  EXPECT_EQ(shape.l2_partitions, 2);
 }
 
 }  // namespace

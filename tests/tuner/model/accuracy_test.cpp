@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// The published accuracy of the model, recomputed from committed recordings of an H200, and the
+// paper's table of errors of its closed formulas.
+#include "tuner/model/accuracy.h"
+
+#include "tuner/model/analytic_sectors.h"
+#include "tuner/model/l2_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Assessed {
+  AttentionProblem problem;
+  Accuracy accuracy;
+};
+
+/// Every committed recording, assessed once.
+const std::vector<Assessed>& recordings() {
+  static const std::vector<Assessed> all = [] {
+    const GpuProfile h200 = load_profile("h200");
+    std::vector<Assessed> assessed;
+    for (const auto& entry : std::filesystem::directory_iterator(SWR_RECORDINGS)) {
+      const RecordedSpace space = read_recorded_space(entry.path());
+      EXPECT_TRUE(same_device(space.device, h200.device)) << entry.path();
+      assessed.push_back({space.problem, assess(compare(space, h200))});
+    }
+    return assessed;
+  }();
+  return all;
+}
+
+const std::string& published() {
+  static const std::string text = [] {
+    std::ifstream file(SWR_L2_MODEL_DOC);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  }();
+  return text;
+}
+
+TEST(Accuracy, WhatIsPublishedComesOutOfTheRecordings) {
+  EXPECT_THAT(published(), HasSubstr(std::string(kAccuracyHeader)));
+  for (const auto& [problem, accuracy] : recordings()) {
+    EXPECT_THAT(published(), HasSubstr(accuracy_row(problem, accuracy) + "\n"));
+    EXPECT_LE(accuracy.worst_sector_error, 0.005) << to_string(problem);
+    EXPECT_LE(accuracy.regret_of_8, 0.05) << to_string(problem);
+  }
+}
+
+TEST(Accuracy, DramBytesPastTheEffectiveL2AreRightWithoutAMask) {
+  const long long l2_bytes = load_profile("h200").l2_effective_bytes;
+  std::size_t spaces = 0;
+  for (const auto& [problem, accuracy] : recordings()) {
+    const long long kv_bytes = 4LL * problem.seq_kv * problem.head_dim;
+    if (problem.causal || problem.heads_q > 1 || kv_bytes < l2_bytes) {
+      continue;
+    }
+    ++spaces;
+    EXPECT_GT(accuracy.dram_rows, 0U) << to_string(problem);
+    EXPECT_LE(accuracy.median_dram_error, 0.10) << to_string(problem);
+    EXPECT_EQ(accuracy.order_pairs_right, accuracy.order_pairs) << to_string(problem);
+  }
+  EXPECT_GE(spaces, 5U);
+}
+
+TEST(Accuracy, OfHandMadeRows) {
+  std::vector<Comparison> rows(3);
+  rows[0] = {.variant = {.order = Order::cyclic, .persistence = Persistence::persistent},
+             .measured_us = 10,
+             .predicted_us = 8,
+             .measured_read_sectors = 100,
+             .predicted_read_sectors = 101,
+             .measured_dram_bytes = 1000,
+             .predicted_dram_bytes = 1100};
+  rows[1] = rows[0];
+  rows[1].variant.order = Order::sawtooth;
+  rows[1].measured_us = 12;
+  rows[1].predicted_us = 7;
+  rows[1].measured_dram_bytes = 500;
+  rows[1].predicted_dram_bytes = 600;
+  rows[2] = rows[0];
+  rows[2].variant.stages = 4;
+  rows[2].measured_us = 20;
+  rows[2].predicted_us = 16;
+  const Accuracy accuracy = assess(rows);
+  EXPECT_EQ(accuracy.variants, 3U);
+  EXPECT_DOUBLE_EQ(accuracy.rank_correlation, 0.5);
+  EXPECT_DOUBLE_EQ(accuracy.regret_of_1, 0.2);
+  EXPECT_DOUBLE_EQ(accuracy.regret_of_4, 0.0);
+  EXPECT_TRUE(accuracy.best_among_first_8);
+  EXPECT_DOUBLE_EQ(accuracy.time_ratio, 0.8);
+  EXPECT_DOUBLE_EQ(accuracy.worst_sector_error, 0.01);
+  EXPECT_DOUBLE_EQ(accuracy.median_dram_error, 0.1);
+  EXPECT_DOUBLE_EQ(accuracy.worst_dram_error, 0.2);
+  EXPECT_EQ(accuracy.order_pairs, 1U);
+  EXPECT_EQ(accuracy.order_pairs_right, 1U);
+}
+
+/// Mean absolute percentage error of the closed formula against the walk over 8K to 128K.
+double formula_error_percent(bool causal, Persistence persistence) {
+  double sum = 0.0;
+  int count = 0;
+  for (int kilo = 8; kilo <= 128; kilo += 8) {
+    const AttentionProblem problem{
+        .seq_q = kilo * 1024, .seq_kv = kilo * 1024, .head_dim = 64, .causal = causal};
+    const Variant variant{.tile_m = 80, .tile_n = 80, .warps = 5, .persistence = persistence};
+    const ScheduleSummary walked =
+        simulate_l2(make_schedule_shape(problem, variant, 48, 1), 21LL << 20).schedule;
+    const auto sectors = static_cast<double>(walked.read_sectors + walked.write_sectors);
+    sum += std::abs(analytic_sectors(problem, 80) - sectors) / sectors;
+    ++count;
+  }
+  return 100 * sum / count;
+}
+
+std::string error_row(const char* name, bool causal, const char* paper) {
+  char text[128];
+  std::snprintf(text, sizeof text, "| %s | %s | %.2f %% | %.2f %% |", name, paper,
+                formula_error_percent(causal, Persistence::persistent),
+                formula_error_percent(causal, Persistence::grid));
+  return text;
+}
+
+TEST(PaperTable3, ErrorsOfTheClosedFormulasArePublishedAsComputed) {
+  EXPECT_THAT(published(), HasSubstr(error_row("no mask", false, "0.45 % / 0.54 %")));
+  EXPECT_THAT(published(), HasSubstr(error_row("causal", true, "2.49 % / 1.13 %")));
+}
+
+TEST(PaperTable3, ErrorsDoNotExceedThoseThePaperFoundAgainstCounters) {
+  EXPECT_LE(formula_error_percent(false, Persistence::persistent), 0.54);
+  EXPECT_LE(formula_error_percent(true, Persistence::persistent), 2.49);
+}
+
+TEST(PaperTable3, TheFormulaAgainstTheCountersThatAreKnown) {
+  const auto error = [](int seq, double counted) {
+    const AttentionProblem problem{.seq_q = seq, .seq_kv = seq, .head_dim = 64};
+    return 100 * std::abs(analytic_sectors(problem, 80) - counted) / counted;
+  };
+  const double mean = (error(32768, 107'478'656) + error(131072, 1'719'093'980) +
+                       error(32768, 107'741'184) + error(131072, 1'719'664'640)) /
+                      4;
+  char text[128];
+  std::snprintf(text, sizeof text, "on average %.2f %%", mean);
+  EXPECT_THAT(published(), HasSubstr(text));
+  EXPECT_LE(mean, 0.54);
+}
+
+}  // namespace
+}  // namespace swr
