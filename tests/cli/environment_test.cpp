@@ -10,9 +10,9 @@ namespace {
 
 TEST(Environment, SwrVariablesWinOverXdgAndXdgOverHome) {
   Environment environment;
-  environment.home = "/home/user";
-  EXPECT_EQ(default_database(environment), "/home/user/.local/share/swr/tuned.db");
-  EXPECT_EQ(default_cache_dir(environment), "/home/user/.cache/swr");
+  environment.home = "/users/ada";
+  EXPECT_EQ(default_database(environment), "/users/ada/.local/share/swr/tuned.db");
+  EXPECT_EQ(default_cache_dir(environment), "/users/ada/.cache/swr");
   environment.xdg_data_home = "/data";
   environment.xdg_cache_home = "/cache";
   EXPECT_EQ(default_database(environment), "/data/swr/tuned.db");

@@ -69,7 +69,8 @@ TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
   std::ostringstream text;
   print_agreements(text, agreements);
   EXPECT_THAT(text.str(), HasSubstr("same choice 2 times"));
-  EXPECT_THAT(text.str(), HasSubstr("identical choices: 50.0 % of 2 problems; worst regret 1.25 %"));
+  EXPECT_THAT(text.str(),
+              HasSubstr("identical choices: 50.0 % of 2 problems; worst regret 1.25 %"));
   const Json json = agreements_record(agreements);
   EXPECT_EQ(json["identical_share"], 0.5);
   EXPECT_EQ(json["problems"][1]["choices"][1], to_key(with_tile_n(32)));
