@@ -18,6 +18,8 @@ enum class Order {
   /// The direction flips with the parity of the CTA's local iteration count, so a scan starts on
   /// the tiles the previous one ended on (Sawtooth Wavefront Reordering, Algorithm 4).
   sawtooth,
+  /// Every Q tile scans from last to first, so that the tiles a causal mask cuts come first.
+  right_to_left,
 };
 
 /// How Q tiles are handed to CTAs.
@@ -39,5 +41,22 @@ enum class Swizzle {
   /// head_fastest inside sections of `section_heads` heads; sections run one after another.
   head_sections,
 };
+
+/// How the Hopper family interleaves the two matrix products of a tile with its softmax.
+enum class Mainloop {
+  /// S = Q K^T, softmax, O += P V, one after the other; the warpgroups drift as they like.
+  plain,
+  /// The same, and one warpgroup at a time computes exponentials while the others multiply.
+  mutex,
+  /// Q K^T of the next tile and P V of this one are both under way while the softmax runs
+  /// (FlashAttention-3, Algorithm 2).
+  overlap,
+  /// overlap, and the warpgroups take turns in issuing their products (FlashAttention-3,
+  /// section 3.1).
+  overlap_ordered,
+};
+
+/// Where P lies while it is multiplied with V.
+enum class POperand { registers, shared };
 
 }  // namespace swr

@@ -42,6 +42,12 @@ SWR_HD constexpr QTile map_tile(long long linear, int q_tiles, int heads, int se
   return {first_head + within % heads_here, within / heads_here};
 }
 
+/// Turns the Q tiles of every head around when the mask is causal: the tiles with most K and V
+/// tiles start first and the short ones fill the end of the launch.
+SWR_HD constexpr QTile longest_first(QTile tile, int q_tiles, bool causal) {
+  return causal ? QTile{tile.head, q_tiles - 1 - tile.index} : tile;
+}
+
 /// CTAs of the launch. `workers` counts for Persistence::persistent only and is at least 1.
 SWR_HD constexpr long long cta_count(Persistence persistence, long long tiles, int workers) {
   switch (persistence) {
@@ -76,7 +82,7 @@ SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long
 
 /// True when the CTA's local iteration streams K and V from last to first.
 SWR_HD constexpr bool scans_backward(Order order, int iteration) {
-  return order == Order::sawtooth && (iteration & 1) != 0;
+  return order == Order::right_to_left || (order == Order::sawtooth && (iteration & 1) != 0);
 }
 
 /// Number of K and V tiles a Q tile needs: tiles [0, result). The causal mask hides the later ones
@@ -89,6 +95,16 @@ SWR_HD constexpr int kv_tile_count(int q_index, int tile_m, int tile_n, Sequence
   const int last_row = min_of((q_index + 1) * tile_m, shape.seq_q) - 1;
   const int visible_keys = last_row + shape.seq_kv - shape.seq_q + 1;
   return visible_keys <= 0 ? 0 : min_of(all, ceil_div(visible_keys, tile_n));
+}
+
+/// Of these, the number that no row needs a mask for: tiles [0, result). Every later tile hides
+/// some (row, key) pair.
+SWR_HD constexpr int unmasked_kv_tile_count(int q_index, int tile_m, int tile_n,
+                                            SequenceShape shape) {
+  const int first_row = q_index * tile_m;
+  const int seen_by_first_row = first_row + shape.seq_kv - shape.seq_q + 1;
+  const int keys = shape.causal ? max_of(0, min_of(shape.seq_kv, seen_by_first_row)) : shape.seq_kv;
+  return keys / tile_n;
 }
 
 /// K and V tile of a step (0, 1, ..., count - 1).

@@ -99,7 +99,7 @@ Case random_case(std::mt19937& random) {
 
 std::vector<Case> with_every_order_and_persistence(const Case& base) {
   std::vector<Case> cases;
-  for (const Order order : {Order::cyclic, Order::sawtooth}) {
+  for (const Order order : {Order::cyclic, Order::sawtooth, Order::right_to_left}) {
     for (const Persistence persistence :
          {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
       Case c = base;
@@ -164,6 +164,38 @@ TEST(Schedule, NeedsMaskExactlyWhereAPairIsHidden) {
         ASSERT_EQ(needs_mask(q, kv, c.tile_m, c.tile_n, c.shape), hidden) << c;
       }
     }
+  }
+}
+
+TEST(Schedule, UnmaskedTilesAreThoseBeforeTheFirstThatNeedsAMask) {
+  std::mt19937 random(13);
+  for (int trial = 0; trial < 300; ++trial) {
+    const Case c = random_case(random);
+    for (int q = 0; q < c.q_tiles(); ++q) {
+      const int count = kv_tile_count(q, c.tile_m, c.tile_n, c.shape);
+      int unmasked = 0;
+      while (unmasked < count && !needs_mask(q, unmasked, c.tile_m, c.tile_n, c.shape)) {
+        ++unmasked;
+      }
+      ASSERT_EQ(std::min(count, unmasked_kv_tile_count(q, c.tile_m, c.tile_n, c.shape)), unmasked)
+          << c;
+    }
+  }
+}
+
+TEST(Schedule, LongestFirstStartsWithTheTileThatSeesMostKeys) {
+  EXPECT_EQ(longest_first({3, 0}, 8, true).index, 7);
+  EXPECT_EQ(longest_first({3, 7}, 8, true).index, 0);
+  EXPECT_EQ(longest_first({3, 7}, 8, true).head, 3);
+  EXPECT_EQ(longest_first({3, 2}, 8, false).index, 2) << "without a mask all tiles are as long";
+}
+
+TEST(Schedule, RightToLeftScansFromTheLastTileToTheFirst) {
+  Case c;
+  c.shape = {32, 48, false};
+  c.order = Order::right_to_left;
+  for (const Scan& scan : walk(c)) {
+    EXPECT_EQ(scan.kv_tiles, (std::vector{2, 1, 0}));
   }
 }
 

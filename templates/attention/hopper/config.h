@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// Everything of a Hopper attention kernel that is fixed when it is compiled. Host code
+// (constraints, launch, tensor maps) and the kernel derive every size from these functions.
+#pragma once
+
+#include <swr/annotations.h>
+#include <swr/axes.h>
+
+namespace swr {
+
+/// The box a tensor map of the Hopper family copies at once, and its shared-memory swizzle.
+struct TensorBox {
+  int columns;        ///< Elements of head_dim.
+  int rows;           ///< Elements of the sequence; heads and batch are 1.
+  int swizzle_bytes;  ///< 64 or 128: CU_TENSOR_MAP_SWIZZLE_64B or _128B.
+};
+
+/// One warpgroup loads by TMA; tile_m / 64 consumer warpgroups compute 64 query rows each.
+///
+/// Tiles lie in shared memory as panels: all rows of `panel_columns()` columns, one swizzled line
+/// per row. Launch: `threads()` threads, `smem_bytes()` of dynamic shared memory.
+struct HopperConfig {
+  int head_dim;  ///< A multiple of 16, at most 256.
+  DType dtype;
+  bool causal;
+  int tile_m;  ///< 64, 128 or 192.
+  int tile_n;  ///< A multiple of 16.
+  int stages;  ///< K tiles in shared memory, and V tiles.
+  Mainloop mainloop;
+  Order order;
+  Persistence persistence;
+  POperand p_operand;
+  int exp2_fma_eighths;  ///< Of every eight exponentials, how many the FMA pipe computes; 0 to 4.
+  int unroll;            ///< Of the loop over tiles without a mask.
+
+  static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
+  static constexpr int kWarpgroup = 128;
+
+  SWR_HD constexpr int consumers() const { return tile_m / 64; }
+  SWR_HD constexpr int threads() const { return (consumers() + 1) * kWarpgroup; }
+
+  /// head_dim as stored in shared memory; the copy engine fills the columns past head_dim with 0.
+  SWR_HD constexpr int padded_head_dim() const { return (head_dim + 31) / 32 * 32; }
+  SWR_HD constexpr int panel_columns() const { return padded_head_dim() % 64 == 0 ? 64 : 32; }
+  SWR_HD constexpr int panels() const { return padded_head_dim() / panel_columns(); }
+
+  /// Box of the maps of q and o: the rows of one consumer.
+  SWR_HD constexpr TensorBox q_box() const { return {panel_columns(), 64, panel_columns() * 2}; }
+  /// Box of the maps of k and v.
+  SWR_HD constexpr TensorBox kv_box() const {
+    return {panel_columns(), tile_n, panel_columns() * 2};
+  }
+
+  /// Columns of P per panel when P passes through shared memory.
+  SWR_HD constexpr int p_panel_columns() const {
+    return tile_n % 64 == 0 ? 64 : tile_n % 32 == 0 ? 32 : 16;
+  }
+
+  SWR_HD constexpr int q_tile_bytes() const { return tile_m * padded_head_dim() * 2; }
+  SWR_HD constexpr int kv_tile_bytes() const { return tile_n * padded_head_dim() * 2; }
+  SWR_HD constexpr int p_tile_bytes() const {
+    return p_operand == POperand::shared ? tile_m * tile_n * 2 : 0;
+  }
+
+  // Offsets in dynamic shared memory, which starts at a multiple of 1024 bytes.
+  SWR_HD constexpr int q_offset() const { return 0; }
+  SWR_HD constexpr int k_offset() const { return q_tile_bytes(); }
+  SWR_HD constexpr int v_offset() const { return k_offset() + stages * kv_tile_bytes(); }
+  SWR_HD constexpr int p_offset() const { return v_offset() + stages * kv_tile_bytes(); }
+  /// O leaves through a tile of its own when there is room, so that the next Q tile can be loaded
+  /// meanwhile; otherwise, or when the CTA has one Q tile only, through the Q tile.
+  SWR_HD constexpr bool o_has_own_tile() const {
+    return persistence != Persistence::grid &&
+           p_offset() + p_tile_bytes() + q_tile_bytes() + kBarrierBytes <= kSmemLimitBytes;
+  }
+  SWR_HD constexpr int o_offset() const {
+    return o_has_own_tile() ? p_offset() + p_tile_bytes() : q_offset();
+  }
+  SWR_HD constexpr int barrier_offset() const {
+    return p_offset() + p_tile_bytes() + (o_has_own_tile() ? q_tile_bytes() : 0);
+  }
+  SWR_HD constexpr int smem_bytes() const { return barrier_offset() + kBarrierBytes; }
+
+  /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
+  /// threads had at entry, and loading needs few.
+  SWR_HD constexpr int producer_registers() const { return consumers() == 3 ? 32 : 24; }
+  SWR_HD constexpr int consumer_registers() const {
+    return consumers() == 3 ? 160 : consumers() == 2 ? 240 : 255;
+  }
+
+  SWR_HD constexpr bool trades_registers() const { return consumers() > 1; }
+
+  /// True when QK of the next tile runs while this tile's PV does.
+  SWR_HD constexpr bool overlaps() const {
+    return mainloop == Mainloop::overlap || mainloop == Mainloop::overlap_ordered;
+  }
+
+  /// Where the overlapped main loops bring O to the new maximum: a wide O takes long enough to hide
+  /// behind QK; a narrow one is scaled right after PV, when its registers are at hand.
+  SWR_HD constexpr bool rescales_before_p_v() const { return overlaps() && head_dim > 128; }
+
+  /// Registers per thread held across the main loop: O, S and, with P in registers and overlap, P.
+  SWR_HD constexpr int accumulator_registers() const {
+    const int p = p_operand == POperand::registers && overlaps() ? tile_n / 4 : 0;
+    return padded_head_dim() / 2 + tile_n / 2 + p;
+  }
+
+ private:
+  static constexpr int kBarrierBytes = 256;
+};
+
+}  // namespace swr

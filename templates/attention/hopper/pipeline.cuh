@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// What the loading warpgroup and the consumers share: where tiles lie in shared memory, and the
+// barriers that hand them over. Q has one slot; K and V have a ring each, so that a K tile can be
+// used before its V tile has arrived.
+#pragma once
+
+#include "attention/hopper/config.h"
+#include "common/hopper_ptx.cuh"
+
+namespace swr::hopper {
+
+/// Position in a ring of tiles, and the parity of the barriers' phase there.
+template <int Stages>
+struct RingPosition {
+  int stage = 0;
+  unsigned parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    ++stage;
+    if (stage == Stages) {
+      stage = 0;
+      parity ^= 1U;
+    }
+  }
+};
+
+/// Addresses in the shared memory that starts at `base`.
+template <HopperConfig C>
+struct SharedMemory {
+  unsigned base;
+
+  __device__ __forceinline__ unsigned q(int consumer) const {
+    return base + C.q_offset() + consumer * (C.q_tile_bytes() / C.consumers());
+  }
+  __device__ __forceinline__ unsigned k(int stage) const {
+    return base + C.k_offset() + stage * C.kv_tile_bytes();
+  }
+  __device__ __forceinline__ unsigned v(int stage) const {
+    return base + C.v_offset() + stage * C.kv_tile_bytes();
+  }
+  __device__ __forceinline__ unsigned p(int consumer) const {
+    return base + C.p_offset() + consumer * (C.p_tile_bytes() / C.consumers());
+  }
+  __device__ __forceinline__ unsigned o(int consumer) const {
+    return base + C.o_offset() + consumer * (C.q_tile_bytes() / C.consumers());
+  }
+
+  // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer.
+  __device__ __forceinline__ unsigned q_full() const { return barrier(0); }
+  __device__ __forceinline__ unsigned q_empty() const { return barrier(1); }
+  __device__ __forceinline__ unsigned k_full(int stage) const { return barrier(2 + 4 * stage); }
+  __device__ __forceinline__ unsigned k_empty(int stage) const { return barrier(3 + 4 * stage); }
+  __device__ __forceinline__ unsigned v_full(int stage) const { return barrier(4 + 4 * stage); }
+  __device__ __forceinline__ unsigned v_empty(int stage) const { return barrier(5 + 4 * stage); }
+
+  /// By one thread, before any other uses them.
+  __device__ __forceinline__ void init_barriers() const {
+    ptx::barrier_init(q_full(), 1);
+    ptx::barrier_init(q_empty(), C.consumers());
+    for (int stage = 0; stage < C.stages; ++stage) {
+      ptx::barrier_init(k_full(stage), 1);
+      ptx::barrier_init(k_empty(stage), C.consumers());
+      ptx::barrier_init(v_full(stage), 1);
+      ptx::barrier_init(v_empty(stage), C.consumers());
+    }
+    ptx::fence_barrier_init();
+  }
+
+ private:
+  __device__ __forceinline__ unsigned barrier(int index) const {
+    static_assert(C.stages <= 7, "the barriers of more stages do not fit their 256 bytes");
+    return base + C.barrier_offset() + 8 * index;
+  }
+};
+
+}  // namespace swr::hopper
