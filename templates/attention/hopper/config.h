@@ -62,23 +62,19 @@ struct HopperConfig {
     return p_operand == POperand::shared ? tile_m * tile_n * 2 : 0;
   }
 
+  /// Q tiles in shared memory. With two, the next one is loaded early, and O leaves through the
+  /// slot of its own Q tile.
+  SWR_HD constexpr int q_slots() const {
+    const bool two_fit = 2 * q_tile_bytes() + streamed_bytes() + kBarrierBytes <= kSmemLimitBytes;
+    return persistence != Persistence::grid && two_fit ? 2 : 1;
+  }
+
   // Offsets in dynamic shared memory, which starts at a multiple of 1024 bytes.
   SWR_HD constexpr int q_offset() const { return 0; }
-  SWR_HD constexpr int k_offset() const { return q_tile_bytes(); }
+  SWR_HD constexpr int k_offset() const { return q_slots() * q_tile_bytes(); }
   SWR_HD constexpr int v_offset() const { return k_offset() + stages * kv_tile_bytes(); }
   SWR_HD constexpr int p_offset() const { return v_offset() + stages * kv_tile_bytes(); }
-  /// O leaves through a tile of its own when there is room, so that the next Q tile can be loaded
-  /// meanwhile; otherwise, or when the CTA has one Q tile only, through the Q tile.
-  SWR_HD constexpr bool o_has_own_tile() const {
-    return persistence != Persistence::grid &&
-           p_offset() + p_tile_bytes() + q_tile_bytes() + kBarrierBytes <= kSmemLimitBytes;
-  }
-  SWR_HD constexpr int o_offset() const {
-    return o_has_own_tile() ? p_offset() + p_tile_bytes() : q_offset();
-  }
-  SWR_HD constexpr int barrier_offset() const {
-    return p_offset() + p_tile_bytes() + (o_has_own_tile() ? q_tile_bytes() : 0);
-  }
+  SWR_HD constexpr int barrier_offset() const { return p_offset() + p_tile_bytes(); }
   SWR_HD constexpr int smem_bytes() const { return barrier_offset() + kBarrierBytes; }
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
@@ -95,6 +91,9 @@ struct HopperConfig {
     return mainloop == Mainloop::overlap || mainloop == Mainloop::overlap_ordered;
   }
 
+  /// True when the first product of a Q tile overlaps the last one of the Q tile before.
+  SWR_HD constexpr bool chains_q_tiles() const { return overlaps() && q_slots() == 2; }
+
   /// Where the overlapped main loops bring O to the new maximum: a wide O takes long enough to hide
   /// behind QK; a narrow one is scaled right after PV, when its registers are at hand.
   SWR_HD constexpr bool rescales_before_p_v() const { return overlaps() && head_dim > 128; }
@@ -105,8 +104,12 @@ struct HopperConfig {
     return padded_head_dim() / 2 + tile_n / 2 + p;
   }
 
- private:
   static constexpr int kBarrierBytes = 256;
+
+ private:
+  SWR_HD constexpr int streamed_bytes() const {
+    return 2 * stages * kv_tile_bytes() + p_tile_bytes();
+  }
 };
 
 }  // namespace swr

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
-// A computing warpgroup: 64 query rows, all K and V tiles. The main loops differ in where the
-// softmax stands between the two products of a tile (swr/axes.h, Mainloop).
+// A computing warpgroup: 64 query rows of every Q tile of the CTA. The main loops differ in where
+// the softmax stands between the two products of a tile (swr/axes.h, Mainloop).
 #pragma once
 
 #include "attention/hopper/config.h"
 #include "attention/hopper/matrix.cuh"
+#include "attention/hopper/output.cuh"
 #include "attention/hopper/pipeline.cuh"
 #include "attention/hopper/softmax.cuh"
 #include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
+#include <swr/attention_params.h>
 
 namespace swr::hopper {
-
-/// Named barriers (0 is __syncthreads): one per consumer for taking turns, one for its own threads.
-inline constexpr int kFirstTurnBarrier = 1;
-inline constexpr int kFirstOwnBarrier = 4;
 
 /// Consumers pass a token around a ring: between `take` and `pass` a consumer is alone.
 template <HopperConfig C>
@@ -44,101 +42,137 @@ struct Turns {
 template <HopperConfig C>
 class Consumer {
  public:
-  __device__ __forceinline__ Consumer(SharedMemory<C> smem, int index, float scale_log2,
-                                      SequenceShape shape)
-      : smem_(smem), index_(index), shape_(shape), turns_{index}, softmax_(scale_log2) {
+  __device__ __forceinline__ Consumer(SharedMemory<C> smem, int index,
+                                      const AttentionParams& params)
+      : smem_(smem),
+        index_(index),
+        params_(params),
+        work_(params),
+        turns_{index},
+        softmax_(params.scale_log2) {}
+
+  /// All Q tiles of the CTA.
+  __device__ __forceinline__ void run() {
     turns_.start();
-  }
-
-  /// Streams the K and V tiles of one Q tile. Afterwards `output` is normalised, `lse` holds the
-  /// log-sum-exp of the thread's two rows, and the Q tile is no longer read.
-  __device__ __forceinline__ void attend(const Scan& scan, Output<C>& output, float (&lse)[2]) {
-    softmax_.reset();
-#pragma unroll
-    for (int i = 0; i < C.padded_head_dim() / 2; ++i) {
-      output[i] = 0.0F;
+    if constexpr (C.overlaps()) {
+      run_overlapped();
+    } else {
+      run_in_turn();
     }
-    if (scan.tiles > 0) {
-      if constexpr (C.overlaps()) {
-        attend_overlapped(scan, output);
-      } else {
-        attend_in_turn(scan, output);
-      }
-    }
-    softmax_.finish(output, lse);
   }
-
-  /// First of the thread's two rows, counted from the consumer's first.
-  __device__ __forceinline__ static int thread_row() {
-    return static_cast<int>(threadIdx.x % C.kWarpgroup / 32 * 16 + threadIdx.x % 32 / 4);
-  }
-  __device__ __forceinline__ static bool is_leader() { return threadIdx.x % C.kWarpgroup == 0; }
 
  private:
   /// Main loops plain and mutex.
-  __device__ __forceinline__ void attend_in_turn(const Scan& scan, Output<C>& output) {
-    for_each_step(scan, 0, [&](int step, auto masked) {
-      Scores<C> scores;
-      start_q_k(scores);
-      finish_q_k<0>(scores);
-      if constexpr (masked.value) {
-        mask(scan, step, scores);
-      }
-      softmax_.raise_maximum(scores);
-      if constexpr (C.mainloop == Mainloop::mutex) {
-        turns_.take();
-      }
-      softmax_.exponentiate(scores);
-      softmax_.rescale(output);
-      if constexpr (C.mainloop == Mainloop::mutex) {
-        turns_.pass();
-      }
-      round_numerators(scores);
-      start_p_v(output);
-      finish_p_v(output);
-    });
+  __device__ __forceinline__ void run_in_turn() {
+    Scan scan;
+    for (int iteration = 0; work_.get(iteration, scan); ++iteration) {
+      wait_for_q();
+      softmax_.reset();
+      clear_output();
+      for_each_step(scan, 0, [&](int step, auto masked) {
+        start_q_k();
+        finish_q_k<0>();
+        if constexpr (masked.value) {
+          mask(scan, step);
+        }
+        softmax_.raise_maximum(scores_);
+        if constexpr (C.mainloop == Mainloop::mutex) {
+          turns_.take();
+        }
+        softmax_.exponentiate(scores_);
+        softmax_.rescale(output_);
+        if constexpr (C.mainloop == Mainloop::mutex) {
+          turns_.pass();
+        }
+        round_numerators();
+        start_p_v();
+        finish_p_v();
+      });
+      write(scan, softmax_, q_.stage);
+      q_.advance();
+    }
   }
 
   /// Main loops overlap and overlap_ordered: S of the next tile is under way while O of this one
-  /// is, and the softmax of the next hides behind O.
-  __device__ __forceinline__ void attend_overlapped(const Scan& scan, Output<C>& output) {
-    Scores<C> scores;
-    start_q_k(scores);
-    finish_q_k<0>(scores);
-    mask(scan, 0, scores);
-    softmax_.raise_maximum(scores);
-    softmax_.exponentiate(scores);
-    round_numerators(scores);
-    for_each_step(scan, 1, [&](int step, auto masked) {
-      if constexpr (C.mainloop == Mainloop::overlap_ordered) {
-        turns_.take();
+  /// is, and the softmax of the next hides behind O. Also across Q tiles, when they are chained.
+  __device__ __forceinline__ void run_overlapped() {
+    Scan scan;
+    Scan next;
+    bool more = work_.get(0, scan);
+    for (int iteration = 1; more; ++iteration) {
+      if (iteration == 1 || !C.chains_q_tiles()) {
+        start_q_tile(scan);
       }
-      start_q_k(scores);
-      if constexpr (C.rescales_before_p_v()) {
-        softmax_.rescale(output);
+      for_each_step(scan, 1, [&](int step, auto masked) { overlapped_step(scan, step, masked); });
+      more = work_.get(iteration, next);
+      if (C.chains_q_tiles() && more) {
+        chain(scan, next);
+      } else {
+        end_q_tile(scan);
       }
-      start_p_v(output);
-      if constexpr (C.mainloop == Mainloop::overlap_ordered) {
-        turns_.pass();
-      }
-      finish_q_k<1>(scores);
-      if constexpr (masked.value) {
-        mask(scan, step, scores);
-      }
-      softmax_.raise_maximum(scores);
-      softmax_.exponentiate(scores);
-      finish_p_v(output);
-      ptx::pin(scores);
-      round_numerators(scores);
-      if constexpr (!C.rescales_before_p_v()) {
-        softmax_.rescale(output);
-      }
-    });
-    if constexpr (C.rescales_before_p_v()) {
-      softmax_.rescale(output);
+      scan = next;
     }
-    start_p_v(output);
-    finish_p_v(output);
+  }
+
+  /// S and P of the first K tile.
+  __device__ __forceinline__ void start_q_tile(const Scan& scan) {
+    wait_for_q();
+    softmax_.reset();
+    clear_output();
+    start_q_k();
+    finish_q_k<0>();
+    mask(scan, 0);
+    softmax_.raise_maximum(scores_);
+    softmax_.exponentiate(scores_);
+    round_numerators();
+  }
+
+  /// S and P of a K tile while O takes in the P and V before.
+  template <typename Masked>
+  __device__ __forceinline__ void overlapped_step(const Scan& scan, int step, Masked) {
+    start_products();
+    finish_q_k<1>();
+    if constexpr (Masked::value) {
+      mask(scan, step);
+    }
+    softmax_.raise_maximum(scores_);
+    softmax_.exponentiate(scores_);
+    finish_p_v();
+    ptx::pin(scores_);
+    round_numerators();
+    if constexpr (!C.rescales_before_p_v()) {
+      softmax_.rescale(output_);
+    }
+  }
+
+  /// The same with the last O of `scan` and the first S of `next`.
+  __device__ __forceinline__ void chain(const Scan& scan, const Scan& next) {
+    const RingPosition<C.q_slots()> slot = q_;
+    q_.advance();
+    wait_for_q();
+    start_products();
+    finish_q_k<1>();
+    mask(next, 0);
+    const Softmax<C> ended = softmax_;
+    softmax_.reset();
+    softmax_.raise_maximum(scores_);
+    softmax_.exponentiate(scores_);
+    finish_p_v();
+    ptx::pin(scores_);
+    round_numerators();
+    write(scan, ended, slot.stage);
+    clear_output();
+  }
+
+  /// The last O.
+  __device__ __forceinline__ void end_q_tile(const Scan& scan) {
+    if constexpr (C.rescales_before_p_v()) {
+      softmax_.rescale(output_);
+    }
+    start_p_v();
+    finish_p_v();
+    write(scan, softmax_, q_.stage);
+    q_.advance();
   }
 
   template <bool Value>
@@ -169,69 +203,108 @@ class Consumer {
     }
   }
 
-  __device__ __forceinline__ void mask(const Scan& scan, int step, Scores<C>& scores) const {
-    mask_scores<C>(scores, scan.first_row + 64 * index_ + thread_row(), scan.tile(step) * C.tile_n,
-                   shape_);
+  __device__ __forceinline__ void wait_for_q() const {
+    ptx::barrier_wait(smem_.q_full(q_.stage), q_.parity);
   }
 
-  __device__ __forceinline__ void start_q_k(Scores<C>& scores) {
+  __device__ __forceinline__ void clear_output() {
+#pragma unroll
+    for (int i = 0; i < C.padded_head_dim() / 2; ++i) {
+      output_[i] = 0.0F;
+    }
+  }
+
+  __device__ __forceinline__ void mask(const Scan& scan, int step) {
+    mask_scores<C>(scores_, scan.first_row + 64 * index_ + ConsumerThread<C>::row(),
+                   scan.tile(step) * C.tile_n, work_.shape());
+  }
+
+  __device__ __forceinline__ void start_q_k() {
     ptx::barrier_wait(smem_.k_full(k_.stage), k_.parity);
-    ptx::pin(scores);
+    ptx::pin(scores_);
     ptx::products_begin();
-    multiply_q_k<C>(scores, smem_.q(index_), smem_.k(k_.stage));
+    multiply_q_k<C>(scores_, smem_.q(q_.stage, index_), smem_.k(k_.stage));
     ptx::products_commit();
   }
 
   template <int Pending>
-  __device__ __forceinline__ void finish_q_k(Scores<C>& scores) {
+  __device__ __forceinline__ void finish_q_k() {
     ptx::products_wait<Pending>();
-    ptx::pin(scores);
+    ptx::pin(scores_);
     release(smem_.k_empty(k_.stage));
     k_.advance();
   }
 
-  __device__ __forceinline__ void start_p_v(Output<C>& output) {
+  __device__ __forceinline__ void start_p_v() {
     ptx::barrier_wait(smem_.v_full(v_.stage), v_.parity);
-    ptx::pin(output);
+    ptx::pin(output_);
     ptx::products_begin();
     if constexpr (C.p_operand == POperand::registers) {
-      multiply_p_v<C>(output, numerators_, smem_.v(v_.stage));
+      multiply_p_v<C>(output_, numerators_, smem_.v(v_.stage));
     } else {
-      multiply_p_v<C>(output, smem_.p(index_), smem_.v(v_.stage));
+      multiply_p_v<C>(output_, smem_.p(index_), smem_.v(v_.stage));
     }
     ptx::products_commit();
   }
 
-  __device__ __forceinline__ void finish_p_v(Output<C>& output) {
+  __device__ __forceinline__ void finish_p_v() {
     ptx::products_wait<0>();
-    ptx::pin(output);
+    ptx::pin(output_);
     release(smem_.v_empty(v_.stage));
     v_.advance();
   }
 
+  /// S of the next tile, then O of this one.
+  __device__ __forceinline__ void start_products() {
+    if constexpr (C.mainloop == Mainloop::overlap_ordered) {
+      turns_.take();
+    }
+    start_q_k();
+    if constexpr (C.rescales_before_p_v()) {
+      softmax_.rescale(output_);
+    }
+    start_p_v();
+    if constexpr (C.mainloop == Mainloop::overlap_ordered) {
+      turns_.pass();
+    }
+  }
+
   /// Rounds P and puts it where the second product reads it. Through shared memory, each warp reads
   /// back its own rows only.
-  __device__ __forceinline__ void round_numerators(const Scores<C>& scores) {
-    pack_pairs<C.dtype>(numerators_, scores);
+  __device__ __forceinline__ void round_numerators() {
+    pack_pairs<C.dtype>(numerators_, scores_);
     if constexpr (C.p_operand == POperand::shared) {
-      store_panels<C.p_panel_columns() * 2>(smem_.p(index_), numerators_, thread_row() / 16 * 16);
+      store_panels<C.p_panel_columns() * 2>(smem_.p(index_), numerators_,
+                                            ConsumerThread<C>::warp_row());
       ptx::fence_async_shared();
       __syncwarp();
     }
   }
 
+  __device__ __forceinline__ void write(const Scan& scan, const Softmax<C>& softmax, int slot) {
+    float lse[2];
+    softmax.finish(output_, lse);
+    hand_over_output<C>(smem_, slot, index_, output_);
+    write_lse<C>(params_, scan, index_, lse);
+  }
+
+  /// One thread speaks for the warpgroup: its products have been waited for.
   __device__ __forceinline__ static void release(unsigned barrier) {
-    if (is_leader()) {
+    if (threadIdx.x % C.kWarpgroup == 0) {
       ptx::barrier_arrive(barrier);
     }
   }
 
   SharedMemory<C> smem_;
   int index_;
-  SequenceShape shape_;
+  const AttentionParams& params_;
+  WorkList<C> work_;
   Turns<C> turns_;
   Softmax<C> softmax_;
+  Scores<C> scores_;
   Numerators<C> numerators_;
+  Output<C> output_;
+  RingPosition<C.q_slots()> q_;
   RingPosition<C.stages> k_;
   RingPosition<C.stages> v_;
 };

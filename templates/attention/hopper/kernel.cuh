@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// FlashAttention forward for sm_90a, warp-specialised: warpgroup 0 loads through the copy engine,
-// the others compute 64 query rows each with wgmma (FlashAttention-3, sections 3.1 and 3.2).
+// FlashAttention forward for sm_90a, warp-specialised: warpgroup 0 moves tiles with the copy
+// engine, the others compute 64 query rows each with wgmma (FlashAttention-3, sections 3.1
+// and 3.2).
 #pragma once
 
 #include "attention/hopper/config.h"
 #include "attention/hopper/consumer.cuh"
-#include "attention/hopper/epilogue.cuh"
+#include "attention/hopper/output.cuh"
 #include "attention/hopper/pipeline.cuh"
 #include "attention/hopper/producer.cuh"
 #include "attention/hopper/work.cuh"
@@ -23,39 +24,17 @@ struct Maps {
   const TensorMap& o;
 };
 
-/// All Q tiles of this CTA, for one consumer.
+/// Warpgroup 0: one warp loads, one per consumer stores.
 template <HopperConfig C>
-__device__ __forceinline__ void consume(const AttentionParams& params, const Maps& maps,
-                                        SharedMemory<C> smem, int index) {
-  const WorkList<C> work(params);
-  const Epilogue<C> epilogue(smem, index, maps.o);
-  Consumer<C> consumer(smem, index, params.scale_log2, work.shape());
-  Scan scan;
-  for (int iteration = 0; work.get(iteration, scan); ++iteration) {
-    Output<C> output;
-    float lse[2];
-    ptx::barrier_wait(smem.q_full(), iteration & 1);
-    consumer.attend(scan, output, lse);
-    if (C.o_has_own_tile() && Consumer<C>::is_leader()) {
-      ptx::barrier_arrive(smem.q_empty());
+__device__ __forceinline__ void move_tiles(const AttentionParams& params, const Maps& maps,
+                                           SharedMemory<C> smem) {
+  const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
+  if (warp == 0) {
+    if (ptx::elect_one()) {
+      Producer<C>(smem, maps.q, maps.k, maps.v).run(WorkList<C>(params));
     }
-    epilogue.write(scan, output);
-    if (!C.o_has_own_tile() && Consumer<C>::is_leader()) {
-      ptx::wait_stores_read();
-      ptx::barrier_arrive(smem.q_empty());
-    }
-    epilogue.write_lse(scan, params, lse);
-  }
-  if (Consumer<C>::is_leader()) {
-    ptx::wait_stores_read();  // Shared memory must outlive its readers.
-  }
-}
-
-template <HopperConfig C>
-__device__ __forceinline__ void produce(const AttentionParams& params, const Maps& maps,
-                                        SharedMemory<C> smem) {
-  if (threadIdx.x < 32 && ptx::elect_one()) {
-    Producer<C>(smem, maps.q, maps.k, maps.v).run(WorkList<C>(params));
+  } else if (warp <= C.consumers()) {
+    store_outputs<C>(smem, maps.o, WorkList<C>(params), warp - 1);
   }
 }
 
@@ -77,12 +56,12 @@ __device__ __forceinline__ void run(const AttentionParams& params, const Maps& m
     if constexpr (C.trades_registers()) {
       ptx::lower_registers<C.producer_registers()>();
     }
-    produce<C>(params, maps, smem);
+    move_tiles<C>(params, maps, smem);
   } else {
     if constexpr (C.trades_registers()) {
       ptx::raise_registers<C.consumer_registers()>();
     }
-    consume<C>(params, maps, smem, warpgroup - 1);
+    Consumer<C>(smem, warpgroup - 1, params).run();
   }
 }
 

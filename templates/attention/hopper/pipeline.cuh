@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the loading warpgroup and the consumers share: where tiles lie in shared memory, and the
-// barriers that hand them over. Q has one slot; K and V have a ring each, so that a K tile can be
-// used before its V tile has arrived.
+// barriers that hand them over. K and V have a ring each, so that a K tile can be used before its V
+// tile has arrived.
 #pragma once
 
 #include "attention/hopper/config.h"
@@ -29,8 +29,10 @@ template <HopperConfig C>
 struct SharedMemory {
   unsigned base;
 
-  __device__ __forceinline__ unsigned q(int consumer) const {
-    return base + C.q_offset() + consumer * (C.q_tile_bytes() / C.consumers());
+  /// The consumer's 64 rows of a Q slot; its O leaves from there too.
+  __device__ __forceinline__ unsigned q(int slot, int consumer) const {
+    return base + C.q_offset() + slot * C.q_tile_bytes() +
+           consumer * (C.q_tile_bytes() / C.consumers());
   }
   __device__ __forceinline__ unsigned k(int stage) const {
     return base + C.k_offset() + stage * C.kv_tile_bytes();
@@ -41,22 +43,21 @@ struct SharedMemory {
   __device__ __forceinline__ unsigned p(int consumer) const {
     return base + C.p_offset() + consumer * (C.p_tile_bytes() / C.consumers());
   }
-  __device__ __forceinline__ unsigned o(int consumer) const {
-    return base + C.o_offset() + consumer * (C.q_tile_bytes() / C.consumers());
-  }
 
   // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer.
-  __device__ __forceinline__ unsigned q_full() const { return barrier(0); }
-  __device__ __forceinline__ unsigned q_empty() const { return barrier(1); }
-  __device__ __forceinline__ unsigned k_full(int stage) const { return barrier(2 + 4 * stage); }
-  __device__ __forceinline__ unsigned k_empty(int stage) const { return barrier(3 + 4 * stage); }
-  __device__ __forceinline__ unsigned v_full(int stage) const { return barrier(4 + 4 * stage); }
-  __device__ __forceinline__ unsigned v_empty(int stage) const { return barrier(5 + 4 * stage); }
+  __device__ __forceinline__ unsigned q_full(int slot) const { return barrier(2 * slot); }
+  __device__ __forceinline__ unsigned q_empty(int slot) const { return barrier(2 * slot + 1); }
+  __device__ __forceinline__ unsigned k_full(int stage) const { return barrier(4 * stage + 4); }
+  __device__ __forceinline__ unsigned k_empty(int stage) const { return barrier(4 * stage + 5); }
+  __device__ __forceinline__ unsigned v_full(int stage) const { return barrier(4 * stage + 6); }
+  __device__ __forceinline__ unsigned v_empty(int stage) const { return barrier(4 * stage + 7); }
 
   /// By one thread, before any other uses them.
   __device__ __forceinline__ void init_barriers() const {
-    ptx::barrier_init(q_full(), 1);
-    ptx::barrier_init(q_empty(), C.consumers());
+    for (int slot = 0; slot < C.q_slots(); ++slot) {
+      ptx::barrier_init(q_full(slot), 1);
+      ptx::barrier_init(q_empty(slot), C.consumers());
+    }
     for (int stage = 0; stage < C.stages; ++stage) {
       ptx::barrier_init(k_full(stage), 1);
       ptx::barrier_init(k_empty(stage), C.consumers());

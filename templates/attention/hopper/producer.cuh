@@ -22,17 +22,13 @@ class Producer {
   __device__ __forceinline__ void run(const WorkList<C>& work) {
     Scan scan;
     for (int iteration = 0; work.get(iteration, scan); ++iteration) {
-      if (scan.tiles > 0) {
-        load_k(scan, 0);
-      }
-      load_q(scan, iteration);
+      load_k(scan, 0);
+      load_q(scan);
       for (int step = 1; step < scan.tiles; ++step) {
         load_k(scan, step);
         load_v(scan, step - 1);
       }
-      if (scan.tiles > 0) {
-        load_v(scan, scan.tiles - 1);
-      }
+      load_v(scan, scan.tiles - 1);
     }
   }
 
@@ -40,19 +36,20 @@ class Producer {
   static constexpr int kQBoxBytes = C.q_box().columns * C.q_box().rows * 2;
   static constexpr int kKvBoxBytes = C.kv_box().columns * C.kv_box().rows * 2;
 
-  __device__ __forceinline__ void load_q(const Scan& scan, int iteration) {
-    ptx::barrier_wait(smem_.q_empty(), (iteration & 1) ^ 1);
-    ptx::barrier_expect(smem_.q_full(), C.q_tile_bytes());
+  __device__ __forceinline__ void load_q(const Scan& scan) {
+    ptx::barrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
+    ptx::barrier_expect(smem_.q_full(q_.stage), C.q_tile_bytes());
 #pragma unroll
     for (int consumer = 0; consumer < C.consumers(); ++consumer) {
 #pragma unroll
       for (int panel = 0; panel < C.panels(); ++panel) {
         ptx::load_box(
-            smem_.q(consumer) + panel * kQBoxBytes, q_map_,
+            smem_.q(q_.stage, consumer) + panel * kQBoxBytes, q_map_,
             {panel * C.panel_columns(), scan.first_row + 64 * consumer, scan.head, scan.batch},
-            smem_.q_full());
+            smem_.q_full(q_.stage));
       }
     }
+    q_.advance();
   }
 
   __device__ __forceinline__ void load_k(const Scan& scan, int step) {
@@ -83,6 +80,7 @@ class Producer {
   const TensorMap& q_map_;
   const TensorMap& k_map_;
   const TensorMap& v_map_;
+  RingPosition<C.q_slots()> q_;
   RingPosition<C.stages> k_;
   RingPosition<C.stages> v_;
 };

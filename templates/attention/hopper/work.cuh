@@ -16,7 +16,7 @@ struct Scan {
   int kv_head;
   int batch_head;  ///< batch * heads_q + head.
   int first_row;
-  int tiles;           ///< K and V tiles to stream.
+  int tiles;           ///< K and V tiles to stream; at least 1.
   int unmasked_tiles;  ///< Tiles [0, unmasked_tiles) need no mask.
   bool backward;
 
@@ -49,7 +49,8 @@ class WorkList {
     scan.head = q.head % params_.heads_q;
     scan.kv_head = scan.head / (params_.heads_q / params_.heads_kv);
     scan.first_row = q.index * C.tile_m;
-    scan.tiles = kv_tile_count(q.index, C.tile_m, C.tile_n, shape());
+    // Rows that see no key go through one tile, all masked: O = 0 without a special case.
+    scan.tiles = max_of(1, kv_tile_count(q.index, C.tile_m, C.tile_n, shape()));
     scan.unmasked_tiles =
         min_of(scan.tiles, unmasked_kv_tile_count(q.index, C.tile_m, C.tile_n, shape()));
     scan.backward = scans_backward(C.order, iteration);
