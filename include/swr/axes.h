@@ -30,6 +30,11 @@ enum class Persistence {
   persistent,
   /// Two consecutive linear tiles per CTA, no persistence (the paper's tile-based form).
   pairs,
+  /// persistent, but odd rounds are dealt from the last CTA to the first: when a causal mask makes
+  /// tiles shorter along the linear index, every CTA gets its share of long ones.
+  snake,
+  /// A fixed number of CTAs, each of which draws the next linear tile when it is free.
+  dynamic,
 };
 
 /// How the linear tile index maps to (batch, head, Q tile).

@@ -48,12 +48,14 @@ SWR_HD constexpr QTile longest_first(QTile tile, int q_tiles, bool causal) {
   return causal ? QTile{tile.head, q_tiles - 1 - tile.index} : tile;
 }
 
-/// CTAs of the launch. `workers` counts for Persistence::persistent only and is at least 1.
+/// CTAs of the launch. `workers` is at least 1 and counts for the persistent forms only.
 SWR_HD constexpr long long cta_count(Persistence persistence, long long tiles, int workers) {
   switch (persistence) {
     case Persistence::grid:
       return tiles;
     case Persistence::persistent:
+    case Persistence::snake:
+    case Persistence::dynamic:
       return tiles < workers ? tiles : workers;
     case Persistence::pairs:
       return (tiles + 1) / 2;
@@ -62,7 +64,8 @@ SWR_HD constexpr long long cta_count(Persistence persistence, long long tiles, i
 }
 
 /// Linear tile of a CTA's local iteration (0, 1, ...), or -1 when the CTA is done. `ctas` is the
-/// number of CTAs launched.
+/// number of CTAs launched. Persistence::dynamic draws tiles in the order of the linear index;
+/// which CTA gets which is known only when they run, and this gives the deal of equally fast CTAs.
 SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long long ctas,
                                     int iteration, long long tiles) {
   long long linear = -1;
@@ -71,7 +74,11 @@ SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long
       linear = iteration == 0 ? cta : tiles;
       break;
     case Persistence::persistent:
+    case Persistence::dynamic:
       linear = cta + iteration * ctas;
+      break;
+    case Persistence::snake:
+      linear = ((iteration & 1) != 0 ? ctas - 1 - cta : cta) + iteration * ctas;
       break;
     case Persistence::pairs:
       linear = iteration < 2 ? 2 * cta + iteration : tiles;

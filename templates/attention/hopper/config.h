@@ -65,7 +65,7 @@ struct HopperConfig {
   /// Q tiles in shared memory. With two, the next one is loaded early, and O leaves through the
   /// slot of its own Q tile.
   SWR_HD constexpr int q_slots() const {
-    const bool two_fit = 2 * q_tile_bytes() + streamed_bytes() + kBarrierBytes <= kSmemLimitBytes;
+    const bool two_fit = 2 * q_tile_bytes() + streamed_bytes() + kControlBytes <= kSmemLimitBytes;
     return persistence != Persistence::grid && two_fit ? 2 : 1;
   }
 
@@ -74,16 +74,19 @@ struct HopperConfig {
   SWR_HD constexpr int k_offset() const { return q_slots() * q_tile_bytes(); }
   SWR_HD constexpr int v_offset() const { return k_offset() + stages * kv_tile_bytes(); }
   SWR_HD constexpr int p_offset() const { return v_offset() + stages * kv_tile_bytes(); }
-  SWR_HD constexpr int barrier_offset() const { return p_offset() + p_tile_bytes(); }
-  SWR_HD constexpr int smem_bytes() const { return barrier_offset() + kBarrierBytes; }
+  /// One entry of the work list per Q slot, then the barriers.
+  SWR_HD constexpr int scan_offset() const { return p_offset() + p_tile_bytes(); }
+  SWR_HD constexpr int barrier_offset() const { return scan_offset() + 2 * kScanBytes; }
+  SWR_HD constexpr int smem_bytes() const { return scan_offset() + kControlBytes; }
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
-  /// threads had at entry, and loading needs few.
-  SWR_HD constexpr int producer_registers() const { return consumers() == 3 ? 32 : 24; }
-  SWR_HD constexpr int consumer_registers() const {
-    return consumers() == 3 ? 160 : consumers() == 2 ? 240 : 255;
+  /// threads had at entry. Loading needs few; more when a tile has many panels.
+  SWR_HD constexpr int producer_registers() const {
+    return consumers() == 3 ? 32 : panels() > 3 ? 40 : 24;
   }
-
+  SWR_HD constexpr int consumer_registers() const {
+    return consumers() == 3 ? 160 : panels() > 3 ? 232 : 240;
+  }
   SWR_HD constexpr bool trades_registers() const { return consumers() > 1; }
 
   /// True when QK of the next tile runs while this tile's PV does.
@@ -104,7 +107,8 @@ struct HopperConfig {
     return padded_head_dim() / 2 + tile_n / 2 + p;
   }
 
-  static constexpr int kBarrierBytes = 256;
+  static constexpr int kScanBytes = 32;
+  static constexpr int kControlBytes = 2 * kScanBytes + 256;
 
  private:
   SWR_HD constexpr int streamed_bytes() const {

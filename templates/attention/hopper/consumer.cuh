@@ -47,7 +47,7 @@ class Consumer {
       : smem_(smem),
         index_(index),
         params_(params),
-        work_(params),
+        shape_{params.seq_q, params.seq_kv, C.causal},
         turns_{index},
         softmax_(params.scale_log2) {}
 
@@ -64,59 +64,68 @@ class Consumer {
  private:
   /// Main loops plain and mutex.
   __device__ __forceinline__ void run_in_turn() {
-    Scan scan;
-    for (int iteration = 0; work_.get(iteration, scan); ++iteration) {
-      wait_for_q();
+    for (Scan scan = wait_for_q(); scan.tiles > 0; scan = wait_for_q()) {
       softmax_.reset();
       clear_output();
-      for_each_step(scan, 0, [&](int step, auto masked) {
-        start_q_k();
-        finish_q_k<0>();
-        if constexpr (masked.value) {
-          mask(scan, step);
-        }
-        softmax_.raise_maximum(scores_);
-        if constexpr (C.mainloop == Mainloop::mutex) {
-          turns_.take();
-        }
-        softmax_.exponentiate(scores_);
-        softmax_.rescale(output_);
-        if constexpr (C.mainloop == Mainloop::mutex) {
-          turns_.pass();
-        }
-        round_numerators();
-        start_p_v();
-        finish_p_v();
-      });
+      for_each_step(scan, 0, [&](int step, auto masked) { step_in_turn(scan, step, masked); });
       write(scan, softmax_, q_.stage);
       q_.advance();
     }
   }
 
+  template <typename Masked>
+  __device__ __forceinline__ void step_in_turn(const Scan& scan, int step, Masked) {
+    start_q_k();
+    finish_q_k<0>();
+    if constexpr (Masked::value) {
+      mask(scan, step);
+    }
+    softmax_.raise_maximum(scores_);
+    if constexpr (C.mainloop == Mainloop::mutex) {
+      turns_.take();
+    }
+    softmax_.exponentiate(scores_);
+    softmax_.rescale(output_);
+    if constexpr (C.mainloop == Mainloop::mutex) {
+      turns_.pass();
+    }
+    round_numerators();
+    start_p_v();
+    finish_p_v();
+  }
+
   /// Main loops overlap and overlap_ordered: S of the next tile is under way while O of this one
   /// is, and the softmax of the next hides behind O. Also across Q tiles, when they are chained.
   __device__ __forceinline__ void run_overlapped() {
-    Scan scan;
-    Scan next;
-    bool more = work_.get(0, scan);
-    for (int iteration = 1; more; ++iteration) {
-      if (iteration == 1 || !C.chains_q_tiles()) {
-        start_q_tile(scan);
-      }
+    Scan scan = wait_for_q();
+    if (scan.tiles > 0) {
+      start_q_tile(scan);
+    }
+    while (scan.tiles > 0) {
       for_each_step(scan, 1, [&](int step, auto masked) { overlapped_step(scan, step, masked); });
-      more = work_.get(iteration, next);
-      if (C.chains_q_tiles() && more) {
-        chain(scan, next);
+      const Scan ended = scan;
+      const int slot = q_.stage;
+      if constexpr (C.chains_q_tiles()) {
+        q_.advance();
+        scan = wait_for_q();
+        if (scan.tiles > 0) {
+          chain(ended, slot, scan);
+        } else {
+          end_q_tile(ended, slot);
+        }
       } else {
-        end_q_tile(scan);
+        end_q_tile(ended, slot);
+        q_.advance();
+        scan = wait_for_q();
+        if (scan.tiles > 0) {
+          start_q_tile(scan);
+        }
       }
-      scan = next;
     }
   }
 
   /// S and P of the first K tile.
   __device__ __forceinline__ void start_q_tile(const Scan& scan) {
-    wait_for_q();
     softmax_.reset();
     clear_output();
     start_q_k();
@@ -145,11 +154,8 @@ class Consumer {
     }
   }
 
-  /// The same with the last O of `scan` and the first S of `next`.
-  __device__ __forceinline__ void chain(const Scan& scan, const Scan& next) {
-    const RingPosition<C.q_slots()> slot = q_;
-    q_.advance();
-    wait_for_q();
+  /// The same with the last O of one Q tile, which lies in `slot`, and the first S of the next.
+  __device__ __forceinline__ void chain(const Scan& scan, int slot, const Scan& next) {
     start_products();
     finish_q_k<1>();
     mask(next, 0);
@@ -160,19 +166,18 @@ class Consumer {
     finish_p_v();
     ptx::pin(scores_);
     round_numerators();
-    write(scan, ended, slot.stage);
+    write(scan, ended, slot);
     clear_output();
   }
 
-  /// The last O.
-  __device__ __forceinline__ void end_q_tile(const Scan& scan) {
+  /// The last O of a Q tile.
+  __device__ __forceinline__ void end_q_tile(const Scan& scan, int slot) {
     if constexpr (C.rescales_before_p_v()) {
       softmax_.rescale(output_);
     }
     start_p_v();
     finish_p_v();
-    write(scan, softmax_, q_.stage);
-    q_.advance();
+    write(scan, softmax_, slot);
   }
 
   template <bool Value>
@@ -203,8 +208,10 @@ class Consumer {
     }
   }
 
-  __device__ __forceinline__ void wait_for_q() const {
+  /// Waits for a Q tile; returns its entry of the work list.
+  __device__ __forceinline__ Scan wait_for_q() const {
     ptx::barrier_wait(smem_.q_full(q_.stage), q_.parity);
+    return load_scan(smem_.scan(q_.stage));
   }
 
   __device__ __forceinline__ void clear_output() {
@@ -216,7 +223,7 @@ class Consumer {
 
   __device__ __forceinline__ void mask(const Scan& scan, int step) {
     mask_scores<C>(scores_, scan.first_row + 64 * index_ + ConsumerThread<C>::row(),
-                   scan.tile(step) * C.tile_n, work_.shape());
+                   scan.tile(step) * C.tile_n, shape_);
   }
 
   __device__ __forceinline__ void start_q_k() {
@@ -298,7 +305,7 @@ class Consumer {
   SharedMemory<C> smem_;
   int index_;
   const AttentionParams& params_;
-  WorkList<C> work_;
+  SequenceShape shape_;
   Turns<C> turns_;
   Softmax<C> softmax_;
   Scores<C> scores_;

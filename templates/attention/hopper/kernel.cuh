@@ -34,7 +34,7 @@ __device__ __forceinline__ void move_tiles(const AttentionParams& params, const 
       Producer<C>(smem, maps.q, maps.k, maps.v).run(WorkList<C>(params));
     }
   } else if (warp <= C.consumers()) {
-    store_outputs<C>(smem, maps.o, WorkList<C>(params), warp - 1);
+    store_outputs<C>(smem, maps.o, warp - 1);
   }
 }
 

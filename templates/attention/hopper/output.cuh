@@ -69,11 +69,14 @@ __device__ __forceinline__ void write_lse(const AttentionParams& params, const S
 /// The storing warp of one consumer: all Q tiles of the CTA.
 template <HopperConfig C>
 __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const TensorMap& o_map,
-                                              const WorkList<C>& work, int consumer) {
+                                              int consumer) {
   constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;
-  RingPosition<C.q_slots()> slot;
-  Scan scan;
-  for (int iteration = 0; work.get(iteration, scan); ++iteration) {
+  for (RingPosition<C.q_slots()> slot;; slot.advance()) {
+    ptx::barrier_wait(smem.q_full(slot.stage), slot.parity);
+    const Scan scan = load_scan(smem.scan(slot.stage));
+    if (scan.tiles == 0) {
+      return;
+    }
     ptx::named_sync<kOutputBarrierThreads<C>>(output_barrier(slot.stage, consumer));
     if (ptx::elect_one()) {
 #pragma unroll
@@ -87,7 +90,7 @@ __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const Tensor
       ptx::wait_stores_read();
       ptx::barrier_arrive(smem.q_empty(slot.stage));
     }
-    slot.advance();
+    __syncwarp();
   }
 }
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include "attention/hopper/config.h"
+#include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
 
 namespace swr::hopper {
 
@@ -43,6 +45,11 @@ struct SharedMemory {
   __device__ __forceinline__ unsigned p(int consumer) const {
     return base + C.p_offset() + consumer * (C.p_tile_bytes() / C.consumers());
   }
+  /// The entry of the work list that belongs to a Q slot: written by the loading thread before
+  /// q_full, read until q_empty.
+  __device__ __forceinline__ unsigned scan(int slot) const {
+    return base + C.scan_offset() + slot * C.kScanBytes;
+  }
 
   // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer.
   __device__ __forceinline__ unsigned q_full(int slot) const { return barrier(2 * slot); }
@@ -73,5 +80,26 @@ struct SharedMemory {
     return base + C.barrier_offset() + 8 * index;
   }
 };
+
+__device__ __forceinline__ void store_scan(unsigned shared, const Scan& scan) {
+  static_assert(sizeof(Scan) == 32, "HopperConfig::kScanBytes");
+  const auto word = [](int value) { return static_cast<unsigned>(value); };
+  ptx::store_shared(shared, make_uint4(word(scan.tiles), word(scan.unmasked_tiles),
+                                       word(scan.first_row), word(scan.backward)));
+  ptx::store_shared(shared + 16, make_uint4(word(scan.head), word(scan.batch),
+                                            word(scan.batch_head), word(scan.kv_head)));
+}
+
+/// The same value in every lane, and the compiler knows: loops over it stay uniform.
+__device__ __forceinline__ int uniform(unsigned value) {
+  return static_cast<int>(__shfl_sync(0xffffffffU, value, 0));
+}
+
+__device__ __forceinline__ Scan load_scan(unsigned shared) {
+  const uint4 steps = ptx::load_shared(shared);
+  const uint4 place = ptx::load_shared(shared + 16);
+  return {uniform(steps.x), uniform(steps.y), uniform(steps.z), uniform(steps.w),
+          uniform(place.x), uniform(place.y), uniform(place.z), uniform(place.w)};
+}
 
 }  // namespace swr::hopper

@@ -19,9 +19,8 @@ class Producer {
 
   /// K runs one tile ahead of V, because consumers multiply Q with the next K tile before they
   /// multiply P with this V tile; the first K tile does not wait for the Q slot.
-  __device__ __forceinline__ void run(const WorkList<C>& work) {
-    Scan scan;
-    for (int iteration = 0; work.get(iteration, scan); ++iteration) {
+  __device__ __forceinline__ void run(WorkList<C> work) {
+    for (Scan scan = work.next(); scan.tiles > 0; scan = work.next()) {
       load_k(scan, 0);
       load_q(scan);
       for (int step = 1; step < scan.tiles; ++step) {
@@ -30,6 +29,10 @@ class Producer {
       }
       load_v(scan, scan.tiles - 1);
     }
+    ptx::barrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
+    store_scan(smem_.scan(q_.stage), Scan{});
+    ptx::barrier_arrive(smem_.q_full(q_.stage));
+    work.finish();
   }
 
  private:
@@ -38,6 +41,7 @@ class Producer {
 
   __device__ __forceinline__ void load_q(const Scan& scan) {
     ptx::barrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
+    store_scan(smem_.scan(q_.stage), scan);
     ptx::barrier_expect(smem_.q_full(q_.stage), C.q_tile_bytes());
 #pragma unroll
     for (int consumer = 0; consumer < C.consumers(); ++consumer) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The Q tiles of a CTA, in the order of common/schedule.h. The loading warpgroup and the consumers
-// walk the same list, each on its own.
+// The Q tiles of a CTA, in the order of common/schedule.h. The loading thread walks the list and
+// leaves each entry in shared memory beside the Q tile, so that the consumers need no divisions.
 #pragma once
 
 #include "attention/hopper/config.h"
@@ -10,17 +10,19 @@
 namespace swr::hopper {
 
 /// One Q tile: where it lies, and the K and V tiles to stream for it.
-struct Scan {
-  int batch;
-  int head;
-  int kv_head;
-  int batch_head;  ///< batch * heads_q + head.
-  int first_row;
-  int tiles;           ///< K and V tiles to stream; at least 1.
+struct alignas(16) Scan {
+  int tiles;           ///< K and V tiles to stream; 0 marks the end of the list.
   int unmasked_tiles;  ///< Tiles [0, unmasked_tiles) need no mask.
-  bool backward;
+  int first_row;
+  int backward;
+  int head;
+  int batch;
+  int batch_head;  ///< batch * heads_q + head.
+  int kv_head;
 
-  __device__ __forceinline__ int tile(int step) const { return kv_tile_at(step, tiles, backward); }
+  __device__ __forceinline__ int tile(int step) const {
+    return kv_tile_at(step, tiles, backward != 0);
+  }
 };
 
 template <HopperConfig C>
@@ -29,38 +31,69 @@ class WorkList {
   __device__ __forceinline__ explicit WorkList(const AttentionParams& params)
       : params_(params),
         q_tiles_(ceil_div(params.seq_q, C.tile_m)),
-        heads_(params.batch * params.heads_q) {}
+        heads_(params.batch * params.heads_q),
+        tiles_(static_cast<long long>(q_tiles_) * heads_) {}
 
-  __device__ __forceinline__ SequenceShape shape() const {
-    return {params_.seq_q, params_.seq_kv, C.causal};
+  /// The next Q tile, or tiles = 0 when there is none.
+  __device__ __forceinline__ Scan next() {
+    const long long linear = next_linear();
+    if (linear < 0 || linear >= tiles_) {
+      return {};
+    }
+    draw();
+    return scan(linear, iteration_++);
   }
 
-  /// False when the CTA has no Q tile of this iteration.
-  __device__ __forceinline__ bool get(int iteration, Scan& scan) const {
-    const long long tiles = static_cast<long long>(q_tiles_) * heads_;
-    const long long linear = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, tiles);
-    if (linear < 0) {
-      return false;
+  /// After the end of the list: the last CTA clears the counter for the launch to come.
+  __device__ __forceinline__ void finish() const {
+    if constexpr (C.persistence == Persistence::dynamic) {
+      if (atomicAdd(params_.tile_counter + 1, 1U) == gridDim.x - 1) {
+        params_.tile_counter[0] = 0;
+        params_.tile_counter[1] = 0;
+      }
     }
-    const QTile q = longest_first(map_tile(linear, q_tiles_, heads_, params_.section_heads),
-                                  q_tiles_, C.causal);
-    scan.batch_head = q.head;
-    scan.batch = q.head / params_.heads_q;
-    scan.head = q.head % params_.heads_q;
-    scan.kv_head = scan.head / (params_.heads_q / params_.heads_kv);
-    scan.first_row = q.index * C.tile_m;
-    // Rows that see no key go through one tile, all masked: O = 0 without a special case.
-    scan.tiles = max_of(1, kv_tile_count(q.index, C.tile_m, C.tile_n, shape()));
-    scan.unmasked_tiles =
-        min_of(scan.tiles, unmasked_kv_tile_count(q.index, C.tile_m, C.tile_n, shape()));
-    scan.backward = scans_backward(C.order, iteration);
-    return true;
   }
 
  private:
+  __device__ __forceinline__ long long next_linear() const {
+    if constexpr (C.persistence == Persistence::dynamic) {
+      return iteration_ == 0 ? blockIdx.x : drawn_;
+    }
+    return cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration_, tiles_);
+  }
+
+  /// Draws the tile after the one in hand, so that nobody waits for the counter. The first tile of
+  /// each CTA is dealt, not drawn.
+  __device__ __forceinline__ void draw() {
+    if constexpr (C.persistence == Persistence::dynamic) {
+      drawn_ = static_cast<long long>(gridDim.x) + atomicAdd(params_.tile_counter, 1U);
+    }
+  }
+
+  __device__ __forceinline__ Scan scan(long long linear, int iteration) const {
+    const SequenceShape shape{params_.seq_q, params_.seq_kv, C.causal};
+    const QTile q = longest_first(map_tile(linear, q_tiles_, heads_, params_.section_heads),
+                                  q_tiles_, C.causal);
+    Scan result;
+    // Rows that see no key go through one tile, all masked: O = 0 without a special case.
+    result.tiles = max_of(1, kv_tile_count(q.index, C.tile_m, C.tile_n, shape));
+    result.unmasked_tiles =
+        min_of(result.tiles, unmasked_kv_tile_count(q.index, C.tile_m, C.tile_n, shape));
+    result.first_row = q.index * C.tile_m;
+    result.backward = scans_backward(C.order, iteration) ? 1 : 0;
+    result.batch_head = q.head;
+    result.batch = q.head / params_.heads_q;
+    result.head = q.head % params_.heads_q;
+    result.kv_head = result.head / (params_.heads_q / params_.heads_kv);
+    return result;
+  }
+
   const AttentionParams& params_;
   int q_tiles_;
   int heads_;
+  long long tiles_;
+  int iteration_ = 0;
+  long long drawn_ = 0;
 };
 
 }  // namespace swr::hopper
