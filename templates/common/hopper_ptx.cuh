@@ -57,6 +57,19 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
       : "memory");
 }
 
+/// True when the phase of the given parity has ended; does not wait.
+__device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity) {
+  int passed;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, done;\n}"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+
 /// barrier.cta with a name: waits until `Threads` threads have synced or arrived.
 template <int Threads>
 __device__ __forceinline__ void named_sync(int name) {

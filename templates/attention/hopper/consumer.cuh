@@ -130,7 +130,7 @@ class Consumer {
     clear_output();
     start_q_k();
     finish_q_k<0>();
-    mask(scan, 0);
+    mask_first(scan);
     softmax_.raise_maximum(scores_);
     softmax_.exponentiate(scores_);
     round_numerators();
@@ -158,7 +158,7 @@ class Consumer {
   __device__ __forceinline__ void chain(const Scan& scan, int slot, const Scan& next) {
     start_products();
     finish_q_k<1>();
-    mask(next, 0);
+    mask_first(next);
     const Softmax<C> ended = softmax_;
     softmax_.reset();
     softmax_.raise_maximum(scores_);
@@ -224,6 +224,13 @@ class Consumer {
   __device__ __forceinline__ void mask(const Scan& scan, int step) {
     mask_scores<C>(scores_, scan.first_row + 64 * index_ + ConsumerThread<C>::row(),
                    scan.tile(step) * C.tile_n, shape_);
+  }
+
+  /// Only when the mask cuts the first tile streamed.
+  __device__ __forceinline__ void mask_first(const Scan& scan) {
+    if (scan.tile(0) >= scan.unmasked_tiles) {
+      mask(scan, 0);
+    }
   }
 
   __device__ __forceinline__ void start_q_k() {

@@ -18,20 +18,32 @@ class Producer {
       : smem_(smem), q_map_(q), k_map_(k), v_map_(v) {}
 
   /// K runs one tile ahead of V, because consumers multiply Q with the next K tile before they
-  /// multiply P with this V tile; the first K tile does not wait for the Q slot.
+  /// multiply P with this V tile; the first K tile does not wait for the Q slot. The next Q tile
+  /// goes out as soon as its slot is free, without holding up K and V.
   __device__ __forceinline__ void run(WorkList<C> work) {
-    for (Scan scan = work.next(); scan.tiles > 0; scan = work.next()) {
+    Scan scan = work.next();
+    bool q_requested = false;
+    while (scan.tiles > 0) {
       load_k(scan, 0);
-      load_q(scan);
+      if (!q_requested) {
+        load_q(scan);
+      }
+      const Scan next = work.next();
+      q_requested = false;
       for (int step = 1; step < scan.tiles; ++step) {
         load_k(scan, step);
         load_v(scan, step - 1);
+        if (!q_requested && ptx::barrier_passed(smem_.q_empty(q_.stage), q_.parity ^ 1)) {
+          load_q(next);
+          q_requested = true;
+        }
       }
       load_v(scan, scan.tiles - 1);
+      scan = next;
     }
-    ptx::barrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
-    store_scan(smem_.scan(q_.stage), Scan{});
-    ptx::barrier_arrive(smem_.q_full(q_.stage));
+    if (!q_requested) {
+      load_q(scan);
+    }
     work.finish();
   }
 
@@ -39,13 +51,23 @@ class Producer {
   static constexpr int kQBoxBytes = C.q_box().columns * C.q_box().rows * 2;
   static constexpr int kKvBoxBytes = C.kv_box().columns * C.kv_box().rows * 2;
 
+  /// With tiles = 0, only the entry of the work list, which ends it.
   __device__ __forceinline__ void load_q(const Scan& scan) {
     ptx::barrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
     store_scan(smem_.scan(q_.stage), scan);
-    ptx::barrier_expect(smem_.q_full(q_.stage), C.q_tile_bytes());
-#pragma unroll
+    if (scan.tiles > 0) {
+      ptx::barrier_expect(smem_.q_full(q_.stage), C.q_tile_bytes());
+      load_q_boxes(scan);
+    } else {
+      ptx::barrier_arrive(smem_.q_full(q_.stage));
+    }
+    q_.advance();
+  }
+
+  __device__ __forceinline__ void load_q_boxes(const Scan& scan) {
+#pragma unroll 1
     for (int consumer = 0; consumer < C.consumers(); ++consumer) {
-#pragma unroll
+#pragma unroll 1
       for (int panel = 0; panel < C.panels(); ++panel) {
         ptx::load_box(
             smem_.q(q_.stage, consumer) + panel * kQBoxBytes, q_map_,
@@ -53,7 +75,6 @@ class Producer {
             smem_.q_full(q_.stage));
       }
     }
-    q_.advance();
   }
 
   __device__ __forceinline__ void load_k(const Scan& scan, int step) {
@@ -71,7 +92,7 @@ class Producer {
   __device__ __forceinline__ void load_tile(unsigned shared, const TensorMap& map, const Scan& scan,
                                             int step, unsigned barrier) {
     ptx::barrier_expect(barrier, C.kv_tile_bytes());
-#pragma unroll
+#pragma unroll 1  // The loading warpgroup has few registers.
     for (int panel = 0; panel < C.panels(); ++panel) {
       ptx::load_box(
           shared + panel * kKvBoxBytes, map,
