@@ -67,17 +67,17 @@ class Consumer {
     for (Scan scan = wait_for_q(); scan.tiles > 0; scan = wait_for_q()) {
       softmax_.reset();
       clear_output();
-      for_each_step(scan, 0, [&](int step, auto masked) { step_in_turn(scan, step, masked); });
+      stream(scan, 0);
       write(scan, softmax_, q_.stage);
       q_.advance();
     }
   }
 
-  template <typename Masked>
-  __device__ __forceinline__ void step_in_turn(const Scan& scan, int step, Masked) {
+  template <bool Masked>
+  __device__ __forceinline__ void step_in_turn(const Scan& scan, int step) {
     start_q_k();
     finish_q_k<0>();
-    if constexpr (Masked::value) {
+    if constexpr (Masked) {
       mask(scan, step);
     }
     softmax_.raise_maximum(scores_);
@@ -102,7 +102,7 @@ class Consumer {
       start_q_tile(scan);
     }
     while (scan.tiles > 0) {
-      for_each_step(scan, 1, [&](int step, auto masked) { overlapped_step(scan, step, masked); });
+      stream(scan, 1);
       const Scan ended = scan;
       const int slot = q_.stage;
       if constexpr (C.chains_q_tiles()) {
@@ -137,11 +137,11 @@ class Consumer {
   }
 
   /// S and P of a K tile while O takes in the P and V before.
-  template <typename Masked>
-  __device__ __forceinline__ void overlapped_step(const Scan& scan, int step, Masked) {
+  template <bool Masked>
+  __device__ __forceinline__ void overlapped_step(const Scan& scan, int step) {
     start_products();
     finish_q_k<1>();
-    if constexpr (Masked::value) {
+    if constexpr (Masked) {
       mask(scan, step);
     }
     softmax_.raise_maximum(scores_);
@@ -180,31 +180,34 @@ class Consumer {
     write(scan, softmax_, slot);
   }
 
-  template <bool Value>
-  struct Flag {
-    static constexpr bool value = Value;
-  };
-
-  /// Calls body(step, Flag) for steps [first, scan.tiles), with Flag<true> where the mask cuts the
-  /// tile: those steps come last in a forward scan, first in a backward one.
-  template <typename Body>
-  __device__ __forceinline__ static void for_each_step(const Scan& scan, int first, Body body) {
-    const int masked = scan.tiles - scan.unmasked_tiles;
+  /// Steps [first, scan.tiles). Those where the mask cuts the tile come last in a forward scan and
+  /// first in a backward one; the others run without mask code.
+  __device__ __forceinline__ void stream(const Scan& scan, int first) {
     int step = first;
     if constexpr (C.order != Order::cyclic) {
-      for (const int end = scan.backward ? masked : 0; step < end; ++step) {
-        body(step, Flag<true>{});
+      const int masked_end = scan.backward != 0 ? scan.tiles - scan.unmasked_tiles : 0;
+      for (; step < masked_end; ++step) {
+        one_step<true>(scan, step);
       }
     }
-    const int unmasked_end = scan.backward ? scan.tiles : scan.unmasked_tiles;
+    const int unmasked_end = scan.backward != 0 ? scan.tiles : scan.unmasked_tiles;
 #pragma unroll(C.unroll)
     for (; step < unmasked_end; ++step) {
-      body(step, Flag<false>{});
+      one_step<false>(scan, step);
     }
     if constexpr (C.order != Order::right_to_left) {
       for (; step < scan.tiles; ++step) {
-        body(step, Flag<true>{});
+        one_step<true>(scan, step);
       }
+    }
+  }
+
+  template <bool Masked>
+  __device__ __forceinline__ void one_step(const Scan& scan, int step) {
+    if constexpr (C.overlaps()) {
+      overlapped_step<Masked>(scan, step);
+    } else {
+      step_in_turn<Masked>(scan, step);
     }
   }
 

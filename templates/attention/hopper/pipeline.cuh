@@ -83,11 +83,9 @@ struct SharedMemory {
 
 __device__ __forceinline__ void store_scan(unsigned shared, const Scan& scan) {
   static_assert(sizeof(Scan) == 32, "HopperConfig::kScanBytes");
-  const auto word = [](int value) { return static_cast<unsigned>(value); };
-  ptx::store_shared(shared, make_uint4(word(scan.tiles), word(scan.unmasked_tiles),
-                                       word(scan.first_row), word(scan.backward)));
-  ptx::store_shared(shared + 16, make_uint4(word(scan.head), word(scan.batch),
-                                            word(scan.batch_head), word(scan.kv_head)));
+  ptx::store_shared(shared,
+                    make_uint4(scan.tiles, scan.unmasked_tiles, scan.first_row, scan.backward));
+  ptx::store_shared(shared + 16, make_uint4(scan.head, scan.batch, scan.batch_head, scan.kv_head));
 }
 
 /// The same value in every lane, and the compiler knows: loops over it stay uniform.
