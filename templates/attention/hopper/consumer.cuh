@@ -214,7 +214,7 @@ class Consumer {
   /// Waits for a Q tile; returns its entry of the work list.
   __device__ __forceinline__ Scan wait_for_q() const {
     ptx::barrier_wait(smem_.q_full(q_.stage), q_.parity);
-    return load_scan(smem_.scan(q_.stage));
+    return take_scan(smem_.scan(q_.stage), smem_.q_empty(q_.stage));
   }
 
   __device__ __forceinline__ void clear_output() {

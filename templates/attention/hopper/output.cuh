@@ -73,7 +73,7 @@ __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const Tensor
   constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;
   for (RingPosition<C.q_slots()> slot;; slot.advance()) {
     ptx::barrier_wait(smem.q_full(slot.stage), slot.parity);
-    const Scan scan = load_scan(smem.scan(slot.stage));
+    const Scan scan = take_scan(smem.scan(slot.stage), smem.q_empty(slot.stage));
     if (scan.tiles == 0) {
       return;
     }

@@ -51,7 +51,12 @@ struct SharedMemory {
     return base + C.scan_offset() + slot * C.kScanBytes;
   }
 
-  // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer.
+  /// For a Q slot to be empty: four computing warps and the storing one have read its entry of the
+  /// work list, and its O has been stored.
+  static constexpr int kArrivalsPerConsumer = 4 + 1 + 1;
+
+  // Barriers. "full": one arrival and the bytes of the tile; "empty": one arrival per consumer,
+  // kArrivalsPerConsumer for Q.
   __device__ __forceinline__ unsigned q_full(int slot) const { return barrier(2 * slot); }
   __device__ __forceinline__ unsigned q_empty(int slot) const { return barrier(2 * slot + 1); }
   __device__ __forceinline__ unsigned k_full(int stage) const { return barrier(4 * stage + 4); }
@@ -63,7 +68,7 @@ struct SharedMemory {
   __device__ __forceinline__ void init_barriers() const {
     for (int slot = 0; slot < C.q_slots(); ++slot) {
       ptx::barrier_init(q_full(slot), 1);
-      ptx::barrier_init(q_empty(slot), C.consumers());
+      ptx::barrier_init(q_empty(slot), C.consumers() * kArrivalsPerConsumer);
     }
     for (int stage = 0; stage < C.stages; ++stage) {
       ptx::barrier_init(k_full(stage), 1);
@@ -88,14 +93,23 @@ __device__ __forceinline__ void store_scan(unsigned shared, const Scan& scan) {
   ptx::store_shared(shared + 16, make_uint4(scan.head, scan.batch, scan.batch_head, scan.kv_head));
 }
 
-/// The same value in every lane, and the compiler knows: loops over it stay uniform.
+/// The value of lane 0 in every lane. The compiler sees that it is the same: loops over it stay
+/// uniform.
 __device__ __forceinline__ int uniform(unsigned value) {
   return static_cast<int>(__shfl_sync(0xffffffffU, value, 0));
 }
 
-__device__ __forceinline__ Scan load_scan(unsigned shared) {
-  const uint4 steps = ptx::load_shared(shared);
-  const uint4 place = ptx::load_shared(shared + 16);
+/// One warp takes an entry of the work list. Lane 0 reads it and says so to the loading thread,
+/// which may then overwrite it.
+__device__ __forceinline__ Scan take_scan(unsigned shared, unsigned empty_barrier) {
+  uint4 steps{};
+  uint4 place{};
+  if (threadIdx.x % 32 == 0) {
+    steps = ptx::load_shared(shared);
+    place = ptx::load_shared(shared + 16);
+    ptx::barrier_arrive(empty_barrier);
+  }
+  __syncwarp();
   return {uniform(steps.x), uniform(steps.y), uniform(steps.z), uniform(steps.w),
           uniform(place.x), uniform(place.y), uniform(place.z), uniform(place.w)};
 }

@@ -41,7 +41,8 @@ class WorkList {
       return {};
     }
     draw();
-    return scan(linear, iteration_++);
+    ++iteration_;
+    return scan(linear, round(linear));
   }
 
   /// After the end of the list: the last CTA clears the counter for the launch to come.
@@ -55,6 +56,15 @@ class WorkList {
   }
 
  private:
+  /// The iteration whose parity turns a sawtooth. Drawn tiles take that of the deal in schedule.h,
+  /// so that results do not depend on which CTA drew them.
+  __device__ __forceinline__ int round(long long linear) const {
+    if constexpr (C.persistence == Persistence::dynamic && C.order == Order::sawtooth) {
+      return static_cast<int>(linear / gridDim.x);
+    }
+    return iteration_ - 1;
+  }
+
   __device__ __forceinline__ long long next_linear() const {
     if constexpr (C.persistence == Persistence::dynamic) {
       return iteration_ == 0 ? blockIdx.x : drawn_;
