@@ -8,36 +8,12 @@
 #include "attention/hopper/output.cuh"
 #include "attention/hopper/pipeline.cuh"
 #include "attention/hopper/softmax.cuh"
+#include "attention/hopper/turns.cuh"
 #include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
 #include <swr/attention_params.h>
 
 namespace swr::hopper {
-
-/// Consumers pass a token around a ring: between `take` and `pass` a consumer is alone.
-template <HopperConfig C>
-struct Turns {
-  static constexpr int kPair = 2 * C.kWarpgroup;
-  int consumer;
-
-  /// The last consumer starts the ring, on behalf of the turn before the first.
-  __device__ __forceinline__ void start() const {
-    if (C.consumers() > 1 && consumer == C.consumers() - 1) {
-      ptx::named_arrive<kPair>(kFirstTurnBarrier);
-    }
-  }
-  __device__ __forceinline__ void take() const {
-    if (C.consumers() > 1) {
-      ptx::named_sync<kPair>(kFirstTurnBarrier + consumer);
-    }
-  }
-  __device__ __forceinline__ void pass() const {
-    if (C.consumers() > 1) {
-      const int next = consumer + 1 == C.consumers() ? 0 : consumer + 1;
-      ptx::named_arrive<kPair>(kFirstTurnBarrier + next);
-    }
-  }
-};
 
 template <HopperConfig C>
 class Consumer {

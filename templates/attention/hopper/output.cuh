@@ -15,9 +15,8 @@
 
 namespace swr::hopper {
 
-/// Named barriers (0 is __syncthreads): one per consumer for taking turns, and one per consumer and
-/// Q slot for O, where the consumer arrives and its storing warp waits.
-inline constexpr int kFirstTurnBarrier = 1;
+/// Named barriers for O, one per consumer and Q slot: the consumer arrives, its storing warp waits.
+/// Numbers below are __syncthreads and the turns.
 inline constexpr int kFirstOutputBarrier = 4;
 __device__ __forceinline__ int output_barrier(int slot, int consumer) {
   return kFirstOutputBarrier + 2 * consumer + slot;
