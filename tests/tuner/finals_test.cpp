@@ -46,10 +46,10 @@ FinalsOutcome decide(test::NoisyEvaluator& gpu, const std::vector<VariantResult>
   return run_finals(kProblem, gpu, no_kernel, finalists, {.seed = seed});
 }
 
-TEST(ChooseFinalists, TakesThoseWithinTheMarginAndTheDefault) {
+TEST(ChooseFinalists, TakesThoseWithinTheDriftAndTheDefault) {
   const std::vector<VariantResult> results{
-      measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 102.9),
-      measured(with_tile_n(48), 103.1), measured(with_tile_n(64), 150.0)};
+      measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 105.9),
+      measured(with_tile_n(48), 106.1), measured(with_tile_n(64), 150.0)};
   const auto chosen = choose_finalists(results, with_tile_n(64), {});
   ASSERT_THAT(chosen, SizeIs(3));
   EXPECT_EQ(chosen[0].variant, with_tile_n(16));
@@ -65,11 +65,17 @@ TEST(ChooseFinalists, LeavesOutFailuresEvenTheDefault) {
       SizeIs(1));
 }
 
-TEST(ChooseFinalists, WidensTheMarginToTheNoiseOfTheScreening) {
+TEST(ChooseFinalists, KeepsWhoseIntervalReachesBelowTheUpperEndOfTheFastest) {
   VariantResult noisy = measured(with_tile_n(16), 100.0);
-  std::get<Measurement>(noisy.outcome).samples_us = {96.0, 98.0, 100.0, 100.0, 102.0, 104.0};
-  const std::vector<VariantResult> results{noisy, measured(with_tile_n(32), 120.0)};
-  EXPECT_THAT(choose_finalists(results, with_tile_n(16), {}), SizeIs(2));
+  std::get<Measurement>(noisy.outcome).samples_us = {96.0, 98.0, 100.0, 100.0, 102.0, 110.0};
+  VariantResult wide = measured(with_tile_n(48), 120.0);
+  std::get<Measurement>(wide.outcome).samples_us = {116.0, 118.0, 120.0, 120.0, 122.0, 126.0};
+  const std::vector<VariantResult> results{noisy, measured(with_tile_n(32), 116.5), wide,
+                                           measured(with_tile_n(64), 120.0)};
+  const auto chosen = choose_finalists(results, with_tile_n(16), {});
+  ASSERT_THAT(chosen, SizeIs(3));
+  EXPECT_EQ(chosen[1].variant, with_tile_n(32));
+  EXPECT_EQ(chosen[2].variant, with_tile_n(48));
 }
 
 TEST(ChooseFinalists, KeepsToTheMostButCountsTheDefaultExtra) {
@@ -77,7 +83,7 @@ TEST(ChooseFinalists, KeepsToTheMostButCountsTheDefaultExtra) {
   for (int i = 1; i <= 40; ++i) {
     results.push_back(measured(with_tile_n(16 * i), 100.0));
   }
-  EXPECT_THAT(choose_finalists(results, with_tile_n(16 * 40), {}), SizeIs(17));
+  EXPECT_THAT(choose_finalists(results, with_tile_n(16 * 40), {.most_finalists = 16}), SizeIs(17));
 }
 
 TEST(Finals, IdenticalVariantsTieAndResolveTheSameWayWhateverTheNoise) {

@@ -20,9 +20,12 @@ std::vector<double> sorted(std::span<const double> samples) {
 /// that do is binomial.
 std::size_t trimmed_at_each_end(std::size_t count, double confidence) {
   const auto n = static_cast<double>(count);
-  double exactly = std::ldexp(1.0, -static_cast<int>(count));  // P(none below)
+  // Ten standard deviations below the mean nothing is left to sum.
+  const double first = std::max(0.0, std::floor(n / 2 - 5 * std::sqrt(n)));
+  double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(first + 1) -
+                            std::lgamma(n - first + 1) - n * std::log(2.0));
   double at_most = exactly;
-  std::size_t trimmed = 0;
+  auto trimmed = static_cast<std::size_t>(first);
   while (trimmed + 1 < count / 2) {
     const auto k = static_cast<double>(trimmed + 1);
     exactly *= (n - k + 1) / k;

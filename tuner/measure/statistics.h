@@ -20,7 +20,7 @@ struct Interval {
 
 /// Interval that holds the true median with at least this confidence, whatever the distribution:
 /// the narrowest symmetric pair of order statistics. Fewer than 6 samples cannot give 95 percent;
-/// then it is the samples' range. Requires: 1 to 1000 samples, 0 < confidence < 1.
+/// then it is the samples' range. Requires: not empty, 0 < confidence < 1.
 Interval median_interval(std::span<const double> samples, double confidence);
 
 /// How a ratio of paired times is known.
