@@ -5,6 +5,7 @@
 #include "tuner/tie_order.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace swr {
@@ -30,12 +31,11 @@ std::pair<std::span<const double>, std::span<const double>> shared_samples(const
   return {std::span(rounds[one]).first(shared), std::span(rounds[other]).first(shared)};
 }
 
-std::vector<RatioEstimate> ratios_to(const Rounds& rounds, std::size_t reference,
-                                     unsigned long long seed) {
+std::vector<RatioEstimate> ratios_to(const Rounds& rounds, std::size_t reference) {
   std::vector<RatioEstimate> ratios;
   for (std::size_t place = 0; place < rounds.size(); ++place) {
     const auto [times, references] = shared_samples(rounds, place, reference);
-    ratios.push_back(paired_ratio(times, references, seed));
+    ratios.push_back(paired_ratio(times, references));
   }
   return ratios;
 }
@@ -73,10 +73,15 @@ bool is_tied(const RatioEstimate& estimate, const FinalsOptions& options) {
   return estimate.interval.low <= 1.0 || estimate.ratio < 1.0 + options.tie_threshold;
 }
 
-Places tied_places(const std::vector<RatioEstimate>& ratios, const FinalsOptions& options) {
+/// Whether those that left were tied; nothing for those that stayed, or left undecided.
+using Verdicts = std::vector<std::optional<bool>>;
+
+/// A verdict stands, also when somebody else turns out to be the fastest.
+Places tied_places(const std::vector<RatioEstimate>& ratios, const Verdicts& verdicts,
+                   const FinalsOptions& options) {
   Places tied;
   for (std::size_t place = 0; place < ratios.size(); ++place) {
-    if (is_tied(ratios[place], options)) {
+    if (verdicts[place].value_or(is_tied(ratios[place], options))) {
       tied.push_back(place);
     }
   }
@@ -94,6 +99,7 @@ class SharedRounds {
         options_(options),
         seed_(options.seed) {
     outcome_.samples_us.resize(contenders_.size());
+    verdicts_.resize(contenders_.size());
     for (std::size_t place = 0; place < contenders_.size(); ++place) {
       active_.push_back(place);
     }
@@ -119,7 +125,15 @@ class SharedRounds {
     rounds_ += rounds;
   }
 
-  void keep(Places places) { active_ = std::move(places); }
+  /// The others leave, with what is clear about them by now.
+  void keep(Places places, const Verdicts& clear) {
+    for (const std::size_t place : active_) {
+      if (std::ranges::find(places, place) == places.end()) {
+        verdicts_[place] = clear[place];
+      }
+    }
+    active_ = std::move(places);
+  }
 
   bool may_go_on() const {
     return outcome_.degraded_because.empty() && rounds_ < options_.most_rounds &&
@@ -127,6 +141,7 @@ class SharedRounds {
   }
 
   const RaceResult& outcome() const { return outcome_; }
+  const Verdicts& verdicts() const { return verdicts_; }
   int rounds() const { return rounds_; }
 
  private:
@@ -140,76 +155,76 @@ class SharedRounds {
   unsigned long long seed_;
   Places active_;
   RaceResult outcome_;
+  Verdicts verdicts_;
   int rounds_ = 0;
   double spent_us_ = 0.0;
 };
 
-/// Those of which more rounds may change the winner: who would win if it were tied, which is not
-/// clear yet, and whoever may be the fastest, to which all are compared. Empty when the winner is
-/// clear.
-Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> results,
-                const Rounds& rounds, const FinalsOptions& options) {
+/// What the rounds so far say.
+struct Look {
+  std::vector<Interval> ratios;  ///< To the fastest, beyond doubt.
+  Verdicts clear;
+  /// Those of which more rounds may change the winner: who would win if it were tied, which is not
+  /// clear yet, and whoever may be the fastest, to which all are compared. Empty when the winner
+  /// is clear.
+  Places in_doubt;
+};
+
+Look look_at(const AttentionProblem& problem, std::span<const VariantResult> results,
+             const SharedRounds& shared, const FinalsOptions& options) {
   const double threshold = 1.0 + options.tie_threshold;
+  const Rounds& rounds = shared.outcome().samples_us;
   const std::size_t reference = fastest(rounds);
-  std::vector<Interval> ratios;
+  Look look{.ratios = {}, .clear = shared.verdicts(), .in_doubt = {}};
   Places clearly_tied;
   for (std::size_t place = 0; place < rounds.size(); ++place) {
-    ratios.push_back(certain_ratio(rounds, place, reference, options.confidence));
-    if (ratios.back().high < threshold) {
+    const Interval& ratio =
+        look.ratios.emplace_back(certain_ratio(rounds, place, reference, options.confidence));
+    const bool takes_part = rounds[place].size() == rounds[reference].size();
+    if (takes_part && (ratio.high < threshold || ratio.low >= threshold)) {
+      look.clear[place] = ratio.high < threshold;
+    }
+    if (look.clear[place].value_or(false)) {
       clearly_tied.push_back(place);
     }
   }
   const std::size_t winner = first_of_tied(problem, results, clearly_tied);
-  const auto would_win = [&](std::size_t place) {
-    Places with_it = clearly_tied;
-    with_it.push_back(place);
-    return first_of_tied(problem, results, with_it) != winner;
-  };
-  bool is_clear = true;
-  Places kept;
+  bool is_decided = true;
   for (std::size_t place = 0; place < rounds.size(); ++place) {
     if (rounds[place].size() < rounds[reference].size()) {
       continue;
     }
-    const Interval& ratio = ratios[place];
-    const bool is_unclear = ratio.low < threshold && ratio.high >= threshold && would_win(place);
-    is_clear = is_clear && !is_unclear;
-    if (is_unclear || ratio.low <= 1.0) {
-      kept.push_back(place);
+    Places with_it = clearly_tied;
+    with_it.push_back(place);
+    const bool is_unclear =
+        !look.clear[place] && first_of_tied(problem, results, with_it) != winner;
+    is_decided = is_decided && !is_unclear;
+    if (is_unclear || look.ratios[place].low <= 1.0) {
+      look.in_doubt.push_back(place);
     }
   }
-  return is_clear ? Places{} : kept;
-}
-
-/// Fewer rounds at a time where a race of all takes a good part of the budget.
-int rounds_of_first_race(std::span<const VariantResult> finalists, const FinalsOptions& options) {
-  double round_us = 0.0;
-  for (const VariantResult& finalist : finalists) {
-    round_us += 2 * finalist.time_us();
+  if (is_decided) {
+    look.in_doubt.clear();
   }
-  const bool is_long = round_us * options.rounds_per_race > options.budget_us / 2;
-  return is_long ? (options.rounds_per_race + 1) / 2 : options.rounds_per_race;
+  return look;
 }
 
 /// Takes rounds until nothing is in doubt, looking after 1, 2, 4, ... races: every look is a
 /// chance to err.
-RaceResult run_rounds(const AttentionProblem& problem, Evaluator& evaluator,
-                      std::span<const VariantResult> finalists, std::vector<Contender> contenders,
-                      const FinalsOptions& options) {
-  SharedRounds rounds(problem, evaluator, std::move(contenders), options);
-  rounds.race(rounds_of_first_race(finalists, options));
-  while (rounds.may_go_on()) {
-    Places doubtful = in_doubt(problem, finalists, rounds.outcome().samples_us, options);
-    if (doubtful.empty()) {
-      break;
+void run_rounds(const AttentionProblem& problem, std::span<const VariantResult> finalists,
+                SharedRounds& shared, const FinalsOptions& options) {
+  shared.race(options.rounds_per_race);
+  while (shared.may_go_on()) {
+    Look look = look_at(problem, finalists, shared, options);
+    if (look.in_doubt.empty()) {
+      return;
     }
-    rounds.keep(std::move(doubtful));
-    const int until = 2 * rounds.rounds();
-    while (rounds.rounds() < until && rounds.may_go_on()) {
-      rounds.race(options.rounds_per_race);
+    shared.keep(std::move(look.in_doubt), look.clear);
+    const int until = 2 * shared.rounds();
+    while (shared.rounds() < until && shared.may_go_on()) {
+      shared.race(options.rounds_per_race);
     }
   }
-  return rounds.outcome();
 }
 
 VariantResult with_rounds(VariantResult result, const RaceResult& race,
@@ -225,20 +240,22 @@ VariantResult with_rounds(VariantResult result, const RaceResult& race,
 }
 
 std::vector<Finalist> decide(const AttentionProblem& problem,
-                             std::span<const VariantResult> results, const RaceResult& race,
+                             std::span<const VariantResult> results, const SharedRounds& shared,
                              const FinalsOptions& options) {
+  const RaceResult& race = shared.outcome();
   const Rounds& rounds = race.samples_us;
-  const auto to_fastest = ratios_to(rounds, fastest(rounds), options.seed);
-  const std::size_t winner = first_of_tied(problem, results, tied_places(to_fastest, options));
-  const auto to_winner =
-      winner == fastest(rounds) ? to_fastest : ratios_to(rounds, winner, options.seed);
+  const std::size_t reference = fastest(rounds);
+  const auto to_fastest = ratios_to(rounds, reference);
+  const Places tied = tied_places(to_fastest, shared.verdicts(), options);
+  const std::size_t winner = first_of_tied(problem, results, tied);
+  const auto to_winner = winner == reference ? to_fastest : ratios_to(rounds, winner);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
     finalists.push_back({.result = with_rounds(results[i], race, rounds[i]),
                          .ratio = to_winner[i].ratio,
                          .ratio_low = to_winner[i].interval.low,
                          .ratio_high = to_winner[i].interval.high,
-                         .tied = is_tied(to_fastest[i], options)});
+                         .tied = std::ranges::find(tied, i) != tied.end()});
   }
   std::swap(finalists.front(), finalists[winner]);
   std::stable_sort(finalists.begin() + 1, finalists.end(),
@@ -287,8 +304,8 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
 
 std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
                           const Rounds& samples_us, const FinalsOptions& options) {
-  const auto ratios = ratios_to(samples_us, fastest(samples_us), options.seed);
-  return first_of_tied(problem, results, tied_places(ratios, options));
+  const auto ratios = ratios_to(samples_us, fastest(samples_us));
+  return first_of_tied(problem, results, tied_places(ratios, Verdicts(ratios.size()), options));
 }
 
 FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
@@ -300,12 +317,12 @@ FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
   std::vector<Variant> variants;
   std::ranges::transform(finalists, std::back_inserter(variants), &VariantResult::variant);
   const std::vector<CompiledKernel> ready = compiled(kernels, variants);
-  const RaceResult race =
-      run_rounds(problem, evaluator, finalists, contenders_of(variants, ready), options);
-  if (!race.degraded_because.empty()) {
-    return {{}, race.degraded_because};
+  SharedRounds shared(problem, evaluator, contenders_of(variants, ready), options);
+  run_rounds(problem, finalists, shared, options);
+  if (!shared.outcome().degraded_because.empty()) {
+    return {{}, shared.outcome().degraded_because};
   }
-  return {decide(problem, finalists, race, options), {}};
+  return {decide(problem, finalists, shared, options), {}};
 }
 
 std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
@@ -322,7 +339,7 @@ std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluat
   }
   const Rounds& samples_us = shared.outcome().samples_us;
   std::vector<double> slowdowns;
-  for (const RatioEstimate& estimate : ratios_to(samples_us, fastest(samples_us), options.seed)) {
+  for (const RatioEstimate& estimate : ratios_to(samples_us, fastest(samples_us))) {
     slowdowns.push_back(std::max(0.0, estimate.ratio - 1.0));
   }
   return slowdowns;

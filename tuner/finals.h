@@ -19,7 +19,7 @@ struct FinalsOptions {
   /// samples show, as a share: each errs by 2.3 % one time in a hundred (docs/measuring.md).
   double drift = 0.06;
   std::size_t most_finalists = 128;
-  /// Rounds of one race; kernels are loaded anew for each.
+  /// Rounds of one race; kernels are loaded anew for each. Fewer than 8 are never beyond doubt.
   int rounds_per_race = 10;
   int most_rounds = 2560;
   /// GPU time after which no further race begins, microseconds.
@@ -28,7 +28,7 @@ struct FinalsOptions {
   double tie_threshold = 0.005;
   /// Confidence that a variant is tied, or is not, with which it needs no more rounds.
   double confidence = 0.99;
-  /// Draws the order within rounds and the bootstrap's resamples.
+  /// Draws the order within rounds.
   unsigned long long seed = 1;
 };
 

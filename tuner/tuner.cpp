@@ -127,9 +127,11 @@ std::vector<Variant> first_members(const Groups& groups) {
 /// The tools and the growing report of one run.
 class Run {
  public:
-  Run(Strategy& strategy, Evaluator& evaluator, Store& store, const TuneOptions& options,
-      Progress& progress, TuneReport& report)
+  /// `rival` is tried whatever the strategy chooses.
+  Run(Strategy& strategy, const std::optional<Variant>& rival, Evaluator& evaluator, Store& store,
+      const TuneOptions& options, Progress& progress, TuneReport& report)
       : strategy_(strategy),
+        rival_(rival),
         evaluator_(evaluator),
         store_(store),
         options_(options),
@@ -143,6 +145,7 @@ class Run {
       for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
         try_batch(batch, compile);
       }
+      try_rival(compile);
       count_and_record();
     } catch (...) {
       record_uncounted();
@@ -179,6 +182,23 @@ class Run {
     }
   }
 
+  /// Also when the time is over: it is one variant, and without it the answer may lose to it.
+  void try_rival(const CompileQueue::Compile& compile) {
+    const bool is_tried =
+        std::ranges::any_of(report_.results,
+                            [this](const auto& result) { return result.variant == rival_; }) ||
+        std::ranges::any_of(uncounted_, [this](const Uncounted& measured) {
+          return measured.result.variant == rival_;
+        });
+    if (!rival_ || is_tried || report_.interrupted) {
+      return;
+    }
+    for (const Variant& variant : take_known({*rival_})) {
+      CompileQueue queue({variant}, 1, compile);
+      try_variant(variant, wait_for_kernel(queue));
+    }
+  }
+
   /// Answers for the variants that are known; returns the others.
   std::vector<Variant> take_known(const std::vector<Variant>& batch) {
     std::vector<Variant> unknown;
@@ -210,19 +230,23 @@ class Run {
       if (has_to_stop()) {
         return;
       }
-      VariantResult result = compilation.kernel
-                                 ? evaluate(variant, *compilation.kernel)
-                                 : unevaluated(variant, ResultState::compile, compilation.log);
-      strategy_.tell(result);
-      if (report_.provenance == Provenance::measured) {
-        progress_.device_idle(report_.times.device_idle_s());
-      }
-      progress_.advance(result);
-      if (result.measurement() != nullptr && result.state == ResultState::ok) {
-        count_later({std::move(result), compilation.kernel});
-      } else {
-        record(std::move(result));
-      }
+      try_variant(variant, compilation);
+    }
+  }
+
+  void try_variant(const Variant& variant, const Compilation& compilation) {
+    VariantResult result = compilation.kernel
+                               ? evaluate(variant, *compilation.kernel)
+                               : unevaluated(variant, ResultState::compile, compilation.log);
+    strategy_.tell(result);
+    if (report_.provenance == Provenance::measured) {
+      progress_.device_idle(report_.times.device_idle_s());
+    }
+    progress_.advance(result);
+    if (result.measurement() != nullptr && result.state == ResultState::ok) {
+      count_later({std::move(result), compilation.kernel});
+    } else {
+      record(std::move(result));
     }
   }
 
@@ -305,6 +329,7 @@ class Run {
   }
 
   Strategy& strategy_;
+  std::optional<Variant> rival_;
   Evaluator& evaluator_;
   Store& store_;
   const TuneOptions& options_;
@@ -337,14 +362,34 @@ std::optional<Variant> decided_winner(const TuneReport& report, const Store& sto
   return match ? std::optional(match->result.variant) : std::nullopt;
 }
 
+/// Times to rank by. Finals load the GPU longer than the screening did, so their medians are not
+/// set against the screening's: a finalist counts by its ratio to the winner.
+std::map<Variant, double> comparable_times_us(const TuneReport& report) {
+  std::map<Variant, double> times_us;
+  for (const VariantResult& result : report.results) {
+    times_us[result.variant] = result.time_us();
+  }
+  if (report.finalists.empty()) {
+    return times_us;
+  }
+  const double winner_us = report.screening_us.at(report.finalists.front().result.variant);
+  for (const Finalist& finalist : report.finalists) {
+    times_us[finalist.result.variant] = finalist.ratio * winner_us;
+  }
+  return times_us;
+}
+
 /// By the rule that the store answers with, so that the first row is what a query returns.
 void rank(TuneReport& report, const Store& store) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
+  const auto times_us = comparable_times_us(report);
   std::stable_sort(report.results.begin(), failures,
                    [&](const VariantResult& a, const VariantResult& b) {
-                     return is_better(report.problem, a, b);
+                     const double a_us = times_us.at(a.variant);
+                     const double b_us = times_us.at(b.variant);
+                     return a_us != b_us ? a_us < b_us : is_better(report.problem, a, b);
                    });
   if (const auto decided = decided_winner(report, store)) {
     const auto winner = std::find_if(report.results.begin(), failures, [&](const auto& result) {
@@ -375,6 +420,7 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& gene
     const auto screened = std::find_if(
         report.results.begin(), report.results.end(),
         [&](const VariantResult& result) { return result.variant == finalist.result.variant; });
+    report.screening_us[finalist.result.variant] = screened->time_us();
     *screened = finalist.result;
   }
   report.finalists = std::move(outcome.finalists);
@@ -392,6 +438,15 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
   const PhaseTimer timer(report.times.search_s);
   return make_strategy(options.search, std::move(variants),
                        model_predictor(report.problem, report.device, thread_count(options)));
+}
+
+/// The default variant, where finals will compare to it and the axes allow it.
+std::optional<Variant> choose_rival(const TuneReport& report, const TuneOptions& options,
+                                    const std::vector<Variant>& space) {
+  const Variant rival = default_variant(report.problem, report.device);
+  const bool is_wanted = options.finals && report.provenance == Provenance::measured &&
+                         std::ranges::find(space, rival) != space.end();
+  return is_wanted ? std::optional(rival) : std::nullopt;
 }
 
 std::string title_of(const TuneReport& report, std::size_t variants) {
@@ -445,11 +500,14 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
   report.provenance = options.provenance;
   {
     const PhaseTimer timer(report.times.total_s);
-    const auto strategy = choose_strategy(report, options, enumerate(report, options.space));
+    std::vector<Variant> space = enumerate(report, options.space);
+    const auto rival = choose_rival(report, options, space);
+    const auto strategy = choose_strategy(report, options, std::move(space));
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
-    Run(*strategy, evaluator, store, options, progress, report).search([&](const Variant& variant) {
-      return generator.compile(problem, variant, report.device.sm_arch);
-    });
+    Run(*strategy, rival, evaluator, store, options, progress, report)
+        .search([&](const Variant& variant) {
+          return generator.compile(problem, variant, report.device.sm_arch);
+        });
     if (options.finals && !report.interrupted && report.provenance == Provenance::measured &&
         !is_decided(report)) {
       hold_finals(report, evaluator, generator, store, options);

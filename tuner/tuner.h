@@ -58,6 +58,8 @@ struct TuneReport {
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.
   std::vector<Finalist> finalists;
+  /// What the screening found for the finalists, whose results are those of the finals.
+  std::map<Variant, double> screening_us;
   /// Why not, where finals were wanted.
   std::string undecided_because;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.

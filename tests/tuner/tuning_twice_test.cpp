@@ -16,8 +16,11 @@ namespace {
 std::vector<RecordedSpace> full_spaces() {
   constexpr std::size_t kFewestVariants = 100;
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(SWR_RECORDINGS)) {
-    files.push_back(entry.path());
+  for (const char* const folder : {"recordings", "search_recordings"}) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(SWR_TEST_DATA) / folder)) {
+      files.push_back(entry.path());
+    }
   }
   std::ranges::sort(files);
   std::vector<RecordedSpace> spaces;
@@ -78,7 +81,7 @@ Agreements tune_twice(const FinalsOptions& options, int seeds) {
 }
 
 TEST(TuningTwice, ChoosesTheSameNineteenTimesInTwentyAndLosesUnderOnePercent) {
-  const Agreements agreements = tune_twice({}, 5);
+  const Agreements agreements = tune_twice({}, 4);
   EXPECT_GE(agreements.pairs, 20);
   EXPECT_GE(agreements.identical_share(), 0.95)
       << agreements.identical << " of " << agreements.pairs;
@@ -87,7 +90,7 @@ TEST(TuningTwice, ChoosesTheSameNineteenTimesInTwentyAndLosesUnderOnePercent) {
 
 TEST(TuningTwice, DidNotWithSixteenFinalistsOfTheFastestAndSixtyRounds) {
   const Agreements agreements =
-      tune_twice({.drift = 0.03, .most_finalists = 16, .most_rounds = 60}, 5);
+      tune_twice({.drift = 0.03, .most_finalists = 16, .most_rounds = 60}, 4);
   EXPECT_LT(agreements.identical_share(), 0.95)
       << agreements.identical << " of " << agreements.pairs;
 }

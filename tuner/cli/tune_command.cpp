@@ -176,9 +176,9 @@ class ReportSink {
 
   void add(const std::vector<Agreement>& agreements) {
     if (session_.options.json) {
-      json_["repeatability"] = agreements_record(agreements);
+      json_["repeatability"] = agreements_record(agreements, FinalsOptions{}.tie_threshold);
     } else {
-      print_agreements(session_.out, agreements);
+      print_agreements(session_.out, agreements, FinalsOptions{}.tie_threshold);
     }
   }
 
@@ -217,9 +217,10 @@ class RepeatedTuning {
   }
 
   /// `tune_once` tunes as the given run; its number draws the order of the finals. Stops early
-  /// after an interrupted or fruitless run. False when a run found nothing.
+  /// after an interrupted or fruitless run. Choices that differ meet again. False when a run found
+  /// nothing.
   template <typename TuneOnce>
-  bool tune_all(TuneOnce&& tune_once) {
+  bool tune_all(TuneOnce&& tune_once, const MeetAgain& meet_again) {
     std::vector<TuneReport> runs;
     for (std::size_t i = 0; i < run_ids_.size(); ++i) {
       runs.push_back(tune_once(run_ids_[i], i));
@@ -228,7 +229,7 @@ class RepeatedTuning {
         return runs.back().best() != nullptr;
       }
     }
-    agreements_.push_back(compare_runs(runs));
+    agreements_.push_back(compare_runs(runs, meet_again));
     return true;
   }
 
@@ -250,6 +251,18 @@ class RepeatedTuning {
   std::vector<long long> run_ids_;
   std::vector<Agreement> agreements_;
 };
+
+/// Lets choices of several runs meet in rounds of their own.
+MeetAgain meet_again(const AttentionProblem& problem, Evaluator& evaluator,
+                     const Generator& generator, unsigned long long seed) {
+  return [&problem, &evaluator, &generator, seed](std::span<const Variant> choices) {
+    constexpr int kRounds = 200;
+    const KernelSource kernels = [&](const Variant& variant) {
+      return generator.compile(problem, variant, evaluator.device().sm_arch);
+    };
+    return slowdowns_in_rounds(problem, evaluator, kernels, choices, kRounds, {.seed = seed});
+  };
+}
 
 }  // namespace
 
@@ -280,13 +293,15 @@ int run_tune(const Session& session) {
   bool every_problem_solved = true;
   bool finished = true;
   for (const AttentionProblem& problem : wanted) {
-    const bool solved = repeated.tune_all([&](long long run_id, unsigned long long number) {
+    const auto tune_once = [&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
       TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
       finished = finished && !report.interrupted && !report.out_of_time;
       return report;
-    });
+    };
+    const bool solved =
+        repeated.tune_all(tune_once, meet_again(problem, *evaluator, generator, options.seed));
     every_problem_solved = every_problem_solved && solved;
     if (interrupt.interrupted()) {
       break;
