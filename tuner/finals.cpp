@@ -5,13 +5,19 @@
 #include "tuner/tie_order.h"
 
 #include <algorithm>
-#include <optional>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
 #include <utility>
 
 namespace swr {
 namespace {
 
 using Places = std::vector<std::size_t>;
+
+/// Stands for the sample of who was not in a round.
+constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 /// What the screening knows of a median: its samples' interval, or the median alone without any.
 Interval screened(const VariantResult& result) {
@@ -23,12 +29,18 @@ Interval screened(const VariantResult& result) {
   return median_interval(measurement.samples_us, kConfidence);
 }
 
-/// The samples of one and of another in the rounds that both took part in.
-std::pair<std::span<const double>, std::span<const double>> shared_samples(const Rounds& rounds,
-                                                                           std::size_t one,
-                                                                           std::size_t other) {
-  const std::size_t shared = std::min(rounds[one].size(), rounds[other].size());
-  return {std::span(rounds[one]).first(shared), std::span(rounds[other]).first(shared)};
+/// The samples of two in the rounds that both took part in; at least one.
+std::pair<std::vector<double>, std::vector<double>> shared_samples(const Rounds& rounds,
+                                                                   std::size_t one,
+                                                                   std::size_t other) {
+  std::pair<std::vector<double>, std::vector<double>> shared;
+  for (std::size_t round = 0; round < rounds[one].size(); ++round) {
+    if (!std::isnan(rounds[one][round]) && !std::isnan(rounds[other][round])) {
+      shared.first.push_back(rounds[one][round]);
+      shared.second.push_back(rounds[other][round]);
+    }
+  }
+  return shared;
 }
 
 std::vector<RatioEstimate> ratios_to(const Rounds& rounds, std::size_t reference) {
@@ -45,43 +57,45 @@ Interval certain_ratio(const Rounds& rounds, std::size_t place, std::size_t refe
                        double confidence) {
   const auto [times, references] = shared_samples(rounds, place, reference);
   std::vector<double> ratios;
-  for (std::size_t round = 0; round < times.size(); ++round) {
-    ratios.push_back(times[round] / references[round]);
-  }
+  std::ranges::transform(times, references, std::back_inserter(ratios), std::divides<>());
   return median_interval(ratios, confidence);
 }
 
-/// The smallest median of those that stayed to the end.
+std::vector<double> own_samples(const std::vector<double>& rounds) {
+  std::vector<double> samples;
+  std::ranges::copy_if(rounds, std::back_inserter(samples),
+                       [](double sample) { return !std::isnan(sample); });
+  return samples;
+}
+
+/// The smallest median of those that took part in most rounds: as long as there is doubt, whoever
+/// may be the fastest does in all.
 std::size_t fastest(const Rounds& rounds) {
-  const std::size_t most = std::ranges::max(rounds, {}, &std::vector<double>::size).size();
-  std::size_t best = rounds.size();
-  double best_us = 0.0;
-  for (std::size_t place = 0; place < rounds.size(); ++place) {
-    if (rounds[place].size() < most) {
-      continue;
-    }
-    const double median_us = median(rounds[place]);
-    if (best == rounds.size() || median_us < best_us) {
-      best = place;
-      best_us = median_us;
-    }
+  std::vector<std::pair<std::size_t, double>> order;
+  for (const std::vector<double>& one : rounds) {
+    const std::vector<double> samples = own_samples(one);
+    order.emplace_back(samples.size(), median(samples));
   }
-  return best;
+  return static_cast<std::size_t>(std::ranges::min_element(order,
+                                                           [](const auto& a, const auto& b) {
+                                                             return a.first != b.first
+                                                                        ? a.first > b.first
+                                                                        : a.second < b.second;
+                                                           }) -
+                                  order.begin());
 }
 
 bool is_tied(const RatioEstimate& estimate, const FinalsOptions& options) {
-  return estimate.interval.low <= 1.0 || estimate.ratio < 1.0 + options.tie_threshold;
+  return estimate.ratio < 1.0 + options.tie_threshold;
 }
 
-/// Whether those that left were tied; nothing for those that stayed, or left undecided.
-using Verdicts = std::vector<std::optional<bool>>;
-
-/// A verdict stands, also when somebody else turns out to be the fastest.
-Places tied_places(const std::vector<RatioEstimate>& ratios, const Verdicts& verdicts,
+/// Those that are tied by the rounds, without those `slower` holds: what was clear when somebody
+/// left stays so, because a fastest that changes only becomes faster.
+Places tied_places(const std::vector<RatioEstimate>& ratios, const std::set<std::size_t>& slower,
                    const FinalsOptions& options) {
   Places tied;
   for (std::size_t place = 0; place < ratios.size(); ++place) {
-    if (verdicts[place].value_or(is_tied(ratios[place], options))) {
+    if (!slower.contains(place) && is_tied(ratios[place], options)) {
       tied.push_back(place);
     }
   }
@@ -99,7 +113,6 @@ class SharedRounds {
         options_(options),
         seed_(options.seed) {
     outcome_.samples_us.resize(contenders_.size());
-    verdicts_.resize(contenders_.size());
     for (std::size_t place = 0; place < contenders_.size(); ++place) {
       active_.push_back(place);
     }
@@ -112,28 +125,25 @@ class SharedRounds {
       racing.push_back(contenders_[place]);
     }
     RaceResult race = evaluator_.race(problem_, racing, {.rounds = rounds, .seed = seed_++});
+    rounds_ += rounds;
+    for (std::vector<double>& samples_us : outcome_.samples_us) {
+      samples_us.resize(static_cast<std::size_t>(rounds_), kAbsent);
+    }
     for (std::size_t i = 0; i < active_.size(); ++i) {
       std::vector<double>& samples_us = outcome_.samples_us[active_[i]];
+      std::ranges::copy(race.samples_us[i], samples_us.end() - rounds);
       for (const double sample_us : race.samples_us[i]) {
-        samples_us.push_back(sample_us);
         spent_us_ += cost_us(sample_us);
       }
     }
-    outcome_.before = rounds_ == 0 ? race.before : outcome_.before;
+    outcome_.before = rounds_ == rounds ? race.before : outcome_.before;
     outcome_.after = race.after;
     outcome_.degraded_because = std::move(race.degraded_because);
-    rounds_ += rounds;
   }
 
-  /// The others leave, with what is clear about them by now.
-  void keep(Places places, const Verdicts& clear) {
-    for (const std::size_t place : active_) {
-      if (std::ranges::find(places, place) == places.end()) {
-        verdicts_[place] = clear[place];
-      }
-    }
-    active_ = std::move(places);
-  }
+  /// The others do not take part until they are chosen again.
+  void choose(Places places) { active_ = std::move(places); }
+  void note_slower(std::size_t place) { slower_.insert(place); }
 
   bool may_go_on() const {
     return outcome_.degraded_because.empty() && rounds_ < options_.most_rounds &&
@@ -141,7 +151,8 @@ class SharedRounds {
   }
 
   const RaceResult& outcome() const { return outcome_; }
-  const Verdicts& verdicts() const { return verdicts_; }
+  /// Those that were beyond doubt slower than tied.
+  const std::set<std::size_t>& slower() const { return slower_; }
   int rounds() const { return rounds_; }
 
  private:
@@ -155,58 +166,60 @@ class SharedRounds {
   unsigned long long seed_;
   Places active_;
   RaceResult outcome_;
-  Verdicts verdicts_;
+  std::set<std::size_t> slower_;
   int rounds_ = 0;
   double spent_us_ = 0.0;
 };
 
-/// What the rounds so far say.
-struct Look {
-  std::vector<Interval> ratios;  ///< To the fastest, beyond doubt.
-  Verdicts clear;
-  /// Those of which more rounds may change the winner: who would win if it were tied, which is not
-  /// clear yet, and whoever may be the fastest, to which all are compared. Empty when the winner
-  /// is clear.
-  Places in_doubt;
-};
-
-Look look_at(const AttentionProblem& problem, std::span<const VariantResult> results,
-             const SharedRounds& shared, const FinalsOptions& options) {
-  const double threshold = 1.0 + options.tie_threshold;
+/// The ratio of each to the fastest, beyond doubt; notes who is slower than tied.
+std::vector<Interval> certain_ratios(SharedRounds& shared, const FinalsOptions& options) {
   const Rounds& rounds = shared.outcome().samples_us;
   const std::size_t reference = fastest(rounds);
-  Look look{.ratios = {}, .clear = shared.verdicts(), .in_doubt = {}};
-  Places clearly_tied;
+  std::vector<Interval> ratios;
   for (std::size_t place = 0; place < rounds.size(); ++place) {
-    const Interval& ratio =
-        look.ratios.emplace_back(certain_ratio(rounds, place, reference, options.confidence));
-    const bool takes_part = rounds[place].size() == rounds[reference].size();
-    if (takes_part && (ratio.high < threshold || ratio.low >= threshold)) {
-      look.clear[place] = ratio.high < threshold;
-    }
-    if (look.clear[place].value_or(false)) {
-      clearly_tied.push_back(place);
+    ratios.push_back(certain_ratio(rounds, place, reference, options.confidence));
+    if (ratios.back().low >= 1.0 + options.tie_threshold) {
+      shared.note_slower(place);
     }
   }
-  const std::size_t winner = first_of_tied(problem, results, clearly_tied);
-  bool is_decided = true;
-  for (std::size_t place = 0; place < rounds.size(); ++place) {
-    if (rounds[place].size() < rounds[reference].size()) {
-      continue;
+  return ratios;
+}
+
+Places clearly_tied(const std::vector<Interval>& ratios, const SharedRounds& shared,
+                    const FinalsOptions& options) {
+  Places tied;
+  for (std::size_t place = 0; place < ratios.size(); ++place) {
+    if (!shared.slower().contains(place) && ratios[place].high < 1.0 + options.tie_threshold) {
+      tied.push_back(place);
     }
-    Places with_it = clearly_tied;
+  }
+  return tied;
+}
+
+/// Those of which more rounds may change the winner: who would win if it were tied, which is not
+/// clear yet; whoever may be the fastest, to which all are compared; and the winner so far. Empty
+/// when the winner is clear.
+Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> results,
+                SharedRounds& shared, const FinalsOptions& options) {
+  const std::vector<Interval> ratios = certain_ratios(shared, options);
+  const Places tied = clearly_tied(ratios, shared, options);
+  const std::size_t winner = first_of_tied(problem, results, tied);
+  const auto is_unclear = [&](std::size_t place) {
+    Places with_it = tied;
     with_it.push_back(place);
-    const bool is_unclear =
-        !look.clear[place] && first_of_tied(problem, results, with_it) != winner;
-    is_decided = is_decided && !is_unclear;
-    if (is_unclear || look.ratios[place].low <= 1.0) {
-      look.in_doubt.push_back(place);
+    return !shared.slower().contains(place) && ratios[place].high >= 1.0 + options.tie_threshold &&
+           first_of_tied(problem, results, with_it) != winner;
+  };
+  bool is_decided = true;
+  Places kept;
+  for (std::size_t place = 0; place < ratios.size(); ++place) {
+    const bool doubtful = is_unclear(place);
+    is_decided = is_decided && !doubtful;
+    if (doubtful || place == winner || ratios[place].low <= 1.0) {
+      kept.push_back(place);
     }
   }
-  if (is_decided) {
-    look.in_doubt.clear();
-  }
-  return look;
+  return is_decided ? Places{} : kept;
 }
 
 /// Takes rounds until nothing is in doubt, looking after 1, 2, 4, ... races: every look is a
@@ -215,11 +228,11 @@ void run_rounds(const AttentionProblem& problem, std::span<const VariantResult> 
                 SharedRounds& shared, const FinalsOptions& options) {
   shared.race(options.rounds_per_race);
   while (shared.may_go_on()) {
-    Look look = look_at(problem, finalists, shared, options);
-    if (look.in_doubt.empty()) {
+    Places doubtful = in_doubt(problem, finalists, shared, options);
+    if (doubtful.empty()) {
       return;
     }
-    shared.keep(std::move(look.in_doubt), look.clear);
+    shared.choose(std::move(doubtful));
     const int until = 2 * shared.rounds();
     while (shared.rounds() < until && shared.may_go_on()) {
       shared.race(options.rounds_per_race);
@@ -246,12 +259,12 @@ std::vector<Finalist> decide(const AttentionProblem& problem,
   const Rounds& rounds = race.samples_us;
   const std::size_t reference = fastest(rounds);
   const auto to_fastest = ratios_to(rounds, reference);
-  const Places tied = tied_places(to_fastest, shared.verdicts(), options);
+  const Places tied = tied_places(to_fastest, shared.slower(), options);
   const std::size_t winner = first_of_tied(problem, results, tied);
   const auto to_winner = winner == reference ? to_fastest : ratios_to(rounds, winner);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    finalists.push_back({.result = with_rounds(results[i], race, rounds[i]),
+    finalists.push_back({.result = with_rounds(results[i], race, own_samples(rounds[i])),
                          .ratio = to_winner[i].ratio,
                          .ratio_low = to_winner[i].interval.low,
                          .ratio_high = to_winner[i].interval.high,
@@ -305,7 +318,7 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
 std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
                           const Rounds& samples_us, const FinalsOptions& options) {
   const auto ratios = ratios_to(samples_us, fastest(samples_us));
-  return first_of_tied(problem, results, tied_places(ratios, Verdicts(ratios.size()), options));
+  return first_of_tied(problem, results, tied_places(ratios, {}, options));
 }
 
 FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,

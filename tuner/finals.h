@@ -49,18 +49,18 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
                                             const Variant& default_variant,
                                             const FinalsOptions& options);
 
-/// Samples taken in rounds, [result][round]: equal rounds were shared. Who left early has fewer.
+/// Samples taken in rounds, [result][round]; NaN for who was not in the round.
 using Rounds = std::vector<std::vector<double>>;
 
 /// The winner's place among the results. Tied with the fastest is who is slower by less than the
-/// threshold, or not told apart from it; first_of_tied() picks among them.
+/// threshold; first_of_tied() picks among them.
 std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
                           const Rounds& samples_us, const FinalsOptions& options);
 
-/// Runs rounds until no doubt is left that could change the winner, and decides. Who is clearly
-/// slower, or clearly tied, leaves early. The outcome's results carry the new samples. Fewer than
-/// two finalists leave nothing to decide.
-/// Throws: what the evaluator and the source throw.
+/// Runs rounds until no doubt is left that could change the winner, and decides. Only those
+/// take part in all rounds that may still matter. The outcome's results carry the new samples.
+/// Fewer than two finalists leave nothing to decide. Throws: what the evaluator and the source
+/// throw.
 FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
                          const KernelSource& kernels, std::span<const VariantResult> finalists,
                          const FinalsOptions& options);
