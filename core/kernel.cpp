@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/attention_config.h"
-#include "templates/common/schedule.h"
+#include "core/launch.h"
 #include <swr/kernel.h>
 
 #include <algorithm>
@@ -11,19 +11,6 @@ namespace {
 
 constexpr int round_up(int value, int granularity) {
   return ceil_div(value, granularity) * granularity;
-}
-
-int section_heads(const AttentionProblem& problem, const Variant& variant) {
-  const int heads = problem.batch * problem.heads_q;
-  switch (variant.swizzle) {
-    case Swizzle::q_fastest:
-      return 1;
-    case Swizzle::head_fastest:
-      return heads;
-    case Swizzle::head_sections:
-      return std::clamp(variant.section_heads, 1, heads);
-  }
-  return 1;
 }
 
 }  // namespace
@@ -65,15 +52,21 @@ Occupancy occupancy(const KernelResources& resources, const AttentionProblem& pr
   });
 }
 
+LaunchPlan launch_plan(const AttentionProblem& problem, const Variant& variant, int sm_count,
+                       int ctas_per_sm) {
+  return {.tile_m = variant.tile_m,
+          .threads = make_attention_config(problem, variant).threads(),
+          .dynamic_smem_bytes = smem_bytes(problem, variant),
+          .persistence = variant.persistence,
+          .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
+          .swizzle = variant.swizzle,
+          .section_heads = variant.section_heads};
+}
+
 LaunchGeometry launch_geometry(const AttentionProblem& problem, const Variant& variant,
                                int sm_count, int ctas_per_sm) {
-  const long long tiles = static_cast<long long>(problem.batch) * problem.heads_q *
-                          ceil_div(problem.seq_q, variant.tile_m);
-  const int workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm;
-  return {.grid_x = static_cast<int>(cta_count(variant.persistence, tiles, workers)),
-          .block_x = variant.warps * 32,
-          .dynamic_smem_bytes = smem_bytes(problem, variant),
-          .section_heads = section_heads(problem, variant)};
+  return launch_geometry(launch_plan(problem, variant, sm_count, ctas_per_sm),
+                         problem.batch * problem.heads_q, problem.seq_q);
 }
 
 }  // namespace swr

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <swr/device.h>
+#include <swr/launch_geometry.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 
@@ -42,14 +43,6 @@ struct Occupancy {
   int ctas_per_sm = 0;
   /// "registers", "shared memory", "threads" or "CTA slots".
   std::string limited_by;
-};
-
-/// How a compiled variant is launched for one problem on one device.
-struct LaunchGeometry {
-  int grid_x = 0;   ///< CTAs; the other grid dimensions are 1.
-  int block_x = 0;  ///< Threads per CTA.
-  int dynamic_smem_bytes = 0;
-  int section_heads = 1;  ///< Value of AttentionParams::section_heads.
 };
 
 /// Dynamic shared memory of a variant in bytes: the Q tile plus `stages` K and V tiles.

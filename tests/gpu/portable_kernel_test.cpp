@@ -2,6 +2,7 @@
 // Variants of the portable family against the reference: every value of every axis, ragged sizes,
 // every head_dim class, both types, masks, grouped heads, strides and alignments. Shapes are small,
 // so that the program also runs under compute-sanitizer.
+#include "core/launch.h"
 #include "tests/gpu/gpu_test.h"
 #include "tuner/measure/problem_buffers.h"
 #include "tuner/measure/verifier.h"
@@ -215,17 +216,13 @@ TEST_P(PortableKernel, MatchesTheReference) {
   const CompiledKernel& compiled = bench().compile(problem, variant);
   const Occupancy resident = occupancy(compiled.resources, problem, variant, bench().device);
   ASSERT_GE(resident.ctas_per_sm, 1) << resident.limited_by;
-  const LaunchGeometry geometry =
-      launch_geometry(problem, variant, bench().device.sm_count, resident.ctas_per_sm);
+  const LaunchPlan plan =
+      launch_plan(problem, variant, bench().device.sm_count, resident.ctas_per_sm);
   const ProblemBuffers buffers(problem, bench().kernels, bench().stream, 11, order);
   const Verifier verifier(bench().kernels, buffers, bench().stream);
 
-  const Kernel kernel(compiled.cubin, compiled.entry);
-  kernel.allow_dynamic_smem(geometry.dynamic_smem_bytes);
-  kernel.launch({.grid_x = static_cast<unsigned>(geometry.grid_x),
-                 .block_x = static_cast<unsigned>(geometry.block_x),
-                 .dynamic_smem_bytes = static_cast<unsigned>(geometry.dynamic_smem_bytes)},
-                bench().stream, buffers.params(with_lse, geometry.section_heads));
+  const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
+  kernel.launch(buffers.params(with_lse), bench().stream.handle());
   EXPECT_EQ(verifier.check(with_lse).failure, "") << to_string(problem) << " " << to_key(variant);
 }
 

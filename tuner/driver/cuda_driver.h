@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/dynamic_library.h"
+#include "tuner/driver/attention_launch.h"
 
 #include <cuda.h>
 
@@ -46,6 +47,8 @@ class DriverCall {
   CUresult result_of(Arguments... arguments) const noexcept {
     return function_(arguments...);
   }
+
+  Function* pointer() const { return function_; }
 
  private:
   Function* function_;
@@ -108,6 +111,8 @@ struct CudaDriver {
   DriverCall<decltype(cuGraphLaunch)> graph_launch{library, "cuGraphLaunch"};
   DriverCall<decltype(cuGraphExecDestroy)> graph_exec_destroy{library, "cuGraphExecDestroy"};
   DriverCall<decltype(cuGraphDestroy)> graph_destroy{library, "cuGraphDestroy"};
+
+  LaunchCalls launch_calls{function_set_attribute.pointer(), launch_kernel.pointer()};
 };
 
 /// The driver, opened and initialised on first use; a failed attempt is repeated on the next call.
@@ -234,6 +239,8 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
+  CUfunction handle() const { return function_; }
+
   /// Allows launches with this much dynamic shared memory. Throws: DriverError.
   void allow_dynamic_smem(int size_bytes) const;
 
@@ -250,6 +257,21 @@ class Kernel {
 
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
+};
+
+/// An attention kernel of a loaded cubin, ready to be launched.
+class AttentionKernel {
+ public:
+  /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
+  AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
+                  const LaunchPlan& plan);
+
+  /// Enqueues one launch. Throws: DriverError.
+  void launch(const AttentionParams& params, CUstream stream) const;
+
+ private:
+  Kernel kernel_;
+  LaunchPlan plan_;
 };
 
 }  // namespace swr

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/measuring_evaluator.h"
 
+#include "core/launch.h"
 #include "tuner/driver/cuda_driver.h"
 #include "tuner/driver/devices.h"
 #include "tuner/driver/nvml.h"
@@ -52,21 +53,15 @@ struct Session {
 /// One variant ready to run.
 class Launcher {
  public:
-  Launcher(const CompiledKernel& compiled, const LaunchGeometry& geometry, const Stream& stream)
-      : kernel_(compiled.cubin, compiled.entry), geometry_(geometry), stream_(stream) {
-    kernel_.allow_dynamic_smem(geometry.dynamic_smem_bytes);
-  }
+  Launcher(const CompiledKernel& compiled, const LaunchPlan& plan, const Stream& stream)
+      : kernel_(compiled.cubin, compiled.entry, plan), stream_(stream) {}
 
   void launch(const ProblemBuffers& buffers, bool with_lse) const {
-    kernel_.launch({.grid_x = static_cast<unsigned>(geometry_.grid_x),
-                    .block_x = static_cast<unsigned>(geometry_.block_x),
-                    .dynamic_smem_bytes = static_cast<unsigned>(geometry_.dynamic_smem_bytes)},
-                   stream_, buffers.params(with_lse, geometry_.section_heads));
+    kernel_.launch(buffers.params(with_lse), stream_.handle());
   }
 
  private:
-  Kernel kernel_;
-  LaunchGeometry geometry_;
+  AttentionKernel kernel_;
   const Stream& stream_;
 };
 
@@ -128,7 +123,7 @@ struct MeasuringEvaluator::Impl {
 
   void prepare(const AttentionProblem& problem);
   bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
-  void measure(const CompiledKernel& kernel, const LaunchGeometry& geometry, VariantResult& result);
+  void measure(const CompiledKernel& kernel, const LaunchPlan& plan, VariantResult& result);
   void time(const Launcher& launcher, VariantResult& result);
   std::function<void()> flush_l2() const;
   Watch watch() const;
@@ -173,9 +168,9 @@ bool MeasuringEvaluator::Impl::verify(const Launcher& launcher, VariantResult& r
   return verdict.failure.empty();
 }
 
-void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const LaunchGeometry& geometry,
+void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const LaunchPlan& plan,
                                        VariantResult& result) {
-  const Launcher launcher(kernel, geometry, session->stream);
+  const Launcher launcher(kernel, plan, session->stream);
   // With and without lse: the timed launches do not write it.
   if (!verify(launcher, result, true) || !verify(launcher, result, false)) {
     return;
@@ -284,7 +279,7 @@ Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
   const Occupancy resident =
       occupancy(contender.kernel->resources, problem, contender.variant, device);
   return {*contender.kernel,
-          launch_geometry(problem, contender.variant, device.sm_count, resident.ctas_per_sm),
+          launch_plan(problem, contender.variant, device.sm_count, resident.ctas_per_sm),
           session->stream};
 }
 
@@ -321,7 +316,7 @@ VariantResult MeasuringEvaluator::evaluate(const AttentionProblem& problem, cons
   impl_->prepare(problem);
   try {
     impl_->measure(kernel,
-                   launch_geometry(problem, variant, impl_->device.sm_count, resident.ctas_per_sm),
+                   launch_plan(problem, variant, impl_->device.sm_count, resident.ctas_per_sm),
                    result);
   } catch (const DriverError& error) {
     impl_->handle(error, result);

@@ -64,7 +64,7 @@ long long ProblemBuffers::rows() const {
   return static_cast<long long>(problem_.batch) * problem_.heads_q * problem_.seq_q;
 }
 
-AttentionParams ProblemBuffers::params(bool with_lse, int section_heads) const {
+AttentionParams ProblemBuffers::params(bool with_lse) const {
   AttentionParams params;
   params.q = device_pointer(q_.address());
   params.k = device_pointer(k_.address());
@@ -82,7 +82,6 @@ AttentionParams ProblemBuffers::params(bool with_lse, int section_heads) const {
   params.seq_kv = problem_.seq_kv;
   params.scale_log2 =
       std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(problem_.head_dim));
-  params.section_heads = section_heads;
   return params;
 }
 

@@ -49,8 +49,8 @@ class ProblemBuffers {
   CUdeviceptr lse_address() const;
   long long rows() const;
 
-  /// Arguments of a launch. Scale is 1 / sqrt(head_dim).
-  AttentionParams params(bool with_lse, int section_heads) const;
+  /// Arguments of a launch, but for section_heads, which it fills in. Scale is 1 / sqrt(head_dim).
+  AttentionParams params(bool with_lse) const;
 
   /// Fills O, lse and what surrounds them with 0xff bytes.
   void poison_outputs(const Stream& stream) const;

@@ -13,7 +13,7 @@ constexpr LaunchShape kComparisonShape{.grid_x = 1024, .block_x = 256};
 void compute_reference(const ReferenceKernels& kernels, const ProblemBuffers& buffers,
                        const Stream& stream, CUdeviceptr output, CUdeviceptr lse) {
   const AttentionProblem& problem = buffers.problem();
-  AttentionParams params = buffers.params(true, 1);
+  AttentionParams params = buffers.params(true);
   // NOLINTBEGIN(performance-no-int-to-ptr): device addresses are integers.
   params.o = reinterpret_cast<void*>(output);
   params.lse = reinterpret_cast<float*>(lse);
@@ -45,7 +45,7 @@ Verifier::Verifier(const ReferenceKernels& kernels, const ProblemBuffers& buffer
 Verdict Verifier::check(bool with_lse) const {
   const AttentionProblem& problem = buffers_.problem();
   comparison_.fill(0, stream_);
-  kernels_.compare_output.launch(kComparisonShape, stream_, buffers_.params(with_lse, 1),
+  kernels_.compare_output.launch(kComparisonShape, stream_, buffers_.params(with_lse),
                                  output_.address(), static_cast<int>(problem.dtype),
                                  problem.head_dim, comparison_.address());
   if (with_lse) {
