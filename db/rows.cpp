@@ -146,12 +146,16 @@ void read_sampling(Measurement& measurement, const Reader& read) {
   read("condition_missing_because", measurement.condition_missing_because);
 }
 
-void write_outcome(const Measurement& measurement, const Writer& write) {
-  visit_fields(measurement, write);
+void write_counters(const Measurement& measurement, const Writer& write) {
   write("counters_missing_because", measurement.counters_missing_because);
   if (measurement.counters) {
     visit_fields(*measurement.counters, write);
   }
+}
+
+void write_outcome(const Measurement& measurement, const Writer& write) {
+  visit_fields(measurement, write);
+  write_counters(measurement, write);
   if (!measurement.samples_us.empty()) {
     write_sampling(measurement, write);
   }
@@ -255,6 +259,12 @@ Cells to_cells(const RunInfo& run) {
           {"max_s", run.max_s ? Cell(*run.max_s) : Cell()},
           {"conditions", run.conditions},
           {"starts_over", run.starts_over ? 1LL : 0LL}};
+}
+
+Cells counter_cells(const Measurement& measurement) {
+  Cells cells;
+  write_counters(measurement, Writer{cells});
+  return cells;
 }
 
 Cells to_cells(const VariantResult& result) {

@@ -25,6 +25,9 @@ Cells to_cells(const RunInfo& run);
 /// Without the keys of what the result belongs to.
 Cells to_cells(const VariantResult& result);
 
+/// The counters alone, or why there are none.
+Cells counter_cells(const Measurement& measurement);
+
 /// Where a row was read, for messages.
 struct RowSource {
   const std::filesystem::path& path;

@@ -107,10 +107,15 @@ class Store {
                                           const DeviceInfo& device) const;
 
   /// Appends one result in a transaction of its own: what was recorded survives a crash.
+  /// Returns the id of its row.
   /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful
   /// result without a time; Error{not_writable} when opened read_only; Error{database_locked}.
-  void record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
-              const VariantResult& result);
+  long long record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+                   const VariantResult& result);
+
+  /// Adds the counters of a measurement, or why there are none, to a row that waited for them.
+  /// Throws: as record(); Error{invalid_argument} when the row has counters or is not there.
+  void record_counters(long long result_id, const Measurement& measurement);
 
   /// Appends the finalists' results and which of them won, in one transaction. From then on the
   /// winner is the best for the problem on the device.

@@ -81,6 +81,24 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
   EXPECT_EQ(read.measurement()->counters, written.measurement()->counters);
 }
 
+TEST_F(StoreTest, CountersComeLaterToARowThatWaitsForThem) {
+  VariantResult waiting = measured(tile(64, 64), 10.0);
+  Measurement& measurement = std::get<Measurement>(waiting.outcome);
+  measurement.counters.reset();
+  measurement.counters_missing_because = "not counted yet";
+  const long long id = store_.record(run_, problem_of(4096), fictional_gpu(), waiting);
+  measurement.counters = Counters{.l2_misses = 7, .dram_read_bytes = 9};
+  measurement.counters_missing_because = "";
+  store_.record_counters(id, measurement);
+  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].result.measurement()->counters, measurement.counters);
+  EXPECT_EQ(rows[0].result.measurement()->counters_missing_because, "");
+  // Once: results are not changed.
+  EXPECT_EQ(error_of([&] { store_.record_counters(id, measurement); }).code(),
+            ErrorCode::invalid_argument);
+}
+
 std::vector<Finalist> two_finalists(double winner_us, double other_us) {
   return {{.result = measured(tile(128, 64), winner_us), .tied = true},
           {.result = measured(tile(64, 64), other_us),

@@ -64,13 +64,14 @@ Subject predicted_subject(const Session& session, const AttentionProblem& proble
   }
   const Generator generator(generator_options(session));
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  CompileQueue queue(kernels, threads, [&](const Variant& variant) {
+  CompileQueue queue(threads, [&](const Variant& variant) {
     return generator.compile(problem, variant, profile.device.sm_arch);
   });
+  queue.want(kernels);
   PredictingEvaluator evaluator(profile);
   std::optional<VariantResult> best;
   for (const auto& group : groups) {
-    const CompiledKernel kernel = queue.next();
+    const CompiledKernel kernel = queue.take(group.front());
     for (const Variant& variant : group) {
       const VariantResult result = evaluator.evaluate(problem, variant, kernel);
       if (result.state == ResultState::ok && (!best || result.time_us() < best->time_us())) {

@@ -80,6 +80,15 @@ class ModelStrategy final : public Strategy {
     }
   }
 
+  /// As many as the batch in hand has, by what is known before it.
+  std::vector<Variant> likely_next() override {
+    std::vector<Variant> variants;
+    for (const Candidate* candidate : best_of(untried(), step())) {
+      variants.push_back(candidate->variant);
+    }
+    return variants;
+  }
+
   std::size_t planned() const override { return limit_; }
 
  private:
