@@ -247,6 +247,10 @@ void add_tune_options(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "Write every row to a CSV file")
       ->type_name("FILE")
       ->group("Output");
+  app.add_option("--events", options.events,
+                 "Write what happens to a file as it happens, one JSON object per line")
+      ->type_name("FILE")
+      ->group("Output");
   app.add_option("--top", options.top, "Rows of the printed table")
       ->capture_default_str()
       ->type_name("N")
@@ -399,11 +403,37 @@ void add_export_t4(CLI::App& db, Options& options) {
   add_database_option(app, options);
 }
 
+void add_import_t4(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "import-t4", "Store results of files in the T4 format 1.0, such as export-t4 writes");
+  app.footer("Example: swr-tune db import-t4 --from results/*.t4.json --db tuned.db");
+  app.add_option("--from", options.imports, "Files; each says under \"swr\" what it is of")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_export_csv(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "export-csv", "Write every measured space as CSV with the columns of the CUTLASS profiler");
+  app.footer("Example: swr-tune db export-csv --out results");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
 void add_db(CLI::App& program, Options& options) {
-  CLI::App& app = *program.add_subcommand("db", "Write the database's results in other forms");
+  CLI::App& app =
+      *program.add_subcommand("db", "Write the database's results in other forms, and read them");
   app.require_subcommand(1);
   add_record(app, options);
   add_export_t4(app, options);
+  add_import_t4(app, options);
+  add_export_csv(app, options);
 }
 
 void add_judge(CLI::App& program, Options& options) {
@@ -458,6 +488,8 @@ const std::map<std::string, Command>& commands() {
       {"axes", Command::axes},
       {"db record", Command::record},
       {"db export-t4", Command::export_t4},
+      {"db import-t4", Command::import_t4},
+      {"db export-csv", Command::export_csv},
       {"judge", Command::judge},
       {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;

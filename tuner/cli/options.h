@@ -30,6 +30,8 @@ enum class Command {
   measure_worker,  ///< Started by tune, with tune's options.
   record,
   export_t4,
+  import_t4,
+  export_csv,
   judge,
 };
 
@@ -66,6 +68,10 @@ struct Options {
   std::optional<std::filesystem::path> cache_dir;
   std::optional<std::filesystem::path> templates;
   std::optional<std::filesystem::path> csv;
+  /// Lines of JSON about a run as it happens.
+  std::optional<std::filesystem::path> events;
+  /// Files of import-t4.
+  std::vector<std::string> imports;
   /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;

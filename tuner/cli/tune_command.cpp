@@ -4,6 +4,7 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/driver/devices.h"
+#include "tuner/event_log.h"
 #include "tuner/model/predicting_evaluator.h"
 #include "tuner/progress.h"
 #include "tuner/records.h"
@@ -289,14 +290,23 @@ int run_tune(const Session& session) {
   tune_options.provenance = gpu.provenance();
   RepeatedTuning repeated(store, run_info(session, gpu, generator), options.repeat, sink);
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
-  const auto progress = make_progress(session);
+  const auto display = make_progress(session);
+  std::ofstream events_file;
+  if (options.events) {
+    events_file = open_output(*options.events);
+  }
+  EventLog events(events_file);
+  ProgressPair both(*display, events);
+  Progress& progress = options.events ? static_cast<Progress&>(both) : *display;
   bool every_problem_solved = true;
   bool finished = true;
   for (const AttentionProblem& problem : wanted) {
     const auto tune_once = [&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
-      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
+      events.announce(problem, gpu.device, gpu.provenance());
+      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, progress);
+      events.finish(report);
       finished = finished && !report.interrupted && !report.out_of_time;
       return report;
     };
@@ -312,6 +322,10 @@ int run_tune(const Session& session) {
   }
   repeated.report_agreement();
   sink.finish();
+  if (options.events && !events_file.flush()) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write all of " + options.events->string() + "; the results are stored");
+  }
   if (interrupt.interrupted()) {
     return kExitInterrupted;
   }
