@@ -116,6 +116,7 @@ Json report_record(const TuneReport& report) {
   const VariantResult* best = report.best();
   record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
   record["undecided_because"] = report.undecided_because;
+  record["tie_threshold"] = report.tie_threshold;
   record["finalists"] = finalists_json(report.finalists, report.screening_us);
   record["results"] = Json::array();
   for (const VariantResult& result : report.results) {

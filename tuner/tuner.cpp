@@ -442,6 +442,7 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& gene
     *screened = finalist.result;
   }
   report.finalists = std::move(outcome.finalists);
+  report.tie_threshold = options.finals->tie_threshold;
 }
 
 std::vector<Variant> enumerate(TuneReport& report, const SpaceOptions& options) {
