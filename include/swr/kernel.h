@@ -49,8 +49,8 @@ struct Occupancy {
 int smem_bytes(const AttentionProblem& problem, const Variant& variant);
 
 /// Resident CTAs from registers, shared memory, threads and slots, with the hardware's allocation
-/// granularity (registers in units of 256 per warp, shared memory in units of 128 bytes: CUDA
-/// occupancy calculator).
+/// granularity (registers in units of 256 per warp, from the quarter of the SM's registers that the
+/// warp's scheduler owns; shared memory in units of 128 bytes: CUDA occupancy calculator).
 Occupancy occupancy(const KernelResources& resources, const AttentionProblem& problem,
                     const Variant& variant, const DeviceInfo& device);
 

@@ -131,7 +131,8 @@ void print_time(std::ostream& out, const Explanation& why) {
   line(out, "softmax", time_text(prediction.softmax_us), "exp2 and fp32 work");
   line(out, "L2", time_text(prediction.l2_us), "sectors over L2 bandwidth");
   line(out, "DRAM", time_text(prediction.dram_us), "misses over DRAM bandwidth");
-  line(out, "latency", time_text(prediction.latency_us), "waiting that nothing hides, on top");
+  line(out, "latency", time_text(prediction.latency_us),
+       "waiting, barriers, tails and the launch, on top");
   line(out, "total", time_text(prediction.time_us), "the first four overlap");
 }
 
