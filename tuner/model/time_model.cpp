@@ -63,27 +63,37 @@ double imbalance(const ScheduleSummary& schedule, int sm_count) {
          static_cast<double>(schedule.steps);
 }
 
-/// Clocks that a KV step of `step_clocks` waits for its K and V. The kernel asks for V `stages` - 1
-/// steps and about a third of a step (the first product) before it needs it, for K the rest of a
-/// step more.
-double exposed_clocks(int stages, double latency_clocks, double step_clocks) {
-  constexpr double kFirstProduct = 0.35;
-  const double v_lead = (stages - 1 + kFirstProduct) * step_clocks;
-  const double k_lead = (stages - kFirstProduct) * step_clocks;
-  return std::max(0.0, latency_clocks - v_lead) + std::max(0.0, latency_clocks - k_lead);
+/// The nearest power of the square root of 2: variants whose steps are about as long share a walk.
+int half_octave(double value) {
+  constexpr double kMost = 1e9;
+  return static_cast<int>(
+      std::lround(std::exp2(std::round(2 * std::log2(std::clamp(value, 1.0, kMost))) / 2)));
 }
 
-/// Clocks of a KV step of each of `resident` CTAs.
-double resident_step_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
-                            double latency_clocks, const KernelCosts& kernel) {
+/// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
+double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
+                              const KernelCosts& kernel) {
   // A warp cannot fill its own latencies and barriers; others do as far as there are any.
   const double alone =
       kernel.lone_warp_share * cost.compute_clocks / ceil_div(config.warps, kSchedulersPerSm) +
       kernel.barrier_clocks;
-  const double shared = resident * cost.compute_clocks;
-  const double waiting =
-      exposed_clocks(config.stages, latency_clocks, shared + kernel.barrier_clocks) / resident;
-  return std::hypot(shared, alone) + kernel.barrier_clocks / 2 + waiting;
+  return std::hypot(resident * cost.compute_clocks, alone) + kernel.barrier_clocks / 2;
+}
+
+/// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
+/// the L2 bandwidth. The kernel asks for V `stages` - 1 steps and a first product before it needs
+/// it, for K the rest of a step more.
+double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
+                      double latency_clocks, const GpuProfile& profile) {
+  const double step_clocks = unhindered_step_clocks(config, cost, resident, profile.kernel);
+  const double sm_bytes_per_clock =
+      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double arrival = latency_clocks + resident * config.kv_tile_bytes() / sm_bytes_per_clock;
+  const double first_product =
+      0.5 * cost.matrix_clocks / (cost.matrix_clocks + cost.softmax_clocks);
+  const double v_lead = (config.stages - 1 + first_product) * step_clocks;
+  const double k_lead = (config.stages - first_product) * step_clocks;
+  return std::max(0.0, arrival - v_lead) + std::max(0.0, arrival - k_lead);
 }
 
 TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& variant,
@@ -95,8 +105,10 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& var
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
-    costs.step_clocks.push_back(resident_step_clocks(
-        config, step_cost(problem, variant, resident, profile), resident, latency, profile.kernel));
+    const StepCost cost = step_cost(problem, variant, resident, profile);
+    costs.step_clocks.push_back(unhindered_step_clocks(config, cost, resident, profile.kernel) +
+                                exposed_clocks(config, cost, resident, latency, profile) /
+                                    resident);
   }
   const double mask_clocks = profile.kernel.mask_instructions * config.tile_m * config.tile_n *
                              scheduler_imbalance(config.warps) / profile.fma_per_clock_per_sm;
@@ -135,12 +147,17 @@ StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int 
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
+  const AttentionConfig config = make_attention_config(problem, variant);
+  const StepCost cost = step_cost(problem, variant, shape.ctas_per_sm, profile);
   const double step_clocks =
-      step_cost(problem, variant, shape.ctas_per_sm, profile).compute_clocks * shape.ctas_per_sm;
+      unhindered_step_clocks(config, cost, shape.ctas_per_sm, profile.kernel);
   const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
-  shape.dram_sectors_per_step = static_cast<int>(std::clamp(step_bytes / kSectorBytes, 1.0, 1e9));
-  shape.miss_ticks = static_cast<int>(std::lround(
-      kTicksPerStep * (profile.dram_latency_clocks - profile.l2_latency_clocks) / step_clocks));
+  shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
+  const auto exposed = [&](double latency_clocks) {
+    return exposed_clocks(config, cost, shape.ctas_per_sm, latency_clocks, profile);
+  };
+  const double delay = exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks);
+  shape.miss_ticks = static_cast<int>(std::lround(kTicksPerStep * delay / step_clocks));
   shape.l2_partitions =
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));

@@ -168,11 +168,18 @@ TEST(TimeModel, SlowMemoryBoundsTheTime) {
 TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   GpuProfile profile = round_profile();
   profile.device.l2_bytes = 2 << 20;
-  const ScheduleShape shape = schedule_on_gpu(kProblem, kOneStage, 2, profile);
-  const double step_clocks = 2 * step_cost(kProblem, kOneStage, 2, profile).compute_clocks;
-  EXPECT_EQ(shape.dram_sectors_per_step, static_cast<int>(step_clocks * 100 / 32));
-  EXPECT_EQ(shape.miss_ticks, std::lround(kTicksPerStep * 400 / step_clocks));
+  profile.dram_latency_clocks = 1600;
+  const ScheduleShape shape = schedule_on_gpu(kProblem, kOneStage, 1, profile);
+  const double compute = kMatrix + kSoftmax;
+  const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
+  // 100 bytes a clock, to the nearest power of the square root of 2.
+  EXPECT_NEAR(std::log2(shape.dram_sectors_per_step), std::log2(step * 100 / 32), 0.251);
+  // A tile takes 8192 of 500 bytes a clock beyond the latency. V is asked for a first product
+  // ahead, K the rest of the step.
+  const double late = 2 * (1600 + 8192 / 500.0) - step;
+  EXPECT_EQ(shape.miss_ticks, std::lround(kTicksPerStep * late / step));
   EXPECT_EQ(shape.l2_partitions, 2);
+  EXPECT_EQ(schedule_on_gpu(kProblem, Variant{}, 1, profile).miss_ticks, 0);
 }
 
 }  // namespace
