@@ -60,7 +60,7 @@ constexpr std::array kFields{
     Field{"smem_share", &KernelCosts::smem_share},
     Field{"exp2_share", &KernelCosts::exp2_share},
     Field{"softmax_instructions", &KernelCosts::softmax_instructions},
-    Field{"ring_overhead", &KernelCosts::ring_overhead},
+    Field{"smem_share_per_register", &KernelCosts::smem_share_per_register},
     Field{"rescale_instructions", &KernelCosts::rescale_instructions},
     Field{"mask_instructions", &KernelCosts::mask_instructions},
     Field{"overlap_share", &KernelCosts::overlap_share},

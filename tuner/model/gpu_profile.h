@@ -19,11 +19,13 @@ struct KernelCosts {
   double product_factor = 0.0;
   /// Share of the shared-memory time of K and V that products do not hide.
   double smem_share = 0.0;
+  /// More of it for each register that a thread lacks of kAmpleRegisters beside its accumulators
+  /// and Q: operands are then loaded just before each product.
+  double smem_share_per_register = 0.0;
   /// Share of exp2_per_clock_per_sm's time that softmax waits for it.
   double exp2_share = 0.0;
-  /// fp32 and integer instructions per score, and more of them by this share with several stages.
+  /// fp32 and integer instructions per score.
   double softmax_instructions = 0.0;
-  double ring_overhead = 0.0;
   /// Instructions per element of O and KV step.
   double rescale_instructions = 0.0;
   /// Instructions per score of a tile that is masked.

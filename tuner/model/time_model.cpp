@@ -31,6 +31,13 @@ double smem_clocks(const AttentionConfig& config) {
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
 }
 
+/// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
+int lacking_registers(const AttentionConfig& config, const KernelResources& resources) {
+  const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
+  const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
+  return std::max(0, kAmpleRegisters - others);
+}
+
 /// How much longer the scheduler with the most warps works than the average one.
 double scheduler_imbalance(int warps) {
   return static_cast<double>(ceil_div(warps, kSchedulersPerSm) * kSchedulersPerSm) / warps;
@@ -97,22 +104,23 @@ double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int r
 }
 
 TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& variant,
-                             const ScheduleShape& shape, const L2Traffic& traffic,
-                             const GpuProfile& profile) {
+                             const KernelResources& resources, const ScheduleShape& shape,
+                             const L2Traffic& traffic, const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
   const double latency =
       profile.l2_latency_clocks +
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
-    const StepCost cost = step_cost(problem, variant, resident, profile);
+    const StepCost cost = step_cost(problem, variant, resources, resident, profile);
     costs.step_clocks.push_back(unhindered_step_clocks(config, cost, resident, profile.kernel) +
                                 exposed_clocks(config, cost, resident, latency, profile) /
                                     resident);
   }
   const double mask_clocks = profile.kernel.mask_instructions * config.tile_m * config.tile_n *
                              scheduler_imbalance(config.warps) / profile.fma_per_clock_per_sm;
-  costs.masked_extra_steps = mask_clocks / step_cost(problem, variant, 1, profile).compute_clocks;
+  costs.masked_extra_steps =
+      mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
   costs.tile_delay_clocks = profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
                                                              config.q_tile_bytes() /
                                                              kSmemBytesPerClock;
@@ -122,19 +130,20 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& var
 
 }  // namespace
 
-StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
-                   const GpuProfile& profile) {
+StepCost step_cost(const AttentionProblem& problem, const Variant& variant,
+                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
   const KernelCosts& kernel = profile.kernel;
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
   const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
   const double mma_clocks = 4 * scores * config.head_dim / profile.matrix_flop_per_clock_per_sm;
-  const double instructions = (kernel.softmax_instructions * scores +
-                               kernel.rescale_instructions * config.tile_m * config.head_dim) *
-                              (variant.stages > 1 ? 1 + kernel.ring_overhead : 1);
+  const double instructions = kernel.softmax_instructions * scores +
+                              kernel.rescale_instructions * config.tile_m * config.head_dim;
+  const double smem_share =
+      kernel.smem_share + kernel.smem_share_per_register * lacking_registers(config, resources);
   StepCost cost;
   cost.matrix_clocks =
-      kernel.product_factor * mma_clocks * imbalance + kernel.smem_share * smem_clocks(config);
+      kernel.product_factor * mma_clocks * imbalance + smem_share * smem_clocks(config);
   cost.softmax_clocks =
       imbalance * overlapped({instructions / profile.fma_per_clock_per_sm,
                               kernel.exp2_share * scores / profile.exp2_per_clock_per_sm});
@@ -148,7 +157,10 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& va
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
   const AttentionConfig config = make_attention_config(problem, variant);
-  const StepCost cost = step_cost(problem, variant, shape.ctas_per_sm, profile);
+  const KernelResources ample{.registers_per_thread = config.accumulator_registers() +
+                                                      config.m_blocks() * config.head_dim / 4 +
+                                                      kAmpleRegisters};
+  const StepCost cost = step_cost(problem, variant, ample, shape.ctas_per_sm, profile);
   const double step_clocks =
       unhindered_step_clocks(config, cost, shape.ctas_per_sm, profile.kernel);
   const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
@@ -165,12 +177,12 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& va
 }
 
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
-                        const ScheduleShape& shape, const L2Traffic& traffic,
-                        const GpuProfile& profile) {
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile) {
   const ScheduleSummary& schedule = traffic.schedule;
-  const StepCost cost = step_cost(problem, variant, shape.ctas_per_sm, profile);
+  const StepCost cost = step_cost(problem, variant, resources, shape.ctas_per_sm, profile);
   const Timeline timeline =
-      run_timeline(shape, timeline_costs(problem, variant, shape, traffic, profile));
+      run_timeline(shape, timeline_costs(problem, variant, resources, shape, traffic, profile));
   const auto steps = static_cast<double>(timeline.busiest_sm_steps);
   const auto demanded = static_cast<double>(schedule.read_sectors + schedule.write_sectors);
   const auto missed = static_cast<double>(traffic.compulsory_misses + traffic.excess_misses);

@@ -54,8 +54,14 @@ TEST(Accuracy, WhatIsPublishedComesOutOfTheRecordings) {
   for (const auto& [problem, accuracy] : recordings()) {
     EXPECT_THAT(published(), HasSubstr(accuracy_row(problem, accuracy) + "\n"));
     EXPECT_LE(accuracy.worst_sector_error, 0.005) << to_string(problem);
-    EXPECT_LE(accuracy.regret_of_8, 0.05) << to_string(problem);
   }
+}
+
+TEST(Accuracy, TheFirst8HoldOneWithin5PercentIn95PercentOfTheSpaces) {
+  const auto within =
+      std::count_if(recordings().begin(), recordings().end(),
+                    [](const auto& space) { return space.accuracy.regret_of_8 <= 0.05; });
+  EXPECT_GE(static_cast<double>(within), 0.95 * static_cast<double>(recordings().size()));
 }
 
 /// Problems recorded after the step costs were fitted.

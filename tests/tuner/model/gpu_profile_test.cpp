@@ -43,7 +43,7 @@ Json fictional_profile() {
                            "smem_share",
                            "exp2_share",
                            "softmax_instructions",
-                           "ring_overhead",
+                           "smem_share_per_register",
                            "rescale_instructions",
                            "mask_instructions",
                            "overlap_share",

@@ -25,9 +25,9 @@ GpuProfile round_profile() {
   profile.l2_effective_bytes = 1 << 20;
   profile.kernel = {.product_factor = 1.25,
                     .smem_share = 0.25,
+                    .smem_share_per_register = 0.01,
                     .exp2_share = 1.0,
                     .softmax_instructions = 4.0,
-                    .ring_overhead = 0.5,
                     .rescale_instructions = 2.0,
                     .mask_instructions = 3.0,
                     .overlap_share = 0.5,
@@ -42,12 +42,15 @@ GpuProfile round_profile() {
 
 constexpr AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
+/// Beside 64 accumulators and 16 registers of Q.
+constexpr KernelResources kAmple{.registers_per_thread = 255};
+
 Prediction predict(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
                    const GpuProfile& profile) {
   const ScheduleShape shape =
       make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
   const L2Traffic traffic = simulate_l2(shape, profile.l2_effective_bytes);
-  return predict_time(problem, variant, shape, traffic, profile);
+  return predict_time(problem, variant, kAmple, shape, traffic, profile);
 }
 
 constexpr Variant kOneStage{.stages = 1};
@@ -61,27 +64,28 @@ constexpr double kMatrix = 1.25 * 4 * 64 * 64 * 64 / 1024 + 0.25 * 640;
 const double kSoftmax = std::pow(std::pow(192.0, 4) + std::pow(256.0, 4), 0.25);
 
 TEST(TimeModel, AStepOfAHandComputedTile) {
-  const StepCost cost = step_cost(kProblem, kOneStage, 1, round_profile());
+  const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 1, round_profile());
   EXPECT_DOUBLE_EQ(cost.matrix_clocks, kMatrix);
   EXPECT_DOUBLE_EQ(cost.softmax_clocks, kSoftmax);
   EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax);
 }
 
 TEST(TimeModel, TwoCtasHideHalfOfTheirOverlap) {
-  const StepCost cost = step_cost(kProblem, kOneStage, 2, round_profile());
+  const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 2, round_profile());
   EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax - 0.5 * 0.5 * kSoftmax);
 }
 
-TEST(TimeModel, ARingOfStagesComputesItsAddresses) {
-  const StepCost cost = step_cost(kProblem, Variant{}, 1, round_profile());
-  EXPECT_NEAR(cost.softmax_clocks, std::pow(std::pow(1.5 * 192.0, 4) + std::pow(256.0, 4), 0.25),
-              1e-9);
+TEST(TimeModel, OperandsLoadedJustInTimeExposeSharedMemory) {
+  // 64 accumulators and 16 of Q leave 105 of 185 registers: 20 less than is ample.
+  const KernelResources scarce{.registers_per_thread = 64 + 16 + kAmpleRegisters - 20};
+  const StepCost cost = step_cost(kProblem, kOneStage, scarce, 1, round_profile());
+  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kMatrix + 20 * 0.01 * 640);
 }
 
 TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
   const Variant two_warps{.warps = 2, .stages = 1};
-  EXPECT_NEAR(step_cost(kProblem, two_warps, 1, round_profile()).softmax_clocks, 2 * kSoftmax,
-              1e-9);
+  EXPECT_NEAR(step_cost(kProblem, two_warps, kAmple, 1, round_profile()).softmax_clocks,
+              2 * kSoftmax, 1e-9);
 }
 
 TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
@@ -89,15 +93,17 @@ TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
   GpuProfile profile = round_profile();
   profile.kernel.softmax_instructions = 1e-6;
   profile.kernel.rescale_instructions = 1e-6;
-  EXPECT_NEAR(step_cost(kProblem, five, 1, profile).softmax_clocks, 1.6 * 80 * 80 / 16, 1e-6);
+  EXPECT_NEAR(step_cost(kProblem, five, kAmple, 1, profile).softmax_clocks, 1.6 * 80 * 80 / 16,
+              1e-6);
   // Ten warps: three on two of the schedulers.
-  EXPECT_NEAR(step_cost(kProblem, five, 2, profile).softmax_clocks, 1.2 * 80 * 80 / 16, 1e-6);
+  EXPECT_NEAR(step_cost(kProblem, five, kAmple, 2, profile).softmax_clocks, 1.2 * 80 * 80 / 16,
+              1e-6);
 }
 
 TEST(TimeModel, WithoutTheSwizzleReadsConflict) {
   // Rows of 128 bytes conflict eight ways; what cp.async writes does not.
   const Variant plain{.stages = 1, .smem_swizzle = false};
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, 1, round_profile()).matrix_clocks,
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, kAmple, 1, round_profile()).matrix_clocks,
                    kMatrix + 0.25 * 7 * 512);
 }
 
