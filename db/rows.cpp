@@ -63,8 +63,13 @@ struct Writer {
 struct Reader {
   SQLite::Statement& row;
   Unknowns unknowns = Unknowns::refused;
+  /// When there is one, columns are taken from here on in the order in which they are asked for,
+  /// which is several times faster than by name.
+  int* next = nullptr;
 
-  SQLite::Column column(const char* name) const { return row.getColumn(name); }
+  SQLite::Column column(const char* name) const {
+    return next == nullptr ? row.getColumn(name) : row.getColumn((*next)++);
+  }
 
   long long integer(const char* name, long long low, long long high) const {
     const SQLite::Column value = column(name);
@@ -181,6 +186,28 @@ Prediction read_prediction(const Reader& read) {
   Prediction prediction;
   visit_fields(prediction, read);
   return prediction;
+}
+
+/// The columns from median_us on of lookup_result_columns(): those of the result's provenance.
+void read_lookup_outcome(VariantResult& result, const Reader& read) {
+  constexpr int kMeasuredColumns = 4;
+  if (auto* measurement = std::get_if<Measurement>(&result.outcome)) {
+    read("median_us", measurement->median_us);
+    Counters counters;
+    const bool counted = !read.row.getColumn(*read.next).isNull();
+    if (counted) {
+      read("l2_misses", counters.l2_misses);
+      read("dram_read_bytes", counters.dram_read_bytes);
+      read("counters_missing_because", measurement->counters_missing_because);
+      measurement->counters = counters;
+    }
+    return;
+  }
+  Prediction& prediction = std::get<Prediction>(result.outcome);
+  *read.next += kMeasuredColumns;
+  read("time_us", prediction.time_us);
+  read("compulsory_misses", prediction.compulsory_misses);
+  read("excess_misses", prediction.excess_misses);
 }
 
 AxisValue axis_value(const Axis& axis, const Reader& read) {
@@ -334,6 +361,55 @@ VariantResult read_result(SQLite::Statement& row, const RowSource& source) {
     }
     require_positive_time(result);
     return result;
+  });
+}
+
+std::string lookup_problem_columns() {
+  return "id, " + column_list(to_cells(AttentionProblem{.seq_q = 1, .seq_kv = 1}));
+}
+
+AttentionProblem read_lookup_problem(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    AttentionProblem problem;
+    int next = 1;
+    visit_fields(problem, Reader{.row = row, .next = &next});
+    validate(problem);
+    return problem;
+  });
+}
+
+Variant read_variant(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] { return read_variant(Reader{row}); });
+}
+
+std::string lookup_result_columns() {
+  return "id, problem_id, device_id, variant_id, state, provenance, registers_per_thread, "
+         "median_us, l2_misses, dram_read_bytes, counters_missing_because, time_us, "
+         "compulsory_misses, excess_misses";
+}
+
+LookupResult read_lookup_result(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [&] {
+    int next = 0;
+    const Reader read{.row = row, .next = &next};
+    LookupResult found;
+    found.id = read.integer("id", 1, kMaxLong);
+    found.problem_id = read.integer("problem_id", 1, kMaxLong);
+    found.device_id = read.integer("device_id", 1, kMaxLong);
+    found.variant_id = read.integer("variant_id", 1, kMaxLong);
+    found.result.state = parse_result_state(read.text("state"));
+    const Provenance provenance = parse_provenance(read.text("provenance"));
+    read("registers_per_thread", found.result.resources.registers_per_thread, 0, 255);
+    if (provenance == Provenance::measured) {
+      found.result.outcome = Measurement{};
+    } else {
+      found.result.outcome = Prediction{};
+    }
+    if (found.result.state == ResultState::ok) {
+      read_lookup_outcome(found.result, read);
+      require_positive_time(found.result);
+    }
+    return found;
   });
 }
 

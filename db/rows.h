@@ -13,6 +13,7 @@
 #include <SQLiteCpp/Statement.h>
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace swr {
@@ -38,6 +39,24 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source);
 RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 /// Columns of `result` and of `variant`; without the samples.
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
+Variant read_variant(SQLite::Statement& row, const RowSource& source);
+
+/// What the choice of the best variant reads of a result: state, registers and, when it is ok, the
+/// time and what `merit` needs.
+struct LookupResult {
+  long long id = 0;
+  long long problem_id = 0;
+  long long device_id = 0;
+  long long variant_id = 0;
+  VariantResult result;
+};
+
+// For tables of many rows: the columns to select, and the readers of rows that consist of them.
+std::string lookup_problem_columns();
+AttentionProblem read_lookup_problem(SQLite::Statement& row, const RowSource& source);
+std::string lookup_result_columns();
+LookupResult read_lookup_result(SQLite::Statement& row, const RowSource& source);
+
 /// The value of `time_us` in a row of `sample`.
 double read_sample(SQLite::Statement& row, const RowSource& source);
 

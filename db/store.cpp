@@ -16,7 +16,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kMatchLevels{"exact"sv, "nearest"sv, "same_arch"sv, "default_only"sv};
+constexpr std::array kMatchLevels{"exact"sv, "nearest"sv, "same_arch"sv, "default_only"sv,
+                                  "predicted"sv};
 
 void require_run(SQLite::Database& database, long long run_id, const std::filesystem::path& path) {
   SQLite::Statement find(database, "SELECT 1 FROM run WHERE id = ?");

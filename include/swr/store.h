@@ -17,12 +17,13 @@
 
 namespace swr {
 
-/// How close the stored result is to the question. Append-only.
+/// How far the stored result can be trusted as an answer. Append-only.
 enum class MatchLevel {
-  exact,         ///< Same problem, same device.
-  nearest,       ///< Another shape on the same device.
-  same_arch,     ///< Another device of the same architecture.
+  exact,         ///< Measured for the same problem on the same device.
+  nearest,       ///< Measured for another shape on the same device.
+  same_arch,     ///< Measured on another device of the same architecture.
   default_only,  ///< Nothing stored fits: the built-in default variant.
+  predicted,     ///< Not measured but modelled, for this or a near shape or device.
 };
 std::string_view to_string(MatchLevel value);
 
@@ -34,7 +35,7 @@ struct Match {
   /// The problem and device it was stored for.
   AttentionProblem problem;
   DeviceInfo device;
-  /// Root of the summed squared log2 ratios over batch, heads and lengths; 0 when exact.
+  /// Root of the summed squared log2 ratios over batch, heads and lengths; 0 between equal ones.
   double distance = 0.0;
 };
 

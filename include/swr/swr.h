@@ -13,6 +13,7 @@
 #include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>
+#include <swr/lookup.h>
 #include <swr/problem.h>
 #include <swr/result.h>
 #include <swr/store.h>

@@ -255,13 +255,13 @@ TEST_F(StoreTest, LevelsArePreferredInTheDocumentedOrder) {
     EXPECT_EQ(match.result.variant.tile_m, tile_m);
   };
   record(wanted, predicted(tile(128, 16), 1.0), cousin);
-  expect(MatchLevel::same_arch, Provenance::predicted, 128);
+  expect(MatchLevel::predicted, Provenance::predicted, 128);
   record(neighbour, measured(tile(64, 64), 90.0), cousin);
   expect(MatchLevel::same_arch, Provenance::measured, 64);
   record(neighbour, predicted(tile(128, 64), 80.0));
-  expect(MatchLevel::nearest, Provenance::predicted, 128);
+  expect(MatchLevel::predicted, Provenance::predicted, 128);
   record(wanted, predicted(tile(192, 64), 70.0));
-  expect(MatchLevel::exact, Provenance::predicted, 192);
+  expect(MatchLevel::predicted, Provenance::predicted, 192);
   record(neighbour, measured(tile(64, 32), 60.0));
   expect(MatchLevel::nearest, Provenance::measured, 64);
   record(wanted, measured(tile(256, 16), 500.0));
@@ -375,6 +375,7 @@ TEST(MatchLevel, SpellingsAreThoseOfTheEnumerators) {
   EXPECT_EQ(to_string(MatchLevel::nearest), "nearest");
   EXPECT_EQ(to_string(MatchLevel::same_arch), "same_arch");
   EXPECT_EQ(to_string(MatchLevel::default_only), "default_only");
+  EXPECT_EQ(to_string(MatchLevel::predicted), "predicted");
 }
 
 }  // namespace

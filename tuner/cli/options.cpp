@@ -279,8 +279,8 @@ void add_measure_worker(CLI::App& program, Options& options) {
 void add_query(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("query", "Print the best stored variant for a problem");
   app.footer(
-      "The answer says how it matched: exact, nearest (another shape), same_arch (another device)\n"
-      "or default_only (nothing stored fits), and whether it was measured or predicted.\n\n"
+      "The answer says how it matched: exact, nearest (another shape), same_arch (another device),\n"
+      "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
       "Example: swr-tune query --gpu gb10 --seq 131072 --json");
   add_problem_options(app, options.problem, "Sequence length; a list asks for several problems");
   add_gpu_option(app, options);
