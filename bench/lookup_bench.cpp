@@ -136,11 +136,12 @@ Served& served(std::size_t count) {
 
 enum Question { kHit, kNearest, kMiss };
 
+constexpr std::size_t kQuestions = 1024;
+
 std::vector<swr::AttentionProblem> questions(const Served& served, Question question) {
-  constexpr std::size_t kCount = 1024;
   std::mt19937 random(23);
   std::vector<swr::AttentionProblem> asked;
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kQuestions; ++i) {
     const auto& stored = served.database.stored();
     swr::AttentionProblem problem =
         question == kHit ? stored[random() % stored.size()] : random_problem(random);
@@ -168,7 +169,7 @@ void ask(benchmark::State& state, Question question) {
   for (auto _ : state) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < kBatch; ++i) {
-      benchmark::DoNotOptimize(one.lookup.best(asked[(next + i) % asked.size()], device));
+      benchmark::DoNotOptimize(one.lookup.best(asked[(next + i) % kQuestions], device));
     }
     const std::chrono::duration<double, std::nano> elapsed = Clock::now() - start;
     samples_ns.push_back(elapsed.count() / kBatch);

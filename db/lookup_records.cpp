@@ -33,36 +33,37 @@ class Reader {
   using Index = std::unordered_map<long long, std::uint32_t>;
 
   template <typename Record>
-  static void add(Index& index, std::vector<Record>& records, const SQLite::Statement& row,
-                  Record record) {
-    index.emplace(row.getColumn(0).getInt64(), static_cast<std::uint32_t>(records.size()));
+  static void add(Index& index, std::vector<Record>& records, long long id, Record record) {
+    index.emplace(id, static_cast<std::uint32_t>(records.size()));
     records.push_back(std::move(record));
   }
 
   void read_problems() {
-    SQLite::Statement row(database_,
-                          "SELECT " + lookup_problem_columns() + " FROM problem ORDER BY id");
-    while (row.executeStep()) {
-      add(problems_, records_.problems, row, read_lookup_problem(row, {path_, "problem"}));
+    TableRows row(database_, "SELECT " + lookup_problem_columns() + " FROM problem ORDER BY id");
+    while (row.next()) {
+      add(problems_, records_.problems, row.cell(0).getInt64(),
+          read_lookup_problem(row, {path_, "problem"}));
     }
   }
 
   void read_devices() {
     SQLite::Statement row(database_, "SELECT * FROM device ORDER BY id");
     while (row.executeStep()) {
-      add(devices_, records_.devices, row, read_device(row, {path_, "device"}));
+      add(devices_, records_.devices, row.getColumn(0).getInt64(),
+          read_device(row, {path_, "device"}));
     }
   }
 
   void read_variants() {
     SQLite::Statement row(database_, "SELECT * FROM variant ORDER BY id");
     while (row.executeStep()) {
-      add(variants_, records_.variants, row, read_variant(row, {path_, "variant"}));
+      add(variants_, records_.variants, row.getColumn(0).getInt64(),
+          read_variant(row, {path_, "variant"}));
     }
   }
 
   void read_results(const std::optional<LookupScope>& scope) {
-    SQLite::Statement row(
+    TableRows row(
         database_,
         "SELECT " + lookup_result_columns() + " FROM result" +
             (scope ? " WHERE problem_id IN (SELECT id FROM problem WHERE head_dim = :head_dim AND "
@@ -70,13 +71,13 @@ class Reader {
                      "AND device_id IN (SELECT id FROM device WHERE sm_arch = :sm_arch)"
                    : ""));
     if (scope) {
-      row.bind(":head_dim", scope->problem.head_dim);
+      row.bind(":head_dim", static_cast<long long>(scope->problem.head_dim));
       row.bind(":dtype", std::string(to_string(scope->problem.dtype)));
-      row.bind(":causal", scope->problem.causal ? 1 : 0);
-      row.bind(":alignment", scope->problem.alignment_bytes);
-      row.bind(":sm_arch", scope->sm_arch);
+      row.bind(":causal", scope->problem.causal ? 1LL : 0LL);
+      row.bind(":alignment", static_cast<long long>(scope->problem.alignment_bytes));
+      row.bind(":sm_arch", static_cast<long long>(scope->sm_arch));
     }
-    while (row.executeStep()) {
+    while (row.next()) {
       add_result(read_lookup_result(row, {path_, "result"}));
     }
   }

@@ -97,12 +97,12 @@ struct LookupTable::Question {
   const DeviceInfo& device;
 };
 
-/// The nearest place found so far that has a legal variant.
+/// The nearest place found so far.
 struct LookupTable::Nearest {
   ShapePoint from;
   double squared = std::numeric_limits<double>::infinity();
   double device_distance = 0.0;
-  const Place* place = nullptr;
+  std::optional<std::size_t> place;
   const Candidate* candidate = nullptr;
 };
 
@@ -208,19 +208,21 @@ struct LookupTable::Builder {
     Pool& pool = group.pools[static_cast<std::size_t>(answers.front()->provenance)];
     pool.first = pool.count == 0 ? static_cast<std::uint32_t>(table.places_.size()) : pool.first;
     ++pool.count;
-    Place place{.problem = records.problems[problem],
-                .problem_index = problem,
-                .first = static_cast<std::uint32_t>(table.candidates_.size()),
-                .count = static_cast<std::uint32_t>(answers.size()),
-                .own_best = std::nullopt};
+    table.rankings_.push_back({problem, static_cast<std::uint32_t>(table.candidates_.size()),
+                               static_cast<std::uint32_t>(answers.size())});
     for (const LookupRow* row : answers) {
       table.candidates_.push_back(
           {row->variant, row->merit.time_us, row->l2_misses.value_or(-1), row->result_id});
     }
-    if (const auto* best = table.first_legal(place, {place.problem, group.devices.front()})) {
-      place.own_best = static_cast<std::uint32_t>(best - table.candidates_.data());
+    Place& place = table.places_.emplace_back();
+    place.problem = records.problems[problem];
+    const Question own{place.problem, group.devices.front()};
+    if (const Candidate* const best = table.first_legal(table.places_.size() - 1, own)) {
+      place.variant = best->variant;
+      place.time_us = best->time_us;
+      place.l2_misses = best->l2_misses;
+      place.result_id = best->result_id;
     }
-    table.places_.push_back(place);
   }
 
   void index(Pool& pool) const {
@@ -251,10 +253,11 @@ LookupTable::LookupTable(const LookupRecords& records) {
       .build();
 }
 
-const LookupTable::Candidate* LookupTable::first_legal(const Place& place,
+const LookupTable::Candidate* LookupTable::first_legal(std::size_t place,
                                                        const Question& question) const {
-  const Candidate* const first = candidates_.data() + place.first;
-  for (const Candidate* candidate = first; candidate != first + place.count; ++candidate) {
+  const Ranking& ranking = rankings_[place];
+  const Candidate* const first = candidates_.data() + ranking.first;
+  for (const Candidate* candidate = first; candidate != first + ranking.count; ++candidate) {
     if (!check_constraints(question.problem, variants_[candidate->variant], question.device)) {
       return candidate;
     }
@@ -281,83 +284,119 @@ std::optional<LookupTable::Hit> LookupTable::exact(const Group& group, Provenanc
   if (place == nullptr) {
     return std::nullopt;
   }
-  const Candidate* candidate = nullptr;
+  Hit hit{MatchLevel::exact,
+          true,
+          0.0,
+          &place->problem,
+          {place->variant, place->time_us, place->l2_misses, place->result_id}};
   if (limits(question.device) != limits(group.devices.front())) {
-    candidate = first_legal(*place, question);
-  } else if (place->own_best) {
-    candidate = &candidates_[*place->own_best];
+    const auto index = static_cast<std::size_t>(place - places_.data());
+    const Candidate* const legal = first_legal(index, question);
+    hit.candidate = legal == nullptr ? Candidate{.variant = kNoVariant} : *legal;
   }
-  if (candidate == nullptr) {
-    return std::nullopt;
-  }
-  return Hit{MatchLevel::exact, true, 0.0, &place->problem, candidate};
+  return hit.candidate.variant == kNoVariant ? std::nullopt : std::optional(hit);
 }
 
 /// Looks for a nearer place of the pool. Of equally near ones the more similar device and then the
-/// smaller problem answers.
+/// smaller problem counts.
+template <typename Accepts>
 void LookupTable::consider_all(const Pool& pool, double device_distance, const Question& question,
-                               Nearest& nearest) const {
+                               Nearest& nearest, Accepts&& accepts) const {
   const std::uint64_t key = kind_key(question.problem);
   const auto kind = std::ranges::lower_bound(pool.kinds, key, {}, &Kind::key);
   if (kind == pool.kinds.end() || kind->key != key) {
     return;
   }
   kind->tree.visit_near(nearest.from, nearest.squared, [&](std::uint32_t item, double squared) {
-    const Place& place = places_[item];
-    if (squared == nearest.squared && nearest.place != nullptr &&
-        std::tie(nearest.device_distance, nearest.place->problem) <=
-            std::tie(device_distance, place.problem)) {
+    if (squared == nearest.squared && nearest.place &&
+        std::tie(nearest.device_distance, places_[*nearest.place].problem) <=
+            std::tie(device_distance, places_[item].problem)) {
       return;
     }
-    if (const Candidate* const candidate = first_legal(place, question)) {
-      nearest = {nearest.from, squared, device_distance, &place, candidate};
+    if (accepts(item)) {
+      nearest.squared = squared;
+      nearest.device_distance = device_distance;
+      nearest.place = item;
     }
   });
 }
 
+/// The nearest place with a legal variant. Usually the nearest of all has one, so legality is
+/// looked at only then, and during the search when it is needed.
+template <typename ConsiderPools>
+bool LookupTable::find_nearest(const Question& question, Nearest& nearest,
+                               ConsiderPools&& consider) const {
+  nearest.from = shape_point(question.problem);
+  consider(nearest, [](std::uint32_t) { return true; });
+  if (!nearest.place) {
+    return false;
+  }
+  nearest.candidate = first_legal(*nearest.place, question);
+  if (nearest.candidate == nullptr) {
+    nearest = {.from = nearest.from};
+    consider(nearest, [&](std::uint32_t item) {
+      const Candidate* const legal = first_legal(item, question);
+      nearest.candidate = legal == nullptr ? nearest.candidate : legal;
+      return legal != nullptr;
+    });
+  }
+  return nearest.candidate != nullptr;
+}
+
 std::optional<LookupTable::Hit> LookupTable::nearest_on(const Group& group, Provenance provenance,
                                                         const Question& question) const {
-  if (auto hit = exact(group, provenance, question)) {
-    return hit;
-  }
-  Nearest nearest{.from = shape_point(question.problem)};
-  consider_all(group.pool(provenance), 0.0, question, nearest);
-  if (nearest.place == nullptr) {
+  Nearest nearest;
+  const auto consider = [&](Nearest& found, auto&& accepts) {
+    consider_all(group.pool(provenance), 0.0, question, found, accepts);
+  };
+  if (!find_nearest(question, nearest, consider)) {
     return std::nullopt;
   }
-  return Hit{MatchLevel::nearest, true, std::sqrt(nearest.squared), &nearest.place->problem,
-             nearest.candidate};
+  return Hit{MatchLevel::nearest, true, std::sqrt(nearest.squared),
+             &places_[*nearest.place].problem, *nearest.candidate};
 }
 
 std::optional<LookupTable::Hit> LookupTable::nearest_of_arch(Provenance provenance,
                                                              const Question& question) const {
-  Nearest nearest{.from = shape_point(question.problem)};
-  for (const Group& group : groups_) {
-    const DeviceInfo& device = group.devices.front();
-    if (device.sm_arch == question.device.sm_arch) {
-      consider_all(group.pool(provenance), device_distance(device, question.device), question,
-                   nearest);
+  Nearest nearest;
+  const auto consider = [&](Nearest& found, auto&& accepts) {
+    for (const Group& group : groups_) {
+      const DeviceInfo& device = group.devices.front();
+      if (device.sm_arch == question.device.sm_arch) {
+        consider_all(group.pool(provenance), device_distance(device, question.device), question,
+                     found, accepts);
+      }
     }
-  }
-  if (nearest.place == nullptr) {
+  };
+  if (!find_nearest(question, nearest, consider)) {
     return std::nullopt;
   }
-  return Hit{MatchLevel::same_arch, false, std::sqrt(nearest.squared), &nearest.place->problem,
-             nearest.candidate};
+  return Hit{MatchLevel::same_arch, false, std::sqrt(nearest.squared),
+             &places_[*nearest.place].problem, *nearest.candidate};
+}
+
+const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const {
+  for (const Group& group : groups_) {
+    if (is_same_as_any(group.devices, device)) {
+      return &group;
+    }
+  }
+  return nullptr;
 }
 
 std::optional<LookupTable::Hit> LookupTable::find(const AttentionProblem& problem,
                                                   const DeviceInfo& device) const {
   const Question question{problem, device};
-  const auto group = std::ranges::find_if(
-      groups_, [&](const Group& known) { return is_same_as_any(known.devices, device); });
+  const Group* const group = group_of(device);
   for (const bool on_same_device : {true, false}) {
     for (const Provenance provenance : kProvenances) {
-      if (on_same_device && group == groups_.end()) {
-        continue;
+      std::optional<Hit> hit;
+      if (on_same_device && group != nullptr) {
+        hit = exact(*group, provenance, question);
+        hit = hit ? hit : nearest_on(*group, provenance, question);
+      } else if (!on_same_device) {
+        hit = nearest_of_arch(provenance, question);
       }
-      auto hit = on_same_device ? nearest_on(*group, provenance, question)
-                                : nearest_of_arch(provenance, question);
       if (hit && provenance == Provenance::predicted) {
         hit->level = MatchLevel::predicted;
       }
@@ -369,27 +408,37 @@ std::optional<LookupTable::Hit> LookupTable::find(const AttentionProblem& proble
   return std::nullopt;
 }
 
-Answer LookupTable::best(const AttentionProblem& problem, const DeviceInfo& device) const {
-  validate(problem);
-  Answer answer;
-  const auto hit = find(problem, device);
-  if (!hit) {
-    answer.variant = default_variant(problem, device);
-    answer.stored_problem = problem;
-    return answer;
-  }
-  const Candidate& candidate = *hit->candidate;
+void LookupTable::fill(Answer& answer, const Hit& hit, const AttentionProblem& problem) const {
+  const Candidate& candidate = hit.candidate;
   answer.variant = variants_[candidate.variant];
-  answer.level = hit->level;
-  answer.on_same_device = hit->on_same_device;
-  answer.distance = hit->distance;
-  answer.stored_problem = *hit->problem;
+  answer.level = hit.level;
+  answer.on_same_device = hit.on_same_device;
+  answer.distance = hit.distance;
+  answer.stored_problem = *hit.problem;
   answer.result_id = candidate.result_id;
   answer.time_us = candidate.time_us;
-  if (hit->distance > 0) {
-    *answer.time_us *= flop_count(problem) / flop_count(*hit->problem);
-  } else if (hit->on_same_device && candidate.l2_misses >= 0) {
+  if (hit.distance > 0) {
+    *answer.time_us *= flop_count(problem) / flop_count(*hit.problem);
+  } else if (hit.on_same_device && candidate.l2_misses >= 0) {
     answer.l2_misses = candidate.l2_misses;
+  }
+}
+
+Answer LookupTable::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+  Answer answer;
+  // What is stored is valid, so the usual question needs no validation.
+  if (const Group* const group = group_of(device)) {
+    if (const auto hit = exact(*group, Provenance::measured, {problem, device})) {
+      fill(answer, *hit, problem);
+      return answer;
+    }
+  }
+  validate(problem);
+  if (const auto hit = find(problem, device)) {
+    fill(answer, *hit, problem);
+  } else {
+    answer.variant = default_variant(problem, device);
+    answer.stored_problem = problem;
   }
   return answer;
 }
@@ -405,9 +454,8 @@ std::vector<long long> LookupTable::winners() const {
     for (const Provenance provenance : kProvenances) {
       const Pool& pool = groups_[g].pool(provenance);
       for (std::uint32_t i = pool.first; i < pool.first + pool.count; ++i) {
-        if (const Place& place = places_[i]; place.own_best) {
-          winners.push_back(
-              {{place.problem_index, g}, provenance, candidates_[*place.own_best].result_id});
+        if (places_[i].variant != kNoVariant) {
+          winners.push_back({{rankings_[i].problem_index, g}, provenance, places_[i].result_id});
         }
       }
     }

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -59,7 +60,7 @@ class LookupTable {
     bool on_same_device = true;
     double distance = 0.0;
     const AttentionProblem* problem = nullptr;
-    const Candidate* candidate = nullptr;
+    Candidate candidate;
   };
 
   explicit LookupTable(const LookupRecords& records);
@@ -77,14 +78,24 @@ class LookupTable {
   std::size_t size() const { return places_.size(); }
 
  private:
-  /// A problem on a device with its variants, best first.
-  struct Place {
+  static constexpr std::uint32_t kNoVariant = std::numeric_limits<std::uint32_t>::max();
+
+  /// A problem on a device, with what answers when exactly this is asked: the first candidate that
+  /// is legal for the problem on the device where it was recorded. One cache line.
+  struct alignas(64) Place {
     AttentionProblem problem;
+    std::uint32_t variant = kNoVariant;
+    double time_us = 0.0;
+    long long l2_misses = -1;
+    long long result_id = 0;
+  };
+  static_assert(sizeof(Place) == 64);
+
+  /// The variants of a place, best first.
+  struct Ranking {
     std::uint32_t problem_index = 0;  ///< In the records.
     std::uint32_t first = 0;          ///< Of its candidates.
     std::uint32_t count = 0;
-    /// The first candidate that is legal for the problem on the device where it was recorded.
-    std::optional<std::uint32_t> own_best;
   };
 
   /// The shapes of one kind of problem.
@@ -116,12 +127,17 @@ class LookupTable {
   struct Question;
   struct Nearest;
 
-  const Candidate* first_legal(const Place& place, const Question& question) const;
+  const Candidate* first_legal(std::size_t place, const Question& question) const;
   const Place* place_of(const Pool& pool, const AttentionProblem& problem) const;
+  const Group* group_of(const DeviceInfo& device) const;
   std::optional<Hit> exact(const Group& group, Provenance provenance,
                            const Question& question) const;
+  template <typename Accepts>
   void consider_all(const Pool& pool, double device_distance, const Question& question,
-                    Nearest& nearest) const;
+                    Nearest& nearest, Accepts&& accepts) const;
+  template <typename ConsiderPools>
+  bool find_nearest(const Question& question, Nearest& nearest, ConsiderPools&& consider) const;
+  void fill(Answer& answer, const Hit& hit, const AttentionProblem& problem) const;
   std::optional<Hit> nearest_on(const Group& group, Provenance provenance,
                                 const Question& question) const;
   std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question) const;
@@ -129,6 +145,7 @@ class LookupTable {
   std::vector<Variant> variants_;
   std::vector<Group> groups_;
   std::vector<Place> places_;
+  std::vector<Ranking> rankings_;  ///< By place.
   std::vector<Candidate> candidates_;
 };
 

@@ -206,7 +206,7 @@ std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
   if (!hit) {
     return std::nullopt;
   }
-  StoredResult stored = Reader(database, path).result(hit->candidate->result_id);
+  StoredResult stored = Reader(database, path).result(hit->candidate.result_id);
   return Match{hit->level, std::move(stored.result), stored.problem, stored.device, hit->distance};
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "db/table.h"
+#include "db/table_rows.h"
 #include <swr/device.h>
 #include <swr/problem.h>
 #include <swr/result.h>
@@ -53,9 +54,9 @@ struct LookupResult {
 
 // For tables of many rows: the columns to select, and the readers of rows that consist of them.
 std::string lookup_problem_columns();
-AttentionProblem read_lookup_problem(SQLite::Statement& row, const RowSource& source);
+AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source);
 std::string lookup_result_columns();
-LookupResult read_lookup_result(SQLite::Statement& row, const RowSource& source);
+LookupResult read_lookup_result(TableRows& row, const RowSource& source);
 
 /// The value of `time_us` in a row of `sample`.
 double read_sample(SQLite::Statement& row, const RowSource& source);
