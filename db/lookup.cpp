@@ -71,6 +71,7 @@ struct Lookup::Impl {
     const std::lock_guard lock(table_mutex);
     table = std::move(next);
     published.store(table.get(), std::memory_order_release);
+    version.fetch_add(1, std::memory_order_release);
   }
 
   /// The table in force. Each thread keeps the one it used last, so that the usual question costs
@@ -123,6 +124,7 @@ struct Lookup::Impl {
   mutable std::mutex table_mutex;
   SharedTable table;
   std::atomic<const LookupTable*> published = nullptr;
+  std::atomic<unsigned long long> version = 0;
   std::string watch_error;
   std::mutex refresh_mutex;
   DatabaseMark mark;
@@ -144,6 +146,10 @@ Answer Lookup::best(const AttentionProblem& problem, const DeviceInfo& device) c
 }
 
 bool Lookup::refresh() { return impl_->refresh(); }
+
+unsigned long long Lookup::version() const {
+  return impl_->version.load(std::memory_order_acquire);
+}
 
 std::string Lookup::watch_error() const {
   const std::lock_guard lock(impl_->table_mutex);

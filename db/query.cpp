@@ -105,14 +105,16 @@ class Reader {
     return read_all(row, problem, device);
   }
 
-  /// A result with its samples. Requires: there is one with this id.
+  /// A result with its samples.
   StoredResult result(long long id) const {
     SQLite::Statement row(database_,
                           "SELECT result.*, " + column_list(to_cells(Variant{})) +
                               " FROM result JOIN variant ON variant.id = result.variant_id "
                               "WHERE result.id = ?");
     row.bind(1, static_cast<std::int64_t>(id));
-    row.executeStep();
+    if (!row.executeStep()) {
+      reject_id(id);
+    }
     StoredResult stored{id, problem_of(row), device_of(row), read_result(row, {path_, "result"})};
     add_samples(stored);
     return stored;
@@ -131,6 +133,12 @@ class Reader {
   }
 
  private:
+  [[noreturn]] void reject_id(long long id) const {
+    throw Error(ErrorCode::invalid_argument, "database " + path_.string() + " has no result " +
+                                                 std::to_string(id) +
+                                                 "; ask with the id of a stored result");
+  }
+
   /// What the current row of `result` belongs to.
   AttentionProblem problem_of(SQLite::Statement& result) const {
     SQLite::Statement row(database_, "SELECT * FROM problem WHERE id = ?");
@@ -252,6 +260,11 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database, c
     }
   }
   return results;
+}
+
+StoredResult find_result(const SQLite::Database& database, const fs::path& path,
+                         long long result_id) {
+  return Reader(database, path).result(result_id);
 }
 
 RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long long result_id) {

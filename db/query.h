@@ -28,6 +28,10 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database,
                                              const AttentionProblem& problem,
                                              const DeviceInfo& device);
 
+/// Store::result.
+StoredResult find_result(const SQLite::Database& database, const std::filesystem::path& path,
+                         long long result_id);
+
 /// Store::run_of.
 RunInfo find_run_of(const SQLite::Database& database, const std::filesystem::path& path,
                     long long result_id);

@@ -171,6 +171,11 @@ std::vector<StoredResult> Store::known_results(long long run_id, const Attention
   });
 }
 
+StoredResult Store::result(long long result_id) const {
+  return with_database_errors(impl_->path,
+                              [&] { return find_result(impl_->database, impl_->path, result_id); });
+}
+
 RunInfo Store::run_of(long long result_id) const {
   return with_database_errors(impl_->path,
                               [&] { return find_run_of(impl_->database, impl_->path, result_id); });

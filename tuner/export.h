@@ -2,7 +2,7 @@
 // Writes the best stored kernels as a directory that a program can ship: cubins and a manifest.
 #pragma once
 
-#include "tuner/manifest.h"
+#include "runtime/manifest.h"
 #include <swr/generator.h>
 #include <swr/store.h>
 

@@ -61,6 +61,9 @@ class Lookup {
   /// Throws: as the constructor.
   bool refresh();
 
+  /// Differs after the answers may have changed; costs one atomic load.
+  unsigned long long version() const;
+
   /// Why the watching thread could not read the file last time; empty when it could.
   std::string watch_error() const;
 

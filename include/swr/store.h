@@ -129,6 +129,9 @@ class Store {
   std::vector<StoredResult> results(const AttentionProblem& problem,
                                     const DeviceInfo& device) const;
 
+  /// The result with this id. Throws: Error{invalid_argument} when there is none.
+  StoredResult result(long long result_id) const;
+
   /// The run that a result belongs to.
   /// Throws: Error{invalid_argument} when there is no such result.
   RunInfo run_of(long long result_id) const;

@@ -102,7 +102,9 @@ TEST_F(LookupTest, RefreshReadsTheFileOnlyWhenItChanged) {
   EXPECT_EQ(lookup.size(), 0U);
   record(problem_of(4096), measured(tile(64, 64), 10.0));
   EXPECT_EQ(lookup.size(), 0U) << "until it is refreshed";
+  const auto version = lookup.version();
   EXPECT_TRUE(lookup.refresh());
+  EXPECT_NE(lookup.version(), version);
   EXPECT_EQ(lookup.size(), 1U);
   EXPECT_FALSE(lookup.refresh());
 }

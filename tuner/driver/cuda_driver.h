@@ -80,6 +80,12 @@ struct CudaDriver {
   DriverCall<decltype(cuDevicePrimaryCtxRelease)> primary_context_release{
       library, "cuDevicePrimaryCtxRelease_v2"};
   DriverCall<decltype(cuCtxSetCurrent)> context_set_current{library, "cuCtxSetCurrent"};
+  DriverCall<decltype(cuCtxGetCurrent)> context_get_current{library, "cuCtxGetCurrent"};
+  DriverCall<decltype(cuCtxGetDevice)> context_get_device{library, "cuCtxGetDevice"};
+  DriverCall<decltype(cuPointerGetAttribute)> pointer_get_attribute{library,
+                                                                    "cuPointerGetAttribute"};
+  DriverCall<decltype(cuThreadExchangeStreamCaptureMode)> exchange_capture_mode{
+      library, "cuThreadExchangeStreamCaptureMode"};
   DriverCall<decltype(cuCtxSynchronize)> context_synchronize{library, "cuCtxSynchronize"};
 
   DriverCall<decltype(cuMemAlloc)> mem_alloc{library, "cuMemAlloc_v2"};
