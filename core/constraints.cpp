@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/attention_config.h"
+#include "core/launch_plan.h"
 #include "templates/common/schedule.h"
 #include <swr/constraints.h>
 
@@ -75,17 +76,17 @@ Reason worker_count(const Candidate& c) {
 Reason sections(const Candidate& c) {
   const bool sectioned = c.variant.swizzle == Swizzle::head_sections;
   const int heads = c.problem.batch * c.problem.heads_q;
+  if (is_distinct_mapping(c.variant.swizzle, c.variant.section_heads, heads)) {
+    return std::nullopt;
+  }
   if (sectioned != (c.variant.section_heads != 0)) {
     return "section_heads belongs to head_sections and to it alone";
   }
-  if (sectioned && (c.variant.section_heads < 2 || c.variant.section_heads >= heads)) {
+  if (sectioned) {
     return "sections of " + text(c.variant.section_heads) + " of " + text(heads) +
            " heads equal another swizzle";
   }
-  if (c.variant.swizzle == Swizzle::head_fastest && heads == 1) {
-    return "with one head, head_fastest equals q_fastest";
-  }
-  return std::nullopt;
+  return "with one head, head_fastest equals q_fastest";
 }
 
 Reason architecture(const Candidate& c) {

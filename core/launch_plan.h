@@ -34,6 +34,20 @@ constexpr int mapped_section_heads(const LaunchPlan& plan, int heads) {
   return 1;
 }
 
+/// False when another swizzle maps the tiles of so many heads alike. `heads` counts
+/// batch * heads_q, `section_heads` is the axis.
+constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads) {
+  switch (swizzle) {
+    case Swizzle::q_fastest:
+      return section_heads == 0;
+    case Swizzle::head_fastest:
+      return section_heads == 0 && heads > 1;
+    case Swizzle::head_sections:
+      return section_heads >= 2 && section_heads < heads;
+  }
+  return false;
+}
+
 /// The launch for a shape. `heads` counts batch * heads_q.
 constexpr LaunchGeometry launch_geometry(const LaunchPlan& plan, int heads, int seq_q) {
   const long long tiles = static_cast<long long>(heads) * ceil_div(seq_q, plan.tile_m);

@@ -6,9 +6,8 @@
 namespace swr {
 namespace {
 
-double squared_octaves(double a, double b) {
-  const double octaves = std::log2(a / b);
-  return octaves * octaves;
+DevicePoint device_point(const DeviceInfo& device) {
+  return {device.sm_arch, device.sm_count, device.l2_bytes, device.dram_gb_per_s, device.mig};
 }
 
 }  // namespace
@@ -31,10 +30,7 @@ std::optional<double> shape_distance(const AttentionProblem& a, const AttentionP
 }
 
 double device_distance(const DeviceInfo& a, const DeviceInfo& b) {
-  return std::sqrt(
-      squared_octaves(a.sm_count, b.sm_count) +
-      squared_octaves(static_cast<double>(a.l2_bytes), static_cast<double>(b.l2_bytes)) +
-      squared_octaves(a.dram_gb_per_s, b.dram_gb_per_s));
+  return device_distance(device_point(a), device_point(b));
 }
 
 Merit merit(const AttentionProblem& problem, const VariantResult& result) {

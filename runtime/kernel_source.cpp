@@ -63,9 +63,10 @@ KernelSource::KernelSource(const RuntimeOptions& options)
       exported_directory_(options.exported.value_or("")),
       generator_options_(options.generator),
       templates_digest_(digest_of_templates(options.generator)) {
-  if (!options.database && !options.exported) {
+  if (!options.database && !options.exported && !options.may_compile) {
     throw Error(ErrorCode::invalid_argument,
-                "a runtime needs a database or an exported directory to choose kernels from");
+                "a runtime that may not compile needs a database with a cache, or an exported "
+                "directory");
   }
   if (options.exported) {
     manifest_ = read_manifest(exported_directory_);

@@ -37,7 +37,8 @@ struct AttentionCall {
 AttentionProblem problem_of(const AttentionCall& call);
 
 struct RuntimeOptions {
-  /// Where variants are looked up. Without one, the exported directory answers.
+  /// Where variants are looked up. Without one, the exported directory answers; without either, the
+  /// built-in default variant is compiled.
   std::optional<std::filesystem::path> database;
   LookupOptions lookup;
   /// A directory that `swr-tune export` wrote: kernels in it need no compiler.
@@ -55,7 +56,7 @@ struct RuntimeOptions {
 class Runtime {
  public:
   /// Throws: Error as Lookup for the database; Error{not_found}, Error{unreadable} for the exported
-  /// directory; Error{invalid_argument} when neither is given.
+  /// directory; Error{invalid_argument} when neither is given and nothing may be compiled.
   explicit Runtime(const RuntimeOptions& options);
   ~Runtime();
   Runtime(const Runtime&) = delete;

@@ -35,8 +35,9 @@ class KernelSourceTest : public ServingTest {
   }
 };
 
-TEST_F(KernelSourceTest, NeedsSomethingToChooseFrom) {
-  EXPECT_EQ(error_of([] { KernelSource({}); }).code(), ErrorCode::invalid_argument);
+TEST_F(KernelSourceTest, NeedsSomethingToChooseFromUnlessItMayCompile) {
+  EXPECT_EQ(error_of([] { KernelSource({.may_compile = false}); }).code(),
+            ErrorCode::invalid_argument);
 }
 
 TEST_F(KernelSourceTest, AnExportedKernelServesEveryShapeAndLaunchOfItsKind) {

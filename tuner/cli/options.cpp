@@ -279,7 +279,8 @@ void add_measure_worker(CLI::App& program, Options& options) {
 void add_query(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("query", "Print the best stored variant for a problem");
   app.footer(
-      "The answer says how it matched: exact, nearest (another shape), same_arch (another device),\n"
+      "The answer says how it matched: exact, nearest (another shape), same_arch (another "
+      "device),\n"
       "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
       "Example: swr-tune query --gpu gb10 --seq 131072 --json");
   add_problem_options(app, options.problem, "Sequence length; a list asks for several problems");
@@ -330,11 +331,22 @@ void add_calibrate(CLI::App& program, Options& options) {
 
 void add_export(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
-      "export", "Write the cubins of all winners and a manifest into a directory");
+      "export", "Write the kernels of all winners: cubins and a manifest, or a C++ package");
   app.footer(
       "Examples:\n"
       "  swr-tune export --out kernels\n"
-      "  swr-tune export --out kernels --gpu gb10");
+      "  swr-tune export --out kernels --gpu gb10\n"
+      "  swr-tune export --format cpp --name my_attention --out my_attention");
+  app.add_option(
+         "--format", options.export_format,
+         "dir: cubins and manifest.json; cpp: a CMake project with embedded cubins that needs "
+         "only the CUDA driver")
+      ->check(CLI::IsMember({"dir", "cpp"}))
+      ->capture_default_str();
+  app.add_option("--name", options.package_name,
+                 "With --format cpp: name of the library and its namespace")
+      ->capture_default_str()
+      ->type_name("NAME");
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
                  "those of every GPU")

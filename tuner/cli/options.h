@@ -58,6 +58,8 @@ struct Options {
   std::string gpu = "auto";
   /// --gpu of export, whose default is every GPU.
   std::string export_gpu = "all";
+  std::string export_format = "dir";
+  std::string package_name = "tuned_attention";
   /// Comma-separated tiles and, by axis name, values.
   std::string tiles;
   std::map<std::string, std::string> axis_values;

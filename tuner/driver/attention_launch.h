@@ -11,11 +11,21 @@
 
 namespace swr {
 
-/// The driver's functions that a launch uses; whoever opened the driver fills them in.
+/// The driver's functions that a launch uses.
 struct LaunchCalls {
   decltype(cuFuncSetAttribute)* function_set_attribute = nullptr;
   decltype(cuLaunchKernel)* launch_kernel = nullptr;
 };
+
+/// `find(name)` gives the address of a function of the driver.
+template <typename Find>
+LaunchCalls find_launch_calls(Find&& find) {
+  LaunchCalls calls;
+  calls.function_set_attribute =
+      reinterpret_cast<decltype(cuFuncSetAttribute)*>(find("cuFuncSetAttribute"));
+  calls.launch_kernel = reinterpret_cast<decltype(cuLaunchKernel)*>(find("cuLaunchKernel"));
+  return calls;
+}
 
 /// Once for a loaded function, before its first launch.
 inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,

@@ -48,8 +48,6 @@ class DriverCall {
     return function_(arguments...);
   }
 
-  Function* pointer() const { return function_; }
-
  private:
   Function* function_;
   const char* name_;
@@ -118,7 +116,8 @@ struct CudaDriver {
   DriverCall<decltype(cuGraphExecDestroy)> graph_exec_destroy{library, "cuGraphExecDestroy"};
   DriverCall<decltype(cuGraphDestroy)> graph_destroy{library, "cuGraphDestroy"};
 
-  LaunchCalls launch_calls{function_set_attribute.pointer(), launch_kernel.pointer()};
+  LaunchCalls launch_calls =
+      find_launch_calls([this](const char* name) { return library.function<void()>(name); });
 };
 
 /// The driver, opened and initialised on first use; a failed attempt is repeated on the next call.

@@ -181,6 +181,13 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   *function = &module->function;
   return CUDA_SUCCESS;
 }
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
+                                                     int /*threads*/, std::size_t smem_bytes) {
+  constexpr std::size_t kPerSm = 128 * 1024;
+  constexpr std::size_t kReserved = 1024;
+  *ctas = static_cast<int>(kPerSm / (smem_bytes + kReserved));
+  return CUDA_SUCCESS;
+}
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute /*name*/, int value) {
   function->dynamic_smem_bytes = value;
   return CUDA_SUCCESS;
