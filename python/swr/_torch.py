@@ -35,7 +35,8 @@ def configure(*, database=None, exported=None, cache_dir=None, may_compile=True,
     cache. `exported` is a directory that `swr-tune export` wrote; with may_compile=False nothing is
     ever compiled while serving."""
     options = RuntimeOptions(encoded(database), encoded(exported),
-                             encoded(cache_dir or _default_cache()), encoded(nvrtc),
+                             encoded(cache_dir or _default_cache()),
+                             encoded(nvrtc or os.environ.get("SWR_NVRTC")),
                              int(may_compile))
     handle = ctypes.c_void_p()
     library.swr_runtime_create(options, handle)
@@ -64,6 +65,8 @@ def _check(q, k, v, scale):
         raise ValueError("k and v must have one shape, q's batch and head_dim, and a divisor of its "
                          f"heads: {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.device != q.device or tensor.device.type != "cuda":
+            raise ValueError(f"q, k and v must be on one CUDA device; {name} is on {tensor.device}")
         if tensor.stride(3) != 1:
             raise ValueError(f"the innermost dimension of {name} must be contiguous; pass "
                              f"{name}.contiguous()")
@@ -122,6 +125,6 @@ def sdpa(q, k, v, *, causal=False, scale=None):
         raise Error("invalid_argument", "swr.sdpa has no backward pass; call it under "
                     "torch.no_grad(), or pass tensors that need no gradient")
     # Plain tensors outside of tracing skip the dispatcher, which costs more than the launch.
-    if not torch.compiler.is_compiling() and type(q) is torch.Tensor and q.is_cuda:
+    if not torch.compiler.is_compiling() and type(q) is torch.Tensor:
         return _launch(q, k, v, causal, scale)
     return _operator(q, k, v, causal, scale)

@@ -37,7 +37,7 @@ def random_tensor(generator, batch, heads, length, head_dim, dtype):
     """A tensor with strides of one of the usual kinds; head_dim stays contiguous."""
     def normal(*shape):
         return torch.randn(*shape, device="cuda", dtype=dtype)
-    kind = generator.randrange(5)
+    kind = generator.randrange(6)
     if kind == 0:
         return normal(batch, heads, length, head_dim)
     if kind == 1:
@@ -46,6 +46,8 @@ def random_tensor(generator, batch, heads, length, head_dim, dtype):
         return normal(length, batch, heads, head_dim).permute(1, 2, 0, 3)
     if kind == 3:
         return normal(batch, heads, length + 3, 2 * head_dim)[:, :, 3:, head_dim:]
+    if kind == 4:  # Rows at odd multiples of 2 bytes.
+        return normal(batch, heads, length, head_dim + 1)[..., :head_dim]
     packed = normal(batch, length, 3 * heads * head_dim)
     return packed.view(batch, length, 3, heads, head_dim)[:, :, 1].transpose(1, 2)
 
@@ -123,7 +125,8 @@ def raises(kind, action):
 
 def check_refusals():
     q, k, v = some_tensors()
-    assert "contiguous" in raises(ValueError, lambda: swr.sdpa(q.transpose(2, 3), k, v))
+    assert "contiguous" in raises(ValueError, lambda: swr.sdpa(q[..., ::2], k[..., ::2], v[..., ::2]))
+    assert "CUDA" in raises(ValueError, lambda: swr.sdpa(q.cpu(), k.cpu(), v.cpu()))
     raises(TypeError, lambda: swr.sdpa(q.float(), k.float(), v.float()))
     raises(ValueError, lambda: swr.sdpa(q, k[:, :3], v[:, :3]))
     raises(ValueError, lambda: swr.sdpa(q, k, v, scale=-1.0))
