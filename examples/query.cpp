@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asks a tuned database which variant to run on an H200, without a GPU.
+// Asks a tuned database which variant to run on an H200 for 8 heads of 128, without a GPU.
 //   usage: query DATABASE SEQ
 #include <swr/swr.h>
 
@@ -25,7 +25,9 @@ int main(int argc, char** argv) {
   try {
     const int seq = std::atoi(argv[2]);
     const swr::Lookup lookup(argv[1]);
-    const swr::Answer answer = lookup.best({.seq_q = seq, .seq_kv = seq}, h200);
+    const swr::AttentionProblem problem{
+        .heads_q = 8, .heads_kv = 8, .seq_q = seq, .seq_kv = seq, .head_dim = 128};
+    const swr::Answer answer = lookup.best(problem, h200);
     std::cout << to_string(answer.level) << ": " << to_key(answer.variant) << "\n";
     if (answer.time_us) {
       std::cout << "expected " << *answer.time_us << " us, stored for "

@@ -46,7 +46,7 @@ std::optional<Subject> stored_subject(const Session& session, const AttentionPro
     return std::nullopt;
   }
   const auto match = Store(database_path(session), Store::Mode::read_only).best(problem, device);
-  if (!match || match->level != MatchLevel::exact) {
+  if (!match || match->problem != problem || !same_device(match->device, device)) {
     return std::nullopt;
   }
   return Subject{match->result.variant, match->result.resources,
