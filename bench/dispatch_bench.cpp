@@ -40,17 +40,19 @@ void print(const char* what, const std::vector<double>& samples) {
               samples[samples.size() * 99 / 100]);
 }
 
-/// A small problem of the manifest's first kernel, on memory of its own.
+/// A short problem with the heads of an exported one, so that its kernels are legal. All heads
+/// share one small buffer: what is computed does not matter here.
 struct Work {
-  explicit Work(const swr::ExportedKernel& kernel) : problem(kernel.problem) {
-    problem.batch = 1;
-    problem.heads_q = problem.heads_kv = 1;
-    problem.seq_q = problem.seq_kv = 64;
-    const auto address = reinterpret_cast<void*>(memory.address());
+  explicit Work(const swr::AttentionProblem& exported) : problem(exported) {
+    constexpr int kSeq = 64;
+    problem.seq_q = problem.seq_kv = kSeq;
     swr::AttentionParams& p = call.params;
-    p.q = p.k = p.v = p.o = address;
-    p.batch = p.heads_q = p.heads_kv = 1;
-    p.seq_q = p.seq_kv = 64;
+    p.q = p.k = p.v = reinterpret_cast<const void*>(inputs.address());
+    p.o = reinterpret_cast<void*>(output.address());
+    p.batch = problem.batch;
+    p.heads_q = problem.heads_q;
+    p.heads_kv = problem.heads_kv;
+    p.seq_q = p.seq_kv = kSeq;
     p.q_strides = p.k_strides = p.v_strides = p.o_strides = {0, 0, problem.head_dim};
     p.scale_log2 = 1.0F;
     call.head_dim = problem.head_dim;
@@ -59,17 +61,24 @@ struct Work {
   }
 
   swr::AttentionProblem problem;
-  swr::DeviceBuffer memory{64 * 256 * 2};
+  swr::DeviceBuffer inputs{64 * 256 * 2};
+  swr::DeviceBuffer output{64 * 256 * 2};
   swr::AttentionCall call;
 };
+
+/// The exported kernel that an answer names.
+const swr::ExportedKernel& kernel_of(const swr::Manifest& manifest, const swr::Answer& answer) {
+  return manifest.kernels.at(static_cast<std::size_t>(answer.result_id - 1));
+}
 
 int run(const char* exported) {
   const swr::PrimaryContext context(0);
   const swr::Stream stream;
-  const swr::ExportedKernel kernel = swr::read_manifest(exported).kernels.at(0);
-  Work work(kernel);
+  const swr::Manifest manifest = swr::read_manifest(exported);
+  const Work work(manifest.kernels.at(0).problem);
   swr::Runtime runtime({.exported = exported, .may_compile = false});
   const swr::Answer answer = runtime.prepare(work.problem);
+  const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
   const swr::LaunchPlan plan =
       swr::launch_plan(work.problem, answer.variant, kernel.device.sm_count, kernel.ctas_per_sm);
   const swr::AttentionKernel bare(swr::read_cubin(exported, kernel), kernel.entry, plan);
