@@ -97,13 +97,15 @@ ReadyKernel LoadedKernels::load(const AttentionProblem& problem, const Answer& a
   }
   const LaunchPlan plan =
       launch_plan(problem, answer.variant, device_.sm_count, resident.ctas_per_sm);
-  const RelaxedCapture relaxed;
   auto known = kernels_.find(kernel.cubin_digest);
   if (known == kernels_.end()) {
-    known = kernels_.emplace(kernel.cubin_digest, Kernel(kernel.cubin, kernel.entry)).first;
+    const RelaxedCapture relaxed;
+    Kernel loaded(kernel.cubin, kernel.entry);
+    // Once: other threads may be launching it later on, and no launch of a cubin needs another.
+    require_success(prepare_attention(cuda_driver().launch_calls, loaded.handle(), plan),
+                    "cuFuncSetAttribute");
+    known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
-  require_success(prepare_attention(cuda_driver().launch_calls, known->second.handle(), plan),
-                  "cuFuncSetAttribute");
   return {known->second.handle(), plan, answer};
 }
 

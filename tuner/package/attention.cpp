@@ -286,10 +286,14 @@ struct Attention::Impl {
     driver.require(driver.module_load_data(&loaded.module, kernel.cubin), "cuModuleLoadData");
     const CUresult found =
         driver.module_get_function(&loaded.function, loaded.module, kernel.entry);
-    if (found != CUDA_SUCCESS) {
+    const CUresult prepared =
+        found == CUDA_SUCCESS ? swr::prepare_attention(driver.launch, loaded.function, kernel.plan)
+                              : found;
+    if (prepared != CUDA_SUCCESS) {
       driver.module_unload(loaded.module);
     }
     driver.require(found, "cuModuleGetFunction");
+    driver.require(prepared, "cuFuncSetAttribute");
     return loaded;
   }
 
@@ -300,8 +304,6 @@ struct Attention::Impl {
       known = context.modules.emplace(kernel.sha256, load(kernel)).first;
     }
     Ready ready{&kernel, known->second.function, kernel.plan};
-    driver.require(swr::prepare_attention(driver.launch, ready.function, ready.plan),
-                   "cuFuncSetAttribute");
     if (kernel.fills_device) {
       int resident = 0;
       driver.require(driver.resident_ctas(&resident, ready.function, ready.plan.threads,
