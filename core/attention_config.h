@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: MIT
-// From the vocabulary of the host (Problem, Variant) to the kernel's compile-time configuration.
+// From the vocabulary of the host (Problem, Variant) to the kernels' compile-time configurations.
 #pragma once
 
 #include "templates/attention/config.h"
+#include "templates/attention/hopper/config.h"
 #include <swr/problem.h>
 #include <swr/variant.h>
 
+#include <variant>
+
 namespace swr {
 
+/// The portable family's. The axes of the variant are taken as they are, whatever its family.
 AttentionConfig make_attention_config(const AttentionProblem& problem, const Variant& variant);
+/// The Hopper family's, likewise.
+HopperConfig make_hopper_config(const AttentionProblem& problem, const Variant& variant);
+
+/// The configuration of a variant's own family.
+using FamilyConfig = std::variant<AttentionConfig, HopperConfig>;
+FamilyConfig make_family_config(const AttentionProblem& problem, const Variant& variant);
+
+int threads_per_cta(const FamilyConfig& config);
+/// Dynamic shared memory of a CTA.
+int smem_bytes(const FamilyConfig& config);
 
 }  // namespace swr

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
+#include "core/shape_distance.h"
 #include <swr/device.h>
-
-#include <algorithm>
-#include <cmath>
 
 namespace swr {
 
 bool same_device(const DeviceInfo& a, const DeviceInfo& b) {
-  constexpr double kBandwidthTolerance = 0.02;
-  const double larger = std::max(a.dram_gb_per_s, b.dram_gb_per_s);
-  return a.sm_arch == b.sm_arch && a.sm_count == b.sm_count && a.l2_bytes == b.l2_bytes &&
-         a.mig == b.mig &&
-         std::abs(a.dram_gb_per_s - b.dram_gb_per_s) <= kBandwidthTolerance * larger;
+  const auto point = [](const DeviceInfo& device) {
+    return DevicePoint{device.sm_arch, device.sm_count, device.l2_bytes, device.dram_gb_per_s,
+                       device.mig};
+  };
+  return is_same_device(point(a), point(b));
 }
 
 }  // namespace swr

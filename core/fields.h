@@ -74,6 +74,7 @@ void visit_fields(Resources& resources, Visitor&& visit) {
   visit("spill_load_bytes", resources.spill_load_bytes);
   visit("stack_bytes", resources.stack_bytes);
   visit("static_smem_bytes", resources.static_smem_bytes);
+  visit("wgmma_warnings", resources.wgmma_warnings);
 }
 
 template <MaybeConst<LaunchGeometry> Geometry, typename Visitor>

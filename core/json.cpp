@@ -113,7 +113,9 @@ void to_json(Json& json, const Prediction& prediction) { write_fields(json, pred
 void to_json(Json& json, const Variant& variant) {
   json = Json::object();
   for (const Axis& axis : axes()) {
-    json[std::string(axis.name)] = axis_json(axis.get(variant));
+    if (axis.belongs_to(variant.family)) {
+      json[std::string(axis.name)] = axis_json(axis.get(variant));
+    }
   }
 }
 
@@ -151,12 +153,17 @@ void from_json(const Json& json, AttentionProblem& problem) {
 }
 
 void from_json(const Json& json, Variant& variant) {
-  for (const Axis& axis : axes()) {
-    axis.set(axis, variant, axis_value(axis, json));
+  variant = {};
+  for (const Axis& axis : axes()) {  // The family comes first.
+    if (axis.belongs_to(variant.family)) {
+      axis.set(axis, variant, axis_value(axis, json));
+    }
   }
   for (const auto& [name, value] : json.items()) {
-    if (find_axis(name) == nullptr) {
-      throw Error(ErrorCode::invalid_argument, "'" + name + "' is no axis of a variant");
+    const Axis* axis = find_axis(name);
+    if (axis == nullptr || !axis->belongs_to(variant.family)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "'" + name + "' is no axis of family " + std::string(to_string(variant.family)));
     }
   }
 }

@@ -29,22 +29,59 @@ AttentionConfig make_attention_config(const AttentionProblem& problem, const Var
           .smem_swizzle = variant.smem_swizzle};
 }
 
+HopperConfig make_hopper_config(const AttentionProblem& problem, const Variant& variant) {
+  return {.head_dim = problem.head_dim,
+          .dtype = problem.dtype,
+          .causal = problem.causal,
+          .tile_m = variant.tile_m,
+          .tile_n = variant.tile_n,
+          .stages = variant.stages,
+          .mainloop = variant.mainloop,
+          .order = variant.order,
+          .persistence = variant.persistence,
+          .p_operand = variant.p_operand,
+          .exp2_fma_eighths = variant.exp2_fma_eighths,
+          .unroll = variant.unroll};
+}
+
+FamilyConfig make_family_config(const AttentionProblem& problem, const Variant& variant) {
+  switch (variant.family) {
+    case Family::portable:
+      return make_attention_config(problem, variant);
+    case Family::hopper:
+      return make_hopper_config(problem, variant);
+  }
+  return {};
+}
+
+int threads_per_cta(const FamilyConfig& config) {
+  return std::visit([](const auto& one) { return one.threads(); }, config);
+}
+
+int smem_bytes(const FamilyConfig& config) {
+  return std::visit([](const auto& one) { return one.smem_bytes(); }, config);
+}
+
 int smem_bytes(const AttentionProblem& problem, const Variant& variant) {
-  return make_attention_config(problem, variant).smem_bytes();
+  return smem_bytes(make_family_config(problem, variant));
 }
 
 Occupancy occupancy(const KernelResources& resources, const AttentionProblem& problem,
                     const Variant& variant, const DeviceInfo& device) {
   constexpr int kRegisterUnitPerWarp = 256;
   constexpr int kSmemUnitBytes = 128;
+  constexpr int kSchedulersPerSm = 4;
+  const FamilyConfig config = make_family_config(problem, variant);
+  const int threads = threads_per_cta(config);
   const int warp_registers = round_up(resources.registers_per_thread * 32, kRegisterUnitPerWarp);
-  const int cta_smem = round_up(smem_bytes(problem, variant) + resources.static_smem_bytes +
-                                    device.smem_reserved_per_cta_bytes,
-                                kSmemUnitBytes);
+  const int cta_smem = round_up(
+      smem_bytes(config) + resources.static_smem_bytes + device.smem_reserved_per_cta_bytes,
+      kSmemUnitBytes);
+  const int warps = device.registers_per_sm / kSchedulersPerSm / warp_registers * kSchedulersPerSm;
   const std::array<Occupancy, 4> limits{{
-      {device.registers_per_sm / (warp_registers * variant.warps), "registers"},
+      {warps / (threads / 32), "registers"},
       {device.smem_per_sm_bytes / cta_smem, "shared memory"},
-      {device.max_threads_per_sm / (variant.warps * 32), "threads"},
+      {device.max_threads_per_sm / threads, "threads"},
       {device.max_ctas_per_sm, "CTA slots"},
   }};
   return *std::min_element(limits.begin(), limits.end(), [](const auto& a, const auto& b) {
@@ -54,13 +91,21 @@ Occupancy occupancy(const KernelResources& resources, const AttentionProblem& pr
 
 LaunchPlan launch_plan(const AttentionProblem& problem, const Variant& variant, int sm_count,
                        int ctas_per_sm) {
-  return {.tile_m = variant.tile_m,
-          .threads = make_attention_config(problem, variant).threads(),
-          .dynamic_smem_bytes = smem_bytes(problem, variant),
-          .persistence = variant.persistence,
-          .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
-          .swizzle = variant.swizzle,
-          .section_heads = variant.section_heads};
+  const FamilyConfig config = make_family_config(problem, variant);
+  LaunchPlan plan{.tile_m = variant.tile_m,
+                  .threads = threads_per_cta(config),
+                  .dynamic_smem_bytes = smem_bytes(config),
+                  .persistence = variant.persistence,
+                  .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
+                  .swizzle = variant.swizzle,
+                  .section_heads = variant.section_heads,
+                  .dtype = problem.dtype,
+                  .head_dim = problem.head_dim};
+  if (const auto* hopper = std::get_if<HopperConfig>(&config)) {
+    plan.q_box = hopper->q_box();
+    plan.kv_box = hopper->kv_box();
+  }
+  return plan;
 }
 
 LaunchGeometry launch_geometry(const AttentionProblem& problem, const Variant& variant,

@@ -7,6 +7,7 @@
 #include "templates/common/schedule.h"
 #include <swr/axes.h>
 #include <swr/launch_geometry.h>
+#include <swr/tensor_map.h>
 
 namespace swr {
 
@@ -19,6 +20,13 @@ struct LaunchPlan {
   int workers = 1;  ///< CTAs of a persistent launch, at least 1.
   Swizzle swizzle = Swizzle::q_fastest;
   int section_heads = 0;  ///< The axis; counts for Swizzle::head_sections only.
+  DType dtype = DType::fp16;
+  int head_dim = 0;
+  /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without maps.
+  TensorBox q_box;
+  TensorBox kv_box;
+
+  constexpr bool takes_tensor_maps() const { return q_box.columns > 0; }
 };
 
 /// Heads per section of the tile mapping. `heads` counts batch * heads_q.
@@ -32,6 +40,20 @@ constexpr int mapped_section_heads(const LaunchPlan& plan, int heads) {
       return max_of(1, min_of(plan.section_heads, heads));
   }
   return 1;
+}
+
+/// False when another swizzle maps the tiles of so many heads alike. `heads` counts
+/// batch * heads_q, `section_heads` is the axis.
+constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads) {
+  switch (swizzle) {
+    case Swizzle::q_fastest:
+      return section_heads == 0;
+    case Swizzle::head_fastest:
+      return section_heads == 0 && heads > 1;
+    case Swizzle::head_sections:
+      return section_heads >= 2 && section_heads < heads;
+  }
+  return false;
 }
 
 /// The launch for a shape. `heads` counts batch * heads_q.

@@ -23,11 +23,17 @@ constexpr int kVersion = 1;
 /// More rows than any space has; a file with more is no recording.
 constexpr std::size_t kMaxRows = 1 << 20;
 
+/// Whether a file has columns for the axes of the Hopper family; those of the portable family are
+/// there always, as they were before there was another.
+enum class HopperColumns { absent, present };
+
 /// The columns of a row: the axes, then what is known of every variant.
-std::vector<std::string> leading_columns() {
+std::vector<std::string> leading_columns(HopperColumns hopper) {
   std::vector<std::string> names;
   for (const Axis& axis : axes()) {
-    names.emplace_back(axis.name);
+    if (hopper == HopperColumns::present || axis.belongs_to(Family::portable)) {
+      names.emplace_back(axis.name);
+    }
   }
   for (const char* name : {"state", "registers_per_thread", "ctas_per_sm"}) {
     names.emplace_back(name);
@@ -45,8 +51,8 @@ struct FieldNames {
   }
 };
 
-std::vector<std::string> columns(Provenance provenance) {
-  std::vector<std::string> names = leading_columns();
+std::vector<std::string> columns(Provenance provenance, HopperColumns hopper) {
+  std::vector<std::string> names = leading_columns(hopper);
   if (provenance == Provenance::predicted) {
     names.emplace_back("time_us");
     return names;
@@ -116,7 +122,9 @@ Json named(const Json& values, const std::vector<std::string>& names) {
 Variant read_variant(const Json& row) {
   Json axes_only = Json::object();
   for (const Axis& axis : axes()) {
-    axes_only[std::string(axis.name)] = json_field(row, axis.name);
+    if (row.contains(axis.name)) {
+      axes_only[std::string(axis.name)] = row[std::string(axis.name)];
+    }
   }
   return axes_only.get<Variant>();
 }
@@ -163,11 +171,11 @@ VariantResult read_row(const Json& row, const AttentionProblem& problem, Provena
   return result;
 }
 
-void read_rows(const Json& rows, Provenance provenance, RecordedSpace& space) {
+void read_rows(const Json& rows, Provenance provenance, const std::vector<std::string>& names,
+               RecordedSpace& space) {
   if (!rows.is_array() || rows.empty() || rows.size() > kMaxRows) {
     throw Error(ErrorCode::invalid_argument, "field 'rows' must be a list of at least one row");
   }
-  const std::vector<std::string> names = columns(provenance);
   std::set<Variant> seen;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     try {
@@ -189,26 +197,36 @@ RecordedOrigin read_origin(const Json& json) {
           .l2_state = json_text(json, "l2_state")};
 }
 
-void require_format(const Json& json, const std::vector<std::string>& names) {
+/// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
+std::vector<std::string> read_columns(const Json& json, Provenance provenance) {
+  const Json& listed = json_field(json, "columns");
+  for (const HopperColumns hopper : {HopperColumns::absent, HopperColumns::present}) {
+    std::vector<std::string> names = columns(provenance, hopper);
+    if (listed == Json(names)) {
+      return names;
+    }
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "field 'columns' does not list the columns of version " + std::to_string(kVersion));
+}
+
+void require_format(const Json& json) {
   if (json_text(json, "format") != kFormat) {
     throw Error(ErrorCode::invalid_argument, std::string("field 'format' must be ") + kFormat);
   }
   json_integer(json, "version", kVersion, kVersion);
-  if (json_field(json, "columns") != Json(names)) {
-    throw Error(ErrorCode::invalid_argument,
-                "field 'columns' does not list the columns of version " + std::to_string(kVersion));
-  }
 }
 
 RecordedSpace parse_space(const std::string& text) {
   const Json json = Json::parse(text);
   const Provenance provenance = parse_provenance(json_text(json, "provenance"));
-  require_format(json, columns(provenance));
+  require_format(json);
+  const std::vector<std::string> names = read_columns(json, provenance);
   RecordedSpace space{.problem = json_field(json, "problem").get<AttentionProblem>(),
                       .device = json_field(json, "device").get<DeviceInfo>(),
                       .origin = read_origin(json_field(json, "origin")),
                       .results = {}};
-  read_rows(json_field(json, "rows"), provenance, space);
+  read_rows(json_field(json, "rows"), provenance, names, space);
   return space;
 }
 
@@ -252,7 +270,10 @@ double RecordedSpace::best_us() const {
 void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   const Provenance provenance =
       space.results.empty() ? Provenance::measured : space.results.front().provenance();
-  const std::vector<std::string> names = columns(provenance);
+  const bool any_hopper = std::ranges::any_of(
+      space.results, [](const auto& result) { return result.variant.family == Family::hopper; });
+  const std::vector<std::string> names =
+      columns(provenance, any_hopper ? HopperColumns::present : HopperColumns::absent);
   const auto text = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };

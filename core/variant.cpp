@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <type_traits>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -13,10 +14,12 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::array kDTypes{"fp16"sv, "bf16"sv};
-constexpr std::array kFamilies{"portable"sv};
-constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
-constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
+constexpr std::array kFamilies{"portable"sv, "hopper"sv};
+constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv, "right_to_left"sv};
+constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv, "snake"sv, "dynamic"sv};
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
+constexpr std::array kMainloops{"plain"sv, "mutex"sv, "overlap"sv, "overlap_ordered"sv};
+constexpr std::array kPOperands{"registers"sv, "shared"sv};
 constexpr std::array kSwitches{"off"sv, "on"sv};
 
 long long require_integer(const AxisValue& value, std::string_view axis) {
@@ -44,7 +47,8 @@ int require_in_range(const AxisValue& value, std::string_view axis, int low, int
 }
 
 template <int Variant::*Member, int Low, int High>
-constexpr Axis integer_axis(std::string_view name, std::string_view summary) {
+constexpr Axis integer_axis(std::string_view name, std::string_view summary,
+                            std::optional<Family> only = {}) {
   return {.name = name,
           .summary = summary,
           .get = [](const Variant& variant) -> AxisValue {
@@ -54,12 +58,14 @@ constexpr Axis integer_axis(std::string_view name, std::string_view summary) {
               [](const Axis& axis, Variant& variant, const AxisValue& value) {
                 variant.*Member = require_in_range(value, axis.name, Low, High);
               },
-          .spellings = {}};
+          .spellings = {},
+          .only = only};
 }
 
 template <auto Member>
 constexpr Axis enum_axis(std::string_view name, std::string_view summary,
-                         std::span<const std::string_view> spellings) {
+                         std::span<const std::string_view> spellings,
+                         std::optional<Family> only = {}) {
   return {.name = name,
           .summary = summary,
           .get = [](const Variant& variant) -> AxisValue {
@@ -70,12 +76,13 @@ constexpr Axis enum_axis(std::string_view name, std::string_view summary,
                 using Enum = std::remove_reference_t<decltype(variant.*Member)>;
                 variant.*Member = parse_enum<Enum>(axis.spellings, to_string(value), axis.name);
               },
-          .spellings = spellings};
+          .spellings = spellings,
+          .only = only};
 }
 
-constexpr Axis switch_axis(std::string_view name, std::string_view summary) {
-  return {.name = name,
-          .summary = summary,
+constexpr Axis smem_swizzle_axis() {
+  return {.name = "smem_swizzle",
+          .summary = "XOR-swizzled shared memory rows.",
           .get = [](const Variant& variant) -> AxisValue {
             return std::string(kSwitches[variant.smem_swizzle ? 1 : 0]);
           },
@@ -84,7 +91,8 @@ constexpr Axis switch_axis(std::string_view name, std::string_view summary) {
                 variant.smem_swizzle =
                     parse_enum<int>(axis.spellings, to_string(value), axis.name) != 0;
               },
-          .spellings = kSwitches};
+          .spellings = kSwitches,
+          .only = Family::portable};
 }
 
 constexpr int kMaxTile = 1024;
@@ -94,7 +102,7 @@ constexpr std::array kAxes{
     enum_axis<&Variant::family>("family", "Kernel family.", kFamilies),
     integer_axis<&Variant::tile_m, 1, kMaxTile>("tile_m", "Q rows per tile."),
     integer_axis<&Variant::tile_n, 1, kMaxTile>("tile_n", "K and V rows per tile."),
-    integer_axis<&Variant::warps, 1, 32>("warps", "Warps per CTA."),
+    integer_axis<&Variant::warps, 1, 32>("warps", "Warps of a CTA that compute."),
     integer_axis<&Variant::stages, 1, 4>("stages", "K and V tiles held in shared memory."),
     enum_axis<&Variant::order>("order", "Direction in which K and V are streamed.", kOrders),
     enum_axis<&Variant::persistence>("persistence", "How Q tiles are handed to CTAs.",
@@ -105,7 +113,15 @@ constexpr std::array kAxes{
                                  kSwizzles),
     integer_axis<&Variant::section_heads, 0, kMaxCount>("section_heads",
                                                         "Heads per section of head_sections."),
-    switch_axis("smem_swizzle", "XOR-swizzled shared memory rows."),
+    smem_swizzle_axis(),
+    enum_axis<&Variant::mainloop>("mainloop", "How products and softmax of tiles interleave.",
+                                  kMainloops, Family::hopper),
+    enum_axis<&Variant::p_operand>("p_operand", "Where P lies while it is multiplied with V.",
+                                   kPOperands, Family::hopper),
+    integer_axis<&Variant::exp2_fma_eighths, 0, 4>(
+        "exp2_fma_eighths", "Of eight exponentials, those the FMA pipe computes.", Family::hopper),
+    integer_axis<&Variant::unroll, 1, 2>("unroll", "Unrolling of the loop over tiles without mask.",
+                                         Family::hopper),
 };
 
 }  // namespace
@@ -124,14 +140,17 @@ const Axis* find_axis(std::string_view name) {
 std::string to_key(const Variant& variant) {
   std::string key;
   for (const Axis& axis : kAxes) {
-    key += key.empty() ? "" : ",";
-    key += std::string(axis.name) + "=" + to_string(axis.get(variant));
+    if (axis.belongs_to(variant.family)) {
+      key += key.empty() ? "" : ",";
+      key += std::string(axis.name) + "=" + to_string(axis.get(variant));
+    }
   }
   return key;
 }
 
 Variant parse_variant(std::string_view key) {
   Variant variant;
+  std::vector<const Axis*> named;
   while (!key.empty()) {
     const auto comma = key.find(',');
     const std::string_view part = key.substr(0, comma);
@@ -143,6 +162,13 @@ Variant parse_variant(std::string_view key) {
                   "'" + std::string(part) + "' is no axis=value part of a variant");
     }
     axis->set(*axis, variant, std::string(part.substr(equals + 1)));
+    named.push_back(axis);
+  }
+  for (const Axis* axis : named) {
+    if (!axis->belongs_to(variant.family)) {
+      throw Error(ErrorCode::invalid_argument, "family " + std::string(to_string(variant.family)) +
+                                                   " has no axis " + std::string(axis->name));
+    }
   }
   return variant;
 }
@@ -151,6 +177,8 @@ std::string_view to_string(DType value) { return enum_text(kDTypes, value); }
 std::string_view to_string(Family value) { return enum_text(kFamilies, value); }
 std::string_view to_string(Order value) { return enum_text(kOrders, value); }
 std::string_view to_string(Persistence value) { return enum_text(kPersistences, value); }
+std::string_view to_string(Mainloop value) { return enum_text(kMainloops, value); }
+std::string_view to_string(POperand value) { return enum_text(kPOperands, value); }
 std::string_view to_string(Swizzle value) { return enum_text(kSwizzles, value); }
 
 DType parse_dtype(std::string_view text) { return parse_enum<DType>(kDTypes, text, "dtype"); }

@@ -101,7 +101,8 @@ bool has_write_ahead_log(const fs::path& path) {
 /// The first read is what fails when a connection cannot work.
 SQLite::Database open_and_read(const std::string& name, int flags,
                                std::chrono::milliseconds timeout) {
-  SQLite::Database database(name, flags, static_cast<int>(timeout.count()));
+  // A connection serves one thread at a time: SQLite's own locks would cost half the reading time.
+  SQLite::Database database(name, flags | SQLite::OPEN_NOMUTEX, static_cast<int>(timeout.count()));
   database.execAndGet("PRAGMA application_id");
   return database;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "db/query.h"
 
+#include "db/lookup_records.h"
 #include "db/match.h"
 #include "db/rows.h"
-#include <swr/constraints.h>
 #include <swr/error.h>
+
+#include <SQLiteCpp/Transaction.h>
 
 #include <algorithm>
 #include <iterator>
@@ -29,25 +31,6 @@ struct StoredDevice {
 
 /// Rows of `device` that same_device() holds to be one: their results are pooled.
 using DeviceGroup = std::vector<StoredDevice>;
-
-/// Where results were recorded, seen from a question.
-struct Place {
-  StoredProblem problem;
-  const DeviceGroup* devices = nullptr;
-  double shape_distance = 0.0;
-  double device_distance = 0.0;
-};
-
-bool is_nearer(const Place& a, const Place& b) {
-  return std::tuple(a.shape_distance, a.device_distance, a.problem.problem) <
-         std::tuple(b.shape_distance, b.device_distance, b.problem.problem);
-}
-
-/// Who won a decision, and the last result that it knew.
-struct Winner {
-  StoredResult stored;
-  long long last_result_id = 0;
-};
 
 /// Reads one database; everything else in this file goes through it.
 class Reader {
@@ -122,16 +105,19 @@ class Reader {
     return read_all(row, problem, device);
   }
 
-  /// The winner of the newest decision here, without samples.
-  std::optional<Winner> decided(const StoredProblem& problem, const DeviceGroup& devices) const {
-    std::optional<Winner> newest;
-    for (const StoredDevice& device : devices) {
-      auto winner = decided(problem, device);
-      if (winner && (!newest || newest->last_result_id < winner->last_result_id)) {
-        newest = std::move(winner);
-      }
+  /// A result with its samples.
+  StoredResult result(long long id) const {
+    SQLite::Statement row(database_,
+                          "SELECT result.*, " + column_list(to_cells(Variant{})) +
+                              " FROM result JOIN variant ON variant.id = result.variant_id "
+                              "WHERE result.id = ?");
+    row.bind(1, static_cast<std::int64_t>(id));
+    if (!row.executeStep()) {
+      reject_id(id);
     }
-    return newest;
+    StoredResult stored{id, problem_of(row), device_of(row), read_result(row, {path_, "result"})};
+    add_samples(stored);
+    return stored;
   }
 
   void add_samples(StoredResult& stored) const {
@@ -147,23 +133,24 @@ class Reader {
   }
 
  private:
-  std::optional<Winner> decided(const StoredProblem& problem, const StoredDevice& device) const {
-    SQLite::Statement row(
-        database_,
-        "SELECT result.*, " + column_list(to_cells(Variant{})) +
-            ", (SELECT max(result_id) FROM finalist WHERE decision_id = decision.id) AS last_id "
-            "FROM decision JOIN result ON result.id = decision.winner_id "
-            "JOIN variant ON variant.id = result.variant_id "
-            "WHERE decision.problem_id = ? AND decision.device_id = ? "
-            "ORDER BY decision.id DESC LIMIT 1");
-    row.bind(1, static_cast<std::int64_t>(problem.id));
-    row.bind(2, static_cast<std::int64_t>(device.id));
-    if (!row.executeStep()) {
-      return std::nullopt;
-    }
-    return Winner{{row.getColumn("id").getInt64(), problem.problem, device.device,
-                   read_result(row, {path_, "result"})},
-                  row.getColumn("last_id").getInt64()};
+  [[noreturn]] void reject_id(long long id) const {
+    throw Error(ErrorCode::invalid_argument, "database " + path_.string() + " has no result " +
+                                                 std::to_string(id) +
+                                                 "; ask with the id of a stored result");
+  }
+
+  /// What the current row of `result` belongs to.
+  AttentionProblem problem_of(SQLite::Statement& result) const {
+    SQLite::Statement row(database_, "SELECT * FROM problem WHERE id = ?");
+    row.bind(1, result.getColumn("problem_id").getInt64());
+    row.executeStep();
+    return read_problem(row, {path_, "problem"});
+  }
+  DeviceInfo device_of(SQLite::Statement& result) const {
+    SQLite::Statement row(database_, "SELECT * FROM device WHERE id = ?");
+    row.bind(1, result.getColumn("device_id").getInt64());
+    row.executeStep();
+    return read_device(row, {path_, "device"});
   }
 
   std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device) const {
@@ -190,103 +177,6 @@ class Reader {
   const SQLite::Database& database_;
   const fs::path& path_;
 };
-
-/// What a stored variant must also serve to be an answer.
-struct Question {
-  const AttentionProblem& problem;
-  const DeviceInfo& device;
-};
-
-bool is_answer(const StoredResult& stored, Provenance provenance, const Question& question) {
-  return stored.result.state == ResultState::ok && stored.result.provenance() == provenance &&
-         !check_constraints(question.problem, stored.result.variant, question.device);
-}
-
-/// The newest results that answer.
-std::vector<StoredResult> answers_at(const Reader& reader, const StoredProblem& problem,
-                                     const DeviceGroup& devices, Provenance provenance,
-                                     const Question& question) {
-  auto answers = reader.latest(problem, devices);
-  std::erase_if(answers, [&](const StoredResult& stored) {
-    return !is_answer(stored, provenance, question);
-  });
-  return answers;
-}
-
-/// The decided winner, unless it no longer answers, or a variant measured since is so much faster
-/// that noise does not explain it.
-std::optional<StoredResult> standing_winner(std::optional<Winner> winner,
-                                            const std::vector<StoredResult>& answers) {
-  constexpr double kBeyondNoise = 0.97;
-  if (!winner) {
-    return std::nullopt;
-  }
-  const StoredResult& decided = winner->stored;
-  const bool answers_still = std::ranges::any_of(answers, [&](const StoredResult& stored) {
-    return stored.result.variant == decided.result.variant;
-  });
-  const bool is_beaten = std::ranges::any_of(answers, [&](const StoredResult& stored) {
-    return stored.id > winner->last_result_id && stored.result.variant != decided.result.variant &&
-           stored.result.time_us() < kBeyondNoise * decided.result.time_us();
-  });
-  return answers_still && !is_beaten ? std::optional(std::move(winner->stored)) : std::nullopt;
-}
-
-std::optional<StoredResult> best_at(const Reader& reader, const StoredProblem& problem,
-                                    const DeviceGroup& devices, Provenance provenance,
-                                    const Question& question) {
-  auto answers = answers_at(reader, problem, devices, provenance, question);
-  std::optional<StoredResult> best;
-  if (provenance == Provenance::measured) {
-    best = standing_winner(reader.decided(problem, devices), answers);
-  }
-  if (!best && !answers.empty()) {
-    best = std::move(
-        *std::ranges::min_element(answers, [&](const StoredResult& a, const StoredResult& b) {
-          return is_better(problem.problem, a.result, b.result);
-        }));
-  }
-  if (best) {
-    reader.add_samples(*best);
-  }
-  return best;
-}
-
-/// The best answer of the nearest place that has one.
-std::optional<Match> walk(const Reader& reader, const std::vector<Place>& places,
-                          Provenance provenance, const Question& question, bool on_same_device) {
-  for (const Place& place : places) {
-    if (auto best = best_at(reader, place.problem, *place.devices, provenance, question)) {
-      const MatchLevel level = !on_same_device             ? MatchLevel::same_arch
-                               : place.shape_distance == 0 ? MatchLevel::exact
-                                                           : MatchLevel::nearest;
-      return Match{level, std::move(best->result), best->problem, best->device,
-                   place.shape_distance};
-    }
-  }
-  return std::nullopt;
-}
-
-/// Places on devices that `accepts`, nearest first.
-template <typename Accepts>
-std::vector<Place> places_near(const std::vector<StoredProblem>& problems,
-                               const std::vector<DeviceGroup>& groups, const Question& question,
-                               Accepts&& accepts) {
-  std::vector<Place> places;
-  for (const DeviceGroup& group : groups) {
-    if (!accepts(group)) {
-      continue;
-    }
-    const double apart = device_distance(group.front().device, question.device);
-    for (const StoredProblem& stored : problems) {
-      if (const auto distance = shape_distance(stored.problem, question.problem)) {
-        places.push_back({stored, &group, *distance, apart});
-      }
-    }
-  }
-  std::ranges::stable_sort(places, is_nearer);
-  return places;
-}
 
 /// Rows of `device` whose results are valid for the device, whatever group they opened.
 DeviceGroup same_devices(const std::vector<DeviceGroup>& groups, const DeviceInfo& device) {
@@ -315,27 +205,17 @@ bool comes_first(const StoredResult& a, const StoredResult& b) {
 
 }  // namespace
 
-std::optional<Match> find_best(const SQLite::Database& database, const fs::path& path,
+std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
                                const AttentionProblem& problem, const DeviceInfo& device) {
-  const Reader reader(database, path);
-  const Question question{problem, device};
-  const auto problems = reader.problems();
-  const auto groups = reader.device_groups();
-  const std::vector<DeviceGroup> same{same_devices(groups, device)};
-  const auto here = places_near(problems, same, question,
-                                [](const DeviceGroup& group) { return !group.empty(); });
-  const auto elsewhere = places_near(problems, groups, question, [&](const DeviceGroup& group) {
-    return group.front().device.sm_arch == device.sm_arch;
-  });
-  for (const bool on_same_device : {true, false}) {
-    for (const Provenance provenance : {Provenance::measured, Provenance::predicted}) {
-      if (auto match = walk(reader, on_same_device ? here : elsewhere, provenance, question,
-                            on_same_device)) {
-        return match;
-      }
-    }
+  const SQLite::Transaction snapshot(database);
+  const LookupTable table(
+      read_lookup_records(database, path, LookupScope{problem, device.sm_arch}));
+  const auto hit = table.find(problem, device);
+  if (!hit) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  StoredResult stored = Reader(database, path).result(hit->candidate.result_id);
+  return Match{hit->level, std::move(stored.result), stored.problem, stored.device, hit->distance};
 }
 
 std::vector<StoredResult> find_results(const SQLite::Database& database, const fs::path& path,
@@ -382,6 +262,11 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database, c
   return results;
 }
 
+StoredResult find_result(const SQLite::Database& database, const fs::path& path,
+                         long long result_id) {
+  return Reader(database, path).result(result_id);
+}
+
 RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long long result_id) {
   SQLite::Statement row(database,
                         "SELECT run.* FROM run JOIN result ON result.run_id = run.id "
@@ -395,21 +280,12 @@ RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long
   return read_run(row, {path, "run"});
 }
 
-std::vector<StoredResult> find_winners(const SQLite::Database& database, const fs::path& path) {
+std::vector<StoredResult> find_winners(SQLite::Database& database, const fs::path& path) {
+  const SQLite::Transaction snapshot(database);
   const Reader reader(database, path);
   std::vector<StoredResult> winners;
-  const auto groups = reader.device_groups();
-  for (const StoredProblem& problem : reader.problems()) {
-    for (const DeviceGroup& group : groups) {
-      const Question question{problem.problem, group.front().device};
-      auto winner = best_at(reader, problem, group, Provenance::measured, question);
-      if (!winner) {
-        winner = best_at(reader, problem, group, Provenance::predicted, question);
-      }
-      if (winner) {
-        winners.push_back(std::move(*winner));
-      }
-    }
+  for (const long long id : LookupTable(read_lookup_records(database, path)).winners()) {
+    winners.push_back(reader.result(id));
   }
   return winners;
 }

@@ -14,7 +14,7 @@
 namespace swr {
 
 /// Store::best.
-std::optional<Match> find_best(const SQLite::Database& database, const std::filesystem::path& path,
+std::optional<Match> find_best(SQLite::Database& database, const std::filesystem::path& path,
                                const AttentionProblem& problem, const DeviceInfo& device);
 
 /// Store::results.
@@ -28,12 +28,16 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database,
                                              const AttentionProblem& problem,
                                              const DeviceInfo& device);
 
+/// Store::result.
+StoredResult find_result(const SQLite::Database& database, const std::filesystem::path& path,
+                         long long result_id);
+
 /// Store::run_of.
 RunInfo find_run_of(const SQLite::Database& database, const std::filesystem::path& path,
                     long long result_id);
 
 /// Store::winners.
-std::vector<StoredResult> find_winners(const SQLite::Database& database,
+std::vector<StoredResult> find_winners(SQLite::Database& database,
                                        const std::filesystem::path& path);
 
 }  // namespace swr

@@ -59,43 +59,59 @@ struct Writer {
   }
 };
 
-/// Sets each visited field from the current row.
-struct Reader {
+/// Finds columns by name.
+struct NamedColumns {
   SQLite::Statement& row;
+
+  SQLite::Column operator()(const char* name) const { return row.getColumn(name); }
+};
+
+/// Gives columns in the order in which they were selected, whatever they are called.
+struct OrderedColumns {
+  TableRows& row;
+  int next = 0;
+
+  CellView operator()(const char* /*name*/) { return row.cell(next++); }
+};
+
+/// Sets each visited field from the current row.
+template <typename Columns>
+struct Reader {
+  Columns columns;
   Unknowns unknowns = Unknowns::refused;
 
-  SQLite::Column column(const char* name) const { return row.getColumn(name); }
+  auto column(const char* name) { return columns(name); }
 
-  long long integer(const char* name, long long low, long long high) const {
-    const SQLite::Column value = column(name);
+  long long integer(const char* name, long long low, long long high) {
+    const auto value = column(name);
     if (!value.isInteger()) {
       reject(name, "a whole number");
     }
     require_between(name, value.getInt64(), low, high);
     return value.getInt64();
   }
-  std::string text(const char* name) const {
-    const SQLite::Column value = column(name);
+  std::string text(const char* name) {
+    const auto value = column(name);
     if (!value.isText()) {
       reject(name, "a text");
     }
     return value.getString();
   }
 
-  void operator()(const char* name, int& field, long long low = 0, long long high = kMaxInt) const {
+  void operator()(const char* name, int& field, long long low = 0, long long high = kMaxInt) {
     field = static_cast<int>(integer(name, low, high));
   }
   void operator()(const char* name, long long& field, long long low = 0,
-                  long long high = kMaxLong) const {
+                  long long high = kMaxLong) {
     field = integer(name, low, high);
   }
-  void operator()(const char* name, std::optional<long long>& field) const {
+  void operator()(const char* name, std::optional<long long>& field) {
     if (!column(name).isNull()) {
       (*this)(name, field.emplace());
     }
   }
-  void operator()(const char* name, double& field) const {
-    const SQLite::Column value = column(name);
+  void operator()(const char* name, double& field) {
+    const auto value = column(name);
     if (value.isNull() && unknowns == Unknowns::stored_as_null) {
       field = std::nan("");
     } else if (value.isFloat() && is_believable(value.getDouble())) {
@@ -104,9 +120,9 @@ struct Reader {
       reject(name, kNumber);
     }
   }
-  void operator()(const char* name, bool& field) const { field = integer(name, 0, 1) != 0; }
-  void operator()(const char* name, std::string& field) const { field = text(name); }
-  void operator()(const char* name, DType& field) const { field = parse_dtype(text(name)); }
+  void operator()(const char* name, bool& field) { field = integer(name, 0, 1) != 0; }
+  void operator()(const char* name, std::string& field) { field = text(name); }
+  void operator()(const char* name, DType& field) { field = parse_dtype(text(name)); }
 };
 
 Unknowns unknowns_of(ResultState state) {
@@ -121,7 +137,7 @@ void require_positive_time(const VariantResult& result) {
 
 /// Visits each field of a condition under its column: `when` is "before" or "after".
 template <typename Condition, typename Visitor>
-void visit_condition(Condition& condition, const std::string& when, const Visitor& visit) {
+void visit_condition(Condition& condition, const std::string& when, Visitor& visit) {
   visit_fields(condition,
                [&](const char* name, auto& field) { visit((name + ("_" + when)).c_str(), field); });
 }
@@ -135,7 +151,8 @@ void write_sampling(const Measurement& measurement, const Writer& write) {
   write("condition_missing_because", measurement.condition_missing_because);
 }
 
-void read_sampling(Measurement& measurement, const Reader& read) {
+template <typename Columns>
+void read_sampling(Measurement& measurement, Reader<Columns>& read) {
   if (read.column("sampling").isNull()) {
     return;
   }
@@ -146,12 +163,16 @@ void read_sampling(Measurement& measurement, const Reader& read) {
   read("condition_missing_because", measurement.condition_missing_because);
 }
 
-void write_outcome(const Measurement& measurement, const Writer& write) {
-  visit_fields(measurement, write);
+void write_counters(const Measurement& measurement, const Writer& write) {
   write("counters_missing_because", measurement.counters_missing_because);
   if (measurement.counters) {
     visit_fields(*measurement.counters, write);
   }
+}
+
+void write_outcome(const Measurement& measurement, const Writer& write) {
+  visit_fields(measurement, write);
+  write_counters(measurement, write);
   if (!measurement.samples_us.empty()) {
     write_sampling(measurement, write);
   }
@@ -166,7 +187,8 @@ void write_outcome(const Prediction& prediction, const Writer& write) {
   visit_fields(prediction, write);
 }
 
-Measurement read_measurement(const Reader& read) {
+template <typename Columns>
+Measurement read_measurement(Reader<Columns>& read) {
   Measurement measurement;
   visit_fields(measurement, read);
   read("counters_missing_because", measurement.counters_missing_because);
@@ -177,13 +199,36 @@ Measurement read_measurement(const Reader& read) {
   return measurement;
 }
 
-Prediction read_prediction(const Reader& read) {
+template <typename Columns>
+Prediction read_prediction(Reader<Columns>& read) {
   Prediction prediction;
   visit_fields(prediction, read);
   return prediction;
 }
 
-AxisValue axis_value(const Axis& axis, const Reader& read) {
+/// The columns from median_us on of lookup_result_columns(): those of the result's provenance.
+void read_lookup_outcome(VariantResult& result, Reader<OrderedColumns>& read) {
+  constexpr int kMeasuredColumns = 4;
+  const int first = read.columns.next;
+  if (auto* measurement = std::get_if<Measurement>(&result.outcome)) {
+    read("median_us", measurement->median_us);
+    if (!read.columns.row.cell(read.columns.next).isNull()) {
+      Counters& counters = measurement->counters.emplace();
+      read("l2_misses", counters.l2_misses);
+      read("dram_read_bytes", counters.dram_read_bytes);
+      read("counters_missing_because", measurement->counters_missing_because);
+    }
+    return;
+  }
+  Prediction& prediction = std::get<Prediction>(result.outcome);
+  read.columns.next = first + kMeasuredColumns;
+  read("time_us", prediction.time_us);
+  read("compulsory_misses", prediction.compulsory_misses);
+  read("excess_misses", prediction.excess_misses);
+}
+
+template <typename Columns>
+AxisValue axis_value(const Axis& axis, Reader<Columns>& read) {
   const std::string name(axis.name);
   if (axis.spellings.empty()) {
     return read.integer(name.c_str(), 0, kMaxInt);
@@ -191,7 +236,8 @@ AxisValue axis_value(const Axis& axis, const Reader& read) {
   return read.text(name.c_str());
 }
 
-Variant read_variant(const Reader& read) {
+template <typename Columns>
+Variant read_variant(Reader<Columns>& read) {
   Variant variant;
   for (const Axis& axis : axes()) {
     axis.set(axis, variant, axis_value(axis, read));
@@ -199,19 +245,36 @@ Variant read_variant(const Reader& read) {
   return variant;
 }
 
-/// Runs `read`; a value that cannot be believed becomes an error that names the row.
-template <typename Read>
-auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
+/// Runs `read`; a value that cannot be believed becomes an error that names the row by its id.
+template <typename Id, typename Read>
+auto read_row(Id&& id, const RowSource& source, Read&& read) {
   try {
     return read();
   } catch (const Error& failure) {
     throw Error(ErrorCode::unreadable,
-                "database " + source.path.string() + " holds a bad row " +
-                    row.getColumn(0).getString() + " in table " + std::string(source.table) + ": " +
-                    failure.what() +
+                "database " + source.path.string() + " holds a bad row " + id() + " in table " +
+                    std::string(source.table) + ": " + failure.what() +
                     "; delete that row with sqlite3, or use a copy of the file "
                     "from before it was edited");
   }
+}
+
+template <typename Read>
+auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
+  const auto id = [&row] { return row.getColumn(0).getString(); };
+  return read_row(id, source, [&] {
+    Reader<NamedColumns> reader{{row}};
+    return read(reader);
+  });
+}
+
+template <typename Read>
+auto read_row(TableRows& row, const RowSource& source, Read&& read) {
+  const auto id = [&row] { return row.cell(0).getString(); };
+  return read_row(id, source, [&] {
+    Reader<OrderedColumns> reader{{row}};
+    return read(reader);
+  });
 }
 
 }  // namespace
@@ -257,6 +320,12 @@ Cells to_cells(const RunInfo& run) {
           {"starts_over", run.starts_over ? 1LL : 0LL}};
 }
 
+Cells counter_cells(const Measurement& measurement) {
+  Cells cells;
+  write_counters(measurement, Writer{cells});
+  return cells;
+}
+
 Cells to_cells(const VariantResult& result) {
   require_positive_time(result);
   Cells cells;
@@ -273,25 +342,24 @@ Cells to_cells(const VariantResult& result) {
 }
 
 AttentionProblem read_problem(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source, [&] {
+  return read_row(row, source, [](auto& read) {
     AttentionProblem problem;
-    visit_fields(problem, Reader{row});
+    visit_fields(problem, read);
     validate(problem);
     return problem;
   });
 }
 
 DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source, [&] {
+  return read_row(row, source, [](auto& read) {
     DeviceInfo device;
-    visit_fields(device, Reader{row});
+    visit_fields(device, read);
     return device;
   });
 }
 
 RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source, [&] {
-    const Reader read{row};
+  return read_row(row, source, [](auto& read) {
     RunInfo run{.command = read.text("command"),
                 .swr_version = read.text("swr_version"),
                 .templates_digest = read.text("templates_digest"),
@@ -315,10 +383,13 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
+Variant read_variant(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) { return read_variant(read); });
+}
+
 VariantResult read_result(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source, [&] {
+  return read_row(row, source, [](auto& read) {
     VariantResult result;
-    Reader read{row};
     result.variant = read_variant(read);
     result.state = parse_result_state(read.text("state"));
     read("detail", result.detail);
@@ -338,10 +409,52 @@ VariantResult read_result(SQLite::Statement& row, const RowSource& source) {
 }
 
 double read_sample(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source, [&] {
+  return read_row(row, source, [](auto& read) {
     double time_us = 0.0;
-    Reader{row}("time_us", time_us);
+    read("time_us", time_us);
     return time_us;
+  });
+}
+
+std::string lookup_problem_columns() {
+  return "id, " + column_list(to_cells(AttentionProblem{.seq_q = 1, .seq_kv = 1}));
+}
+
+AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    AttentionProblem problem;
+    read.column("id");
+    visit_fields(problem, read);
+    validate(problem);
+    return problem;
+  });
+}
+
+std::string lookup_result_columns() {
+  return "id, problem_id, device_id, variant_id, state, provenance, registers_per_thread, "
+         "median_us, l2_misses, dram_read_bytes, counters_missing_because, time_us, "
+         "compulsory_misses, excess_misses";
+}
+
+LookupResult read_lookup_result(TableRows& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    LookupResult found;
+    found.id = read.integer("id", 1, kMaxLong);
+    found.problem_id = read.integer("problem_id", 1, kMaxLong);
+    found.device_id = read.integer("device_id", 1, kMaxLong);
+    found.variant_id = read.integer("variant_id", 1, kMaxLong);
+    found.result.state = parse_result_state(read.text("state"));
+    if (parse_provenance(read.text("provenance")) == Provenance::measured) {
+      found.result.outcome = Measurement{};
+    } else {
+      found.result.outcome = Prediction{};
+    }
+    read("registers_per_thread", found.result.resources.registers_per_thread, 0, 255);
+    if (found.result.state == ResultState::ok) {
+      read_lookup_outcome(found.result, read);
+      require_positive_time(found.result);
+    }
+    return found;
   });
 }
 

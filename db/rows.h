@@ -5,6 +5,7 @@
 #pragma once
 
 #include "db/table.h"
+#include "db/table_rows.h"
 #include <swr/device.h>
 #include <swr/problem.h>
 #include <swr/result.h>
@@ -13,6 +14,7 @@
 #include <SQLiteCpp/Statement.h>
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace swr {
@@ -24,6 +26,9 @@ Cells to_cells(const Variant& variant);
 Cells to_cells(const RunInfo& run);
 /// Without the keys of what the result belongs to.
 Cells to_cells(const VariantResult& result);
+
+/// The counters alone, or why there are none.
+Cells counter_cells(const Measurement& measurement);
 
 /// Where a row was read, for messages.
 struct RowSource {
@@ -38,6 +43,24 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source);
 RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 /// Columns of `result` and of `variant`; without the samples.
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
+Variant read_variant(SQLite::Statement& row, const RowSource& source);
+
+/// What the choice of the best variant reads of a result: state, registers and, when it is ok, the
+/// time and what `merit` needs.
+struct LookupResult {
+  long long id = 0;
+  long long problem_id = 0;
+  long long device_id = 0;
+  long long variant_id = 0;
+  VariantResult result;
+};
+
+// For tables of many rows: the columns to select, and the readers of rows that consist of them.
+std::string lookup_problem_columns();
+AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source);
+std::string lookup_result_columns();
+LookupResult read_lookup_result(TableRows& row, const RowSource& source);
+
 /// The value of `time_us` in a row of `sample`.
 double read_sample(SQLite::Statement& row, const RowSource& source);
 

@@ -16,7 +16,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kMatchLevels{"exact"sv, "nearest"sv, "same_arch"sv, "default_only"sv};
+constexpr std::array kMatchLevels{"exact"sv, "nearest"sv, "same_arch"sv, "default_only"sv,
+                                  "predicted"sv};
 
 void require_run(SQLite::Database& database, long long run_id, const std::filesystem::path& path) {
   SQLite::Statement find(database, "SELECT 1 FROM run WHERE id = ?");
@@ -105,14 +106,28 @@ long long Store::begin_run(const RunInfo& info) {
   return impl_->write([&] { return insert_row(impl_->database, "run", to_cells(info)); });
 }
 
-void Store::record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
-                   const VariantResult& result) {
-  impl_->write([&] {
+long long Store::record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+                        const VariantResult& result) {
+  return impl_->write([&] {
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
     const long long device_id = find_or_insert_row(database, "device", to_cells(device));
     const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
     return insert_result(database, run_id, problem_id, device_id, result);
+  });
+}
+
+void Store::record_counters(long long result_id, const Measurement& measurement) {
+  impl_->write([&] {
+    Cells cells = counter_cells(measurement);
+    const Cells which{{"id", result_id}, {"sectors_demanded", std::monostate{}}};
+    if (update_row(impl_->database, "result", cells, which) == 0) {
+      throw Error(ErrorCode::invalid_argument,
+                  "database " + impl_->path.string() + " has no result " +
+                      std::to_string(result_id) +
+                      " that waits for counters; record() returns the id of a row");
+    }
+    return result_id;
   });
 }
 
@@ -168,6 +183,11 @@ std::vector<StoredResult> Store::known_results(long long run_id, const Attention
   return with_database_errors(impl_->path, [&] {
     return find_known_results(impl_->database, impl_->path, run_id, problem, device);
   });
+}
+
+StoredResult Store::result(long long result_id) const {
+  return with_database_errors(impl_->path,
+                              [&] { return find_result(impl_->database, impl_->path, result_id); });
 }
 
 RunInfo Store::run_of(long long result_id) const {

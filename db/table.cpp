@@ -21,8 +21,8 @@ std::string join(const Cells& cells, std::string_view separator, Format&& format
   return joined;
 }
 
-void bind_all(SQLite::Statement& statement, const Cells& cells) {
-  int index = 1;
+/// Binds to the parameters from `index` on.
+void bind_all(SQLite::Statement& statement, const Cells& cells, int index = 1) {
   for (const NamedCell& cell : cells) {
     if (const auto* integer = std::get_if<long long>(&cell.value)) {
       statement.bind(index, static_cast<std::int64_t>(*integer));
@@ -54,6 +54,18 @@ long long find_or_insert_row(SQLite::Database& database, std::string_view table,
                                        }));
   bind_all(find, cells);
   return find.executeStep() ? find.getColumn(0).getInt64() : insert_row(database, table, cells);
+}
+
+int update_row(SQLite::Database& database, std::string_view table, const Cells& cells,
+               const Cells& which) {
+  const auto assigned = [](const auto& column) { return quote(column) + " = ?"; };
+  const auto equal = [](const auto& column) { return quote(column) + " IS ?"; };
+  SQLite::Statement update(database, "UPDATE " + quote(table) + " SET " +
+                                         join(cells, ", ", assigned) + " WHERE " +
+                                         join(which, " AND ", equal));
+  bind_all(update, cells);
+  bind_all(update, which, static_cast<int>(cells.size()) + 1);
+  return update.exec();
 }
 
 std::string column_list(const Cells& cells) { return join(cells, ", ", quote); }

@@ -28,6 +28,10 @@ long long insert_row(SQLite::Database& database, std::string_view table, const C
 long long find_or_insert_row(SQLite::Database& database, std::string_view table,
                              const Cells& cells);
 
+/// Changes the rows whose columns have the values of `which`; returns their number.
+int update_row(SQLite::Database& database, std::string_view table, const Cells& cells,
+               const Cells& which);
+
 /// The columns as SQL, quoted and separated by commas.
 std::string column_list(const Cells& cells);
 

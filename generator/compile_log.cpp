@@ -4,12 +4,17 @@
 //   Function properties for NAME
 //   0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //   Used 32 registers, used 1 barriers, 256 bytes smem
+//   (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ...
 #include "generator/compile_log.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace swr {
 namespace {
+
+using namespace std::string_view_literals;
 
 constexpr std::string_view kDigits = "0123456789";
 
@@ -25,6 +30,14 @@ std::string_view take_line(std::string_view& text) {
 std::optional<std::string_view> after(std::string_view line, std::string_view mark) {
   const auto at = line.find(mark);
   return at == std::string_view::npos ? std::nullopt : std::optional(line.substr(at + mark.size()));
+}
+
+/// ptxas marks these messages with codes; they appear whatever its verbosity.
+bool tells_of_serialized_wgmma(std::string_view line) {
+  constexpr std::array kCodes{"(C7508)"sv, "(C7510)"sv, "(C7511)"sv,
+                              "(C7512)"sv, "(C7514)"sv, "(C7515)"sv};
+  return std::ranges::any_of(
+      kCodes, [&](std::string_view code) { return line.find(code) != std::string_view::npos; });
 }
 
 std::optional<int> to_int(std::string_view digits) {
@@ -75,6 +88,7 @@ std::optional<KernelResources> parse_resources(std::string_view log, std::string
         found = true;
       }
     }
+    resources.wgmma_warnings += tells_of_serialized_wgmma(line) ? 1 : 0;
   }
   return found ? std::optional(resources) : std::nullopt;
 }

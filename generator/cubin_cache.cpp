@@ -81,7 +81,24 @@ std::string entry_text(const CompiledKernel& kernel) {
                                            "); choose another directory with --cache-dir");
 }
 
+std::filesystem::path cubin_file(const std::filesystem::path& directory,
+                                 const std::string& digest) {
+  return directory / "cubins" / (digest + ".cubin");
+}
+
+/// A digest may come from a file, and becomes a path.
+bool is_digest(const std::string& text) {
+  constexpr std::size_t kHexDigits = 64;
+  return text.size() == kHexDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
 }  // namespace
+
+std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
+                                                        const std::string& digest) {
+  auto cubin = is_digest(digest) ? read_bytes(cubin_file(directory, digest)) : std::nullopt;
+  return cubin && sha256_hex(*cubin) == digest ? std::move(cubin) : std::nullopt;
+}
 
 CubinCache::CubinCache(std::filesystem::path directory) : directory_(std::move(directory)) {
   for (const char* part : {"entries", "cubins", "locks"}) {
@@ -101,7 +118,7 @@ std::filesystem::path CubinCache::entry_path(const std::string& key) const {
 }
 
 std::filesystem::path CubinCache::cubin_path(const std::string& digest) const {
-  return directory_ / "cubins" / (digest + ".cubin");
+  return cubin_file(directory_, digest);
 }
 
 std::optional<CompiledKernel> CubinCache::find(const std::string& key) const {

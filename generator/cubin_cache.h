@@ -11,12 +11,19 @@
 
 #include <swr/kernel.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace swr {
+
+/// The intact cubin with this digest in a cache directory, whatever it was compiled from; empty
+/// when there is none. Needs no compiler and writes nothing.
+std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
+                                                        const std::string& digest);
 
 /// Thread-safe; any number of processes may share a directory.
 class CubinCache {

@@ -12,6 +12,8 @@ std::string text(int value) { return std::to_string(value); }
 std::string text(bool value) { return value ? "true" : "false"; }
 std::string text(DType value) { return "DType::" + std::string(to_string(value)); }
 std::string text(Order value) { return "Order::" + std::string(to_string(value)); }
+std::string text(Mainloop value) { return "Mainloop::" + std::string(to_string(value)); }
+std::string text(POperand value) { return "POperand::" + std::string(to_string(value)); }
 std::string text(Persistence value) { return "Persistence::" + std::string(to_string(value)); }
 
 std::string field(std::string_view name, const std::string& value) {
@@ -28,6 +30,18 @@ std::string config_fields(const AttentionConfig& config) {
          field("tile_m", text(tile_m)) + field("tile_n", text(tile_n)) +
          field("warps", text(warps)) + field("stages", text(stages)) + field("order", text(order)) +
          field("persistence", text(persistence)) + field("smem_swizzle", text(smem_swizzle));
+}
+
+/// The same for the Hopper family.
+std::string config_fields(const HopperConfig& config) {
+  const auto& [head_dim, dtype, causal, tile_m, tile_n, stages, mainloop, order, persistence,
+               p_operand, exp2_fma_eighths, unroll] = config;
+  return field("head_dim", text(head_dim)) + field("dtype", text(dtype)) +
+         field("causal", text(causal)) + field("tile_m", text(tile_m)) +
+         field("tile_n", text(tile_n)) + field("stages", text(stages)) +
+         field("mainloop", text(mainloop)) + field("order", text(order)) +
+         field("persistence", text(persistence)) + field("p_operand", text(p_operand)) +
+         field("exp2_fma_eighths", text(exp2_fma_eighths)) + field("unroll", text(unroll));
 }
 
 bool is_pragma_once(std::string_view line) {
@@ -74,17 +88,20 @@ class Flattener {
 
 }  // namespace
 
-std::string attention_config_header(const AttentionConfig& config) {
-  return R"(// SPDX-License-Identifier: MIT
+std::string config_header(const FamilyConfig& config) {
+  const bool is_hopper = std::holds_alternative<HopperConfig>(config);
+  return std::string(R"(// SPDX-License-Identifier: MIT
 // The configuration of one variant, written by swr's generator; do not edit.
 #pragma once
 
-#include "attention/config.h"
+#include "attention/)") +
+         (is_hopper ? "hopper/" : "") + R"(config.h"
 
 namespace swr {
 
-inline constexpr AttentionConfig kConfig{
-)" + config_fields(config) +
+inline constexpr )" +
+         (is_hopper ? "HopperConfig" : "AttentionConfig") + R"( kConfig{
+)" + std::visit([](const auto& one) { return config_fields(one); }, config) +
          R"(};
 
 }  // namespace swr

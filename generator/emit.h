@@ -3,17 +3,16 @@
 // its includes in one file.
 #pragma once
 
+#include "core/attention_config.h"
 #include "generator/template_set.h"
-#include "templates/attention/config.h"
 
 #include <string>
 #include <string_view>
 
 namespace swr {
 
-/// The header that defines swr::kConfig, in the form of
-/// templates/default/selected_attention_config.h.
-std::string attention_config_header(const AttentionConfig& config);
+/// The header that defines swr::kConfig, in the form of those in templates/default/.
+std::string config_header(const FamilyConfig& config);
 
 /// `entry` with every template it includes in place of its first #include line; later ones are
 /// dropped, as #pragma once would. The result needs no include path.

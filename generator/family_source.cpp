@@ -3,12 +3,28 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace swr {
 namespace {
 
+constexpr int kNoLastArch = std::numeric_limits<int>::max();
+
 constexpr std::array kSources{
-    FamilySource{Family::portable, "attention/portable/attention.cu", "swr_attention", 80},
+    FamilySource{.family = Family::portable,
+                 .file = "attention/portable/attention.cu",
+                 .entry = "swr_attention",
+                 .first_arch = 80,
+                 .last_arch = kNoLastArch,
+                 .arch_suffix = "",
+                 .config_header = "selected_attention_config.h"},
+    FamilySource{.family = Family::hopper,
+                 .file = "attention/hopper/attention.cu",
+                 .entry = "swr_attention",
+                 .first_arch = 90,
+                 .last_arch = 90,
+                 .arch_suffix = "a",
+                 .config_header = "selected_hopper_config.h"},
 };
 
 }  // namespace

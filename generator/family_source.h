@@ -14,13 +14,14 @@ struct FamilySource {
   std::string_view file;   ///< Path of the .cu file below the template root.
   std::string_view entry;  ///< Its extern "C" function.
   int first_arch;          ///< Lowest architecture its instructions exist on.
+  int last_arch;           ///< Highest one.
+  /// "a" when the instructions exist on one architecture alone (sm_90a), else empty.
+  std::string_view arch_suffix;
+  std::string_view config_header;  ///< Name by which the kernel includes its configuration.
 };
 
 std::span<const FamilySource> family_sources();
 
 const FamilySource& family_source(Family family);
-
-/// Name by which every kernel includes the configuration it is compiled for.
-inline constexpr std::string_view kConfigHeader = "selected_attention_config.h";
 
 }  // namespace swr

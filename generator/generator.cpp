@@ -32,14 +32,17 @@ struct Job {
   std::string_view file;
   std::string_view entry;
   int sm_arch;
+  std::string_view arch_suffix;
   std::span<const std::string_view> options;
 };
 
 void require_family_arch(const FamilySource& source, int sm_arch) {
-  if (sm_arch < source.first_arch) {
-    throw Error(ErrorCode::invalid_argument, "family " + std::string(to_string(source.family)) +
-                                                 " needs sm_" + std::to_string(source.first_arch) +
-                                                 " or later, not sm_" + std::to_string(sm_arch));
+  if (sm_arch < source.first_arch || sm_arch > source.last_arch) {
+    throw Error(ErrorCode::invalid_argument,
+                "family " + std::string(to_string(source.family)) + " needs sm_" +
+                    std::to_string(source.first_arch) +
+                    (source.last_arch == source.first_arch ? "" : " or later") + ", not sm_" +
+                    std::to_string(sm_arch));
   }
 }
 
@@ -59,21 +62,22 @@ struct Generator::Impl {
   /// The templates with the configuration header of a variant.
   TemplateSet configured(const AttentionProblem& problem, const Variant& variant) const {
     validate(problem);
-    return templates.with(std::string(kConfigHeader),
-                          attention_config_header(make_attention_config(problem, variant)));
+    return templates.with(std::string(family_source(variant.family).config_header),
+                          swr::config_header(make_family_config(problem, variant)));
   }
 
   /// Digest of everything the cubin depends on.
   std::string key(const Job& job) const {
     const std::string closure = job.templates.closure_digest(job.file);
-    const std::string arch = std::to_string(job.sm_arch);
+    const std::string arch = std::to_string(job.sm_arch) + std::string(job.arch_suffix);
     std::vector<std::string_view> fields{closure, job.entry, arch, nvrtc_version};
     fields.insert(fields.end(), job.options.begin(), job.options.end());
     return digest_of_fields(fields);
   }
 
   CompiledKernel build(const Job& job, const std::string& source_digest) const {
-    NvrtcOutput output = nvrtc.compile(job.templates.closure(job.file), job.sm_arch, job.options);
+    NvrtcOutput output =
+        nvrtc.compile(job.templates.closure(job.file), job.sm_arch, job.arch_suffix, job.options);
     const auto resources = parse_resources(output.log, job.entry);
     if (!resources) {
       throw Error(ErrorCode::compile_failed,
@@ -118,6 +122,7 @@ CompiledKernel Generator::compile(const AttentionProblem& problem, const Variant
                          .file = source.file,
                          .entry = source.entry,
                          .sm_arch = sm_arch,
+                         .arch_suffix = source.arch_suffix,
                          .options = kVariantOptions});
 }
 
@@ -127,12 +132,13 @@ CompiledKernel Generator::compile_template(std::string_view path, std::string_vi
                          .file = path,
                          .entry = entry,
                          .sm_arch = sm_arch,
+                         .arch_suffix = "",
                          .options = kReferenceOptions});
 }
 
 std::string Generator::config_header(const AttentionProblem& problem,
                                      const Variant& variant) const {
-  return impl_->configured(problem, variant).text(kConfigHeader);
+  return impl_->configured(problem, variant).text(family_source(variant.family).config_header);
 }
 
 std::string Generator::flatten(const AttentionProblem& problem, const Variant& variant) const {

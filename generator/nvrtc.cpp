@@ -45,7 +45,9 @@ std::optional<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc,
                         std::string(kAdvice));
 }
 
-std::string arch_option(int sm_arch) { return "--gpu-architecture=sm_" + std::to_string(sm_arch); }
+std::string arch_option(int sm_arch, std::string_view suffix) {
+  return "--gpu-architecture=sm_" + std::to_string(sm_arch) + std::string(suffix);
+}
 
 }  // namespace
 
@@ -197,9 +199,10 @@ void Nvrtc::require_arch(int sm_arch) const {
 }
 
 NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
+                           std::string_view arch_suffix,
                            std::span<const std::string_view> options) const {
   std::vector<std::string> arguments(options.begin(), options.end());
-  arguments.push_back(arch_option(sm_arch));
+  arguments.push_back(arch_option(sm_arch, arch_suffix));
   if (impl_->has_own_cache()) {
     arguments.emplace_back("--no-cache");
   }

@@ -39,9 +39,11 @@ class Nvrtc {
   void require_arch(int sm_arch) const;
 
   /// Compiles the first file; the others are the headers it includes, by the names they are
-  /// included with, so that messages name the real files.
+  /// included with, so that messages name the real files. `arch_suffix` is "a" for code that
+  /// runs on that architecture alone.
   /// Throws: Error{compile_failed} with the log; Error{no_nvrtc} when parts of NVRTC are missing.
   NvrtcOutput compile(std::span<const TemplateFile> files, int sm_arch,
+                      std::string_view arch_suffix,
                       std::span<const std::string_view> options) const;
 
  private:

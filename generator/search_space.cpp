@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "generator/search_space.h"
 
+#include "generator/family_source.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -34,7 +35,45 @@ constexpr std::array kPortableAxes{
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
 };
 
-constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTiles, kPortableAxes}};
+// Three warpgroups pay at small head_dim, where O needs few registers; what does not fit the
+// registers the constraint drops. Two Q slots beat wider K tiles, so 176 keys are not offered.
+constexpr std::array kHopperTiles{
+    Tile{.tile_m = 128, .tile_n = 64},  Tile{.tile_m = 128, .tile_n = 80},
+    Tile{.tile_m = 128, .tile_n = 96},  Tile{.tile_m = 128, .tile_n = 112},
+    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 160},
+    Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 128},
+};
+constexpr std::array kHopperStages{"2"sv};
+constexpr std::array kHopperOrders{"cyclic"sv, "sawtooth"sv, "right_to_left"sv};
+// Drawing tiles (dynamic) needs a counter from the caller, so it is there for those who ask.
+constexpr std::array kHopperPersistences{"grid"sv, "persistent"sv, "snake"sv};
+constexpr std::array kHopperMainloops{"mutex"sv, "overlap"sv, "overlap_ordered"sv};
+constexpr std::array kHopperPOperands{"registers"sv};
+constexpr std::array kHopperExp2{"0"sv};
+constexpr std::array kHopperUnrolls{"1"sv};
+constexpr std::array kHopperAxes{
+    AxisDefaults{"stages", kHopperStages},
+    AxisDefaults{"order", kHopperOrders},
+    AxisDefaults{"persistence", kHopperPersistences},
+    AxisDefaults{"workers", kWorkers},
+    AxisDefaults{"swizzle", kSwizzles},
+    AxisDefaults{"mainloop", kHopperMainloops},
+    AxisDefaults{"p_operand", kHopperPOperands},
+    AxisDefaults{"exp2_fma_eighths", kHopperExp2},
+    AxisDefaults{"unroll", kHopperUnrolls},
+};
+
+constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTiles, kPortableAxes},
+                             FamilySpace{Family::hopper, kHopperTiles, kHopperAxes}};
+
+constexpr int kRowsPerWarp = 16;
+
+/// Warps of a tile that leaves them open.
+int default_warps(Family family, int tile_m) {
+  constexpr int kUsualWarps = 4;
+  const bool four = tile_m % (kUsualWarps * kRowsPerWarp) == 0;
+  return family == Family::portable && four ? kUsualWarps : std::max(1, tile_m / kRowsPerWarp);
+}
 
 constexpr std::string_view kFamilyAxis = "family";
 constexpr std::string_view kSectionAxis = "section_heads";
@@ -96,7 +135,8 @@ Values checked_values(const std::string& name, const Values& values) {
 }
 
 Variant with_tile(Variant variant, const Tile& tile) {
-  const std::array sizes{tile.tile_m, tile.tile_n, tile.warps};
+  const int warps = tile.warps > 0 ? tile.warps : default_warps(variant.family, tile.tile_m);
+  const std::array sizes{tile.tile_m, tile.tile_n, warps};
   for (std::size_t i = 0; i < kTileAxes.size(); ++i) {
     const Axis* axis = find_axis(kTileAxes[i]);
     axis->set(*axis, variant, static_cast<long long>(sizes[i]));
@@ -176,11 +216,26 @@ class Enumeration {
   std::vector<int> sections_;
 };
 
-bool family_wanted(const SpaceOptions& options, Family family) {
-  const auto at = options.restrictions.find(kFamilyAxis);
-  const AxisValue name = std::string(to_string(family));
-  return at == options.restrictions.end() ||
-         std::ranges::find(at->second, name) != at->second.end();
+/// A restricted axis that a family lacks leaves the family out: who asks for a main loop wants
+/// kernels that have one.
+bool has_restricted_axes(const SpaceOptions& options, Family family) {
+  return std::ranges::all_of(options.restrictions, [&](const auto& restriction) {
+    return find_axis(restriction.first)->belongs_to(family);
+  });
+}
+
+/// Families that are asked for; else all but those made for one other architecture.
+bool family_wanted(const SpaceOptions& options, Family family, const DeviceInfo& device) {
+  const auto asked_for = options.restrictions.find(kFamilyAxis);
+  if (!has_restricted_axes(options, family)) {
+    return false;
+  }
+  if (asked_for != options.restrictions.end()) {
+    const AxisValue name = std::string(to_string(family));
+    return std::ranges::find(asked_for->second, name) != asked_for->second.end();
+  }
+  const FamilySource& source = family_source(family);
+  return source.arch_suffix.empty() || device.sm_arch == source.first_arch;
 }
 
 SpaceOptions checked(const SpaceOptions& options) {
@@ -219,7 +274,7 @@ SearchSpace enumerate_space(const AttentionProblem& problem, const DeviceInfo& d
   const SpaceOptions restricted = checked(options);
   SearchSpace space;
   for (const FamilySpace& family : kSpaces) {
-    if (!family_wanted(restricted, family.family)) {
+    if (!family_wanted(restricted, family.family, device)) {
       continue;
     }
     for (const Variant& variant : Enumeration(family, problem, device, restricted).variants()) {

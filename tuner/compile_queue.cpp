@@ -6,44 +6,89 @@
 
 namespace swr {
 
-CompileQueue::CompileQueue(std::vector<Variant> variants, int threads, Compile compile) {
+CompileQueue::CompileQueue(int threads, Compile compile) : compile_(std::move(compile)) {
   const auto thread_count = static_cast<std::size_t>(std::max(1, threads));
   // Twice the threads keeps every thread busy while the consumer evaluates one variant, and holds
   // only a handful of cubins in memory.
   look_ahead_ = 2 * thread_count;
-  tasks_.reserve(variants.size());
-  for (const Variant& variant : variants) {
-    kernels_.push_back(
-        tasks_.emplace_back([compile, variant] { return compile(variant); }).get_future());
-  }
-  for (std::size_t i = 0; i < std::min(thread_count, variants.size()); ++i) {
+  for (std::size_t i = 0; i < thread_count; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
 }
 
-CompiledKernel CompileQueue::next() {
-  std::size_t index = 0;
+void CompileQueue::want(std::span<const Variant> variants) {
+  const std::lock_guard lock(mutex_);
+  wanted_.insert(wanted_.end(), variants.begin(), variants.end());
+  changed_.notify_all();
+}
+
+void CompileQueue::drop_wanted() {
+  const std::lock_guard lock(mutex_);
+  wanted_.clear();
+  ahead_ = 0;
+}
+
+void CompileQueue::expect(std::vector<Variant> variants) {
+  const std::lock_guard lock(mutex_);
+  expected_.assign(variants.begin(), variants.end());
+  on_suspicion_ = 0;
+  changed_.notify_all();
+}
+
+CompiledKernel CompileQueue::take(const Variant& variant) {
+  std::future<CompiledKernel> kernel;
   {
-    const std::lock_guard lock(mutex_);
-    index = taken_++;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_.contains(variant); });
+    // Begun on suspicion, and no thread has come to it since it is wanted.
+    const auto waiting = std::ranges::find(wanted_, variant);
+    if (waiting != wanted_.end()) {
+      wanted_.erase(waiting);
+    } else {
+      --ahead_;
+    }
+    kernel = std::move(begun_.extract(variant).mapped());
+    changed_.notify_all();
   }
-  room_.notify_all();
-  return kernels_.at(index).get();
+  return kernel.get();
+}
+
+std::optional<CompileQueue::Task> CompileQueue::begin_first_of(std::deque<Variant>& waiting) {
+  const Variant variant = waiting.front();
+  waiting.pop_front();
+  if (begun_.contains(variant)) {
+    return std::nullopt;
+  }
+  Task task([this, variant] { return compile_(variant); });
+  begun_.emplace(variant, task.get_future());
+  changed_.notify_all();
+  return task;
+}
+
+std::optional<CompileQueue::Task> CompileQueue::begin_next() {
+  std::optional<Task> task;
+  while (!task && !wanted_.empty() && ahead_ < look_ahead_) {
+    ++ahead_;
+    task = begin_first_of(wanted_);
+  }
+  while (!task && wanted_.empty() && !expected_.empty() && on_suspicion_ < look_ahead_) {
+    task = begin_first_of(expected_);
+    on_suspicion_ += task ? 1 : 0;
+  }
+  return task;
 }
 
 void CompileQueue::work(const std::stop_token& stop) {
   for (;;) {
-    std::size_t index = 0;
+    std::optional<Task> task;
     {
       std::unique_lock lock(mutex_);
-      const bool ready = room_.wait(
-          lock, stop, [this] { return begun_ == tasks_.size() || begun_ < taken_ + look_ahead_; });
-      if (!ready || stop.stop_requested() || begun_ == tasks_.size()) {
-        return;
-      }
-      index = begun_++;
+      changed_.wait(lock, stop, [&] { return stop.stop_requested() || (task = begin_next()); });
     }
-    tasks_[index]();
+    if (stop.stop_requested() || !task) {
+      return;
+    }
+    (*task)();
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/json.h"
 #include "core/sha256.h"
+#include "tuner/package_source.h"
 #include <swr/error.h>
 #include <swr/version.h>
 
@@ -126,6 +127,9 @@ class StagingDirectory {
   const fs::path& path() const { return path_; }
 
   void write(const std::string& name, std::span<const char> bytes) const {
+    std::error_code failure;
+    fs::create_directories((path_ / name).parent_path(), failure);
+    require(failure, path_ / name);
     std::ofstream file(path_ / name, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.close();
@@ -138,9 +142,27 @@ class StagingDirectory {
   fs::path path_;
 };
 
+/// Files of a package, by its own list; empty when it is none.
+std::set<std::string> files_of_package(const fs::path& directory) {
+  std::ifstream file(directory / kManifestFile, std::ios::binary);
+  const Json json = Json::parse(file, nullptr, false);
+  std::set<std::string> names;
+  if (json.is_object() && json.value("format", Json()) == kPackageFormat) {
+    for (const Json& name : json.value("files", Json::array())) {
+      names.insert(name.is_string() ? name.get<std::string>() : "");
+    }
+    names.insert(kManifestFile);
+  }
+  return names;
+}
+
 /// Names of an export's files; the manifest's own first.
 std::set<std::string> files_of_export(const fs::path& directory) {
-  std::set<std::string> names{kManifestFile};
+  std::set<std::string> names = files_of_package(directory);
+  if (!names.empty()) {
+    return names;
+  }
+  names.insert(kManifestFile);
   for (const ExportedKernel& kernel : read_manifest_only(directory).kernels) {
     names.insert(kernel.file);
   }
@@ -167,9 +189,10 @@ void require_replaceable(const fs::path& out) {
   } catch (const Error&) {
     refuse("is not empty and no export of swr");
   }
-  for (const auto& entry : fs::directory_iterator(out, failure)) {
-    if (!own.contains(entry.path().filename().string())) {
-      refuse("also holds '" + entry.path().filename().string() + "', which no export wrote");
+  for (const auto& entry : fs::recursive_directory_iterator(out, failure)) {
+    const std::string name = entry.path().lexically_relative(out).generic_string();
+    if (!entry.is_directory() && !own.contains(name)) {
+      refuse("also holds '" + name + "', which no export wrote");
     }
   }
   require(failure, out);
@@ -206,25 +229,53 @@ fs::path resolve(const fs::path& out) {
   return resolved.has_filename() ? resolved : resolved.parent_path();
 }
 
+/// What is exported, before it has a form.
+struct Winners {
+  Manifest manifest;
+  std::vector<CompiledKernel> kernels;  ///< In the manifest's order.
+};
+
+Winners collect(const Store& store, const CubinSource& cubins, const ExportFilter& filter) {
+  Winners winners{.manifest = {.swr_version = SWR_VERSION, .kernels = {}}, .kernels = {}};
+  for (const StoredResult& stored : select_winners(store, filter)) {
+    winners.kernels.push_back(cubins(stored.problem, stored.result.variant, stored.device.sm_arch));
+    winners.manifest.kernels.push_back(describe(stored, winners.kernels.back()));
+  }
+  return winners;
+}
+
+std::span<const char> characters(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 }  // namespace
 
 Manifest export_kernels(const Store& store, const CubinSource& cubins, const fs::path& out,
                         const ExportFilter& filter) {
   const fs::path target = resolve(out);
   require_replaceable(target);
-  const auto winners = select_winners(store, filter);
+  const Winners winners = collect(store, cubins, filter);
   const StagingDirectory staging(target);
-  Manifest manifest{.swr_version = SWR_VERSION, .kernels = {}};
-  for (const StoredResult& stored : winners) {
-    const CompiledKernel kernel =
-        cubins(stored.problem, stored.result.variant, stored.device.sm_arch);
-    manifest.kernels.push_back(describe(stored, kernel));
-    staging.write(manifest.kernels.back().file,
-                  {reinterpret_cast<const char*>(kernel.cubin.data()), kernel.cubin.size()});
+  for (std::size_t i = 0; i < winners.kernels.size(); ++i) {
+    staging.write(winners.manifest.kernels[i].file, characters(winners.kernels[i].cubin));
   }
-  staging.write(kManifestFile, to_text(manifest));
+  staging.write(kManifestFile, to_text(winners.manifest));
   put_in_place(staging.path(), target);
-  return manifest;
+  return winners.manifest;
+}
+
+Manifest export_package(const Store& store, const CubinSource& cubins, const fs::path& out,
+                        const std::string& name, const ExportFilter& filter) {
+  const fs::path target = resolve(out);
+  require_replaceable(target);
+  const Winners winners = collect(store, cubins, filter);
+  const PackageFiles files = package_files(winners.manifest, winners.kernels, name);
+  const StagingDirectory staging(target);
+  for (const auto& [path, text] : files) {
+    staging.write(path, text);
+  }
+  put_in_place(staging.path(), target);
+  return winners.manifest;
 }
 
 }  // namespace swr

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Writes the best stored kernels as a directory that a program can ship: cubins and a manifest.
+// Writes the best stored kernels as a directory that a program can ship: cubins and a manifest, or
+// a C++ package.
 #pragma once
 
-#include "tuner/manifest.h"
+#include "runtime/manifest.h"
 #include <swr/generator.h>
 #include <swr/store.h>
 
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace swr {
 
@@ -32,13 +34,22 @@ struct ExportFilter {
 Manifest export_kernels(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const ExportFilter& filter = {});
 
-inline Manifest export_kernels(const Store& store, const Generator& generator,
-                               const std::filesystem::path& out, const ExportFilter& filter = {}) {
-  const CubinSource cubins = [&](const AttentionProblem& problem, const Variant& variant,
-                                 int sm_arch) {
+/// The same winners as a C++ package called `name`: a CMake project with the cubins embedded, which
+/// needs nothing but the CUDA driver (docs/export_format.md).
+/// Throws: as export_kernels, and Error{invalid_argument} for a name that cannot be one.
+Manifest export_package(const Store& store, const CubinSource& cubins,
+                        const std::filesystem::path& out, const std::string& name,
+                        const ExportFilter& filter = {});
+
+inline CubinSource cubins_of(const Generator& generator) {
+  return [&generator](const AttentionProblem& problem, const Variant& variant, int sm_arch) {
     return generator.compile(problem, variant, sm_arch);
   };
-  return export_kernels(store, cubins, out, filter);
+}
+
+inline Manifest export_kernels(const Store& store, const Generator& generator,
+                               const std::filesystem::path& out, const ExportFilter& filter = {}) {
+  return export_kernels(store, cubins_of(generator), out, filter);
 }
 
 }  // namespace swr

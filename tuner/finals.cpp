@@ -2,105 +2,242 @@
 #include "tuner/finals.h"
 
 #include "tuner/measure/statistics.h"
+#include "tuner/tie_order.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
-#include <numeric>
-#include <tuple>
+#include <set>
 #include <utility>
 
 namespace swr {
 namespace {
 
-using Rounds = std::vector<std::vector<double>>;
+using Places = std::vector<std::size_t>;
 
-/// The margin, or three times the uncertainty of the best median where that is more.
-double margin_around(const VariantResult& best, const FinalsOptions& options) {
+/// Stands for the sample of who was not in a round.
+constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+
+/// What the screening knows of a median: its samples' interval, or the median alone without any.
+Interval screened(const VariantResult& result) {
   constexpr double kConfidence = 0.95;
-  const Measurement& measurement = *best.measurement();
+  const Measurement& measurement = *result.measurement();
   if (measurement.samples_us.empty()) {
-    return options.margin;
+    return {measurement.median_us, measurement.median_us};
   }
-  const Interval interval = median_interval(measurement.samples_us, kConfidence);
-  return std::max(options.margin, 3 * (interval.high - interval.low) / measurement.median_us);
+  return median_interval(measurement.samples_us, kConfidence);
 }
 
-std::vector<RatioEstimate> ratios_to(const Rounds& samples_us, std::size_t reference,
-                                     const FinalsOptions& options) {
+/// The samples of two in the rounds that both took part in; at least one.
+std::pair<std::vector<double>, std::vector<double>> shared_samples(const Rounds& rounds,
+                                                                   std::size_t one,
+                                                                   std::size_t other) {
+  std::pair<std::vector<double>, std::vector<double>> shared;
+  for (std::size_t round = 0; round < rounds[one].size(); ++round) {
+    if (!std::isnan(rounds[one][round]) && !std::isnan(rounds[other][round])) {
+      shared.first.push_back(rounds[one][round]);
+      shared.second.push_back(rounds[other][round]);
+    }
+  }
+  return shared;
+}
+
+std::vector<RatioEstimate> ratios_to(const Rounds& rounds, std::size_t reference) {
   std::vector<RatioEstimate> ratios;
-  for (const std::vector<double>& samples : samples_us) {
-    ratios.push_back(paired_ratio(samples, samples_us[reference], options.seed));
+  for (std::size_t place = 0; place < rounds.size(); ++place) {
+    const auto [times, references] = shared_samples(rounds, place, reference);
+    ratios.push_back(paired_ratio(times, references));
   }
   return ratios;
 }
 
-std::size_t smallest_median(const Rounds& samples_us) {
-  std::vector<double> medians;
-  for (const std::vector<double>& samples : samples_us) {
-    medians.push_back(median(samples));
+/// Where the ratio lies beyond doubt. Not by bootstrap, whose interval of few rounds is too narrow.
+Interval certain_ratio(const Rounds& rounds, std::size_t place, std::size_t reference,
+                       double confidence) {
+  const auto [times, references] = shared_samples(rounds, place, reference);
+  std::vector<double> ratios;
+  std::ranges::transform(times, references, std::back_inserter(ratios), std::divides<>());
+  return median_interval(ratios, confidence);
+}
+
+std::vector<double> own_samples(const std::vector<double>& rounds) {
+  std::vector<double> samples;
+  std::ranges::copy_if(rounds, std::back_inserter(samples),
+                       [](double sample) { return !std::isnan(sample); });
+  return samples;
+}
+
+/// The smallest median of those that took part in most rounds: as long as there is doubt, whoever
+/// may be the fastest does in all.
+std::size_t fastest(const Rounds& rounds) {
+  std::vector<std::pair<std::size_t, double>> order;
+  for (const std::vector<double>& one : rounds) {
+    const std::vector<double> samples = own_samples(one);
+    order.emplace_back(samples.size(), median(samples));
   }
-  return static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) -
-                                  medians.begin());
+  return static_cast<std::size_t>(std::ranges::min_element(order,
+                                                           [](const auto& a, const auto& b) {
+                                                             return a.first != b.first
+                                                                        ? a.first > b.first
+                                                                        : a.second < b.second;
+                                                           }) -
+                                  order.begin());
 }
 
 bool is_tied(const RatioEstimate& estimate, const FinalsOptions& options) {
-  return estimate.interval.low <= 1.0 || estimate.ratio < 1.0 + options.matters;
+  return estimate.ratio < 1.0 + options.tie_threshold;
 }
 
-bool is_settled(const RatioEstimate& estimate, const FinalsOptions& options) {
-  const Interval& interval = estimate.interval;
-  return interval.low > 1.0 + options.matters ||
-         interval.high - interval.low <= options.interval_width;
-}
-
-/// Tied places, without those whose excess misses exceed the fewest by more than a tenth and more
-/// than a twentieth of the compulsory sectors: counts of equal kernels differ by less. An unknown
-/// count is left out where others are known.
-std::vector<std::size_t> with_fewest_misses(const AttentionProblem& problem,
-                                            std::span<const VariantResult> results,
-                                            const std::vector<std::size_t>& tied) {
-  constexpr long long kUnknown = std::numeric_limits<long long>::max();
-  const auto excess = [&](std::size_t place) {
-    return excess_miss_sectors(problem, results[place]).value_or(kUnknown);
-  };
-  long long fewest = kUnknown;
-  for (const std::size_t place : tied) {
-    fewest = std::min(fewest, excess(place));
-  }
-  if (fewest == kUnknown) {
-    return tied;
-  }
-  const long long jitter = std::max(fewest / 10, compulsory_sectors(problem) / 20);
-  std::vector<std::size_t> kept;
-  std::copy_if(tied.begin(), tied.end(), std::back_inserter(kept),
-               [&](std::size_t place) { return excess(place) <= fewest + jitter; });
-  return kept;
-}
-
-/// Takes rounds until every comparison is settled.
-RaceResult run_rounds(const AttentionProblem& problem, Evaluator& evaluator,
-                      std::span<const Contender> contenders, const FinalsOptions& options) {
-  RaceOptions step{.rounds = options.rounds_per_step, .seed = options.seed};
-  RaceResult all = evaluator.race(problem, contenders, step);
-  const auto is_undecided = [&] {
-    const auto ratios = ratios_to(all.samples_us, smallest_median(all.samples_us), options);
-    return !std::all_of(ratios.begin(), ratios.end(), [&](const RatioEstimate& estimate) {
-      return is_settled(estimate, options);
-    });
-  };
-  int rounds = step.rounds;
-  while (all.degraded_because.empty() && rounds < options.most_rounds && is_undecided()) {
-    ++step.seed;
-    RaceResult more = evaluator.race(problem, contenders, step);
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
-      std::copy(more.samples_us[i].begin(), more.samples_us[i].end(),
-                std::back_inserter(all.samples_us[i]));
+/// Those that are tied by the rounds, without those `slower` holds: what was clear when somebody
+/// left stays so, because a fastest that changes only becomes faster.
+Places tied_places(const std::vector<RatioEstimate>& ratios, const std::set<std::size_t>& slower,
+                   const FinalsOptions& options) {
+  Places tied;
+  for (std::size_t place = 0; place < ratios.size(); ++place) {
+    if (!slower.contains(place) && is_tied(ratios[place], options)) {
+      tied.push_back(place);
     }
-    all.degraded_because = std::move(more.degraded_because);
-    all.after = more.after;
-    rounds += step.rounds;
   }
-  return all;
+  return tied;
+}
+
+/// The rounds of all finalists, and who still takes part in them.
+class SharedRounds {
+ public:
+  SharedRounds(const AttentionProblem& problem, Evaluator& evaluator,
+               std::vector<Contender> contenders, const FinalsOptions& options)
+      : problem_(problem),
+        evaluator_(evaluator),
+        contenders_(std::move(contenders)),
+        options_(options),
+        seed_(options.seed) {
+    outcome_.samples_us.resize(contenders_.size());
+    for (std::size_t place = 0; place < contenders_.size(); ++place) {
+      active_.push_back(place);
+    }
+  }
+
+  /// One race of those that still take part.
+  void race(int rounds) {
+    std::vector<Contender> racing;
+    for (const std::size_t place : active_) {
+      racing.push_back(contenders_[place]);
+    }
+    RaceResult race = evaluator_.race(problem_, racing, {.rounds = rounds, .seed = seed_++});
+    rounds_ += rounds;
+    for (std::vector<double>& samples_us : outcome_.samples_us) {
+      samples_us.resize(static_cast<std::size_t>(rounds_), kAbsent);
+    }
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+      std::vector<double>& samples_us = outcome_.samples_us[active_[i]];
+      std::ranges::copy(race.samples_us[i], samples_us.end() - rounds);
+      for (const double sample_us : race.samples_us[i]) {
+        spent_us_ += cost_us(sample_us);
+      }
+    }
+    outcome_.before = rounds_ == rounds ? race.before : outcome_.before;
+    outcome_.after = race.after;
+    outcome_.degraded_because = std::move(race.degraded_because);
+  }
+
+  /// The others do not take part until they are chosen again.
+  void choose(Places places) { active_ = std::move(places); }
+  void note_slower(std::size_t place) { slower_.insert(place); }
+
+  bool may_go_on() const {
+    return outcome_.degraded_because.empty() && rounds_ < options_.most_rounds &&
+           spent_us_ < options_.budget_us;
+  }
+
+  const RaceResult& outcome() const { return outcome_; }
+  /// Those that were beyond doubt slower than tied.
+  const std::set<std::size_t>& slower() const { return slower_; }
+  int rounds() const { return rounds_; }
+
+ private:
+  /// An untimed launch goes before each sample, and a sample spans 200 microseconds at least.
+  static double cost_us(double sample_us) { return std::max(200.0, sample_us) + sample_us; }
+
+  const AttentionProblem& problem_;
+  Evaluator& evaluator_;
+  std::vector<Contender> contenders_;
+  const FinalsOptions& options_;
+  unsigned long long seed_;
+  Places active_;
+  RaceResult outcome_;
+  std::set<std::size_t> slower_;
+  int rounds_ = 0;
+  double spent_us_ = 0.0;
+};
+
+/// The ratio of each to the fastest, beyond doubt; notes who is slower than tied.
+std::vector<Interval> certain_ratios(SharedRounds& shared, const FinalsOptions& options) {
+  const Rounds& rounds = shared.outcome().samples_us;
+  const std::size_t reference = fastest(rounds);
+  std::vector<Interval> ratios;
+  for (std::size_t place = 0; place < rounds.size(); ++place) {
+    ratios.push_back(certain_ratio(rounds, place, reference, options.confidence));
+    if (ratios.back().low >= 1.0 + options.tie_threshold) {
+      shared.note_slower(place);
+    }
+  }
+  return ratios;
+}
+
+Places clearly_tied(const std::vector<Interval>& ratios, const SharedRounds& shared,
+                    const FinalsOptions& options) {
+  Places tied;
+  for (std::size_t place = 0; place < ratios.size(); ++place) {
+    if (!shared.slower().contains(place) && ratios[place].high < 1.0 + options.tie_threshold) {
+      tied.push_back(place);
+    }
+  }
+  return tied;
+}
+
+/// Those of which more rounds may change the winner: who would win if it were tied, which is not
+/// clear yet; whoever may be the fastest, to which all are compared; and the winner so far. Empty
+/// when the winner is clear.
+Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> results,
+                SharedRounds& shared, const FinalsOptions& options) {
+  const std::vector<Interval> ratios = certain_ratios(shared, options);
+  const Places tied = clearly_tied(ratios, shared, options);
+  const std::size_t winner = first_of_tied(problem, results, tied);
+  const auto is_unclear = [&](std::size_t place) {
+    Places with_it = tied;
+    with_it.push_back(place);
+    return !shared.slower().contains(place) && ratios[place].high >= 1.0 + options.tie_threshold &&
+           first_of_tied(problem, results, with_it) != winner;
+  };
+  bool is_decided = true;
+  Places kept;
+  for (std::size_t place = 0; place < ratios.size(); ++place) {
+    const bool doubtful = is_unclear(place);
+    is_decided = is_decided && !doubtful;
+    if (doubtful || place == winner || ratios[place].low <= 1.0) {
+      kept.push_back(place);
+    }
+  }
+  return is_decided ? Places{} : kept;
+}
+
+/// Takes rounds until nothing is in doubt, looking after 1, 2, 4, ... races: every look is a
+/// chance to err.
+void run_rounds(const AttentionProblem& problem, std::span<const VariantResult> finalists,
+                SharedRounds& shared, const FinalsOptions& options) {
+  shared.race(options.rounds_per_race);
+  while (shared.may_go_on()) {
+    Places doubtful = in_doubt(problem, finalists, shared, options);
+    if (doubtful.empty()) {
+      return;
+    }
+    shared.choose(std::move(doubtful));
+    const int until = 2 * shared.rounds();
+    while (shared.rounds() < until && shared.may_go_on()) {
+      shared.race(options.rounds_per_race);
+    }
+  }
 }
 
 VariantResult with_rounds(VariantResult result, const RaceResult& race,
@@ -116,24 +253,43 @@ VariantResult with_rounds(VariantResult result, const RaceResult& race,
 }
 
 std::vector<Finalist> decide(const AttentionProblem& problem,
-                             std::span<const VariantResult> results, const RaceResult& race,
+                             std::span<const VariantResult> results, const SharedRounds& shared,
                              const FinalsOptions& options) {
-  const Rounds& samples_us = race.samples_us;
-  const std::size_t winner = choose_winner(problem, results, samples_us, options);
-  const auto to_fastest = ratios_to(samples_us, smallest_median(samples_us), options);
-  const auto to_winner = ratios_to(samples_us, winner, options);
+  const RaceResult& race = shared.outcome();
+  const Rounds& rounds = race.samples_us;
+  const std::size_t reference = fastest(rounds);
+  const auto to_fastest = ratios_to(rounds, reference);
+  const Places tied = tied_places(to_fastest, shared.slower(), options);
+  const std::size_t winner = first_of_tied(problem, results, tied);
+  const auto to_winner = winner == reference ? to_fastest : ratios_to(rounds, winner);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    finalists.push_back({.result = with_rounds(results[i], race, samples_us[i]),
+    finalists.push_back({.result = with_rounds(results[i], race, own_samples(rounds[i])),
                          .ratio = to_winner[i].ratio,
                          .ratio_low = to_winner[i].interval.low,
                          .ratio_high = to_winner[i].interval.high,
-                         .tied = is_tied(to_fastest[i], options)});
+                         .tied = std::ranges::find(tied, i) != tied.end()});
   }
   std::swap(finalists.front(), finalists[winner]);
   std::stable_sort(finalists.begin() + 1, finalists.end(),
                    [](const Finalist& a, const Finalist& b) { return a.ratio < b.ratio; });
   return finalists;
+}
+
+std::vector<CompiledKernel> compiled(const KernelSource& kernels,
+                                     std::span<const Variant> variants) {
+  std::vector<CompiledKernel> all;
+  std::ranges::transform(variants, std::back_inserter(all), kernels);
+  return all;
+}
+
+std::vector<Contender> contenders_of(std::span<const Variant> variants,
+                                     const std::vector<CompiledKernel>& kernels) {
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    contenders.push_back({variants[i], &kernels[i]});
+  }
+  return contenders;
 }
 
 }  // namespace
@@ -142,44 +298,27 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
                                             const Variant& default_variant,
                                             const FinalsOptions& options) {
   std::vector<VariantResult> chosen;
-  std::copy_if(results.begin(), results.end(), std::back_inserter(chosen),
-               [](const VariantResult& result) {
-                 return result.state == ResultState::ok && result.measurement() != nullptr;
-               });
-  std::stable_sort(
-      chosen.begin(), chosen.end(),
-      [](const VariantResult& a, const VariantResult& b) { return a.time_us() < b.time_us(); });
+  std::ranges::copy_if(results, std::back_inserter(chosen), [](const VariantResult& result) {
+    return result.state == ResultState::ok && result.measurement() != nullptr;
+  });
+  std::ranges::stable_sort(chosen, {}, &VariantResult::time_us);
   if (chosen.empty()) {
     return chosen;
   }
-  const double slowest_us =
-      chosen.front().time_us() * (1.0 + margin_around(chosen.front(), options));
-  std::size_t place = 0;
+  const double slowest_us = screened(chosen.front()).high * (1.0 + options.drift);
+  std::size_t taken = 0;
   std::erase_if(chosen, [&](const VariantResult& result) {
-    const bool is_fast = place++ < options.most_finalists && result.time_us() <= slowest_us;
-    return !is_fast && result.variant != default_variant;
+    const bool may_win = taken < options.most_finalists && screened(result).low <= slowest_us;
+    taken += may_win ? 1 : 0;
+    return !may_win && result.variant != default_variant;
   });
   return chosen;
 }
 
 std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
-                          const std::vector<std::vector<double>>& samples_us,
-                          const FinalsOptions& options) {
-  const auto ratios = ratios_to(samples_us, smallest_median(samples_us), options);
-  std::vector<std::size_t> tied;
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    if (is_tied(ratios[i], options)) {
-      tied.push_back(i);
-    }
-  }
-  const auto best = with_fewest_misses(problem, results, tied);
-  return *std::min_element(best.begin(), best.end(), [&](std::size_t a, std::size_t b) {
-    const auto order = [&](std::size_t place) {
-      return std::tuple(results[place].resources.registers_per_thread,
-                        to_key(results[place].variant));
-    };
-    return order(a) < order(b);
-  });
+                          const Rounds& samples_us, const FinalsOptions& options) {
+  const auto ratios = ratios_to(samples_us, fastest(samples_us));
+  return first_of_tied(problem, results, tied_places(ratios, {}, options));
 }
 
 FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
@@ -188,19 +327,35 @@ FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
   if (finalists.size() < 2) {
     return {{}, "fewer than two variants to compare"};
   }
-  std::vector<CompiledKernel> compiled;
-  for (const VariantResult& finalist : finalists) {
-    compiled.push_back(kernels(finalist.variant));
+  std::vector<Variant> variants;
+  std::ranges::transform(finalists, std::back_inserter(variants), &VariantResult::variant);
+  const std::vector<CompiledKernel> ready = compiled(kernels, variants);
+  SharedRounds shared(problem, evaluator, contenders_of(variants, ready), options);
+  run_rounds(problem, finalists, shared, options);
+  if (!shared.outcome().degraded_because.empty()) {
+    return {{}, shared.outcome().degraded_because};
   }
-  std::vector<Contender> contenders;
-  for (std::size_t i = 0; i < finalists.size(); ++i) {
-    contenders.push_back({finalists[i].variant, &compiled[i]});
+  return {decide(problem, finalists, shared, options), {}};
+}
+
+std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
+                                        const KernelSource& kernels,
+                                        std::span<const Variant> variants, int rounds,
+                                        const FinalsOptions& options) {
+  const std::vector<CompiledKernel> ready = compiled(kernels, variants);
+  SharedRounds shared(problem, evaluator, contenders_of(variants, ready), options);
+  while (shared.rounds() < rounds && shared.may_go_on()) {
+    shared.race(options.rounds_per_race);
   }
-  const RaceResult race = run_rounds(problem, evaluator, contenders, options);
-  if (!race.degraded_because.empty()) {
-    return {{}, race.degraded_because};
+  if (!shared.outcome().degraded_because.empty()) {
+    return {};
   }
-  return {decide(problem, finalists, race, options), {}};
+  const Rounds& samples_us = shared.outcome().samples_us;
+  std::vector<double> slowdowns;
+  for (const RatioEstimate& estimate : ratios_to(samples_us, fastest(samples_us))) {
+    slowdowns.push_back(std::max(0.0, estimate.ratio - 1.0));
+  }
+  return slowdowns;
 }
 
 }  // namespace swr

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The last part of a measured run: the fastest variants meet in shared rounds, and intervals on
-// paired ratios decide who wins. Identical variants tie, and ties resolve the same way every time.
+// The last part of a measured run: the fastest variants meet in shared rounds until it is clear
+// which of them are equally fast, and of these a fixed rule picks one. Another run decides alike.
 #pragma once
 
 #include "tuner/evaluator.h"
@@ -15,17 +15,20 @@
 namespace swr {
 
 struct FinalsOptions {
-  /// Variants slower than the screening's best by more than this share stay out; more when the
-  /// screening was noisier.
-  double margin = 0.03;
-  std::size_t most_finalists = 16;
-  int rounds_per_step = 10;
-  int most_rounds = 60;
-  /// Rounds end when every interval is narrower than this, or wholly beyond what matters.
-  double interval_width = 0.005;
+  /// How much the medians of two kernels, measured one after the other, may err beyond what their
+  /// samples show, as a share: each errs by 2.3 % one time in a hundred (docs/measuring.md).
+  double drift = 0.06;
+  std::size_t most_finalists = 128;
+  /// Rounds of one race; kernels are loaded anew for each. Fewer than 8 are never beyond doubt.
+  int rounds_per_race = 10;
+  int most_rounds = 2560;
+  /// GPU time after which no further race begins, microseconds.
+  double budget_us = 10e6;
   /// A difference below this share does not matter: such variants tie.
-  double matters = 0.005;
-  /// Draws the order within rounds and the bootstrap's resamples.
+  double tie_threshold = 0.005;
+  /// Confidence that a variant is tied, or is not, with which it needs no more rounds.
+  double confidence = 0.99;
+  /// Draws the order within rounds.
   unsigned long long seed = 1;
 };
 
@@ -39,25 +42,34 @@ struct FinalsOutcome {
   std::string undecided_because;
 };
 
-/// The successful results that take part: those within the margin, fastest first, and
-/// `default_variant` whatever its time, so that the winner never loses to it.
+/// The successful results that take part, fastest first: those whose interval reaches below the
+/// upper end of the fastest one's, with what may drift, and `default_variant` whatever its time, so
+/// that the winner never loses to it.
 std::vector<VariantResult> choose_finalists(std::span<const VariantResult> results,
                                             const Variant& default_variant,
                                             const FinalsOptions& options);
 
-/// The winner's place among the results, from samples taken in rounds: [result][round]. Tied with
-/// the one of the smallest median is who is not told apart from it, or slower by less than matters.
-/// Among the tied, those with excess misses beyond the fewest by more than these counts jitter are
-/// left out; then fewest registers, then the variant's key.
-std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
-                          const std::vector<std::vector<double>>& samples_us,
-                          const FinalsOptions& options);
+/// Samples taken in rounds, [result][round]; NaN for who was not in the round.
+using Rounds = std::vector<std::vector<double>>;
 
-/// Runs rounds until the intervals are narrow enough, and decides. The outcome's results carry the
-/// new samples. Fewer than two finalists leave nothing to decide.
-/// Throws: what the evaluator and the source throw.
+/// The winner's place among the results. Tied with the fastest is who is slower by less than the
+/// threshold; first_of_tied() picks among them.
+std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
+                          const Rounds& samples_us, const FinalsOptions& options);
+
+/// Runs rounds until no doubt is left that could change the winner, and decides. Only those
+/// take part in all rounds that may still matter. The outcome's results carry the new samples.
+/// Fewer than two finalists leave nothing to decide. Throws: what the evaluator and the source
+/// throw.
 FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
                          const KernelSource& kernels, std::span<const VariantResult> finalists,
                          const FinalsOptions& options);
+
+/// How much slower each variant is than the fastest of them, as a share, by shared rounds of these
+/// alone; empty when the GPU throttled. Throws: as run_finals(). Requires: at least one variant.
+std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
+                                        const KernelSource& kernels,
+                                        std::span<const Variant> variants, int rounds,
+                                        const FinalsOptions& options);
 
 }  // namespace swr

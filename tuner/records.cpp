@@ -3,6 +3,7 @@
 
 #include "tuner/metrics.h"
 
+#include <map>
 #include <ostream>
 #include <variant>
 #include <vector>
@@ -26,10 +27,13 @@ Json times_json(const PhaseTimes& times) {
           {"total_s", times.total_s}};
 }
 
-Json finalists_json(const std::vector<Finalist>& finalists) {
+Json finalists_json(const std::vector<Finalist>& finalists,
+                    const std::map<Variant, double>& screening_us) {
   Json list = Json::array();
   for (const Finalist& finalist : finalists) {
     list.push_back({{"key", to_key(finalist.result.variant)},
+                    {"screening_us", screening_us.at(finalist.result.variant)},
+                    {"rounds", finalist.result.measurement()->samples_us.size()},
                     {"ratio", finalist.ratio},
                     {"ratio_low", finalist.ratio_low},
                     {"ratio_high", finalist.ratio_high},
@@ -57,14 +61,24 @@ void write_csv_line(std::ostream& out, const std::vector<std::string>& fields) {
   out << "\n";
 }
 
+/// How the time was taken; empty for a prediction.
+std::string sampling_text(const VariantResult& result) {
+  const Measurement* measurement = result.measurement();
+  return measurement != nullptr ? std::string(to_string(measurement->sampling)) : "";
+}
+
 std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& result,
                                  std::size_t rank) {
   const bool ok = result.state == ResultState::ok;
-  std::vector<std::string> fields{
-      to_string(report.problem), report.device.name, std::string(to_string(result.provenance())),
-      std::string(to_string(result.state)), ok ? std::to_string(rank) : ""};
+  std::vector<std::string> fields{to_string(report.problem),
+                                  report.device.name,
+                                  std::string(to_string(result.provenance())),
+                                  std::string(to_string(result.state)),
+                                  ok ? std::to_string(rank) : "",
+                                  ok ? sampling_text(result) : ""};
   for (const Axis& axis : axes()) {
-    fields.push_back(to_string(axis.get(result.variant)));
+    fields.push_back(axis.belongs_to(result.variant.family) ? to_string(axis.get(result.variant))
+                                                            : std::string());
   }
   for (const Metric& metric : metrics()) {
     const auto value = metric.value(report.problem, result);
@@ -103,7 +117,8 @@ Json report_record(const TuneReport& report) {
   const VariantResult* best = report.best();
   record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
   record["undecided_because"] = report.undecided_because;
-  record["finalists"] = finalists_json(report.finalists);
+  record["tie_threshold"] = report.tie_threshold;
+  record["finalists"] = finalists_json(report.finalists, report.screening_us);
   record["results"] = Json::array();
   for (const VariantResult& result : report.results) {
     record["results"].push_back(result_record(report.problem, result));
@@ -112,7 +127,7 @@ Json report_record(const TuneReport& report) {
 }
 
 void write_csv_header(std::ostream& out) {
-  std::vector<std::string> fields{"problem", "device", "provenance", "state", "rank"};
+  std::vector<std::string> fields{"problem", "device", "provenance", "state", "rank", "sampling"};
   for (const Axis& axis : axes()) {
     fields.emplace_back(axis.name);
   }

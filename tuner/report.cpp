@@ -14,8 +14,21 @@
 namespace swr {
 namespace {
 
+constexpr std::string_view kTimeKey = "time_us";
+
 std::string tile_text(const Variant& variant) {
   return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n);
+}
+
+/// The choices that only the Hopper family has.
+std::string hopper_text(const Variant& variant) {
+  std::string text(to_string(variant.mainloop));
+  text += variant.p_operand == POperand::shared ? ", P shared" : "";
+  text += variant.exp2_fma_eighths > 0
+              ? ", " + std::to_string(variant.exp2_fma_eighths) + "/8 exp2 by fma"
+              : "";
+  text += variant.unroll > 1 ? ", unroll " + std::to_string(variant.unroll) : "";
+  return text;
 }
 
 std::string persistence_text(const Variant& variant) {
@@ -45,6 +58,16 @@ std::vector<VariantColumn> variant_columns(const TuneReport& report) {
       {{"persistence", Align::left}, persistence_text},
       {{"swizzle", Align::left}, swizzle_text},
   };
+  const bool any_hopper =
+      std::any_of(report.results.begin(), report.results.end(),
+                  [](const auto& r) { return r.variant.family == Family::hopper; });
+  if (any_hopper) {
+    columns.push_back({{"family", Align::left},
+                       [](const Variant& v) { return std::string(to_string(v.family)); }});
+    columns.push_back({{"mainloop", Align::left}, [](const Variant& v) {
+                         return v.family == Family::hopper ? hopper_text(v) : std::string("-");
+                       }});
+  }
   const bool any_plain = std::any_of(report.results.begin(), report.results.end(),
                                      [](const auto& r) { return !r.variant.smem_swizzle; });
   if (any_plain) {
@@ -69,6 +92,31 @@ std::vector<const Metric*> shown_metrics(const TuneReport& report) {
   return shown;
 }
 
+/// Median of the screening; none for a finalist of an earlier run.
+std::optional<double> screening_us(const TuneReport& report, const VariantResult& result) {
+  if (result.measurement() == nullptr || result.measurement()->sampling == Sampling::screening) {
+    return result.time_us();
+  }
+  const auto found = report.screening_us.find(result.variant);
+  return found != report.screening_us.end() ? std::optional(found->second) : std::nullopt;
+}
+
+/// Median in the rounds of the finals.
+std::optional<double> finals_us(const VariantResult& result) {
+  const bool met =
+      result.measurement() != nullptr && result.measurement()->sampling == Sampling::finals;
+  return met ? std::optional(result.time_us()) : std::nullopt;
+}
+
+bool has_finals(const TuneReport& report) {
+  return std::ranges::any_of(
+      report.results, [](const VariantResult& result) { return finals_us(result).has_value(); });
+}
+
+std::string time_or_dash(std::optional<double> time_us) {
+  return time_us ? time_text(*time_us) : "-";
+}
+
 std::size_t succeeded(const TuneReport& report) {
   return static_cast<std::size_t>(
       std::count_if(report.results.begin(), report.results.end(),
@@ -82,8 +130,12 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
   for (const VariantColumn& part : variant_parts) {
     columns.push_back(part.column);
   }
+  const bool met = has_finals(report);
   for (const Metric* metric : shown) {
     columns.push_back({std::string(metric->title)});
+    if (met && metric->key == kTimeKey) {
+      columns.push_back({"in finals"});
+    }
   }
   columns.push_back({"provenance", TextTable::Align::left});
   TextTable table(std::move(columns));
@@ -94,6 +146,11 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
       cells.push_back(part.text(result.variant));
     }
     for (const Metric* metric : shown) {
+      if (met && metric->key == kTimeKey) {
+        cells.push_back(time_or_dash(screening_us(report, result)));
+        cells.push_back(time_or_dash(finals_us(result)));
+        continue;
+      }
       const auto value = metric->value(report.problem, result);
       cells.push_back(value ? metric->text(*value) : "-");
     }
@@ -111,7 +168,7 @@ void print_best(std::ostream& out, const TuneReport& report) {
   }
   out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
       << significant_text(tflop_per_s(report.problem, *best), 4) << " TFLOP/s ("
-      << to_string(best->provenance()) << ")\n"
+      << to_string(best->provenance()) << (finals_us(*best) ? ", in the finals" : "") << ")\n"
       << "  key " << to_key(best->variant) << "\n";
 }
 
@@ -193,9 +250,14 @@ void print_decision(std::ostream& out, const TuneReport& report) {
   }
   const auto tied = std::count_if(report.finalists.begin(), report.finalists.end(),
                                   [](const Finalist& finalist) { return finalist.tied; });
-  out << "decided in " << report.finalists.front().result.measurement()->samples_us.size()
-      << " shared rounds of " << report.finalists.size() << " finalists; " << tied
-      << " tied, resolved by excess misses, registers and key\n";
+  std::size_t rounds = 0;
+  for (const Finalist& finalist : report.finalists) {
+    rounds = std::max(rounds, finalist.result.measurement()->samples_us.size());
+  }
+  out << "decided in " << rounds << " shared rounds of " << report.finalists.size()
+      << " finalists; " << tied
+      << " tied, resolved by excess misses, registers and key; times in finals are under sustained "
+         "load\n";
 }
 
 void print_times(std::ostream& out, const TuneReport& report) {
@@ -255,7 +317,8 @@ std::string describe(const Variant& variant) {
   return tile_text(variant) + "x" + std::to_string(variant.warps) + " stages " +
          std::to_string(variant.stages) + " " + std::string(to_string(variant.order)) + " " +
          persistence_text(variant) + " " + swizzle_text(variant) +
-         (variant.smem_swizzle ? "" : " plain shared memory rows");
+         (variant.smem_swizzle ? "" : " plain shared memory rows") +
+         (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
 }
 
 std::string describe(const DeviceInfo& device) {

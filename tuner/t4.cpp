@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/t4.h"
 
+#include "tuner/measure/statistics.h"
 #include "tuner/metrics.h"
+#include <swr/error.h>
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -72,7 +80,133 @@ Json result_json(const RecordedSpace& space, const VariantResult& result) {
           {"measurements", measurements(space, result)}};
 }
 
+ResultState state_of(const std::string& invalidity) {
+  static const std::map<std::string, ResultState> kStates{{"correct", ResultState::ok},
+                                                          {"compile", ResultState::compile},
+                                                          {"constraints", ResultState::constraint},
+                                                          {"timeout", ResultState::timeout},
+                                                          {"correctness", ResultState::correctness},
+                                                          {"runtime", ResultState::runtime}};
+  const auto found = kStates.find(invalidity);
+  if (found == kStates.end()) {
+    throw Error(ErrorCode::invalid_argument, "invalidity '" + invalidity + "' is not of T4 1.0");
+  }
+  return found->second;
+}
+
+const Json& json_list(const Json& json, std::string_view name) {
+  const Json& list = json_field(json, name);
+  if (!list.is_array()) {
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is not a list");
+  }
+  return list;
+}
+
+/// The values of `measurements` by name.
+std::map<std::string, double> named_values(const Json& result) {
+  std::map<std::string, double> values;
+  for (const Json& measurement : json_list(result, "measurements")) {
+    values[json_text(measurement, "name")] = json_number(measurement, "value");
+  }
+  return values;
+}
+
+/// All counters that a measurement names, or none: one that is missing is not 0.
+std::optional<Counters> read_counters(const std::map<std::string, double>& values) {
+  constexpr std::array<std::pair<const char*, long long Counters::*>, 7> kFields{
+      {{"l2_sectors", &Counters::sectors_demanded},
+       {"l2_lookups_sectors", &Counters::l2_lookups},
+       {"l2_hits_sectors", &Counters::l2_hits},
+       {"l2_misses_sectors", &Counters::l2_misses},
+       {"l2_fabric_sectors", &Counters::l2_fabric_sectors},
+       {"dram_read_bytes", &Counters::dram_read_bytes},
+       {"dram_write_bytes", &Counters::dram_write_bytes}}};
+  Counters counters;
+  for (const auto& [name, field] : kFields) {
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      return std::nullopt;
+    }
+    counters.*field = static_cast<long long>(found->second);
+  }
+  return counters;
+}
+
+int whole_or_0(const std::map<std::string, double>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found != values.end() ? static_cast<int>(std::min(found->second, 1e9)) : 0;
+}
+
+Measurement read_measurement(const Json& result, const std::map<std::string, double>& values) {
+  Measurement measurement;
+  for (const Json& runtime : json_list(json_field(result, "times"), "runtimes")) {
+    if (!runtime.is_number() || !(runtime.get<double>() > 0.0)) {
+      throw Error(ErrorCode::invalid_argument, "a runtime is not a number above 0");
+    }
+    measurement.samples_us.push_back(runtime.get<double>() * kUsPerMs);
+  }
+  if (measurement.samples_us.empty()) {
+    throw Error(ErrorCode::invalid_argument, "a correct result has no runtimes");
+  }
+  measurement.median_us = median(measurement.samples_us);
+  measurement.p95_us = percentile(measurement.samples_us, 95.0);
+  const auto error = values.find("relative_error");
+  measurement.relative_error = error != values.end() ? error->second : 0.0;
+  measurement.counters = read_counters(values);
+  measurement.counters_missing_because =
+      measurement.counters ? "" : "not in the T4 file that was imported";
+  measurement.condition_missing_because = "not in the T4 file that was imported";
+  return measurement;
+}
+
+VariantResult read_result(const Json& json, L2State l2_state) {
+  VariantResult result;
+  result.variant = json_field(json, "configuration").get<Variant>();
+  result.state = state_of(json_text(json, "invalidity"));
+  result.detail = result.state == ResultState::ok ? "" : "imported from T4";
+  Measurement measurement;
+  if (result.state == ResultState::ok) {
+    const auto values = named_values(json);
+    measurement = read_measurement(json, values);
+    result.resources.registers_per_thread = whole_or_0(values, "registers_per_thread");
+    result.smem_bytes = whole_or_0(values, "smem_bytes");
+    result.ctas_per_sm = whole_or_0(values, "ctas_per_sm");
+  }
+  measurement.l2_state = l2_state;
+  result.outcome = std::move(measurement);
+  return result;
+}
+
+RecordedSpace read_space(const Json& document) {
+  if (!json_text(document, "schema_version").starts_with("1.")) {
+    throw Error(ErrorCode::invalid_argument, "schema_version is not 1.x");
+  }
+  const Json& about = json_field(document, "swr");
+  RecordedSpace space{.problem = json_field(about, "problem").get<AttentionProblem>(),
+                      .device = json_field(about, "device").get<DeviceInfo>(),
+                      .origin = {.swr_version = json_text(about, "swr_version"),
+                                 .templates_digest = json_text(about, "templates_digest"),
+                                 .nvrtc_version = json_text(about, "nvrtc_version"),
+                                 .driver_version = json_text(about, "driver_version"),
+                                 .l2_state = json_text(about, "l2_state")},
+                      .results = {}};
+  for (const Json& result : json_list(document, "results")) {
+    space.results.push_back(read_result(result, parse_l2_state(space.origin.l2_state)));
+  }
+  return space;
+}
+
 }  // namespace
+
+RecordedSpace read_t4(const Json& document) {
+  try {
+    return read_space(document);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::unreadable,
+                std::string("not T4 results that swr can use: ") + error.what() +
+                    "; the key \"swr\" names problem, device and versions as in an export");
+  }
+}
 
 Json t4_document(const RecordedSpace& space) {
   Json document = Json::object();

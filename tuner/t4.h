@@ -13,4 +13,10 @@ namespace swr {
 /// results.
 Json t4_document(const RecordedSpace& space);
 
+/// The space of such a document, as untrusted input. What the format does not tell apart (launch
+/// failures, crashes, throttled results) is read as `runtime`; of the resources the registers come
+/// back. Throws: Error{unreadable} naming what is wrong, also for a document that does not say of
+/// which problem and device it is.
+RecordedSpace read_t4(const Json& document);
+
 }  // namespace swr

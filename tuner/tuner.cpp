@@ -52,19 +52,23 @@ struct Compilation {
   std::string log;
 };
 
-/// A measured success on its way to the database: its counters are read together with others'.
+/// A stored success whose counters are still to be read, together with others'.
 struct Uncounted {
-  VariantResult result;
+  std::size_t place = 0;  ///< Among the report's results.
+  long long row_id = 0;   ///< In the database.
   std::shared_ptr<const CompiledKernel> kernel;
 };
 
+/// Says of a stored row that its counters are still to be read.
+constexpr std::string_view kNotCountedYet = "not counted yet";
+
 /// Variants of one kernel, and what an earlier run knows, by variant.
 using Groups = std::vector<std::vector<Variant>>;
-using KnownResults = std::map<Variant, VariantResult>;
+using KnownResults = std::map<Variant, StoredResult>;
 
-Compilation take(CompileQueue& queue) {
+Compilation take(CompileQueue& queue, const Variant& variant) {
   try {
-    return {std::make_shared<const CompiledKernel>(queue.next()), {}};
+    return {std::make_shared<const CompiledKernel>(queue.take(variant)), {}};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::compile_failed) {
       throw;
@@ -110,10 +114,18 @@ KnownResults known_results(const Store& store, const TuneReport& report, long lo
   // A prediction costs no device time and follows the model of this swr, so it is made anew.
   if (report.provenance == Provenance::measured) {
     for (StoredResult& stored : store.known_results(run_id, report.problem, report.device)) {
-      known.emplace(stored.result.variant, std::move(stored.result));
+      const Variant variant = stored.result.variant;
+      known.emplace(variant, std::move(stored));
     }
   }
   return known;
+}
+
+/// True for what was measured by a run that ended before it was counted.
+bool lacks_counters(const VariantResult& result) {
+  const Measurement* measurement = result.measurement();
+  return measurement != nullptr && result.state == ResultState::ok &&
+         measurement->counters_missing_because == kNotCountedYet;
 }
 
 std::vector<Variant> first_members(const Groups& groups) {
@@ -127,27 +139,25 @@ std::vector<Variant> first_members(const Groups& groups) {
 /// The tools and the growing report of one run.
 class Run {
  public:
-  Run(Strategy& strategy, Evaluator& evaluator, Store& store, const TuneOptions& options,
-      Progress& progress, TuneReport& report)
+  /// `rival` is tried whatever the strategy chooses.
+  Run(Strategy& strategy, const std::optional<Variant>& rival, Evaluator& evaluator, Store& store,
+      CompileQueue& queue, const TuneOptions& options, Progress& progress, TuneReport& report)
       : strategy_(strategy),
+        rival_(rival),
         evaluator_(evaluator),
         store_(store),
+        queue_(queue),
         options_(options),
         progress_(progress),
         report_(report),
         known_(known_results(store, report, options.run_id)) {}
 
-  /// What was measured before an error is recorded without counters.
-  void search(const CompileQueue::Compile& compile) {
-    try {
-      for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
-        try_batch(batch, compile);
-      }
-      count_and_record();
-    } catch (...) {
-      record_uncounted();
-      throw;
+  void search() {
+    for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
+      try_batch(batch);
     }
+    try_rival();
+    count();
   }
 
  private:
@@ -167,15 +177,30 @@ class Run {
     return report_.interrupted || report_.out_of_time;
   }
 
-  void try_batch(const std::vector<Variant>& batch, const CompileQueue::Compile& compile) {
+  void try_batch(const std::vector<Variant>& batch) {
     const Groups groups = group_by_kernel(take_known(batch));
-    CompileQueue queue(first_members(groups), thread_count(options_), compile);
+    queue_.want(first_members(groups));
+    queue_.expect(first_members(group_by_kernel(strategy_.likely_next())));
     for (const auto& group : groups) {
       if (has_to_stop()) {
         return;
       }
-      const Compilation compilation = wait_for_kernel(queue);
-      try_group(group, compilation);
+      try_group(group, wait_for_kernel(group.front()));
+    }
+  }
+
+  /// Also when the time is over: it is one variant, and without it the answer may lose to it.
+  void try_rival() {
+    const bool is_tried = std::ranges::any_of(
+        report_.results, [this](const auto& result) { return result.variant == rival_; });
+    if (!rival_ || is_tried || report_.interrupted) {
+      return;
+    }
+    queue_.drop_wanted();
+    const std::vector<Variant> unknown = take_known({*rival_});
+    queue_.want(unknown);
+    for (const Variant& variant : unknown) {
+      try_variant(variant, wait_for_kernel(variant));
     }
   }
 
@@ -184,21 +209,21 @@ class Run {
     std::vector<Variant> unknown;
     for (const Variant& variant : batch) {
       const auto found = known_.find(variant);
-      if (found == known_.end()) {
+      if (found == known_.end() || lacks_counters(found->second.result)) {
         unknown.push_back(variant);
         continue;
       }
-      strategy_.tell(found->second);
-      progress_.known(found->second);
-      report_.results.push_back(std::move(found->second));
+      strategy_.tell(found->second.result);
+      progress_.known(found->second.result);
+      report_.results.push_back(std::move(found->second.result));
       ++report_.known;
     }
     return unknown;
   }
 
-  Compilation wait_for_kernel(CompileQueue& queue) {
+  Compilation wait_for_kernel(const Variant& variant) {
     const PhaseTimer timer(report_.times.compile_wait_s);
-    Compilation compilation = take(queue);
+    Compilation compilation = take(queue_, variant);
     report_.kernels_compiled += compilation.kernel ? 1 : 0;
     report_.kernels_from_cache += compilation.kernel && compilation.kernel->from_cache ? 1 : 0;
     return compilation;
@@ -210,20 +235,41 @@ class Run {
       if (has_to_stop()) {
         return;
       }
-      VariantResult result = compilation.kernel
-                                 ? evaluate(variant, *compilation.kernel)
-                                 : unevaluated(variant, ResultState::compile, compilation.log);
-      strategy_.tell(result);
-      if (report_.provenance == Provenance::measured) {
-        progress_.device_idle(report_.times.device_idle_s());
-      }
-      progress_.advance(result);
-      if (result.measurement() != nullptr && result.state == ResultState::ok) {
-        count_later({std::move(result), compilation.kernel});
-      } else {
-        record(std::move(result));
-      }
+      try_variant(variant, compilation);
     }
+  }
+
+  void try_variant(const Variant& variant, const Compilation& compilation) {
+    if (const auto known = known_.find(variant); known != known_.end() && compilation.kernel) {
+      take_uncounted(known->second, compilation);
+      return;
+    }
+    VariantResult result = compilation.kernel
+                               ? evaluate(variant, *compilation.kernel)
+                               : unevaluated(variant, ResultState::compile, compilation.log);
+    const bool is_to_count = result.measurement() != nullptr && result.state == ResultState::ok;
+    if (is_to_count) {
+      std::get<Measurement>(result.outcome).counters_missing_because = kNotCountedYet;
+    }
+    const long long row_id = record(result);
+    strategy_.tell(result);
+    if (report_.provenance == Provenance::measured) {
+      progress_.device_idle(report_.times.device_idle_s());
+    }
+    progress_.advance(result);
+    report_.results.push_back(std::move(result));
+    if (is_to_count) {
+      count_later(row_id, compilation);
+    }
+  }
+
+  /// What another run measured and could not count.
+  void take_uncounted(StoredResult& known, const Compilation& compilation) {
+    strategy_.tell(known.result);
+    progress_.known(known.result);
+    report_.results.push_back(std::move(known.result));
+    ++report_.known;
+    count_later(known.id, compilation);
   }
 
   VariantResult evaluate(const Variant& variant, const CompiledKernel& kernel) {
@@ -255,58 +301,55 @@ class Run {
   }
 
   /// Switching the profiler on and passing over the launches takes about a fifth of a second, so it
-  /// pays to do it seldom; what is waiting is what a killed run can lose.
-  void count_later(Uncounted measured) {
+  /// pays to do it seldom. The row is stored already.
+  void count_later(long long row_id, const Compilation& compilation) {
     using std::chrono::steady_clock;
     constexpr std::chrono::seconds kCountEvery{2};
     if (uncounted_.empty()) {
       waiting_since_ = steady_clock::now();
     }
-    uncounted_.push_back(std::move(measured));
+    uncounted_.push_back({report_.results.size() - 1, row_id, compilation.kernel});
     if (steady_clock::now() - waiting_since_ >= kCountEvery) {
-      count_and_record();
-    }
-  }
-
-  void count_and_record() {
-    {
-      const PhaseTimer timer(report_.times.count_s);
       count();
     }
-    record_uncounted();
   }
 
   void count() {
+    const PhaseTimer timer(report_.times.count_s);
+    const std::vector<Uncounted> waiting = std::exchange(uncounted_, {});
     std::vector<Contender> contenders;
-    for (const Uncounted& measured : uncounted_) {
-      contenders.push_back({measured.result.variant, measured.kernel.get()});
+    for (const Uncounted& one : waiting) {
+      contenders.push_back({report_.results[one.place].variant, one.kernel.get()});
     }
     if (contenders.empty()) {
       return;
     }
     std::vector<CounterReading> readings = evaluator_.count(report_.problem, contenders);
     for (std::size_t i = 0; i < readings.size(); ++i) {
-      Measurement& measurement = std::get<Measurement>(uncounted_[i].result.outcome);
+      Measurement& measurement = std::get<Measurement>(report_.results[waiting[i].place].outcome);
       measurement.counters = readings[i].counters;
       measurement.counters_missing_because = std::move(readings[i].missing_because);
     }
+    record_counters(waiting);
   }
 
-  void record_uncounted() {
-    for (Uncounted& measured : std::exchange(uncounted_, {})) {
-      record(std::move(measured.result));
+  void record_counters(const std::vector<Uncounted>& counted) {
+    const PhaseTimer timer(report_.times.record_s);
+    for (const Uncounted& one : counted) {
+      store_.record_counters(one.row_id, *report_.results[one.place].measurement());
     }
   }
 
-  void record(VariantResult result) {
+  long long record(const VariantResult& result) {
     const PhaseTimer timer(report_.times.record_s);
-    store_.record(options_.run_id, report_.problem, report_.device, result);
-    report_.results.push_back(std::move(result));
+    return store_.record(options_.run_id, report_.problem, report_.device, result);
   }
 
   Strategy& strategy_;
+  std::optional<Variant> rival_;
   Evaluator& evaluator_;
   Store& store_;
+  CompileQueue& queue_;
   const TuneOptions& options_;
   Progress& progress_;
   TuneReport& report_;
@@ -337,14 +380,34 @@ std::optional<Variant> decided_winner(const TuneReport& report, const Store& sto
   return match ? std::optional(match->result.variant) : std::nullopt;
 }
 
+/// Times to rank by. Finals load the GPU longer than the screening did, so their medians are not
+/// set against the screening's: a finalist counts by its ratio to the winner.
+std::map<Variant, double> comparable_times_us(const TuneReport& report) {
+  std::map<Variant, double> times_us;
+  for (const VariantResult& result : report.results) {
+    times_us[result.variant] = result.time_us();
+  }
+  if (report.finalists.empty()) {
+    return times_us;
+  }
+  const double winner_us = report.screening_us.at(report.finalists.front().result.variant);
+  for (const Finalist& finalist : report.finalists) {
+    times_us[finalist.result.variant] = finalist.ratio * winner_us;
+  }
+  return times_us;
+}
+
 /// By the rule that the store answers with, so that the first row is what a query returns.
 void rank(TuneReport& report, const Store& store) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
+  const auto times_us = comparable_times_us(report);
   std::stable_sort(report.results.begin(), failures,
                    [&](const VariantResult& a, const VariantResult& b) {
-                     return is_better(report.problem, a, b);
+                     const double a_us = times_us.at(a.variant);
+                     const double b_us = times_us.at(b.variant);
+                     return a_us != b_us ? a_us < b_us : is_better(report.problem, a, b);
                    });
   if (const auto decided = decided_winner(report, store)) {
     const auto winner = std::find_if(report.results.begin(), failures, [&](const auto& result) {
@@ -375,9 +438,11 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& gene
     const auto screened = std::find_if(
         report.results.begin(), report.results.end(),
         [&](const VariantResult& result) { return result.variant == finalist.result.variant; });
+    report.screening_us[finalist.result.variant] = screened->time_us();
     *screened = finalist.result;
   }
   report.finalists = std::move(outcome.finalists);
+  report.tie_threshold = options.finals->tie_threshold;
 }
 
 std::vector<Variant> enumerate(TuneReport& report, const SpaceOptions& options) {
@@ -392,6 +457,15 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
   const PhaseTimer timer(report.times.search_s);
   return make_strategy(options.search, std::move(variants),
                        model_predictor(report.problem, report.device, thread_count(options)));
+}
+
+/// The default variant, where finals will compare to it and the axes allow it.
+std::optional<Variant> choose_rival(const TuneReport& report, const TuneOptions& options,
+                                    const std::vector<Variant>& space) {
+  const Variant rival = default_variant(report.problem, report.device);
+  const bool is_wanted = options.finals && report.provenance == Provenance::measured &&
+                         std::ranges::find(space, rival) != space.end();
+  return is_wanted ? std::optional(rival) : std::nullopt;
 }
 
 std::string title_of(const TuneReport& report, std::size_t variants) {
@@ -445,11 +519,14 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
   report.provenance = options.provenance;
   {
     const PhaseTimer timer(report.times.total_s);
-    const auto strategy = choose_strategy(report, options, enumerate(report, options.space));
+    std::vector<Variant> space = enumerate(report, options.space);
+    const auto rival = choose_rival(report, options, space);
+    const auto strategy = choose_strategy(report, options, std::move(space));
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
-    Run(*strategy, evaluator, store, options, progress, report).search([&](const Variant& variant) {
+    CompileQueue queue(thread_count(options), [&](const Variant& variant) {
       return generator.compile(problem, variant, report.device.sm_arch);
     });
+    Run(*strategy, rival, evaluator, store, queue, options, progress, report).search();
     if (options.finals && !report.interrupted && report.provenance == Provenance::measured &&
         !is_decided(report)) {
       hold_finals(report, evaluator, generator, store, options);

@@ -58,6 +58,10 @@ struct TuneReport {
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.
   std::vector<Finalist> finalists;
+  /// The share below which a difference was a tie in them.
+  double tie_threshold = 0.0;
+  /// What the screening found for the finalists, whose results are those of the finals.
+  std::map<Variant, double> screening_us;
   /// Why not, where finals were wanted.
   std::string undecided_because;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.

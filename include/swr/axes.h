@@ -18,6 +18,8 @@ enum class Order {
   /// The direction flips with the parity of the CTA's local iteration count, so a scan starts on
   /// the tiles the previous one ended on (Sawtooth Wavefront Reordering, Algorithm 4).
   sawtooth,
+  /// Every Q tile scans from last to first, so that the tiles a causal mask cuts come first.
+  right_to_left,
 };
 
 /// How Q tiles are handed to CTAs.
@@ -28,6 +30,11 @@ enum class Persistence {
   persistent,
   /// Two consecutive linear tiles per CTA, no persistence (the paper's tile-based form).
   pairs,
+  /// persistent, but odd rounds are dealt from the last CTA to the first: when a causal mask makes
+  /// tiles shorter along the linear index, every CTA gets its share of long ones.
+  snake,
+  /// A fixed number of CTAs, each of which draws the next linear tile when it is free.
+  dynamic,
 };
 
 /// How the linear tile index maps to (batch, head, Q tile).
@@ -39,5 +46,22 @@ enum class Swizzle {
   /// head_fastest inside sections of `section_heads` heads; sections run one after another.
   head_sections,
 };
+
+/// How the Hopper family interleaves the two matrix products of a tile with its softmax.
+enum class Mainloop {
+  /// S = Q K^T, softmax, O += P V, one after the other; the warpgroups drift as they like.
+  plain,
+  /// The same, and one warpgroup at a time computes exponentials while the others multiply.
+  mutex,
+  /// Q K^T of the next tile and P V of this one are both under way while the softmax runs
+  /// (FlashAttention-3, Algorithm 2).
+  overlap,
+  /// overlap, and the warpgroups take turns in issuing their products (FlashAttention-3,
+  /// section 3.1).
+  overlap_ordered,
+};
+
+/// Where P lies while it is multiplied with V.
+enum class POperand { registers, shared };
 
 }  // namespace swr

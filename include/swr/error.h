@@ -21,6 +21,7 @@ enum class ErrorCode {
   database_locked,   ///< Another process holds the database.
   schema_too_new,    ///< The database was written by a newer swr.
   nothing_stored,    ///< The database holds no usable result for the question.
+  not_compiled,      ///< A kernel would have to be compiled, which the caller forbids.
 };
 
 /// what() says what failed, with which inputs, and what to do about it, in one line.

@@ -28,6 +28,8 @@ using AxisRestrictions = std::map<std::string, std::vector<AxisValue>, std::less
 struct Tile {
   int tile_m = 0;
   int tile_n = 0;
+  /// 0 for the family's usual number: portable four where each then has whole 16-row blocks, else
+  /// one per 16 rows; hopper one per 16 rows.
   int warps = 0;
 };
 

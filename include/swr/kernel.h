@@ -20,6 +20,9 @@ struct KernelResources {
   int spill_load_bytes = 0;
   int stack_bytes = 0;
   int static_smem_bytes = 0;
+  /// Messages of ptxas that it makes wgmma wait for every product (C7510 to C7515) or ignores
+  /// setmaxnreg (C7508): such a kernel is right but far from the speed of its form.
+  int wgmma_warnings = 0;
 
   bool operator==(const KernelResources&) const = default;
 };
@@ -49,8 +52,8 @@ struct Occupancy {
 int smem_bytes(const AttentionProblem& problem, const Variant& variant);
 
 /// Resident CTAs from registers, shared memory, threads and slots, with the hardware's allocation
-/// granularity (registers in units of 256 per warp, shared memory in units of 128 bytes: CUDA
-/// occupancy calculator).
+/// granularity (registers in units of 256 per warp, from the quarter of the SM's registers that the
+/// warp's scheduler owns; shared memory in units of 128 bytes: CUDA occupancy calculator).
 Occupancy occupancy(const KernelResources& resources, const AttentionProblem& problem,
                     const Variant& variant, const DeviceInfo& device);
 

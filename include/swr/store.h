@@ -17,12 +17,13 @@
 
 namespace swr {
 
-/// How close the stored result is to the question. Append-only.
+/// How far the stored result can be trusted as an answer. Append-only.
 enum class MatchLevel {
-  exact,         ///< Same problem, same device.
-  nearest,       ///< Another shape on the same device.
-  same_arch,     ///< Another device of the same architecture.
+  exact,         ///< Measured for the same problem on the same device.
+  nearest,       ///< Measured for another shape on the same device.
+  same_arch,     ///< Measured on another device of the same architecture.
   default_only,  ///< Nothing stored fits: the built-in default variant.
+  predicted,     ///< Not measured but modelled, for this or a near shape or device.
 };
 std::string_view to_string(MatchLevel value);
 
@@ -34,7 +35,7 @@ struct Match {
   /// The problem and device it was stored for.
   AttentionProblem problem;
   DeviceInfo device;
-  /// Root of the summed squared log2 ratios over batch, heads and lengths; 0 when exact.
+  /// Root of the summed squared log2 ratios over batch, heads and lengths; 0 between equal ones.
   double distance = 0.0;
 };
 
@@ -107,10 +108,15 @@ class Store {
                                           const DeviceInfo& device) const;
 
   /// Appends one result in a transaction of its own: what was recorded survives a crash.
+  /// Returns the id of its row.
   /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful
   /// result without a time; Error{not_writable} when opened read_only; Error{database_locked}.
-  void record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
-              const VariantResult& result);
+  long long record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+                   const VariantResult& result);
+
+  /// Adds the counters of a measurement, or why there are none, to a row that waited for them.
+  /// Throws: as record(); Error{invalid_argument} when the row has counters or is not there.
+  void record_counters(long long result_id, const Measurement& measurement);
 
   /// Appends the finalists' results and which of them won, in one transaction. From then on the
   /// winner is the best for the problem on the device.
@@ -127,6 +133,9 @@ class Store {
   /// device: successes first, measured before predicted, fastest first.
   std::vector<StoredResult> results(const AttentionProblem& problem,
                                     const DeviceInfo& device) const;
+
+  /// The result with this id. Throws: Error{invalid_argument} when there is none.
+  StoredResult result(long long result_id) const;
 
   /// The run that a result belongs to.
   /// Throws: Error{invalid_argument} when there is no such result.

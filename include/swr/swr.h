@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Start here. Asking a database that swr-tune filled for the best variant:
 //
-//   swr::Store store("tuned.db", swr::Store::Mode::read_only);
+//   swr::Lookup lookup("tuned.db");
 //   swr::AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
-//   if (auto match = store.best(problem, device)) use(match->result.variant);
+//   use(lookup.best(problem, device).variant);
+//
+// and running it: swr::Runtime (runtime.h).
 #pragma once
 
 #include <swr/attention_params.h>
@@ -13,8 +15,10 @@
 #include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/kernel.h>
+#include <swr/lookup.h>
 #include <swr/problem.h>
 #include <swr/result.h>
+#include <swr/runtime.h>
 #include <swr/store.h>
 #include <swr/variant.h>
 #include <swr/version.h>

@@ -5,6 +5,7 @@
 #include <swr/axes.h>
 
 #include <compare>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,17 +17,20 @@ namespace swr {
 enum class Family {
   /// mma.sync, ldmatrix and cp.async; sm_80 to sm_121.
   portable,
+  /// wgmma, the bulk tensor copy engine and specialised warpgroups; sm_90a.
+  hopper,
 };
 
 /// One choice on every axis. The members are the axes; `axes()` describes each of them once for
-/// the command line, the database, JSON and the documentation.
+/// the command line, the database, JSON and the documentation. Axes that belong to another family
+/// keep their default.
 struct Variant {
   Family family = Family::portable;
-  /// Q rows per tile; a multiple of 16 * warps.
+  /// Q rows per tile; portable: a multiple of 16 * warps; hopper: 16 * warps.
   int tile_m = 64;
   /// K and V rows per tile; a multiple of 16.
   int tile_n = 64;
-  /// Warps per CTA; each owns tile_m / warps rows.
+  /// Warps of a CTA that compute; each owns tile_m / warps rows.
   int warps = 4;
   /// K and V tiles resident in shared memory, 1 to 4.
   int stages = 2;
@@ -37,8 +41,16 @@ struct Variant {
   Swizzle swizzle = Swizzle::q_fastest;
   /// Heads per section under Swizzle::head_sections; 0 elsewhere.
   int section_heads = 0;
-  /// XOR-swizzled shared memory rows; off shows what bank conflicts cost.
+  /// Portable: XOR-swizzled shared memory rows; off shows what bank conflicts cost.
   bool smem_swizzle = true;
+  /// Hopper: how products and softmax of neighbouring tiles interleave.
+  Mainloop mainloop = Mainloop::plain;
+  /// Hopper: where P lies while it is multiplied with V.
+  POperand p_operand = POperand::registers;
+  /// Hopper: of every eight exponentials, how many the FMA pipe computes; 0 to 4.
+  int exp2_fma_eighths = 0;
+  /// Hopper: unrolling of the loop over tiles that need no mask; 1 or 2.
+  int unroll = 1;
 
   auto operator<=>(const Variant&) const = default;
 };
@@ -56,6 +68,10 @@ struct Axis {
   void (*set)(const Axis& axis, Variant&, const AxisValue&);
   /// The accepted spellings of an enumerated axis; empty for integers.
   std::span<const std::string_view> spellings;
+  /// The one family that has the axis; empty for an axis of every family.
+  std::optional<Family> only;
+
+  bool belongs_to(Family family) const { return !only || *only == family; }
 };
 
 /// Every axis, in the order of Variant's members. Immutable; safe from any thread.
@@ -64,17 +80,20 @@ std::span<const Axis> axes();
 /// Finds an axis by name; nullptr when there is none.
 const Axis* find_axis(std::string_view name);
 
-/// Canonical text, one `name=value` per axis joined by commas; equal variants give equal keys.
+/// Canonical text, one `name=value` per axis of the variant's family joined by commas; equal
+/// variants give equal keys.
 std::string to_key(const Variant& variant);
 
 /// Reads what to_key wrote. Axes that are not named keep their default.
-/// Throws: Error{invalid_argument} naming the part that cannot be read.
+/// Throws: Error{invalid_argument} naming the part that cannot be read or is of another family.
 Variant parse_variant(std::string_view key);
 
 std::string_view to_string(DType value);
 std::string_view to_string(Family value);
 std::string_view to_string(Order value);
 std::string_view to_string(Persistence value);
+std::string_view to_string(Mainloop value);
+std::string_view to_string(POperand value);
 std::string_view to_string(Swizzle value);
 
 /// Throws: Error{invalid_argument} listing the accepted spellings.

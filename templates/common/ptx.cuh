@@ -110,4 +110,25 @@ __device__ inline float exp2_approximate(float x) {
   return result;
 }
 
+/// max.NaN: the larger value, or NaN when either is.
+__device__ inline float maximum_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.ftz.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+/// 2 to the power x for x <= 0 without the special-function unit, whose 16 results per clock and SM
+/// bound attention with small heads: 2^x = 2^n 2^f with n the nearest integer, the second factor by
+/// a polynomial (relative error 1e-4, below half an ulp of fp16). Below -126 it stays at 2^-126.
+__device__ inline float exp2_polynomial(float x) {
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves n in the low bits.
+  const float bounded = fmaxf(x, -126.0F);
+  const float shifted = __fadd_rn(bounded, kRound);
+  const float f = bounded - __fadd_rn(shifted, -kRound);
+  float power = fmaf(f, 0.0549971F, 0.2422143F);
+  power = fmaf(power, f, 0.6932844F);
+  power = fmaf(power, f, 1.0F);
+  return __int_as_float(__float_as_int(power) + (__float_as_int(shifted) << 23));
+}
+
 }  // namespace swr::ptx

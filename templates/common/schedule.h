@@ -42,12 +42,25 @@ SWR_HD constexpr QTile map_tile(long long linear, int q_tiles, int heads, int se
   return {first_head + within % heads_here, within / heads_here};
 }
 
-/// CTAs of the launch. `workers` counts for Persistence::persistent only and is at least 1.
+/// Turns the Q tiles of every head around when the mask is causal: the tiles with most K and V
+/// tiles start first and the short ones fill the end of the launch.
+SWR_HD constexpr QTile longest_first(QTile tile, int q_tiles, bool causal) {
+  return causal ? QTile{tile.head, q_tiles - 1 - tile.index} : tile;
+}
+
+/// True for forms with a fixed number of CTAs, whatever the number of tiles.
+SWR_HD constexpr bool is_persistent(Persistence persistence) {
+  return persistence != Persistence::grid && persistence != Persistence::pairs;
+}
+
+/// CTAs of the launch. `workers` is at least 1 and counts for the persistent forms only.
 SWR_HD constexpr long long cta_count(Persistence persistence, long long tiles, int workers) {
   switch (persistence) {
     case Persistence::grid:
       return tiles;
     case Persistence::persistent:
+    case Persistence::snake:
+    case Persistence::dynamic:
       return tiles < workers ? tiles : workers;
     case Persistence::pairs:
       return (tiles + 1) / 2;
@@ -56,7 +69,8 @@ SWR_HD constexpr long long cta_count(Persistence persistence, long long tiles, i
 }
 
 /// Linear tile of a CTA's local iteration (0, 1, ...), or -1 when the CTA is done. `ctas` is the
-/// number of CTAs launched.
+/// number of CTAs launched. Persistence::dynamic draws tiles in the order of the linear index;
+/// which CTA gets which is known only when they run, and this gives the deal of equally fast CTAs.
 SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long long ctas,
                                     int iteration, long long tiles) {
   long long linear = -1;
@@ -65,7 +79,11 @@ SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long
       linear = iteration == 0 ? cta : tiles;
       break;
     case Persistence::persistent:
+    case Persistence::dynamic:
       linear = cta + iteration * ctas;
+      break;
+    case Persistence::snake:
+      linear = ((iteration & 1) != 0 ? ctas - 1 - cta : cta) + iteration * ctas;
       break;
     case Persistence::pairs:
       linear = iteration < 2 ? 2 * cta + iteration : tiles;
@@ -76,7 +94,7 @@ SWR_HD constexpr long long cta_tile(Persistence persistence, long long cta, long
 
 /// True when the CTA's local iteration streams K and V from last to first.
 SWR_HD constexpr bool scans_backward(Order order, int iteration) {
-  return order == Order::sawtooth && (iteration & 1) != 0;
+  return order == Order::right_to_left || (order == Order::sawtooth && (iteration & 1) != 0);
 }
 
 /// Number of K and V tiles a Q tile needs: tiles [0, result). The causal mask hides the later ones
@@ -89,6 +107,16 @@ SWR_HD constexpr int kv_tile_count(int q_index, int tile_m, int tile_n, Sequence
   const int last_row = min_of((q_index + 1) * tile_m, shape.seq_q) - 1;
   const int visible_keys = last_row + shape.seq_kv - shape.seq_q + 1;
   return visible_keys <= 0 ? 0 : min_of(all, ceil_div(visible_keys, tile_n));
+}
+
+/// Of these, the number that no row needs a mask for: tiles [0, result). Every later tile hides
+/// some (row, key) pair.
+SWR_HD constexpr int unmasked_kv_tile_count(int q_index, int tile_m, int tile_n,
+                                            SequenceShape shape) {
+  const int first_row = q_index * tile_m;
+  const int seen_by_first_row = first_row + shape.seq_kv - shape.seq_q + 1;
+  const int keys = shape.causal ? max_of(0, min_of(shape.seq_kv, seen_by_first_row)) : shape.seq_kv;
+  return keys / tile_n;
 }
 
 /// K and V tile of a step (0, 1, ..., count - 1).

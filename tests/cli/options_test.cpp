@@ -109,15 +109,12 @@ TEST(Options, AxesThatAreNotNamedAreNotRestricted) {
   EXPECT_TRUE(space.tiles.empty());
 }
 
-TEST(Options, WarpsOfATileAreFourOrOnePer16Rows) {
-  EXPECT_EQ(parse_tile("64x32").warps, 4);
-  EXPECT_EQ(parse_tile("128x64").warps, 4);
-  EXPECT_EQ(parse_tile("80x80").warps, 5);
-  EXPECT_EQ(parse_tile("32x64").warps, 2);
-  EXPECT_EQ(parse_tile("16x16").warps, 1);
+TEST(Options, WarpsOfATileMayBeLeftToTheFamily) {
+  EXPECT_EQ(parse_tile("64x32").warps, 0);
   EXPECT_EQ(parse_tile("128x64x8").warps, 8);
   EXPECT_EQ(parse_tile("128x64x8").tile_m, 128);
   EXPECT_EQ(parse_tile("128x64x8").tile_n, 64);
+  EXPECT_THROW(parse_tile("128x64x0"), Error);
 }
 
 TEST(Options, SayWhatIsWrongWithAValue) {

@@ -17,6 +17,18 @@ TEST(Kernel, SharedMemoryHoldsTheQTileAndEveryStageOfKAndV) {
   EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2);
 }
 
+TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {
+  // 176 registers are 5632 per warp: two fit the 16384 of a scheduler, so the SM holds 8 warps and
+  // one CTA of 5, although 56320 registers of two would fit 65536. Seen on an H200.
+  const Variant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
+  const auto ctas = [&](int registers) {
+    return occupancy({.registers_per_thread = registers}, kProblem, five, fictional_device())
+        .ctas_per_sm;
+  };
+  EXPECT_EQ(ctas(168), 2);
+  EXPECT_EQ(ctas(176), 1);
+}
+
 TEST(Kernel, OccupancyNamesWhatLimitsIt) {
   const Variant variant{.tile_m = 64, .tile_n = 64, .warps = 4, .stages = 2};
   const auto limit = [&](int registers, const DeviceInfo& device) {

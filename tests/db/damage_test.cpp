@@ -55,17 +55,17 @@ TEST_F(DamageTest, ATextFileIsNoDatabaseAndStaysAsItWas) {
   const Error error = open_error(kReadWrite);
   EXPECT_EQ(error.code(), ErrorCode::unreadable);
   EXPECT_THAT(error.what(), HasSubstr("no SQLite database"));
-  EXPECT_EQ(read_text(path_), text);
+  EXPECT_EQ(bytes_of(path_), text);
 }
 
 TEST_F(DamageTest, AnotherProgramsDatabaseIsRefusedAndStaysAsItWas) {
   SQLite::Database(path_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
       .exec("CREATE TABLE bookmark (url TEXT)");
-  const std::string before = read_text(path_);
+  const std::string before = bytes_of(path_);
   const Error error = open_error(kReadWrite);
   EXPECT_EQ(error.code(), ErrorCode::unreadable);
   EXPECT_THAT(error.what(), HasSubstr("another program"));
-  EXPECT_EQ(read_text(path_), before);
+  EXPECT_EQ(bytes_of(path_), before);
 }
 
 TEST_F(DamageTest, AnEmptyFileHasNothingToRead) {

@@ -37,7 +37,7 @@ class WithoutPrivileges {
   WithoutPrivileges& operator=(const WithoutPrivileges&) = delete;
 };
 
-inline std::string read_text(const std::filesystem::path& path) {
+inline std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -99,7 +99,7 @@ TEST_F(SchemaTest, EqualsItsGoldenDump) {
   if (std::getenv("SWR_UPDATE_GOLDEN") != nullptr) {
     std::ofstream(SWR_SCHEMA_GOLDEN) << dump(database);
   }
-  EXPECT_EQ(dump(database), read_text(SWR_SCHEMA_GOLDEN));
+  EXPECT_EQ(dump(database), bytes_of(SWR_SCHEMA_GOLDEN));
 }
 
 /// The document's part about a table.
@@ -113,7 +113,7 @@ std::string section(const std::string& document, const std::string& table) {
 
 TEST_F(SchemaTest, EveryTableAndColumnIsDocumented) {
   auto database = open(today_, Store::Mode::read_write);
-  const std::string document = read_text(SWR_SCHEMA_DOCUMENT);
+  const std::string document = bytes_of(SWR_SCHEMA_DOCUMENT);
   for (const char* table :
        {"device", "problem", "variant", "run", "result", "sample", "decision", "finalist"}) {
     for (const std::string& column : columns_of(database, table)) {

@@ -81,6 +81,24 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
   EXPECT_EQ(read.measurement()->counters, written.measurement()->counters);
 }
 
+TEST_F(StoreTest, CountersComeLaterToARowThatWaitsForThem) {
+  VariantResult waiting = measured(tile(64, 64), 10.0);
+  Measurement& measurement = std::get<Measurement>(waiting.outcome);
+  measurement.counters.reset();
+  measurement.counters_missing_because = "not counted yet";
+  const long long id = store_.record(run_, problem_of(4096), fictional_gpu(), waiting);
+  measurement.counters = Counters{.l2_misses = 7, .dram_read_bytes = 9};
+  measurement.counters_missing_because = "";
+  store_.record_counters(id, measurement);
+  const auto rows = store_.results(problem_of(4096), fictional_gpu());
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].result.measurement()->counters, measurement.counters);
+  EXPECT_EQ(rows[0].result.measurement()->counters_missing_because, "");
+  // Once: results are not changed.
+  EXPECT_EQ(error_of([&] { store_.record_counters(id, measurement); }).code(),
+            ErrorCode::invalid_argument);
+}
+
 std::vector<Finalist> two_finalists(double winner_us, double other_us) {
   return {{.result = measured(tile(128, 64), winner_us), .tied = true},
           {.result = measured(tile(64, 64), other_us),
@@ -255,13 +273,13 @@ TEST_F(StoreTest, LevelsArePreferredInTheDocumentedOrder) {
     EXPECT_EQ(match.result.variant.tile_m, tile_m);
   };
   record(wanted, predicted(tile(128, 16), 1.0), cousin);
-  expect(MatchLevel::same_arch, Provenance::predicted, 128);
+  expect(MatchLevel::predicted, Provenance::predicted, 128);
   record(neighbour, measured(tile(64, 64), 90.0), cousin);
   expect(MatchLevel::same_arch, Provenance::measured, 64);
   record(neighbour, predicted(tile(128, 64), 80.0));
-  expect(MatchLevel::nearest, Provenance::predicted, 128);
+  expect(MatchLevel::predicted, Provenance::predicted, 128);
   record(wanted, predicted(tile(192, 64), 70.0));
-  expect(MatchLevel::exact, Provenance::predicted, 192);
+  expect(MatchLevel::predicted, Provenance::predicted, 192);
   record(neighbour, measured(tile(64, 32), 60.0));
   expect(MatchLevel::nearest, Provenance::measured, 64);
   record(wanted, measured(tile(256, 16), 500.0));
@@ -375,6 +393,7 @@ TEST(MatchLevel, SpellingsAreThoseOfTheEnumerators) {
   EXPECT_EQ(to_string(MatchLevel::nearest), "nearest");
   EXPECT_EQ(to_string(MatchLevel::same_arch), "same_arch");
   EXPECT_EQ(to_string(MatchLevel::default_only), "default_only");
+  EXPECT_EQ(to_string(MatchLevel::predicted), "predicted");
 }
 
 }  // namespace

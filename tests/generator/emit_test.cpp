@@ -54,7 +54,7 @@ const std::array kGolden{
 };
 
 std::string header(const AttentionProblem& problem, const Variant& variant) {
-  return attention_config_header(make_attention_config(problem, variant));
+  return config_header(make_family_config(problem, variant));
 }
 
 /// The golden file, rewritten first when SWR_UPDATE_GOLDEN=1.
@@ -112,13 +112,15 @@ TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
 TEST(Flatten, OfEveryFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
   for (const FamilySource& source : family_sources()) {
-    const TemplateSet set = TemplateSet::built_in().with(std::string(kConfigHeader),
-                                                         header({.seq_q = 64, .seq_kv = 64}, {}));
+    const Variant variant{.family = source.family, .tile_m = 128, .warps = 8};
+    const TemplateSet set = TemplateSet::built_in().with(
+        std::string(source.config_header), header({.seq_q = 64, .seq_kv = 64}, variant));
     const std::string flat = flatten_template(set, source.file);
     EXPECT_THAT(flat, Not(HasSubstr("#include")));
     const std::array files{TemplateFile{.path = "flat.cu", .text = flat}};
     const std::array<std::string_view, 1> options{"--std=c++20"};
-    EXPECT_FALSE(nvrtc.compile(files, source.first_arch, options).cubin.empty());
+    EXPECT_FALSE(
+        nvrtc.compile(files, source.first_arch, source.arch_suffix, options).cubin.empty());
   }
 }
 

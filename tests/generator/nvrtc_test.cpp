@@ -52,7 +52,7 @@ TEST(Nvrtc, ReportsErrorsAtTheRealFileAndLine) {
       TemplateFile{.path = "folder/entry.cu", .text = "#include \"folder/kernel.cuh\"\n"},
       TemplateFile{.path = "folder/kernel.cuh", .text = "\n\nint broken = nothing;\n"}};
   const std::string message =
-      message_of(ErrorCode::compile_failed, [&] { nvrtc.compile(files, 80, kOptions); });
+      message_of(ErrorCode::compile_failed, [&] { nvrtc.compile(files, 80, "", kOptions); });
   EXPECT_THAT(message, HasSubstr("folder/entry.cu for sm_80"));
   EXPECT_THAT(message, HasSubstr("folder/kernel.cuh(3): error"));
 }
@@ -62,7 +62,7 @@ TEST(Nvrtc, ReportsAnOptionItDoesNotKnow) {
   const std::array files{TemplateFile{.path = "entry.cu", .text = "int x;\n"}};
   const std::array<std::string_view, 1> options{"--no-such-option"};
   const std::string message =
-      message_of(ErrorCode::compile_failed, [&] { nvrtc.compile(files, 80, options); });
+      message_of(ErrorCode::compile_failed, [&] { nvrtc.compile(files, 80, "", options); });
   EXPECT_THAT(message, HasSubstr("no-such-option"));
 }
 

@@ -213,7 +213,7 @@ TEST(SearchSpace, BadValueIsRejectedWithTheAcceptedOnes) {
 
 TEST(SearchSpace, TileOutsideTheAxisIsRejected) {
   SpaceOptions options;
-  options.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 0}};
+  options.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 33}};
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
                          [&] { enumerate_space(one_head(), small_device(), options); }),
               HasSubstr("warps"));

@@ -6,7 +6,7 @@
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
 #include "tuner/export.h"
-#include "tuner/manifest.h"
+#include "runtime/manifest.h"
 #include "tuner/measure/attention_oracle.h"
 #include "tuner/measure/measuring_evaluator.h"
 

@@ -2,46 +2,14 @@
 // Variants of the portable family against the reference: every value of every axis, ragged sizes,
 // every head_dim class, both types, masks, grouped heads, strides and alignments. Shapes are small,
 // so that the program also runs under compute-sanitizer.
-#include "core/launch.h"
-#include "tests/gpu/gpu_test.h"
-#include "tuner/measure/problem_buffers.h"
-#include "tuner/measure/verifier.h"
-#include <swr/constraints.h>
+#include "tests/gpu/variant_case.h"
 
 #include <array>
-#include <ostream>
 #include <string>
 #include <vector>
 
 namespace swr {
 namespace {
-
-struct VariantCase {
-  std::string name;
-  AttentionProblem problem;
-  Variant variant;
-  MemoryOrder order = MemoryOrder::bhsd;
-  bool with_lse = true;
-};
-
-/// How GoogleTest shows the parameter.
-[[maybe_unused]] void PrintTo(const VariantCase& given, std::ostream* stream) {
-  *stream << to_string(given.problem) << " " << to_key(given.variant);
-}
-
-std::string text(int value) { return std::to_string(value); }
-
-/// Two batches of four query heads on two key heads, ragged in both lengths, rows that see all of
-/// the keys and rows that do not.
-AttentionProblem common_problem() {
-  return {.batch = 2,
-          .heads_q = 4,
-          .heads_kv = 2,
-          .seq_q = 200,
-          .seq_kv = 300,
-          .head_dim = 64,
-          .causal = true};
-}
 
 Variant tiled(int tile_m, int tile_n, int warps, int stages = 2) {
   return {.tile_m = tile_m, .tile_n = tile_n, .warps = warps, .stages = stages};
@@ -205,37 +173,18 @@ std::vector<VariantCase> memory_cases() {
   return cases;
 }
 
-class PortableKernel : public GpuTest, public ::testing::WithParamInterface<VariantCase> {};
+class PortableKernel : public VariantTest {};
 
-TEST_P(PortableKernel, MatchesTheReference) {
-  const auto& [name, problem, variant, order, with_lse] = GetParam();
-  const auto dropped = check_constraints(problem, variant, bench().device);
-  if (dropped) {
-    GTEST_SKIP() << dropped->constraint << ": " << dropped->reason;
-  }
-  const CompiledKernel& compiled = bench().compile(problem, variant);
-  const Occupancy resident = occupancy(compiled.resources, problem, variant, bench().device);
-  ASSERT_GE(resident.ctas_per_sm, 1) << resident.limited_by;
-  const LaunchPlan plan =
-      launch_plan(problem, variant, bench().device.sm_count, resident.ctas_per_sm);
-  const ProblemBuffers buffers(problem, bench().kernels, bench().stream, 11, order);
-  const Verifier verifier(bench().kernels, buffers, bench().stream);
+TEST_P(PortableKernel, MatchesTheReference) { expect_match(GetParam()); }
 
-  const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
-  kernel.launch(buffers.params(with_lse), bench().stream.handle());
-  EXPECT_EQ(verifier.check(with_lse).failure, "") << to_string(problem) << " " << to_key(variant);
-}
-
-const auto kCaseName = [](const auto& given) { return given.param.name; };
-
-INSTANTIATE_TEST_SUITE_P(Tiles, PortableKernel, ::testing::ValuesIn(tile_cases()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Tiles, PortableKernel, ::testing::ValuesIn(tile_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Schedules, PortableKernel, ::testing::ValuesIn(schedule_cases()),
-                         kCaseName);
-INSTANTIATE_TEST_SUITE_P(Swizzles, PortableKernel, ::testing::ValuesIn(swizzle_cases()), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), kCaseName);
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Swizzles, PortableKernel, ::testing::ValuesIn(swizzle_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel, ::testing::ValuesIn(head_dim_cases()),
-                         kCaseName);
-INSTANTIATE_TEST_SUITE_P(Memory, PortableKernel, ::testing::ValuesIn(memory_cases()), kCaseName);
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Memory, PortableKernel, ::testing::ValuesIn(memory_cases()), case_name);
 
 }  // namespace
 }  // namespace swr

@@ -99,9 +99,10 @@ Case random_case(std::mt19937& random) {
 
 std::vector<Case> with_every_order_and_persistence(const Case& base) {
   std::vector<Case> cases;
-  for (const Order order : {Order::cyclic, Order::sawtooth}) {
+  for (const Order order : {Order::cyclic, Order::sawtooth, Order::right_to_left}) {
     for (const Persistence persistence :
-         {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
+         {Persistence::grid, Persistence::persistent, Persistence::pairs, Persistence::snake,
+          Persistence::dynamic}) {
       Case c = base;
       c.order = order;
       c.persistence = persistence;
@@ -167,6 +168,38 @@ TEST(Schedule, NeedsMaskExactlyWhereAPairIsHidden) {
   }
 }
 
+TEST(Schedule, UnmaskedTilesAreThoseBeforeTheFirstThatNeedsAMask) {
+  std::mt19937 random(13);
+  for (int trial = 0; trial < 300; ++trial) {
+    const Case c = random_case(random);
+    for (int q = 0; q < c.q_tiles(); ++q) {
+      const int count = kv_tile_count(q, c.tile_m, c.tile_n, c.shape);
+      int unmasked = 0;
+      while (unmasked < count && !needs_mask(q, unmasked, c.tile_m, c.tile_n, c.shape)) {
+        ++unmasked;
+      }
+      ASSERT_EQ(std::min(count, unmasked_kv_tile_count(q, c.tile_m, c.tile_n, c.shape)), unmasked)
+          << c;
+    }
+  }
+}
+
+TEST(Schedule, LongestFirstStartsWithTheTileThatSeesMostKeys) {
+  EXPECT_EQ(longest_first({3, 0}, 8, true).index, 7);
+  EXPECT_EQ(longest_first({3, 7}, 8, true).index, 0);
+  EXPECT_EQ(longest_first({3, 7}, 8, true).head, 3);
+  EXPECT_EQ(longest_first({3, 2}, 8, false).index, 2) << "without a mask all tiles are as long";
+}
+
+TEST(Schedule, RightToLeftScansFromTheLastTileToTheFirst) {
+  Case c;
+  c.shape = {32, 48, false};
+  c.order = Order::right_to_left;
+  for (const Scan& scan : walk(c)) {
+    EXPECT_EQ(scan.kv_tiles, (std::vector{2, 1, 0}));
+  }
+}
+
 TEST(Schedule, SawtoothTurnsAroundWhereTheScanBeforeEnded) {
   Case c;
   c.shape = {160, 96, false};
@@ -193,6 +226,30 @@ TEST(Schedule, PairsScanForwardThenBackward) {
   EXPECT_EQ(scans[1].kv_tiles, (std::vector{2, 1, 0}));
   EXPECT_EQ(scans[4].cta, 2);
   EXPECT_EQ(scans[4].kv_tiles, (std::vector{0, 1, 2})) << "an odd tile out is a forward scan";
+}
+
+TEST(Schedule, SnakeEvensOutTheLengthsOfACausalMask) {
+  Case c;
+  c.shape = {1024, 1024, true};
+  c.heads = 4;
+  c.workers = 16;
+  std::map<long long, int> steps;
+  const auto longest = [&](Persistence persistence) {
+    steps.clear();
+    c.persistence = persistence;
+    for (const Scan& scan : walk(c)) {
+      const QTile turned = longest_first(scan.q_tile, c.q_tiles(), true);
+      steps[scan.cta] += kv_tile_count(turned.index, c.tile_m, c.tile_n, c.shape);
+    }
+    int most = 0;
+    for (const auto& [cta, count] : steps) {
+      most = std::max(most, count);
+    }
+    return most;
+  };
+  // 4 heads of 1 + 2 + ... + 64 steps over 16 CTAs: 520 each at best.
+  EXPECT_EQ(longest(Persistence::snake), 520);
+  EXPECT_EQ(longest(Persistence::persistent), 640) << "the first CTA always gets the longest";
 }
 
 TEST(Schedule, CausalMaskIsAlignedToTheBottomRight) {

@@ -25,51 +25,90 @@ CompiledKernel kernel_named_after(const Variant& variant) {
   return kernel;
 }
 
-TEST(CompileQueue, HandsOutKernelsInTheOrderOfTheListFromManyThreads) {
-  CompileQueue queue(variants(200), 8, kernel_named_after);
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_EQ(queue.next().entry, std::to_string(i));
+TEST(CompileQueue, HandsOutKernelsInTheOrderWantedFromManyThreads) {
+  const auto all = variants(200);
+  CompileQueue queue(8, kernel_named_after);
+  queue.want(all);
+  for (const Variant& variant : all) {
+    ASSERT_EQ(queue.take(variant).entry, std::to_string(variant.workers));
   }
 }
 
 TEST(CompileQueue, CompilesOnSeveralThreadsAtOnce) {
   // Each compilation waits for the other: with one thread this test would never end.
   std::latch both(2);
-  CompileQueue queue(variants(2), 2, [&both](const Variant& variant) {
+  const auto all = variants(2);
+  CompileQueue queue(2, [&both](const Variant& variant) {
     both.arrive_and_wait();
     return kernel_named_after(variant);
   });
-  EXPECT_EQ(queue.next().entry, "0");
-  EXPECT_EQ(queue.next().entry, "1");
+  queue.want(all);
+  EXPECT_EQ(queue.take(all[0]).entry, "0");
+  EXPECT_EQ(queue.take(all[1]).entry, "1");
 }
 
 TEST(CompileQueue, RunsABoundedNumberAhead) {
   std::atomic<int> compiled = 0;
+  const auto all = variants(100);
   {
-    CompileQueue queue(variants(100), 2, [&compiled](const Variant& variant) {
+    CompileQueue queue(2, [&compiled](const Variant& variant) {
       ++compiled;
       return kernel_named_after(variant);
     });
-    queue.next();
+    queue.want(all);
+    queue.expect(variants(200));
+    queue.take(all[0]);
   }
   EXPECT_LE(compiled, 5);
 }
 
+TEST(CompileQueue, CompilesWhatIsExpectedBeforeItIsWanted) {
+  const auto all = variants(3);
+  std::latch expected_done(1);
+  std::atomic<int> compiled = 0;
+  CompileQueue queue(1, [&](const Variant& variant) {
+    if (++compiled == 2) {
+      expected_done.count_down();
+    }
+    return kernel_named_after(variant);
+  });
+  queue.want(std::span(all).first(1));
+  queue.expect({all[2]});
+  EXPECT_EQ(queue.take(all[0]).entry, "0");
+  expected_done.wait();
+  queue.want(std::span(all).last(2));
+  EXPECT_EQ(queue.take(all[1]).entry, "1");
+  EXPECT_EQ(queue.take(all[2]).entry, "2");
+  EXPECT_EQ(compiled, 3);
+}
+
+TEST(CompileQueue, AWantedVariantCanBeWantedAgainOnceItWasTaken) {
+  const auto all = variants(1);
+  CompileQueue queue(2, kernel_named_after);
+  for (int i = 0; i < 3; ++i) {
+    queue.want(all);
+    EXPECT_EQ(queue.take(all[0]).entry, "0");
+  }
+}
+
 TEST(CompileQueue, ThrowsTheCompilersErrorForThatVariantAlone) {
-  CompileQueue queue(variants(3), 2, [](const Variant& variant) {
+  const auto all = variants(3);
+  CompileQueue queue(2, [](const Variant& variant) {
     if (variant.workers == 1) {
       throw Error(ErrorCode::compile_failed, "bad variant");
     }
     return kernel_named_after(variant);
   });
-  EXPECT_EQ(queue.next().entry, "0");
-  EXPECT_THROW(queue.next(), Error);
-  EXPECT_EQ(queue.next().entry, "2");
+  queue.want(all);
+  EXPECT_EQ(queue.take(all[0]).entry, "0");
+  EXPECT_THROW(queue.take(all[1]), Error);
+  EXPECT_EQ(queue.take(all[2]).entry, "2");
 }
 
 TEST(CompileQueue, EndsWithoutCompilingWhatNobodyAskedFor) {
-  const CompileQueue empty({}, 4, kernel_named_after);
-  const CompileQueue abandoned(variants(50), 4, kernel_named_after);
+  const CompileQueue empty(4, kernel_named_after);
+  CompileQueue abandoned(4, kernel_named_after);
+  abandoned.want(variants(50));
 }
 
 }  // namespace

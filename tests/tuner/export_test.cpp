@@ -47,7 +47,7 @@ class ExportTest : public ::testing::Test {
   std::map<std::string, std::string> contents() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(out_)) {
-      files[entry.path().filename().string()] = read_text(entry.path());
+      files[entry.path().filename().string()] = bytes_of(entry.path());
     }
     return files;
   }
@@ -172,7 +172,7 @@ TEST_F(ExportTest, ADirectoryOfSomethingElseIsLeftAlone) {
   EXPECT_EQ(export_error().code(), ErrorCode::invalid_argument);
   std::ofstream(out_ / kManifestFile) << R"({"format": "npm"})";
   EXPECT_EQ(export_error().code(), ErrorCode::invalid_argument);
-  EXPECT_EQ(read_text(out_ / "thesis.tex"), "chapter 1");
+  EXPECT_EQ(bytes_of(out_ / "thesis.tex"), "chapter 1");
 }
 
 TEST_F(ExportTest, AnExportWithAStrangersFileIsLeftAlone) {
@@ -182,7 +182,7 @@ TEST_F(ExportTest, AnExportWithAStrangersFileIsLeftAlone) {
   const Error error = export_error();
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(error.what(), HasSubstr("notes.txt"));
-  EXPECT_EQ(read_text(out_ / "notes.txt"), "keep me");
+  EXPECT_EQ(bytes_of(out_ / "notes.txt"), "keep me");
 }
 
 TEST_F(ExportTest, AFileIsNoDirectory) {
@@ -238,7 +238,7 @@ class TamperedManifestTest : public ExportTest, public ::testing::WithParamInter
 TEST_P(TamperedManifestTest, IsRefusedWithTheField) {
   record(problem_of(4096), measured(tile(64, 64), 20.0));
   do_export();
-  Json manifest = Json::parse(read_text(out_ / kManifestFile));
+  Json manifest = Json::parse(bytes_of(out_ / kManifestFile));
   GetParam().change(manifest);
   std::ofstream(out_ / kManifestFile) << manifest;
   const Error error = error_of([&] { read_manifest(out_); });

@@ -46,10 +46,10 @@ FinalsOutcome decide(test::NoisyEvaluator& gpu, const std::vector<VariantResult>
   return run_finals(kProblem, gpu, no_kernel, finalists, {.seed = seed});
 }
 
-TEST(ChooseFinalists, TakesThoseWithinTheMarginAndTheDefault) {
+TEST(ChooseFinalists, TakesThoseWithinTheDriftAndTheDefault) {
   const std::vector<VariantResult> results{
-      measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 102.9),
-      measured(with_tile_n(48), 103.1), measured(with_tile_n(64), 150.0)};
+      measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 105.9),
+      measured(with_tile_n(48), 106.1), measured(with_tile_n(64), 150.0)};
   const auto chosen = choose_finalists(results, with_tile_n(64), {});
   ASSERT_THAT(chosen, SizeIs(3));
   EXPECT_EQ(chosen[0].variant, with_tile_n(16));
@@ -65,11 +65,17 @@ TEST(ChooseFinalists, LeavesOutFailuresEvenTheDefault) {
       SizeIs(1));
 }
 
-TEST(ChooseFinalists, WidensTheMarginToTheNoiseOfTheScreening) {
+TEST(ChooseFinalists, KeepsWhoseIntervalReachesBelowTheUpperEndOfTheFastest) {
   VariantResult noisy = measured(with_tile_n(16), 100.0);
-  std::get<Measurement>(noisy.outcome).samples_us = {96.0, 98.0, 100.0, 100.0, 102.0, 104.0};
-  const std::vector<VariantResult> results{noisy, measured(with_tile_n(32), 120.0)};
-  EXPECT_THAT(choose_finalists(results, with_tile_n(16), {}), SizeIs(2));
+  std::get<Measurement>(noisy.outcome).samples_us = {96.0, 98.0, 100.0, 100.0, 102.0, 110.0};
+  VariantResult wide = measured(with_tile_n(48), 120.0);
+  std::get<Measurement>(wide.outcome).samples_us = {116.0, 118.0, 120.0, 120.0, 122.0, 126.0};
+  const std::vector<VariantResult> results{noisy, measured(with_tile_n(32), 116.5), wide,
+                                           measured(with_tile_n(64), 120.0)};
+  const auto chosen = choose_finalists(results, with_tile_n(16), {});
+  ASSERT_THAT(chosen, SizeIs(3));
+  EXPECT_EQ(chosen[1].variant, with_tile_n(32));
+  EXPECT_EQ(chosen[2].variant, with_tile_n(48));
 }
 
 TEST(ChooseFinalists, KeepsToTheMostButCountsTheDefaultExtra) {
@@ -77,7 +83,7 @@ TEST(ChooseFinalists, KeepsToTheMostButCountsTheDefaultExtra) {
   for (int i = 1; i <= 40; ++i) {
     results.push_back(measured(with_tile_n(16 * i), 100.0));
   }
-  EXPECT_THAT(choose_finalists(results, with_tile_n(16 * 40), {}), SizeIs(17));
+  EXPECT_THAT(choose_finalists(results, with_tile_n(16 * 40), {.most_finalists = 16}), SizeIs(17));
 }
 
 TEST(Finals, IdenticalVariantsTieAndResolveTheSameWayWhateverTheNoise) {
@@ -126,19 +132,48 @@ TEST(Finals, ADriftingClockDoesNotFlipTheWinner) {
   }
 }
 
-TEST(Finals, StopAfterOneStepWhenNothingIsInDoubtAndAtTheCapWhenNoiseNeverSettles) {
+TEST(Finals, StopAfterOneRaceWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds) {
   const std::vector<VariantResult> finalists{measured(with_tile_n(16), 100.0),
                                              measured(with_tile_n(32), 100.0)};
-  test::NoisyEvaluator quiet(
-      test::fictional_device(), [](const Variant&) { return 100.0; }, 1);
-  quiet.noise = 0.0001;
-  EXPECT_THAT(decide(quiet, finalists).finalists.front().result.measurement()->samples_us,
-              SizeIs(10));
-  test::NoisyEvaluator loud(
-      test::fictional_device(), [](const Variant&) { return 100.0; }, 1);
-  loud.noise = 0.2;
-  EXPECT_THAT(decide(loud, finalists).finalists.front().result.measurement()->samples_us,
-              SizeIs(60));
+  const auto rounds_of = [&](double slowdown, double noise) {
+    // The slower one has the key that wins a tie.
+    test::NoisyEvaluator gpu(
+        test::fictional_device(),
+        [slowdown](const Variant& variant) { return variant.tile_n == 16 ? slowdown : 100.0; }, 1);
+    gpu.noise = noise;
+    const FinalsOutcome outcome = decide(gpu, finalists);
+    return outcome.finalists.front().result.measurement()->samples_us.size();
+  };
+  EXPECT_EQ(rounds_of(100.0, 0.0001), 10U);
+  EXPECT_EQ(rounds_of(103.0, 0.001), 10U);
+  EXPECT_EQ(rounds_of(100.5, 0.02), 2560U);
+}
+
+TEST(Finals, StopWhenTheGpuTimeIsSpent) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(),
+      [](const Variant& variant) { return variant.tile_n == 16 ? 100'500.0 : 100'000.0; }, 1);
+  gpu.noise = 0.02;
+  const FinalsOutcome outcome =
+      decide(gpu, {measured(with_tile_n(16), 1e5), measured(with_tile_n(32), 1e5)});
+  // Two samples of 100 ms, each after a launch of its own: 0.4 s a round.
+  EXPECT_EQ(outcome.finalists.front().result.measurement()->samples_us.size(), 30U);
+}
+
+TEST(Finals, RaceOnlyThoseThatMayStillWin) {
+  const std::vector<VariantResult> finalists{measured(with_tile_n(16), 100.5),
+                                             measured(with_tile_n(32), 100.0),
+                                             measured(with_tile_n(48), 104.0)};
+  test::NoisyEvaluator gpu(
+      test::fictional_device(),
+      [](const Variant& variant) {
+        return variant.tile_n == 16 ? 100.5 : variant.tile_n == 32 ? 100.0 : 104.0;
+      },
+      1);
+  const FinalsOutcome outcome = decide(gpu, finalists);
+  EXPECT_EQ(outcome.finalists.back().result.variant, with_tile_n(48));
+  EXPECT_THAT(outcome.finalists.back().result.measurement()->samples_us, SizeIs(10));
+  EXPECT_GT(outcome.finalists.front().result.measurement()->samples_us.size(), 100U);
 }
 
 TEST(Finals, MarkTheirSamplesAndSummariseThem) {
@@ -183,6 +218,17 @@ TEST(ChooseWinner, IsNotSwayedByJitterOfTheCounts) {
       with_registers(with_excess(measured(with_tile_n(16), 100.0), 90), 64),
       with_registers(with_excess(measured(with_tile_n(32), 100.0), 0), 128)};
   EXPECT_EQ(choose_winner(kProblem, near_zero, kEqualTimes, {}), 0U);
+}
+
+TEST(ChooseWinner, OrdersCountsTheSameWayWhenTheyJitterAroundAnyEdge) {
+  for (const long long jitter : {-4'000LL, 0LL, 4'000LL}) {
+    const std::vector<VariantResult> results{
+        with_registers(with_excess(measured(with_tile_n(16), 100.0), 120'000 + jitter), 64),
+        with_registers(with_excess(measured(with_tile_n(32), 100.0), 100'000 - jitter), 96),
+        with_registers(with_excess(measured(with_tile_n(48), 100.0), 300'000), 32)};
+    const std::vector<std::vector<double>> equal(3, std::vector<double>(10, 100.0));
+    EXPECT_EQ(choose_winner(kProblem, results, equal, {}), 0U);
+  }
 }
 
 TEST(ChooseWinner, TakesTheKeyLast) {

@@ -29,10 +29,12 @@ TuneReport run_of(const Variant& first, double first_us, const Variant& second, 
   return report;
 }
 
+std::vector<double> never_meets(std::span<const Variant> /*choices*/) { return {}; }
+
 TEST(Repeatability, EqualChoicesAreIdenticalAndCostNothing) {
   const std::vector<TuneReport> runs{run_of(with_tile_n(16), 10.0, with_tile_n(32), 11.0),
                                      run_of(with_tile_n(16), 12.0, with_tile_n(32), 11.9)};
-  const Agreement agreement = compare_runs(runs);
+  const Agreement agreement = compare_runs(runs, never_meets);
   EXPECT_TRUE(agreement.is_identical());
   EXPECT_EQ(agreement.worst_regret, 0.0);
 }
@@ -40,7 +42,7 @@ TEST(Repeatability, EqualChoicesAreIdenticalAndCostNothing) {
 TEST(Repeatability, RegretIsTheChoiceOfOneRunInTheTimesOfTheOther) {
   const std::vector<TuneReport> runs{run_of(with_tile_n(16), 10.0, with_tile_n(32), 10.1),
                                      run_of(with_tile_n(32), 10.0, with_tile_n(16), 10.3)};
-  const Agreement agreement = compare_runs(runs);
+  const Agreement agreement = compare_runs(runs, never_meets);
   EXPECT_FALSE(agreement.is_identical());
   EXPECT_NEAR(agreement.worst_regret, 0.03, 1e-12);
 }
@@ -50,14 +52,29 @@ TEST(Repeatability, SharedRoundsSayItBeforeMedians) {
                                run_of(with_tile_n(32), 10.0, with_tile_n(16), 13.0)};
   runs[1].finalists = {{.result = runs[1].results[0]},
                        {.result = runs[1].results[1], .ratio = 1.004}};
-  EXPECT_NEAR(compare_runs(runs).worst_regret, 0.004, 1e-12);
+  EXPECT_NEAR(compare_runs(runs, never_meets).worst_regret, 0.004, 1e-12);
+}
+
+TEST(Repeatability, ChoicesThatDifferMeetOnceMoreAndThatCountsBeforeAll) {
+  const std::vector<TuneReport> runs{run_of(with_tile_n(16), 10.0, with_tile_n(32), 10.9),
+                                     run_of(with_tile_n(32), 10.0, with_tile_n(16), 10.9),
+                                     run_of(with_tile_n(16), 10.0, with_tile_n(32), 10.9)};
+  const Agreement agreement = compare_runs(runs, [](std::span<const Variant> choices) {
+    EXPECT_EQ(choices.size(), 2U);
+    return std::vector{0.0, 0.002};
+  });
+  EXPECT_FALSE(agreement.is_identical());
+  EXPECT_TRUE(agreement.met);
+  EXPECT_EQ(agreement.worst_regret, 0.002);
+  EXPECT_EQ(tied_share(std::vector{agreement}, 0.005), 1.0);
+  EXPECT_EQ(identical_share(std::vector{agreement}), 0.0);
 }
 
 TEST(Repeatability, AChoiceThatFailsElsewhereHasNoBound) {
   std::vector<TuneReport> runs{run_of(with_tile_n(16), 10.0, with_tile_n(32), 10.0),
                                run_of(with_tile_n(32), 10.0, with_tile_n(16), 13.0)};
   runs[1].results[1].state = ResultState::throttled;
-  EXPECT_TRUE(std::isinf(compare_runs(runs).worst_regret));
+  EXPECT_TRUE(std::isinf(compare_runs(runs, never_meets).worst_regret));
 }
 
 TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
@@ -67,11 +84,13 @@ TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
   EXPECT_EQ(identical_share(agreements), 0.5);
   EXPECT_EQ(worst_regret(agreements), 0.0125);
   std::ostringstream text;
-  print_agreements(text, agreements);
+  print_agreements(text, agreements, 0.005);
   EXPECT_THAT(text.str(), HasSubstr("same choice 2 times"));
-  EXPECT_THAT(text.str(),
-              HasSubstr("identical choices: 50.0 % of 2 problems; worst regret 1.25 %"));
-  const Json json = agreements_record(agreements);
+  EXPECT_THAT(
+      text.str(),
+      HasSubstr("identical choices: 50.0 % of 2 problems (50.0 % identical or apart by less "
+                "than 0.50 %); worst regret 1.25 %"));
+  const Json json = agreements_record(agreements, 0.005);
   EXPECT_EQ(json["identical_share"], 0.5);
   EXPECT_EQ(json["problems"][1]["choices"][1], to_key(with_tile_n(32)));
 }

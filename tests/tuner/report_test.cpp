@@ -88,6 +88,20 @@ TEST(Report, SaysWhatSawtoothGainsOverCyclic) {
                         "(-20.0 %)"));
 }
 
+TEST(Report, ShowsTimesOfTheFinalsBesideThoseOfTheScreening) {
+  TuneReport report = sample_report();
+  report.provenance = Provenance::measured;
+  report.results = {measured(Order::sawtooth, 1026.0), measured(Order::cyclic, 1010.0)};
+  report.results[0].variant.stages = 1;
+  std::get<Measurement>(report.results[0].outcome).sampling = Sampling::finals;
+  report.screening_us[report.results[0].variant] = 1000.0;
+  const std::string text = printed(report);
+  EXPECT_THAT(text, ContainsRegex("time +in finals +TFLOP/s"));
+  EXPECT_THAT(text, ContainsRegex("  1 +64x64 .* 1\\.000 ms +1\\.026 ms "));
+  EXPECT_THAT(text, ContainsRegex("  2 +64x64 .* 1\\.010 ms +- "));
+  EXPECT_THAT(text, ContainsRegex("best: .*1\\.026 ms.*measured, in the finals"));
+}
+
 TEST(Report, CountsDroppedAndFailedVariants) {
   const std::string text = printed(sample_report());
   EXPECT_THAT(text, HasSubstr("dropped by constraint: shared_memory 2"));
@@ -172,8 +186,9 @@ TEST(Records, CsvHasOneLinePerRowAndQuotesWhatNeedsIt) {
   write_csv_rows(out, sample_report());
   const std::string text = out.str();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
-  EXPECT_THAT(text, HasSubstr("problem,device,provenance,state,rank,family,tile_m,tile_n,warps,"));
-  EXPECT_THAT(text, HasSubstr("Fictional One,predicted,ok,1,portable,64,64,4,2,sawtooth,"));
+  EXPECT_THAT(
+      text, HasSubstr("problem,device,provenance,state,rank,sampling,family,tile_m,tile_n,warps,"));
+  EXPECT_THAT(text, HasSubstr("Fictional One,predicted,ok,1,,portable,64,64,4,2,sawtooth,"));
   EXPECT_THAT(text, HasSubstr("\"error: \"\"wrong\"\", line 3\""));
 }
 

@@ -32,7 +32,6 @@ class ResumedRun : public ::testing::Test {
       measurement.median_us = measurement.p95_us = 1.0 + result.variant.stages;
       measurement.samples_us = {measurement.median_us};
       result.outcome = measurement;
-      // Failures are recorded at once, successes with their counters.
       if (result.variant.order == Order::sawtooth) {
         result.state = ResultState::correctness;
       }
@@ -102,7 +101,7 @@ TEST_F(ResumedRun, ContinuesAfterKillMinus9AndFindsWhatAnUninterruptedRunFinds) 
   ASSERT_THAT(whole.results, SizeIs(6));
   tune_and_die("killed.db", 5);
   const std::size_t survived = rows("killed.db");
-  EXPECT_EQ(survived, 2U);
+  EXPECT_EQ(survived, 4U);
   const TuneReport continued = tune_in("killed.db");
   EXPECT_EQ(continued.known, survived);
   EXPECT_THAT(evaluator_.keys, SizeIs(6 - survived));
@@ -110,6 +109,24 @@ TEST_F(ResumedRun, ContinuesAfterKillMinus9AndFindsWhatAnUninterruptedRunFinds) 
   ASSERT_THAT(continued.results, SizeIs(6));
   EXPECT_EQ(to_key(continued.best()->variant), to_key(whole.best()->variant));
   EXPECT_THAT(keys_of(continued), ::testing::UnorderedElementsAreArray(keys_of(whole)));
+}
+
+TEST_F(ResumedRun, CountsWhatAKilledRunMeasuredButDidNotCount) {
+  tune_and_die("killed.db", 5);
+  {
+    const Store store(directory_ / "killed.db", Store::Mode::read_only);
+    for (const StoredResult& row : store.results(problem_, evaluator_.device())) {
+      EXPECT_EQ(row.result.state == ResultState::ok,
+                row.result.measurement()->counters_missing_because == "not counted yet");
+    }
+  }
+  tune_in("killed.db");
+  const Store store(directory_ / "killed.db", Store::Mode::read_only);
+  for (const StoredResult& row : store.results(problem_, evaluator_.device())) {
+    if (row.result.state == ResultState::ok) {
+      EXPECT_EQ(row.result.measurement()->counters_missing_because, "a fake has no counters");
+    }
+  }
 }
 
 TEST_F(ResumedRun, ContinuesAfterAnInterruptWithEverythingThatWasMeasured) {

@@ -2,7 +2,9 @@
 #include "tuner/t4.h"
 
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/error.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,6 +13,9 @@
 
 namespace swr {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::array kStates{
     ResultState::ok,          ResultState::compile, ResultState::constraint,
@@ -93,6 +98,58 @@ TEST(T4, SaysWhatTheResultsAreOf) {
   const Json about = t4_document(space).at("swr");
   EXPECT_EQ(about.at("problem").get<AttentionProblem>(), space.problem);
   EXPECT_EQ(about.at("device").at("name"), space.device.name);
+}
+
+TEST(T4, ComesBackFromADocumentOfItsOwn) {
+  RecordedSpace space = some_space();
+  space.results[0].resources.registers_per_thread = 168;
+  space.results[0].ctas_per_sm = 2;
+  std::get<Measurement>(space.results[0].outcome).counters = Counters{.sectors_demanded = 10,
+                                                                      .l2_lookups = 9,
+                                                                      .l2_hits = 7,
+                                                                      .l2_misses = 2,
+                                                                      .l2_fabric_sectors = 1,
+                                                                      .dram_read_bytes = 320,
+                                                                      .dram_write_bytes = 64};
+  const RecordedSpace read = read_t4(Json::parse(t4_document(space).dump()));
+  EXPECT_EQ(read.problem, space.problem);
+  EXPECT_EQ(read.device.name, space.device.name);
+  EXPECT_EQ(read.origin.l2_state, "warm");
+  ASSERT_EQ(read.results.size(), space.results.size());
+  for (std::size_t i = 0; i < read.results.size(); ++i) {
+    EXPECT_EQ(read.results[i].variant, space.results[i].variant);
+  }
+  const VariantResult& first = read.results[0];
+  EXPECT_EQ(first.resources.registers_per_thread, 168);
+  EXPECT_EQ(first.ctas_per_sm, 2);
+  EXPECT_EQ(first.measurement()->samples_us, space.results[0].measurement()->samples_us);
+  EXPECT_EQ(first.measurement()->median_us, 2000.0);
+  EXPECT_EQ(first.measurement()->counters, space.results[0].measurement()->counters);
+  // Written again it is the same document: nothing is lost on the second way.
+  EXPECT_EQ(t4_document(read_t4(t4_document(read))), t4_document(read));
+}
+
+TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {
+  const auto refusal = [](auto&& change) {
+    Json document = t4_document(some_space());
+    change(document);
+    try {
+      read_t4(document);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unreadable);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal([](Json& json) { json.erase("swr"); }), HasSubstr("swr"));
+  EXPECT_THAT(refusal([](Json& json) { json["schema_version"] = "2.0.0"; }), HasSubstr("1.x"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"][0]["invalidity"] = "odd"; }),
+              HasSubstr("odd"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"][0]["times"]["runtimes"] = {-1.0}; }),
+              HasSubstr("above 0"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"][0]["configuration"].erase("stages"); }),
+              HasSubstr("stages"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"] = 7; }), Not(HasSubstr("accepted")));
 }
 
 }  // namespace

@@ -212,6 +212,22 @@ TEST_F(MeasuredStory, DecidesInFinalsAndAnswersQueriesWithTheWinner) {
   EXPECT_NE(winners.front().stages, 1);
 }
 
+TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt) {
+  const Variant rival = default_variant(problem_, test::fictional_device());
+  options_.space.tiles = {{.tile_m = rival.tile_m, .tile_n = rival.tile_n, .warps = rival.warps}};
+  options_.space.restrictions["stages"] = {1LL, 2LL};
+  options_.search = {.strategy = StrategyKind::exhaustive, .max_variants = 1};
+  // Slower than all others: it takes part whatever its time.
+  test::NoisyEvaluator gpu(
+      test::fictional_device(),
+      [&](const Variant& variant) { return variant == rival ? 20.0 : 10.0; }, 1);
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  ASSERT_THAT(report.finalists, SizeIs(2)) << report.undecided_because;
+  EXPECT_EQ(report.finalists.back().result.variant, rival);
+  EXPECT_THAT(report.results, SizeIs(2));
+  EXPECT_NE(report.best()->variant, rival);
+}
+
 TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
   test::NoisyEvaluator gpu(
       test::fictional_device(), [](const Variant&) { return 10.0; }, 1);

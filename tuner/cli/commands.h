@@ -38,6 +38,8 @@ int run_emit(const Session& session);
 int run_axes(const Session& session);
 int run_record(const Session& session);
 int run_export_t4(const Session& session);
+int run_import_t4(const Session& session);
+int run_export_csv(const Session& session);
 int run_judge(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The commands that write the database's results in other forms.
+// The commands that write the database's results in other forms, or read such.
 #include "core/json.h"
 #include "core/recorded_space.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cutlass_csv.h"
 #include "tuner/search/stored_spaces.h"
 #include "tuner/t4.h"
 #include <swr/error.h>
@@ -44,6 +45,51 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
   }
 }
 
+/// The spaces that were measured: the formats of others do not tell predictions from them.
+std::vector<RecordedSpace> measured_spaces(const Session& session) {
+  auto spaces = load_spaces(database_path(session));
+  std::erase_if(spaces, [](const RecordedSpace& space) {
+    return space.results.front().provenance() == Provenance::predicted;
+  });
+  if (spaces.empty()) {
+    throw Error(ErrorCode::nothing_stored,
+                "database " + database_path(session).string() +
+                    " holds predictions only, and this format is for measured times; tune on a "
+                    "GPU");
+  }
+  return spaces;
+}
+
+RecordedSpace read_t4_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw Error(ErrorCode::not_found, "cannot read " + path.string());
+  }
+  const Json document = Json::parse(file, nullptr, false);
+  if (document.is_discarded()) {
+    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
+  }
+  try {
+    return read_t4(document);
+  } catch (const Error& error) {
+    throw Error(error.code(), path.string() + ": " + error.what());
+  }
+}
+
+/// As a finished run of its own, which no other run continues.
+void import_space(const Session& session, Store& store, const RecordedSpace& space) {
+  const long long run_id = store.begin_run({.command = session.command_line,
+                                            .swr_version = space.origin.swr_version,
+                                            .templates_digest = space.origin.templates_digest,
+                                            .nvrtc_version = space.origin.nvrtc_version,
+                                            .driver_version = space.origin.driver_version,
+                                            .l2_state = space.origin.l2_state});
+  for (const VariantResult& result : space.results) {
+    store.record(run_id, space.problem, space.device, result);
+  }
+  store.finish_run(run_id);
+}
+
 }  // namespace
 
 int run_record(const Session& session) {
@@ -52,19 +98,32 @@ int run_record(const Session& session) {
 }
 
 int run_export_t4(const Session& session) {
-  auto spaces = load_spaces(database_path(session));
-  std::erase_if(spaces, [](const RecordedSpace& space) {
-    return space.results.front().provenance() == Provenance::predicted;
-  });
-  if (spaces.empty()) {
-    throw Error(
-        ErrorCode::nothing_stored,
-        "database " + database_path(session).string() +
-            " holds predictions only, and the T4 format is for measured times; tune on a GPU");
+  write_spaces(session, measured_spaces(session), ".t4.json",
+               [](std::ostream& out, const RecordedSpace& space) {
+                 out << json_document(t4_document(space));
+               });
+  return kExitSuccess;
+}
+
+int run_export_csv(const Session& session) {
+  write_spaces(session, measured_spaces(session), ".csv", write_cutlass_csv);
+  return kExitSuccess;
+}
+
+int run_import_t4(const Session& session) {
+  std::vector<RecordedSpace> spaces;
+  for (const std::string& path : session.options.imports) {
+    // All files are read before the first is stored.
+    spaces.push_back(read_t4_file(path));
   }
-  write_spaces(session, spaces, ".t4.json", [](std::ostream& out, const RecordedSpace& space) {
-    out << json_document(t4_document(space));
-  });
+  std::error_code ignored_until_open;
+  std::filesystem::create_directories(database_path(session).parent_path(), ignored_until_open);
+  Store store(database_path(session), Store::Mode::read_write);
+  for (const RecordedSpace& space : spaces) {
+    import_space(session, store, space);
+    session.out << "stored " << space.results.size() << " variants of " << to_string(space.problem)
+                << " on " << space.device.name << "\n";
+  }
   return kExitSuccess;
 }
 

@@ -46,7 +46,7 @@ std::optional<Subject> stored_subject(const Session& session, const AttentionPro
     return std::nullopt;
   }
   const auto match = Store(database_path(session), Store::Mode::read_only).best(problem, device);
-  if (!match || match->level != MatchLevel::exact) {
+  if (!match || match->problem != problem || !same_device(match->device, device)) {
     return std::nullopt;
   }
   return Subject{match->result.variant, match->result.resources,
@@ -64,13 +64,14 @@ Subject predicted_subject(const Session& session, const AttentionProblem& proble
   }
   const Generator generator(generator_options(session));
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  CompileQueue queue(kernels, threads, [&](const Variant& variant) {
+  CompileQueue queue(threads, [&](const Variant& variant) {
     return generator.compile(problem, variant, profile.device.sm_arch);
   });
+  queue.want(kernels);
   PredictingEvaluator evaluator(profile);
   std::optional<VariantResult> best;
   for (const auto& group : groups) {
-    const CompiledKernel kernel = queue.next();
+    const CompiledKernel kernel = queue.take(group.front());
     for (const Variant& variant : group) {
       const VariantResult result = evaluator.evaluate(problem, variant, kernel);
       if (result.state == ResultState::ok && (!best || result.time_us() < best->time_us())) {
@@ -131,7 +132,8 @@ void print_time(std::ostream& out, const Explanation& why) {
   line(out, "softmax", time_text(prediction.softmax_us), "exp2 and fp32 work");
   line(out, "L2", time_text(prediction.l2_us), "sectors over L2 bandwidth");
   line(out, "DRAM", time_text(prediction.dram_us), "misses over DRAM bandwidth");
-  line(out, "latency", time_text(prediction.latency_us), "waiting that nothing hides, on top");
+  line(out, "latency", time_text(prediction.latency_us),
+       "waiting, barriers, tails and the launch, on top");
   line(out, "total", time_text(prediction.time_us), "the first four overlap");
 }
 

@@ -12,16 +12,17 @@
 namespace swr::cli {
 namespace {
 
-void print_manifest(std::ostream& out, const Manifest& manifest,
-                    const std::filesystem::path& directory) {
+void print_manifest(std::ostream& out, const Manifest& manifest, const Options& options) {
   for (const ExportedKernel& kernel : manifest.kernels) {
     out << kernel.file << "  " << to_string(kernel.problem) << " on " << kernel.device.name << ": "
         << describe(kernel.variant) << ", " << time_text(kernel.time_us) << " ("
         << to_string(kernel.provenance) << ")" << (kernel.rebuilt ? ", rebuilt" : "") << "\n";
   }
   out << "wrote " << manifest.kernels.size()
-      << (manifest.kernels.size() == 1 ? " kernel and " : " kernels and ") << kManifestFile
-      << " to " << directory.string() << "\n";
+      << (manifest.kernels.size() == 1 ? " kernel and " : " kernels and ")
+      << (options.export_format == "cpp" ? "the CMake project " + options.package_name
+                                         : kManifestFile)
+      << " to " << options.out->string() << "\n";
 }
 
 void warn_about_rebuilt(std::ostream& err, const Manifest& manifest) {
@@ -44,12 +45,15 @@ int run_export(const Session& session) {
     filter.device = choose_gpu(options.export_gpu).device;
   }
   const Generator generator(generator_options(session));
-  const Manifest manifest = export_kernels(store, generator, *options.out, filter);
+  const Manifest manifest =
+      options.export_format == "cpp"
+          ? export_package(store, cubins_of(generator), *options.out, options.package_name, filter)
+          : export_kernels(store, generator, *options.out, filter);
   warn_about_rebuilt(session.err, manifest);
   if (options.json) {
     session.out << to_text(manifest);
   } else {
-    print_manifest(session.out, manifest, *options.out);
+    print_manifest(session.out, manifest, options);
   }
   return kExitSuccess;
 }

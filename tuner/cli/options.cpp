@@ -247,6 +247,10 @@ void add_tune_options(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "Write every row to a CSV file")
       ->type_name("FILE")
       ->group("Output");
+  app.add_option("--events", options.events,
+                 "Write what happens to a file as it happens, one JSON object per line")
+      ->type_name("FILE")
+      ->group("Output");
   app.add_option("--top", options.top, "Rows of the printed table")
       ->capture_default_str()
       ->type_name("N")
@@ -279,8 +283,9 @@ void add_measure_worker(CLI::App& program, Options& options) {
 void add_query(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("query", "Print the best stored variant for a problem");
   app.footer(
-      "The answer says how it matched: exact, nearest (another shape), same_arch (another device)\n"
-      "or default_only (nothing stored fits), and whether it was measured or predicted.\n\n"
+      "The answer says how it matched: exact, nearest (another shape), same_arch (another "
+      "device),\n"
+      "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
       "Example: swr-tune query --gpu gb10 --seq 131072 --json");
   add_problem_options(app, options.problem, "Sequence length; a list asks for several problems");
   add_gpu_option(app, options);
@@ -330,11 +335,22 @@ void add_calibrate(CLI::App& program, Options& options) {
 
 void add_export(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
-      "export", "Write the cubins of all winners and a manifest into a directory");
+      "export", "Write the kernels of all winners: cubins and a manifest, or a C++ package");
   app.footer(
       "Examples:\n"
       "  swr-tune export --out kernels\n"
-      "  swr-tune export --out kernels --gpu gb10");
+      "  swr-tune export --out kernels --gpu gb10\n"
+      "  swr-tune export --format cpp --name my_attention --out my_attention");
+  app.add_option(
+         "--format", options.export_format,
+         "dir: cubins and manifest.json; cpp: a CMake project with embedded cubins that needs "
+         "only the CUDA driver")
+      ->check(CLI::IsMember({"dir", "cpp"}))
+      ->capture_default_str();
+  app.add_option("--name", options.package_name,
+                 "With --format cpp: name of the library and its namespace")
+      ->capture_default_str()
+      ->type_name("NAME");
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
                  "those of every GPU")
@@ -399,11 +415,37 @@ void add_export_t4(CLI::App& db, Options& options) {
   add_database_option(app, options);
 }
 
+void add_import_t4(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "import-t4", "Store results of files in the T4 format 1.0, such as export-t4 writes");
+  app.footer("Example: swr-tune db import-t4 --from results/*.t4.json --db tuned.db");
+  app.add_option("--from", options.imports, "Files; each says under \"swr\" what it is of")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_export_csv(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "export-csv", "Write every measured space as CSV with the columns of the CUTLASS profiler");
+  app.footer("Example: swr-tune db export-csv --out results");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
 void add_db(CLI::App& program, Options& options) {
-  CLI::App& app = *program.add_subcommand("db", "Write the database's results in other forms");
+  CLI::App& app =
+      *program.add_subcommand("db", "Write the database's results in other forms, and read them");
   app.require_subcommand(1);
   add_record(app, options);
   add_export_t4(app, options);
+  add_import_t4(app, options);
+  add_export_csv(app, options);
 }
 
 void add_judge(CLI::App& program, Options& options) {
@@ -458,6 +500,8 @@ const std::map<std::string, Command>& commands() {
       {"axes", Command::axes},
       {"db record", Command::record},
       {"db export-t4", Command::export_t4},
+      {"db import-t4", Command::import_t4},
+      {"db export-csv", Command::export_csv},
       {"judge", Command::judge},
       {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;
@@ -558,17 +602,16 @@ SearchOptions search_options(const Options& options) {
 }
 
 Tile parse_tile(const std::string& text) {
-  constexpr int kDefaultWarps = 4;
-  constexpr int kRowsPerWarp = 16;
   const std::vector<std::string> parts = split(text, 'x');
   if (parts.size() != 2 && parts.size() != 3) {
     reject("--tile '" + text + "' is not of the form MxN or MxNxWARPS, e.g. 128x64");
   }
   Tile tile{.tile_m = whole_number(parts[0], "--tile"), .tile_n = whole_number(parts[1], "--tile")};
-  const bool four_warps = tile.tile_m % (kDefaultWarps * kRowsPerWarp) == 0;
-  tile.warps = four_warps ? kDefaultWarps : std::max(1, tile.tile_m / kRowsPerWarp);
   if (parts.size() == 3) {
     tile.warps = whole_number(parts[2], "--tile");
+    if (tile.warps == 0) {
+      reject("--tile '" + text + "' has no warps; leave the third number out for the usual ones");
+    }
   }
   return tile;
 }

@@ -30,6 +30,8 @@ enum class Command {
   measure_worker,  ///< Started by tune, with tune's options.
   record,
   export_t4,
+  import_t4,
+  export_csv,
   judge,
 };
 
@@ -58,6 +60,8 @@ struct Options {
   std::string gpu = "auto";
   /// --gpu of export, whose default is every GPU.
   std::string export_gpu = "all";
+  std::string export_format = "dir";
+  std::string package_name = "tuned_attention";
   /// Comma-separated tiles and, by axis name, values.
   std::string tiles;
   std::map<std::string, std::string> axis_values;
@@ -66,6 +70,10 @@ struct Options {
   std::optional<std::filesystem::path> cache_dir;
   std::optional<std::filesystem::path> templates;
   std::optional<std::filesystem::path> csv;
+  /// Lines of JSON about a run as it happens.
+  std::optional<std::filesystem::path> events;
+  /// Files of import-t4.
+  std::vector<std::string> imports;
   /// Directory of export and record, file of emit.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
@@ -112,7 +120,7 @@ std::vector<std::string> split(const std::string& text, char separator);
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);
 
-/// "128x64" or "128x64x4". Without warps: 4, or one per 16 rows when 4 do not divide the rows.
+/// "128x64" or "128x64x4". Without warps each family takes its usual number.
 /// Throws: Error{invalid_argument}.
 Tile parse_tile(const std::string& text);
 

@@ -26,14 +26,14 @@ Match answer(const Store& store, const AttentionProblem& problem, const DeviceIn
   return match;
 }
 
-void print_match(std::ostream& out, const Match& match) {
+void print_match(std::ostream& out, const AttentionProblem& problem, const DeviceInfo& device,
+                 const Match& match) {
   out << "match    " << to_string(match.level);
-  if (match.level == MatchLevel::nearest) {
-    out << ", stored for " << to_string(match.problem) << " (distance "
+  const bool is_other_device = !same_device(match.device, device);
+  if (match.problem != problem || is_other_device) {
+    out << ", stored for " << to_string(match.problem)
+        << (is_other_device ? " on " + describe(match.device) : "") << " (distance "
         << significant_text(match.distance, 3) << ")";
-  } else if (match.level == MatchLevel::same_arch) {
-    out << ", stored for " << to_string(match.problem) << " on " << describe(match.device)
-        << " (distance " << significant_text(match.distance, 3) << ")";
   }
   out << "\n";
 }
@@ -57,7 +57,7 @@ void print_answer(std::ostream& out, const AttentionProblem& problem, const Devi
   out << "problem  " << to_string(problem) << " on " << describe(device) << "\n"
       << "variant  " << describe(match.result.variant) << "\n"
       << "key      " << to_key(match.result.variant) << "\n";
-  print_match(out, match);
+  print_match(out, problem, device, match);
   if (match.level == MatchLevel::default_only) {
     out << "note     nothing stored fits this problem; this is the built-in default, neither "
            "measured nor predicted. Tune it with swr-tune.\n";

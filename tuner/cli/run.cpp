@@ -59,6 +59,10 @@ int run_command(const Session& session) {
       return run_record(session);
     case Command::export_t4:
       return run_export_t4(session);
+    case Command::import_t4:
+      return run_import_t4(session);
+    case Command::export_csv:
+      return run_export_csv(session);
     case Command::judge:
       return run_judge(session);
   }

@@ -4,7 +4,9 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/driver/devices.h"
+#include "tuner/event_log.h"
 #include "tuner/model/predicting_evaluator.h"
+#include "tuner/model/time_model.h"
 #include "tuner/progress.h"
 #include "tuner/records.h"
 #include "tuner/repeatability.h"
@@ -176,9 +178,9 @@ class ReportSink {
 
   void add(const std::vector<Agreement>& agreements) {
     if (session_.options.json) {
-      json_["repeatability"] = agreements_record(agreements);
+      json_["repeatability"] = agreements_record(agreements, FinalsOptions{}.tie_threshold);
     } else {
-      print_agreements(session_.out, agreements);
+      print_agreements(session_.out, agreements, FinalsOptions{}.tie_threshold);
     }
   }
 
@@ -217,9 +219,10 @@ class RepeatedTuning {
   }
 
   /// `tune_once` tunes as the given run; its number draws the order of the finals. Stops early
-  /// after an interrupted or fruitless run. False when a run found nothing.
+  /// after an interrupted or fruitless run. Choices that differ meet again. False when a run found
+  /// nothing.
   template <typename TuneOnce>
-  bool tune_all(TuneOnce&& tune_once) {
+  bool tune_all(TuneOnce&& tune_once, const MeetAgain& meet_again) {
     std::vector<TuneReport> runs;
     for (std::size_t i = 0; i < run_ids_.size(); ++i) {
       runs.push_back(tune_once(run_ids_[i], i));
@@ -228,7 +231,7 @@ class RepeatedTuning {
         return runs.back().best() != nullptr;
       }
     }
-    agreements_.push_back(compare_runs(runs));
+    agreements_.push_back(compare_runs(runs, meet_again));
     return true;
   }
 
@@ -251,6 +254,45 @@ class RepeatedTuning {
   std::vector<Agreement> agreements_;
 };
 
+/// Lets choices of several runs meet in rounds of their own.
+MeetAgain meet_again(const AttentionProblem& problem, Evaluator& evaluator,
+                     const Generator& generator, unsigned long long seed) {
+  return [&problem, &evaluator, &generator, seed](std::span<const Variant> choices) {
+    constexpr int kRounds = 200;
+    const KernelSource kernels = [&](const Variant& variant) {
+      return generator.compile(problem, variant, evaluator.device().sm_arch);
+    };
+    return slowdowns_in_rounds(problem, evaluator, kernels, choices, kRounds, {.seed = seed});
+  };
+}
+
+/// Leaves to a GPU that is absent the families that can be predicted.
+/// Throws: Error{invalid_argument} when another one was asked for.
+void restrict_to_modelled(SpaceOptions& space) {
+  constexpr std::string_view kFamilyAxis = "family";
+  const Axis& axis = *find_axis(kFamilyAxis);
+  const auto family_of = [&](const AxisValue& value) {
+    Variant variant;
+    axis.set(axis, variant, value);
+    return variant.family;
+  };
+  std::vector<AxisValue>& families = space.restrictions[std::string(kFamilyAxis)];
+  for (const AxisValue& asked : families) {
+    if (!is_modelled(family_of(asked))) {
+      throw Error(ErrorCode::invalid_argument,
+                  "family " + to_string(asked) +
+                      " cannot be predicted; run on a machine with such a GPU, or leave it out");
+    }
+  }
+  if (families.empty()) {
+    for (const std::string_view name : axis.spellings) {
+      if (is_modelled(family_of(std::string(name)))) {
+        families.emplace_back(std::string(name));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int run_tune(const Session& session) {
@@ -260,6 +302,9 @@ int run_tune(const Session& session) {
                            .search = search_options(options),
                            .compile_threads = options.jobs};
   const GpuChoice gpu = choose_gpu(options.gpu);
+  if (gpu.profile) {
+    restrict_to_modelled(tune_options.space);
+  }
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
@@ -276,17 +321,28 @@ int run_tune(const Session& session) {
   tune_options.provenance = gpu.provenance();
   RepeatedTuning repeated(store, run_info(session, gpu, generator), options.repeat, sink);
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
-  const auto progress = make_progress(session);
+  const auto display = make_progress(session);
+  std::ofstream events_file;
+  if (options.events) {
+    events_file = open_output(*options.events);
+  }
+  EventLog events(events_file);
+  ProgressPair both(*display, events);
+  Progress& progress = options.events ? static_cast<Progress&>(both) : *display;
   bool every_problem_solved = true;
   bool finished = true;
   for (const AttentionProblem& problem : wanted) {
-    const bool solved = repeated.tune_all([&](long long run_id, unsigned long long number) {
+    const auto tune_once = [&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
-      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, *progress);
+      events.announce(problem, gpu.device, gpu.provenance());
+      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, progress);
+      events.finish(report);
       finished = finished && !report.interrupted && !report.out_of_time;
       return report;
-    });
+    };
+    const bool solved =
+        repeated.tune_all(tune_once, meet_again(problem, *evaluator, generator, options.seed));
     every_problem_solved = every_problem_solved && solved;
     if (interrupt.interrupted()) {
       break;
@@ -297,6 +353,10 @@ int run_tune(const Session& session) {
   }
   repeated.report_agreement();
   sink.finish();
+  if (options.events && !events_file.flush()) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write all of " + options.events->string() + "; the results are stored");
+  }
   if (interrupt.interrupted()) {
     return kExitInterrupted;
   }

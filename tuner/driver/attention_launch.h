@@ -6,16 +6,90 @@
 
 #include "core/launch_plan.h"
 #include <swr/attention_params.h>
+#include <swr/tensor_map.h>
 
 #include <cuda.h>
 
 namespace swr {
 
-/// The driver's functions that a launch uses; whoever opened the driver fills them in.
+/// The driver's functions that a launch uses.
 struct LaunchCalls {
   decltype(cuFuncSetAttribute)* function_set_attribute = nullptr;
   decltype(cuLaunchKernel)* launch_kernel = nullptr;
+  decltype(cuTensorMapEncodeTiled)* tensor_map_encode_tiled = nullptr;
 };
+
+/// `find(name)` gives the address of a function of the driver.
+template <typename Find>
+LaunchCalls find_launch_calls(Find&& find) {
+  LaunchCalls calls;
+  calls.function_set_attribute =
+      reinterpret_cast<decltype(cuFuncSetAttribute)*>(find("cuFuncSetAttribute"));
+  calls.launch_kernel = reinterpret_cast<decltype(cuLaunchKernel)*>(find("cuLaunchKernel"));
+  calls.tensor_map_encode_tiled =
+      reinterpret_cast<decltype(cuTensorMapEncodeTiled)*>(find("cuTensorMapEncodeTiled"));
+  return calls;
+}
+
+/// Describes [batch, heads, seq, head_dim] of 2-byte elements to the copy engine, which fills what
+/// lies outside with zeros. The address and the strides of dimensions longer than 1 must be
+/// multiples of 16 bytes.
+inline CUresult encode_tensor_map(const LaunchCalls& calls, const LaunchPlan& plan,
+                                  const TensorBox& box, const void* tensor,
+                                  const TensorStrides& strides, int batch, int heads, int seq,
+                                  TensorMap& map) {
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(plan.head_dim), static_cast<cuuint64_t>(seq),
+                              static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(batch)};
+  // The stride of a dimension of length 1 is never used, yet must be one the driver accepts.
+  const auto stride_bytes = [](int length, long long stride) {
+    return length == 1 ? cuuint64_t{16} : static_cast<cuuint64_t>(stride) * 2;
+  };
+  const cuuint64_t strides_bytes[] = {stride_bytes(seq, strides.seq),
+                                      stride_bytes(heads, strides.head),
+                                      stride_bytes(batch, strides.batch)};
+  const cuuint32_t box_sizes[] = {static_cast<cuuint32_t>(box.columns),
+                                  static_cast<cuuint32_t>(box.rows), 1, 1};
+  const cuuint32_t element_strides[] = {1, 1, 1, 1};
+  CUtensorMap encoded;
+  const CUresult result = calls.tensor_map_encode_tiled(
+      &encoded,
+      plan.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+      4, const_cast<void*>(tensor), sizes, strides_bytes, box_sizes, element_strides,
+      CU_TENSOR_MAP_INTERLEAVE_NONE,
+      box.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  static_assert(sizeof map == sizeof encoded);
+  __builtin_memcpy(&map, &encoded, sizeof map);
+  return result;
+}
+
+/// The maps a Hopper kernel takes after AttentionParams.
+struct AttentionMaps {
+  TensorMap q;
+  TensorMap k;
+  TensorMap v;
+  TensorMap o;
+};
+
+inline CUresult encode_attention_maps(const LaunchCalls& calls, const LaunchPlan& plan,
+                                      const AttentionParams& params, AttentionMaps& maps) {
+  const auto encode = [&](const TensorBox& box, const void* tensor, const TensorStrides& strides,
+                          int heads, int seq, TensorMap& map) {
+    return encode_tensor_map(calls, plan, box, tensor, strides, params.batch, heads, seq, map);
+  };
+  const CUresult results[] = {
+      encode(plan.q_box, params.q, params.q_strides, params.heads_q, params.seq_q, maps.q),
+      encode(plan.kv_box, params.k, params.k_strides, params.heads_kv, params.seq_kv, maps.k),
+      encode(plan.kv_box, params.v, params.v_strides, params.heads_kv, params.seq_kv, maps.v),
+      encode(plan.q_box, params.o, params.o_strides, params.heads_q, params.seq_q, maps.o)};
+  for (const CUresult result : results) {
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
+  return CUDA_SUCCESS;
+}
 
 /// Once for a loaded function, before its first launch.
 inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
@@ -26,13 +100,25 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
 
 /// Enqueues one launch; section_heads of `params` is filled in here. Neither allocates nor
 /// synchronises, so it may be captured in a graph.
-/// Requires: the function's context is current and the function was prepared.
+/// Requires: the function's context is current and the function was prepared; for
+/// Persistence::dynamic, a tile counter (CUDA_ERROR_INVALID_VALUE without).
 inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
                                  const LaunchPlan& plan, AttentionParams params, CUstream stream) {
   const LaunchGeometry geometry =
       launch_geometry(plan, params.batch * params.heads_q, params.seq_q);
   params.section_heads = geometry.section_heads;
-  void* arguments[] = {&params};
+  if (plan.persistence == Persistence::dynamic && params.tile_counter == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  AttentionMaps maps;
+  if (plan.takes_tensor_maps()) {
+    const CUresult encoded = encode_attention_maps(calls, plan, params, maps);
+    if (encoded != CUDA_SUCCESS) {
+      return encoded;
+    }
+  }
+  // A kernel without maps reads the first argument only.
+  void* arguments[] = {&params, &maps.q, &maps.k, &maps.v, &maps.o};
   return calls.launch_kernel(function, static_cast<unsigned>(geometry.grid_x), 1, 1,
                              static_cast<unsigned>(geometry.block_x), 1, 1,
                              static_cast<unsigned>(geometry.dynamic_smem_bytes), stream, arguments,

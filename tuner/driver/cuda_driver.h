@@ -48,8 +48,6 @@ class DriverCall {
     return function_(arguments...);
   }
 
-  Function* pointer() const { return function_; }
-
  private:
   Function* function_;
   const char* name_;
@@ -80,6 +78,12 @@ struct CudaDriver {
   DriverCall<decltype(cuDevicePrimaryCtxRelease)> primary_context_release{
       library, "cuDevicePrimaryCtxRelease_v2"};
   DriverCall<decltype(cuCtxSetCurrent)> context_set_current{library, "cuCtxSetCurrent"};
+  DriverCall<decltype(cuCtxGetCurrent)> context_get_current{library, "cuCtxGetCurrent"};
+  DriverCall<decltype(cuCtxGetDevice)> context_get_device{library, "cuCtxGetDevice"};
+  DriverCall<decltype(cuPointerGetAttribute)> pointer_get_attribute{library,
+                                                                    "cuPointerGetAttribute"};
+  DriverCall<decltype(cuThreadExchangeStreamCaptureMode)> exchange_capture_mode{
+      library, "cuThreadExchangeStreamCaptureMode"};
   DriverCall<decltype(cuCtxSynchronize)> context_synchronize{library, "cuCtxSynchronize"};
 
   DriverCall<decltype(cuMemAlloc)> mem_alloc{library, "cuMemAlloc_v2"};
@@ -112,7 +116,8 @@ struct CudaDriver {
   DriverCall<decltype(cuGraphExecDestroy)> graph_exec_destroy{library, "cuGraphExecDestroy"};
   DriverCall<decltype(cuGraphDestroy)> graph_destroy{library, "cuGraphDestroy"};
 
-  LaunchCalls launch_calls{function_set_attribute.pointer(), launch_kernel.pointer()};
+  LaunchCalls launch_calls =
+      find_launch_calls([this](const char* name) { return library.function<void()>(name); });
 };
 
 /// The driver, opened and initialised on first use; a failed attempt is repeated on the next call.

@@ -51,7 +51,9 @@ ProblemBuffers::ProblemBuffers(const AttentionProblem& problem, const ReferenceK
          problem.alignment_bytes, order),
       o_({problem.batch, problem.heads_q, problem.seq_q, problem.head_dim}, problem.alignment_bytes,
          order),
-      lse_memory_(lse_bytes(problem) + 2 * kGuardBytes) {
+      lse_memory_(lse_bytes(problem) + 2 * kGuardBytes),
+      tile_counter_(2 * sizeof(unsigned)) {
+  tile_counter_.fill(0, stream);
   fill_randomly(q_, problem.dtype, kernels, stream, 3 * seed);
   fill_randomly(k_, problem.dtype, kernels, stream, 3 * seed + 1);
   fill_randomly(v_, problem.dtype, kernels, stream, 3 * seed + 2);
@@ -82,6 +84,7 @@ AttentionParams ProblemBuffers::params(bool with_lse) const {
   params.seq_kv = problem_.seq_kv;
   params.scale_log2 =
       std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(problem_.head_dim));
+  params.tile_counter = static_cast<unsigned*>(device_pointer(tile_counter_.address()));
   return params;
 }
 

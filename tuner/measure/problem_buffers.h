@@ -62,6 +62,8 @@ class ProblemBuffers {
   GuardedTensor v_;
   GuardedTensor o_;
   DeviceBuffer lse_memory_;
+  /// AttentionParams::tile_counter; launches follow each other on one stream, so they share it.
+  DeviceBuffer tile_counter_;
 };
 
 }  // namespace swr

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
 
 namespace swr {
@@ -20,9 +19,12 @@ std::vector<double> sorted(std::span<const double> samples) {
 /// that do is binomial.
 std::size_t trimmed_at_each_end(std::size_t count, double confidence) {
   const auto n = static_cast<double>(count);
-  double exactly = std::ldexp(1.0, -static_cast<int>(count));  // P(none below)
+  // Ten standard deviations below the mean nothing is left to sum.
+  const double first = std::max(0.0, std::floor(n / 2 - 5 * std::sqrt(n)));
+  double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(first + 1) -
+                            std::lgamma(n - first + 1) - n * std::log(2.0));
   double at_most = exactly;
-  std::size_t trimmed = 0;
+  auto trimmed = static_cast<std::size_t>(first);
   while (trimmed + 1 < count / 2) {
     const auto k = static_cast<double>(trimmed + 1);
     exactly *= (n - k + 1) / k;
@@ -42,17 +44,39 @@ std::vector<double> ratios(std::span<const double> times, std::span<const double
   return result;
 }
 
-double resampled_median(const std::vector<double>& values, std::vector<double>& drawn,
-                        std::mt19937_64& random) {
-  for (double& value : drawn) {
-    value = values[random() % values.size()];
+/// Probability that at least `wanted` of `count` draws fall below, each with probability `share`.
+double at_least(std::size_t wanted, std::size_t count, double share) {
+  if (share >= 1.0) {
+    return 1.0;
   }
-  const auto middle = drawn.begin() + static_cast<std::ptrdiff_t>(drawn.size() / 2);
-  std::nth_element(drawn.begin(), middle, drawn.end());
-  if (drawn.size() % 2 == 1) {
-    return *middle;
+  constexpr double kNegligible = 1e-12;
+  const auto n = static_cast<double>(count);
+  auto k = static_cast<double>(wanted);
+  double term = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) +
+                         k * std::log(share) + (n - k) * std::log1p(-share));
+  double sum = 0.0;
+  const double odds = share / (1.0 - share);
+  while (k <= n && (term > kNegligible || k < n * share)) {
+    sum += term;
+    term *= (n - k) / (k + 1) * odds;
+    k += 1;
   }
-  return (*std::max_element(drawn.begin(), middle) + *middle) / 2;
+  return sum;
+}
+
+/// The smallest of the ordered values below which the median of a resample lies with at least this
+/// probability, when that median is the resample's value number `middle`. A resample draws each
+/// value with equal probability, so how many of its values are among the first k is binomial.
+double median_quantile(const std::vector<double>& ordered, std::size_t middle, double probability) {
+  const std::size_t count = ordered.size();
+  std::size_t below = 0;  // Too few.
+  std::size_t enough = count;
+  while (enough - below > 1) {
+    const std::size_t k = (below + enough) / 2;
+    const double share = static_cast<double>(k) / static_cast<double>(count);
+    (at_least(middle, count, share) >= probability ? enough : below) = k;
+  }
+  return ordered[enough - 1];
 }
 
 }  // namespace
@@ -75,17 +99,14 @@ Interval median_interval(std::span<const double> samples, double confidence) {
   return {ordered[trimmed], ordered[ordered.size() - 1 - trimmed]};
 }
 
-RatioEstimate paired_ratio(std::span<const double> times, std::span<const double> references,
-                           unsigned long long seed) {
-  constexpr std::size_t kResamples = 1000;
-  const std::vector<double> observed = ratios(times, references);
-  std::mt19937_64 random(seed);
-  std::vector<double> drawn(observed.size());
-  std::vector<double> medians(kResamples);
-  for (double& value : medians) {
-    value = resampled_median(observed, drawn, random);
-  }
-  return {median(observed), {percentile(medians, 2.5), percentile(medians, 97.5)}};
+RatioEstimate paired_ratio(std::span<const double> times, std::span<const double> references) {
+  constexpr double kTail = 0.025;
+  const std::vector<double> ordered = sorted(ratios(times, references));
+  const std::size_t count = ordered.size();
+  // An even resample's median lies between two of its values: the outer one bounds it.
+  return {median(ordered),
+          {median_quantile(ordered, (count + 1) / 2, kTail),
+           median_quantile(ordered, count / 2 + 1, 1.0 - kTail)}};
 }
 
 }  // namespace swr

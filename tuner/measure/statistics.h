@@ -20,18 +20,19 @@ struct Interval {
 
 /// Interval that holds the true median with at least this confidence, whatever the distribution:
 /// the narrowest symmetric pair of order statistics. Fewer than 6 samples cannot give 95 percent;
-/// then it is the samples' range. Requires: 1 to 1000 samples, 0 < confidence < 1.
+/// then it is the samples' range. Requires: not empty, 0 < confidence < 1.
 Interval median_interval(std::span<const double> samples, double confidence);
 
 /// How a ratio of paired times is known.
 struct RatioEstimate {
   double ratio = 1.0;  ///< Median of the pairs' ratios.
-  Interval interval;   ///< 95 percent bootstrap interval (percentile method) of that median.
+  /// 95 percent bootstrap interval (percentile method) of that median; exact, as of infinitely many
+  /// resamples.
+  Interval interval;
 };
 
-/// Ratio of `times` to `references`, where equal indices were measured together. Equal seeds give
-/// equal intervals. Requires: equally many of both, at least one.
-RatioEstimate paired_ratio(std::span<const double> times, std::span<const double> references,
-                           unsigned long long seed);
+/// Ratio of `times` to `references`, where equal indices were measured together.
+/// Requires: equally many of both, at least one.
+RatioEstimate paired_ratio(std::span<const double> times, std::span<const double> references);
 
 }  // namespace swr

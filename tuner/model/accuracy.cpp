@@ -90,6 +90,7 @@ void assess_choice(const std::vector<Comparison>& rows, Accuracy& accuracy) {
   accuracy.regret_of_4 = regret(4);
   accuracy.regret_of_8 = regret(8);
   accuracy.best_among_first_8 = accuracy.regret_of_8 <= 0.0;
+  accuracy.tied_among_first_8 = accuracy.regret_of_8 <= kTie;
 }
 
 void assess_traffic(const std::vector<Comparison>& rows, Accuracy& accuracy) {
@@ -188,10 +189,12 @@ std::string accuracy_row(const AttentionProblem& problem, const Accuracy& accura
                 "%.0f / %.0f %% of %zu | %zu of %zu |",
                 to_string(problem).c_str(), accuracy.variants, accuracy.rank_correlation,
                 100 * accuracy.regret_of_1, 100 * accuracy.regret_of_4, 100 * accuracy.regret_of_8,
-                accuracy.best_among_first_8 ? "yes" : "no", accuracy.time_ratio,
-                100 * accuracy.worst_sector_error, 100 * accuracy.median_dram_error,
-                100 * accuracy.worst_dram_error, accuracy.dram_rows, accuracy.order_pairs_right,
-                accuracy.order_pairs);
+                accuracy.best_among_first_8   ? "yes"
+                : accuracy.tied_among_first_8 ? "tied"
+                                              : "no",
+                accuracy.time_ratio, 100 * accuracy.worst_sector_error,
+                100 * accuracy.median_dram_error, 100 * accuracy.worst_dram_error,
+                accuracy.dram_rows, accuracy.order_pairs_right, accuracy.order_pairs);
   return text;
 }
 

@@ -30,7 +30,8 @@ using Json = nlohmann::json;
 struct Field {
   std::string_view name;
   std::variant<std::string DeviceInfo::*, int DeviceInfo::*, long long DeviceInfo::*,
-               double DeviceInfo::*, double GpuProfile::*, long long GpuProfile::*>
+               double DeviceInfo::*, double GpuProfile::*, long long GpuProfile::*,
+               double KernelCosts::*>
       member;
 };
 
@@ -55,6 +56,20 @@ constexpr std::array kFields{
     Field{"dram_latency_clocks", &GpuProfile::dram_latency_clocks},
     Field{"dram_efficiency", &GpuProfile::dram_efficiency},
     Field{"l2_effective_bytes", &GpuProfile::l2_effective_bytes},
+    Field{"product_factor", &KernelCosts::product_factor},
+    Field{"smem_share", &KernelCosts::smem_share},
+    Field{"exp2_share", &KernelCosts::exp2_share},
+    Field{"softmax_instructions", &KernelCosts::softmax_instructions},
+    Field{"smem_share_per_register", &KernelCosts::smem_share_per_register},
+    Field{"rescale_instructions", &KernelCosts::rescale_instructions},
+    Field{"mask_instructions", &KernelCosts::mask_instructions},
+    Field{"overlap_share", &KernelCosts::overlap_share},
+    Field{"lone_warp_share", &KernelCosts::lone_warp_share},
+    Field{"barrier_clocks", &KernelCosts::barrier_clocks},
+    Field{"younger_share", &KernelCosts::younger_share},
+    Field{"tile_clocks", &KernelCosts::tile_clocks},
+    Field{"tile_clocks_per_128_bytes", &KernelCosts::tile_clocks_per_128_bytes},
+    Field{"launch_us", &KernelCosts::launch_us},
 };
 
 [[noreturn]] void reject(const std::string& file, std::string_view field,
@@ -109,6 +124,8 @@ void read_field(const std::string& file, const Field& field, const Json& documen
       [&](auto member) {
         if constexpr (std::is_invocable_v<decltype(member), DeviceInfo&>) {
           read_member(file, field.name, entry->at("value"), profile.device, member);
+        } else if constexpr (std::is_invocable_v<decltype(member), KernelCosts&>) {
+          read_member(file, field.name, entry->at("value"), profile.kernel, member);
         } else {
           read_member(file, field.name, entry->at("value"), profile, member);
         }
@@ -131,6 +148,10 @@ void reject_unknown_fields(const std::string& file, const Json& document) {
 void check_relations(const std::string& file, const GpuProfile& profile) {
   if (profile.dram_efficiency > 1) {
     reject(file, "dram_efficiency", "a share of dram_gb_per_s; write a number up to 1");
+  }
+  if (profile.kernel.younger_share > 1) {
+    reject(file, "younger_share",
+           "a share of what the next older CTA gets; write a number up to 1");
   }
   if (profile.l2_effective_bytes > profile.device.l2_bytes) {
     reject(file, "l2_effective_bytes",
@@ -215,6 +236,8 @@ Json value_of(const Field& field, const GpuProfile& profile) {
       [&](auto member) -> Json {
         if constexpr (std::is_invocable_v<decltype(member), const DeviceInfo&>) {
           return profile.device.*member;
+        } else if constexpr (std::is_invocable_v<decltype(member), const KernelCosts&>) {
+          return profile.kernel.*member;
         } else {
           return profile.*member;
         }

@@ -12,6 +12,39 @@
 
 namespace swr {
 
+/// What the instructions of the portable kernels cost beside the chip's rates. Fitted to measured
+/// spaces; docs/model.md says to which and how.
+struct KernelCosts {
+  /// How much longer products take than at the rate of mma.sync alone.
+  double product_factor = 0.0;
+  /// Share of the shared-memory time of K and V that products do not hide.
+  double smem_share = 0.0;
+  /// More of it for each register that a thread lacks of kAmpleRegisters beside its accumulators
+  /// and Q: operands are then loaded just before each product.
+  double smem_share_per_register = 0.0;
+  /// Share of exp2_per_clock_per_sm's time that softmax waits for it.
+  double exp2_share = 0.0;
+  /// fp32 and integer instructions per score.
+  double softmax_instructions = 0.0;
+  /// Instructions per element of O and KV step.
+  double rescale_instructions = 0.0;
+  /// Instructions per score of a tile that is masked.
+  double mask_instructions = 0.0;
+  /// Share of the shorter of products and softmax that another CTA's work hides.
+  double overlap_share = 0.0;
+  /// Share of a lone warp's step in which its scheduler idles.
+  double lone_warp_share = 0.0;
+  /// Clocks of a KV step that barriers and shuffles take.
+  double barrier_clocks = 0.0;
+  /// Share of the issue slots that a CTA gets, of what the next older one of its SM gets.
+  double younger_share = 0.0;
+  /// From the start of a Q tile to its first KV step, and more for each 128 bytes of the tile.
+  double tile_clocks = 0.0;
+  double tile_clocks_per_128_bytes = 0.0;
+  /// Of a launch without work.
+  double launch_us = 0.0;
+};
+
 struct GpuProfile {
   /// Name on the command line, e.g. "gb10".
   std::string id;
@@ -36,6 +69,7 @@ struct GpuProfile {
   /// Bytes of L2 that data read by every SM can occupy: chips with two L2 partitions keep a copy
   /// of such data in each.
   long long l2_effective_bytes = 0;
+  KernelCosts kernel;
   /// Source of each number, keyed by its JSON name.
   std::map<std::string, std::string> sources;
 };

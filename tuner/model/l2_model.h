@@ -20,11 +20,13 @@ struct L2Traffic {
   double hit_rate() const;
 };
 
-/// Walks the schedule through an LRU cache of this many bytes.
+/// Walks the schedule through an L2 each of whose partitions holds this many bytes: what data that
+/// every SM reads can occupy.
 L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes);
 
 /// Walks the schedule once for the misses of every cache size, in steps of 1 KiB. One walk for all
-/// sizes cannot let CTAs wait for what only some sizes miss: dram_sectors_per_step is ignored.
+/// sizes cannot let CTAs wait for what only some sizes miss: dram_sectors_per_step is ignored. Nor
+/// can it keep partitions apart, so it is that of an L2 in which everything is held for all SMs.
 MissCurve miss_curve(const ScheduleShape& shape);
 
 }  // namespace swr

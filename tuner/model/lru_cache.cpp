@@ -22,9 +22,11 @@ bool LruCache::touch(int object, int sectors) {
   return place >= 0;
 }
 
-void LruCache::touch_once(int sectors, int occupied_sectors) {
+void LruCache::touch_once(int sectors) {
   compulsory_misses_ += sectors;
-  append({-1, occupied_sectors});
+  if (sectors > 0) {
+    append({-1, sectors});
+  }
 }
 
 void LruCache::append(Entry entry) {

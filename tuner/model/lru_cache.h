@@ -17,8 +17,8 @@ class LruCache {
   /// Uses an object of fixed size; larger than the cache, it always misses. True when it hits.
   bool touch(int object, int sectors);
 
-  /// Uses an object that is never used again; it only pushes others out, as much as it occupies.
-  void touch_once(int sectors, int occupied_sectors);
+  /// Uses an object that is never used again; it only pushes others out.
+  void touch_once(int sectors);
 
   /// Sectors of first touches: no cache avoids these misses.
   long long compulsory_misses() const { return compulsory_misses_; }

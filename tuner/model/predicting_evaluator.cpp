@@ -82,8 +82,8 @@ VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, con
     return result;
   }
   const ScheduleShape shape = schedule_on_gpu(problem, variant, result.ctas_per_sm, impl_->profile);
-  result.outcome =
-      predict_time(problem, variant, shape, impl_->memo.traffic(shape), impl_->profile);
+  result.outcome = predict_time(problem, variant, kernel.resources, shape,
+                                impl_->memo.traffic(shape), impl_->profile);
   return result;
 }
 

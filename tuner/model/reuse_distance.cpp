@@ -55,9 +55,9 @@ bool ReuseDistance::touch(int object, int sectors) {
   return last >= 0;
 }
 
-void ReuseDistance::touch_once(int sectors, int occupied_sectors) {
+void ReuseDistance::touch_once(int sectors) {
   curve_.add_first_touch(sectors);
-  append({-1, occupied_sectors});
+  append({-1, sectors});
 }
 
 void ReuseDistance::append(Entry entry) {

@@ -41,8 +41,8 @@ class ReuseDistance {
 
   /// True when it was touched before: a cache of unlimited size would hit.
   bool touch(int object, int sectors);
-  /// An object that is never used again and occupies so much of the capacity.
-  void touch_once(int sectors, int occupied_sectors);
+  /// An object that is never used again.
+  void touch_once(int sectors);
 
   const MissCurve& curve() const { return curve_; }
 

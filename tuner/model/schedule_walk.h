@@ -8,8 +8,7 @@
 //
 // Memory may be given a rate. Then pairs that miss queue for it in order of request and a CTA waits
 // until its pair has come, at least the latency that its copies in flight do not hide, while CTAs
-// that hit go on: followers close up to the one that runs ahead, which is why CTAs that the causal
-// mask has spread travel in convoys.
+// that hit go on: followers close up to the one that runs ahead and travel in its wake.
 #pragma once
 
 #include "templates/common/schedule.h"
@@ -42,7 +41,7 @@ struct ScheduleShape {
   Order order = Order::cyclic;
   Persistence persistence = Persistence::grid;
   int section_heads = 1;
-  long long ctas = 0;   ///< CTAs launched.
+  long long ctas = 0;  ///< CTAs launched.
   int sm_count = 0;     ///< Slot s belongs to SM s % sm_count: CTAs are dealt breadth first.
   int ctas_per_sm = 0;  ///< CTAs an SM holds at once; never more than the launch can fill.
   /// Sectors that memory delivers during a KV step; 0 lets no CTA wait for memory.
@@ -50,8 +49,8 @@ struct ScheduleShape {
   /// How much longer than others a step takes whose pair must be fetched, in ticks; without effect
   /// when memory has no rate.
   int miss_ticks = 0;
-  /// Parts of L2 that each keep a copy of what their SMs read. The cache's capacity is that of data
-  /// read by every SM, which all parts hold; a Q or O tile occupies less of it.
+  /// Partitions of L2. SMs are dealt CTAs partition after partition: neighbouring CTAs run on one
+  /// GPC after the other (traced on an H200), and a GPC belongs to one partition.
   int l2_partitions = 1;
 
   auto operator<=>(const ScheduleShape&) const = default;
@@ -75,15 +74,13 @@ struct ScheduleSummary {
   long long steps = 0;             ///< KV steps of all CTAs together.
   long long makespan_steps = 0;    ///< Steps until the last CTA ends.
   long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
-  /// The same with the steps that CTAs of an SM waited for memory's rate, not for its latency.
-  long long busiest_sm_occupied_steps = 0;
-  long long busiest_sm_tiles = 0;  ///< Q tiles of the SM with the most of them.
 };
 
-/// Sink needs bool touch(int pair, int sectors) for a K and V tile pair, true when it need not be
-/// fetched, and touch_once(int sectors, int occupied_sectors) for a Q or O tile, which no one
-/// touches again and which occupies so much of the capacity. A K tile and its V tile are always
-/// used together, so under LRU both hit or both miss and one object stands for the two exactly.
+/// Sink is told what SMs of a partition read and write: int touch(int pair, int sectors, int
+/// partition) for a K and V tile pair, which answers how many sectors must be fetched, and
+/// read_once(int sectors, int partition) and write_once(int sectors) for Q and O tiles, which no
+/// one touches again. A K tile and its V tile are always used together, so under LRU both hit or
+/// both miss and one object stands for the two exactly.
 template <typename Sink>
 class ScheduleWalk {
  public:
@@ -97,10 +94,11 @@ class ScheduleWalk {
   struct Stream {
     int pair = 0;  ///< Next pair.
     int direction = 1;
-    int remaining = 0;            ///< Steps left to start, of the CTA that ends first.
-    long long free_at = 0;        ///< When the step in progress ends.
-    long long delayed_ticks = 0;  ///< By misses, since the streams were collected.
+    int remaining = 0;      ///< Steps left to start, of the CTA that ends first.
+    int partition = 0;      ///< Of their SMs.
+    long long free_at = 0;  ///< When the step in progress ends.
   };
+  struct View;
   /// A place for one resident CTA.
   struct Slot {
     long long cta = 0;
@@ -108,13 +106,16 @@ class ScheduleWalk {
     int iteration = 0;
     int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;
-    long long started_at = 0;
-    long long delayed_ticks = 0;
     int steps = 0;
     Stream place;
     std::size_t stream = 0;  ///< Index of its stream during a burst.
   };
 
+  /// Of a pair as a partition sees it.
+  std::size_t index_of(const Stream& stream) const {
+    return static_cast<std::size_t>(stream.partition) * pair_sectors_.size() +
+           static_cast<std::size_t>(stream.pair);
+  }
   bool start_tile(Slot& slot);
   bool start_next(Slot& slot);
   void enter_tile(Slot& slot, QTile tile);
@@ -123,6 +124,7 @@ class ScheduleWalk {
   void join_stream(Slot& slot);
   void run_burst();
   void advance(Stream& stream);
+  void touch(const Stream& stream, View& view);
   long long fetch(int sectors);
   void leave_streams();
 
@@ -139,22 +141,21 @@ class ScheduleWalk {
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
-  /// What is known of a K and V tile pair.
-  struct Pair {
-    int sectors = 0;
-    long long touched_at = -1;  ///< Step of the last touch.
-    long long arrives_at = 0;   ///< When its last fetch is complete.
+  std::vector<int> pair_sectors_;
+  /// A K and V tile pair as the SMs of a partition see it.
+  struct View {
+    long long touched_at = -1;  ///< Last.
+    long long arrives_at = 0;   ///< When what it waited for then has come.
   };
-  std::vector<Pair> pairs_;
-  /// The last stream collected at a pair, forwards and backwards, and the burst it belongs to.
+  std::vector<View> views_;  ///< Per partition and pair.
+  /// The last stream collected at a pair and the burst it belongs to.
   struct Collected {
     long long burst = -1;
     std::size_t stream = 0;
   };
+  /// Per partition and pair, forwards and backwards.
   std::vector<Collected> collected_[2];
   std::vector<long long> sm_steps_;
-  std::vector<long long> sm_occupied_ticks_;
-  std::vector<long long> sm_tiles_;
   ScheduleSummary summary_;
 };
 
@@ -168,17 +169,16 @@ ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
       kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)),
       tiles_(static_cast<long long>(heads_) * q_tiles_per_head_) {
   const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
-  pairs_.resize(pair_count);
+  pair_sectors_.resize(pair_count);
   for (std::size_t pair = 0; pair < pair_count; ++pair) {
     const int first_row = static_cast<int>(pair) % kv_tiles_per_head_ * shape.tile_n;
-    pairs_[pair].sectors = 2 * min_of(shape.tile_n, shape.seq_kv - first_row) * shape.row_sectors;
+    pair_sectors_[pair] = 2 * min_of(shape.tile_n, shape.seq_kv - first_row) * shape.row_sectors;
   }
-  collected_[0].resize(pair_count);
-  collected_[1].resize(pair_count);
-  const auto sms = static_cast<std::size_t>(shape.sm_count);
-  sm_steps_.assign(sms, 0);
-  sm_occupied_ticks_.assign(sms, 0);
-  sm_tiles_.assign(sms, 0);
+  const std::size_t places = pair_count * static_cast<std::size_t>(shape.l2_partitions);
+  views_.resize(places);
+  collected_[0].resize(places);
+  collected_[1].resize(places);
+  sm_steps_.assign(static_cast<std::size_t>(shape.sm_count), 0);
 }
 
 template <typename Sink>
@@ -188,6 +188,7 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
   for (long long i = 0; i < residents; ++i) {
     Slot slot;
     slot.sm = static_cast<int>(i % shape_.sm_count);
+    slot.place.partition = slot.sm * shape_.l2_partitions / shape_.sm_count;
     if (start_next(slot)) {
       slots_.push_back(slot);
     }
@@ -197,13 +198,8 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
     run_burst();
     leave_streams();
   }
-  const auto largest = [](const std::vector<long long>& values) {
-    return *std::max_element(values.begin(), values.end());
-  };
   summary_.makespan_steps = now_ / kTicksPerStep;
-  summary_.busiest_sm_steps = largest(sm_steps_);
-  summary_.busiest_sm_occupied_steps = largest(sm_occupied_ticks_) / kTicksPerStep;
-  summary_.busiest_sm_tiles = largest(sm_tiles_);
+  summary_.busiest_sm_steps = *std::max_element(sm_steps_.begin(), sm_steps_.end());
   return summary_;
 }
 
@@ -242,20 +238,13 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
   const int first = count > 0 ? kv_tile_at(0, count, backward) : 0;
   slot.steps = max_of(count, 1);  // A tile that sees no key still occupies its CTA.
   slot.remaining = count;
-  slot.started_at = now_;
-  slot.delayed_ticks = 0;
-  slot.place = {.pair = kv_head * kv_tiles_per_head_ + first,
-                .direction = backward ? -1 : 1,
-                .remaining = 0,
-                .free_at = count > 0 ? now_ : now_ + kTicksPerStep};
+  slot.place.pair = kv_head * kv_tiles_per_head_ + first;
+  slot.place.direction = backward ? -1 : 1;
+  slot.place.free_at = count > 0 ? now_ : now_ + kTicksPerStep;
 
   const int q_rows = min_of(shape_.tile_m, shape_.seq_q - tile.index * shape_.tile_m);
   slot.o_sectors = q_rows * shape_.row_sectors;
-  // The Q tile is as large as the O tile. One partition is its home, and the one that reads it
-  // keeps a copy when it is another: (2 - 1 / n) copies of n.
-  const int partitions = shape_.l2_partitions;
-  sink_.touch_once(slot.o_sectors,
-                   slot.o_sectors * (2 * partitions - 1) / (partitions * partitions));
+  sink_.read_once(slot.o_sectors, slot.place.partition);  // The Q tile is as large as the O tile.
   const long long kv_rows = std::min(static_cast<long long>(count) * shape_.tile_n,
                                      static_cast<long long>(shape_.seq_kv));
   summary_.read_sectors += slot.o_sectors + 2 * kv_rows * shape_.row_sectors;
@@ -263,15 +252,12 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
 
 template <typename Sink>
 void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
-  sink_.touch_once(slot.o_sectors, slot.o_sectors / shape_.l2_partitions);  // At home only.
+  sink_.write_once(slot.o_sectors);
   ++slot.iteration;
   summary_.write_sectors += slot.o_sectors;
   summary_.steps += slot.steps;
   ++summary_.q_tiles;
-  const auto sm = static_cast<std::size_t>(slot.sm);
-  sm_steps_[sm] += slot.steps;
-  sm_occupied_ticks_[sm] += now_ - slot.started_at - slot.delayed_ticks;
-  ++sm_tiles_[sm];
+  sm_steps_[static_cast<std::size_t>(slot.sm)] += slot.steps;
 }
 
 template <typename Sink>
@@ -288,10 +274,8 @@ template <typename Sink>
 void ScheduleWalk<Sink>::join_stream(Slot& slot) {
   Stream& place = slot.place;
   place.remaining = slot.remaining;
-  place.delayed_ticks = 0;
   if (slot.remaining > 0) {
-    Collected& collected =
-        collected_[place.direction > 0 ? 0 : 1][static_cast<std::size_t>(place.pair)];
+    Collected& collected = collected_[place.direction > 0 ? 0 : 1][index_of(place)];
     if (collected.burst == burst_ && streams_[collected.stream].free_at == place.free_at) {
       slot.stream = collected.stream;
       Stream& stream = streams_[slot.stream];
@@ -327,18 +311,28 @@ void ScheduleWalk<Sink>::run_burst() {
 /// Starts a step: the pair is touched and, when it must be fetched, waited for.
 template <typename Sink>
 void ScheduleWalk<Sink>::advance(Stream& stream) {
-  Pair& pair = pairs_[static_cast<std::size_t>(stream.pair)];
-  if (pair.touched_at != now_) {  // Streams of opposite direction may cross on a pair.
-    pair.touched_at = now_;
-    if (!sink_.touch(stream.pair, pair.sectors)) {
-      pair.arrives_at = fetch(pair.sectors);
-    }
+  View& view = views_[index_of(stream)];
+  if (view.touched_at != now_) {  // Streams of opposite direction may cross on a pair.
+    view.touched_at = now_;
+    touch(stream, view);
   }
-  const long long waited = std::max(0LL, pair.arrives_at - now_);
-  stream.delayed_ticks += std::min<long long>(waited, shape_.miss_ticks);
-  stream.free_at = now_ + waited + kTicksPerStep;
+  stream.free_at = std::max(now_, view.arrives_at) + kTicksPerStep;
   stream.pair += stream.direction;
   --stream.remaining;
+}
+
+/// The partition asks for the pair; what another one has asked for and not got yet is waited for
+/// too.
+template <typename Sink>
+void ScheduleWalk<Sink>::touch(const Stream& stream, View& view) {
+  const auto pair = static_cast<std::size_t>(stream.pair);
+  const int fetched = sink_.touch(stream.pair, pair_sectors_[pair], stream.partition);
+  if (fetched > 0) {
+    view.arrives_at = fetch(fetched);
+  }
+  for (std::size_t i = pair; i < views_.size(); i += pair_sectors_.size()) {
+    view.arrives_at = std::max(view.arrives_at, views_[i].arrives_at);
+  }
 }
 
 /// Queues for memory; the step in which the last sector arrives.
@@ -360,7 +354,6 @@ void ScheduleWalk<Sink>::leave_streams() {
   for (Slot& slot : slots_) {
     const Stream& stream = streams_[slot.stream];
     slot.remaining -= std::abs(stream.pair - slot.place.pair);
-    slot.delayed_ticks += stream.delayed_ticks;
     slot.place = stream;
     bool busy = slot.remaining > 0 || stream.free_at > now_;
     if (!busy) {

@@ -3,6 +3,7 @@
 
 #include "core/attention_config.h"
 #include "templates/common/smem_layout.h"
+#include "tuner/model/sm_timeline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,30 +20,6 @@ constexpr int kSchedulersPerSm = 4;
 /// sm_121).
 constexpr double kSmemBytesPerClock = 128.0;
 
-/// Issue slots per score element on the fp32 lanes: scaling, mask, maximum, exp2, sum, conversion,
-/// operands and addresses of the products.
-constexpr double kSoftmaxInstructions = 5.5;
-
-/// Share of shared-memory time that products do not hide: a warp needs its operands before its
-/// products, and all warps of a CTA pass the same two barriers per step, so phases add up.
-constexpr double kExposedSmemShare = 0.38;
-
-/// The same with a ring of several stages, where the address of every operand is computed instead
-/// of constant.
-constexpr double kExposedSmemShareOfRing = 0.42;
-
-/// How much longer products take when a scheduler has one warp: nothing fills the latency of its
-/// chains.
-constexpr double kLoneWarpFactor = 1.25;
-
-/// Registers beside the accumulators below which operands are loaded just before each product, so
-/// that shared-memory time is exposed in full.
-constexpr int kScarceRegisters = 64;
-
-/// Clocks of a KV step in which a warp issues nothing: two barriers and the shuffles of two row
-/// reductions. Another CTA of the SM works meanwhile.
-constexpr double kStepStallClocks = 150.0;
-
 /// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
 /// own rows, cp.async writes them once, and Q is read again when it does not stay in registers.
 double smem_clocks(const AttentionConfig& config) {
@@ -54,10 +31,16 @@ double smem_clocks(const AttentionConfig& config) {
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
 }
 
-/// Share of a CTA's warps on the scheduler that has most of them: warp i goes to scheduler i modulo
-/// 4 in every CTA, so that fifth warps meet on one scheduler.
-double busiest_scheduler_share(int warps) {
-  return static_cast<double>(ceil_div(warps, kSchedulersPerSm)) / warps;
+/// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
+int lacking_registers(const AttentionConfig& config, const KernelResources& resources) {
+  const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
+  const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
+  return std::max(0, kAmpleRegisters - others);
+}
+
+/// How much longer the scheduler with the most warps works than the average one.
+double scheduler_imbalance(int warps) {
+  return static_cast<double>(ceil_div(warps, kSchedulersPerSm) * kSchedulersPerSm) / warps;
 }
 
 double dram_gb_per_s(const GpuProfile& profile) {
@@ -87,57 +70,108 @@ double imbalance(const ScheduleSummary& schedule, int sm_count) {
          static_cast<double>(schedule.steps);
 }
 
-/// Clocks of waiting that no work hides, on the longest chain of steps. The kernel asks for a tile
-/// `stages` - 1 steps and about 0.4 of a step before it needs it (K during softmax and the second
-/// product, V during the first), and a step lasts as long as those of the SM's other CTAs.
-double exposed_clocks(const Variant& variant, const ScheduleShape& shape, const L2Traffic& traffic,
-                      const GpuProfile& profile, double step_clocks) {
-  constexpr double kLeadOfOneStage = 0.4;
+/// The nearest power of the square root of 2: variants whose steps are about as long share a walk.
+int half_octave(double value) {
+  constexpr double kMost = 1e9;
+  return static_cast<int>(
+      std::lround(std::exp2(std::round(2 * std::log2(std::clamp(value, 1.0, kMost))) / 2)));
+}
+
+/// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
+double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
+                              const KernelCosts& kernel) {
+  // A warp cannot fill its own latencies and barriers; others do as far as there are any.
+  const double alone =
+      kernel.lone_warp_share * cost.compute_clocks / ceil_div(config.warps, kSchedulersPerSm) +
+      kernel.barrier_clocks;
+  return std::hypot(resident * cost.compute_clocks, alone) + kernel.barrier_clocks / 2;
+}
+
+/// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
+/// the L2 bandwidth. The kernel asks for V `stages` - 1 steps and a first product before it needs
+/// it, for K the rest of a step more.
+double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
+                      double latency_clocks, const GpuProfile& profile) {
+  const double step_clocks = unhindered_step_clocks(config, cost, resident, profile.kernel);
+  const double sm_bytes_per_clock =
+      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double arrival = latency_clocks + resident * config.kv_tile_bytes() / sm_bytes_per_clock;
+  const double first_product =
+      0.5 * cost.matrix_clocks / (cost.matrix_clocks + cost.softmax_clocks);
+  const double v_lead = (config.stages - 1 + first_product) * step_clocks;
+  const double k_lead = (config.stages - first_product) * step_clocks;
+  return std::max(0.0, arrival - v_lead) + std::max(0.0, arrival - k_lead);
+}
+
+TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& variant,
+                             const KernelResources& resources, const ScheduleShape& shape,
+                             const L2Traffic& traffic, const GpuProfile& profile) {
+  const AttentionConfig config = make_attention_config(problem, variant);
   const double latency =
       profile.l2_latency_clocks +
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
-  const double lead = (variant.stages - 1 + kLeadOfOneStage) * shape.ctas_per_sm * step_clocks;
-  const double exposed_step = std::max(0.0, latency - lead);
-  // Each Q tile waits for Q and its first K, and its output drains; other CTAs work meanwhile.
-  const double exposed_tile = 2 * profile.dram_latency_clocks / shape.ctas_per_sm;
-  return static_cast<double>(traffic.schedule.makespan_steps) * exposed_step +
-         static_cast<double>(traffic.schedule.busiest_sm_tiles) * exposed_tile;
+  TimelineCosts costs;
+  for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
+    const StepCost cost = step_cost(problem, variant, resources, resident, profile);
+    costs.step_clocks.push_back(unhindered_step_clocks(config, cost, resident, profile.kernel) +
+                                exposed_clocks(config, cost, resident, latency, profile) /
+                                    resident);
+  }
+  const double mask_clocks = profile.kernel.mask_instructions * config.tile_m * config.tile_n *
+                             scheduler_imbalance(config.warps) / profile.fma_per_clock_per_sm;
+  costs.masked_extra_steps =
+      mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
+  costs.tile_delay_clocks = profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
+                                                             config.q_tile_bytes() /
+                                                             kSmemBytesPerClock;
+  costs.younger_share = profile.kernel.younger_share;
+  return costs;
 }
 
 }  // namespace
 
-StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
-                   const GpuProfile& profile) {
+bool is_modelled(Family family) { return family == Family::portable; }
+
+StepCost step_cost(const AttentionProblem& problem, const Variant& variant,
+                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
+  const KernelCosts& kernel = profile.kernel;
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
-  const double share = busiest_scheduler_share(config.warps);
-  const bool lone_warp = ctas_per_sm * config.warps < 2 * kSchedulersPerSm;
-  const double mma_clocks = 4 * scores * config.head_dim * kSchedulersPerSm * share /
-                            profile.matrix_flop_per_clock_per_sm *
-                            (lone_warp ? kLoneWarpFactor : 1.0);
-  const double smem = smem_clocks(config);
-  const bool scarce = config.register_limit() - config.accumulator_registers() < kScarceRegisters;
-  const double lane_instructions =
-      kSoftmaxInstructions + static_cast<double>(config.head_dim) / config.tile_n;
-  const double clocks_per_score = std::max(1.0 / profile.exp2_per_clock_per_sm,
-                                           lane_instructions / profile.fma_per_clock_per_sm);
+  const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
+  const double mma_clocks = 4 * scores * config.head_dim / profile.matrix_flop_per_clock_per_sm;
+  const double instructions = kernel.softmax_instructions * scores +
+                              kernel.rescale_instructions * config.tile_m * config.head_dim;
+  const double smem_share =
+      kernel.smem_share + kernel.smem_share_per_register * lacking_registers(config, resources);
   StepCost cost;
-  const double usual = variant.stages == 1 ? kExposedSmemShare : kExposedSmemShareOfRing;
-  cost.matrix_clocks = std::max(smem, mma_clocks + (scarce ? 1.0 : usual) * smem);
-  cost.softmax_clocks = scores * clocks_per_score * kSchedulersPerSm * share;
-  cost.compute_clocks = cost.matrix_clocks + cost.softmax_clocks + kStepStallClocks / ctas_per_sm;
+  cost.matrix_clocks =
+      kernel.product_factor * mma_clocks * imbalance + smem_share * smem_clocks(config);
+  cost.softmax_clocks =
+      imbalance * overlapped({instructions / profile.fma_per_clock_per_sm,
+                              kernel.exp2_share * scores / profile.exp2_per_clock_per_sm});
+  const double hidden = kernel.overlap_share * (1 - 1.0 / ctas_per_sm) *
+                        std::min(cost.matrix_clocks, cost.softmax_clocks);
+  cost.compute_clocks = cost.matrix_clocks + cost.softmax_clocks - hidden;
   return cost;
 }
 
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
+  const AttentionConfig config = make_attention_config(problem, variant);
+  const KernelResources ample{.registers_per_thread = config.accumulator_registers() +
+                                                      config.m_blocks() * config.head_dim / 4 +
+                                                      kAmpleRegisters};
+  const StepCost cost = step_cost(problem, variant, ample, shape.ctas_per_sm, profile);
   const double step_clocks =
-      step_cost(problem, variant, shape.ctas_per_sm, profile).compute_clocks * shape.ctas_per_sm;
+      unhindered_step_clocks(config, cost, shape.ctas_per_sm, profile.kernel);
   const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
-  shape.dram_sectors_per_step = static_cast<int>(std::clamp(step_bytes / kSectorBytes, 1.0, 1e9));
-  shape.miss_ticks = static_cast<int>(std::lround(
-      kTicksPerStep * (profile.dram_latency_clocks - profile.l2_latency_clocks) / step_clocks));
+  shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
+  const auto exposed = [&](double latency_clocks) {
+    return exposed_clocks(config, cost, shape.ctas_per_sm, latency_clocks, profile);
+  };
+  const double delay = exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks);
+  shape.miss_ticks = static_cast<int>(std::lround(kTicksPerStep * delay / step_clocks));
   shape.l2_partitions =
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));
@@ -145,30 +179,28 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& va
 }
 
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
-                        const ScheduleShape& shape, const L2Traffic& traffic,
-                        const GpuProfile& profile) {
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile) {
   const ScheduleSummary& schedule = traffic.schedule;
-  const StepCost cost = step_cost(problem, variant, shape.ctas_per_sm, profile);
-  const auto steps = static_cast<double>(schedule.busiest_sm_steps);
+  const StepCost cost = step_cost(problem, variant, resources, shape.ctas_per_sm, profile);
+  const Timeline timeline =
+      run_timeline(shape, timeline_costs(problem, variant, resources, shape, traffic, profile));
+  const auto steps = static_cast<double>(timeline.busiest_sm_steps);
   const auto demanded = static_cast<double>(schedule.read_sectors + schedule.write_sectors);
   const auto missed = static_cast<double>(traffic.compulsory_misses + traffic.excess_misses);
 
   Prediction prediction;
   prediction.matrix_us = microseconds(steps * cost.matrix_clocks, profile);
-  prediction.softmax_us = microseconds(steps * cost.softmax_clocks, profile);
+  prediction.softmax_us = microseconds(steps * (cost.compute_clocks - cost.matrix_clocks), profile);
   prediction.l2_us =
       transfer_us(demanded, profile.l2_gb_per_s) * imbalance(schedule, shape.sm_count);
   prediction.dram_us = transfer_us(missed, dram_gb_per_s(profile));
-  const double bound_us = overlapped(
-      {microseconds(steps * cost.compute_clocks, profile), prediction.l2_us, prediction.dram_us});
-  const double occupied_us = microseconds(
-      static_cast<double>(schedule.busiest_sm_occupied_steps) * cost.compute_clocks, profile);
-  const double working_us = std::max(bound_us, occupied_us);
-  const double step_clocks = working_us * profile.clock_mhz / steps;
   prediction.time_us =
-      working_us +
-      microseconds(exposed_clocks(variant, shape, traffic, profile, step_clocks), profile);
-  prediction.latency_us = prediction.time_us - bound_us;
+      profile.kernel.launch_us +
+      overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
+  prediction.latency_us =
+      prediction.time_us - overlapped({microseconds(steps * cost.compute_clocks, profile),
+                                       prediction.l2_us, prediction.dram_us});
   prediction.read_sectors = schedule.read_sectors;
   prediction.write_sectors = schedule.write_sectors;
   prediction.compulsory_misses = traffic.compulsory_misses;

@@ -5,11 +5,15 @@
 
 #include "tuner/model/gpu_profile.h"
 #include "tuner/model/l2_model.h"
+#include <swr/kernel.h>
 #include <swr/problem.h>
 #include <swr/result.h>
 #include <swr/variant.h>
 
 namespace swr {
+
+/// Families the model knows the cost of. The others can be measured only.
+bool is_modelled(Family family);
 
 /// Clocks one SM spends on one KV step of one CTA when nothing else limits it.
 struct StepCost {
@@ -18,17 +22,21 @@ struct StepCost {
   double compute_clocks = 0.0;  ///< Both, as far as the resident warps overlap them.
 };
 
-/// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
-StepCost step_cost(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
-                   const GpuProfile& profile);
+/// Registers per thread beside accumulators and Q with which operands are loaded well ahead.
+inline constexpr int kAmpleRegisters = 125;
 
-/// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions.
+/// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
+StepCost step_cost(const AttentionProblem& problem, const Variant& variant,
+                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile);
+
+/// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions. As if
+/// registers were ample, so that variants of one tile share it.
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
                               int ctas_per_sm, const GpuProfile& profile);
 
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
-                        const ScheduleShape& shape, const L2Traffic& traffic,
-                        const GpuProfile& profile);
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile);
 
 }  // namespace swr

@@ -5,196 +5,127 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
-#include <tuple>
+#include <limits>
 #include <utility>
 
 namespace swr {
 namespace {
 
-using Arm = std::tuple<int, int, int>;
-
-Arm arm_of(const Variant& variant) { return {variant.tile_m, variant.tile_n, variant.warps}; }
-
-struct Candidate {
-  Variant variant;
-  double predicted_us = 0.0;
-  /// Predicted, corrected by what is known of similar variants.
-  double expected_us = 0.0;
-  bool proposed = false;
-  /// 0 unless it succeeded.
-  double measured_us = 0.0;
-};
-
-/// True when the variants differ in the tile, or else on one axis alone. A change of swizzle brings
-/// its section size along.
-bool are_neighbours(const Variant& a, const Variant& b) {
-  int steps = arm_of(a) == arm_of(b) ? 0 : 1;
-  for (const Axis& axis : axes()) {
-    const bool counted_elsewhere = axis.name == "tile_m" || axis.name == "tile_n" ||
-                                   axis.name == "warps" ||
-                                   (axis.name == "section_heads" && a.swizzle != b.swizzle);
-    steps += counted_elsewhere || axis.get(a) == axis.get(b) ? 0 : 1;
-  }
-  return steps == 1;
-}
+/// Standard deviation to assume of the logarithms of measured over predicted time, on the average
+/// of the space.
+constexpr double kModelSpread = 0.15;
+/// How many standard deviations a variant is given credit for at the beginning of a search.
+constexpr double kOptimism = 2.0;
+/// Budget below which each measurement is waited for.
+constexpr std::size_t kOneByOne = 3;
 
 class ModelStrategy final : public Strategy {
  public:
-  ModelStrategy(const SearchOptions& options, const std::vector<Variant>& space,
-                const std::vector<double>& predicted_us) {
-    for (std::size_t i = 0; i < space.size(); ++i) {
-      candidates_.push_back(
-          {.variant = space[i], .predicted_us = predicted_us[i], .expected_us = predicted_us[i]});
-      arms_.insert(arm_of(space[i]));
+  ModelStrategy(const SearchOptions& options, std::vector<Variant> space,
+                const std::vector<double>& predicted_us)
+      : space_(std::move(space)), is_proposed_(space_.size(), false), results_us_(space_.size()) {
+    for (const double time_us : predicted_us) {
+      log_predicted_.push_back(std::log(time_us));
     }
-    const std::size_t tenth = std::max<std::size_t>(1, space.size() / 10);
-    planned_ = std::min(options.max_variants.value_or(tenth), space.size());
-    limit_ = options.max_s && !options.max_variants ? space.size() : planned_;
-    rounds_left_ = planned_ - planned_ / 4;
+    const std::size_t tenth = std::max<std::size_t>(1, space_.size() / 10);
+    planned_ = std::min(options.max_variants.value_or(tenth), space_.size());
+    limit_ = options.max_s && !options.max_variants ? space_.size() : planned_;
   }
 
   std::vector<Variant> propose() override {
+    likely_.clear();
     if (evaluated_ >= limit_) {
       return {};
     }
-    correct();
-    std::vector<Candidate*> chosen = rounds_left_ > 0 ? next_round() : next_neighbours();
-    if (chosen.empty()) {
-      chosen = best_of(untried(), step());
+    ResidualField field(space_);
+    const std::vector<double> corrected = corrected_predictions(field);
+    const std::size_t count = step(evaluated_);
+    const std::vector<Variant> batch = choose(field, corrected, count);
+    // What would follow if the batch in hand met the expectations.
+    if (evaluated_ + count < limit_) {
+      const std::vector<bool> proposed = is_proposed_;
+      likely_ = choose(field, corrected, step(evaluated_ + count));
+      is_proposed_ = proposed;
     }
-    std::vector<Variant> variants;
-    for (Candidate* candidate : chosen) {
-      candidate->proposed = true;
-      variants.push_back(candidate->variant);
-    }
-    return variants;
+    return batch;
   }
 
   void tell(const VariantResult& result) override {
-    const auto found = std::ranges::find(candidates_, result.variant, &Candidate::variant);
     evaluated_ += reached_device(result) ? 1 : 0;
-    if (found != candidates_.end() && result.state == ResultState::ok) {
-      found->measured_us = result.time_us();
+    const auto found = std::ranges::find(space_, result.variant);
+    if (found != space_.end() && result.state == ResultState::ok) {
+      results_us_[static_cast<std::size_t>(found - space_.begin())] = result.time_us();
     }
   }
+
+  std::vector<Variant> likely_next() override { return likely_; }
 
   std::size_t planned() const override { return limit_; }
 
  private:
-  /// Half of what is left of the plan; of an open end, a constant share of the plan.
-  std::size_t step() const {
-    const std::size_t left =
-        evaluated_ < planned_ ? planned_ - evaluated_ : std::max<std::size_t>(1, planned_ / 4);
-    return std::min((left + 1) / 2, limit_ - evaluated_);
+  /// What the plan has left when so many are evaluated; of an open end, a constant share.
+  std::size_t left(std::size_t evaluated) const {
+    return evaluated < planned_ ? planned_ - evaluated : std::max<std::size_t>(1, planned_ / 4);
   }
 
-  void correct() {
-    std::vector<Variant> known;
+  /// Half of it, and the last ones singly.
+  std::size_t step(std::size_t evaluated) const {
+    const std::size_t rest = left(evaluated);
+    const std::size_t wanted = rest > kOneByOne ? (rest + 1) / 2 : 1;
+    return std::min(wanted, limit_ - evaluated);
+  }
+
+  /// Logarithms of the times to expect, by what was measured of similar variants; adds those to
+  /// the field.
+  std::vector<double> corrected_predictions(ResidualField& field) const {
     std::vector<double> residuals;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.measured_us > 0.0 && std::isfinite(candidate.predicted_us)) {
-        known.push_back(candidate.variant);
-        residuals.push_back(std::log(candidate.measured_us / candidate.predicted_us));
+    for (std::size_t place = 0; place < space_.size(); ++place) {
+      if (results_us_[place] > 0.0 && std::isfinite(log_predicted_[place])) {
+        field.add(place);
+        residuals.push_back(std::log(results_us_[place]) - log_predicted_[place]);
       }
     }
-    const ResidualField field(std::move(known), residuals);
-    for (Candidate& candidate : candidates_) {
-      if (!candidate.proposed) {
-        candidate.expected_us = candidate.predicted_us * std::exp(field.at(candidate.variant));
-      }
+    std::vector<double> corrected = field.expected(residuals);
+    for (std::size_t place = 0; place < space_.size(); ++place) {
+      corrected[place] += log_predicted_[place];
     }
+    return corrected;
   }
 
-  /// What is left; while there are others, without variants that the prediction rules out.
-  std::vector<Candidate*> untried() {
-    std::vector<Candidate*> possible;
-    std::vector<Candidate*> ruled_out;
-    for (Candidate& candidate : candidates_) {
-      if (!candidate.proposed) {
-        (std::isfinite(candidate.predicted_us) ? possible : ruled_out).push_back(&candidate);
+  /// One after the other the variant that may be fastest: the more is unknown of it, the more
+  /// credit it has. Each choice makes similar ones less unknown, so that a batch is diverse.
+  std::vector<Variant> choose(ResidualField& field, const std::vector<double>& corrected,
+                              std::size_t count) {
+    const double credit = kOptimism * kModelSpread * static_cast<double>(left(evaluated_)) /
+                          static_cast<double>(std::max(planned_, left(evaluated_)));
+    std::vector<Variant> chosen;
+    while (chosen.size() < count) {
+      std::size_t best = space_.size();
+      double lowest = std::numeric_limits<double>::infinity();
+      for (std::size_t place = 0; place < space_.size(); ++place) {
+        const double bound = corrected[place] - credit * field.deviation(place);
+        if (!is_proposed_[place] && (best == space_.size() || bound < lowest)) {
+          best = place;
+          lowest = bound;
+        }
       }
-    }
-    return possible.empty() ? ruled_out : possible;
-  }
-
-  static std::vector<Candidate*> best_of(std::vector<Candidate*> from, std::size_t count) {
-    std::ranges::stable_sort(from, {}, &Candidate::expected_us);
-    from.resize(std::min(from.size(), count));
-    return from;
-  }
-
-  /// Keeps the better half of the tiles that were tried; before that, all.
-  void drop_slow_arms() {
-    std::map<Arm, double> best_us;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.measured_us > 0.0 && arms_.contains(arm_of(candidate.variant))) {
-        const auto [slot, is_new] =
-            best_us.try_emplace(arm_of(candidate.variant), candidate.measured_us);
-        slot->second = std::min(slot->second, candidate.measured_us);
+      if (best == space_.size()) {
+        break;
       }
-    }
-    if (best_us.empty()) {
-      return;
-    }
-    std::vector<std::pair<double, Arm>> order;
-    for (const auto& [arm, time_us] : best_us) {
-      order.emplace_back(time_us, arm);
-    }
-    std::ranges::sort(order);
-    order.resize((order.size() + 1) / 2);
-    arms_.clear();
-    for (const auto& [time_us, arm] : order) {
-      arms_.insert(arm);
-    }
-  }
-
-  /// Half of what the rounds have left, dealt over the tiles that remain: the best of each, then
-  /// the second best of each.
-  std::vector<Candidate*> next_round() {
-    drop_slow_arms();
-    std::map<Arm, std::size_t> taken;
-    std::vector<std::pair<std::size_t, Candidate*>> dealt;
-    for (Candidate* candidate : best_of(untried(), candidates_.size())) {
-      const Arm arm = arm_of(candidate->variant);
-      if (arms_.contains(arm)) {
-        dealt.emplace_back(taken[arm]++, candidate);
-      }
-    }
-    std::ranges::stable_sort(dealt, {}, &std::pair<std::size_t, Candidate*>::first);
-    const std::size_t count = std::min({(rounds_left_ + 1) / 2, dealt.size(), limit_ - evaluated_});
-    rounds_left_ = count == 0 ? 0 : rounds_left_ - std::min(rounds_left_, (rounds_left_ + 1) / 2);
-    std::vector<Candidate*> chosen;
-    for (std::size_t i = 0; i < count; ++i) {
-      chosen.push_back(dealt[i].second);
+      is_proposed_[best] = true;
+      field.add(best);
+      chosen.push_back(space_[best]);
     }
     return chosen;
   }
 
-  std::vector<Candidate*> next_neighbours() {
-    const Candidate* best = nullptr;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.measured_us > 0.0 &&
-          (best == nullptr || candidate.measured_us < best->measured_us)) {
-        best = &candidate;
-      }
-    }
-    if (best == nullptr) {
-      return {};
-    }
-    std::vector<Candidate*> neighbours = untried();
-    std::erase_if(neighbours, [&](const Candidate* candidate) {
-      return !are_neighbours(candidate->variant, best->variant);
-    });
-    return best_of(std::move(neighbours), step());
-  }
-
-  std::vector<Candidate> candidates_;
-  std::set<Arm> arms_;  ///< Tiles that are still in the race.
+  std::vector<Variant> space_;
+  std::vector<double> log_predicted_;  ///< Infinite for what the prediction rules out.
+  std::vector<bool> is_proposed_;
+  std::vector<double> results_us_;  ///< 0 unless it succeeded.
+  std::vector<Variant> likely_;
   std::size_t planned_ = 0;
   std::size_t limit_ = 0;
-  std::size_t rounds_left_ = 0;  ///< Variants that the rounds may still spend.
   std::size_t evaluated_ = 0;
 };
 
@@ -204,7 +135,7 @@ std::unique_ptr<Strategy> make_model_strategy(const SearchOptions& options,
                                               std::vector<Variant> space,
                                               const PredictTimes& predict) {
   const std::vector<double> predicted_us = predict(space);
-  return std::make_unique<ModelStrategy>(options, space, predicted_us);
+  return std::make_unique<ModelStrategy>(options, std::move(space), predicted_us);
 }
 
 }  // namespace swr

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The search that a model guides: it measures what is predicted to be best, learns where the model
-// is wrong, and spends less on each further round.
+// The search that a model guides: it measures what may be best by prediction, learns where the
+// model is wrong, and becomes the less adventurous the less of its budget is left.
 #pragma once
 
 #include "tuner/search/strategy.h"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/residual_field.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -15,15 +14,13 @@ constexpr double kCorrelationPerAxis = 0.7;
 /// Variance of what no other variant tells, as a share of the residuals' variance.
 constexpr double kOwnShare = 0.05;
 
-using Matrix = std::vector<std::vector<double>>;
+}  // namespace
 
-using AxisNumbers = std::array<int, 11>;
-
-/// The axes as numbers, because axes() compares texts. A new axis does not compile until it is
-/// here.
-AxisNumbers numbers(const Variant& variant) {
+/// A new axis does not compile until it is here.
+ResidualField::Numbers ResidualField::numbers(const Variant& variant) {
   const auto& [family, tile_m, tile_n, warps, stages, order, persistence, workers, swizzle,
-               section_heads, smem_swizzle] = variant;
+               section_heads, smem_swizzle, mainloop, p_operand, exp2_fma_eighths, unroll] =
+      variant;
   return {static_cast<int>(family),
           tile_m,
           tile_n,
@@ -34,77 +31,66 @@ AxisNumbers numbers(const Variant& variant) {
           workers,
           static_cast<int>(swizzle),
           section_heads,
-          smem_swizzle ? 1 : 0};
+          smem_swizzle ? 1 : 0,
+          static_cast<int>(mainloop),
+          static_cast<int>(p_operand),
+          exp2_fma_eighths,
+          unroll};
 }
 
-double correlation(const Variant& a, const Variant& b) {
-  const AxisNumbers of_a = numbers(a);
-  const AxisNumbers of_b = numbers(b);
+ResidualField::ResidualField(const std::vector<Variant>& space) : variances_(space.size(), 1.0) {
+  std::ranges::transform(space, std::back_inserter(space_), numbers);
+}
+
+double ResidualField::correlation(std::size_t a, std::size_t b) const {
   double correlation = 1.0;
-  for (std::size_t i = 0; i < of_a.size(); ++i) {
-    correlation *= of_a[i] == of_b[i] ? 1.0 : kCorrelationPerAxis;
+  for (std::size_t axis = 0; axis < space_[a].size(); ++axis) {
+    correlation *= space_[a][axis] == space_[b][axis] ? 1.0 : kCorrelationPerAxis;
   }
   return correlation;
 }
 
-/// Lower factor L of L L^T. Requires: a symmetric positive definite matrix.
-Matrix cholesky(Matrix a) {
-  for (std::size_t j = 0; j < a.size(); ++j) {
-    for (std::size_t i = j; i < a.size(); ++i) {
-      double sum = a[i][j];
-      for (std::size_t k = 0; k < j; ++k) {
-        sum -= a[i][k] * a[j][k];
-      }
-      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
+/// One more row of the Cholesky decomposition.
+void ResidualField::add(std::size_t place) {
+  std::vector<double> row(space_.size());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    row[i] = correlation(i, place);
+  }
+  for (const std::vector<double>& earlier : rows_) {
+    const double share = earlier[place];
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] -= share * earlier[i];
     }
   }
-  return a;
+  const double pivot = std::sqrt(row[place] + kOwnShare);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    row[i] /= pivot;
+    variances_[i] = std::max(0.0, variances_[i] - row[i] * row[i]);
+  }
+  rows_.push_back(std::move(row));
+  added_.push_back(place);
+  pivots_.push_back(pivot);
 }
 
-/// Solves L L^T x = b.
-std::vector<double> solve(const Matrix& lower, std::vector<double> x) {
-  const std::size_t size = x.size();
-  for (std::size_t i = 0; i < size; ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      x[i] -= lower[i][k] * x[k];
+std::vector<double> ResidualField::expected(const std::vector<double>& residuals) const {
+  const double mean = residuals.empty() ? 0.0
+                                        : std::accumulate(residuals.begin(), residuals.end(), 0.0) /
+                                              static_cast<double>(residuals.size());
+  std::vector<double> expected(space_.size(), mean);
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    double rest = residuals[i] - mean;
+    for (std::size_t earlier = 0; earlier < i; ++earlier) {
+      rest -= weights[earlier] * rows_[earlier][added_[i]];
     }
-    x[i] /= lower[i][i];
-  }
-  for (std::size_t i = size; i-- > 0;) {
-    for (std::size_t k = i + 1; k < size; ++k) {
-      x[i] -= lower[k][i] * x[k];
-    }
-    x[i] /= lower[i][i];
-  }
-  return x;
-}
-
-}  // namespace
-
-ResidualField::ResidualField(std::vector<Variant> variants, const std::vector<double>& residuals)
-    : variants_(std::move(variants)) {
-  if (variants_.empty()) {
-    return;
-  }
-  mean_ = std::accumulate(residuals.begin(), residuals.end(), 0.0) /
-          static_cast<double>(residuals.size());
-  Matrix covariance(variants_.size(), std::vector<double>(variants_.size()));
-  std::vector<double> centred;
-  for (std::size_t i = 0; i < variants_.size(); ++i) {
-    centred.push_back(residuals[i] - mean_);
-    for (std::size_t j = 0; j < variants_.size(); ++j) {
-      covariance[i][j] = correlation(variants_[i], variants_[j]) + (i == j ? kOwnShare : 0.0);
+    weights.push_back(rest / pivots_[i]);
+    for (std::size_t place = 0; place < expected.size(); ++place) {
+      expected[place] += weights[i] * rows_[i][place];
     }
   }
-  weights_ = solve(cholesky(std::move(covariance)), std::move(centred));
+  return expected;
 }
 
-double ResidualField::at(const Variant& variant) const {
-  double residual = mean_;
-  for (std::size_t i = 0; i < variants_.size(); ++i) {
-    residual += weights_[i] * correlation(variants_[i], variant);
-  }
-  return residual;
-}
+double ResidualField::deviation(std::size_t place) const { return std::sqrt(variances_[place]); }
 
 }  // namespace swr

@@ -1,30 +1,46 @@
 // SPDX-License-Identifier: MIT
-// How far a model is off, learnt from a few measurements and carried over to similar variants.
+// How far a model is off, learnt from a few measurements and carried over to similar variants, and
+// how much of that is still unknown.
 #pragma once
 
 #include <swr/variant.h>
 
+#include <array>
+#include <cstddef>
 #include <vector>
 
 namespace swr {
 
-/// A Gaussian process over variants: the residuals (log measured over predicted) of two variants
-/// correlate by a constant factor for every axis on which they differ.
+/// A Gaussian process over the variants of a space: the residuals (log measured over predicted) of
+/// two variants correlate by a constant factor for every axis on which they differ.
 class ResidualField {
  public:
-  /// Without measurements the expected residual is 0 everywhere.
-  ResidualField() = default;
+  explicit ResidualField(const std::vector<Variant>& space);
 
-  /// Requires: one residual per variant.
-  ResidualField(std::vector<Variant> variants, const std::vector<double>& residuals);
+  /// Counts a variant among the measured, by its place in the space. What stays unknown of the
+  /// others does not depend on what is found there. Requires: no place twice.
+  void add(std::size_t place);
 
-  /// The residual to expect at a variant.
-  double at(const Variant& variant) const;
+  /// The residual to expect at each place, given those of the variants first added, in that order.
+  /// Without any it is 0 everywhere. Requires: no more than were added.
+  std::vector<double> expected(const std::vector<double>& residuals) const;
+
+  /// Standard deviation of a variant's residual, given those added; 1 without any.
+  double deviation(std::size_t place) const;
 
  private:
-  std::vector<Variant> variants_;
-  std::vector<double> weights_;
-  double mean_ = 0.0;
+  /// The axes as numbers.
+  using Numbers = std::array<int, 15>;
+
+  static Numbers numbers(const Variant& variant);
+  double correlation(std::size_t a, std::size_t b) const;
+
+  std::vector<Numbers> space_;
+  /// The Cholesky factor, continued over the whole space: [added][place].
+  std::vector<std::vector<double>> rows_;
+  std::vector<std::size_t> added_;
+  std::vector<double> pivots_;
+  std::vector<double> variances_;
 };
 
 }  // namespace swr

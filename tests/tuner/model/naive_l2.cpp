@@ -14,36 +14,77 @@
 namespace swr {
 namespace {
 
-/// 'K', 'V', 'Q' or 'O', head, tile.
+/// 'K', 'V', 'Q' or 'O', or the lower-case letter for a copy; head, tile.
 using Tile = std::tuple<char, int, int>;
 
+/// One partition.
 struct Cache {
   long long capacity = 0;
   long long used = 0;
   std::list<std::pair<Tile, int>> by_recency{};  // Front is the most recent.
-  std::set<Tile> seen{};
-  long long compulsory = 0;
-  long long excess = 0;
 
   /// True when the tile was there.
-  bool touch(const Tile& tile, int sectors) { return touch(tile, sectors, sectors); }
-
-  /// The tile counts as so many sectors and occupies so much of the capacity.
-  bool touch(const Tile& tile, int sectors, int occupied) {
+  bool touch(const Tile& tile, int sectors) {
     const auto found = std::find_if(by_recency.begin(), by_recency.end(),
                                     [&](const auto& entry) { return entry.first == tile; });
     if (found != by_recency.end()) {
       by_recency.splice(by_recency.begin(), by_recency, found);
       return true;
     }
-    (seen.insert(tile).second ? compulsory : excess) += sectors;
-    by_recency.emplace_front(tile, occupied);
-    used += occupied;
+    if (sectors > 0) {
+      by_recency.emplace_front(tile, sectors);
+    }
+    used += sectors;
     while (used > capacity) {
       used -= by_recency.back().second;
       by_recency.pop_back();
     }
-    return false;
+    return sectors == 0;
+  }
+};
+
+struct L2 {
+  std::vector<Cache> partitions{};
+  std::set<std::pair<std::size_t, Tile>> seen{};
+  long long compulsory = 0;
+  long long excess = 0;
+
+  int home(int sectors, std::size_t partition) const {
+    const int count = static_cast<int>(partitions.size());
+    return sectors / count + (static_cast<int>(partition) < sectors % count ? 1 : 0);
+  }
+
+  /// Sectors fetched because the home in the partition has lost them.
+  int touch_home(const Tile& tile, int sectors, std::size_t partition) {
+    const int share = home(sectors, partition);
+    if (partitions[partition].touch(tile, share)) {
+      return 0;
+    }
+    (seen.insert({partition, tile}).second ? compulsory : excess) += share;
+    return share;
+  }
+
+  /// An SM of the partition reads K and V tiles, or a Q tile, of so many sectors each.
+  int read(const std::vector<Tile>& tiles, int sectors, std::size_t partition) {
+    int fetched = 0;
+    for (const Tile& tile : tiles) {
+      fetched += touch_home(tile, sectors, partition);
+    }
+    for (const auto& [letter, head, index] : tiles) {
+      const Tile copy{static_cast<char>(letter + 'a' - 'A'), head, index};
+      if (!partitions[partition].touch(copy, sectors - home(sectors, partition))) {
+        for (std::size_t other = 0; other < partitions.size(); ++other) {
+          fetched += other == partition ? 0 : touch_home({letter, head, index}, sectors, other);
+        }
+      }
+    }
+    return fetched;
+  }
+
+  void write(const Tile& tile, int sectors) {
+    for (std::size_t partition = 0; partition < partitions.size(); ++partition) {
+      touch_home(tile, sectors, partition);
+    }
   }
 };
 
@@ -51,14 +92,12 @@ struct Cta {
   long long index = 0;
   int iteration = 0;
   int step = 0;
-  long long started_at = 0;
-  long long delayed = 0;
   long long free_at = 0;
 };
 
 struct Simulator {
   const ScheduleShape& shape;
-  Cache cache;
+  L2 l2;
   ScheduleSummary summary;
   SequenceShape sequence{shape.seq_q, shape.seq_kv, shape.causal};
   int q_tiles = ceil_div(shape.seq_q, shape.tile_m);
@@ -68,8 +107,10 @@ struct Simulator {
   std::vector<std::optional<Cta>> slots{};
   long long now = 0;
   double memory_free_at = 0;
-  std::map<std::pair<int, int>, long long> arrives_at{};
-  std::vector<long long> sm_steps{}, sm_occupied{}, sm_tiles{};
+  /// Partition, K and V head and tile.
+  using View = std::tuple<std::size_t, int, int>;
+  std::map<View, long long> arrives_at{};
+  std::vector<long long> sm_steps{};
 
   std::optional<QTile> tile_of(const Cta& cta) const {
     const long long linear =
@@ -91,34 +132,34 @@ struct Simulator {
     return kv_tile_count(tile.index, shape.tile_m, shape.tile_n, sequence);
   }
 
-  void begin(Cta& cta, const QTile& tile) {
+  std::size_t partition_of(std::size_t slot) const {
+    return slot % static_cast<std::size_t>(shape.sm_count) *
+           static_cast<std::size_t>(shape.l2_partitions) / static_cast<std::size_t>(shape.sm_count);
+  }
+
+  void begin(Cta& cta, const QTile& tile, std::size_t slot) {
     const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
-    cache.touch(
-        {'Q', tile.head, tile.index}, sectors,
-        sectors * (2 * shape.l2_partitions - 1) / shape.l2_partitions / shape.l2_partitions);
+    l2.read({{'Q', tile.head, tile.index}}, sectors, partition_of(slot));
     summary.read_sectors += sectors;
     cta.step = 0;
-    cta.started_at = now;
-    cta.delayed = 0;
     cta.free_at = now;
   }
 
-  void end(const Cta& cta, const QTile& tile, std::size_t sm) {
+  void end(const QTile& tile, std::size_t slot) {
     const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
-    cache.touch({'O', tile.head, tile.index}, sectors, sectors / shape.l2_partitions);
+    l2.write({'O', tile.head, tile.index}, sectors);
     summary.write_sectors += sectors;
     ++summary.q_tiles;
-    ++sm_tiles[sm];
-    sm_steps[sm] += std::max(1, count_of(tile));
-    sm_occupied[sm] += now - cta.started_at - cta.delayed;
+    sm_steps[slot % sm_steps.size()] += std::max(1, count_of(tile));
   }
 
-  void launch(std::optional<Cta>& slot) {
+  void launch(std::size_t index) {
+    std::optional<Cta>& slot = slots[index];
     slot.reset();
     while (launched < shape.ctas && !slot) {
       slot = Cta{.index = launched++};
       if (const auto tile = tile_of(*slot)) {
-        begin(*slot, *tile);
+        begin(*slot, *tile, index);
       } else {
         slot.reset();
       }
@@ -136,27 +177,29 @@ struct Simulator {
   }
 
   /// The CTA computes one K and V tile pair.
-  void compute(Cta& cta, const QTile& tile, std::set<std::pair<int, int>>& touched) {
+  void compute(Cta& cta, const QTile& tile, std::size_t partition, std::set<View>& touched) {
     const bool backward = scans_backward(shape.order, cta.iteration);
     const int kv = kv_tile_at(cta.step, count_of(tile), backward);
     const int sectors = sectors_of(kv, shape.tile_n, shape.seq_kv);
-    const std::pair pair{kv_head(tile.head), kv};
+    const int head = kv_head(tile.head);
     summary.read_sectors += 2 * sectors;
-    if (touched.insert(pair).second) {
-      const bool k_hit = cache.touch({'K', pair.first, kv}, sectors);
-      const bool v_hit = cache.touch({'V', pair.first, kv}, sectors);
-      if (!k_hit || !v_hit) {
-        arrives_at[pair] = fetch(2 * sectors);
+    long long& arrives = arrives_at[{partition, head, kv}];
+    if (touched.insert({partition, head, kv}).second) {
+      const int fetched = l2.read({{'K', head, kv}, {'V', head, kv}}, sectors, partition);
+      if (fetched > 0) {
+        arrives = fetch(fetched);
+      }
+      for (std::size_t other = 0; other < l2.partitions.size(); ++other) {
+        arrives = std::max(arrives, arrives_at[{other, head, kv}]);
       }
     }
-    const long long waited = std::max(0LL, arrives_at[pair] - now);
-    cta.delayed += std::min<long long>(waited, shape.miss_ticks);
-    cta.free_at = now + waited + kTicksPerStep;
+    cta.free_at = std::max(now, arrives) + kTicksPerStep;
   }
 
   void step_all() {
-    std::set<std::pair<int, int>> touched;
-    for (auto& slot : slots) {
+    std::set<View> touched;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      auto& slot = slots[i];
       if (!slot || slot->free_at > now) {
         continue;
       }
@@ -164,7 +207,7 @@ struct Simulator {
       if (count_of(tile) == 0) {
         slot->free_at = now + kTicksPerStep;
       } else {
-        compute(*slot, tile, touched);
+        compute(*slot, tile, partition_of(i), touched);
       }
       ++slot->step;
       ++summary.steps;
@@ -181,12 +224,12 @@ struct Simulator {
       if (!slot || slot->free_at > now || slot->step < std::max(1, count_of(*tile_of(*slot)))) {
         continue;
       }
-      end(*slot, *tile_of(*slot), i % static_cast<std::size_t>(shape.sm_count));
+      end(*tile_of(*slot), i);
       ++slot->iteration;
       if (const auto tile = tile_of(*slot)) {
-        begin(*slot, *tile);
+        begin(*slot, *tile, i);
       } else {
-        launch(slot);
+        launch(i);
       }
     }
   }
@@ -195,10 +238,8 @@ struct Simulator {
     const auto sms = static_cast<std::size_t>(shape.sm_count);
     slots.resize(sms * static_cast<std::size_t>(shape.ctas_per_sm));
     sm_steps.resize(sms);
-    sm_occupied.resize(sms);
-    sm_tiles.resize(sms);
-    for (auto& slot : slots) {
-      launch(slot);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      launch(i);
     }
     while (std::any_of(slots.begin(), slots.end(), [](const auto& s) { return s.has_value(); })) {
       step_all();
@@ -206,21 +247,20 @@ struct Simulator {
     }
     summary.makespan_steps = now / kTicksPerStep;
     summary.busiest_sm_steps = *std::max_element(sm_steps.begin(), sm_steps.end());
-    summary.busiest_sm_occupied_steps =
-        *std::max_element(sm_occupied.begin(), sm_occupied.end()) / kTicksPerStep;
-    summary.busiest_sm_tiles = *std::max_element(sm_tiles.begin(), sm_tiles.end());
   }
 };
 
 }  // namespace
 
 L2Traffic naive_l2(const ScheduleShape& shape, long long capacity_sectors) {
-  Simulator simulator{.shape = shape, .cache = {.capacity = capacity_sectors}, .summary = {}};
+  Simulator simulator{.shape = shape, .l2 = {}, .summary = {}};
+  simulator.l2.partitions.resize(static_cast<std::size_t>(shape.l2_partitions),
+                                 {.capacity = capacity_sectors});
   simulator.run();
   L2Traffic traffic;
   traffic.schedule = simulator.summary;
-  traffic.compulsory_misses = simulator.cache.compulsory;
-  traffic.excess_misses = simulator.cache.excess;
+  traffic.compulsory_misses = simulator.l2.compulsory;
+  traffic.excess_misses = simulator.l2.excess;
   return traffic;
 }
 

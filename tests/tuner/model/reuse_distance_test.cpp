@@ -29,7 +29,7 @@ TEST(ReuseDistance, CountsTheDistinctSectorsSinceTheLastUseItselfIncluded) {
 TEST(ReuseDistance, OfNothingReusedIsAFlatCurve) {
   ReuseDistance distances(1, 8);
   distances.touch(0, 10);
-  distances.touch_once(10, 10);
+  distances.touch_once(10);
   EXPECT_EQ(distances.curve().excess_misses(0), 0);
   EXPECT_EQ(distances.curve().capacity_without_excess(), 0);
 }
@@ -50,7 +50,7 @@ TEST(ReuseDistance, AgreesWithTheLruCacheAtEveryCapacity) {
   const auto feed = [&](auto& sink) {
     for (const int object : touches) {
       if (object == kObjects) {
-        sink.touch_once(4, 3);
+        sink.touch_once(4);
       } else {
         sink.touch(object, sizes[static_cast<std::size_t>(object)]);
       }

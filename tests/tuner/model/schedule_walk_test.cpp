@@ -9,15 +9,17 @@
 namespace swr {
 namespace {
 
-/// Writes down what is touched: pairs by number, Q and O tiles as "-".
+/// Writes down what is touched: pairs by number, after a stroke in the second partition, and Q and
+/// O tiles as "-".
 struct Recorder {
   std::string text;
 
-  bool touch(int pair, int /*sectors*/) {
-    text += std::to_string(pair) + " ";
-    return false;
+  int touch(int pair, int sectors, int partition) {
+    text += std::string(static_cast<std::size_t>(partition), '\'') + std::to_string(pair) + " ";
+    return sectors;
   }
-  void touch_once(int /*sectors*/, int /*occupied_sectors*/) { text += "- "; }
+  void read_once(int /*sectors*/, int /*partition*/) { text += "- "; }
+  void write_once(int /*sectors*/) { text += "- "; }
 };
 
 /// Two rows per sector unit; tiles of 16 x 16.
@@ -42,6 +44,14 @@ std::string touches_of(const ScheduleShape& shape) {
 TEST(ScheduleWalk, CtasInStepReadEachPairOnce) {
   // Two CTAs on two SMs, twice: Q Q, pairs 0 1 2, then O Q for each, pairs again, O O.
   EXPECT_EQ(touches_of(small_shape(64, 48)), "- - 0 1 2 - - - - 0 1 2 - - ");
+}
+
+TEST(ScheduleWalk, EachPartitionReadsForItsOwnSms) {
+  ScheduleShape shape = small_shape(64, 32);
+  shape.ctas = 4;
+  shape.sm_count = 4;
+  shape.l2_partitions = 2;
+  EXPECT_EQ(touches_of(shape), "- - - - 0 '0 1 '1 - - - - ");
 }
 
 TEST(ScheduleWalk, SawtoothTurnsRoundAtTheEndOfEachLocalIteration) {
@@ -112,7 +122,6 @@ TEST(ScheduleWalk, TheLoneLastCtaMakesItsSmTheBusiest) {
   Recorder recorder;
   const ScheduleSummary summary = ScheduleWalk(small_shape(48, 48), recorder).run();
   EXPECT_EQ(summary.busiest_sm_steps, 6);
-  EXPECT_EQ(summary.busiest_sm_tiles, 2);
   EXPECT_EQ(summary.makespan_steps, 6);
 }
 
@@ -124,7 +133,6 @@ TEST(ScheduleWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
   EXPECT_EQ(recorder.text, "- - 0 1 2 - - ");
   EXPECT_EQ(summary.makespan_steps, 6);
   EXPECT_EQ(summary.busiest_sm_steps, 3);
-  EXPECT_EQ(summary.busiest_sm_occupied_steps, 6);
 }
 
 TEST(ScheduleWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {

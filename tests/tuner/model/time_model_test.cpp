@@ -23,99 +23,111 @@ GpuProfile round_profile() {
   profile.dram_latency_clocks = 600;
   profile.device.l2_bytes = 1 << 20;
   profile.l2_effective_bytes = 1 << 20;
+  profile.kernel = {.product_factor = 1.25,
+                    .smem_share = 0.25,
+                    .smem_share_per_register = 0.01,
+                    .exp2_share = 1.0,
+                    .softmax_instructions = 4.0,
+                    .rescale_instructions = 2.0,
+                    .mask_instructions = 3.0,
+                    .overlap_share = 0.5,
+                    .lone_warp_share = 0.5,
+                    .barrier_clocks = 200,
+                    .younger_share = 1.0,
+                    .tile_clocks = 1000,
+                    .tile_clocks_per_128_bytes = 5,
+                    .launch_us = 3};
   return profile;
 }
 
 constexpr AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
+
+/// Beside 64 accumulators and 16 registers of Q.
+constexpr KernelResources kAmple{.registers_per_thread = 255};
 
 Prediction predict(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
                    const GpuProfile& profile) {
   const ScheduleShape shape =
       make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
   const L2Traffic traffic = simulate_l2(shape, profile.l2_effective_bytes);
-  return predict_time(problem, variant, shape, traffic, profile);
+  return predict_time(problem, variant, kAmple, shape, traffic, profile);
 }
 
-/// Products of a 64x64 tile at head_dim 64, and the shared-memory time behind it: four warps read
-/// 16 KiB of K and V, which cp.async wrote once, so 80 KiB at 128 bytes per clock.
-constexpr double kProducts = 4.0 * 64 * 64 * 64 / 1024;
-constexpr double kSmem = 640;
-/// 5.5 instructions per score and one for the rescaling of O, on 128 lanes.
-constexpr double kSoftmax = 64.0 * 64 * 6.5 / 128;
 constexpr Variant kOneStage{.stages = 1};
 
+/// Of a 64x64 tile at head_dim 64: products at 1.25 of the rate, and a quarter of the shared-memory
+/// time (four warps read 16 KiB of K and V, which cp.async wrote once: 80 KiB at 128 bytes a
+/// clock).
+constexpr double kMatrix = 1.25 * 4 * 64 * 64 * 64 / 1024 + 0.25 * 640;
+/// Six instructions per score on 128 lanes (four, and two to rescale as many elements of O) beside
+/// exp2 at 16 a clock: the 4-norm of 192 and 256.
+const double kSoftmax = std::pow(std::pow(192.0, 4) + std::pow(256.0, 4), 0.25);
+
 TEST(TimeModel, AStepOfAHandComputedTile) {
-  const StepCost cost = step_cost(kProblem, kOneStage, 2, round_profile());
-  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kProducts + 0.38 * kSmem);
-  EXPECT_DOUBLE_EQ(cost.softmax_clocks, 64.0 * 64 / 16);  // exp2 takes longer than kSoftmax.
-  EXPECT_DOUBLE_EQ(cost.compute_clocks, kProducts + 0.38 * kSmem + 256 + 75);
+  const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 1, round_profile());
+  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kMatrix);
+  EXPECT_DOUBLE_EQ(cost.softmax_clocks, kSoftmax);
+  EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax);
 }
 
-TEST(TimeModel, InstructionsBoundTheSoftmaxOfAFastExp2) {
-  GpuProfile profile = round_profile();
-  profile.exp2_per_clock_per_sm = 32;
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, kOneStage, 2, profile).softmax_clocks, kSoftmax);
-}
-
-TEST(TimeModel, ALoneWarpPerSchedulerWaitsForItsProducts) {
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, kOneStage, 1, round_profile()).matrix_clocks,
-                   1.25 * kProducts + 0.38 * kSmem);
-}
-
-TEST(TimeModel, ARingOfStagesComputesItsAddresses) {
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 2, round_profile()).matrix_clocks,
-                   kProducts + 0.42 * kSmem);
-}
-
-TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
-  const Variant two_warps{.warps = 2};
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, two_warps, 1, round_profile()).softmax_clocks, 512);
-}
-
-TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
-  const Variant five{.tile_m = 80, .tile_n = 80, .warps = 5};
-  const double even = 80.0 * 80 / 16;
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, five, 2, round_profile()).softmax_clocks, 1.6 * even);
-}
-
-TEST(TimeModel, SharedMemoryBoundsAFastTensorCore) {
-  GpuProfile profile = round_profile();
-  profile.matrix_flop_per_clock_per_sm = 1 << 30;
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, Variant{}, 1, profile).matrix_clocks, kSmem);
-  // Without the swizzle each read of a 128-byte row conflicts eight ways.
-  const Variant plain{.smem_swizzle = false};
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, 1, profile).matrix_clocks, 8 * 512 + 128);
+TEST(TimeModel, TwoCtasHideHalfOfTheirOverlap) {
+  const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 2, round_profile());
+  EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax - 0.5 * 0.5 * kSoftmax);
 }
 
 TEST(TimeModel, OperandsLoadedJustInTimeExposeSharedMemory) {
-  // Two 16-row blocks per warp: 192 of 255 registers hold scores and output.
-  AttentionProblem problem = kProblem;
-  problem.head_dim = 128;
-  const Variant scarce{.tile_m = 128, .tile_n = 64, .warps = 4, .stages = 1};
-  const StepCost cost = step_cost(problem, scarce, 2, round_profile());
-  const double products = 4.0 * 128 * 64 * 128 / 1024;
-  const double smem = (4 * 2 * 64 * 256 + 128 * 256 + 2 * 64 * 256) / 128.0;
-  EXPECT_DOUBLE_EQ(cost.matrix_clocks, products + smem);
+  // 64 accumulators and 16 of Q leave 105 of 185 registers: 20 less than is ample.
+  const KernelResources scarce{.registers_per_thread = 64 + 16 + kAmpleRegisters - 20};
+  const StepCost cost = step_cost(kProblem, kOneStage, scarce, 1, round_profile());
+  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kMatrix + 20 * 0.01 * 640);
+}
+
+TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
+  const Variant two_warps{.warps = 2, .stages = 1};
+  EXPECT_NEAR(step_cost(kProblem, two_warps, kAmple, 1, round_profile()).softmax_clocks,
+              2 * kSoftmax, 1e-9);
+}
+
+TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
+  const Variant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
+  GpuProfile profile = round_profile();
+  profile.kernel.softmax_instructions = 1e-6;
+  profile.kernel.rescale_instructions = 1e-6;
+  EXPECT_NEAR(step_cost(kProblem, five, kAmple, 1, profile).softmax_clocks, 1.6 * 80 * 80 / 16,
+              1e-6);
+  // Ten warps: three on two of the schedulers.
+  EXPECT_NEAR(step_cost(kProblem, five, kAmple, 2, profile).softmax_clocks, 1.2 * 80 * 80 / 16,
+              1e-6);
+}
+
+TEST(TimeModel, WithoutTheSwizzleReadsConflict) {
+  // Rows of 128 bytes conflict eight ways; what cp.async writes does not.
+  const Variant plain{.stages = 1, .smem_swizzle = false};
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, kAmple, 1, round_profile()).matrix_clocks,
+                   kMatrix + 0.25 * 7 * 512);
 }
 
 TEST(TimeModel, TermsOfAHandComputedLaunch) {
   // Four Q tiles on two SMs: two each of four steps.
   const Prediction prediction = predict(kProblem, kOneStage, 1, round_profile());
-  const double matrix_clocks = 1.25 * kProducts + 0.38 * kSmem;
-  EXPECT_DOUBLE_EQ(prediction.matrix_us, 8 * matrix_clocks / 1000);
-  EXPECT_DOUBLE_EQ(prediction.softmax_us, 8 * 0.256);
+  EXPECT_DOUBLE_EQ(prediction.matrix_us, 8 * kMatrix / 1000);
+  EXPECT_DOUBLE_EQ(prediction.softmax_us, 8 * kSoftmax / 1000);
   // Q and O 1024 sectors each, K and V 2048 per Q tile.
   EXPECT_EQ(prediction.read_sectors, 1024 + 4 * 2048);
   EXPECT_EQ(prediction.write_sectors, 1024);
   EXPECT_DOUBLE_EQ(prediction.l2_us, (2048 + 8192) * 32 / 1000e3);
   EXPECT_DOUBLE_EQ(prediction.dram_us, 4096 * 32 / 100e3);
-  // 0.4 of a step hides the latency of a step. Each Q tile waits twice for memory.
-  EXPECT_NEAR(prediction.latency_us, 2 * 2 * 0.6, 1e-9);
-  const double compute_us = 8 * (matrix_clocks + 256 + 150) / 1000;
-  const double bound_us = std::pow(
-      std::pow(compute_us, 4) + std::pow(prediction.l2_us, 4) + std::pow(prediction.dram_us, 4),
-      0.25);
-  EXPECT_NEAR(prediction.time_us, bound_us + 2 * 2 * 0.6, 1e-9);
+  // A lone warp per scheduler: half of its step and the barriers are not filled, and half of the
+  // barriers come on top. V is asked for a third of a step ahead, which hides its 400 clocks.
+  const double compute = kMatrix + kSoftmax;
+  const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
+  // Each Q tile of 8 KiB comes after 1000 + 5 * 64 clocks.
+  const double clocks = 2 * (1320 + 4 * step);
+  EXPECT_NEAR(prediction.time_us,
+              3 + std::pow(std::pow(clocks / 1000, 4) + std::pow(prediction.l2_us, 4) +
+                               std::pow(prediction.dram_us, 4),
+                           0.25),
+              1e-9);
 }
 
 TEST(TimeModel, OneStageExposesALongLatencyThatTwoHide) {
@@ -124,6 +136,15 @@ TEST(TimeModel, OneStageExposesALongLatencyThatTwoHide) {
   profile.dram_latency_clocks = 1600;
   EXPECT_GT(predict(kProblem, kOneStage, 1, profile).latency_us,
             predict(kProblem, Variant{}, 1, profile).latency_us);
+}
+
+TEST(TimeModel, MaskedTilesCostMore) {
+  AttentionProblem causal = kProblem;
+  causal.causal = true;
+  GpuProfile free_mask = round_profile();
+  free_mask.kernel.mask_instructions = 1e-9;
+  EXPECT_GT(predict(causal, Variant{}, 1, round_profile()).time_us,
+            predict(causal, Variant{}, 1, free_mask).time_us);
 }
 
 TEST(TimeModel, ARaggedTileCostsAsMuchAsAFullOne) {
@@ -153,11 +174,18 @@ TEST(TimeModel, SlowMemoryBoundsTheTime) {
 TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   GpuProfile profile = round_profile();
   profile.device.l2_bytes = 2 << 20;
-  const ScheduleShape shape = schedule_on_gpu(kProblem, kOneStage, 2, profile);
-  const double step_clocks = 2 * step_cost(kProblem, kOneStage, 2, profile).compute_clocks;
-  EXPECT_EQ(shape.dram_sectors_per_step, static_cast<int>(step_clocks * 100 / 32));
-  EXPECT_EQ(shape.miss_ticks, std::lround(kTicksPerStep * 400 / step_clocks));
+  profile.dram_latency_clocks = 1600;
+  const ScheduleShape shape = schedule_on_gpu(kProblem, kOneStage, 1, profile);
+  const double compute = kMatrix + kSoftmax;
+  const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
+  // 100 bytes a clock, to the nearest power of the square root of 2.
+  EXPECT_NEAR(std::log2(shape.dram_sectors_per_step), std::log2(step * 100 / 32), 0.251);
+  // A tile takes 8192 of 500 bytes a clock beyond the latency. V is asked for a first product
+  // ahead, K the rest of the step.
+  const double late = 2 * (1600 + 8192 / 500.0) - step;
+  EXPECT_EQ(shape.miss_ticks, std::lround(kTicksPerStep * late / step));
   EXPECT_EQ(shape.l2_partitions, 2);
+  EXPECT_EQ(schedule_on_gpu(kProblem, Variant{}, 1, profile).miss_ticks, 0);
 }
 
 }  // namespace

@@ -6,30 +6,54 @@
 namespace swr {
 namespace {
 
-TEST(ResidualField, ExpectsNothingWithoutMeasurements) {
-  EXPECT_EQ(ResidualField().at({}), 0.0);
-  EXPECT_EQ(ResidualField({}, {}).at({}), 0.0);
+const std::vector<Variant> kSpace{{.stages = 1},
+                                  {.stages = 2},
+                                  {.order = Order::sawtooth},
+                                  {.tile_m = 128, .stages = 4, .order = Order::sawtooth},
+                                  {.tile_m = 128, .stages = 4}};
+
+ResidualField field_with(const std::vector<std::size_t>& places) {
+  ResidualField field(kSpace);
+  for (const std::size_t place : places) {
+    field.add(place);
+  }
+  return field;
+}
+
+TEST(ResidualField, ExpectsNothingAndKnowsNothingWithoutMeasurements) {
+  EXPECT_EQ(field_with({}).expected({}), std::vector<double>(5, 0.0));
+  EXPECT_EQ(field_with({}).deviation(0), 1.0);
 }
 
 TEST(ResidualField, CarriesOneResidualToEveryVariant) {
-  const ResidualField field({{.stages = 1}}, {0.5});
-  EXPECT_DOUBLE_EQ(field.at({.stages = 1}), 0.5);
-  EXPECT_DOUBLE_EQ(field.at({.stages = 4, .order = Order::sawtooth}), 0.5);
+  for (const double expected : field_with({0}).expected({0.5})) {
+    EXPECT_DOUBLE_EQ(expected, 0.5);
+  }
 }
 
 TEST(ResidualField, ComesCloseToWhatItWasTold) {
-  const ResidualField field({{.stages = 1}, {.stages = 2}, {.order = Order::sawtooth}},
-                            {0.4, -0.2, 0.1});
-  EXPECT_NEAR(field.at({.stages = 1}), 0.4, 0.06);
-  EXPECT_NEAR(field.at({.stages = 2}), -0.2, 0.06);
+  const std::vector<double> expected = field_with({0, 1, 2}).expected({0.4, -0.2, 0.1});
+  EXPECT_NEAR(expected[0], 0.4, 0.06);
+  EXPECT_NEAR(expected[1], -0.2, 0.06);
 }
 
 TEST(ResidualField, TrustsTheNearerOfTwo) {
-  const Variant slow{.stages = 1};
-  const Variant fast{.tile_m = 128, .stages = 4, .order = Order::sawtooth};
-  const ResidualField field({slow, fast}, {1.0, -1.0});
-  EXPECT_GT(field.at({.stages = 2}), 0.0);
-  EXPECT_LT(field.at({.tile_m = 128, .stages = 4}), 0.0);
+  const std::vector<double> expected = field_with({0, 3}).expected({1.0, -1.0});
+  EXPECT_GT(expected[1], 0.0);
+  EXPECT_LT(expected[4], 0.0);
+}
+
+TEST(ResidualField, KnowsLessOfAVariantTheLessItHasInCommonWithThoseMeasured) {
+  const ResidualField field = field_with({0});
+  EXPECT_LT(field.deviation(0), 0.25);
+  EXPECT_LT(field.deviation(0), field.deviation(1));
+  EXPECT_LT(field.deviation(1), field.deviation(3));
+  EXPECT_LT(field.deviation(3), 1.0);
+}
+
+TEST(ResidualField, ResidualsStillAwaitedDoNotChangeWhatIsExpected) {
+  const std::vector<double> before = field_with({0}).expected({0.5});
+  EXPECT_EQ(field_with({0, 3}).expected({0.5}), before);
 }
 
 }  // namespace

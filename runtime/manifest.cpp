@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/manifest.h"
+#include "runtime/manifest.h"
 
 #include "core/fields.h"
 #include "core/json.h"

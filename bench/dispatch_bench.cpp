@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// What Runtime::attention costs a thread beyond the bare driver call: both enqueue the same kernel.
+// Argument: a directory that swr-tune export wrote. Needs its GPU. docs/results/runtime.md
+// publishes the numbers.
+#include "core/launch.h"
+#include "runtime/manifest.h"
+#include "tuner/driver/cuda_driver.h"
+#include <swr/runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Nanoseconds per call in rounds that the launch queue holds, so that no call waits for the GPU.
+std::vector<double> rounds_ns(const swr::Stream& stream, const std::function<void()>& call) {
+  constexpr int kRounds = 2000;
+  constexpr int kCalls = 64;
+  std::vector<double> samples;
+  for (int round = 0; round < kRounds; ++round) {
+    stream.synchronize();
+    const auto start = Clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      call();
+    }
+    const std::chrono::duration<double, std::nano> elapsed = Clock::now() - start;
+    samples.push_back(elapsed.count() / kCalls);
+  }
+  std::sort(samples.begin(), samples.end());
+  return samples;
+}
+
+void print(const char* what, const std::vector<double>& samples) {
+  std::printf("%-18s p50 %7.1f ns  p99 %7.1f ns\n", what, samples[samples.size() / 2],
+              samples[samples.size() * 99 / 100]);
+}
+
+/// A short problem with the heads of an exported one, so that its kernels are legal. All heads
+/// share one small buffer: what is computed does not matter here.
+struct Work {
+  explicit Work(const swr::AttentionProblem& exported) : problem(exported) {
+    constexpr int kSeq = 64;
+    problem.seq_q = problem.seq_kv = kSeq;
+    swr::AttentionParams& p = call.params;
+    p.q = p.k = p.v = reinterpret_cast<const void*>(inputs.address());
+    p.o = reinterpret_cast<void*>(output.address());
+    p.batch = problem.batch;
+    p.heads_q = problem.heads_q;
+    p.heads_kv = problem.heads_kv;
+    p.seq_q = p.seq_kv = kSeq;
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = {0, 0, problem.head_dim};
+    p.scale_log2 = 1.0F;
+    call.head_dim = problem.head_dim;
+    call.dtype = problem.dtype;
+    call.causal = problem.causal;
+  }
+
+  swr::AttentionProblem problem;
+  swr::DeviceBuffer inputs{64 * 256 * 2};
+  swr::DeviceBuffer output{64 * 256 * 2};
+  swr::AttentionCall call;
+};
+
+/// The exported kernel that an answer names.
+const swr::ExportedKernel& kernel_of(const swr::Manifest& manifest, const swr::Answer& answer) {
+  return manifest.kernels.at(static_cast<std::size_t>(answer.result_id - 1));
+}
+
+int run(const char* exported) {
+  const swr::PrimaryContext context(0);
+  const swr::Stream stream;
+  const swr::Manifest manifest = swr::read_manifest(exported);
+  const Work work(manifest.kernels.at(0).problem);
+  swr::Runtime runtime({.exported = exported, .may_compile = false});
+  const swr::Answer answer = runtime.prepare(work.problem);
+  const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
+  const swr::LaunchPlan plan =
+      swr::launch_plan(work.problem, answer.variant, kernel.device.sm_count, kernel.ctas_per_sm);
+  const swr::AttentionKernel bare(swr::read_cubin(exported, kernel), kernel.entry, plan);
+  const auto through_runtime = [&] { runtime.attention(work.call, stream.handle()); };
+  const auto directly = [&] { bare.launch(work.call.params, stream.handle()); };
+  rounds_ns(stream, directly);
+  const auto direct_ns = rounds_ns(stream, directly);
+  const auto runtime_ns = rounds_ns(stream, through_runtime);
+  print("cuLaunchKernel", direct_ns);
+  print("Runtime::attention", runtime_ns);
+  const std::size_t middle = direct_ns.size() / 2;
+  std::printf("overhead           p50 %7.1f ns\n", runtime_ns[middle] - direct_ns[middle]);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: dispatch_bench EXPORTED_DIRECTORY\n");
+    return 2;
+  }
+  try {
+    return run(argv[1]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dispatch_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+// The C interface over Lookup and Runtime: checks what C cannot, copies structures and turns
+// exceptions into statuses.
+#include "tuner/driver/devices.h"
+#include "tuner/model/gpu_profile.h"
+#include <swr/error.h>
+#include <swr/lookup.h>
+#include <swr/runtime.h>
+#include <swr/swr_c.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numbers>
+#include <string>
+
+struct swr_lookup {
+  explicit swr_lookup(const char* database) : lookup(database) {}
+
+  swr::Lookup lookup;
+};
+
+struct swr_runtime {
+  explicit swr_runtime(const swr::RuntimeOptions& options) : runtime(options) {}
+
+  swr::Runtime runtime;
+};
+
+namespace {
+
+std::string& last_error() {
+  thread_local std::string message;
+  return message;
+}
+
+static_assert(static_cast<int>(swr::ErrorCode::invalid_argument) + 1 == SWR_INVALID_ARGUMENT);
+static_assert(static_cast<int>(swr::ErrorCode::not_compiled) + 1 == SWR_NOT_COMPILED);
+static_assert(static_cast<int>(swr::MatchLevel::predicted) == SWR_PREDICTED);
+static_assert(static_cast<int>(swr::DType::bf16) == SWR_BF16);
+
+/// Runs `action`; whatever it throws becomes a status and a message.
+template <typename Action>
+swr_status guarded(Action&& action) noexcept {
+  try {
+    try {
+      action();
+      return SWR_OK;
+    } catch (const swr::Error& error) {
+      last_error() = error.what();
+      return static_cast<swr_status>(static_cast<int>(error.code()) + 1);
+    } catch (const std::exception& error) {
+      last_error() = std::string("swr failed unexpectedly: ") + error.what();
+    }
+  } catch (...) {
+    // Not even the message could be kept.
+  }
+  return SWR_INTERNAL;
+}
+
+void require_pointer(const void* pointer, const char* name) {
+  if (pointer == nullptr) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     std::string("the argument '") + name + "' is NULL");
+  }
+}
+
+swr::DType dtype_of(std::int32_t value) {
+  if (value != SWR_FP16 && value != SWR_BF16) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "dtype must be SWR_FP16 or SWR_BF16, not " + std::to_string(value));
+  }
+  return static_cast<swr::DType>(value);
+}
+
+swr::AttentionProblem problem_from(const swr_problem& problem) {
+  return {.batch = problem.batch,
+          .heads_q = problem.heads_q,
+          .heads_kv = problem.heads_kv,
+          .seq_q = problem.seq_q,
+          .seq_kv = problem.seq_kv,
+          .head_dim = problem.head_dim,
+          .dtype = dtype_of(problem.dtype),
+          .causal = problem.causal != 0,
+          .alignment_bytes = problem.alignment_bytes};
+}
+
+swr_problem problem_to_c(const swr::AttentionProblem& problem) {
+  return {problem.batch,
+          problem.heads_q,
+          problem.heads_kv,
+          problem.seq_q,
+          problem.seq_kv,
+          problem.head_dim,
+          static_cast<std::int32_t>(problem.dtype),
+          problem.causal ? 1 : 0,
+          problem.alignment_bytes};
+}
+
+swr::DeviceInfo device_from(const swr_device& device) {
+  const std::size_t length = strnlen(device.name, sizeof(device.name));
+  return {.name = std::string(device.name, length),
+          .sm_arch = device.sm_arch,
+          .sm_count = device.sm_count,
+          .l2_bytes = device.l2_bytes,
+          .dram_gb_per_s = device.dram_gb_per_s,
+          .mig = device.mig != 0,
+          .smem_per_cta_bytes = device.smem_per_cta_bytes,
+          .smem_per_sm_bytes = device.smem_per_sm_bytes,
+          .smem_reserved_per_cta_bytes = device.smem_reserved_per_cta_bytes,
+          .registers_per_sm = device.registers_per_sm,
+          .max_threads_per_sm = device.max_threads_per_sm,
+          .max_ctas_per_sm = device.max_ctas_per_sm};
+}
+
+template <std::size_t Size>
+void copy_text(const std::string& text, char (&to)[Size]) {
+  const std::size_t length = std::min(text.size(), Size - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+swr_device device_to_c(const swr::DeviceInfo& device) {
+  swr_device result{};
+  copy_text(device.name, result.name);
+  result.sm_arch = device.sm_arch;
+  result.sm_count = device.sm_count;
+  result.l2_bytes = device.l2_bytes;
+  result.dram_gb_per_s = device.dram_gb_per_s;
+  result.mig = device.mig ? 1 : 0;
+  result.smem_per_cta_bytes = device.smem_per_cta_bytes;
+  result.smem_per_sm_bytes = device.smem_per_sm_bytes;
+  result.smem_reserved_per_cta_bytes = device.smem_reserved_per_cta_bytes;
+  result.registers_per_sm = device.registers_per_sm;
+  result.max_threads_per_sm = device.max_threads_per_sm;
+  result.max_ctas_per_sm = device.max_ctas_per_sm;
+  return result;
+}
+
+swr_answer answer_to_c(const swr::Answer& answer) {
+  swr_answer result{};
+  copy_text(to_key(answer.variant), result.variant);
+  result.match = static_cast<std::int32_t>(answer.level);
+  result.on_same_device = answer.on_same_device ? 1 : 0;
+  result.distance = answer.distance;
+  result.time_us = answer.time_us.value_or(-1.0);
+  result.l2_misses = answer.l2_misses.value_or(-1);
+  result.result_id = answer.result_id;
+  result.stored_problem = problem_to_c(answer.stored_problem);
+  return result;
+}
+
+std::optional<std::filesystem::path> path_from(const char* path) {
+  return path == nullptr ? std::nullopt : std::optional<std::filesystem::path>(path);
+}
+
+swr::RuntimeOptions options_from(const swr_runtime_options& options) {
+  swr::RuntimeOptions result;
+  result.database = path_from(options.database);
+  result.exported = path_from(options.exported);
+  result.generator.cache_dir = path_from(options.cache_dir);
+  result.generator.nvrtc_library = path_from(options.nvrtc);
+  result.may_compile = options.may_compile != 0;
+  return result;
+}
+
+swr::TensorStrides strides_from(const swr_strides& strides) {
+  return {strides.batch, strides.head, strides.seq};
+}
+
+float scale_log2_of(float scale) {
+  if (!(scale >= 0.0F) || std::isinf(scale)) {
+    throw swr::Error(
+        swr::ErrorCode::invalid_argument,
+        "scale must be positive, or 0 for 1 / sqrt(head_dim), not " + std::to_string(scale));
+  }
+  return scale * std::numbers::log2e_v<float>;
+}
+
+swr::AttentionCall call_from(const swr_attention& a) {
+  swr::AttentionCall call{
+      .head_dim = a.head_dim, .dtype = dtype_of(a.dtype), .causal = a.causal != 0};
+  swr::AttentionParams& p = call.params;
+  p.q = a.q;
+  p.k = a.k;
+  p.v = a.v;
+  p.o = a.o;
+  p.lse = a.lse;
+  p.q_strides = strides_from(a.q_strides);
+  p.k_strides = strides_from(a.k_strides);
+  p.v_strides = strides_from(a.v_strides);
+  p.o_strides = strides_from(a.o_strides);
+  p.batch = a.batch;
+  p.heads_q = a.heads_q;
+  p.heads_kv = a.heads_kv;
+  p.seq_q = a.seq_q;
+  p.seq_kv = a.seq_kv;
+  p.scale_log2 = scale_log2_of(a.scale);
+  return call;
+}
+
+void set_changed(std::int32_t* changed, bool value) {
+  if (changed != nullptr) {
+    *changed = value ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t swr_api_version(void) { return SWR_API_VERSION; }
+
+const char* swr_last_error(void) { return last_error().c_str(); }
+
+swr_status swr_present_device(int32_t ordinal, swr_device* device) {
+  return guarded([&] {
+    require_pointer(device, "device");
+    const auto devices = swr::list_devices();
+    if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= devices.size()) {
+      throw swr::Error(swr::ErrorCode::invalid_argument,
+                       "GPU " + std::to_string(ordinal) + " does not exist; this machine has " +
+                           std::to_string(devices.size()) + ", counted from 0");
+    }
+    *device = device_to_c(devices[static_cast<std::size_t>(ordinal)]);
+  });
+}
+
+swr_status swr_profiled_device(const char* id, swr_device* device) {
+  return guarded([&] {
+    require_pointer(id, "id");
+    require_pointer(device, "device");
+    *device = device_to_c(swr::load_profile(id).device);
+  });
+}
+
+swr_status swr_lookup_open(const char* database, swr_lookup** lookup) {
+  return guarded([&] {
+    require_pointer(database, "database");
+    require_pointer(lookup, "lookup");
+    *lookup = std::make_unique<swr_lookup>(database).release();
+  });
+}
+
+swr_status swr_lookup_best(const swr_lookup* lookup, const swr_problem* problem,
+                           const swr_device* device, swr_answer* answer) {
+  return guarded([&] {
+    require_pointer(lookup, "lookup");
+    require_pointer(problem, "problem");
+    require_pointer(device, "device");
+    require_pointer(answer, "answer");
+    *answer = answer_to_c(lookup->lookup.best(problem_from(*problem), device_from(*device)));
+  });
+}
+
+swr_status swr_lookup_refresh(swr_lookup* lookup, int32_t* changed) {
+  return guarded([&] {
+    require_pointer(lookup, "lookup");
+    set_changed(changed, lookup->lookup.refresh());
+  });
+}
+
+void swr_lookup_close(swr_lookup* lookup) { const std::unique_ptr<swr_lookup> owner(lookup); }
+
+swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime) {
+  return guarded([&] {
+    require_pointer(options, "options");
+    require_pointer(runtime, "runtime");
+    *runtime = std::make_unique<swr_runtime>(options_from(*options)).release();
+  });
+}
+
+swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* attention,
+                                 void* stream) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(attention, "attention");
+    runtime->runtime.attention(call_from(*attention), static_cast<CUstream_st*>(stream));
+  });
+}
+
+swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
+                               swr_answer* answer) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(problem, "problem");
+    const swr::Answer chosen = runtime->runtime.prepare(problem_from(*problem));
+    if (answer != nullptr) {
+      *answer = answer_to_c(chosen);
+    }
+  });
+}
+
+swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    set_changed(changed, runtime->runtime.refresh());
+  });
+}
+
+void swr_runtime_destroy(swr_runtime* runtime) {
+  const std::unique_ptr<swr_runtime> owner(runtime);
+}
+}

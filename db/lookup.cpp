@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "db/connection.h"
+#include "db/database_error.h"
+#include "db/lookup_records.h"
+#include "db/lookup_table.h"
+#include <swr/error.h>
+#include <swr/lookup.h>
+
+#include <SQLiteCpp/Transaction.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <sys/stat.h>
+#include <thread>
+
+namespace swr {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the file system says about a file; differs after every change that SQLite makes.
+struct FileMark {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size_bytes = 0;
+  std::array<long long, 2> modified{};  ///< Seconds and nanoseconds.
+
+  bool operator==(const FileMark&) const = default;
+};
+
+FileMark mark_of(const fs::path& path) {
+  struct stat status {};
+  // Opening for reading may leave an empty log behind: it says no more than none.
+  if (stat(path.c_str(), &status) != 0 || status.st_size == 0) {
+    return {};
+  }
+  return {status.st_dev,
+          status.st_ino,
+          status.st_size,
+          {status.st_mtim.tv_sec, status.st_mtim.tv_nsec}};
+}
+
+/// The database and its write-ahead log.
+using DatabaseMark = std::array<FileMark, 2>;
+
+DatabaseMark database_mark(const fs::path& path) {
+  return {mark_of(path), mark_of(path.string() + "-wal")};
+}
+
+using SharedTable = std::shared_ptr<const LookupTable>;
+
+SharedTable read_table(const fs::path& path) {
+  return with_database_errors(path, [&] {
+    SQLite::Database database = open_database(path, Store::Mode::read_only, built_in_migrations());
+    const SQLite::Transaction snapshot(database);
+    return std::make_shared<const LookupTable>(read_lookup_records(database, path));
+  });
+}
+
+}  // namespace
+
+struct Lookup::Impl {
+  explicit Impl(const fs::path& file) : path(file), mark(database_mark(file)) {
+    publish(read_table(file));
+  }
+
+  void publish(SharedTable next) {
+    const std::lock_guard lock(table_mutex);
+    table = std::move(next);
+    published.store(table.get(), std::memory_order_release);
+    version.fetch_add(1, std::memory_order_release);
+  }
+
+  /// The table in force. Each thread keeps the one it used last, so that the usual question costs
+  /// one atomic load and no reference count; valid until the thread's next call.
+  const LookupTable& current() const {
+    thread_local SharedTable kept;
+    // A table that is kept is alive, so no other one can have its address.
+    if (kept.get() != published.load(std::memory_order_acquire)) {
+      const std::lock_guard lock(table_mutex);
+      kept = table;
+    }
+    return *kept;
+  }
+
+  bool refresh() {
+    const std::lock_guard lock(refresh_mutex);
+    // Before reading: a change meanwhile is then seen the next time.
+    const DatabaseMark now = database_mark(path);
+    if (now == mark) {
+      return false;
+    }
+    publish(read_table(path));
+    mark = now;
+    return true;
+  }
+
+  void watch(std::chrono::milliseconds every) {
+    watcher = std::jthread([this, every](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any wake;
+      while (!wake.wait_for(lock, stop, every, [&stop] { return stop.stop_requested(); })) {
+        refresh_and_remember_failure();
+      }
+    });
+  }
+
+  void refresh_and_remember_failure() {
+    std::string failure;
+    try {
+      refresh();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    const std::lock_guard lock(table_mutex);
+    watch_error = std::move(failure);
+  }
+
+  fs::path path;
+  mutable std::mutex table_mutex;
+  SharedTable table;
+  std::atomic<const LookupTable*> published = nullptr;
+  std::atomic<unsigned long long> version = 0;
+  std::string watch_error;
+  std::mutex refresh_mutex;
+  DatabaseMark mark;
+  /// Last: it stops before what it uses goes.
+  std::jthread watcher;
+};
+
+Lookup::Lookup(const fs::path& path, const LookupOptions& options)
+    : impl_(std::make_unique<Impl>(path)) {
+  if (options.watch_every) {
+    impl_->watch(*options.watch_every);
+  }
+}
+
+Lookup::~Lookup() = default;
+
+Answer Lookup::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+  return impl_->current().best(problem, device);
+}
+
+bool Lookup::refresh() { return impl_->refresh(); }
+
+unsigned long long Lookup::version() const {
+  return impl_->version.load(std::memory_order_acquire);
+}
+
+std::string Lookup::watch_error() const {
+  const std::lock_guard lock(impl_->table_mutex);
+  return impl_->watch_error;
+}
+
+std::size_t Lookup::size() const { return impl_->current().size(); }
+
+}  // namespace swr

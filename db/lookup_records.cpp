@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "db/lookup_records.h"
+
+#include "db/rows.h"
+#include <swr/error.h>
+
+#include <SQLiteCpp/Statement.h>
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace swr {
+namespace {
+
+/// Reads one database into records.
+class Reader {
+ public:
+  Reader(const SQLite::Database& database, const std::filesystem::path& path)
+      : database_(database), path_(path) {}
+
+  LookupRecords read(const std::optional<LookupScope>& scope) {
+    read_problems();
+    read_devices();
+    read_variants();
+    read_results(scope);
+    read_decisions();
+    return std::move(records_);
+  }
+
+ private:
+  /// Where the rows of a table lie in the records.
+  using Index = std::unordered_map<long long, std::uint32_t>;
+
+  template <typename Record>
+  static void add(Index& index, std::vector<Record>& records, long long id, Record record) {
+    index.emplace(id, static_cast<std::uint32_t>(records.size()));
+    records.push_back(std::move(record));
+  }
+
+  void read_problems() {
+    TableRows row(database_, "SELECT " + lookup_problem_columns() + " FROM problem ORDER BY id");
+    while (row.next()) {
+      add(problems_, records_.problems, row.cell(0).getInt64(),
+          read_lookup_problem(row, {path_, "problem"}));
+    }
+  }
+
+  void read_devices() {
+    SQLite::Statement row(database_, "SELECT * FROM device ORDER BY id");
+    while (row.executeStep()) {
+      add(devices_, records_.devices, row.getColumn(0).getInt64(),
+          read_device(row, {path_, "device"}));
+    }
+  }
+
+  void read_variants() {
+    SQLite::Statement row(database_, "SELECT * FROM variant ORDER BY id");
+    while (row.executeStep()) {
+      add(variants_, records_.variants, row.getColumn(0).getInt64(),
+          read_variant(row, {path_, "variant"}));
+    }
+  }
+
+  void read_results(const std::optional<LookupScope>& scope) {
+    TableRows row(
+        database_,
+        "SELECT " + lookup_result_columns() + " FROM result" +
+            (scope ? " WHERE problem_id IN (SELECT id FROM problem WHERE head_dim = :head_dim AND "
+                     "dtype = :dtype AND causal = :causal AND alignment_bytes = :alignment) "
+                     "AND device_id IN (SELECT id FROM device WHERE sm_arch = :sm_arch)"
+                   : ""));
+    if (scope) {
+      row.bind(":head_dim", static_cast<long long>(scope->problem.head_dim));
+      row.bind(":dtype", std::string(to_string(scope->problem.dtype)));
+      row.bind(":causal", scope->problem.causal ? 1LL : 0LL);
+      row.bind(":alignment", static_cast<long long>(scope->problem.alignment_bytes));
+      row.bind(":sm_arch", static_cast<long long>(scope->sm_arch));
+    }
+    while (row.next()) {
+      add_result(read_lookup_result(row, {path_, "result"}));
+    }
+  }
+
+  /// Requires: the tables that it refers to were read.
+  void add_result(const LookupResult& found) {
+    LookupRow row{.problem = at(problems_, found.problem_id, found.id, "problem"),
+                  .device = at(devices_, found.device_id, found.id, "device"),
+                  .variant = at(variants_, found.variant_id, found.id, "variant"),
+                  .provenance = found.result.provenance(),
+                  .is_ok = found.result.state == ResultState::ok,
+                  .result_id = found.id,
+                  .merit = {},
+                  .l2_misses = std::nullopt};
+    if (row.is_ok) {
+      row.merit = merit(records_.problems[row.problem], found.result);
+      row.l2_misses = l2_miss_sectors(found.result);
+    }
+    records_.rows.push_back(row);
+  }
+
+  std::uint32_t at(const Index& index, long long id, long long result_id, const char* table) const {
+    const auto entry = index.find(id);
+    if (entry == index.end()) {
+      throw Error(ErrorCode::unreadable,
+                  "database " + path_.string() + " holds a bad row " + std::to_string(result_id) +
+                      " in table result: there is no row " + std::to_string(id) + " in table " +
+                      table + "; use a copy of the file from before it was edited");
+    }
+    return entry->second;
+  }
+
+  void read_decisions() {
+    SQLite::Statement row(database_,
+                          "SELECT decision.winner_id, max(finalist.result_id) FROM decision "
+                          "JOIN finalist ON finalist.decision_id = decision.id "
+                          "GROUP BY decision.id");
+    while (row.executeStep()) {
+      records_.decisions.push_back({row.getColumn(0).getInt64(), row.getColumn(1).getInt64()});
+    }
+  }
+
+  const SQLite::Database& database_;
+  const std::filesystem::path& path_;
+  LookupRecords records_;
+  Index problems_;
+  Index devices_;
+  Index variants_;
+};
+
+}  // namespace
+
+LookupRecords read_lookup_records(const SQLite::Database& database,
+                                  const std::filesystem::path& path,
+                                  const std::optional<LookupScope>& scope) {
+  return Reader(database, path).read(scope);
+}
+
+}  // namespace swr

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: MIT
+#include "db/lookup_table.h"
+
+#include <swr/constraints.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace swr {
+namespace {
+
+constexpr std::array kProvenances{Provenance::measured, Provenance::predicted};
+
+/// What selects other kernels, as one number.
+std::uint64_t kind_key(const AttentionProblem& problem) {
+  return static_cast<std::uint64_t>(problem.head_dim) |
+         static_cast<std::uint64_t>(problem.alignment_bytes) << 16U |
+         static_cast<std::uint64_t>(problem.dtype) << 32U |
+         static_cast<std::uint64_t>(problem.causal) << 48U;
+}
+
+std::uint64_t pair(int high, int low) {
+  return static_cast<std::uint64_t>(high) << 32U | static_cast<std::uint32_t>(low);
+}
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15ULL;
+  hash = (hash ^ value) * kGoldenRatio;
+  return hash ^ hash >> 29U;
+}
+
+std::uint64_t hash_of(const AttentionProblem& problem) {
+  const std::uint64_t sizes =
+      mixed(pair(problem.batch, problem.heads_q), pair(problem.heads_kv, problem.seq_q));
+  return mixed(mixed(sizes, static_cast<std::uint64_t>(problem.seq_kv)), kind_key(problem));
+}
+
+/// Everything about a device that a constraint may look at, beyond what same_device() compares.
+auto limits(const DeviceInfo& device) {
+  return std::tie(device.smem_per_cta_bytes, device.smem_per_sm_bytes,
+                  device.smem_reserved_per_cta_bytes, device.registers_per_sm,
+                  device.max_threads_per_sm, device.max_ctas_per_sm);
+}
+
+bool is_same_as_any(const std::vector<DeviceInfo>& devices, const DeviceInfo& device) {
+  return std::ranges::any_of(devices,
+                             [&](const DeviceInfo& stored) { return same_device(stored, device); });
+}
+
+/// Position of each variant when they are ordered by key.
+std::vector<std::uint32_t> key_order(const std::vector<Variant>& variants) {
+  std::vector<std::string> keys(variants.size());
+  std::ranges::transform(variants, keys.begin(), [](const Variant& v) { return to_key(v); });
+  std::vector<std::uint32_t> by_key(variants.size());
+  std::iota(by_key.begin(), by_key.end(), 0U);
+  std::ranges::sort(by_key, [&](std::uint32_t a, std::uint32_t b) { return keys[a] < keys[b]; });
+  std::vector<std::uint32_t> order(variants.size());
+  for (std::size_t position = 0; position < by_key.size(); ++position) {
+    order[by_key[position]] = static_cast<std::uint32_t>(position);
+  }
+  return order;
+}
+
+/// The winner of the newest decision at a place.
+struct Decided {
+  const LookupRow* row = nullptr;
+  long long last_result_id = 0;
+};
+
+/// The decided winner stands unless it no longer answers, or a variant measured since is so much
+/// faster that noise does not explain it.
+bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers) {
+  constexpr double kBeyondNoise = 0.97;
+  if (decided.row == nullptr) {
+    return false;
+  }
+  const auto is_winner = [&](const LookupRow* row) { return row->variant == decided.row->variant; };
+  const auto beats = [&](const LookupRow* row) {
+    return row->result_id > decided.last_result_id && !is_winner(row) &&
+           row->merit.time_us < kBeyondNoise * decided.row->merit.time_us;
+  };
+  return std::ranges::any_of(answers, is_winner) && std::ranges::none_of(answers, beats);
+}
+
+}  // namespace
+
+struct LookupTable::Question {
+  const AttentionProblem& problem;
+  const DeviceInfo& device;
+};
+
+/// The nearest place found so far.
+struct LookupTable::Nearest {
+  ShapePoint from;
+  double squared = std::numeric_limits<double>::infinity();
+  double device_distance = 0.0;
+  std::optional<std::size_t> place;
+  const Candidate* candidate = nullptr;
+};
+
+/// Fills a table.
+struct LookupTable::Builder {
+  LookupTable& table;
+  const LookupRecords& records;
+  std::vector<std::uint32_t> key_order;
+  std::vector<std::uint32_t> group_of_device;
+  std::unordered_map<long long, long long> last_of_winner;
+
+  using Rows = std::vector<const LookupRow*>;
+  using Iterator = Rows::const_iterator;
+
+  void build() {
+    table.variants_ = records.variants;
+    key_order = swr::key_order(records.variants);
+    for (const LookupDecision& decision : records.decisions) {
+      last_of_winner[decision.winner_id] = decision.last_result_id;
+    }
+    group_devices();
+    add_places(sorted_rows());
+    for (Group& group : table.groups_) {
+      for (Pool& pool : group.pools) {
+        index(pool);
+      }
+    }
+  }
+
+  void group_devices() {
+    for (const DeviceInfo& device : records.devices) {
+      const auto known = std::ranges::find_if(table.groups_, [&](const Group& group) {
+        return same_device(group.devices.front(), device);
+      });
+      Group& group = known == table.groups_.end() ? table.groups_.emplace_back() : *known;
+      group.devices.push_back(device);
+      group_of_device.push_back(static_cast<std::uint32_t>(&group - table.groups_.data()));
+    }
+  }
+
+  auto place_key(const LookupRow& row) const {
+    return std::tuple(group_of_device[row.device], row.provenance, row.problem);
+  }
+
+  /// By place, then variant, oldest first.
+  Rows sorted_rows() const {
+    Rows rows;
+    rows.reserve(records.rows.size());
+    for (const LookupRow& row : records.rows) {
+      rows.push_back(&row);
+    }
+    std::ranges::sort(rows, [this](const LookupRow* a, const LookupRow* b) {
+      return std::tuple(place_key(*a), a->variant, a->result_id) <
+             std::tuple(place_key(*b), b->variant, b->result_id);
+    });
+    return rows;
+  }
+
+  void add_places(const Rows& rows) {
+    for (auto first = rows.begin(); first != rows.end();) {
+      const auto key = place_key(**first);
+      const auto last = std::find_if(first, rows.end(),
+                                     [&](const LookupRow* row) { return place_key(*row) != key; });
+      add_place(first, last);
+      first = last;
+    }
+  }
+
+  void add_place(Iterator first, Iterator last) {
+    Rows answers;
+    Decided decided;
+    for (auto row = first; row != last; ++row) {
+      const bool is_newest = row + 1 == last || (*(row + 1))->variant != (*row)->variant;
+      if (is_newest && (*row)->is_ok) {
+        answers.push_back(*row);
+      }
+      const auto decision = last_of_winner.find((*row)->result_id);
+      if (decision != last_of_winner.end() && decision->second > decided.last_result_id) {
+        decided = {*row, decision->second};
+      }
+    }
+    if (!answers.empty()) {
+      rank(answers, decided);
+      append(answers, (*first)->problem, group_of_device[(*first)->device]);
+    }
+  }
+
+  void rank(Rows& answers, const Decided& decided) const {
+    const bool has_winner = stands(decided, answers);
+    std::ranges::sort(answers, [this](const LookupRow* a, const LookupRow* b) {
+      return a->merit == b->merit ? key_order[a->variant] < key_order[b->variant]
+                                  : a->merit < b->merit;
+    });
+    if (has_winner) {
+      std::erase_if(answers,
+                    [&](const LookupRow* row) { return row->variant == decided.row->variant; });
+      answers.insert(answers.begin(), decided.row);
+    }
+  }
+
+  void append(const Rows& answers, std::uint32_t problem, std::uint32_t group_index) {
+    Group& group = table.groups_[group_index];
+    Pool& pool = group.pools[static_cast<std::size_t>(answers.front()->provenance)];
+    pool.first = pool.count == 0 ? static_cast<std::uint32_t>(table.places_.size()) : pool.first;
+    ++pool.count;
+    table.rankings_.push_back({problem, static_cast<std::uint32_t>(table.candidates_.size()),
+                               static_cast<std::uint32_t>(answers.size())});
+    for (const LookupRow* row : answers) {
+      table.candidates_.push_back(
+          {row->variant, row->merit.time_us, row->l2_misses.value_or(-1), row->result_id});
+    }
+    Place& place = table.places_.emplace_back();
+    place.problem = records.problems[problem];
+    const Question own{place.problem, group.devices.front()};
+    if (const Candidate* const best = table.first_legal(table.places_.size() - 1, own)) {
+      place.variant = best->variant;
+      place.time_us = best->time_us;
+      place.l2_misses = best->l2_misses;
+      place.result_id = best->result_id;
+    }
+  }
+
+  void index(Pool& pool) const {
+    pool.slots.assign(std::bit_ceil(2 * std::size_t{pool.count} + 1), 0);
+    std::unordered_map<std::uint64_t, std::vector<ShapeTree::Point>> points;
+    for (std::uint32_t i = pool.first; i < pool.first + pool.count; ++i) {
+      const AttentionProblem& problem = table.places_[i].problem;
+      points[kind_key(problem)].push_back({.at = shape_point(problem), .item = i});
+      std::size_t slot = hash_of(problem) & (pool.slots.size() - 1);
+      while (pool.slots[slot] != 0) {
+        slot = (slot + 1) & (pool.slots.size() - 1);
+      }
+      pool.slots[slot] = i + 1;
+    }
+    for (auto& [key, of_kind] : points) {
+      pool.kinds.push_back({key, ShapeTree(std::move(of_kind))});
+    }
+    std::ranges::sort(pool.kinds, {}, &Kind::key);
+  }
+};
+
+LookupTable::LookupTable(const LookupRecords& records) {
+  Builder{.table = *this,
+          .records = records,
+          .key_order = {},
+          .group_of_device = {},
+          .last_of_winner = {}}
+      .build();
+}
+
+const LookupTable::Candidate* LookupTable::first_legal(std::size_t place,
+                                                       const Question& question) const {
+  const Ranking& ranking = rankings_[place];
+  const Candidate* const first = candidates_.data() + ranking.first;
+  for (const Candidate* candidate = first; candidate != first + ranking.count; ++candidate) {
+    if (!check_constraints(question.problem, variants_[candidate->variant], question.device)) {
+      return candidate;
+    }
+  }
+  return nullptr;
+}
+
+const LookupTable::Place* LookupTable::place_of(const Pool& pool,
+                                                const AttentionProblem& problem) const {
+  const std::size_t mask = pool.slots.size() - 1;
+  for (std::size_t slot = hash_of(problem) & mask; pool.slots[slot] != 0;
+       slot = (slot + 1) & mask) {
+    const Place& place = places_[pool.slots[slot] - 1];
+    if (place.problem == problem) {
+      return &place;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<LookupTable::Hit> LookupTable::exact(const Group& group, Provenance provenance,
+                                                   const Question& question) const {
+  const Place* const place = place_of(group.pool(provenance), question.problem);
+  if (place == nullptr) {
+    return std::nullopt;
+  }
+  Hit hit{MatchLevel::exact,
+          true,
+          0.0,
+          &place->problem,
+          {place->variant, place->time_us, place->l2_misses, place->result_id}};
+  if (limits(question.device) != limits(group.devices.front())) {
+    const auto index = static_cast<std::size_t>(place - places_.data());
+    const Candidate* const legal = first_legal(index, question);
+    hit.candidate = legal == nullptr ? Candidate{.variant = kNoVariant} : *legal;
+  }
+  return hit.candidate.variant == kNoVariant ? std::nullopt : std::optional(hit);
+}
+
+/// Looks for a nearer place of the pool. Of equally near ones the more similar device and then the
+/// smaller problem counts.
+template <typename Accepts>
+void LookupTable::consider_all(const Pool& pool, double device_distance, const Question& question,
+                               Nearest& nearest, Accepts&& accepts) const {
+  const std::uint64_t key = kind_key(question.problem);
+  const auto kind = std::ranges::lower_bound(pool.kinds, key, {}, &Kind::key);
+  if (kind == pool.kinds.end() || kind->key != key) {
+    return;
+  }
+  kind->tree.visit_near(nearest.from, nearest.squared, [&](std::uint32_t item, double squared) {
+    if (squared == nearest.squared && nearest.place &&
+        std::tie(nearest.device_distance, places_[*nearest.place].problem) <=
+            std::tie(device_distance, places_[item].problem)) {
+      return;
+    }
+    if (accepts(item)) {
+      nearest.squared = squared;
+      nearest.device_distance = device_distance;
+      nearest.place = item;
+    }
+  });
+}
+
+/// The nearest place with a legal variant. Usually the nearest of all has one, so legality is
+/// looked at only then, and during the search when it is needed.
+template <typename ConsiderPools>
+bool LookupTable::find_nearest(const Question& question, Nearest& nearest,
+                               ConsiderPools&& consider) const {
+  nearest.from = shape_point(question.problem);
+  consider(nearest, [](std::uint32_t) { return true; });
+  if (!nearest.place) {
+    return false;
+  }
+  nearest.candidate = first_legal(*nearest.place, question);
+  if (nearest.candidate == nullptr) {
+    nearest = {.from = nearest.from};
+    consider(nearest, [&](std::uint32_t item) {
+      const Candidate* const legal = first_legal(item, question);
+      nearest.candidate = legal == nullptr ? nearest.candidate : legal;
+      return legal != nullptr;
+    });
+  }
+  return nearest.candidate != nullptr;
+}
+
+std::optional<LookupTable::Hit> LookupTable::nearest_on(const Group& group, Provenance provenance,
+                                                        const Question& question) const {
+  Nearest nearest;
+  const auto consider = [&](Nearest& found, auto&& accepts) {
+    consider_all(group.pool(provenance), 0.0, question, found, accepts);
+  };
+  if (!find_nearest(question, nearest, consider)) {
+    return std::nullopt;
+  }
+  return Hit{MatchLevel::nearest, true, std::sqrt(nearest.squared),
+             &places_[*nearest.place].problem, *nearest.candidate};
+}
+
+std::optional<LookupTable::Hit> LookupTable::nearest_of_arch(Provenance provenance,
+                                                             const Question& question) const {
+  Nearest nearest;
+  const auto consider = [&](Nearest& found, auto&& accepts) {
+    for (const Group& group : groups_) {
+      const DeviceInfo& device = group.devices.front();
+      if (device.sm_arch == question.device.sm_arch) {
+        consider_all(group.pool(provenance), device_distance(device, question.device), question,
+                     found, accepts);
+      }
+    }
+  };
+  if (!find_nearest(question, nearest, consider)) {
+    return std::nullopt;
+  }
+  return Hit{MatchLevel::same_arch, false, std::sqrt(nearest.squared),
+             &places_[*nearest.place].problem, *nearest.candidate};
+}
+
+const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const {
+  for (const Group& group : groups_) {
+    if (is_same_as_any(group.devices, device)) {
+      return &group;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<LookupTable::Hit> LookupTable::find(const AttentionProblem& problem,
+                                                  const DeviceInfo& device) const {
+  const Question question{problem, device};
+  const Group* const group = group_of(device);
+  for (const bool on_same_device : {true, false}) {
+    for (const Provenance provenance : kProvenances) {
+      std::optional<Hit> hit;
+      if (on_same_device && group != nullptr) {
+        hit = exact(*group, provenance, question);
+        hit = hit ? hit : nearest_on(*group, provenance, question);
+      } else if (!on_same_device) {
+        hit = nearest_of_arch(provenance, question);
+      }
+      if (hit && provenance == Provenance::predicted) {
+        hit->level = MatchLevel::predicted;
+      }
+      if (hit) {
+        return hit;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void LookupTable::fill(Answer& answer, const Hit& hit, const AttentionProblem& problem) const {
+  const Candidate& candidate = hit.candidate;
+  answer.variant = variants_[candidate.variant];
+  answer.level = hit.level;
+  answer.on_same_device = hit.on_same_device;
+  answer.distance = hit.distance;
+  answer.stored_problem = *hit.problem;
+  answer.result_id = candidate.result_id;
+  answer.time_us = candidate.time_us;
+  if (hit.distance > 0) {
+    *answer.time_us *= flop_count(problem) / flop_count(*hit.problem);
+  } else if (hit.on_same_device && candidate.l2_misses >= 0) {
+    answer.l2_misses = candidate.l2_misses;
+  }
+}
+
+Answer LookupTable::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+  Answer answer;
+  // What is stored is valid, so the usual question needs no validation.
+  if (const Group* const group = group_of(device)) {
+    if (const auto hit = exact(*group, Provenance::measured, {problem, device})) {
+      fill(answer, *hit, problem);
+      return answer;
+    }
+  }
+  validate(problem);
+  if (const auto hit = find(problem, device)) {
+    fill(answer, *hit, problem);
+  } else {
+    answer.variant = default_variant(problem, device);
+    answer.stored_problem = problem;
+  }
+  return answer;
+}
+
+std::vector<long long> LookupTable::winners() const {
+  struct Winner {
+    std::tuple<std::uint32_t, std::size_t> place;  ///< Problem and device.
+    Provenance provenance;
+    long long result_id;
+  };
+  std::vector<Winner> winners;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (const Provenance provenance : kProvenances) {
+      const Pool& pool = groups_[g].pool(provenance);
+      for (std::uint32_t i = pool.first; i < pool.first + pool.count; ++i) {
+        if (places_[i].variant != kNoVariant) {
+          winners.push_back({{rankings_[i].problem_index, g}, provenance, places_[i].result_id});
+        }
+      }
+    }
+  }
+  std::ranges::sort(winners, [](const Winner& a, const Winner& b) {
+    return std::tie(a.place, a.provenance) < std::tie(b.place, b.provenance);
+  });
+  const auto rest = std::ranges::unique(winners, {}, &Winner::place);
+  winners.erase(rest.begin(), rest.end());
+  std::vector<long long> ids;
+  std::ranges::transform(winners, std::back_inserter(ids), &Winner::result_id);
+  return ids;
+}
+
+}  // namespace swr

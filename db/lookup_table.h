@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// The choice of the best stored variant, for the store and for programs that serve: every place (a
+// problem on a device) with its variants ranked once, and an index to find the nearest place.
+#pragma once
+
+#include "db/match.h"
+#include "db/shape_tree.h"
+#include <swr/lookup.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace swr {
+
+/// What the choice needs to know of a stored result. The first three are indices into the records.
+struct LookupRow {
+  std::uint32_t problem = 0;
+  std::uint32_t device = 0;
+  std::uint32_t variant = 0;
+  Provenance provenance = Provenance::measured;
+  bool is_ok = false;
+  long long result_id = 0;  ///< Grows with time.
+  Merit merit;
+  std::optional<long long> l2_misses;
+};
+
+/// Who won finals.
+struct LookupDecision {
+  long long winner_id = 0;
+  long long last_result_id = 0;  ///< The newest result that took part.
+};
+
+/// Everything that takes part in a choice. Problems and variants differ from each other.
+struct LookupRecords {
+  std::vector<AttentionProblem> problems;
+  std::vector<DeviceInfo> devices;
+  std::vector<Variant> variants;
+  std::vector<LookupRow> rows;
+  std::vector<LookupDecision> decisions;
+};
+
+/// Immutable once built; safe from any thread.
+class LookupTable {
+ public:
+  /// One variant of a place.
+  struct Candidate {
+    std::uint32_t variant = 0;
+    double time_us = 0.0;
+    long long l2_misses = -1;  ///< -1 when unknown.
+    long long result_id = 0;
+  };
+
+  /// What answers a question.
+  struct Hit {
+    MatchLevel level = MatchLevel::exact;
+    bool on_same_device = true;
+    double distance = 0.0;
+    const AttentionProblem* problem = nullptr;
+    Candidate candidate;
+  };
+
+  explicit LookupTable(const LookupRecords& records);
+
+  /// By the rules of docs/db_schema.md. Requires: a valid problem.
+  std::optional<Hit> find(const AttentionProblem& problem, const DeviceInfo& device) const;
+
+  /// The same as an answer. Throws: Error{invalid_argument} as validate().
+  Answer best(const AttentionProblem& problem, const DeviceInfo& device) const;
+
+  /// Ids of the best result of every problem and device, measured where there is one; by the order
+  /// of the problems, then of the devices.
+  std::vector<long long> winners() const;
+
+  std::size_t size() const { return places_.size(); }
+
+ private:
+  static constexpr std::uint32_t kNoVariant = std::numeric_limits<std::uint32_t>::max();
+
+  /// A problem on a device, with what answers when exactly this is asked: the first candidate that
+  /// is legal for the problem on the device where it was recorded. One cache line.
+  struct alignas(64) Place {
+    AttentionProblem problem;
+    std::uint32_t variant = kNoVariant;
+    double time_us = 0.0;
+    long long l2_misses = -1;
+    long long result_id = 0;
+  };
+  static_assert(sizeof(Place) == 64);
+
+  /// The variants of a place, best first.
+  struct Ranking {
+    std::uint32_t problem_index = 0;  ///< In the records.
+    std::uint32_t first = 0;          ///< Of its candidates.
+    std::uint32_t count = 0;
+  };
+
+  /// The shapes of one kind of problem.
+  struct Kind {
+    std::uint64_t key = 0;
+    ShapeTree tree;
+  };
+
+  /// The places of one provenance on one device.
+  struct Pool {
+    std::uint32_t first = 0;  ///< Of its places.
+    std::uint32_t count = 0;
+    std::vector<Kind> kinds;
+    /// Open addressing by the problem's hash: index of a place plus 1, or 0.
+    std::vector<std::uint32_t> slots;
+  };
+
+  /// Rows of one device, whatever they call it.
+  struct Group {
+    std::vector<DeviceInfo> devices;
+    std::array<Pool, 2> pools;  ///< By provenance.
+
+    const Pool& pool(Provenance provenance) const {
+      return pools[static_cast<std::size_t>(provenance)];
+    }
+  };
+
+  struct Builder;
+  struct Question;
+  struct Nearest;
+
+  const Candidate* first_legal(std::size_t place, const Question& question) const;
+  const Place* place_of(const Pool& pool, const AttentionProblem& problem) const;
+  const Group* group_of(const DeviceInfo& device) const;
+  std::optional<Hit> exact(const Group& group, Provenance provenance,
+                           const Question& question) const;
+  template <typename Accepts>
+  void consider_all(const Pool& pool, double device_distance, const Question& question,
+                    Nearest& nearest, Accepts&& accepts) const;
+  template <typename ConsiderPools>
+  bool find_nearest(const Question& question, Nearest& nearest, ConsiderPools&& consider) const;
+  void fill(Answer& answer, const Hit& hit, const AttentionProblem& problem) const;
+  std::optional<Hit> nearest_on(const Group& group, Provenance provenance,
+                                const Question& question) const;
+  std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question) const;
+
+  std::vector<Variant> variants_;
+  std::vector<Group> groups_;
+  std::vector<Place> places_;
+  std::vector<Ranking> rankings_;  ///< By place.
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace swr

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Walks the rows of a large table: several times faster than SQLiteCpp's columns, which count
+// references.
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <sqlite3.h>
+#include <string>
+
+namespace swr {
+
+/// A value of the current row, by SQLiteCpp's names. Valid until the next step.
+class CellView {
+ public:
+  CellView(sqlite3_stmt* statement, int column) : statement_(statement), column_(column) {}
+
+  bool isInteger() const { return type() == SQLITE_INTEGER; }
+  bool isFloat() const { return type() == SQLITE_FLOAT; }
+  bool isText() const { return type() == SQLITE_TEXT; }
+  bool isNull() const { return type() == SQLITE_NULL; }
+  long long getInt64() const { return sqlite3_column_int64(statement_, column_); }
+  double getDouble() const { return sqlite3_column_double(statement_, column_); }
+  /// Empty for NULL.
+  std::string getString() const;
+
+ private:
+  int type() const { return sqlite3_column_type(statement_, column_); }
+
+  sqlite3_stmt* statement_;
+  int column_;
+};
+
+class TableRows {
+ public:
+  /// Throws, as the following: SQLite::Exception.
+  TableRows(const SQLite::Database& database, const std::string& sql);
+  ~TableRows();
+  TableRows(const TableRows&) = delete;
+  TableRows& operator=(const TableRows&) = delete;
+
+  void bind(const char* name, long long value);
+  void bind(const char* name, const std::string& value);
+
+  /// Moves to the next row; false when there is none.
+  bool next();
+
+  CellView cell(int column) const { return {statement_, column}; }
+
+ private:
+  void require(int code) const;
+
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace swr

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Asks a tuned database which variant to run on an H200 for 8 heads of 128, without a GPU.
+//   usage: query DATABASE SEQ
+#include <swr/swr.h>
+
+#include <cstdlib>
+#include <iostream>
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: query DATABASE SEQ\n";
+    return 2;
+  }
+  const swr::DeviceInfo h200{.name = "NVIDIA H200",
+                             .sm_arch = 90,
+                             .sm_count = 132,
+                             .l2_bytes = 62914560,
+                             .dram_gb_per_s = 4814.304,
+                             .smem_per_cta_bytes = 232448,
+                             .smem_per_sm_bytes = 233472,
+                             .smem_reserved_per_cta_bytes = 1024,
+                             .registers_per_sm = 65536,
+                             .max_threads_per_sm = 2048,
+                             .max_ctas_per_sm = 32};
+  try {
+    const int seq = std::atoi(argv[2]);
+    const swr::Lookup lookup(argv[1]);
+    const swr::AttentionProblem problem{
+        .heads_q = 8, .heads_kv = 8, .seq_q = seq, .seq_kv = seq, .head_dim = 128};
+    const swr::Answer answer = lookup.best(problem, h200);
+    std::cout << to_string(answer.level) << ": " << to_key(answer.variant) << "\n";
+    if (answer.time_us) {
+      std::cout << "expected " << *answer.time_us << " us, stored for "
+                << to_string(answer.stored_problem) << "\n";
+    }
+    return 0;
+  } catch (const swr::Error& error) {
+    std::cerr << "query: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Runs attention on device memory with the best stored kernels:
+//
+//   swr::Runtime runtime({.database = "tuned.db"});
+//   runtime.attention({.params = params, .head_dim = 128, .causal = true}, stream);
+#pragma once
+
+#include <swr/attention_params.h>
+#include <swr/axes.h>
+#include <swr/device.h>
+#include <swr/generator.h>
+#include <swr/lookup.h>
+#include <swr/problem.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+// The driver's CUstream and the CUDA runtime's cudaStream_t are pointers to this.
+struct CUstream_st;
+
+namespace swr {
+
+/// One forward pass on device memory.
+struct AttentionCall {
+  /// Pointers, strides, sizes and scale. A scale_log2 of 0 stands for log2(e) / sqrt(head_dim);
+  /// section_heads is ignored, the kernel that is chosen decides it.
+  AttentionParams params;
+  int head_dim = 64;
+  DType dtype = DType::fp16;
+  bool causal = false;
+};
+
+/// The problem that a call poses: its alignment is the largest that every pointer and every stride
+/// of a dimension with more than one element has.
+/// Throws: Error{invalid_argument} as validate(), and for null pointers.
+AttentionProblem problem_of(const AttentionCall& call);
+
+struct RuntimeOptions {
+  /// Where variants are looked up. Without one, the exported directory answers; without either, the
+  /// built-in default variant is compiled.
+  std::optional<std::filesystem::path> database;
+  LookupOptions lookup;
+  /// A directory that `swr-tune export` wrote: kernels in it need no compiler.
+  std::optional<std::filesystem::path> exported;
+  /// Cubin cache and compiler for kernels that are not exported.
+  GeneratorOptions generator;
+  /// When false, nothing is ever compiled: a kernel comes from the exported directory or the cache,
+  /// and where the best one is in neither, the best exported one that fits runs.
+  bool may_compile = true;
+};
+
+/// Any number of threads may use it at once, on any streams, contexts and devices. Kernels are
+/// loaded once for each context. Neither a driver nor NVRTC is opened before it is needed. Must be
+/// destroyed before the contexts that it was used in.
+class Runtime {
+ public:
+  /// Throws: Error as Lookup for the database; Error{not_found}, Error{unreadable} for the exported
+  /// directory; Error{invalid_argument} when neither is given and nothing may be compiled.
+  explicit Runtime(const RuntimeOptions& options);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Enqueues one pass on `stream` of the current context, or of that of the Q tensor where none is
+  /// current, which it then becomes. The first call for a problem in a context looks up, gets and
+  /// loads its kernel; later ones launch without allocation. Never synchronises, and may be
+  /// captured in a graph. Throws: Error{invalid_argument}; Error{not_compiled} where nothing may be
+  /// compiled and nothing that is there fits; Error{driver_failed}; what Generator::compile throws.
+  void attention(const AttentionCall& call, CUstream_st* stream);
+
+  /// Does all that the first attention() for this problem would do but the launch, and says what
+  /// was chosen. Requires a current context. Throws: as attention().
+  Answer prepare(const AttentionProblem& problem);
+
+  /// What would run on a device, which need not be present.
+  Answer best(const AttentionProblem& problem, const DeviceInfo& device) const;
+
+  /// Reads the database again when it has changed, and then chooses anew; true when it had. Kernels
+  /// that are loaded stay loaded. Throws: as Lookup::refresh.
+  bool refresh();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace swr

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ * swr for C and for languages that call C: asking a database, and running attention with the best
+ * stored kernels. The library is libswr.so.
+ *
+ * Functions return a status; swr_last_error() says more. Handles may be used by any number of threads
+ * at once and are released once. Structures and values keep their meaning within one
+ * SWR_API_VERSION. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SWR_API_VERSION = 1 };
+
+/* The version of the library that was loaded; compare it with SWR_API_VERSION. */
+int32_t swr_api_version(void);
+
+typedef enum swr_status {
+  SWR_OK = 0,
+  SWR_INVALID_ARGUMENT = 1,
+  SWR_NOT_FOUND = 2,
+  SWR_UNREADABLE = 3,
+  SWR_NOT_WRITABLE = 4,
+  SWR_NO_NVRTC = 5,
+  SWR_NO_DRIVER = 6,
+  SWR_NO_COUNTERS = 7,
+  SWR_COMPILE_FAILED = 8,
+  SWR_DRIVER_FAILED = 9,
+  SWR_DATABASE_LOCKED = 10,
+  SWR_SCHEMA_TOO_NEW = 11,
+  SWR_NOTHING_STORED = 12,
+  SWR_NOT_COMPILED = 13,
+  SWR_INTERNAL = 99 /* Out of memory, or a defect of swr. */
+} swr_status;
+
+/* What the last call of this thread that failed has to say: what failed, with which inputs, and what
+ * to do. Valid until the next one fails. */
+const char* swr_last_error(void);
+
+typedef enum swr_dtype { SWR_FP16 = 0, SWR_BF16 = 1 } swr_dtype;
+
+typedef struct swr_problem {
+  int32_t batch;
+  int32_t heads_q;
+  int32_t heads_kv; /* Divides heads_q. */
+  int32_t seq_q;
+  int32_t seq_kv;
+  int32_t head_dim; /* Multiple of 16, at most 256. */
+  int32_t dtype;    /* swr_dtype */
+  int32_t causal;   /* 0 or 1; aligned to the bottom right. */
+  int32_t alignment_bytes; /* 2, 4, 8 or 16: divides every address and stride. */
+} swr_problem;
+
+typedef struct swr_device {
+  char name[256];
+  int32_t sm_arch; /* major * 10 + minor */
+  int32_t sm_count;
+  int64_t l2_bytes;
+  double dram_gb_per_s;
+  int32_t mig;
+  int32_t smem_per_cta_bytes;
+  int32_t smem_per_sm_bytes;
+  int32_t smem_reserved_per_cta_bytes;
+  int32_t registers_per_sm;
+  int32_t max_threads_per_sm;
+  int32_t max_ctas_per_sm;
+} swr_device;
+
+/* A GPU of this machine. Opens the driver. */
+swr_status swr_present_device(int32_t ordinal, swr_device* device);
+/* A GPU by the id of its built-in profile, such as "h200"; it need not be present. */
+swr_status swr_profiled_device(const char* id, swr_device* device);
+
+typedef enum swr_match {
+  SWR_EXACT = 0,     /* Measured for this problem on this device. */
+  SWR_NEAREST = 1,   /* Measured for another shape on this device. */
+  SWR_SAME_ARCH = 2, /* Measured on another device of the architecture. */
+  SWR_DEFAULT = 3,   /* Nothing stored fits. */
+  SWR_PREDICTED = 4  /* Only predictions fit. */
+} swr_match;
+
+typedef struct swr_answer {
+  char variant[512]; /* The key, one name=value per axis. */
+  int32_t match;     /* swr_match */
+  int32_t on_same_device;
+  double distance;   /* From the stored shape, in octaves. */
+  double time_us;    /* Expected; negative when unknown. */
+  int64_t l2_misses; /* Expected, in sectors of 32 bytes; negative when unknown. */
+  int64_t result_id; /* In the database; 0 for the default. */
+  swr_problem stored_problem;
+} swr_answer;
+
+/* A database for questions; needs neither NVRTC nor a driver. */
+typedef struct swr_lookup swr_lookup;
+swr_status swr_lookup_open(const char* database, swr_lookup** lookup);
+swr_status swr_lookup_best(const swr_lookup* lookup, const swr_problem* problem,
+                           const swr_device* device, swr_answer* answer);
+/* Reads the file again when it has changed. `changed` may be NULL. */
+swr_status swr_lookup_refresh(swr_lookup* lookup, int32_t* changed);
+void swr_lookup_close(swr_lookup* lookup);
+
+/* Where kernels come from. Any of the paths may be NULL. */
+typedef struct swr_runtime_options {
+  const char* database;
+  const char* exported;  /* Written by swr-tune export --format dir. */
+  const char* cache_dir; /* Cubin cache. */
+  const char* nvrtc;     /* Library; NULL searches. */
+  int32_t may_compile;   /* 0 forbids compiling. */
+} swr_runtime_options;
+
+/* Strides in elements; head_dim is contiguous. */
+typedef struct swr_strides {
+  int64_t batch;
+  int64_t head;
+  int64_t seq;
+} swr_strides;
+
+/* O = softmax(scale * Q K^T + mask) V over q, o [batch, heads_q, seq_q, head_dim] and
+ * k, v [batch, heads_kv, seq_kv, head_dim] in device memory. */
+typedef struct swr_attention {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* o;
+  float* lse; /* [batch, heads_q, seq_q], contiguous, natural logarithm; NULL when not wanted. */
+  swr_strides q_strides;
+  swr_strides k_strides;
+  swr_strides v_strides;
+  swr_strides o_strides;
+  int32_t batch;
+  int32_t heads_q;
+  int32_t heads_kv;
+  int32_t seq_q;
+  int32_t seq_kv;
+  int32_t head_dim;
+  int32_t dtype;  /* swr_dtype */
+  int32_t causal; /* 0 or 1 */
+  float scale;    /* Positive; 0 stands for 1 / sqrt(head_dim). */
+} swr_attention;
+
+typedef struct swr_runtime swr_runtime;
+swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime);
+/* Enqueues on `stream` (CUstream or cudaStream_t) of the current context. The first call for a
+ * problem in a context gets and loads its kernel; later ones neither allocate nor synchronise. */
+swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* attention, void* stream);
+/* All but the launch. `answer` may be NULL. */
+swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem, swr_answer* answer);
+swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed);
+/* Before the contexts that it was used in are destroyed. */
+void swr_runtime_destroy(swr_runtime* runtime);
+
+#ifdef __cplusplus
+}
+#endif

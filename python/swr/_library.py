@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h)."""
+
+import ctypes
+import os
+import pathlib
+from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p)
+
+API_VERSION = 1
+
+STATUS_NAMES = {
+    1: "invalid_argument", 2: "not_found", 3: "unreadable", 4: "not_writable", 5: "no_nvrtc",
+    6: "no_driver", 7: "no_counters", 8: "compile_failed", 9: "driver_failed",
+    10: "database_locked", 11: "schema_too_new", 12: "nothing_stored", 13: "not_compiled",
+    99: "internal",
+}
+
+
+class Error(RuntimeError):
+    """What swr refuses or cannot do. `code` names the kind, the text says what to do."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+class Problem(ctypes.Structure):
+    """One attention forward pass; `dtype` is 0 for fp16 and 1 for bf16."""
+
+    _fields_ = [(name, c_int32) for name in (
+        "batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim", "dtype", "causal",
+        "alignment_bytes")]
+
+    def __init__(self, seq_q, seq_kv=None, batch=1, heads_q=1, heads_kv=None, head_dim=64,
+                 dtype="fp16", causal=False, alignment_bytes=16):
+        super().__init__(batch, heads_q, heads_kv or heads_q, seq_q, seq_kv or seq_q, head_dim,
+                         ("fp16", "bf16").index(dtype), int(causal), alignment_bytes)
+
+    def __repr__(self):
+        return ("Problem(" + ", ".join(f"{name}={getattr(self, name)}"
+                                       for name, _ in self._fields_) + ")")
+
+
+class Device(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char * 256), ("sm_arch", c_int32), ("sm_count", c_int32), ("l2_bytes", c_int64),
+        ("dram_gb_per_s", c_double), ("mig", c_int32), ("smem_per_cta_bytes", c_int32),
+        ("smem_per_sm_bytes", c_int32), ("smem_reserved_per_cta_bytes", c_int32),
+        ("registers_per_sm", c_int32), ("max_threads_per_sm", c_int32),
+        ("max_ctas_per_sm", c_int32)]
+
+
+class RawProblem(ctypes.Structure):
+    """Problem without its constructor, as a member of other structures."""
+
+    _fields_ = Problem._fields_
+
+
+class RawAnswer(ctypes.Structure):
+    _fields_ = [
+        ("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
+        ("distance", c_double), ("time_us", c_double), ("l2_misses", c_int64),
+        ("result_id", c_int64), ("stored_problem", RawProblem)]
+
+
+class RuntimeOptions(ctypes.Structure):
+    _fields_ = [("database", c_char_p), ("exported", c_char_p), ("cache_dir", c_char_p),
+                ("nvrtc", c_char_p), ("may_compile", c_int32)]
+
+
+class Strides(ctypes.Structure):
+    _fields_ = [("batch", c_int64), ("head", c_int64), ("seq", c_int64)]
+
+
+class Attention(ctypes.Structure):
+    _fields_ = [
+        ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p), ("lse", c_void_p),
+        ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides),
+        ("o_strides", Strides), ("batch", c_int32), ("heads_q", c_int32), ("heads_kv", c_int32),
+        ("seq_q", c_int32), ("seq_kv", c_int32), ("head_dim", c_int32), ("dtype", c_int32),
+        ("causal", c_int32), ("scale", c_float)]
+
+
+_FUNCTIONS = {
+    "swr_present_device": [c_int32, POINTER(Device)],
+    "swr_profiled_device": [c_char_p, POINTER(Device)],
+    "swr_lookup_open": [c_char_p, POINTER(c_void_p)],
+    "swr_lookup_best": [c_void_p, POINTER(Problem), POINTER(Device), POINTER(RawAnswer)],
+    "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
+    "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
+    "swr_runtime_attention": [c_void_p, POINTER(Attention), c_void_p],
+    "swr_runtime_prepare": [c_void_p, POINTER(Problem), POINTER(RawAnswer)],
+    "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
+}
+
+
+def _candidates():
+    """SWR_LIBRARY, then beside this package, then the loader's path."""
+    named = os.environ.get("SWR_LIBRARY")
+    if named:
+        return [named]
+    return [str(pathlib.Path(__file__).with_name("libswr.so.1")), "libswr.so.1"]
+
+
+def _open():
+    failures = []
+    for candidate in _candidates():
+        try:
+            return ctypes.CDLL(candidate)
+        except OSError as error:
+            failures.append(str(error))
+    raise Error("not_found", "libswr.so cannot be loaded (" + "; ".join(failures) +
+                "); build and install swr, or name the library in SWR_LIBRARY")
+
+
+class _Library:
+    """The library, opened on first use; its functions raise Error."""
+
+    def __init__(self):
+        self._library = None
+
+    def __getattr__(self, name):
+        if self._library is None:
+            self._library = self._checked(_open())
+        function = getattr(self._library, name)
+        if name in _FUNCTIONS:
+            function.argtypes = _FUNCTIONS[name]
+            function.errcheck = self._check
+        setattr(self, name, function)
+        return function
+
+    @staticmethod
+    def _checked(library):
+        library.swr_last_error.restype = c_char_p
+        library.swr_lookup_close.argtypes = [c_void_p]
+        library.swr_lookup_close.restype = None
+        library.swr_runtime_destroy.argtypes = [c_void_p]
+        library.swr_runtime_destroy.restype = None
+        version = library.swr_api_version()
+        if version != API_VERSION:
+            raise Error("invalid_argument", f"libswr.so speaks version {version} of its interface "
+                        f"and this package version {API_VERSION}; install both from one release")
+        return library
+
+    def _check(self, status, function, arguments):
+        if status != 0:
+            raise Error(STATUS_NAMES.get(status, str(status)),
+                        self._library.swr_last_error().decode(errors="replace"))
+        return status
+
+
+library = _Library()
+
+
+def encoded(path):
+    """A path for C; None stays None."""
+    return None if path is None else os.fsencode(path)

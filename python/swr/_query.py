@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Asking a database for the best stored variant."""
+
+import ctypes
+import dataclasses
+
+from ._library import Device, RawAnswer, encoded, library
+
+MATCHES = ("exact", "nearest", "same_arch", "default", "predicted")
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """Which variant to run and what to expect of it; docs/runtime.md explains the members."""
+
+    variant: str
+    match: str
+    on_same_device: bool
+    distance: float
+    time_us: float | None
+    l2_misses: int | None
+    result_id: int
+
+    @staticmethod
+    def from_c(raw):
+        return Answer(variant=raw.variant.decode(), match=MATCHES[raw.match],
+                      on_same_device=bool(raw.on_same_device), distance=raw.distance,
+                      time_us=None if raw.time_us < 0 else raw.time_us,
+                      l2_misses=None if raw.l2_misses < 0 else raw.l2_misses,
+                      result_id=raw.result_id)
+
+
+def present_device(ordinal=0):
+    """A GPU of this machine."""
+    device = Device()
+    library.swr_present_device(ordinal, device)
+    return device
+
+
+def profiled_device(name):
+    """A GPU by the id of its built-in profile, such as "h200"; it need not be present."""
+    device = Device()
+    library.swr_profiled_device(name.encode(), device)
+    return device
+
+
+class Lookup:
+    """The best stored variants of a database file; any number of threads may ask."""
+
+    def __init__(self, database):
+        self._handle = ctypes.c_void_p()
+        library.swr_lookup_open(encoded(database), self._handle)
+
+    def best(self, problem, device):
+        answer = RawAnswer()
+        library.swr_lookup_best(self._handle, problem, device, answer)
+        return Answer.from_c(answer)
+
+    def refresh(self):
+        """Reads the file again when it has changed; True when it had."""
+        changed = ctypes.c_int32()
+        library.swr_lookup_refresh(self._handle, changed)
+        return bool(changed.value)
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            library.swr_lookup_close(self._handle)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The package without PyTorch and without a GPU: tuning by prediction, asking, errors."""
+
+import pathlib
+import tempfile
+import unittest
+
+import swr
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.database = pathlib.Path(directory.name) / "tuned.db"
+        self.cache = pathlib.Path(directory.name) / "cache"
+
+    def tune(self, **more):
+        return swr.tune(256, head_dim=64, gpu="rtx5090", database=self.database,
+                        arguments=("--tile", "32x32", "--stages", "1", "--persistence", "persistent", "--cache-dir",
+                                   str(self.cache)), **more)
+
+    def test_what_was_tuned_is_found(self):
+        self.assertIn("results", str(self.tune()))
+        lookup = swr.Lookup(self.database)
+        device = swr.profiled_device("rtx5090")
+        answer = lookup.best(swr.Problem(256), device)
+        self.assertEqual(answer.match, "predicted")
+        self.assertEqual(answer.distance, 0)
+        self.assertGreater(answer.time_us, 0)
+        self.assertIn("tile_m=32", answer.variant)
+        self.assertGreater(lookup.best(swr.Problem(512), device).distance, 0)
+        self.assertEqual(lookup.best(swr.Problem(256, causal=True), device).match, "default")
+
+    def test_a_refresh_sees_what_was_tuned_since(self):
+        self.tune()
+        lookup = swr.Lookup(self.database)
+        self.assertFalse(lookup.refresh())
+        self.tune(causal=True)
+        self.assertTrue(lookup.refresh())
+
+    def test_errors_carry_a_code_and_advice(self):
+        with self.assertRaises(swr.Error) as caught:
+            swr.Lookup(self.database)
+        self.assertEqual(caught.exception.code, "not_found")
+        self.assertIn("tuned.db", str(caught.exception))
+        with self.assertRaises(swr.Error) as caught:
+            swr.profiled_device("no such gpu")
+        self.assertEqual(caught.exception.code, "not_found")
+        with self.assertRaises(swr.Error) as caught:
+            swr.tune(0, gpu="rtx5090", database=self.database)
+        self.assertEqual(caught.exception.code, "tune_failed")
+
+
+if __name__ == "__main__":
+    unittest.main()

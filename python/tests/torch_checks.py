@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""swr.sdpa against PyTorch's math SDPA on a GPU: random shapes and strides, torch.compile, CUDA
+graphs, streams, and the overhead per call. Prints what it finds; ends with 1 when a check fails.
+
+    PYTHONPATH=python SWR_LIBRARY=.../libswr.so python python/tests/torch_checks.py
+"""
+
+import random
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+import swr
+
+TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1e-2}
+
+
+def math_sdpa(q, k, v, causal, scale=None):
+    """In fp32, with the mask aligned to the bottom right; rows that see no key give zeros."""
+    groups = q.shape[1] // k.shape[1]
+    q, k, v = q.float(), k.float().repeat_interleave(groups, 1), v.float().repeat_interleave(groups, 1)
+    scores = (q @ k.transpose(-1, -2)) * (scale if scale else q.shape[-1] ** -0.5)
+    if causal:
+        rows = torch.arange(q.shape[2], device=q.device)[:, None]
+        keys = torch.arange(k.shape[2], device=q.device)[None, :]
+        scores = scores.masked_fill(keys > rows + k.shape[2] - q.shape[2], float("-inf"))
+    return torch.nan_to_num(scores.softmax(-1)) @ v
+
+
+def relative_error(out, reference):
+    return ((out.float() - reference).norm() / reference.norm().clamp_min(1e-30)).item()
+
+
+def random_tensor(generator, batch, heads, length, head_dim, dtype):
+    """A tensor with strides of one of the usual kinds; head_dim stays contiguous."""
+    def normal(*shape):
+        return torch.randn(*shape, device="cuda", dtype=dtype)
+    kind = generator.randrange(6)
+    if kind == 0:
+        return normal(batch, heads, length, head_dim)
+    if kind == 1:
+        return normal(batch, length, heads, head_dim).transpose(1, 2)
+    if kind == 2:
+        return normal(length, batch, heads, head_dim).permute(1, 2, 0, 3)
+    if kind == 3:
+        return normal(batch, heads, length + 3, 2 * head_dim)[:, :, 3:, head_dim:]
+    if kind == 4:  # Rows at odd multiples of 2 bytes.
+        return normal(batch, heads, length, head_dim + 1)[..., :head_dim]
+    packed = normal(batch, length, 3 * heads * head_dim)
+    return packed.view(batch, length, 3, heads, head_dim)[:, :, 1].transpose(1, 2)
+
+
+def check_random_shapes(count=200):
+    generator = random.Random(1)
+    torch.manual_seed(1)
+    worst = {dtype: 0.0 for dtype in TOLERANCE}
+    for _ in range(count):
+        kv_heads = generator.choice([1, 2, 3])
+        heads = kv_heads * generator.choice([1, 2, 4])
+        batch = generator.choice([1, 2, 3])
+        head_dim = generator.choice([64, 64, 128, 128, 96, 80, 256])
+        length, kv_length = generator.randint(1, 700), generator.randint(1, 700)
+        dtype = generator.choice(list(TOLERANCE))
+        causal = generator.random() < 0.5
+        q = random_tensor(generator, batch, heads, length, head_dim, dtype)
+        k = random_tensor(generator, batch, kv_heads, kv_length, head_dim, dtype)
+        v = random_tensor(generator, batch, kv_heads, kv_length, head_dim, dtype)
+        error = relative_error(swr.sdpa(q, k, v, causal=causal), math_sdpa(q, k, v, causal))
+        worst[dtype] = max(worst[dtype], error)
+        assert error <= TOLERANCE[dtype], (error, q.shape, q.stride(), k.shape, k.stride(), causal)
+    print(f"{count} random shapes: worst relative L2 error",
+          ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
+
+
+def some_tensors(length=512, heads=8, head_dim=128, dtype=torch.float16):
+    torch.manual_seed(2)
+    return [torch.randn(2, length, heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2)
+            for _ in range(3)]
+
+
+def check_compile():
+    def model(q, k, v):
+        return swr.sdpa(q * 0.5, k, v, causal=True).transpose(1, 2).reshape(2, -1, 1024) + 1.0
+    q, k, v = some_tensors()
+    compiled = torch.compile(model, fullgraph=True)
+    assert torch.equal(compiled(q, k, v), model(q, k, v))
+    torch.library.opcheck(torch.ops.swr.sdpa.default, (q, k, v, True, 0.1))
+    print("torch.compile(fullgraph=True): equal to eager; opcheck passed")
+
+
+def check_graph(replays=1000):
+    q, k, v = some_tensors()
+    expected = swr.sdpa(q, k, v, causal=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = swr.sdpa(q, k, v, causal=True)
+    for _ in range(replays):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, expected)
+    print(f"CUDA graph: {replays} replays give the same output")
+
+
+def check_streams():
+    q, k, v = some_tensors()
+    expected = swr.sdpa(q, k, v)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        out = swr.sdpa(q, k, v)
+    stream.synchronize()
+    assert torch.equal(out, expected)
+    print("another stream: equal")
+
+
+def raises(kind, action):
+    try:
+        action()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def check_refusals():
+    q, k, v = some_tensors()
+    assert "contiguous" in raises(ValueError, lambda: swr.sdpa(q[..., ::2], k[..., ::2], v[..., ::2]))
+    assert "CUDA" in raises(ValueError, lambda: swr.sdpa(q.cpu(), k.cpu(), v.cpu()))
+    raises(TypeError, lambda: swr.sdpa(q.float(), k.float(), v.float()))
+    raises(ValueError, lambda: swr.sdpa(q, k[:, :3], v[:, :3]))
+    raises(ValueError, lambda: swr.sdpa(q, k, v, scale=-1.0))
+    with torch.enable_grad():
+        raises(swr.Error, lambda: swr.sdpa(q.detach().requires_grad_(), k, v))
+    print("refusals: as documented")
+
+
+def host_us(call, calls=64, rounds=200):
+    """Median microseconds that a call takes the CPU, with the queue never full."""
+    samples = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        samples.append((time.perf_counter() - start) / calls * 1e6)
+    return sorted(samples)[rounds // 2]
+
+
+def measure_overhead():
+    q, k, v = [torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.float16) for _ in range(3)]
+    print(f"host time per call: swr.sdpa {host_us(lambda: swr.sdpa(q, k, v)):.2f} us, through the "
+          f"operator {host_us(lambda: torch.ops.swr.sdpa(q, k, v, False, 0.125)):.2f} us, torch "
+          f"{host_us(lambda: F.scaled_dot_product_attention(q, k, v)):.2f} us")
+
+
+def main():
+    print("torch", torch.__version__, "on", torch.cuda.get_device_name())
+    failures = 0
+    for check in (check_random_shapes, check_streams, check_graph, check_compile, check_refusals,
+                  measure_overhead):
+        try:
+            with torch.no_grad():
+                check()
+        except Exception as error:  # Every check is to run.
+            failures += 1
+            print(f"FAILED {check.__name__}: {type(error).__name__}: {error}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/kernel_source.h"
+
+#include "generator/cubin_cache.h"
+#include "generator/family_source.h"
+#include "generator/template_set.h"
+#include <swr/error.h>
+
+#include <algorithm>
+
+namespace swr {
+namespace {
+
+/// A variant by what its cubin depends on: the rest is decided at launch.
+Variant compiled_part(Variant variant) {
+  const Variant usual;
+  variant.workers = usual.workers;
+  variant.swizzle = usual.swizzle;
+  variant.section_heads = usual.section_heads;
+  return variant;
+}
+
+std::string digest_of_templates(const GeneratorOptions& options) {
+  return (options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
+                                   : TemplateSet::built_in())
+      .digest();
+}
+
+/// Index of an equal entry, which is added when missing.
+template <typename Entry, typename Same>
+std::uint32_t index_of(std::vector<Entry>& entries, const Entry& entry, Same&& same) {
+  const auto known =
+      std::ranges::find_if(entries, [&](const Entry& candidate) { return same(candidate, entry); });
+  const auto index = static_cast<std::uint32_t>(known - entries.begin());
+  if (known == entries.end()) {
+    entries.push_back(entry);
+  }
+  return index;
+}
+
+}  // namespace
+
+LookupRecords lookup_records_of(const Manifest& manifest) {
+  LookupRecords records;
+  long long id = 0;
+  for (const ExportedKernel& kernel : manifest.kernels) {
+    records.rows.push_back(
+        {.problem = index_of(records.problems, kernel.problem, std::equal_to<>()),
+         .device = index_of(records.devices, kernel.device, same_device),
+         .variant = index_of(records.variants, kernel.variant, std::equal_to<>()),
+         .provenance = kernel.provenance,
+         .is_ok = true,
+         .result_id = ++id,
+         .merit = {.time_us = kernel.time_us,
+                   .registers_per_thread = kernel.resources.registers_per_thread},
+         .l2_misses = std::nullopt});
+  }
+  return records;
+}
+
+KernelSource::KernelSource(const RuntimeOptions& options)
+    : database_(options.database),
+      exported_directory_(options.exported.value_or("")),
+      generator_options_(options.generator),
+      templates_digest_(digest_of_templates(options.generator)) {
+  if (!options.database && !options.exported && !options.may_compile) {
+    throw Error(ErrorCode::invalid_argument,
+                "a runtime that may not compile needs a database with a cache, or an exported "
+                "directory");
+  }
+  if (options.exported) {
+    manifest_ = read_manifest(exported_directory_);
+    exported_.emplace(lookup_records_of(manifest_));
+  }
+}
+
+std::optional<Choice> KernelSource::best_exported(const AttentionProblem& problem,
+                                                  const DeviceInfo& device) const {
+  if (!exported_) {
+    return std::nullopt;
+  }
+  const Answer answer = exported_->best(problem, device);
+  if (answer.level == MatchLevel::default_only) {
+    return std::nullopt;
+  }
+  return Choice{answer, false};
+}
+
+std::optional<CompiledKernel> KernelSource::find(const AttentionProblem& problem,
+                                                 const Choice& choice, int sm_arch) const {
+  auto kernel = find_exported(problem, choice.answer.variant, sm_arch);
+  if (!kernel && choice.from_database && choice.answer.result_id != 0) {
+    kernel = find_cached(choice.answer, sm_arch);
+  }
+  return kernel;
+}
+
+std::optional<CompiledKernel> KernelSource::find_exported(const AttentionProblem& problem,
+                                                          const Variant& variant,
+                                                          int sm_arch) const {
+  const auto fits = [&](const ExportedKernel& kernel) {
+    return kernel.sm_arch == sm_arch && is_same_kind(kernel.problem, problem) &&
+           compiled_part(kernel.variant) == compiled_part(variant);
+  };
+  const auto found = std::ranges::find_if(manifest_.kernels, fits);
+  if (found == manifest_.kernels.end()) {
+    return std::nullopt;
+  }
+  return CompiledKernel{.entry = found->entry,
+                        .sm_arch = sm_arch,
+                        .cubin = read_cubin(exported_directory_, *found),
+                        .cubin_digest = found->sha256,
+                        .source_digest = "",
+                        .resources = found->resources,
+                        .from_cache = false};
+}
+
+/// The very cubin that was recorded, if it is of the templates in effect: others may take other
+/// parameters.
+std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, int sm_arch) const {
+  if (!database_ || !generator_options_.cache_dir) {
+    return std::nullopt;
+  }
+  const Store store(*database_, Store::Mode::read_only);
+  const StoredResult stored = store.result(answer.result_id);
+  if (stored.device.sm_arch != sm_arch ||
+      store.run_of(answer.result_id).templates_digest != templates_digest_) {
+    return std::nullopt;
+  }
+  auto cubin = read_cached_cubin(*generator_options_.cache_dir, stored.result.cubin_digest);
+  if (!cubin) {
+    return std::nullopt;
+  }
+  return CompiledKernel{.entry = std::string(family_source(answer.variant.family).entry),
+                        .sm_arch = sm_arch,
+                        .cubin = std::move(*cubin),
+                        .cubin_digest = stored.result.cubin_digest,
+                        .source_digest = "",
+                        .resources = stored.result.resources,
+                        .from_cache = true};
+}
+
+CompiledKernel KernelSource::compile(const AttentionProblem& problem, const Variant& variant,
+                                     int sm_arch) {
+  const std::lock_guard lock(mutex_);
+  if (!generator_) {
+    generator_.emplace(generator_options_);
+  }
+  return generator_->compile(problem, variant, sm_arch);
+}
+
+}  // namespace swr

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Where the runtime gets cubins: an exported directory, the cubin cache, or the compiler.
+#pragma once
+
+#include "db/lookup_table.h"
+#include "runtime/manifest.h"
+#include <swr/runtime.h>
+
+#include <mutex>
+#include <optional>
+
+namespace swr {
+
+/// What to run and what it was chosen from.
+struct Choice {
+  Answer answer;
+  /// False when the exported directory answered; result_id then counts its kernels from 1.
+  bool from_database = true;
+};
+
+/// Thread-safe.
+class KernelSource {
+ public:
+  /// Throws: as Runtime's constructor.
+  explicit KernelSource(const RuntimeOptions& options);
+
+  /// The best exported kernel; empty when there is no exported directory or nothing in it fits.
+  std::optional<Choice> best_exported(const AttentionProblem& problem,
+                                      const DeviceInfo& device) const;
+
+  /// A kernel that exists: exported, or cached as it was recorded. Empty when there is none.
+  std::optional<CompiledKernel> find(const AttentionProblem& problem, const Choice& choice,
+                                     int sm_arch) const;
+
+  /// Throws: as Generator's constructor and Generator::compile.
+  CompiledKernel compile(const AttentionProblem& problem, const Variant& variant, int sm_arch);
+
+ private:
+  std::optional<CompiledKernel> find_exported(const AttentionProblem& problem,
+                                              const Variant& variant, int sm_arch) const;
+  std::optional<CompiledKernel> find_cached(const Answer& answer, int sm_arch) const;
+
+  std::optional<std::filesystem::path> database_;
+  std::filesystem::path exported_directory_;
+  GeneratorOptions generator_options_;
+  std::string templates_digest_;
+  Manifest manifest_;
+  std::optional<LookupTable> exported_;
+  std::mutex mutex_;
+  std::optional<Generator> generator_;
+};
+
+/// The records of an exported directory; result ids count its kernels from 1.
+LookupRecords lookup_records_of(const Manifest& manifest);
+
+}  // namespace swr

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The kernels that the runtime has loaded into one context.
+#pragma once
+
+#include "tuner/driver/cuda_driver.h"
+#include <swr/device.h>
+#include <swr/generator.h>
+#include <swr/lookup.h>
+#include <swr/problem.h>
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+namespace swr {
+
+/// All that a launch needs.
+struct ReadyKernel {
+  CUfunction function = nullptr;
+  LaunchPlan plan;
+  Answer answer;
+};
+
+struct ProblemHash {
+  std::size_t operator()(const AttentionProblem& problem) const;
+};
+
+/// One context. The owner guards it; functions that are handed out stay valid as long as it lives.
+class LoadedKernels {
+ public:
+  /// The context must be current here, whenever a kernel is added, and exist until the end.
+  explicit LoadedKernels(CUcontext context);
+  /// Unloads the kernels; the thread's current context is what it was before.
+  ~LoadedKernels();
+  LoadedKernels(const LoadedKernels&) = delete;
+  LoadedKernels& operator=(const LoadedKernels&) = delete;
+
+  CUcontext context() const { return context_; }
+  const DeviceInfo& device() const { return device_; }
+
+  /// What was chosen for a problem while `version` was in force; nullptr when nothing was.
+  const ReadyKernel* find(const AttentionProblem& problem, unsigned long long version) const;
+
+  /// Remembers a choice. Those of other versions are forgotten.
+  void remember(const AttentionProblem& problem, unsigned long long version,
+                const ReadyKernel& ready);
+
+  /// The function of a kernel, loaded once per cubin, and its launches. Safe while a stream is
+  /// being captured. Throws: Error{invalid_argument} when no CTA fits the device; DriverError.
+  ReadyKernel load(const AttentionProblem& problem, const Answer& answer,
+                   const CompiledKernel& kernel);
+
+ private:
+  CUcontext context_;
+  DeviceInfo device_;
+  unsigned long long version_ = 0;
+  std::unordered_map<AttentionProblem, ReadyKernel, ProblemHash> ready_;
+  std::map<std::string, Kernel> kernels_;  ///< By digest of the cubin.
+};
+
+}  // namespace swr

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// A computing warpgroup: 64 query rows of every Q tile of the CTA. The main loops differ in where
+// the softmax stands between the two products of a tile (swr/axes.h, Mainloop).
+#pragma once
+
+#include "attention/hopper/config.h"
+#include "attention/hopper/matrix.cuh"
+#include "attention/hopper/output.cuh"
+#include "attention/hopper/pipeline.cuh"
+#include "attention/hopper/softmax.cuh"
+#include "attention/hopper/turns.cuh"
+#include "attention/hopper/work.cuh"
+#include "common/hopper_ptx.cuh"
+#include <swr/attention_params.h>
+
+namespace swr::hopper {
+
+template <HopperConfig C>
+class Consumer {
+ public:
+  __device__ __forceinline__ Consumer(SharedMemory<C> smem, int index,
+                                      const AttentionParams& params)
+      : smem_(smem),
+        index_(index),
+        params_(params),
+        shape_{params.seq_q, params.seq_kv, C.causal},
+        turns_{index},
+        softmax_(params.scale_log2) {}
+
+  /// All Q tiles of the CTA.
+  __device__ __forceinline__ void run() {
+    turns_.start();
+    if constexpr (C.overlaps()) {
+      run_overlapped();
+    } else {
+      run_in_turn();
+    }
+  }
+
+ private:
+  /// Main loops plain and mutex.
+  __device__ __forceinline__ void run_in_turn() {
+    for (Scan scan = wait_for_q(); scan.tiles > 0; scan = wait_for_q()) {
+      softmax_.reset();
+      clear_output();
+      stream(scan, 0);
+      write(scan, softmax_, q_.stage);
+      q_.advance();
+    }
+  }
+
+  template <bool Masked>
+  __device__ __forceinline__ void step_in_turn(const Scan& scan, int step) {
+    start_q_k();
+    finish_q_k<0>();
+    if constexpr (Masked) {
+      mask(scan, step);
+    }
+    softmax_.raise_maximum(scores_);
+    if constexpr (C.mainloop == Mainloop::mutex) {
+      turns_.take();
+    }
+    softmax_.exponentiate(scores_);
+    softmax_.rescale(output_);
+    if constexpr (C.mainloop == Mainloop::mutex) {
+      turns_.pass();
+    }
+    round_numerators();
+    start_p_v();
+    finish_p_v();
+  }
+
+  /// Main loops overlap and overlap_ordered: S of the next tile is under way while O of this one
+  /// is, and the softmax of the next hides behind O. Also across Q tiles, when they are chained.
+  __device__ __forceinline__ void run_overlapped() {
+    Scan scan = wait_for_q();
+    if (scan.tiles > 0) {
+      start_q_tile(scan);
+    }
+    while (scan.tiles > 0) {
+      stream(scan, 1);
+      const Scan ended = scan;
+      const int slot = q_.stage;
+      if constexpr (C.chains_q_tiles()) {
+        q_.advance();
+        scan = wait_for_q();
+        if (scan.tiles > 0) {
+          chain(ended, slot, scan);
+        } else {
+          end_q_tile(ended, slot);
+        }
+      } else {
+        end_q_tile(ended, slot);
+        q_.advance();
+        scan = wait_for_q();
+        if (scan.tiles > 0) {
+          start_q_tile(scan);
+        }
+      }
+    }
+  }
+
+  /// S and P of the first K tile.
+  __device__ __forceinline__ void start_q_tile(const Scan& scan) {
+    softmax_.reset();
+    clear_output();
+    start_q_k();
+    finish_q_k<0>();
+    mask_first(scan);
+    softmax_.raise_maximum(scores_);
+    softmax_.exponentiate(scores_);
+    round_numerators();
+  }
+
+  /// S and P of a K tile while O takes in the P and V before.
+  template <bool Masked>
+  __device__ __forceinline__ void overlapped_step(const Scan& scan, int step) {
+    start_products();
+    finish_q_k<1>();
+    if constexpr (Masked) {
+      mask(scan, step);
+    }
+    softmax_.raise_maximum(scores_);
+    softmax_.exponentiate(scores_);
+    finish_p_v();
+    ptx::pin(scores_);
+    round_numerators();
+    if constexpr (!C.rescales_before_p_v()) {
+      softmax_.rescale(output_);
+    }
+  }
+
+  /// The same with the last O of one Q tile, which lies in `slot`, and the first S of the next.
+  __device__ __forceinline__ void chain(const Scan& scan, int slot, const Scan& next) {
+    start_products();
+    finish_q_k<1>();
+    mask_first(next);
+    const Softmax<C> ended = softmax_;
+    softmax_.reset();
+    softmax_.raise_maximum(scores_);
+    softmax_.exponentiate(scores_);
+    finish_p_v();
+    ptx::pin(scores_);
+    round_numerators();
+    write(scan, ended, slot);
+    clear_output();
+  }
+
+  /// The last O of a Q tile.
+  __device__ __forceinline__ void end_q_tile(const Scan& scan, int slot) {
+    if constexpr (C.rescales_before_p_v()) {
+      softmax_.rescale(output_);
+    }
+    start_p_v();
+    finish_p_v();
+    write(scan, softmax_, slot);
+  }
+
+  /// Steps [first, scan.tiles). Those where the mask cuts the tile come last in a forward scan and
+  /// first in a backward one; the others run without mask code.
+  __device__ __forceinline__ void stream(const Scan& scan, int first) {
+    int step = first;
+    if constexpr (C.order != Order::cyclic) {
+      const int masked_end = scan.backward != 0 ? scan.tiles - scan.unmasked_tiles : 0;
+      for (; step < masked_end; ++step) {
+        one_step<true>(scan, step);
+      }
+    }
+    const int unmasked_end = scan.backward != 0 ? scan.tiles : scan.unmasked_tiles;
+#pragma unroll(C.unroll)
+    for (; step < unmasked_end; ++step) {
+      one_step<false>(scan, step);
+    }
+    if constexpr (C.order != Order::right_to_left) {
+      for (; step < scan.tiles; ++step) {
+        one_step<true>(scan, step);
+      }
+    }
+  }
+
+  template <bool Masked>
+  __device__ __forceinline__ void one_step(const Scan& scan, int step) {
+    if constexpr (C.overlaps()) {
+      overlapped_step<Masked>(scan, step);
+    } else {
+      step_in_turn<Masked>(scan, step);
+    }
+  }
+
+  /// Waits for a Q tile; returns its entry of the work list.
+  __device__ __forceinline__ Scan wait_for_q() const {
+    ptx::barrier_wait(smem_.q_full(q_.stage), q_.parity);
+    return take_scan(smem_.scan(q_.stage), smem_.q_empty(q_.stage));
+  }
+
+  __device__ __forceinline__ void clear_output() {
+#pragma unroll
+    for (int i = 0; i < C.padded_head_dim() / 2; ++i) {
+      output_[i] = 0.0F;
+    }
+  }
+
+  __device__ __forceinline__ void mask(const Scan& scan, int step) {
+    mask_scores<C>(scores_, scan.first_row + 64 * index_ + ConsumerThread<C>::row(),
+                   scan.tile(step) * C.tile_n, shape_);
+  }
+
+  /// Only when the mask cuts the first tile streamed.
+  __device__ __forceinline__ void mask_first(const Scan& scan) {
+    if (scan.tile(0) >= scan.unmasked_tiles) {
+      mask(scan, 0);
+    }
+  }
+
+  __device__ __forceinline__ void start_q_k() {
+    ptx::barrier_wait(smem_.k_full(k_.stage), k_.parity);
+    ptx::pin(scores_);
+    ptx::products_begin();
+    multiply_q_k<C>(scores_, smem_.q(q_.stage, index_), smem_.k(k_.stage));
+    ptx::products_commit();
+  }
+
+  template <int Pending>
+  __device__ __forceinline__ void finish_q_k() {
+    ptx::products_wait<Pending>();
+    ptx::pin(scores_);
+    release(smem_.k_empty(k_.stage));
+    k_.advance();
+  }
+
+  __device__ __forceinline__ void start_p_v() {
+    ptx::barrier_wait(smem_.v_full(v_.stage), v_.parity);
+    ptx::pin(output_);
+    ptx::products_begin();
+    if constexpr (C.p_operand == POperand::registers) {
+      multiply_p_v<C>(output_, numerators_, smem_.v(v_.stage));
+    } else {
+      multiply_p_v<C>(output_, smem_.p(index_), smem_.v(v_.stage));
+    }
+    ptx::products_commit();
+  }
+
+  __device__ __forceinline__ void finish_p_v() {
+    ptx::products_wait<0>();
+    ptx::pin(output_);
+    release(smem_.v_empty(v_.stage));
+    v_.advance();
+  }
+
+  /// S of the next tile, then O of this one.
+  __device__ __forceinline__ void start_products() {
+    if constexpr (C.mainloop == Mainloop::overlap_ordered) {
+      turns_.take();
+    }
+    start_q_k();
+    if constexpr (C.rescales_before_p_v()) {
+      softmax_.rescale(output_);
+    }
+    start_p_v();
+    if constexpr (C.mainloop == Mainloop::overlap_ordered) {
+      turns_.pass();
+    }
+  }
+
+  /// Rounds P and puts it where the second product reads it. Through shared memory, each warp reads
+  /// back its own rows only.
+  __device__ __forceinline__ void round_numerators() {
+    pack_pairs<C.dtype>(numerators_, scores_);
+    if constexpr (C.p_operand == POperand::shared) {
+      store_panels<C.p_panel_columns() * 2>(smem_.p(index_), numerators_,
+                                            ConsumerThread<C>::warp_row());
+      ptx::fence_async_shared();
+      __syncwarp();
+    }
+  }
+
+  __device__ __forceinline__ void write(const Scan& scan, const Softmax<C>& softmax, int slot) {
+    float lse[2];
+    softmax.finish(output_, lse);
+    hand_over_output<C>(smem_, slot, index_, output_);
+    write_lse<C>(params_, scan, index_, lse);
+  }
+
+  /// One thread speaks for the warpgroup: its products have been waited for.
+  __device__ __forceinline__ static void release(unsigned barrier) {
+    if (threadIdx.x % C.kWarpgroup == 0) {
+      ptx::barrier_arrive(barrier);
+    }
+  }
+
+  SharedMemory<C> smem_;
+  int index_;
+  const AttentionParams& params_;
+  SequenceShape shape_;
+  Turns<C> turns_;
+  Softmax<C> softmax_;
+  Scores<C> scores_;
+  Numerators<C> numerators_;
+  Output<C> output_;
+  RingPosition<C.q_slots()> q_;
+  RingPosition<C.stages> k_;
+  RingPosition<C.stages> v_;
+};
+
+}  // namespace swr::hopper

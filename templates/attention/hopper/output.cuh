@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Writes what a consumer warpgroup computed. O passes through the consumer's rows of its own Q
+// slot; a spare warp of the loading warpgroup hands it to the copy engine, which leaves out rows
+// and columns past the tensor's end, so that the consumer goes on at once. The log-sum-exp is
+// written directly.
+#pragma once
+
+#include "attention/hopper/config.h"
+#include "attention/hopper/matrix.cuh"
+#include "attention/hopper/pipeline.cuh"
+#include "attention/hopper/softmax.cuh"
+#include "attention/hopper/work.cuh"
+#include "common/hopper_ptx.cuh"
+#include <swr/attention_params.h>
+
+namespace swr::hopper {
+
+/// Named barriers for O, one per consumer and Q slot: the consumer arrives, its storing warp waits.
+/// Numbers below are __syncthreads and the turns.
+inline constexpr int kFirstOutputBarrier = 4;
+__device__ __forceinline__ int output_barrier(int slot, int consumer) {
+  return kFirstOutputBarrier + 2 * consumer + slot;
+}
+template <HopperConfig C>
+inline constexpr int kOutputBarrierThreads = C.kWarpgroup + 32;
+
+/// A thread's place in its consumer warpgroup.
+template <HopperConfig C>
+struct ConsumerThread {
+  /// First of the warp's 16 rows, counted from the consumer's first.
+  __device__ __forceinline__ static int warp_row() {
+    return static_cast<int>(threadIdx.x % C.kWarpgroup / 32 * 16);
+  }
+  /// First of the thread's two rows; the other is 8 below.
+  __device__ __forceinline__ static int row() {
+    return warp_row() + static_cast<int>(threadIdx.x % 32 / 4);
+  }
+};
+
+/// The consumer's side: O [64, padded_head_dim], normalised, to shared memory.
+template <HopperConfig C>
+__device__ __forceinline__ void hand_over_output(SharedMemory<C> smem, int slot, int consumer,
+                                                 const Output<C>& output) {
+  unsigned packed[C.padded_head_dim() / 4];
+  pack_pairs<C.dtype>(packed, output);
+  store_panels<C.panel_columns() * 2>(smem.q(slot, consumer), packed,
+                                      ConsumerThread<C>::warp_row());
+  ptx::fence_async_shared();
+  ptx::named_arrive<kOutputBarrierThreads<C>>(output_barrier(slot, consumer));
+}
+
+template <HopperConfig C>
+__device__ __forceinline__ void write_lse(const AttentionParams& params, const Scan& scan,
+                                          int consumer, const float (&lse)[2]) {
+  if (params.lse == nullptr || threadIdx.x % 4 != 0) {
+    return;
+  }
+  const int row = scan.first_row + 64 * consumer + ConsumerThread<C>::row();
+  float* target = params.lse + static_cast<long long>(scan.batch_head) * params.seq_q;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (row + 8 * half < params.seq_q) {
+      target[row + 8 * half] = lse[half];
+    }
+  }
+}
+
+/// The storing warp of one consumer: all Q tiles of the CTA.
+template <HopperConfig C>
+__device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const TensorMap& o_map,
+                                              int consumer) {
+  constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;
+  for (RingPosition<C.q_slots()> slot;; slot.advance()) {
+    ptx::barrier_wait(smem.q_full(slot.stage), slot.parity);
+    const Scan scan = take_scan(smem.scan(slot.stage), smem.q_empty(slot.stage));
+    if (scan.tiles == 0) {
+      return;
+    }
+    ptx::named_sync<kOutputBarrierThreads<C>>(output_barrier(slot.stage, consumer));
+    if (ptx::elect_one()) {
+#pragma unroll
+      for (int panel = 0; panel < C.panels(); ++panel) {
+        ptx::store_box(
+            o_map,
+            {panel * C.panel_columns(), scan.first_row + 64 * consumer, scan.head, scan.batch},
+            smem.q(slot.stage, consumer) + panel * kBoxBytes);
+      }
+      ptx::commit_stores();
+      ptx::wait_stores_read();
+      ptx::barrier_arrive(smem.q_empty(slot.stage));
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace swr::hopper

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Online softmax over the rows of a consumer warpgroup (Milakov and Gimelshein, "Online normalizer
+// calculation for softmax"), split into steps that the main loops place between the products. The
+// row sum stays per thread until the end: it is linear, so the four threads of a row add once.
+#pragma once
+
+#include "attention/hopper/config.h"
+#include "attention/hopper/matrix.cuh"
+#include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
+#include "common/schedule.h"
+
+namespace swr::hopper {
+
+/// Negative infinity without <math.h>.
+__device__ __forceinline__ float minus_infinity() {
+  return __int_as_float(static_cast<int>(0xff800000U));
+}
+
+/// Maximum and sum over the four threads that share a row.
+__device__ __forceinline__ float row_maximum(float value) {
+  value = ptx::maximum_or_nan(value, __shfl_xor_sync(0xffffffffU, value, 1));
+  return ptx::maximum_or_nan(value, __shfl_xor_sync(0xffffffffU, value, 2));
+}
+__device__ __forceinline__ float row_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffU, value, 1);
+  return value + __shfl_xor_sync(0xffffffffU, value, 2);
+}
+
+/// Sets hidden scores to minus infinity. `row` is this thread's first row, `first_key` the tile's
+/// first key.
+template <HopperConfig C>
+__device__ __forceinline__ void mask_scores(Scores<C>& scores, int row, int first_key,
+                                            SequenceShape shape) {
+  const int column = static_cast<int>(threadIdx.x % 4) * 2;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int keys = shape.causal
+                         ? min_of(shape.seq_kv, row + 8 * half + shape.seq_kv - shape.seq_q + 1)
+                         : shape.seq_kv;
+    const int visible = keys - first_key - column;
+#pragma unroll
+    for (int j = 0; j < C.tile_n / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (8 * j + i >= visible) {
+          scores[4 * j + 2 * half + i] = minus_infinity();
+        }
+      }
+    }
+  }
+}
+
+/// The state of the two rows a thread takes part in.
+template <HopperConfig C>
+class Softmax {
+ public:
+  __device__ __forceinline__ explicit Softmax(float scale_log2)
+      : scale_log2_(scale_log2), slack_(kSlackLog2 / scale_log2) {
+    reset();
+  }
+
+  __device__ __forceinline__ void reset() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      maximum_[half] = minus_infinity();
+      sum_[half] = 0.0F;
+    }
+  }
+
+  /// Takes in the maximum of a tile's scores. A maximum that grew by no more than the slack is kept
+  /// as it was: numerators then reach 2^kSlackLog2, which every type holds, and O needs no
+  /// rescaling (FlashAttention-4 does the same).
+  __device__ __forceinline__ void raise_maximum(const Scores<C>& scores) {
+    bool raised = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float before = maximum_[half];
+      const float highest = row_maximum(ptx::maximum_or_nan(before, thread_maximum(scores, half)));
+      // False also when both are -infinity or one is NaN.
+      const bool keep = highest - before <= slack_;
+      raised = raised || !keep;
+      maximum_[half] = keep ? before : highest;
+      // 0 while every key of the row was hidden, so that infinities are never subtracted from each
+      // other. NaN when a score is +infinity or NaN, which then spoils the row as it should.
+      const bool none_seen = maximum_[half] == minus_infinity();
+      shift_[half] =
+          none_seen ? 0.0F : fmaf(maximum_[half], scale_log2_, maximum_[half] - maximum_[half]);
+      rescale_[half] = ptx::exp2_approximate(fmaf(before, scale_log2_, -shift_[half]));
+      sum_[half] *= rescale_[half];
+    }
+    raised_ = __any_sync(0xffffffffU, raised) != 0;
+  }
+
+  /// Turns scores into numerators exp2(scale_log2 * (score - maximum)) and sums them.
+  __device__ __forceinline__ void exponentiate(Scores<C>& scores) {
+#pragma unroll
+    for (int i = 0; i < C.tile_n / 2; ++i) {
+      const int half = i / 2 % 2;
+      const float x = fmaf(scores[i], scale_log2_, -shift_[half]);
+      scores[i] = i % 8 < C.exp2_fma_eighths ? ptx::exp2_polynomial(x) : ptx::exp2_approximate(x);
+      sum_[half] += scores[i];
+    }
+  }
+
+  /// Brings what was accumulated under the old maximum to the new one. The overlapped main loops
+  /// skip it where they can; in the others it hides behind the exponentials, which a branch ends
+  /// (H200, D 64, 192x128, plain: 505 TFLOP/s without the branch, 448 with it).
+  __device__ __forceinline__ void rescale(Output<C>& output) const {
+    if (!C.overlaps() || raised_) {
+#pragma unroll
+      for (int i = 0; i < C.padded_head_dim() / 2; ++i) {
+        output[i] *= rescale_[i / 2 % 2];
+      }
+    }
+  }
+
+  /// Ends the scan: normalises `output` and returns the rows' log-sum-exp in `lse`.
+  __device__ __forceinline__ void finish(Output<C>& output, float (&lse)[2]) const {
+    constexpr float kLn2 = 0.693147180559945F;
+    float inverse[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float sum = row_sum(sum_[half]);
+      const bool empty = sum == 0.0F;
+      inverse[half] = empty ? 0.0F : 1.0F / sum;
+      lse[half] = empty ? minus_infinity() : (maximum_[half] * scale_log2_ + log2f(sum)) * kLn2;
+    }
+#pragma unroll
+    for (int i = 0; i < C.padded_head_dim() / 2; ++i) {
+      output[i] *= inverse[i / 2 % 2];
+    }
+  }
+
+ private:
+  /// Four chains, so that the latency of one comparison hides behind the others.
+  __device__ __forceinline__ static float thread_maximum(const Scores<C>& scores, int half) {
+    float chains[4];
+#pragma unroll
+    for (int chain = 0; chain < 4; ++chain) {
+      chains[chain] = scores[chain / 2 * 4 + 2 * half + chain % 2];
+    }
+#pragma unroll
+    for (int j = 2; j < C.tile_n / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& chain = chains[j % 2 * 2 + i];
+        chain = ptx::maximum_or_nan(chain, scores[4 * j + 2 * half + i]);
+      }
+    }
+    return ptx::maximum_or_nan(ptx::maximum_or_nan(chains[0], chains[1]),
+                               ptx::maximum_or_nan(chains[2], chains[3]));
+  }
+
+  static constexpr float kSlackLog2 = 8.0F;
+
+  float scale_log2_;
+  float slack_;          ///< kSlackLog2 in units of unscaled scores.
+  bool raised_ = false;  ///< Some row of the warp has a new maximum.
+  float maximum_[2];     ///< Of the unscaled scores, equal in the row's four threads.
+  float sum_[2];         ///< This thread's share.
+  float shift_[2];       ///< Maximum times scale_log2.
+  float rescale_[2];     ///< exp2(old shift - new shift).
+};
+
+/// Rounds numerators, or the output, to pairs of 16-bit elements.
+template <DType Type, int Count>
+__device__ __forceinline__ void pack_pairs(unsigned (&packed)[Count],
+                                           const float (&values)[2 * Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    packed[i] = ptx::pack<Type>(values[2 * i], values[2 * i + 1]);
+  }
+}
+
+}  // namespace swr::hopper

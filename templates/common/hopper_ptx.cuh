@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// The sm_90a instructions of the Hopper families, each wrapped once: mbarriers, named barriers, the
+// tensor copy engine, register trading and the fences of wgmma. Section names are those of the PTX
+// ISA manual.
+#pragma once
+
+#include <swr/tensor_map.h>
+
+namespace swr::ptx {
+
+/// True in one lane of a converged warp ("elect.sync").
+__device__ __forceinline__ bool elect_one() {
+  int elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
+               : "=r"(elected));
+  return elected != 0;
+}
+
+/// setmaxnreg ("Miscellaneous Instructions"): every warp of the warpgroup executes it.
+template <int Registers>
+__device__ __forceinline__ void raise_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+__device__ __forceinline__ void lower_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// mbarrier ("Parallel Synchronization and Communication Instructions"). `barrier` is the shared
+// address of 8 bytes.
+
+__device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// Makes initialised barriers visible to the copy engine.
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives, and lets the phase end only after `bytes` more have been copied.
+__device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+/// Waits for the end of the phase of the given parity.
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finish;\n"
+      "bra again;\n"
+      "finish:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+/// True when the phase of the given parity has ended; does not wait.
+__device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity) {
+  int passed;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, done;\n}"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+
+/// barrier.cta with a name: waits until `Threads` threads have synced or arrived.
+template <int Threads>
+__device__ __forceinline__ void named_sync(int name) {
+  asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(Threads) : "memory");
+}
+template <int Threads>
+__device__ __forceinline__ void named_arrive(int name) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(Threads) : "memory");
+}
+
+// cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
+
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// Corner of a box in a 4-D map, innermost first.
+struct BoxCorner {
+  int column;
+  int row;
+  int head;
+  int batch;
+};
+
+/// One thread copies a box to shared memory; `barrier` counts its bytes.
+__device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, BoxCorner corner,
+                                         unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(corner.column), "r"(corner.row), "r"(corner.head),
+      "r"(corner.batch)
+      : "memory");
+}
+
+/// One thread copies a box from shared memory, as part of its current bulk group.
+__device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner corner, unsigned shared) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+          &map),
+      "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.head), "r"(corner.batch)
+      : "memory");
+}
+__device__ __forceinline__ void commit_stores() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until this thread's stores have read shared memory.
+__device__ __forceinline__ void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+/// Waits until this thread's stores have been written.
+__device__ __forceinline__ void wait_stores() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/// Orders this thread's writes to shared memory before later reads by the copy engine or wgmma.
+__device__ __forceinline__ void fence_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// stmatrix ("Warp-level matrix store instruction"): four 8x8 matrices of 16-bit elements; lane l
+/// gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(unsigned shared, unsigned a, unsigned b, unsigned c,
+                                               unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+               "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
+// Asynchronous warpgroup products ("Asynchronous Warpgroup Level Matrix Instructions").
+
+/// Orders register and shared-memory accesses before the products that follow.
+__device__ __forceinline__ void products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until at most Pending committed groups are still under way.
+template <int Pending>
+__device__ __forceinline__ void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+/// Keeps the compiler from moving uses of an accumulator across this point: it does not know that
+/// products write registers after their instruction.
+template <int Count>
+__device__ __forceinline__ void pin(float (&registers)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    asm volatile("" : "+f"(registers[i])::"memory");
+  }
+}
+template <int Count>
+__device__ __forceinline__ void pin(unsigned (&registers)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    asm volatile("" : "+r"(registers[i])::"memory");
+  }
+}
+
+}  // namespace swr::ptx

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+// The lookup of programs that serve: its answers against the rules applied to every record, and
+// what happens when the file changes while threads ask.
+#include "db/lookup_table.h"
+#include "tests/db/fixtures.h"
+#include <swr/constraints.h>
+#include <swr/lookup.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+#include <tuple>
+
+namespace swr {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LookupTest : public ::testing::Test {
+ protected:
+  void record(const AttentionProblem& problem, const VariantResult& result,
+              const DeviceInfo& device = fictional_gpu()) {
+    store_.record(run_, problem, device, result);
+  }
+
+  TempDirectory directory_;
+  fs::path path_ = directory_ / "tuned.db";
+  Store store_{path_, Store::Mode::read_write};
+  long long run_ = store_.begin_run(some_run());
+};
+
+VariantResult counted(const Variant& variant, double median_us, long long l2_misses) {
+  VariantResult result = measured(variant, median_us);
+  auto& measurement = std::get<Measurement>(result.outcome);
+  measurement.counters = Counters{.l2_misses = l2_misses};
+  measurement.counters_missing_because.clear();
+  return result;
+}
+
+TEST_F(LookupTest, AnExactAnswerCarriesTimeAndMisses) {
+  record(problem_of(4096), counted(tile(64, 64), 10.0, 777));
+  const Answer answer = Lookup(path_).best(problem_of(4096), fictional_gpu());
+  EXPECT_EQ(answer.level, MatchLevel::exact);
+  EXPECT_TRUE(answer.on_same_device);
+  EXPECT_EQ(answer.variant, tile(64, 64));
+  EXPECT_EQ(answer.time_us, 10.0);
+  EXPECT_EQ(answer.l2_misses, 777);
+  EXPECT_EQ(answer.distance, 0.0);
+  EXPECT_EQ(answer.result_id, store_.results(problem_of(4096), fictional_gpu())[0].id);
+}
+
+TEST_F(LookupTest, ANearAnswerScalesTheTimeByTheWorkAndKnowsNoMisses) {
+  record(problem_of(4096), counted(tile(64, 64), 10.0, 777));
+  const Answer answer = Lookup(path_).best(problem_of(8192), fictional_gpu());
+  EXPECT_EQ(answer.level, MatchLevel::nearest);
+  EXPECT_EQ(answer.stored_problem, problem_of(4096));
+  EXPECT_DOUBLE_EQ(answer.time_us.value(), 40.0) << "four times the pairs of rows and keys";
+  EXPECT_EQ(answer.l2_misses, std::nullopt);
+}
+
+TEST_F(LookupTest, APredictionIsCalledOneAndSumsItsMisses) {
+  VariantResult result = predicted(tile(64, 64), 5.0);
+  std::get<Prediction>(result.outcome).compulsory_misses = 30;
+  std::get<Prediction>(result.outcome).excess_misses = 12;
+  record(problem_of(4096), result);
+  const Answer answer = Lookup(path_).best(problem_of(4096), fictional_gpu());
+  EXPECT_EQ(answer.level, MatchLevel::predicted);
+  EXPECT_TRUE(answer.on_same_device);
+  EXPECT_EQ(answer.l2_misses, 42);
+}
+
+TEST_F(LookupTest, AnotherDevicesMissesAreNotExpectedHere) {
+  DeviceInfo cousin = fictional_gpu();
+  cousin.sm_count = 48;
+  record(problem_of(4096), counted(tile(64, 64), 10.0, 777), cousin);
+  const Answer answer = Lookup(path_).best(problem_of(4096), fictional_gpu());
+  EXPECT_EQ(answer.level, MatchLevel::same_arch);
+  EXPECT_FALSE(answer.on_same_device);
+  EXPECT_EQ(answer.l2_misses, std::nullopt);
+}
+
+TEST_F(LookupTest, WhereNothingFitsTheDefaultAnswers) {
+  const Answer answer = Lookup(path_).best(problem_of(4096), fictional_gpu());
+  EXPECT_EQ(answer.level, MatchLevel::default_only);
+  EXPECT_EQ(answer.variant, default_variant(problem_of(4096), fictional_gpu()));
+  EXPECT_EQ(answer.time_us, std::nullopt);
+  EXPECT_EQ(answer.result_id, 0);
+}
+
+TEST_F(LookupTest, AnImpossibleProblemIsRefused) {
+  const Lookup lookup(path_);
+  AttentionProblem impossible = problem_of(4096);
+  impossible.head_dim = 63;
+  EXPECT_EQ(error_of([&] { (void)lookup.best(impossible, fictional_gpu()); }).code(),
+            ErrorCode::invalid_argument);
+}
+
+TEST_F(LookupTest, RefreshReadsTheFileOnlyWhenItChanged) {
+  Lookup lookup(path_);
+  EXPECT_FALSE(lookup.refresh());
+  EXPECT_EQ(lookup.size(), 0U);
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  EXPECT_EQ(lookup.size(), 0U) << "until it is refreshed";
+  const auto version = lookup.version();
+  EXPECT_TRUE(lookup.refresh());
+  EXPECT_NE(lookup.version(), version);
+  EXPECT_EQ(lookup.size(), 1U);
+  EXPECT_FALSE(lookup.refresh());
+}
+
+/// A file that nobody has open, with one result.
+void write_closed(const fs::path& path, const VariantResult& result) {
+  Store store(path, Store::Mode::read_write);
+  store.record(store.begin_run(some_run()), problem_of(4096), fictional_gpu(), result);
+}
+
+TEST_F(LookupTest, AReplacedFileIsRead) {
+  const fs::path path = directory_ / "shipped.db";
+  write_closed(path, measured(tile(64, 64), 10.0));
+  Lookup lookup(path);
+  write_closed(directory_ / "other.db", measured(tile(128, 64), 5.0));
+  fs::rename(directory_ / "other.db", path);
+  EXPECT_TRUE(lookup.refresh());
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).variant, tile(128, 64));
+}
+
+TEST_F(LookupTest, AFileThatBecameUnreadableLeavesTheFormerAnswers) {
+  const fs::path path = directory_ / "shipped.db";
+  write_closed(path, measured(tile(64, 64), 10.0));
+  Lookup lookup(path);
+  fs::remove(path);
+  EXPECT_EQ(error_of([&] { lookup.refresh(); }).code(), ErrorCode::not_found);
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::exact);
+  EXPECT_EQ(error_of([&] { lookup.refresh(); }).code(), ErrorCode::not_found) << "again";
+}
+
+TEST_F(LookupTest, AMissingFileIsNotFound) {
+  EXPECT_EQ(error_of([&] { Lookup(directory_ / "none.db"); }).code(), ErrorCode::not_found);
+}
+
+TEST_F(LookupTest, TwoLookupsInOneThreadAreNotConfused) {
+  Store other(directory_ / "other.db", Store::Mode::read_write);
+  other.record(other.begin_run(some_run()), problem_of(4096), fictional_gpu(),
+               measured(tile(128, 64), 5.0));
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  const Lookup first(path_);
+  const Lookup second(directory_ / "other.db");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(first.best(problem_of(4096), fictional_gpu()).variant, tile(64, 64));
+    EXPECT_EQ(second.best(problem_of(4096), fictional_gpu()).variant, tile(128, 64));
+  }
+}
+
+TEST_F(LookupTest, TheWatcherSeesAChange) {
+  const Lookup lookup(path_, {.watch_every = std::chrono::milliseconds(1)});
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  while (lookup.size() == 0) {
+    std::this_thread::yield();
+  }
+  fs::remove(path_);
+  while (lookup.watch_error().empty()) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(lookup.watch_error(), ::testing::HasSubstr("does not exist"));
+  EXPECT_EQ(lookup.size(), 1U);
+}
+
+TEST_F(LookupTest, ThreadsAskWhileTheFileChanges) {
+  record(problem_of(4096), measured(tile(64, 64), 1000.0));
+  Lookup lookup(path_);
+  std::atomic<bool> done = false;
+  std::vector<std::thread> readers;
+  std::array<std::atomic<int>, 3> answers{};
+  for (auto& count : answers) {
+    readers.emplace_back([&] {
+      double fastest_us = 1000.0;
+      while (!done || count == 0) {
+        const Answer answer = lookup.best(problem_of(4096), fictional_gpu());
+        EXPECT_EQ(answer.level, MatchLevel::exact);
+        EXPECT_LE(answer.time_us.value(), fastest_us) << "answers never go back";
+        fastest_us = answer.time_us.value();
+        ++count;
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    record(problem_of(4096), measured(tile(64, 64), 999.0 - i));
+    EXPECT_TRUE(lookup.refresh());
+  }
+  done = true;
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).time_us, 980.0);
+}
+
+/// The documented rules over every record, without an index.
+struct Naive {
+  const LookupRecords& records;
+
+  struct Found {
+    MatchLevel level;
+    AttentionProblem problem;
+    Variant variant;
+  };
+
+  std::optional<Found> best(const AttentionProblem& problem, const DeviceInfo& device) const {
+    for (const bool same : {true, false}) {
+      for (const Provenance provenance : {Provenance::measured, Provenance::predicted}) {
+        if (const LookupRow* row = nearest(problem, device, same, provenance)) {
+          const AttentionProblem& stored = records.problems[row->problem];
+          const MatchLevel level = provenance == Provenance::predicted ? MatchLevel::predicted
+                                   : !same                             ? MatchLevel::same_arch
+                                   : stored == problem                 ? MatchLevel::exact
+                                                                       : MatchLevel::nearest;
+          return Found{level, stored, records.variants[row->variant]};
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  const LookupRow* nearest(const AttentionProblem& problem, const DeviceInfo& device, bool same,
+                           Provenance provenance) const {
+    const LookupRow* best = nullptr;
+    const auto rank = [&](const LookupRow& row) {
+      const DeviceInfo& stored = records.devices[row.device];
+      return std::tuple(
+          squared_distance(shape_point(records.problems[row.problem]), shape_point(problem)),
+          same ? 0.0 : device_distance(stored, device), records.problems[row.problem], row.merit,
+          to_key(records.variants[row.variant]));
+    };
+    for (const LookupRow& row : records.rows) {
+      const DeviceInfo& stored = records.devices[row.device];
+      if (row.is_ok && row.provenance == provenance && stored.sm_arch == device.sm_arch &&
+          (!same || same_device(stored, device)) &&
+          is_same_kind(records.problems[row.problem], problem) &&
+          !check_constraints(problem, records.variants[row.variant], device) &&
+          (best == nullptr || rank(row) < rank(*best))) {
+        best = &row;
+      }
+    }
+    return best;
+  }
+};
+
+template <typename T>
+T pick(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+
+AttentionProblem random_problem(std::mt19937& random) {
+  const int heads_kv = pick(random, {1, 2, 4});
+  return {.batch = pick(random, {1, 2, 3}),
+          .heads_q = heads_kv * pick(random, {1, 2}),
+          .heads_kv = heads_kv,
+          .seq_q = pick(random, {512, 1024, 1500, 4096}),
+          .seq_kv = pick(random, {512, 1024, 1500, 4096}),
+          .head_dim = pick(random, {64, 128}),
+          .dtype = pick(random, {DType::fp16, DType::bf16}),
+          .causal = pick(random, {false, true})};
+}
+
+LookupRecords random_records(std::mt19937& random) {
+  LookupRecords records;
+  for (const auto& [sm_arch, sm_count] : {std::pair{90, 96}, {90, 48}, {90, 120}, {120, 96}}) {
+    records.devices.push_back(fictional_gpu());
+    records.devices.back().sm_arch = sm_arch;
+    records.devices.back().sm_count = sm_count;
+  }
+  records.devices.push_back(fictional_gpu());
+  records.devices.back().name = "the first under another name";
+  for (const Variant& variant :
+       {tile(64, 64), tile(128, 64), tile(64, 256), Variant{.swizzle = Swizzle::head_fastest},
+        Variant{.swizzle = Swizzle::head_sections, .section_heads = 2}}) {
+    records.variants.push_back(variant);
+  }
+  for (int i = 0; i < 40; ++i) {
+    const AttentionProblem problem = random_problem(random);
+    if (std::ranges::find(records.problems, problem) == records.problems.end()) {
+      records.problems.push_back(problem);
+    }
+  }
+  const auto below = [&](std::size_t size) { return static_cast<std::uint32_t>(random() % size); };
+  std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, Provenance>> known;
+  for (long long id = 1; id <= 120; ++id) {
+    LookupRow row{.problem = below(records.problems.size()),
+                  .device = below(records.devices.size()),
+                  .variant = below(records.variants.size()),
+                  .provenance = pick(random, {Provenance::measured, Provenance::predicted}),
+                  .is_ok = random() % 8 != 0,
+                  .result_id = id,
+                  .merit = {.time_us = 1.0 + below(5), .excess_misses = below(2)},
+                  .l2_misses = std::nullopt};
+    // One row each: which of several counts is the store's tests' matter.
+    const std::tuple key(row.problem, row.device % 4, row.variant, row.provenance);
+    if (std::ranges::find(known, key) == known.end()) {
+      known.push_back(key);
+      records.rows.push_back(row);
+    }
+  }
+  return records;
+}
+
+TEST(LookupTable, AnswersAsTheRulesOverEveryRecordDo) {
+  std::mt19937 random(11);
+  int answered = 0;
+  for (int round = 0; round < 50; ++round) {
+    const LookupRecords records = random_records(random);
+    const LookupTable table(records);
+    for (int i = 0; i < 100; ++i) {
+      const AttentionProblem problem = random_problem(random);
+      DeviceInfo device = records.devices[random() % records.devices.size()];
+      if (random() % 4 == 0) {
+        device.smem_per_cta_bytes = 48 * 1024;
+      }
+      const auto expected = Naive{records}.best(problem, device);
+      const Answer answer = table.best(problem, device);
+      EXPECT_EQ(answer.level, expected ? expected->level : MatchLevel::default_only);
+      if (expected) {
+        EXPECT_EQ(answer.stored_problem, expected->problem);
+        EXPECT_EQ(answer.variant, expected->variant);
+        ++answered;
+      }
+    }
+  }
+  EXPECT_GT(answered, 1000);
+}
+
+TEST(LookupTable, AnEmptyTableHasNoAnswer) {
+  EXPECT_FALSE(LookupTable({}).find(problem_of(4096), fictional_gpu()));
+  EXPECT_TRUE(LookupTable({}).winners().empty());
+}
+
+}  // namespace
+}  // namespace swr

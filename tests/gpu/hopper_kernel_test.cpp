@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Variants of the Hopper family against the reference: every value of every axis, ragged sizes,
+// every head_dim class, both types, masks, grouped heads and strides.
+#include "tests/gpu/variant_case.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace swr {
+namespace {
+
+Variant hopper(int tile_m, int tile_n, int stages = 2) {
+  return {.family = Family::hopper,
+          .tile_m = tile_m,
+          .tile_n = tile_n,
+          .warps = tile_m / 16,
+          .stages = stages,
+          .mainloop = Mainloop::overlap_ordered};
+}
+
+std::vector<VariantCase> tile_cases() {
+  std::vector<VariantCase> cases;
+  for (const int tile_m : {64, 128, 192}) {
+    for (const int tile_n : {32, 48, 64, 80, 96, 112, 128, 144, 160, 176}) {
+      cases.push_back(
+          {"tile_" + text(tile_m) + "x" + text(tile_n), common_problem(), hopper(tile_m, tile_n)});
+    }
+  }
+  for (const int stages : {1, 2, 3, 4}) {
+    cases.push_back({"stages_" + text(stages), common_problem(), hopper(128, 64, stages)});
+  }
+  return cases;
+}
+
+std::vector<VariantCase> mainloop_cases() {
+  std::vector<VariantCase> cases;
+  for (const Mainloop mainloop :
+       {Mainloop::plain, Mainloop::mutex, Mainloop::overlap, Mainloop::overlap_ordered}) {
+    for (const POperand p_operand : {POperand::registers, POperand::shared}) {
+      for (const int tile_m : {64, 128, 192}) {
+        Variant variant = hopper(tile_m, 64);
+        variant.mainloop = mainloop;
+        variant.p_operand = p_operand;
+        cases.push_back({std::string(to_string(mainloop)) + "_p_" +
+                             std::string(to_string(p_operand)) + "_tile_m_" + text(tile_m),
+                         common_problem(), variant});
+      }
+    }
+  }
+  for (const int eighths : {0, 1, 2, 3, 4}) {
+    for (const int unroll : {1, 2}) {
+      Variant variant = hopper(128, 96);
+      variant.exp2_fma_eighths = eighths;
+      variant.unroll = unroll;
+      cases.push_back(
+          {"exp2_fma_" + text(eighths) + "_unroll_" + text(unroll), common_problem(), variant});
+    }
+  }
+  return cases;
+}
+
+std::vector<VariantCase> schedule_cases() {
+  std::vector<VariantCase> cases;
+  for (const Order order : {Order::cyclic, Order::sawtooth, Order::right_to_left}) {
+    for (const Persistence persistence :
+         {Persistence::grid, Persistence::persistent, Persistence::pairs, Persistence::snake,
+          Persistence::dynamic}) {
+      for (const int workers : {0, 3}) {
+        Variant variant = hopper(64, 32);
+        variant.order = order;
+        variant.persistence = persistence;
+        variant.workers = workers;
+        cases.push_back({std::string(to_string(order)) + "_" + std::string(to_string(persistence)) +
+                             "_workers_" + text(workers),
+                         common_problem(), variant});
+      }
+    }
+  }
+  for (const Persistence persistence : {Persistence::grid, Persistence::dynamic}) {
+    Variant variant = hopper(128, 64);
+    variant.persistence = persistence;
+    variant.swizzle = Swizzle::head_fastest;
+    const std::string suffix = "_" + std::string(to_string(persistence));
+    cases.push_back({"head_fastest" + suffix, common_problem(), variant});
+    variant.swizzle = Swizzle::head_sections;
+    variant.section_heads = 3;
+    cases.push_back({"head_sections_3" + suffix, common_problem(), variant});
+  }
+  return cases;
+}
+
+std::vector<VariantCase> length_cases() {
+  std::vector<VariantCase> cases;
+  for (const int seq_q : {1, 17, 129, 200}) {
+    for (const int seq_kv : {1, 15, 129, 300}) {
+      for (const bool causal : {false, true}) {
+        for (const Persistence persistence : {Persistence::grid, Persistence::dynamic}) {
+          const AttentionProblem problem{.heads_q = 2,
+                                         .heads_kv = 1,
+                                         .seq_q = seq_q,
+                                         .seq_kv = seq_kv,
+                                         .head_dim = 64,
+                                         .causal = causal};
+          Variant variant = hopper(128, 64);
+          variant.persistence = persistence;
+          cases.push_back({"q_" + text(seq_q) + "_kv_" + text(seq_kv) +
+                               (causal ? "_causal_" : "_") + std::string(to_string(persistence)),
+                           problem, variant});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<VariantCase> head_dim_cases() {
+  std::vector<VariantCase> cases;
+  for (const int head_dim : {16, 48, 64, 80, 96, 128, 160, 192, 256}) {
+    for (const DType dtype : {DType::fp16, DType::bf16}) {
+      for (const bool causal : {false, true}) {
+        const AttentionProblem problem{.heads_q = 2,
+                                       .heads_kv = 2,
+                                       .seq_q = 330,
+                                       .seq_kv = 350,
+                                       .head_dim = head_dim,
+                                       .dtype = dtype,
+                                       .causal = causal};
+        cases.push_back({"head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)) +
+                             (causal ? "_causal" : ""),
+                         problem, hopper(128, 64)});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<VariantCase> memory_cases() {
+  std::vector<VariantCase> cases;
+  for (const MemoryOrder order : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
+    for (const int head_dim : {48, 64, 128}) {
+      for (const bool with_lse : {false, true}) {
+        AttentionProblem problem = common_problem();
+        problem.head_dim = head_dim;
+        cases.push_back({std::string(order == MemoryOrder::bhsd ? "bhsd" : "bshd") + "_head_dim_" +
+                             text(head_dim) + (with_lse ? "_lse" : ""),
+                         problem, hopper(128, 64), order, with_lse});
+      }
+    }
+  }
+  for (const auto& [batch, heads_q, heads_kv] :
+       {std::array{3, 6, 2}, std::array{2, 5, 1}, std::array{2, 3, 3}}) {
+    AttentionProblem problem = common_problem();
+    problem.batch = batch;
+    problem.heads_q = heads_q;
+    problem.heads_kv = heads_kv;
+    cases.push_back({"heads_" + text(heads_q) + "_on_" + text(heads_kv), problem, hopper(128, 64)});
+  }
+  return cases;
+}
+
+class HopperKernel : public VariantTest {};
+
+TEST_P(HopperKernel, MatchesTheReference) { expect_match(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Tiles, HopperKernel, ::testing::ValuesIn(tile_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Mainloops, HopperKernel, ::testing::ValuesIn(mainloop_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Schedules, HopperKernel, ::testing::ValuesIn(schedule_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Lengths, HopperKernel, ::testing::ValuesIn(length_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(HeadDims, HopperKernel, ::testing::ValuesIn(head_dim_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Memory, HopperKernel, ::testing::ValuesIn(memory_cases()), case_name);
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#include "tests/runtime/fake_driver/fake_driver.h"
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// cuda.h renames some functions to their current version; what is exported here are these names.
+
+struct CUctx_st {
+  int device;
+};
+struct CUfunc_st {
+  CUmodule module;
+  int dynamic_smem_bytes;
+};
+struct CUmod_st {
+  CUcontext context;
+  CUfunc_st function;
+};
+
+namespace {
+
+constexpr int kDevices = 2;
+CUctx_st contexts[kDevices] = {{0}, {1}};
+thread_local CUcontext current = nullptr;
+thread_local FakeLaunch last_launch{};
+std::atomic<long long> loads = 0;
+std::atomic<long long> unloads = 0;
+std::atomic<long long> launches = 0;
+
+int attribute(CUdevice_attribute name) {
+  switch (name) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return 9;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return 96;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return 40 << 20;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return 2000000;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return 4000;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return 100 * 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return 128 * 1024;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return 2048;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+FakeLaunch fake_last_launch() { return last_launch; }
+long long fake_module_loads() { return loads; }
+long long fake_launches() { return launches; }
+long long fake_modules_alive() { return loads - unloads; }
+int fake_device_count() { return kDevices; }
+
+CUresult cuGetErrorName(CUresult error, const char** name) {
+  *name = error == CUDA_ERROR_INVALID_CONTEXT ? "CUDA_ERROR_INVALID_CONTEXT" : "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult /*error*/, const char** text) {
+  *text = "the fake driver refuses";
+  return CUDA_SUCCESS;
+}
+CUresult cuInit(unsigned /*flags*/) { return CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  *count = kDevices;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < kDevices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  std::snprintf(name, static_cast<std::size_t>(length), "Fake GPU %d", device);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:0%d:00.0", device);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute name, CUdevice /*device*/) {
+  *value = attribute(name);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = &contexts[device];
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice /*device*/) { return CUDA_SUCCESS; }
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  if (current == nullptr) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  *device = current->device;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize() { return CUDA_SUCCESS; }
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute /*name*/, CUdeviceptr /*memory*/) {
+  // All memory that names no context lies on the second device.
+  const int device = 1;
+  std::memcpy(value, &device, sizeof(device));
+  return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  static thread_local CUstreamCaptureMode kept = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  const CUstreamCaptureMode former = kept;
+  kept = *mode;
+  *mode = former;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc(CUdeviceptr* address, std::size_t size_bytes) {
+  *address = reinterpret_cast<CUdeviceptr>(std::malloc(size_bytes));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFree(CUdeviceptr address) {
+  std::free(reinterpret_cast<void*>(address));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t size_bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), from, size_bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t size_bytes) {
+  std::memcpy(to, reinterpret_cast<const void*>(from), size_bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t size_bytes,
+                         CUstream /*stream*/) {
+  std::memset(reinterpret_cast<void*>(to), value, size_bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleLoadData(CUmodule* module, const void* /*image*/) {
+  if (current == nullptr) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  *module = static_cast<CUmodule>(std::calloc(1, sizeof(CUmod_st)));
+  (*module)->context = current;
+  (*module)->function.module = *module;
+  ++loads;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleUnload(CUmodule module) {
+  if (module->context != current) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  std::free(module);
+  ++unloads;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* /*name*/) {
+  *function = &module->function;
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
+                                                     int /*threads*/, std::size_t smem_bytes) {
+  constexpr std::size_t kPerSm = 128 * 1024;
+  constexpr std::size_t kReserved = 1024;
+  *ctas = static_cast<int>(kPerSm / (smem_bytes + kReserved));
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute /*name*/, int value) {
+  function->dynamic_smem_bytes = value;
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned /*grid_y*/,
+                        unsigned /*grid_z*/, unsigned block_x, unsigned /*block_y*/,
+                        unsigned /*block_z*/, unsigned smem_bytes, CUstream stream,
+                        void** arguments, void** /*extra*/) {
+  if (current == nullptr || function->module->context != current) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (static_cast<int>(smem_bytes) > function->dynamic_smem_bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  last_launch = {grid_x,
+                 block_x,
+                 smem_bytes,
+                 stream,
+                 function,
+                 current->device,
+                 *static_cast<const swr::AttentionParams*>(arguments[0])};
+  ++launches;
+  return CUDA_SUCCESS;
+}
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType /*type*/, cuuint32_t /*rank*/,
+                                void* /*address*/, const cuuint64_t* /*sizes*/,
+                                const cuuint64_t* /*strides*/, const cuuint32_t* /*box*/,
+                                const cuuint32_t* /*element_strides*/,
+                                CUtensorMapInterleave /*interleave*/,
+                                CUtensorMapSwizzle /*swizzle*/,
+                                CUtensorMapL2promotion /*promotion*/,
+                                CUtensorMapFloatOOBfill /*fill*/) {
+  *map = {};
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream* stream, unsigned /*flags*/) {
+  *stream = static_cast<CUstream>(std::malloc(1));
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  std::free(stream);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream /*stream*/) { return CUDA_SUCCESS; }
+CUresult cuEventCreate(CUevent* event, unsigned /*flags*/) {
+  *event = static_cast<CUevent>(std::malloc(1));
+  return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent event) {
+  std::free(event);
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent /*event*/, CUstream /*stream*/) { return CUDA_SUCCESS; }
+CUresult cuEventSynchronize(CUevent /*event*/) { return CUDA_SUCCESS; }
+// The first version, which is the one that swr opens.
+#undef cuEventElapsedTime
+CUresult cuEventElapsedTime(float* elapsed_ms, CUevent /*start*/, CUevent /*end*/) {
+  *elapsed_ms = 0.0F;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamBeginCapture(CUstream /*stream*/, CUstreamCaptureMode /*mode*/) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuStreamEndCapture(CUstream /*stream*/, CUgraph* /*graph*/) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* /*exec*/, CUgraph /*graph*/,
+                                     unsigned long long /*flags*/) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuGraphLaunch(CUgraphExec /*exec*/, CUstream /*stream*/) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuGraphExecDestroy(CUgraphExec /*exec*/) { return CUDA_SUCCESS; }
+CUresult cuGraphDestroy(CUgraph /*graph*/) { return CUDA_SUCCESS; }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// What tests ask the fake CUDA driver: a shared library under the driver's name that keeps books
+// instead of running kernels, so that dispatch is tested without a GPU.
+#pragma once
+
+#include <swr/attention_params.h>
+
+extern "C" {
+
+/// The last launch of this thread.
+struct FakeLaunch {
+  unsigned grid_x;
+  unsigned block_x;
+  unsigned dynamic_smem_bytes;
+  void* stream;
+  void* function;
+  int device;
+  swr::AttentionParams params;
+};
+
+FakeLaunch fake_last_launch();
+/// Modules loaded and launches made since the process began.
+long long fake_module_loads();
+long long fake_launches();
+/// Modules that are loaded now.
+long long fake_modules_alive();
+/// Names of the fake devices: "Fake GPU 0" and "Fake GPU 1", both sm_90.
+int fake_device_count();
+}

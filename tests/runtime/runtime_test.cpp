@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// Dispatch against a fake driver: what is looked up, loaded and launched, by several threads, on
+// several devices, and while the database changes.
+#include "tests/runtime/fake_driver/fake_driver.h"
+#include "tests/runtime/serving.h"
+#include "tuner/driver/cuda_driver.h"
+
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+
+namespace swr {
+namespace {
+
+/// With the first device's context current.
+class RuntimeTest : public ServingTest {
+ protected:
+  /// Chooses from the database; only exported kernels run.
+  RuntimeOptions serving_only() {
+    return {.database = database_, .exported = export_all(), .may_compile = false};
+  }
+
+  PrimaryContext context_{0};
+  CUstream_st* stream_ = reinterpret_cast<CUstream_st*>(std::uintptr_t{64});
+};
+
+TEST_F(RuntimeTest, LaunchesTheBestVariantOnTheCallersStream) {
+  Variant variant = tile(128, 64);
+  variant.swizzle = Swizzle::head_fastest;
+  record(problem_of(4096), variant, 10.0);
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  const FakeLaunch launch = fake_last_launch();
+  EXPECT_EQ(launch.grid_x, 8U * 4096 / 128);
+  EXPECT_EQ(launch.block_x, 128U);
+  EXPECT_EQ(launch.dynamic_smem_bytes, (128U + 2 * 2 * 64) * 64 * 2);
+  EXPECT_EQ(launch.stream, stream_);
+  EXPECT_EQ(launch.params.section_heads, 8) << "head_fastest";
+  EXPECT_FLOAT_EQ(launch.params.scale_log2, std::log2(std::exp(1.0F)) / 8.0F) << "1 / sqrt(64)";
+}
+
+TEST_F(RuntimeTest, AGivenScaleIsKept) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  AttentionCall call = call_of(problem_of(4096));
+  call.params.scale_log2 = 0.5F;
+  runtime.attention(call, stream_);
+  EXPECT_EQ(fake_last_launch().params.scale_log2, 0.5F);
+}
+
+TEST_F(RuntimeTest, LoadsAKernelOnceForAllItsShapesAndUnloadsItAtTheEnd) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  const long long alive = fake_modules_alive();
+  {
+    Runtime runtime(serving_only());
+    const long long loads = fake_module_loads();
+    for (const int seq : {4096, 4096, 1000, 77}) {
+      runtime.attention(call_of(problem_of(seq)), stream_);
+      EXPECT_EQ(fake_last_launch().grid_x, 8U * static_cast<unsigned>((seq + 127) / 128));
+    }
+    EXPECT_EQ(fake_module_loads(), loads + 1);
+  }
+  EXPECT_EQ(fake_modules_alive(), alive);
+}
+
+TEST_F(RuntimeTest, APersistentLaunchFillsTheDevice) {
+  Variant variant = tile(64, 64);
+  variant.persistence = Persistence::persistent;
+  record(problem_of(4096), variant, 10.0);
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().grid_x, 96U * 3) << "40 KiB and 1 KiB reserved, thrice in 128 KiB";
+}
+
+TEST_F(RuntimeTest, EveryContextGetsItsOwnKernel) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().device, 0);
+  const PrimaryContext second(1);
+  const long long loads = fake_module_loads();
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().device, 1);
+  EXPECT_EQ(fake_module_loads(), loads + 1);
+  context_.make_current();
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().device, 0);
+  EXPECT_EQ(fake_module_loads(), loads + 1);
+}
+
+TEST_F(RuntimeTest, AThreadWithoutAContextTakesThatOfTheMemory) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  std::thread([&] {
+    runtime.attention(call_of(problem_of(4096)), stream_);
+    EXPECT_EQ(fake_last_launch().device, 1) << "where the fake memory lies";
+  }).join();
+}
+
+TEST_F(RuntimeTest, WhereNothingMayBeCompiledTheBestExportedKernelRuns) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  export_all();
+  record(problem_of(4096), tile(64, 64), 5.0);
+  Runtime runtime({.database = database_, .exported = exported_, .may_compile = false});
+  EXPECT_EQ(runtime.best(problem_of(4096), device_).variant, tile(64, 64));
+  EXPECT_EQ(runtime.prepare(problem_of(4096)).variant, tile(128, 64));
+}
+
+TEST_F(RuntimeTest, WhereNothingMayBeCompiledAndNothingFitsItIsSaid) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  AttentionProblem causal = problem_of(4096);
+  causal.causal = true;
+  Runtime runtime(serving_only());
+  const long long launches = fake_launches();
+  const Error error = error_of([&] { runtime.attention(call_of(causal), stream_); });
+  EXPECT_EQ(error.code(), ErrorCode::not_compiled);
+  EXPECT_THAT(error.what(), ::testing::HasSubstr(to_string(causal)));
+  EXPECT_EQ(fake_launches(), launches);
+}
+
+TEST_F(RuntimeTest, AnExportedDirectoryAloneServes) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  record(problem_of(512), tile(64, 64), 1.0);
+  Runtime runtime({.exported = export_all(), .may_compile = false});
+  EXPECT_EQ(runtime.prepare(problem_of(6000)).variant, tile(128, 64));
+  EXPECT_EQ(runtime.prepare(problem_of(600)).variant, tile(64, 64));
+  EXPECT_FALSE(runtime.refresh());
+}
+
+TEST_F(RuntimeTest, ARefreshChoosesAnew) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  record(problem_of(8192), tile(64, 64), 40.0);
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  record(problem_of(4096), tile(64, 64), 5.0);
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().grid_x, 8U * 32) << "until it is refreshed";
+  EXPECT_TRUE(runtime.refresh());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().grid_x, 8U * 64);
+}
+
+TEST_F(RuntimeTest, PrepareNeedsAContext) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  std::thread([&] {
+    EXPECT_EQ(error_of([&] { runtime.prepare(problem_of(4096)); }).code(),
+              ErrorCode::invalid_argument);
+  }).join();
+}
+
+TEST_F(RuntimeTest, AnUnreadableExportIsRefusedAtOnce) {
+  EXPECT_EQ(error_of([&] { Runtime({.exported = directory_ / "none"}); }).code(),
+            ErrorCode::not_found);
+}
+
+TEST_F(RuntimeTest, ThreadsShareOneKernelWhileTheDatabaseChanges) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  record(problem_of(8192), tile(64, 64), 40.0);
+  Runtime runtime(serving_only());
+  const long long loads = fake_module_loads();
+  std::atomic<bool> done = false;
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      const PrimaryContext context(t % 2);
+      for (int i = 0; !done || i < 50; ++i) {
+        runtime.attention(call_of(problem_of(4096 + i % 5)), stream_);
+        EXPECT_EQ(fake_last_launch().device, t % 2);
+        EXPECT_EQ(fake_last_launch().params.seq_q, 4096 + i % 5);
+        ++calls;
+      }
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    record(problem_of(4096), tile(64, 64), 9.0 - 0.5 * i);
+    runtime.refresh();
+  }
+  done = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_GE(calls, 150);
+  EXPECT_LE(fake_module_loads(), loads + 4) << "two kernels in two contexts";
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Proves the sizes that host code and the Hopper kernel share, over every tile the family can have.
+#include "templates/attention/hopper/config.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace swr {
+namespace {
+
+HopperConfig config_of(int head_dim, int tile_m, int tile_n, int stages) {
+  return {.head_dim = head_dim,
+          .dtype = DType::bf16,
+          .causal = false,
+          .tile_m = tile_m,
+          .tile_n = tile_n,
+          .stages = stages,
+          .mainloop = Mainloop::overlap_ordered,
+          .order = Order::right_to_left,
+          .persistence = Persistence::persistent,
+          .p_operand = POperand::registers,
+          .exp2_fma_eighths = 0,
+          .unroll = 1};
+}
+
+std::vector<HopperConfig> every_tile() {
+  std::vector<HopperConfig> configs;
+  for (int head_dim = 16; head_dim <= 256; head_dim += 16) {
+    for (int tile_m = 64; tile_m <= 192; tile_m += 64) {
+      for (int tile_n = 32; tile_n <= 256; tile_n += 16) {
+        for (const POperand p : {POperand::registers, POperand::shared}) {
+          HopperConfig config = config_of(head_dim, tile_m, tile_n, 2);
+          config.p_operand = p;
+          configs.push_back(config);
+        }
+      }
+    }
+  }
+  return configs;
+}
+
+TEST(HopperConfig, PlacesEverySwizzledTileAtAMultipleOf1024Bytes) {
+  for (const HopperConfig& c : every_tile()) {
+    for (const int offset : {c.q_offset(), c.k_offset(), c.v_offset(), c.p_offset()}) {
+      ASSERT_EQ(offset % 1024, 0) << c.head_dim << " " << c.tile_m << "x" << c.tile_n;
+    }
+    ASSERT_EQ(c.q_tile_bytes() / c.consumers() % 1024, 0);
+    ASSERT_EQ(c.kv_tile_bytes() % 1024, 0);
+    ASSERT_EQ(c.p_tile_bytes() / c.consumers() % 1024, 0);
+  }
+}
+
+TEST(HopperConfig, PanelsCoverTheHeadWithinTheLimitsOfATensorMap) {
+  for (const HopperConfig& c : every_tile()) {
+    ASSERT_GE(c.panels() * c.panel_columns(), c.head_dim);
+    ASSERT_LT(c.panels() * c.panel_columns() - c.head_dim, 32) << "no more than the padding";
+    for (const TensorBox box : {c.q_box(), c.kv_box()}) {
+      ASSERT_LE(box.rows, 256);
+      ASSERT_EQ(box.columns * 2, box.swizzle_bytes) << "one line of a box is one swizzle line";
+    }
+  }
+}
+
+TEST(HopperConfig, KeepsASecondQTileWhereItFits) {
+  EXPECT_EQ(config_of(128, 128, 160, 2).q_slots(), 2);
+  EXPECT_EQ(config_of(128, 128, 160, 2).smem_bytes(), 2 * 32768 + 4 * 40960 + 320);
+  EXPECT_EQ(config_of(128, 128, 176, 2).q_slots(), 1);
+  EXPECT_FALSE(config_of(128, 128, 176, 2).chains_q_tiles());
+  HopperConfig grid = config_of(64, 192, 128, 2);
+  grid.persistence = Persistence::grid;
+  EXPECT_EQ(grid.q_slots(), 1) << "one Q tile per CTA needs one slot";
+}
+
+TEST(HopperConfig, TradesNoMoreRegistersThanTheCtaOwns) {
+  for (const HopperConfig& c : every_tile()) {
+    if (c.trades_registers()) {
+      const int at_entry = 65536 / c.threads() / 8 * 8;
+      ASSERT_LE(c.producer_registers() + c.consumers() * c.consumer_registers(),
+                at_entry * (c.consumers() + 1));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace swr

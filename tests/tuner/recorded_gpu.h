@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// A GPU that behaves like the H200 of the recordings: true times are those of a recorded space,
+// and around them is the noise that was found there (docs/results/measuring.md).
+#pragma once
+
+#include "core/recorded_space.h"
+#include "tuner/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace swr::test {
+
+class RecordedGpu final : public Evaluator {
+ public:
+  RecordedGpu(const RecordedSpace& space, unsigned long long seed) : space_(space), random_(seed) {
+    std::mt19937_64 traits(1);  // What belongs to a kernel, not to an occasion.
+    for (const VariantResult& result : space.results) {
+      const double spread = kSampleNoise * std::exp(0.8 * normal(traits));
+      kernels_[result.variant] = {&result, spread};
+    }
+  }
+
+  const DeviceInfo& device() const override { return space_.device; }
+
+  VariantResult evaluate(const AttentionProblem& /*problem*/, const Variant& variant,
+                         const CompiledKernel& /*kernel*/) override {
+    const Kernel& kernel = kernels_.at(variant);
+    VariantResult result = *kernel.recorded;
+    if (result.state != ResultState::ok) {
+      return result;
+    }
+    const double occasion = std::exp(occasion_noise());
+    Measurement& measurement = std::get<Measurement>(result.outcome);
+    for (int i = 0; i < 10; ++i) {
+      measurement.samples_us.push_back(kernel.recorded->time_us() * occasion *
+                                       std::exp(kScreeningNoise * normal(random_)));
+    }
+    auto sorted = measurement.samples_us;
+    std::ranges::sort(sorted);
+    measurement.median_us = (sorted[4] + sorted[5]) / 2;
+    measurement.p95_us = sorted[9];
+    if (measurement.counters) {
+      Counters& counters = *measurement.counters;
+      counters.dram_read_bytes = static_cast<long long>(
+          static_cast<double>(counters.dram_read_bytes) * std::exp(0.05 * normal(random_)));
+    }
+    return result;
+  }
+
+  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    return {contenders.size(), CounterReading{std::nullopt, "counted with evaluate()"}};
+  }
+
+  RaceResult race(const AttentionProblem& /*problem*/, std::span<const Contender> contenders,
+                  const RaceOptions& options) override {
+    RaceResult result;
+    std::vector<double> rounds(static_cast<std::size_t>(options.rounds));
+    for (double& drift : rounds) {
+      clock_ *= std::exp(0.001 * normal(random_));
+      drift = clock_;
+    }
+    for (const Contender& contender : contenders) {
+      const Kernel& kernel = kernels_.at(contender.variant);
+      const double occasion = std::exp(kRaceNoise * kernel.spread * normal(random_));
+      std::vector<double>& samples_us = result.samples_us.emplace_back();
+      for (const double drift : rounds) {
+        samples_us.push_back(kernel.recorded->time_us() * occasion * drift *
+                             std::exp(kernel.spread * normal(random_)));
+      }
+    }
+    return result;
+  }
+
+ private:
+  struct Kernel {
+    const VariantResult* recorded = nullptr;
+    double spread = 0.0;  ///< Standard deviation of a sample in shared rounds, as a share.
+  };
+
+  static constexpr double kScreeningNoise = 0.0018;
+  static constexpr double kSampleNoise = 0.004;
+  /// Of the median of a race, in units of a sample's spread.
+  static constexpr double kRaceNoise = 0.17;
+
+  static double normal(std::mt19937_64& random) {
+    std::normal_distribution<double> distribution;
+    return distribution(random);
+  }
+
+  /// What one occasion of timing a kernel differs from another by: mostly a few tenths of a
+  /// percent, one time in a hundred more than 2.3 percent.
+  double occasion_noise() {
+    const auto percentile = random_() % 100;
+    const double spread = percentile < 80 ? 0.002 : percentile < 96 ? 0.007 : 0.02;
+    return spread * normal(random_);
+  }
+
+  const RecordedSpace& space_;
+  std::map<Variant, Kernel> kernels_;
+  std::mt19937_64 random_;
+  double clock_ = 1.0;
+};
+
+}  // namespace swr::test

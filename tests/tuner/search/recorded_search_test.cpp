@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What the model strategy finds on full spaces recorded on an H200, with the model as it is.
+#include "tuner/search/judge.h"
+#include "tuner/search/model_ranking.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace swr {
+namespace {
+
+TEST(RecordedSearch, AModelSearchOfATenthIsWithinTwoPercentOnNineOfTenSpaces) {
+  constexpr std::size_t kFullSpace = 100;
+  int spaces = 0;
+  int close = 0;
+  for (const char* const folder : {"recordings", "search_recordings"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(SWR_TEST_DATA) / folder)) {
+      const RecordedSpace space = read_recorded_space(entry.path());
+      if (space.results.size() < kFullSpace) {
+        continue;
+      }
+      const SearchOptions options{.strategy = StrategyKind::model,
+                                  .max_variants = space.results.size() / 10};
+      const double regret =
+          search_regret(space, options, model_predictor(space.problem, space.device, 2));
+      ++spaces;
+      close += regret <= 0.02 ? 1 : 0;
+      EXPECT_LT(regret, 0.1) << to_string(space.problem);
+    }
+  }
+  EXPECT_GE(spaces, 20);
+  EXPECT_GE(close, 0.9 * spaces) << close << " of " << spaces;
+}
+
+}  // namespace
+}  // namespace swr
