@@ -2,8 +2,8 @@
  * swr for C and for languages that call C: asking a database, and running attention with the best
  * stored kernels. The library is libswr.so.
  *
- * Functions return a status; swr_last_error() says more. Handles may be used by any number of threads
- * at once and are released once. Structures and values keep their meaning within one
+ * Functions return a status; swr_last_error() says more. Handles may be used by any number of
+ * threads at once and are released once. Structures and values keep their meaning within one
  * SWR_API_VERSION. */
 #pragma once
 
@@ -36,8 +36,8 @@ typedef enum swr_status {
   SWR_INTERNAL = 99 /* Out of memory, or a defect of swr. */
 } swr_status;
 
-/* What the last call of this thread that failed has to say: what failed, with which inputs, and what
- * to do. Valid until the next one fails. */
+/* What the last call of this thread that failed has to say: what failed, with which inputs, and
+ * what to do. Valid until the next one fails. */
 const char* swr_last_error(void);
 
 typedef enum swr_dtype { SWR_FP16 = 0, SWR_BF16 = 1 } swr_dtype;
@@ -48,9 +48,9 @@ typedef struct swr_problem {
   int32_t heads_kv; /* Divides heads_q. */
   int32_t seq_q;
   int32_t seq_kv;
-  int32_t head_dim; /* Multiple of 16, at most 256. */
-  int32_t dtype;    /* swr_dtype */
-  int32_t causal;   /* 0 or 1; aligned to the bottom right. */
+  int32_t head_dim;        /* Multiple of 16, at most 256. */
+  int32_t dtype;           /* swr_dtype */
+  int32_t causal;          /* 0 or 1; aligned to the bottom right. */
   int32_t alignment_bytes; /* 2, 4, 8 or 16: divides every address and stride. */
 } swr_problem;
 
@@ -145,9 +145,11 @@ typedef struct swr_runtime swr_runtime;
 swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime);
 /* Enqueues on `stream` (CUstream or cudaStream_t) of the current context. The first call for a
  * problem in a context gets and loads its kernel; later ones neither allocate nor synchronise. */
-swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* attention, void* stream);
+swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* attention,
+                                 void* stream);
 /* All but the launch. `answer` may be NULL. */
-swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem, swr_answer* answer);
+swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
+                               swr_answer* answer);
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed);
 /* Before the contexts that it was used in are destroyed. */
 void swr_runtime_destroy(swr_runtime* runtime);
