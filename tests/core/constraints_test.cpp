@@ -55,6 +55,49 @@ TEST(Constraints, OldArchitecturesAreRefused) {
   EXPECT_EQ(fired({}, some_problem(), turing), "architecture");
 }
 
+DeviceInfo hopper_device() {
+  DeviceInfo device = fictional_device();
+  device.sm_arch = 90;
+  device.smem_per_cta_bytes = 232448;
+  return device;
+}
+
+Variant hopper(int tile_m, int tile_n, int warps) {
+  return {.family = Family::hopper, .tile_m = tile_m, .tile_n = tile_n, .warps = warps};
+}
+
+TEST(Constraints, OfTheHopperFamilyFireOnTheirOwnViolations) {
+  const auto on_hopper = [](const Variant& variant) {
+    return fired(variant, some_problem(), hopper_device());
+  };
+  EXPECT_EQ(on_hopper(hopper(128, 128, 8)), "");
+  DeviceInfo blackwell = hopper_device();
+  blackwell.sm_arch = 120;
+  EXPECT_EQ(fired(hopper(128, 128, 8), some_problem(), blackwell), "architecture");
+  EXPECT_EQ(on_hopper(hopper(256, 64, 16)), "tile_shape");
+  EXPECT_EQ(on_hopper(hopper(128, 128, 4)), "tile_shape");
+  EXPECT_EQ(on_hopper(hopper(128, 256, 8)), "shared_memory");
+  Variant overlapped = hopper(192, 128, 12);
+  overlapped.mainloop = Mainloop::overlap;
+  EXPECT_EQ(on_hopper(overlapped), "registers");
+  Variant plain_rows = hopper(128, 128, 8);
+  plain_rows.smem_swizzle = false;
+  EXPECT_EQ(on_hopper(plain_rows), "family_axes");
+  EXPECT_EQ(on_hopper({.mainloop = Mainloop::overlap}), "family_axes");
+  EXPECT_EQ(on_hopper({.persistence = Persistence::dynamic}), "tile_counter");
+  AttentionProblem unaligned = some_problem();
+  unaligned.alignment_bytes = 8;
+  EXPECT_EQ(fired(hopper(128, 128, 8), unaligned, hopper_device()), "copy_alignment");
+}
+
+TEST(Constraints, SerializedProductsAreRefusedAfterCompilation) {
+  const KernelResources serialized{.registers_per_thread = 168, .wgmma_warnings = 1};
+  const auto dropped =
+      check_compiled(some_problem(), hopper(128, 128, 8), hopper_device(), serialized);
+  ASSERT_TRUE(dropped);
+  EXPECT_EQ(dropped->constraint, "serialized_wgmma");
+}
+
 TEST(Constraints, ReasonsCarryTheNumbers) {
   const auto dropped =
       check_constraints(some_problem(), {.tile_n = 128, .stages = 4}, fictional_device());

@@ -21,6 +21,24 @@ TEST(Variant, KeyRoundTripsEveryAxis) {
   EXPECT_EQ(parse_variant(to_key(variant)), variant);
 }
 
+TEST(Variant, KeyHoldsTheAxesOfItsFamilyAlone) {
+  const Variant hopper{.family = Family::hopper,
+                       .tile_m = 192,
+                       .tile_n = 96,
+                       .warps = 12,
+                       .order = Order::right_to_left,
+                       .persistence = Persistence::snake,
+                       .mainloop = Mainloop::overlap_ordered,
+                       .p_operand = POperand::shared,
+                       .exp2_fma_eighths = 2,
+                       .unroll = 2};
+  EXPECT_EQ(parse_variant(to_key(hopper)), hopper);
+  EXPECT_EQ(to_key(hopper).find("smem_swizzle"), std::string::npos);
+  EXPECT_EQ(to_key(Variant{}).find("mainloop"), std::string::npos);
+  EXPECT_THROW(parse_variant("mainloop=overlap,family=portable"), Error);
+  EXPECT_EQ(parse_variant("mainloop=overlap,family=hopper").mainloop, Mainloop::overlap);
+}
+
 TEST(Variant, EveryAxisWritesWhatItReads) {
   const Variant variant;
   for (const Axis& axis : axes()) {

@@ -35,6 +35,19 @@ TEST(CompileLog, ReportsTheEntryAndNoOtherFunction) {
                          .registers_per_thread = 40, .stack_bytes = 8, .static_smem_bytes = 256}));
 }
 
+TEST(CompileLog, CountsWarningsAboutWgmma) {
+  constexpr std::string_view log =
+      "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are "
+      "serialized due to insufficient register resources in function 'swr_attention'\n"
+      "ptxas info    : (C7519) Potential Performance Loss: warpgroup.arrive is injected\n"
+      "ptxas info    : Compiling entry function 'swr_attention' for 'sm_90a'\n"
+      "ptxas info    : (C7508) setmaxnreg ignored\n"
+      "ptxas info    : Used 168 registers, used 8 barriers\n";
+  const auto resources = parse_resources(log, "swr_attention");
+  ASSERT_TRUE(resources);
+  EXPECT_EQ(resources->wgmma_warnings, 2);  // C7519 is harmless.
+}
+
 TEST(CompileLog, ReadsTheFormOfOlderReleasesWithConstantBanks) {
   constexpr std::string_view log =
       "ptxas info    : 0 bytes gmem, 24 bytes cmem[4]\r\n"

@@ -51,6 +51,16 @@ const std::array kGolden{
                            .stages = 1,
                            .order = Order::sawtooth,
                            .persistence = Persistence::pairs}},
+    GoldenCase{.file = "hopper.h",
+               .problem = {.seq_q = 4096, .seq_kv = 4096, .head_dim = 96, .causal = true},
+               .variant = {.family = Family::hopper,
+                           .tile_m = 192,
+                           .tile_n = 128,
+                           .warps = 12,
+                           .order = Order::right_to_left,
+                           .persistence = Persistence::snake,
+                           .mainloop = Mainloop::overlap_ordered,
+                           .p_operand = POperand::shared}},
 };
 
 std::string header(const AttentionProblem& problem, const Variant& variant) {
