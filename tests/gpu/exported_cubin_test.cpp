@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A measured winner goes through the store and the export, and runs from the exported files with
 // the driver's C interface alone.
+#include "runtime/manifest.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
 #include "tuner/export.h"
-#include "runtime/manifest.h"
 #include "tuner/measure/attention_oracle.h"
 #include "tuner/measure/measuring_evaluator.h"
 

@@ -41,7 +41,7 @@ struct ScheduleShape {
   Order order = Order::cyclic;
   Persistence persistence = Persistence::grid;
   int section_heads = 1;
-  long long ctas = 0;  ///< CTAs launched.
+  long long ctas = 0;   ///< CTAs launched.
   int sm_count = 0;     ///< Slot s belongs to SM s % sm_count: CTAs are dealt breadth first.
   int ctas_per_sm = 0;  ///< CTAs an SM holds at once; never more than the launch can fill.
   /// Sectors that memory delivers during a KV step; 0 lets no CTA wait for memory.

@@ -16,8 +16,8 @@ TEST(RecordedSearch, AModelSearchOfATenthIsWithinTwoPercentOnNineOfTenSpaces) {
   int spaces = 0;
   int close = 0;
   for (const char* const folder : {"recordings", "search_recordings"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(
-             std::filesystem::path(SWR_TEST_DATA) / folder)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(SWR_TEST_DATA) / folder)) {
       const RecordedSpace space = read_recorded_space(entry.path());
       if (space.results.size() < kFullSpace) {
         continue;
