@@ -393,21 +393,11 @@ void add_axes(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
-void add_record(CLI::App& db, Options& options) {
-  CLI::App& app = *db.add_subcommand(
-      "record", "Write every tuned space as a small text file, for judge and for tests");
-  app.footer("Example: swr-tune db record --out spaces");
-  app.add_option("--out", options.out, "Directory; created when missing")
-      ->required()
-      ->type_name("DIR")
-      ->group("Files");
-  add_database_option(app, options);
-}
-
-void add_export_t4(CLI::App& db, Options& options) {
-  CLI::App& app = *db.add_subcommand(
-      "export-t4", "Write every measured space in the T4 auto-tuning results format 1.0");
-  app.footer("Example: swr-tune db export-t4 --out results");
+/// A subcommand of db that writes files into a directory.
+void add_db_writer(CLI::App& db, Options& options, const std::string& name,
+                   const std::string& description, const std::string& example_directory) {
+  CLI::App& app = *db.add_subcommand(name, description);
+  app.footer("Example: swr-tune db " + name + " --out " + example_directory);
   app.add_option("--out", options.out, "Directory; created when missing")
       ->required()
       ->type_name("DIR")
@@ -427,25 +417,18 @@ void add_import_t4(CLI::App& db, Options& options) {
   add_database_option(app, options);
 }
 
-void add_export_csv(CLI::App& db, Options& options) {
-  CLI::App& app = *db.add_subcommand(
-      "export-csv", "Write every measured space as CSV with the columns of the CUTLASS profiler");
-  app.footer("Example: swr-tune db export-csv --out results");
-  app.add_option("--out", options.out, "Directory; created when missing")
-      ->required()
-      ->type_name("DIR")
-      ->group("Files");
-  add_database_option(app, options);
-}
-
 void add_db(CLI::App& program, Options& options) {
   CLI::App& app =
       *program.add_subcommand("db", "Write the database's results in other forms, and read them");
   app.require_subcommand(1);
-  add_record(app, options);
-  add_export_t4(app, options);
+  add_db_writer(app, options, "record",
+                "Write every tuned space as a small text file, for judge and for tests", "spaces");
+  add_db_writer(app, options, "export-t4",
+                "Write every measured space in the T4 auto-tuning results format 1.0", "results");
   add_import_t4(app, options);
-  add_export_csv(app, options);
+  add_db_writer(app, options, "export-csv",
+                "Write every measured space as CSV with the columns of the CUTLASS profiler",
+                "results");
 }
 
 void add_judge(CLI::App& program, Options& options) {

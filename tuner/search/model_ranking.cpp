@@ -15,31 +15,35 @@
 namespace swr {
 namespace {
 
-/// Products and exponentials of the longest chain of steps on one SM at wgmma's rate, as if nothing
-/// else cost time. Orders tiles of the Hopper family, which the model does not know, well enough to
-/// start a search that corrects it by what it measures; never shown as a prediction.
-double hopper_floor_us(const AttentionProblem& problem, const Variant& variant,
-                       const GpuProfile& profile) {
+/// Clocks of one KV step of a CTA of the Hopper family at wgmma's rate, with a fixed share for
+/// barriers and issue.
+double hopper_step_clocks(const AttentionProblem& problem, const Variant& variant,
+                          const GpuProfile& profile) {
   constexpr double kWgmmaFlopPerClock = 4096.0;
-  constexpr double kFixedStepClocks = 150.0;
-  const SequenceShape shape{problem.seq_q, problem.seq_kv, problem.causal};
-  const int q_tiles = ceil_div(problem.seq_q, variant.tile_m);
-  const double heads = static_cast<double>(problem.batch) * problem.heads_q;
-  double steps = 0.0;
-  for (int q = 0; q < q_tiles; ++q) {
-    steps += heads * kv_tile_count(q, variant.tile_m, variant.tile_n, shape);
-  }
-  const double waves = q_tiles * heads / profile.device.sm_count;
-  const double tail = variant.persistence == Persistence::snake ? 1.0 : std::ceil(waves) / waves;
+  constexpr double kFixedClocks = 150.0;
   const double scores = static_cast<double>(variant.tile_m) * variant.tile_n;
   const double matrix_clocks = 4.0 * scores * problem.head_dim / kWgmmaFlopPerClock;
   const double softmax_clocks = scores / profile.exp2_per_clock_per_sm;
-  const bool overlaps =
-      variant.mainloop == Mainloop::overlap || variant.mainloop == Mainloop::overlap_ordered;
-  const double step_clocks =
-      (overlaps ? std::max(matrix_clocks, softmax_clocks) : matrix_clocks + softmax_clocks / 2) +
-      kFixedStepClocks;
-  return steps / profile.device.sm_count * tail * step_clocks / profile.clock_mhz;
+  const bool overlaps = make_hopper_config(problem, variant).overlaps();
+  return kFixedClocks +
+         (overlaps ? std::max(matrix_clocks, softmax_clocks) : matrix_clocks + softmax_clocks / 2);
+}
+
+/// A floor that orders tiles of the Hopper family, which the model does not know, well enough to
+/// start a search that corrects it by what it measures. Never shown as a prediction.
+double hopper_floor_us(const AttentionProblem& problem, const Variant& variant,
+                       const GpuProfile& profile) {
+  const SequenceShape shape{problem.seq_q, problem.seq_kv, problem.causal};
+  const int q_tiles = ceil_div(problem.seq_q, variant.tile_m);
+  long long steps_per_head = 0;
+  for (int q = 0; q < q_tiles; ++q) {
+    steps_per_head += kv_tile_count(q, variant.tile_m, variant.tile_n, shape);
+  }
+  const double heads = static_cast<double>(problem.batch) * problem.heads_q;
+  const double waves = q_tiles * heads / profile.device.sm_count;
+  const double tail = variant.persistence == Persistence::snake ? 1.0 : std::ceil(waves) / waves;
+  const double steps_per_sm = static_cast<double>(steps_per_head) * heads / profile.device.sm_count;
+  return steps_per_sm * tail * hopper_step_clocks(problem, variant, profile) / profile.clock_mhz;
 }
 
 double predicted_us(PredictingEvaluator& model, const AttentionProblem& problem,
