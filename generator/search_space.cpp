@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <cmath>
 #include <string>
 
 namespace swr {
@@ -14,12 +14,15 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr int kLargestHeadDim = 256;
+
 constexpr std::array kPortableTiles{
     Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
     Tile{.tile_m = 64, .tile_n = 32, .warps = 4},   Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 64, .warps = 8},  Tile{.tile_m = 128, .tile_n = 32, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 80, .tile_n = 80, .warps = 5},
 };
+constexpr std::array kPortableTilesOfHeadDim{TilesOfHeadDim{kLargestHeadDim, kPortableTiles}};
 constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
 constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
 constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
@@ -35,18 +38,48 @@ constexpr std::array kPortableAxes{
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
 };
 
-// Three warpgroups pay at small head_dim, where O needs few registers; what does not fit the
-// registers the constraint drops. Two Q slots beat wider K tiles, so 176 keys are not offered.
-constexpr std::array kHopperTiles{
-    Tile{.tile_m = 128, .tile_n = 64},  Tile{.tile_m = 128, .tile_n = 80},
+// Measured on an H200 (docs/results/hopper_attention.md). Three consumers pay while O takes few
+// registers. Two Q slots beat wider K tiles, so tiles that leave room for one only are not offered.
+constexpr std::array kHopperTilesTo64{
+    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 176},
+    Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 112},
+    Tile{.tile_m = 192, .tile_n = 128},
+};
+constexpr std::array kHopperTilesTo96{
+    Tile{.tile_m = 128, .tile_n = 128},
+    Tile{.tile_m = 128, .tile_n = 160},
+    Tile{.tile_m = 192, .tile_n = 80},
+    Tile{.tile_m = 192, .tile_n = 96},
+};
+constexpr std::array kHopperTilesTo128{
     Tile{.tile_m = 128, .tile_n = 96},  Tile{.tile_m = 128, .tile_n = 112},
-    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 160},
-    Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 128},
+    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 144},
+    Tile{.tile_m = 128, .tile_n = 160},
+};
+constexpr std::array kHopperTilesTo160{
+    Tile{.tile_m = 128, .tile_n = 64},
+    Tile{.tile_m = 128, .tile_n = 80},
+    Tile{.tile_m = 128, .tile_n = 96},
+    Tile{.tile_m = 128, .tile_n = 112},
+};
+constexpr std::array kHopperTilesTo192{
+    Tile{.tile_m = 128, .tile_n = 64},
+    Tile{.tile_m = 128, .tile_n = 80},
+    Tile{.tile_m = 128, .tile_n = 96},
+};
+constexpr std::array kHopperTilesBeyond192{
+    Tile{.tile_m = 128, .tile_n = 48},
+    Tile{.tile_m = 128, .tile_n = 64},
+    Tile{.tile_m = 128, .tile_n = 80},
+};
+constexpr std::array kHopperTilesOfHeadDim{
+    TilesOfHeadDim{64, kHopperTilesTo64},   TilesOfHeadDim{96, kHopperTilesTo96},
+    TilesOfHeadDim{128, kHopperTilesTo128}, TilesOfHeadDim{160, kHopperTilesTo160},
+    TilesOfHeadDim{192, kHopperTilesTo192}, TilesOfHeadDim{kLargestHeadDim, kHopperTilesBeyond192},
 };
 constexpr std::array kHopperStages{"2"sv};
 constexpr std::array kHopperOrders{"cyclic"sv, "sawtooth"sv, "right_to_left"sv};
-// Drawing tiles (dynamic) needs a counter from the caller, so it is there for those who ask.
-constexpr std::array kHopperPersistences{"grid"sv, "persistent"sv, "snake"sv};
+constexpr std::array kHopperPersistences{"grid"sv, "persistent"sv, "snake"sv, "dynamic"sv};
 constexpr std::array kHopperMainloops{"mutex"sv, "overlap"sv, "overlap_ordered"sv};
 constexpr std::array kHopperPOperands{"registers"sv};
 constexpr std::array kHopperExp2{"0"sv};
@@ -63,8 +96,8 @@ constexpr std::array kHopperAxes{
     AxisDefaults{"unroll", kHopperUnrolls},
 };
 
-constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTiles, kPortableAxes},
-                             FamilySpace{Family::hopper, kHopperTiles, kHopperAxes}};
+constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes},
+                             FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
 
 constexpr int kRowsPerWarp = 16;
 
@@ -149,7 +182,10 @@ class Enumeration {
  public:
   Enumeration(const FamilySpace& space, const AttentionProblem& problem, const DeviceInfo& device,
               const SpaceOptions& options)
-      : space_(space), options_(options), sections_(section_head_candidates(problem, device)) {}
+      : space_(space),
+        head_dim_(problem.head_dim),
+        options_(options),
+        sections_(section_head_candidates(problem, device)) {}
 
   std::vector<Variant> variants() const {
     std::vector<Variant> all = tiles();
@@ -170,7 +206,7 @@ class Enumeration {
   /// The family's tiles or those asked for, with restricted dimensions replaced.
   std::vector<Variant> tiles() const {
     const std::span<const Tile> list =
-        options_.tiles.empty() ? space_.tiles : std::span(options_.tiles);
+        options_.tiles.empty() ? space_.tiles_of(head_dim_) : std::span(options_.tiles);
     std::vector<Variant> expanded;
     for (const Tile& tile : list) {
       std::vector<Variant> shapes{with_tile({.family = space_.family}, tile)};
@@ -212,6 +248,7 @@ class Enumeration {
   }
 
   const FamilySpace& space_;
+  int head_dim_;
   const SpaceOptions& options_;
   std::vector<int> sections_;
 };
@@ -248,6 +285,11 @@ SpaceOptions checked(const SpaceOptions& options) {
 
 }  // namespace
 
+std::span<const Tile> FamilySpace::tiles_of(int head_dim) const {
+  const auto serves = [&](const TilesOfHeadDim& list) { return head_dim <= list.up_to_head_dim; };
+  return std::ranges::find_if(tiles, serves)->tiles;
+}
+
 std::span<const FamilySpace> family_spaces() { return kSpaces; }
 
 std::vector<int> section_head_candidates(const AttentionProblem& problem,
@@ -258,8 +300,9 @@ std::vector<int> section_head_candidates(const AttentionProblem& problem,
   const int all_heads = problem.batch * problem.heads_q;
   std::vector<int> candidates;
   for (const long long budget_bytes : {device.l2_bytes / 2, device.l2_bytes}) {
-    const auto fitting = static_cast<unsigned long long>(budget_bytes / kv_head_bytes);
-    const auto section_heads = static_cast<long long>(std::bit_floor(fitting)) * heads_per_group;
+    const double fitting = static_cast<double>(budget_bytes) / static_cast<double>(kv_head_bytes);
+    const auto kv_heads = static_cast<long long>(std::exp2(std::round(std::log2(fitting))));
+    const long long section_heads = kv_heads * heads_per_group;
     const bool is_new = candidates.empty() || candidates.back() != section_heads;
     if (section_heads >= 2 && section_heads < all_heads && is_new) {
       candidates.push_back(static_cast<int>(section_heads));

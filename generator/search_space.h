@@ -18,17 +18,25 @@ struct AxisDefaults {
   std::span<const std::string_view> values;
 };
 
+/// Tiles worth trying up to a head_dim: what O leaves of registers and shared memory decides.
+struct TilesOfHeadDim {
+  int up_to_head_dim;
+  std::span<const Tile> tiles;
+};
+
 /// The space of a family. section_heads is not listed: its values follow from problem and device.
 struct FamilySpace {
   Family family;
-  std::span<const Tile> tiles;
+  std::span<const TilesOfHeadDim> tiles;  ///< Ascending; the last serves every head_dim.
   std::span<const AxisDefaults> axes;
+
+  std::span<const Tile> tiles_of(int head_dim) const;
 };
 std::span<const FamilySpace> family_spaces();
 
-/// Section sizes worth trying, ascending: query heads whose K and V together fill half of the
-/// device's L2 and all of it. The K and V heads of a section are a power of two, its query heads
-/// whole groups. Empty when not even two heads fit, or all do.
+/// Section sizes worth trying, ascending: query heads whose K and V together fill about half of the
+/// device's L2 and about all of it. The K and V heads of a section are the power of two nearest to
+/// that, its query heads whole groups. Empty when not even two heads fit, or all do.
 std::vector<int> section_head_candidates(const AttentionProblem& problem, const DeviceInfo& device);
 
 }  // namespace swr

@@ -27,20 +27,6 @@ DeviceInfo device_of_current_context() {
   throw Error(ErrorCode::driver_failed, "the current context is of a device that is not visible");
 }
 
-/// Allows this thread what capturing forbids: loading a kernel puts nothing on a stream.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { exchange(); }
-  ~RelaxedCapture() { exchange(); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  void exchange() { cuda_driver().exchange_capture_mode.result_of(&mode_); }
-
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
 }  // namespace
 
 std::size_t ProblemHash::operator()(const AttentionProblem& problem) const {
@@ -64,6 +50,7 @@ LoadedKernels::~LoadedKernels() {
   driver.context_get_current.result_of(&former);
   driver.context_set_current.result_of(context_);
   kernels_.clear();
+  tile_counters_.reset();
   driver.context_set_current.result_of(former);
 }
 
@@ -99,14 +86,18 @@ ReadyKernel LoadedKernels::load(const AttentionProblem& problem, const Answer& a
       launch_plan(problem, answer.variant, device_.sm_count, resident.ctas_per_sm);
   auto known = kernels_.find(kernel.cubin_digest);
   if (known == kernels_.end()) {
-    const RelaxedCapture relaxed;
+    const RelaxedCapture relaxed(cuda_driver().launch_calls);
     Kernel loaded(kernel.cubin, kernel.entry);
     // Once: other threads may be launching it later on, and no launch of a cubin needs another.
     require_success(prepare_attention(cuda_driver().launch_calls, loaded.handle(), plan),
                     "cuFuncSetAttribute");
     known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
-  return {known->second.handle(), plan, answer};
+  const bool draws_tiles = plan.persistence == Persistence::dynamic;
+  if (draws_tiles) {
+    require_success(tile_counters_->reserve(), "allocating tile counters");
+  }
+  return {known->second.handle(), plan, answer, draws_tiles ? tile_counters_.get() : nullptr};
 }
 
 }  // namespace swr

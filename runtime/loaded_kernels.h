@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tuner/driver/cuda_driver.h"
+#include "tuner/driver/tile_counters.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -21,6 +23,8 @@ struct ReadyKernel {
   CUfunction function = nullptr;
   LaunchPlan plan;
   Answer answer;
+  /// Where the kernel's tiles are drawn; nullptr when it draws none.
+  TileCounters* tile_counters = nullptr;
 };
 
 struct ProblemHash {
@@ -47,8 +51,9 @@ class LoadedKernels {
   void remember(const AttentionProblem& problem, unsigned long long version,
                 const ReadyKernel& ready);
 
-  /// The function of a kernel, loaded once per cubin, and its launches. Safe while a stream is
-  /// being captured. Throws: Error{invalid_argument} when no CTA fits the device; DriverError.
+  /// The function of a kernel, loaded once per cubin, its launches and, when it draws tiles, its
+  /// counters. Safe while a stream is being captured. Throws: Error{invalid_argument} when no CTA
+  /// fits the device; DriverError.
   ReadyKernel load(const AttentionProblem& problem, const Answer& answer,
                    const CompiledKernel& kernel);
 
@@ -58,6 +63,8 @@ class LoadedKernels {
   unsigned long long version_ = 0;
   std::unordered_map<AttentionProblem, ReadyKernel, ProblemHash> ready_;
   std::map<std::string, Kernel> kernels_;  ///< By digest of the cubin.
+  std::unique_ptr<TileCounters> tile_counters_ =
+      std::make_unique<TileCounters>(cuda_driver().launch_calls);
 };
 
 }  // namespace swr

@@ -158,10 +158,9 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
   }
   const ReadyKernel ready = impl_->get(context, problem);
   AttentionParams params = call.params;
-  if (ready.plan.persistence == Persistence::dynamic && params.tile_counter == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                "the best kernel for " + to_string(problem) +
-                    " draws its tiles; give AttentionParams::tile_counter two zeroed words");
+  if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
+    require_success(ready.tile_counters->of_launch(stream, params.tile_counter),
+                    "finding a tile counter");
   }
   if (params.scale_log2 == 0.0F) {
     params.scale_log2 = usual_scale_log2(call.head_dim);

@@ -39,7 +39,8 @@ struct AttentionParams {
   /// Heads per section of the tile mapping; 1 is q_fastest, batch * heads_q is head_fastest.
   int section_heads = 1;
   /// For Persistence::dynamic: two words that are 0 when the kernel starts and that it leaves at 0.
-  /// Launches that may overlap need words of their own.
+  /// Launches that may overlap need words of their own. swr::Runtime and exported packages bring
+  /// them when this is null.
   unsigned* tile_counter = nullptr;
 };
 

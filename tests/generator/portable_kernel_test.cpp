@@ -108,7 +108,7 @@ TEST_P(PortableKernel, DefaultTilesDoNotSpill) {
   int checked = 0;
   for (const int head_dim : {64, 128}) {
     const AttentionProblem problem = problem_of(head_dim, DType::fp16, false, 16);
-    for (const Tile& tile : family_spaces()[0].tiles) {
+    for (const Tile& tile : family_spaces()[0].tiles_of(64)) {
       const Variant variant{
           .tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps, .stages = 1};
       if (check_constraints(problem, variant, device) ||
@@ -128,7 +128,7 @@ TEST_P(PortableKernel, DefaultTilesDoNotSpill) {
 TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {
   const AttentionProblem problem = problem_of(64, DType::fp16, true, 16);
   std::vector<Variant> variants;
-  for (const Tile& tile : family_spaces()[0].tiles) {
+  for (const Tile& tile : family_spaces()[0].tiles_of(64)) {
     variants.push_back({.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps});
   }
   for (const AxisDefaults& defaults : family_spaces()[0].axes) {

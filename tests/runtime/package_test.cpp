@@ -28,6 +28,14 @@ std::string output_of(const std::string& command) {
   return output;
 }
 
+Variant tile_drawing() {
+  Variant variant = tile(128, 16);
+  variant.family = Family::hopper;
+  variant.warps = 8;
+  variant.persistence = Persistence::dynamic;
+  return variant;
+}
+
 std::map<std::string, std::string> contents(const fs::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -52,6 +60,9 @@ class PackageTest : public ServingTest {
     Variant persistent = tile(64, 64);
     persistent.persistence = Persistence::persistent;
     record(causal, persistent, 3.0);
+    AttentionProblem wide = problem_of(1000);
+    wide.head_dim = 128;
+    record(wide, tile_drawing(), 4.0);
   }
   Manifest do_export(const std::string& name = "my_kernels") const {
     return export_package(store_, key_as_cubin, package_, name);
@@ -122,6 +133,10 @@ TEST_F(PackageTest, AStrangersFileInAPackageIsLeftAlone) {
 TEST_F(PackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
   const Manifest manifest = do_export();
   build();
+  AttentionProblem drawing = problem_of(1000);
+  drawing.head_dim = 128;
+  EXPECT_THAT(ask(line_of(drawing)), ::testing::ElementsAre(::testing::HasSubstr("d128")))
+      << "which brings a tile counter of its own";
   const LookupTable table(lookup_records_of(manifest));
   std::mt19937 random(7);
   std::string questions;

@@ -5,8 +5,10 @@
 #include "tests/runtime/serving.h"
 #include "tuner/driver/cuda_driver.h"
 
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -71,6 +73,73 @@ TEST_F(RuntimeTest, APersistentLaunchFillsTheDevice) {
   Runtime runtime(serving_only());
   runtime.attention(call_of(problem_of(4096)), stream_);
   EXPECT_EQ(fake_last_launch().grid_x, 96U * 3) << "40 KiB and 1 KiB reserved, thrice in 128 KiB";
+}
+
+/// The tile counters of launches of a kernel that draws its tiles.
+class TileDrawingTest : public RuntimeTest {
+ protected:
+  void SetUp() override {
+    Variant variant = tile(128, 64);
+    variant.family = Family::hopper;
+    variant.warps = 8;
+    variant.persistence = Persistence::dynamic;
+    record(problem_of(4096), variant, 10.0);
+  }
+  unsigned* counter_of_launch(CUstream_st* stream) {
+    runtime_->attention(call_of(problem_of(4096)), stream);
+    return fake_last_launch().params.tile_counter;
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  CUstream_st* other_stream_ = reinterpret_cast<CUstream_st*>(std::uintptr_t{128});
+};
+
+TEST_F(TileDrawingTest, LaunchesOfOneStreamShareACounterThatIsZero) {
+  runtime_ = std::make_unique<Runtime>(serving_only());
+  unsigned* const counter = counter_of_launch(stream_);
+  ASSERT_NE(counter, nullptr);
+  EXPECT_EQ(counter[0], 0U);
+  EXPECT_EQ(counter[1], 0U);
+  EXPECT_EQ(counter_of_launch(stream_), counter);
+}
+
+TEST_F(TileDrawingTest, StreamsAndContextsDoNotShareCounters) {
+  runtime_ = std::make_unique<Runtime>(serving_only());
+  std::set<unsigned*> counters{counter_of_launch(nullptr), counter_of_launch(stream_),
+                               counter_of_launch(other_stream_)};
+  const PrimaryContext second(1);
+  counters.insert(counter_of_launch(stream_));
+  EXPECT_EQ(counters.size(), 4U);
+}
+
+TEST_F(TileDrawingTest, EveryCapturedLaunchHasItsOwnCounter) {
+  runtime_ = std::make_unique<Runtime>(serving_only());
+  std::set<unsigned*> counters{counter_of_launch(stream_)};
+  fake_capture(stream_);
+  constexpr int kMoreThanOneBlock = 5000;
+  for (int i = 0; i < kMoreThanOneBlock; ++i) {
+    unsigned* const counter = counter_of_launch(stream_);
+    EXPECT_TRUE(counters.insert(counter).second);
+    EXPECT_EQ(counter[0] + counter[1], 0U);
+  }
+  fake_capture(nullptr);
+  EXPECT_TRUE(counters.contains(counter_of_launch(stream_)));
+}
+
+TEST_F(TileDrawingTest, ACallersCounterIsKept) {
+  runtime_ = std::make_unique<Runtime>(serving_only());
+  std::array<unsigned, 2> counter{};
+  AttentionCall call = call_of(problem_of(4096));
+  call.params.tile_counter = counter.data();
+  runtime_->attention(call, stream_);
+  EXPECT_EQ(fake_last_launch().params.tile_counter, counter.data());
+}
+
+TEST_F(RuntimeTest, KernelsThatDrawNoTilesGetNoCounter) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().params.tile_counter, nullptr);
 }
 
 TEST_F(RuntimeTest, EveryContextGetsItsOwnKernel) {

@@ -5,31 +5,13 @@
 #pragma once
 
 #include "core/launch_plan.h"
+#include "tuner/driver/launch_calls.h"
 #include <swr/attention_params.h>
 #include <swr/tensor_map.h>
 
 #include <cuda.h>
 
 namespace swr {
-
-/// The driver's functions that a launch uses.
-struct LaunchCalls {
-  decltype(cuFuncSetAttribute)* function_set_attribute = nullptr;
-  decltype(cuLaunchKernel)* launch_kernel = nullptr;
-  decltype(cuTensorMapEncodeTiled)* tensor_map_encode_tiled = nullptr;
-};
-
-/// `find(name)` gives the address of a function of the driver.
-template <typename Find>
-LaunchCalls find_launch_calls(Find&& find) {
-  LaunchCalls calls;
-  calls.function_set_attribute =
-      reinterpret_cast<decltype(cuFuncSetAttribute)*>(find("cuFuncSetAttribute"));
-  calls.launch_kernel = reinterpret_cast<decltype(cuLaunchKernel)*>(find("cuLaunchKernel"));
-  calls.tensor_map_encode_tiled =
-      reinterpret_cast<decltype(cuTensorMapEncodeTiled)*>(find("cuTensorMapEncodeTiled"));
-  return calls;
-}
 
 /// Describes [batch, heads, seq, head_dim] of 2-byte elements to the copy engine, which fills what
 /// lies outside with zeros. The address and the strides of dimensions longer than 1 must be

@@ -82,8 +82,6 @@ struct CudaDriver {
   DriverCall<decltype(cuCtxGetDevice)> context_get_device{library, "cuCtxGetDevice"};
   DriverCall<decltype(cuPointerGetAttribute)> pointer_get_attribute{library,
                                                                     "cuPointerGetAttribute"};
-  DriverCall<decltype(cuThreadExchangeStreamCaptureMode)> exchange_capture_mode{
-      library, "cuThreadExchangeStreamCaptureMode"};
   DriverCall<decltype(cuCtxSynchronize)> context_synchronize{library, "cuCtxSynchronize"};
 
   DriverCall<decltype(cuMemAlloc)> mem_alloc{library, "cuMemAlloc_v2"};

@@ -2,6 +2,7 @@
 #include "tuner/package/attention.h"
 
 #include "tuner/driver/attention_launch.h"
+#include "tuner/driver/tile_counters.h"
 #include "tuner/package/kernels.h"
 #include "tuner/package/sha256.h"
 
@@ -37,7 +38,6 @@ class Driver {
     bind(module_unload, "cuModuleUnload");
     bind(module_get_function, "cuModuleGetFunction");
     bind(resident_ctas, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-    bind(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
     bind(get_error_name, "cuGetErrorName");
   }
 
@@ -62,7 +62,6 @@ class Driver {
   decltype(cuModuleUnload)* module_unload = nullptr;
   decltype(cuModuleGetFunction)* module_get_function = nullptr;
   decltype(cuOccupancyMaxActiveBlocksPerMultiprocessor)* resident_ctas = nullptr;
-  decltype(cuThreadExchangeStreamCaptureMode)* exchange_capture_mode = nullptr;
   decltype(cuGetErrorName)* get_error_name = nullptr;
 
  private:
@@ -226,21 +225,6 @@ const EmbeddedKernel& choose(const Problem& problem, const Device& device) {
   return *best;
 }
 
-/// Allows this thread what capturing forbids: loading a kernel puts nothing on a stream.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
-  ~RelaxedCapture() { exchange(); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  void exchange() { driver_.exchange_capture_mode(&mode_); }
-
-  const Driver& driver_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
 struct Loaded {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
@@ -251,6 +235,8 @@ struct Ready {
   const EmbeddedKernel* kernel = nullptr;
   CUfunction function = nullptr;
   swr::LaunchPlan plan;
+  /// Where the kernel's tiles are drawn; nullptr when it draws none.
+  swr::TileCounters* tile_counters = nullptr;
 };
 
 using OwnedKey = std::tuple<int, int, int, int, int, int, DType, bool, int>;
@@ -259,6 +245,7 @@ struct Context {
   Device device;
   std::map<std::string, Loaded> modules;  ///< By digest.
   std::map<OwnedKey, Ready> ready;
+  std::unique_ptr<swr::TileCounters> tile_counters;
 };
 
 }  // namespace
@@ -272,6 +259,7 @@ struct Attention::Impl {
       for (auto& [digest, loaded] : context.modules) {
         driver.module_unload(loaded.module);
       }
+      context.tile_counters.reset();
     }
     driver.context_set_current(former);
   }
@@ -281,7 +269,7 @@ struct Attention::Impl {
       throw Error(ErrorCode::damaged, std::string("the kernel ") + kernel.name +
                                           " is not what was exported; build the package again");
     }
-    const RelaxedCapture relaxed(driver);
+    const swr::RelaxedCapture relaxed(driver.launch);
     Loaded loaded;
     driver.require(driver.module_load_data(&loaded.module, kernel.cubin), "cuModuleLoadData");
     const CUresult found =
@@ -303,7 +291,11 @@ struct Attention::Impl {
     if (known == context.modules.end()) {
       known = context.modules.emplace(kernel.sha256, load(kernel)).first;
     }
-    Ready ready{&kernel, known->second.function, kernel.plan};
+    Ready ready{&kernel, known->second.function, kernel.plan, nullptr};
+    if (kernel.plan.persistence == swr::Persistence::dynamic) {
+      driver.require(context.tile_counters->reserve(), "allocating tile counters");
+      ready.tile_counters = context.tile_counters.get();
+    }
     if (kernel.fills_device) {
       int resident = 0;
       driver.require(driver.resident_ctas(&resident, ready.function, ready.plan.threads,
@@ -325,7 +317,12 @@ struct Attention::Impl {
     if (known != contexts.end()) {
       return known->second;
     }
-    return contexts.emplace(handle, Context{current_device(driver), {}, {}}).first->second;
+    return contexts
+        .emplace(
+            handle,
+            Context{
+                current_device(driver), {}, {}, std::make_unique<swr::TileCounters>(driver.launch)})
+        .first->second;
   }
 
   Ready get(const Problem& problem) {
@@ -365,6 +362,10 @@ void Attention::run(const Call& call, CUstream_st* stream) {
   if (params.scale_log2 == 0.0F) {
     constexpr float kLog2E = 1.44269504F;
     params.scale_log2 = kLog2E / std::sqrt(static_cast<float>(call.head_dim));
+  }
+  if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
+    impl_->driver.require(ready.tile_counters->of_launch(stream, params.tile_counter),
+                          "finding a tile counter");
   }
   impl_->driver.require(
       swr::launch_attention(impl_->driver.launch, ready.function, ready.plan, params, stream),

@@ -31,6 +31,7 @@ thread_local FakeLaunch last_launch{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
+thread_local CUstream captured_stream = nullptr;
 
 int attribute(CUdevice_attribute name) {
   switch (name) {
@@ -70,6 +71,7 @@ long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
 long long fake_modules_alive() { return loads - unloads; }
 int fake_device_count() { return kDevices; }
+void fake_capture(CUstream stream) { captured_stream = stream; }
 
 CUresult cuGetErrorName(CUresult error, const char** name) {
   *name = error == CUDA_ERROR_INVALID_CONTEXT ? "CUDA_ERROR_INVALID_CONTEXT" : "CUDA_ERROR_FAKE";
@@ -232,6 +234,16 @@ CUresult cuStreamDestroy(CUstream stream) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream /*stream*/) { return CUDA_SUCCESS; }
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  *status = stream != nullptr && stream == captured_stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                           : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
+  *id = reinterpret_cast<unsigned long long>(stream);
+  return stream == captured_stream && stream != nullptr ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                                        : CUDA_SUCCESS;
+}
 CUresult cuEventCreate(CUevent* event, unsigned /*flags*/) {
   *event = static_cast<CUevent>(std::malloc(1));
   return CUDA_SUCCESS;

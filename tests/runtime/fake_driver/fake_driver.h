@@ -5,6 +5,8 @@
 
 #include <swr/attention_params.h>
 
+#include <cuda.h>
+
 extern "C" {
 
 /// The last launch of this thread.
@@ -26,4 +28,6 @@ long long fake_launches();
 long long fake_modules_alive();
 /// Names of the fake devices: "Fake GPU 0" and "Fake GPU 1", both sm_90.
 int fake_device_count();
+/// From now on this stream is the one that this thread captures; none with nullptr.
+void fake_capture(CUstream stream);
 }
