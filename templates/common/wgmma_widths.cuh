@@ -27,6 +27,37 @@ template <int N>
 struct Wgmma;
 
 template <>
+struct Wgmma<16> {
+  template <DType Type, bool Accumulate, bool TransposeB>
+  __device__ __forceinline__ static void multiply(float (&d)[8], unsigned long long a,
+                                                  unsigned long long b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.%11.%11 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "%8, %9, p, 1, 1, 0, %12;\n}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7])
+        : "l"(a), "l"(b), "n"(Accumulate ? 1 : 0), "C"(TypeName<Type>::kText),
+          "n"(TransposeB ? 1 : 0));
+  }
+
+  template <DType Type, bool Accumulate, bool TransposeB>
+  __device__ __forceinline__ static void multiply(float (&d)[8], const unsigned (&a)[4],
+                                                  unsigned long long b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %13, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.%14.%14 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "{%8, %9, %10, %11}, %12, p, 1, 1, %15;\n}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(Accumulate ? 1 : 0),
+          "C"(TypeName<Type>::kText), "n"(TransposeB ? 1 : 0));
+  }
+};
+
+template <>
 struct Wgmma<32> {
   template <DType Type, bool Accumulate, bool TransposeB>
   __device__ __forceinline__ static void multiply(float (&d)[16], unsigned long long a,

@@ -22,7 +22,7 @@ Variant hopper(int tile_m, int tile_n, int stages = 2) {
 std::vector<VariantCase> tile_cases() {
   std::vector<VariantCase> cases;
   for (const int tile_m : {64, 128, 192}) {
-    for (const int tile_n : {32, 48, 64, 80, 96, 112, 128, 144, 160, 176}) {
+    for (const int tile_n : {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176}) {
       cases.push_back(
           {"tile_" + text(tile_m) + "x" + text(tile_n), common_problem(), hopper(tile_m, tile_n)});
     }
