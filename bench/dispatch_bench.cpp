@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What Runtime::attention costs a thread beyond the bare driver call: both enqueue the same kernel.
+// What Runtime::attention costs a thread beyond the bare driver call: both enqueue the same kernel,
+// the bare call with arguments, tensor maps among them, that were made before.
 // Argument: a directory that swr-tune export wrote. Needs its GPU. docs/results/runtime.md
 // publishes the numbers.
 #include "core/launch.h"
@@ -66,6 +67,43 @@ struct Work {
   swr::AttentionCall call;
 };
 
+/// A kernel with all that its launch takes.
+class BareLaunch {
+ public:
+  BareLaunch(const std::vector<std::byte>& cubin, const std::string& entry,
+             const swr::LaunchPlan& plan, swr::AttentionParams params)
+      : plan_(plan), params_(params), kernel_(cubin, entry) {
+    geometry_ = swr::launch_geometry(plan, params.batch * params.heads_q, params.seq_q);
+    params_.section_heads = geometry_.section_heads;
+    params_.tile_counter = reinterpret_cast<unsigned*>(counter_.address());
+    counter_.fill(0, swr::Stream());
+    kernel_.allow_dynamic_smem(plan.dynamic_smem_bytes);
+    if (plan.takes_tensor_maps()) {
+      encode_again();
+    }
+  }
+
+  void enqueue(const swr::Stream& stream) const {
+    void* arguments[] = {&params_, &maps_.q, &maps_.k, &maps_.v, &maps_.o};
+    swr::cuda_driver().launch_calls.launch_kernel(
+        kernel_.handle(), static_cast<unsigned>(geometry_.grid_x), 1, 1,
+        static_cast<unsigned>(geometry_.block_x), 1, 1,
+        static_cast<unsigned>(geometry_.dynamic_smem_bytes), stream.handle(), arguments, nullptr);
+  }
+
+  void encode_again() const {
+    swr::encode_attention_maps(swr::cuda_driver().launch_calls, plan_, params_, maps_);
+  }
+
+ private:
+  swr::LaunchPlan plan_;
+  mutable swr::AttentionParams params_;
+  mutable swr::AttentionMaps maps_;
+  swr::LaunchGeometry geometry_;
+  swr::DeviceBuffer counter_{2 * sizeof(unsigned)};
+  swr::Kernel kernel_;
+};
+
 /// The exported kernel that an answer names.
 const swr::ExportedKernel& kernel_of(const swr::Manifest& manifest, const swr::Answer& answer) {
   return manifest.kernels.at(static_cast<std::size_t>(answer.result_id - 1));
@@ -81,14 +119,18 @@ int run(const char* exported) {
   const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
   const swr::LaunchPlan plan =
       swr::launch_plan(work.problem, answer.variant, kernel.device.sm_count, kernel.ctas_per_sm);
-  const swr::AttentionKernel bare(swr::read_cubin(exported, kernel), kernel.entry, plan);
+  const BareLaunch bare(swr::read_cubin(exported, kernel), kernel.entry, plan, work.call.params);
   const auto through_runtime = [&] { runtime.attention(work.call, stream.handle()); };
-  const auto directly = [&] { bare.launch(work.call.params, stream.handle()); };
+  const auto directly = [&] { bare.enqueue(stream); };
   rounds_ns(stream, directly);
   const auto direct_ns = rounds_ns(stream, directly);
   const auto runtime_ns = rounds_ns(stream, through_runtime);
+  std::printf("%s\n", swr::to_key(answer.variant).c_str());
   print("cuLaunchKernel", direct_ns);
   print("Runtime::attention", runtime_ns);
+  if (plan.takes_tensor_maps()) {
+    print("of it, tensor maps", rounds_ns(stream, [&] { bare.encode_again(); }));
+  }
   const std::size_t middle = direct_ns.size() / 2;
   std::printf("overhead           p50 %7.1f ns\n", runtime_ns[middle] - direct_ns[middle]);
   return 0;

@@ -89,6 +89,19 @@ Reason registers(const Candidate& c) {
       c.config);
 }
 
+/// One instruction of the Hopper family holds a whole product.
+Reason product_registers(const Candidate& c) {
+  // What ptxas wants beside the result: 138 in all for 112 (C7602 of CUDA 13.0).
+  constexpr int kOperands = 26;
+  const auto* const config = std::get_if<HopperConfig>(&c.config);
+  if (config == nullptr || config->product_registers() + kOperands <= config->entry_registers()) {
+    return std::nullopt;
+  }
+  return "a product of " + text(2 * config->product_registers()) + " columns needs " +
+         text(config->product_registers() + kOperands) + " registers per thread, and a CTA of " +
+         text(config->threads()) + " threads starts with " + text(config->entry_registers());
+}
+
 /// Kernels that can draw tiles from a counter.
 Reason tile_counter(const Candidate& c) {
   if (c.variant.persistence == Persistence::dynamic && c.variant.family != Family::hopper) {
@@ -176,6 +189,8 @@ constexpr std::array kBeforeCompilation{
     Constraint{{"copy_alignment", "Tensor maps need 16-byte alignment."}, copy_alignment},
     Constraint{{"shared_memory", "Q tile and K, V stages fit the opt-in limit."}, shared_memory},
     Constraint{{"registers", "Scores and output fit the register file."}, registers},
+    Constraint{{"product_registers", "One wgmma fits the registers of a CTA that starts."},
+               product_registers},
     Constraint{{"local_iterations", "Sawtooth needs a CTA with several Q tiles."},
                local_iterations},
     Constraint{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},

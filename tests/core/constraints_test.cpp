@@ -85,6 +85,13 @@ TEST(Constraints, OfTheHopperFamilyFireOnTheirOwnViolations) {
   EXPECT_EQ(on_hopper(plain_rows), "family_axes");
   EXPECT_EQ(on_hopper({.mainloop = Mainloop::overlap}), "family_axes");
   EXPECT_EQ(on_hopper({.persistence = Persistence::dynamic}), "tile_counter");
+  AttentionProblem wide = some_problem();
+  wide.head_dim = 224;
+  Variant narrow_tile = hopper(192, 16, 12);
+  narrow_tile.p_operand = POperand::shared;
+  EXPECT_EQ(fired(narrow_tile, wide, hopper_device()), "product_registers");
+  wide.head_dim = 192;
+  EXPECT_EQ(fired(narrow_tile, wide, hopper_device()), "");
   AttentionProblem unaligned = some_problem();
   unaligned.alignment_bytes = 8;
   EXPECT_EQ(fired(hopper(128, 128, 8), unaligned, hopper_device()), "copy_alignment");

@@ -114,6 +114,27 @@ std::vector<VariantCase> length_cases() {
   return cases;
 }
 
+/// Rows that see no key, with exponentials on either pipe: O = 0, whatever the polynomial's least
+/// value is.
+std::vector<VariantCase> hidden_row_cases() {
+  std::vector<VariantCase> cases;
+  for (const int eighths : {0, 2, 4}) {
+    for (const Order order : {Order::cyclic, Order::sawtooth}) {
+      AttentionProblem problem = common_problem();
+      problem.seq_q = 500;
+      problem.seq_kv = 54;
+      Variant variant = hopper(128, 64);
+      variant.order = order;
+      variant.persistence = Persistence::persistent;
+      variant.workers = 3;
+      variant.exp2_fma_eighths = eighths;
+      cases.push_back(
+          {"exp2_fma_" + text(eighths) + "_" + std::string(to_string(order)), problem, variant});
+    }
+  }
+  return cases;
+}
+
 std::vector<VariantCase> head_dim_cases() {
   std::vector<VariantCase> cases;
   for (const int head_dim : {16, 48, 64, 80, 96, 128, 160, 192, 256}) {
@@ -167,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(Tiles, HopperKernel, ::testing::ValuesIn(tile_cases()),
 INSTANTIATE_TEST_SUITE_P(Mainloops, HopperKernel, ::testing::ValuesIn(mainloop_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Schedules, HopperKernel, ::testing::ValuesIn(schedule_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Lengths, HopperKernel, ::testing::ValuesIn(length_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(HiddenRows, HopperKernel, ::testing::ValuesIn(hidden_row_cases()),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(HeadDims, HopperKernel, ::testing::ValuesIn(head_dim_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Memory, HopperKernel, ::testing::ValuesIn(memory_cases()), case_name);
 

@@ -83,6 +83,19 @@ struct HopperConfig {
   }
   SWR_HD constexpr bool trades_registers() const { return consumers() > 1; }
 
+  /// Registers per thread before the trade. ptxas compiles every instruction within them.
+  SWR_HD constexpr int entry_registers() const {
+    constexpr int kOfAnSm = 65536;
+    constexpr int kGranularity = 8;
+    constexpr int kOfAThread = 255;
+    const int share = kOfAnSm / threads() / kGranularity * kGranularity;
+    return share < kOfAThread ? share : kOfAThread;
+  }
+  /// Registers per thread of the widest product's result: S or O.
+  SWR_HD constexpr int product_registers() const {
+    return (padded_head_dim() > tile_n ? padded_head_dim() : tile_n) / 2;
+  }
+
   /// True when QK of the next tile runs while this tile's PV does.
   SWR_HD constexpr bool overlaps() const {
     return mainloop == Mainloop::overlap || mainloop == Mainloop::overlap_ordered;

@@ -122,7 +122,8 @@ class Softmax {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float sum = row_sum(sum_[half]);
-      const bool empty = sum == 0.0F;
+      // Not by the sum: the polynomial's smallest result is no zero.
+      const bool empty = maximum_[half] == minus_infinity();
       inverse[half] = empty ? 0.0F : 1.0F / sum;
       lse[half] = empty ? minus_infinity() : (maximum_[half] * scale_log2_ + log2f(sum)) * kLn2;
     }
