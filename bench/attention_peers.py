@@ -196,20 +196,19 @@ COLUMNS = [field.name for field in dataclasses.fields(Shape)] + [
 
 def measure(options):
     index, count = (int(part) for part in options.shard.split("/"))
-    mine = shapes(options.shapes)[index::count]
-    if not options.no_tuning:
-        for shape in mine:
-            tune(shape, options)
-            print("tuned", shape, flush=True)
-    swr.configure(database=options.database)
-    lookup, device = swr.Lookup(options.database), swr.present_device()
+    device = swr.present_device()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"attention_peers-{index}.csv"
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
         writer.writeheader()
-        for number, shape in enumerate(mine):
-            rows = compare(shape, stored_variant(shape, lookup, device), seed=number + 1)
+        for number, shape in enumerate(shapes(options.shapes)[index::count]):
+            if not options.no_tuning:
+                tune(shape, options)
+            swr.configure(database=options.database)
+            variant = stored_variant(shape, swr.Lookup(options.database), device)
+            rows = compare(shape, variant, seed=number + 1)
+            torch.cuda.empty_cache()
             writer.writerows(rows)
             file.flush()
             print(shape, {row["who"]: row.get("ratio", "refused") for row in rows}, flush=True)
