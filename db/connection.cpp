@@ -219,4 +219,11 @@ SQLite::Database open_database(const fs::path& path, Store::Mode mode,
   });
 }
 
+SQLite::Database open_in_memory(std::span<const Migration> migrations) {
+  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  migrate(database, migrations, "in memory");
+  set_up(database);
+  return database;
+}
+
 }  // namespace swr

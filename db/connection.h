@@ -23,4 +23,7 @@ SQLite::Database open_database(const std::filesystem::path& path, Store::Mode mo
                                std::span<const Migration> migrations,
                                std::chrono::milliseconds busy_timeout = kBusyTimeout);
 
+/// An empty database that lives as long as its connection.
+SQLite::Database open_in_memory(std::span<const Migration> migrations);
+
 }  // namespace swr

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -98,6 +99,11 @@ struct Store::Impl {
 
 Store::Store(const std::filesystem::path& path, Mode mode)
     : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations())}) {}
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store Store::in_memory() {
+  return Store(std::unique_ptr<Impl>(
+      new Impl{"in memory", Mode::read_write, open_in_memory(built_in_migrations())}));
+}
 Store::~Store() = default;
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;

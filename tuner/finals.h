@@ -32,7 +32,7 @@ struct FinalsOptions {
   unsigned long long seed = 1;
 };
 
-/// Gives the kernel of a variant that was compiled before.
+/// Gives the kernel of a variant.
 using KernelSource = std::function<CompiledKernel(const Variant&)>;
 
 struct FinalsOutcome {

@@ -107,6 +107,7 @@ Json report_record(const TuneReport& report) {
   record["problem"] = report.problem;
   record["device"] = report.device;
   record["provenance"] = std::string(to_string(report.provenance));
+  record["replayed"] = report.replayed;
   record["interrupted"] = report.interrupted;
   record["out_of_time"] = report.out_of_time;
   record["known"] = report.known;

@@ -262,6 +262,11 @@ void print_decision(std::ostream& out, const TuneReport& report) {
 
 void print_times(std::ostream& out, const TuneReport& report) {
   const auto seconds = [](double value) { return significant_text(value, 3) + " s"; };
+  if (report.replayed) {
+    out << "took " << seconds(report.times.total_s) << " to replay " << report.results.size()
+        << " variants, " << seconds(report.times.search_s) << " of it for the choice of variants\n";
+    return;
+  }
   out << "took " << seconds(report.times.total_s) << " for " << report.results.size()
       << " variants of " << report.kernels_compiled << " kernels (" << report.kernels_from_cache
       << " from the cache): " << seconds(report.times.compile_wait_s) << " waiting for kernels, "
@@ -329,8 +334,8 @@ std::string describe(const DeviceInfo& device) {
 
 void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
   const bool predicted = report.provenance == Provenance::predicted;
-  out << (predicted ? "Predicted" : "Measured") << ": " << to_string(report.problem) << " on "
-      << describe(report.device) << "\n\n";
+  out << (predicted ? "Predicted" : "Measured") << (report.replayed ? ", replayed" : "") << ": "
+      << to_string(report.problem) << " on " << describe(report.device) << "\n\n";
   print_table(out, report, style);
   const std::size_t ok = succeeded(report);
   if (ok > style.top) {

@@ -253,7 +253,7 @@ class Run {
     }
     const long long row_id = record(result);
     strategy_.tell(result);
-    if (report_.provenance == Provenance::measured) {
+    if (report_.provenance == Provenance::measured && !report_.replayed) {
       progress_.device_idle(report_.times.device_idle_s());
     }
     progress_.advance(result);
@@ -273,7 +273,9 @@ class Run {
   }
 
   VariantResult evaluate(const Variant& variant, const CompiledKernel& kernel) {
-    auto dropped = check_compiled(report_.problem, variant, report_.device, kernel.resources);
+    auto dropped = report_.replayed
+                       ? std::nullopt
+                       : check_compiled(report_.problem, variant, report_.device, kernel.resources);
     if (!dropped) {
       const PhaseTimer timer(report_.times.evaluate_s);
       return evaluator_.evaluate(report_.problem, variant, kernel);
@@ -420,14 +422,11 @@ void rank(TuneReport& report, const Store& store) {
 }
 
 /// Lets the fastest meet, and puts their new results in place of the screening's.
-void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& generator, Store& store,
-                 const TuneOptions& options) {
+void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& kernels,
+                 Store& store, const TuneOptions& options) {
   const PhaseTimer timer(report.times.finals_s);
   const auto chosen = choose_finalists(
       report.results, default_variant(report.problem, report.device), *options.finals);
-  const KernelSource kernels = [&](const Variant& variant) {
-    return generator.compile(report.problem, variant, report.device.sm_arch);
-  };
   FinalsOutcome outcome = run_finals(report.problem, evaluator, kernels, chosen, *options.finals);
   report.undecided_because = std::move(outcome.undecided_because);
   if (outcome.finalists.empty()) {
@@ -445,9 +444,12 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const Generator& gene
   report.tie_threshold = options.finals->tie_threshold;
 }
 
-std::vector<Variant> enumerate(TuneReport& report, const SpaceOptions& options) {
+std::vector<Variant> enumerate(TuneReport& report, const TuneOptions& options) {
   const PhaseTimer timer(report.times.enumerate_s);
-  SearchSpace space = require_variants(report.problem, report.device, options);
+  if (options.recorded) {
+    return *options.recorded;
+  }
+  SearchSpace space = require_variants(report.problem, report.device, options.space);
   report.dropped = std::move(space.dropped);
   return std::move(space.variants);
 }
@@ -469,8 +471,10 @@ std::optional<Variant> choose_rival(const TuneReport& report, const TuneOptions&
 }
 
 std::string title_of(const TuneReport& report, std::size_t variants) {
-  return to_string(report.problem) + " on " + report.device.name + ": " +
-         (report.provenance == Provenance::predicted ? "predicting " : "measuring ") +
+  const std::string doing = report.replayed                              ? "replaying "
+                            : report.provenance == Provenance::predicted ? "predicting "
+                                                                         : "measuring ";
+  return to_string(report.problem) + " on " + report.device.name + ": " + doing +
          std::to_string(variants) + " variants";
 }
 
@@ -513,23 +517,31 @@ SearchSpace require_variants(const AttentionProblem& problem, const DeviceInfo& 
 
 TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Generator& generator,
                 Store& store, const TuneOptions& options, Progress& progress) {
+  const int sm_arch = evaluator.device().sm_arch;
+  const KernelSource kernels = [&problem, &generator, sm_arch](const Variant& variant) {
+    return generator.compile(problem, variant, sm_arch);
+  };
+  return tune(problem, evaluator, kernels, store, options, progress);
+}
+
+TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const KernelSource& kernels,
+                Store& store, const TuneOptions& options, Progress& progress) {
   TuneReport report;
   report.problem = problem;
   report.device = evaluator.device();
   report.provenance = options.provenance;
+  report.replayed = options.recorded.has_value();
   {
     const PhaseTimer timer(report.times.total_s);
-    std::vector<Variant> space = enumerate(report, options.space);
+    std::vector<Variant> space = enumerate(report, options);
     const auto rival = choose_rival(report, options, space);
     const auto strategy = choose_strategy(report, options, std::move(space));
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
-    CompileQueue queue(thread_count(options), [&](const Variant& variant) {
-      return generator.compile(problem, variant, report.device.sm_arch);
-    });
+    CompileQueue queue(thread_count(options), kernels);
     Run(*strategy, rival, evaluator, store, queue, options, progress, report).search();
     if (options.finals && !report.interrupted && report.provenance == Provenance::measured &&
         !is_decided(report)) {
-      hold_finals(report, evaluator, generator, store, options);
+      hold_finals(report, evaluator, kernels, store, options);
     }
   }
   rank(report, store);

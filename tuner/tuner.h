@@ -30,6 +30,9 @@ struct TuneOptions {
   long long run_id = 0;
   /// How the winner of a measured run is decided; without, the smallest median wins.
   std::optional<FinalsOptions> finals = FinalsOptions{};
+  /// Set when the evaluator replays a recording: the variants it holds are the space. Nothing is
+  /// compiled, and what a constraint dropped is what it recorded.
+  std::optional<std::vector<Variant>> recorded;
   /// Asked before every variant; true ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
 };
@@ -53,6 +56,8 @@ struct TuneReport {
   AttentionProblem problem;
   DeviceInfo device;
   Provenance provenance = Provenance::measured;
+  /// True when no GPU took part: the times are those of a recording.
+  bool replayed = false;
   /// The outcome of every variant: the successful ones by time, but the decided winner first, then
   /// the others in the order tried.
   std::vector<VariantResult> results;
@@ -98,6 +103,9 @@ SearchSpace require_variants(const AttentionProblem& problem, const DeviceInfo& 
 /// is not measured again. Throws: what require_variants throws; Error from the store, the evaluator
 /// or the compiler when nothing further can be done. Rows recorded before stay.
 TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Generator& generator,
+                Store& store, const TuneOptions& options, Progress& progress);
+/// The same with kernels of another source, which several threads ask at once.
+TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const KernelSource& kernels,
                 Store& store, const TuneOptions& options, Progress& progress);
 
 }  // namespace swr

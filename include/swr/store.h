@@ -88,6 +88,8 @@ class Store {
   /// Throws: Error{not_found}, Error{unreadable} for a file that is no swr database or is damaged,
   /// Error{not_writable}, Error{database_locked}, Error{schema_too_new}.
   Store(const std::filesystem::path& path, Mode mode);
+  /// An empty store in memory, for results that nobody keeps.
+  static Store in_memory();
   ~Store();
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -146,6 +148,7 @@ class Store {
 
  private:
   struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -318,6 +318,40 @@ TEST_F(SwrTune, WritesEventsAsTheyHappen) {
   EXPECT_TRUE(lines.back().at("best").is_string());
 }
 
+TEST_F(SwrTune, ReplaysARecordedSpaceWithoutGpuNvrtcOrDatabase) {
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  const std::string file = std::string(SWR_TEST_DATA) +
+                           "/recordings/attention_b1_h16_s4096_d128_fp16_causal_nvidia-h200.json";
+  const ProgramResult text = run({"--replay", file, "--quiet"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, StartsWith("Measured, replayed: "));
+  EXPECT_THAT(text.out, HasSubstr("nothing is stored"));
+  const ProgramResult result = run({"tune", "--replay", file, "--strategy", "model", "--budget",
+                                    "32", "--json", "--quiet", "--events", path("events.jsonl")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = json::parse(result.out)["reports"][0];
+  EXPECT_TRUE(report["replayed"].get<bool>());
+  EXPECT_LT(report["regret"].get<double>(), 0.02);
+  EXPECT_FALSE(fs::exists(dir_ / ".local"));
+  EXPECT_TRUE(fs::exists(dir_ / "events.jsonl"));
+}
+
+TEST_F(SwrTune, RefusesToReplayWhatIsNoRecording) {
+  EXPECT_THAT(error_of({"--replay", path("none.json")}, 1), HasSubstr("db record"));
+  std::ofstream(dir_ / "broken.json") << "{\"format\": \"swr-recorded-space\"";
+  EXPECT_THAT(error_of({"--replay", path("broken.json")}, 1), HasSubstr("broken.json"));
+  std::ofstream(dir_ / "junk.db") << std::string(8192, 'j');
+  EXPECT_THAT(error_of({"--replay", path("junk.db")}, 1), HasSubstr("junk.db"));
+  EXPECT_THAT(error_of({"--replay", path("none.db")}, 1), HasSubstr("none.db"));
+  for (const Arguments& excluded :
+       {Arguments{"--seq", "64"}, {"--db", path("other.db")}, {"--gpu", "gb10"}, {"--force"}}) {
+    Arguments arguments{"--replay", path("none.json")};
+    arguments.insert(arguments.end(), excluded.begin(), excluded.end());
+    EXPECT_THAT(error_of(arguments, 2), HasSubstr("excludes"));
+  }
+  EXPECT_THAT(error_of({"--quiet"}, 2), HasSubstr("--seq is required"));
+}
+
 TEST_F(SwrTune, ImportsT4AndGivesItBackAsT4AndCsv) {
   const DeviceInfo device{.name = "Fictional One",
                           .sm_arch = 80,

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -43,7 +44,8 @@ them. Results go to stdout, progress and errors to stderr.
 Examples:
   swr-tune --gpu gb10 --seq 131072
   swr-tune --seq 4096,8192 --heads 32 --kv-heads 8 --head-dim 128 --causal --json
-  swr-tune --gpu gb10 --seq 32768 --tile 80x80x5 --stages 1 --workers 0,48 --csv rows.csv)";
+  swr-tune --gpu gb10 --seq 32768 --tile 80x80x5 --stages 1 --workers 0,48 --csv rows.csv
+  swr-tune --replay tuned.db --strategy model --budget 16)";
 
 [[noreturn]] void reject(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, message);
@@ -122,18 +124,21 @@ void add_kernel_options(CLI::App& app, ProblemText& problem) {
       ->group(kGroup);
 }
 
-void add_problem_options(CLI::App& app, ProblemText& problem, const char* seq_help) {
+/// The lengths of Q. Their option is the caller's to require.
+CLI::Option* add_problem_options(CLI::App& app, ProblemText& problem, const char* seq_help) {
   constexpr const char* kGroup = "Problem";
   app.add_option("--op", problem.op, "Operation; attention is the only one")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--seq", problem.seq, seq_help)->required()->type_name("N[,N]")->group(kGroup);
+  CLI::Option* const seq =
+      app.add_option("--seq", problem.seq, seq_help)->type_name("N[,N]")->group(kGroup);
   app.add_option("--seq-kv", problem.seq_kv, "Length of K and V [same as --seq]")->group(kGroup);
   app.add_option("--batch", problem.batch, "Batch size")->capture_default_str()->group(kGroup);
   app.add_option("--heads", problem.heads, "Query heads")->capture_default_str()->group(kGroup);
   app.add_option("--kv-heads", problem.kv_heads, "Key and value heads [same as --heads]")
       ->group(kGroup);
   add_kernel_options(app, problem);
+  return seq;
 }
 
 void add_gpu_option(CLI::App& app, Options& options) {
@@ -237,9 +242,28 @@ void add_measuring_options(CLI::App& app, Options& options) {
       ->group(kGroup);
 }
 
+/// Everything that says what is measured, where and how excludes a replay: the file says it.
+void add_replay_option(CLI::App& app, Options& options) {
+  const std::set<std::string> usable{"--help", "--strategy", "--budget", "--time",
+                                     "--seed", "--csv",      "--events", "--top",
+                                     "--json", "--quiet",    "--jobs"};
+  const auto others = app.get_options(
+      [&usable](const CLI::Option* option) { return !usable.contains(option->get_name()); });
+  CLI::Option* const replay =
+      app.add_option("--replay", options.tune_replay,
+                     "Search the recorded spaces of a database or of a file of swr-tune db record "
+                     "(.json) instead of a GPU; nothing is stored")
+          ->type_name("FILE")
+          ->group("Files");
+  for (CLI::Option* const other : others) {
+    replay->excludes(other);
+  }
+}
+
 void add_tune_options(CLI::App& app, Options& options) {
   app.footer(kTuneFooter);
-  add_problem_options(app, options.problem, "Sequence lengths, one problem each");
+  CLI::Option* const seq =
+      add_problem_options(app, options.problem, "Sequence lengths, one problem each");
   add_gpu_option(app, options);
   add_axis_options(app, options);
   add_database_option(app, options);
@@ -267,6 +291,12 @@ void add_tune_options(CLI::App& app, Options& options) {
   app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
       ->capture_default_str();
   add_search_options(app, options);
+  add_replay_option(app, options);
+  app.callback([seq, &options] {
+    if (!options.tune_replay && seq->empty()) {
+      throw CLI::RequiredError(seq->get_name());
+    }
+  });
 }
 
 void add_tune(CLI::App& program, Options& options) {
@@ -287,7 +317,8 @@ void add_query(CLI::App& program, Options& options) {
       "device),\n"
       "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
       "Example: swr-tune query --gpu gb10 --seq 131072 --json");
-  add_problem_options(app, options.problem, "Sequence length; a list asks for several problems");
+  add_problem_options(app, options.problem, "Sequence length; a list asks for several problems")
+      ->required();
   add_gpu_option(app, options);
   add_database_option(app, options);
   add_json_option(app, options);
@@ -300,7 +331,8 @@ void add_explain(CLI::App& program, Options& options) {
       "Without --variant: the best stored for exactly this problem and GPU, else the best of the\n"
       "whole space by prediction.\n\n"
       "Example: swr-tune explain --gpu gb10 --seq 131072");
-  add_problem_options(app, options.problem, "Sequence length; a list explains several problems");
+  add_problem_options(app, options.problem, "Sequence length; a list explains several problems")
+      ->required();
   add_gpu_option(app, options);
   app.add_option("--variant", options.variant_key,
                  "Key as tune and query print it; axes left out keep their default")

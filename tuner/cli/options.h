@@ -80,6 +80,8 @@ struct Options {
   /// Measured and modelled sweep of calibrate.
   std::optional<std::filesystem::path> sweep;
 
+  /// Recorded spaces that tune searches instead of a GPU.
+  std::optional<std::filesystem::path> tune_replay;
   /// Files of judge, and the strategies it compares.
   std::vector<std::string> replay;
   std::string strategies = "exhaustive,random,model";

@@ -3,12 +3,10 @@
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
+#include "tuner/cli/report_sink.h"
 #include "tuner/driver/devices.h"
-#include "tuner/event_log.h"
 #include "tuner/model/predicting_evaluator.h"
 #include "tuner/model/time_model.h"
-#include "tuner/progress.h"
-#include "tuner/records.h"
 #include "tuner/repeatability.h"
 #include "tuner/report.h"
 #include "tuner/tuner.h"
@@ -29,13 +27,6 @@ std::unique_ptr<Evaluator> make_evaluator(const Session& session, const GpuChoic
     return std::make_unique<PredictingEvaluator>(*gpu.profile);
   }
   return make_measuring_evaluator(session, gpu, generator);
-}
-
-std::unique_ptr<Progress> make_progress(const Session& session) {
-  if (session.options.quiet) {
-    return std::make_unique<QuietProgress>();
-  }
-  return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal);
 }
 
 /// What a result depends on beside problem, device, versions and L2 state.
@@ -80,13 +71,13 @@ std::string problem_arguments(const Options& options, const AttentionProblem& pr
   return text;
 }
 
-void print_next_steps(const Session& session, const TuneReport& report,
-                      const std::filesystem::path& database) {
-  const std::string db = session.options.database ? " --db " + database.string() : "";
-  session.out << "stored: " << report.results.size() << " rows in " << database.string() << "\n"
-              << "use it: swr-tune query " << problem_arguments(session.options, report.problem)
-              << db << "\n"
-              << "ship it: swr-tune export --out DIR" << db << "\n\n";
+/// What to do with what was found.
+std::string next_steps(const Session& session, const TuneReport& report) {
+  const std::string database = database_path(session).string();
+  const std::string db = session.options.database ? " --db " + database : "";
+  return "stored: " + std::to_string(report.results.size()) + " rows in " + database +
+         "\nuse it: swr-tune query " + problem_arguments(session.options, report.problem) + db +
+         "\nship it: swr-tune export --out DIR" + db + "\n";
 }
 
 void print_plan(std::ostream& out, const AttentionProblem& problem, const GpuChoice& gpu,
@@ -120,18 +111,9 @@ Json plan_json(const AttentionProblem& problem, const SearchSpace& space) {
   return plan;
 }
 
-Json document(const Session& session, const GpuChoice& gpu) {
-  Json json = Json::object();
-  json["swr_version"] = SWR_VERSION;
-  json["command"] = session.command_line;
-  json["provenance"] = std::string(to_string(gpu.provenance()));
-  json["device"] = gpu.device;
-  return json;
-}
-
 int dry_run(const Session& session, const GpuChoice& gpu,
             const std::vector<AttentionProblem>& wanted, const SpaceOptions& space_options) {
-  auto json = document(session, gpu);
+  auto json = document(session, gpu.provenance(), gpu.device);
   json["plans"] = Json::array();
   for (const AttentionProblem& problem : wanted) {
     const SearchSpace space = require_variants(problem, gpu.device, space_options);
@@ -147,61 +129,6 @@ int dry_run(const Session& session, const GpuChoice& gpu,
   return kExitSuccess;
 }
 
-/// Where reports go while a run of several problems proceeds.
-class ReportSink {
- public:
-  ReportSink(const Session& session, const GpuChoice& gpu, std::filesystem::path database)
-      : session_(session), database_(std::move(database)), json_(document(session, gpu)) {
-    json_["database"] = database_.string();
-    json_["reports"] = Json::array();
-    if (session.options.csv) {
-      csv_ = open_output(*session.options.csv);
-      write_csv_header(csv_);
-    }
-  }
-
-  void add(const TuneReport& report) {
-    if (session_.options.json) {
-      json_["reports"].push_back(report_record(report));
-    } else {
-      const Environment& environment = session_.environment;
-      print_report(session_.out, report,
-                   {.top = session_.options.top,
-                    .bold = environment.stdout_is_terminal && !environment.no_color});
-      print_next_steps(session_, report, database_);
-    }
-    session_.out.flush();
-    if (session_.options.csv) {
-      write_csv_rows(csv_, report);
-    }
-  }
-
-  void add(const std::vector<Agreement>& agreements) {
-    if (session_.options.json) {
-      json_["repeatability"] = agreements_record(agreements, FinalsOptions{}.tie_threshold);
-    } else {
-      print_agreements(session_.out, agreements, FinalsOptions{}.tie_threshold);
-    }
-  }
-
-  /// Throws: Error{not_writable} when the CSV file is incomplete.
-  void finish() {
-    if (session_.options.json) {
-      session_.out << json_document(json_);
-    }
-    if (session_.options.csv && !csv_.flush()) {
-      throw Error(ErrorCode::not_writable, "cannot write " + session_.options.csv->string() +
-                                               "; the results are stored in " + database_.string());
-    }
-  }
-
- private:
-  const Session& session_;
-  std::filesystem::path database_;
-  Json json_;
-  std::ofstream csv_;
-};
-
 /// The database may lie in a directory that does not exist yet.
 Store open_store(const std::filesystem::path& path) {
   std::error_code ignored_until_open;
@@ -212,8 +139,9 @@ Store open_store(const std::filesystem::path& path) {
 /// Tunes one problem as often as asked for, each time as a run of its own.
 class RepeatedTuning {
  public:
-  RepeatedTuning(Store& store, const RunInfo& info, int times, ReportSink& sink) : sink_(sink) {
-    for (int i = 0; i < times; ++i) {
+  RepeatedTuning(const Session& session, Store& store, const RunInfo& info, ReportSink& sink)
+      : session_(session), sink_(sink) {
+    for (int i = 0; i < session.options.repeat; ++i) {
       run_ids_.push_back(store.begin_run(info));
     }
   }
@@ -226,7 +154,7 @@ class RepeatedTuning {
     std::vector<TuneReport> runs;
     for (std::size_t i = 0; i < run_ids_.size(); ++i) {
       runs.push_back(tune_once(run_ids_[i], i));
-      sink_.add(runs.back());
+      sink_.add(runs.back(), next_steps(session_, runs.back()));
       if (runs.back().interrupted || runs.back().best() == nullptr) {
         return runs.back().best() != nullptr;
       }
@@ -249,6 +177,7 @@ class RepeatedTuning {
   }
 
  private:
+  const Session& session_;
   ReportSink& sink_;
   std::vector<long long> run_ids_;
   std::vector<Agreement> agreements_;
@@ -297,6 +226,9 @@ void restrict_to_modelled(SpaceOptions& space) {
 
 int run_tune(const Session& session) {
   const Options& options = session.options;
+  if (options.tune_replay) {
+    return run_replay(session);
+  }
   const std::vector<AttentionProblem> wanted = problems(options.problem);
   TuneOptions tune_options{.space = space_options(options),
                            .search = search_options(options),
@@ -317,27 +249,23 @@ int run_tune(const Session& session) {
   Store store = open_store(database_path(session));
   const Generator generator(generator_options(session));
   const auto evaluator = make_evaluator(session, gpu, generator);
-  ReportSink sink(session, gpu, database_path(session));
+  Json head = document(session, gpu.provenance(), gpu.device);
+  head["database"] = database_path(session).string();
+  ReportSink sink(session, std::move(head));
   tune_options.provenance = gpu.provenance();
-  RepeatedTuning repeated(store, run_info(session, gpu, generator), options.repeat, sink);
+  RepeatedTuning repeated(session, store, run_info(session, gpu, generator), sink);
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
-  const auto display = make_progress(session);
-  std::ofstream events_file;
-  if (options.events) {
-    events_file = open_output(*options.events);
-  }
-  EventLog events(events_file);
-  ProgressPair both(*display, events);
-  Progress& progress = options.events ? static_cast<Progress&>(both) : *display;
+  ProgressSinks progress(session);
   bool every_problem_solved = true;
   bool finished = true;
   for (const AttentionProblem& problem : wanted) {
     const auto tune_once = [&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
-      events.announce(problem, gpu.device, gpu.provenance());
-      TuneReport report = tune(problem, *evaluator, generator, store, tune_options, progress);
-      events.finish(report);
+      progress.events().announce(problem, gpu.device, gpu.provenance());
+      TuneReport report =
+          tune(problem, *evaluator, generator, store, tune_options, progress.progress());
+      progress.events().finish(report);
       finished = finished && !report.interrupted && !report.out_of_time;
       return report;
     };
@@ -353,10 +281,7 @@ int run_tune(const Session& session) {
   }
   repeated.report_agreement();
   sink.finish();
-  if (options.events && !events_file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + options.events->string() + "; the results are stored");
-  }
+  progress.finish();
   if (interrupt.interrupted()) {
     return kExitInterrupted;
   }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/report_sink.h"
+
+#include "tuner/progress.h"
+#include "tuner/records.h"
+#include "tuner/report.h"
+#include <swr/error.h>
+#include <swr/version.h>
+
+#include <ostream>
+#include <utility>
+
+namespace swr::cli {
+namespace {
+
+std::unique_ptr<Progress> make_display(const Session& session) {
+  if (session.options.quiet) {
+    return std::make_unique<QuietProgress>();
+  }
+  return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal);
+}
+
+}  // namespace
+
+Json document(const Session& session, Provenance provenance, const DeviceInfo& device) {
+  Json json = Json::object();
+  json["swr_version"] = SWR_VERSION;
+  json["command"] = session.command_line;
+  json["provenance"] = std::string(to_string(provenance));
+  json["device"] = device;
+  return json;
+}
+
+ReportSink::ReportSink(const Session& session, Json document)
+    : session_(session), json_(std::move(document)) {
+  json_["reports"] = Json::array();
+  if (session.options.csv) {
+    csv_ = open_output(*session.options.csv);
+    write_csv_header(csv_);
+  }
+}
+
+void ReportSink::add(const TuneReport& report, std::string_view note, const Json& more) {
+  if (session_.options.json) {
+    Json record = report_record(report);
+    record.update(more);
+    json_["reports"].push_back(std::move(record));
+  } else {
+    const Environment& environment = session_.environment;
+    print_report(session_.out, report,
+                 {.top = session_.options.top,
+                  .bold = environment.stdout_is_terminal && !environment.no_color});
+    session_.out << note << "\n";
+  }
+  session_.out.flush();
+  if (session_.options.csv) {
+    write_csv_rows(csv_, report);
+  }
+}
+
+void ReportSink::add(const std::vector<Agreement>& agreements) {
+  if (session_.options.json) {
+    json_["repeatability"] = agreements_record(agreements, FinalsOptions{}.tie_threshold);
+  } else {
+    print_agreements(session_.out, agreements, FinalsOptions{}.tie_threshold);
+  }
+}
+
+void ReportSink::finish() {
+  if (session_.options.json) {
+    session_.out << json_document(json_);
+  }
+  if (session_.options.csv && !csv_.flush()) {
+    throw Error(ErrorCode::not_writable, "cannot write " + session_.options.csv->string() +
+                                             "; standard output has all reports");
+  }
+}
+
+ProgressSinks::ProgressSinks(const Session& session)
+    : session_(session), display_(make_display(session)) {
+  if (session.options.events) {
+    file_ = open_output(*session.options.events);
+  }
+}
+
+Progress& ProgressSinks::progress() {
+  return session_.options.events ? static_cast<Progress&>(both_) : *display_;
+}
+
+void ProgressSinks::finish() {
+  if (session_.options.events && !file_.flush()) {
+    throw Error(ErrorCode::not_writable, "cannot write all of " +
+                                             session_.options.events->string() +
+                                             "; standard output has all reports");
+  }
+}
+
+}  // namespace swr::cli
