@@ -34,9 +34,9 @@ struct FamilySpace {
 };
 std::span<const FamilySpace> family_spaces();
 
-/// Section sizes worth trying, ascending: query heads whose K and V together fill about half of the
-/// device's L2 and about all of it. The K and V heads of a section are the power of two nearest to
-/// that, its query heads whole groups. Empty when not even two heads fit, or all do.
+/// Section sizes worth trying, ascending: query heads whose K and V together fill half of the
+/// device's L2 and all of it, with a tenth to spare. The K and V heads of a section are a power of
+/// two, its query heads whole groups. Empty when not even two heads fit, or all do.
 std::vector<int> section_head_candidates(const AttentionProblem& problem, const DeviceInfo& device);
 
 }  // namespace swr

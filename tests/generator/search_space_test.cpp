@@ -232,6 +232,15 @@ TEST(SectionHeads, FillHalfOfL2AndAllOfIt) {
   EXPECT_THAT(section_head_candidates(many_heads(), small_device()), ElementsAre(4, 8));
 }
 
+TEST(SectionHeads, MayOverfillTheL2ByATenth) {
+  DeviceInfo device = small_device();
+  device.l2_bytes = 60LL << 20;
+  AttentionProblem problem = many_heads();
+  problem.heads_q = problem.heads_kv = 64;
+  problem.seq_q = problem.seq_kv = 8192;  // 4 MiB per head: 64 MiB in 16, 32 MiB in 8.
+  EXPECT_THAT(section_head_candidates(problem, device), ElementsAre(8, 16));
+}
+
 TEST(SectionHeads, KeepGroupsThatShareKAndVWhole) {
   AttentionProblem problem = many_heads();
   problem.heads_q = 24;
