@@ -104,7 +104,7 @@ class SupervisedTuning : public ::testing::Test {
 const std::vector<long long> kWaitsInTheMiddle{kIsWrong, kWaitsOnce, kGood};
 
 TEST_F(SupervisedTuning, FinishesARunOverVariantsThatBreakInEveryWay) {
-  deadline_ = std::chrono::milliseconds(500);
+  deadline_ = std::chrono::milliseconds(2000);
   const TuneReport report = run({kCrashes, kHangs, kIsWrong, kFaults, kExhaustsMemory, kGood});
   ASSERT_NE(report.best(), nullptr);
   EXPECT_EQ(report.best()->variant.workers, kGood);
