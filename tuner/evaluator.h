@@ -24,7 +24,8 @@ struct Contender {
 
 struct RaceOptions {
   int rounds = 1;
-  /// Draws the order of the contenders, anew for each round.
+  /// Draws the order of the contenders, anew for each round, and where in memory they and their
+  /// tensors lie.
   unsigned long long seed = 1;
 };
 

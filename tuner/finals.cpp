@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <set>
 #include <utility>
@@ -16,7 +15,7 @@ namespace {
 
 using Places = std::vector<std::size_t>;
 
-/// Stands for the sample of who was not in a round.
+/// Stands for the time of who was not in a race.
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 /// What the screening knows of a median: its samples' interval, or the median alone without any.
@@ -29,67 +28,57 @@ Interval screened(const VariantResult& result) {
   return median_interval(measurement.samples_us, kConfidence);
 }
 
-/// The samples of two in the rounds that both took part in; at least one.
-std::pair<std::vector<double>, std::vector<double>> shared_samples(const Rounds& rounds,
-                                                                   std::size_t one,
-                                                                   std::size_t other) {
+/// The times of two in the races that both took part in; at least one.
+std::pair<std::vector<double>, std::vector<double>> shared_races(const RaceTimes& races,
+                                                                 std::size_t one,
+                                                                 std::size_t other) {
   std::pair<std::vector<double>, std::vector<double>> shared;
-  for (std::size_t round = 0; round < rounds[one].size(); ++round) {
-    if (!std::isnan(rounds[one][round]) && !std::isnan(rounds[other][round])) {
-      shared.first.push_back(rounds[one][round]);
-      shared.second.push_back(rounds[other][round]);
+  for (std::size_t race = 0; race < races[one].size(); ++race) {
+    if (!std::isnan(races[one][race]) && !std::isnan(races[other][race])) {
+      shared.first.push_back(races[one][race]);
+      shared.second.push_back(races[other][race]);
     }
   }
   return shared;
 }
 
-std::vector<RatioEstimate> ratios_to(const Rounds& rounds, std::size_t reference) {
+std::vector<RatioEstimate> ratios_to(const RaceTimes& races, std::size_t reference) {
   std::vector<RatioEstimate> ratios;
-  for (std::size_t place = 0; place < rounds.size(); ++place) {
-    const auto [times, references] = shared_samples(rounds, place, reference);
+  for (std::size_t place = 0; place < races.size(); ++place) {
+    const auto [times, references] = shared_races(races, place, reference);
     ratios.push_back(paired_ratio(times, references));
   }
   return ratios;
 }
 
-/// Where the ratio lies beyond doubt. Not by bootstrap, whose interval of few rounds is too narrow.
-Interval certain_ratio(const Rounds& rounds, std::size_t place, std::size_t reference,
+/// Where the ratio lies beyond doubt.
+Interval certain_ratio(const RaceTimes& races, std::size_t place, std::size_t reference,
                        double confidence) {
-  const auto [times, references] = shared_samples(rounds, place, reference);
-  std::vector<double> ratios;
-  std::ranges::transform(times, references, std::back_inserter(ratios), std::divides<>());
-  return median_interval(ratios, confidence);
+  const auto [times, references] = shared_races(races, place, reference);
+  return ratio_interval(times, references, confidence);
 }
 
-std::vector<double> own_samples(const std::vector<double>& rounds) {
-  std::vector<double> samples;
-  std::ranges::copy_if(rounds, std::back_inserter(samples),
-                       [](double sample) { return !std::isnan(sample); });
-  return samples;
-}
-
-/// The smallest median of those that took part in most rounds: as long as there is doubt, whoever
-/// may be the fastest does in all.
-std::size_t fastest(const Rounds& rounds) {
-  std::vector<std::pair<std::size_t, double>> order;
-  for (const std::vector<double>& one : rounds) {
-    const std::vector<double> samples = own_samples(one);
-    order.emplace_back(samples.size(), median(samples));
+/// The smallest mean of those that took part in most races: as long as there is doubt, whoever may
+/// be the fastest does in all.
+std::size_t fastest(const RaceTimes& races) {
+  std::vector<std::pair<std::ptrdiff_t, double>> order;
+  for (const std::vector<double>& times : races) {
+    std::ptrdiff_t count = 0;
+    double total = 0.0;
+    for (const double time : times) {
+      count += std::isnan(time) ? 0 : 1;
+      total += std::isnan(time) ? 0.0 : time;
+    }
+    order.emplace_back(-count, total / static_cast<double>(count));
   }
-  return static_cast<std::size_t>(std::ranges::min_element(order,
-                                                           [](const auto& a, const auto& b) {
-                                                             return a.first != b.first
-                                                                        ? a.first > b.first
-                                                                        : a.second < b.second;
-                                                           }) -
-                                  order.begin());
+  return static_cast<std::size_t>(std::ranges::min_element(order) - order.begin());
 }
 
 bool is_tied(const RatioEstimate& estimate, const FinalsOptions& options) {
   return estimate.ratio < 1.0 + options.tie_threshold;
 }
 
-/// Those that are tied by the rounds, without those `slower` holds: what was clear when somebody
+/// Those that are tied by the races, without those `slower` holds: what was clear when somebody
 /// left stays so, because a fastest that changes only becomes faster.
 Places tied_places(const std::vector<RatioEstimate>& ratios, const std::set<std::size_t>& slower,
                    const FinalsOptions& options) {
@@ -102,16 +91,17 @@ Places tied_places(const std::vector<RatioEstimate>& ratios, const std::set<std:
   return tied;
 }
 
-/// The rounds of all finalists, and who still takes part in them.
-class SharedRounds {
+/// The races of all finalists, and who still takes part in them.
+class SharedRaces {
  public:
-  SharedRounds(const AttentionProblem& problem, Evaluator& evaluator,
-               std::vector<Contender> contenders, const FinalsOptions& options)
+  SharedRaces(const AttentionProblem& problem, Evaluator& evaluator,
+              std::vector<Contender> contenders, const FinalsOptions& options)
       : problem_(problem),
         evaluator_(evaluator),
         contenders_(std::move(contenders)),
         options_(options),
-        seed_(options.seed) {
+        seed_(options.seed),
+        times_us_(contenders_.size()) {
     outcome_.samples_us.resize(contenders_.size());
     for (std::size_t place = 0; place < contenders_.size(); ++place) {
       active_.push_back(place);
@@ -119,26 +109,35 @@ class SharedRounds {
   }
 
   /// One race of those that still take part.
-  void race(int rounds) {
+  void race() {
     std::vector<Contender> racing;
     for (const std::size_t place : active_) {
       racing.push_back(contenders_[place]);
     }
-    RaceResult race = evaluator_.race(problem_, racing, {.rounds = rounds, .seed = seed_++});
-    rounds_ += rounds;
-    for (std::vector<double>& samples_us : outcome_.samples_us) {
-      samples_us.resize(static_cast<std::size_t>(rounds_), kAbsent);
+    RaceResult race =
+        evaluator_.race(problem_, racing, {.rounds = options_.rounds_per_race, .seed = seed_++});
+    ++races_;
+    for (std::vector<double>& times_us : times_us_) {
+      times_us.push_back(kAbsent);
     }
     for (std::size_t i = 0; i < active_.size(); ++i) {
-      std::vector<double>& samples_us = outcome_.samples_us[active_[i]];
-      std::ranges::copy(race.samples_us[i], samples_us.end() - rounds);
-      for (const double sample_us : race.samples_us[i]) {
-        spent_us_ += cost_us(sample_us);
-      }
+      const std::vector<double>& samples_us = race.samples_us[i];
+      std::vector<double>& all_us = outcome_.samples_us[active_[i]];
+      all_us.insert(all_us.end(), samples_us.begin(), samples_us.end());
+      times_us_[active_[i]].back() = capped_mean(samples_us);
+      spent_us_ += cost_us(samples_us);
     }
-    outcome_.before = rounds_ == rounds ? race.before : outcome_.before;
+    outcome_.before = races_ == 1 ? race.before : outcome_.before;
     outcome_.after = race.after;
     outcome_.degraded_because = std::move(race.degraded_because);
+  }
+
+  /// Races until there are so many, as far as they may go on; two at least, because one tells
+  /// nothing of how far races differ.
+  void race_until(int races) {
+    while (races_ < races && (races_ < 2 || may_go_on())) {
+      race();
+    }
   }
 
   /// The others do not take part until they are chosen again.
@@ -146,18 +145,26 @@ class SharedRounds {
   void note_slower(std::size_t place) { slower_.insert(place); }
 
   bool may_go_on() const {
-    return outcome_.degraded_because.empty() && rounds_ < options_.most_rounds &&
+    return outcome_.degraded_because.empty() &&
+           races_ * options_.rounds_per_race < options_.most_rounds &&
            spent_us_ < options_.budget_us;
   }
 
   const RaceResult& outcome() const { return outcome_; }
+  const RaceTimes& times_us() const { return times_us_; }
   /// Those that were beyond doubt slower than tied.
   const std::set<std::size_t>& slower() const { return slower_; }
-  int rounds() const { return rounds_; }
+  int races() const { return races_; }
 
  private:
-  /// An untimed launch goes before each sample, and a sample spans 200 microseconds at least.
-  static double cost_us(double sample_us) { return std::max(200.0, sample_us) + sample_us; }
+  /// An untimed launch goes before each sample, and a sample spans 200 microseconds at least; a
+  /// race begins with one more sample and with warm-up launches.
+  static double cost_us(const std::vector<double>& samples_us) {
+    constexpr double kWarmups = 4.0;
+    const double launch_us = capped_mean(samples_us);
+    const double sample_us = std::max(200.0, launch_us) + launch_us;
+    return static_cast<double>(samples_us.size()) * sample_us + sample_us + kWarmups * launch_us;
+  }
 
   const AttentionProblem& problem_;
   Evaluator& evaluator_;
@@ -166,18 +173,19 @@ class SharedRounds {
   unsigned long long seed_;
   Places active_;
   RaceResult outcome_;
+  RaceTimes times_us_;
   std::set<std::size_t> slower_;
-  int rounds_ = 0;
+  int races_ = 0;
   double spent_us_ = 0.0;
 };
 
 /// The ratio of each to the fastest, beyond doubt; notes who is slower than tied.
-std::vector<Interval> certain_ratios(SharedRounds& shared, const FinalsOptions& options) {
-  const Rounds& rounds = shared.outcome().samples_us;
-  const std::size_t reference = fastest(rounds);
+std::vector<Interval> certain_ratios(SharedRaces& shared, const FinalsOptions& options) {
+  const RaceTimes& races = shared.times_us();
+  const std::size_t reference = fastest(races);
   std::vector<Interval> ratios;
-  for (std::size_t place = 0; place < rounds.size(); ++place) {
-    ratios.push_back(certain_ratio(rounds, place, reference, options.confidence));
+  for (std::size_t place = 0; place < races.size(); ++place) {
+    ratios.push_back(certain_ratio(races, place, reference, options.confidence));
     if (ratios.back().low >= 1.0 + options.tie_threshold) {
       shared.note_slower(place);
     }
@@ -185,7 +193,7 @@ std::vector<Interval> certain_ratios(SharedRounds& shared, const FinalsOptions& 
   return ratios;
 }
 
-Places clearly_tied(const std::vector<Interval>& ratios, const SharedRounds& shared,
+Places clearly_tied(const std::vector<Interval>& ratios, const SharedRaces& shared,
                     const FinalsOptions& options) {
   Places tied;
   for (std::size_t place = 0; place < ratios.size(); ++place) {
@@ -196,11 +204,11 @@ Places clearly_tied(const std::vector<Interval>& ratios, const SharedRounds& sha
   return tied;
 }
 
-/// Those of which more rounds may change the winner: who would win if it were tied, which is not
+/// Those of which more races may change the winner: who would win if it were tied, which is not
 /// clear yet; whoever may be the fastest, to which all are compared; and the winner so far. Empty
 /// when the winner is clear.
 Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> results,
-                SharedRounds& shared, const FinalsOptions& options) {
+                SharedRaces& shared, const FinalsOptions& options) {
   const std::vector<Interval> ratios = certain_ratios(shared, options);
   const Places tied = clearly_tied(ratios, shared, options);
   const std::size_t winner = first_of_tied(problem, results, tied);
@@ -222,21 +230,18 @@ Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> 
   return is_decided ? Places{} : kept;
 }
 
-/// Takes rounds until nothing is in doubt, looking after 1, 2, 4, ... races: every look is a
+/// Races until nothing is in doubt, looking each time their number has doubled: every look is a
 /// chance to err.
-void run_rounds(const AttentionProblem& problem, std::span<const VariantResult> finalists,
-                SharedRounds& shared, const FinalsOptions& options) {
-  shared.race(options.rounds_per_race);
+void run_races(const AttentionProblem& problem, std::span<const VariantResult> finalists,
+               SharedRaces& shared, const FinalsOptions& options) {
+  shared.race_until(options.first_races);
   while (shared.may_go_on()) {
     Places doubtful = in_doubt(problem, finalists, shared, options);
     if (doubtful.empty()) {
       return;
     }
     shared.choose(std::move(doubtful));
-    const int until = 2 * shared.rounds();
-    while (shared.rounds() < until && shared.may_go_on()) {
-      shared.race(options.rounds_per_race);
-    }
+    shared.race_until(2 * shared.races());
   }
 }
 
@@ -253,18 +258,18 @@ VariantResult with_rounds(VariantResult result, const RaceResult& race,
 }
 
 std::vector<Finalist> decide(const AttentionProblem& problem,
-                             std::span<const VariantResult> results, const SharedRounds& shared,
+                             std::span<const VariantResult> results, const SharedRaces& shared,
                              const FinalsOptions& options) {
   const RaceResult& race = shared.outcome();
-  const Rounds& rounds = race.samples_us;
-  const std::size_t reference = fastest(rounds);
-  const auto to_fastest = ratios_to(rounds, reference);
+  const RaceTimes& races = shared.times_us();
+  const std::size_t reference = fastest(races);
+  const auto to_fastest = ratios_to(races, reference);
   const Places tied = tied_places(to_fastest, shared.slower(), options);
   const std::size_t winner = first_of_tied(problem, results, tied);
-  const auto to_winner = winner == reference ? to_fastest : ratios_to(rounds, winner);
+  const auto to_winner = winner == reference ? to_fastest : ratios_to(races, winner);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    finalists.push_back({.result = with_rounds(results[i], race, own_samples(rounds[i])),
+    finalists.push_back({.result = with_rounds(results[i], race, race.samples_us[i]),
                          .ratio = to_winner[i].ratio,
                          .ratio_low = to_winner[i].interval.low,
                          .ratio_high = to_winner[i].interval.high,
@@ -316,8 +321,8 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
 }
 
 std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
-                          const Rounds& samples_us, const FinalsOptions& options) {
-  const auto ratios = ratios_to(samples_us, fastest(samples_us));
+                          const RaceTimes& times_us, const FinalsOptions& options) {
+  const auto ratios = ratios_to(times_us, fastest(times_us));
   return first_of_tied(problem, results, tied_places(ratios, {}, options));
 }
 
@@ -330,8 +335,8 @@ FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
   std::vector<Variant> variants;
   std::ranges::transform(finalists, std::back_inserter(variants), &VariantResult::variant);
   const std::vector<CompiledKernel> ready = compiled(kernels, variants);
-  SharedRounds shared(problem, evaluator, contenders_of(variants, ready), options);
-  run_rounds(problem, finalists, shared, options);
+  SharedRaces shared(problem, evaluator, contenders_of(variants, ready), options);
+  run_races(problem, finalists, shared, options);
   if (!shared.outcome().degraded_because.empty()) {
     return {{}, shared.outcome().degraded_because};
   }
@@ -340,19 +345,17 @@ FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
 
 std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
                                         const KernelSource& kernels,
-                                        std::span<const Variant> variants, int rounds,
+                                        std::span<const Variant> variants, int races,
                                         const FinalsOptions& options) {
   const std::vector<CompiledKernel> ready = compiled(kernels, variants);
-  SharedRounds shared(problem, evaluator, contenders_of(variants, ready), options);
-  while (shared.rounds() < rounds && shared.may_go_on()) {
-    shared.race(options.rounds_per_race);
-  }
+  SharedRaces shared(problem, evaluator, contenders_of(variants, ready), options);
+  shared.race_until(races);
   if (!shared.outcome().degraded_because.empty()) {
     return {};
   }
-  const Rounds& samples_us = shared.outcome().samples_us;
   std::vector<double> slowdowns;
-  for (const RatioEstimate& estimate : ratios_to(samples_us, fastest(samples_us))) {
+  const RaceTimes& times_us = shared.times_us();
+  for (const RatioEstimate& estimate : ratios_to(times_us, fastest(times_us))) {
     slowdowns.push_back(std::max(0.0, estimate.ratio - 1.0));
   }
   return slowdowns;

@@ -19,8 +19,11 @@ struct FinalsOptions {
   /// samples show, as a share: each errs by 2.3 % one time in a hundred (docs/measuring.md).
   double drift = 0.06;
   std::size_t most_finalists = 128;
-  /// Rounds of one race; kernels are loaded anew for each. Fewer than 8 are never beyond doubt.
-  int rounds_per_race = 10;
+  /// Rounds of one race. Code and tensors lie elsewhere in each race, so that races tell more than
+  /// rounds do.
+  int rounds_per_race = 4;
+  /// Races before the first look at what they say.
+  int first_races = 8;
   int most_rounds = 2560;
   /// GPU time after which no further race begins, microseconds.
   double budget_us = 10e6;
@@ -49,27 +52,27 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
                                             const Variant& default_variant,
                                             const FinalsOptions& options);
 
-/// Samples taken in rounds, [result][round]; NaN for who was not in the round.
-using Rounds = std::vector<std::vector<double>>;
+/// Mean times of races, [result][race]; NaN for who was not in the race.
+using RaceTimes = std::vector<std::vector<double>>;
 
 /// The winner's place among the results. Tied with the fastest is who is slower by less than the
 /// threshold; first_of_tied() picks among them.
 std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
-                          const Rounds& samples_us, const FinalsOptions& options);
+                          const RaceTimes& times_us, const FinalsOptions& options);
 
-/// Runs rounds until no doubt is left that could change the winner, and decides. Only those
-/// take part in all rounds that may still matter. The outcome's results carry the new samples.
+/// Runs races until no doubt is left that could change the winner, and decides. Only those take
+/// part in all races that may still matter. The outcome's results carry the new samples.
 /// Fewer than two finalists leave nothing to decide. Throws: what the evaluator and the source
 /// throw.
 FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
                          const KernelSource& kernels, std::span<const VariantResult> finalists,
                          const FinalsOptions& options);
 
-/// How much slower each variant is than the fastest of them, as a share, by shared rounds of these
+/// How much slower each variant is than the fastest of them, as a share, by shared races of these
 /// alone; empty when the GPU throttled. Throws: as run_finals(). Requires: at least one variant.
 std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
                                         const KernelSource& kernels,
-                                        std::span<const Variant> variants, int rounds,
+                                        std::span<const Variant> variants, int races,
                                         const FinalsOptions& options);
 
 }  // namespace swr

@@ -132,7 +132,7 @@ TEST(Finals, ADriftingClockDoesNotFlipTheWinner) {
   }
 }
 
-TEST(Finals, StopAfterOneRaceWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds) {
+TEST(Finals, StopAtTheFirstLookWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds) {
   const std::vector<VariantResult> finalists{measured(with_tile_n(16), 100.0),
                                              measured(with_tile_n(32), 100.0)};
   const auto rounds_of = [&](double slowdown, double noise) {
@@ -144,8 +144,8 @@ TEST(Finals, StopAfterOneRaceWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds) 
     const FinalsOutcome outcome = decide(gpu, finalists);
     return outcome.finalists.front().result.measurement()->samples_us.size();
   };
-  EXPECT_EQ(rounds_of(100.0, 0.0001), 10U);
-  EXPECT_EQ(rounds_of(103.0, 0.001), 10U);
+  EXPECT_EQ(rounds_of(100.0, 0.0001), 32U);
+  EXPECT_EQ(rounds_of(103.0, 0.001), 32U);
   EXPECT_EQ(rounds_of(100.5, 0.02), 2560U);
 }
 
@@ -156,8 +156,9 @@ TEST(Finals, StopWhenTheGpuTimeIsSpent) {
   gpu.noise = 0.02;
   const FinalsOutcome outcome =
       decide(gpu, {measured(with_tile_n(16), 1e5), measured(with_tile_n(32), 1e5)});
-  // Two samples of 100 ms, each after a launch of its own: 0.4 s a round.
-  EXPECT_EQ(outcome.finalists.front().result.measurement()->samples_us.size(), 30U);
+  // Four rounds of two samples of 100 ms, each after a launch of its own, one more sample each and
+  // eight warm-up launches: 2.8 s a race.
+  EXPECT_EQ(outcome.finalists.front().result.measurement()->samples_us.size(), 16U);
 }
 
 TEST(Finals, RaceOnlyThoseThatMayStillWin) {
@@ -172,8 +173,42 @@ TEST(Finals, RaceOnlyThoseThatMayStillWin) {
       1);
   const FinalsOutcome outcome = decide(gpu, finalists);
   EXPECT_EQ(outcome.finalists.back().result.variant, with_tile_n(48));
-  EXPECT_THAT(outcome.finalists.back().result.measurement()->samples_us, SizeIs(10));
+  EXPECT_THAT(outcome.finalists.back().result.measurement()->samples_us, SizeIs(32));
   EXPECT_GT(outcome.finalists.front().result.measurement()->samples_us.size(), 100U);
+}
+
+/// A GPU whose first kernel runs at one of two speeds, drawn for each sample, as kernels do whose
+/// CTAs fit the SMs in two ways.
+class TwoSpeeds final : public test::NoisyEvaluator {
+ public:
+  using NoisyEvaluator::NoisyEvaluator;
+
+  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                  const RaceOptions& options) override {
+    RaceResult result = NoisyEvaluator::race(problem, contenders, options);
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      for (double& sample_us : result.samples_us[i]) {
+        sample_us *= contenders[i].variant.tile_n == 16 && coins_() % 2 == 0 ? 1.1 : 1.0;
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::mt19937_64 coins_{5};
+};
+
+TEST(Finals, CountEverySpeedOfAKernelThatHasTwo) {
+  // Its median is 100 or 110, as it comes; its mean is 105.
+  TwoSpeeds gpu(
+      test::fictional_device(),
+      [](const Variant& variant) { return variant.tile_n == 16 ? 100.0 : 103.0; }, 1);
+  for (unsigned long long seed = 1; seed <= 10; ++seed) {
+    const FinalsOutcome outcome =
+        decide(gpu, {measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 103.0)}, seed);
+    EXPECT_EQ(outcome.finalists.front().result.variant, with_tile_n(32)) << "seed " << seed;
+    EXPECT_NEAR(outcome.finalists.back().ratio, 105.0 / 103.0, 0.015);
+  }
 }
 
 TEST(Finals, MarkTheirSamplesAndSummariseThem) {

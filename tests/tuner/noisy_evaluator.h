@@ -15,7 +15,7 @@
 
 namespace swr::test {
 
-class NoisyEvaluator final : public Evaluator {
+class NoisyEvaluator : public Evaluator {
  public:
   NoisyEvaluator(DeviceInfo device, std::function<double(const Variant&)> true_time_us,
                  unsigned long long seed)

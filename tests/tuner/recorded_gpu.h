@@ -20,8 +20,13 @@ class RecordedGpu final : public Evaluator {
   RecordedGpu(const RecordedSpace& space, unsigned long long seed) : space_(space), random_(seed) {
     std::mt19937_64 traits(1);  // What belongs to a kernel, not to an occasion.
     for (const VariantResult& result : space.results) {
-      const double spread = kSampleNoise * std::exp(0.8 * normal(traits));
-      kernels_[result.variant] = {&result, spread};
+      Kernel& kernel = kernels_[result.variant];
+      kernel.recorded = &result;
+      kernel.spread = kSampleNoise * std::exp(0.8 * normal(traits));
+      if (uniform(traits) < kTwoLevels) {
+        kernel.slow_share = uniform(traits);
+        kernel.slow_by = kMostSlow * uniform(traits);
+      }
     }
   }
 
@@ -37,7 +42,7 @@ class RecordedGpu final : public Evaluator {
     const double occasion = std::exp(occasion_noise());
     Measurement& measurement = std::get<Measurement>(result.outcome);
     for (int i = 0; i < 10; ++i) {
-      measurement.samples_us.push_back(kernel.recorded->time_us() * occasion *
+      measurement.samples_us.push_back(level_us(kernel) * occasion *
                                        std::exp(kScreeningNoise * normal(random_)));
     }
     auto sorted = measurement.samples_us;
@@ -67,10 +72,10 @@ class RecordedGpu final : public Evaluator {
     }
     for (const Contender& contender : contenders) {
       const Kernel& kernel = kernels_.at(contender.variant);
-      const double occasion = std::exp(kRaceNoise * kernel.spread * normal(random_));
+      const double place = std::exp(kPlaceNoise * normal(random_));
       std::vector<double>& samples_us = result.samples_us.emplace_back();
       for (const double drift : rounds) {
-        samples_us.push_back(kernel.recorded->time_us() * occasion * drift *
+        samples_us.push_back(level_us(kernel) * place * drift *
                              std::exp(kernel.spread * normal(random_)));
       }
     }
@@ -81,13 +86,28 @@ class RecordedGpu final : public Evaluator {
   struct Kernel {
     const VariantResult* recorded = nullptr;
     double spread = 0.0;  ///< Standard deviation of a sample in shared rounds, as a share.
+    /// How often it runs at its slower level, and how much slower that is, as a share.
+    double slow_share = 0.0;
+    double slow_by = 0.0;
   };
 
   static constexpr double kScreeningNoise = 0.0018;
   static constexpr double kSampleNoise = 0.004;
-  /// Of the median of a race, in units of a sample's spread.
-  static constexpr double kRaceNoise = 0.17;
+  /// Standard deviation between races, whose code and tensors lie elsewhere, as a share.
+  static constexpr double kPlaceNoise = 0.003;
+  /// Share of kernels that run at two levels as their CTAs fall on the SMs, and the most that these
+  /// are apart, as a share.
+  static constexpr double kTwoLevels = 0.15;
+  static constexpr double kMostSlow = 0.12;
 
+  static double uniform(std::mt19937_64& random) {
+    return std::uniform_real_distribution<double>()(random);
+  }
+  /// The time of a sample but for noise.
+  double level_us(const Kernel& kernel) {
+    const bool is_slow = uniform(random_) < kernel.slow_share;
+    return kernel.recorded->time_us() * (is_slow ? 1.0 + kernel.slow_by : 1.0);
+  }
   static double normal(std::mt19937_64& random) {
     std::normal_distribution<double> distribution;
     return distribution(random);

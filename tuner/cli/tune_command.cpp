@@ -187,11 +187,11 @@ class RepeatedTuning {
 MeetAgain meet_again(const AttentionProblem& problem, Evaluator& evaluator,
                      const Generator& generator, unsigned long long seed) {
   return [&problem, &evaluator, &generator, seed](std::span<const Variant> choices) {
-    constexpr int kRounds = 200;
+    constexpr int kRaces = 200;
     const KernelSource kernels = [&](const Variant& variant) {
       return generator.compile(problem, variant, evaluator.device().sm_arch);
     };
-    return slowdowns_in_rounds(problem, evaluator, kernels, choices, kRounds, {.seed = seed});
+    return slowdowns_in_rounds(problem, evaluator, kernels, choices, kRaces, {.seed = seed});
   };
 }
 

@@ -19,11 +19,18 @@ class KernelTimer {
  public:
   using Enqueue = std::function<void()>;
 
-  /// `launch` enqueues one launch on the stream. With `flush_l2`, which enqueues what empties the
-  /// L2, each sample is a single launch after a flush; without, launches run on a warm L2, and
+  /// What is enqueued before each sample, outside of what is timed; either may be empty.
+  struct Before {
+    /// Empties the L2. Each sample is then a single launch.
+    Enqueue flush_l2;
+    /// Leaves the placement of CTAs to chance, after the flush.
+    Enqueue shake_placement;
+  };
+
+  /// `launch` enqueues one launch on the stream. Without a flush launches run on a warm L2, and
   /// short kernels are replayed from a CUDA graph, whose gaps between launches are the smallest.
-  /// Runs the warm-up launches. Throws: what the two throw; DriverError when the kernel faults.
-  KernelTimer(const Stream& stream, Enqueue launch, Enqueue flush_l2, int warmup_launches);
+  /// Runs the warm-up launches. Throws: what these throw; DriverError when the kernel faults.
+  KernelTimer(const Stream& stream, Enqueue launch, Before before, int warmup_launches);
 
   /// Samples taken one right after the other, in microseconds per launch. The host stays ahead of
   /// the GPU, so that its own work is not in them.
@@ -40,7 +47,7 @@ class KernelTimer {
 
   const Stream& stream_;
   Enqueue launch_;
-  Enqueue flush_l2_;
+  Before before_;
   int launches_ = 1;
   std::optional<Graph> graph_;
   std::array<Event, kBatch> starts_;

@@ -50,6 +50,12 @@ struct Session {
   std::string no_profiler_because;
 };
 
+/// Where one race finds its tensors.
+struct RaceMemory {
+  DeviceBuffer padding;
+  ProblemBuffers buffers;
+};
+
 /// One variant ready to run.
 class Launcher {
  public:
@@ -126,8 +132,13 @@ struct MeasuringEvaluator::Impl {
   void measure(const CompiledKernel& kernel, const LaunchPlan& plan, VariantResult& result);
   void time(const Launcher& launcher, VariantResult& result);
   std::function<void()> flush_l2() const;
+  std::unique_ptr<KernelTimer> timer(const Launcher& launcher, const ProblemBuffers& buffers);
+  std::unique_ptr<RaceMemory> move_elsewhere(std::mt19937_64& random) const;
   Watch watch() const;
   Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
+  std::vector<std::unique_ptr<Launcher>> load_somewhere(const AttentionProblem& problem,
+                                                        std::span<const Contender> contenders,
+                                                        std::mt19937_64& random) const;
   std::vector<CounterReading> count(const AttentionProblem& problem,
                                     std::span<const Contender> contenders);
   CountedLaunch counted(const Launcher& launcher) const;
@@ -138,6 +149,8 @@ struct MeasuringEvaluator::Impl {
   MeasureOptions options;
   DeviceInfo device;
   std::unique_ptr<Session> session;
+  /// Draws what goes before each sample.
+  std::mt19937_64 placements{options.seed};
   bool context_is_lost = false;
 };
 
@@ -183,11 +196,8 @@ void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const Launc
 }
 
 void MeasuringEvaluator::Impl::time(const Launcher& launcher, VariantResult& result) {
-  const ProblemBuffers& buffers = session->problem->buffers;
-  KernelTimer timer(
-      session->stream, [&] { launcher.launch(buffers, false); }, flush_l2(),
-      options.warmup_launches);
-  auto watched = sample_watched(watch(), [&] { return sample(timer, options.stopping); });
+  const auto timer = this->timer(launcher, session->problem->buffers);
+  auto watched = sample_watched(watch(), [&] { return sample(*timer, options.stopping); });
   Measurement& measurement = std::get<Measurement>(result.outcome);
   measurement.samples_us = std::move(watched.samples);
   measurement.median_us = median(measurement.samples_us);
@@ -208,6 +218,41 @@ std::function<void()> MeasuringEvaluator::Impl::flush_l2() const {
     return {};
   }
   return [this] { session->l2_scratch.fill(0, session->stream); };
+}
+
+/// Both must outlive the timer.
+std::unique_ptr<KernelTimer> MeasuringEvaluator::Impl::timer(const Launcher& launcher,
+                                                             const ProblemBuffers& buffers) {
+  const auto shake = [this] {
+    // Fewer CTAs than SMs up to two waves of them, for each state that launches may leave.
+    const auto most = static_cast<unsigned>(4 * device.sm_count);
+    session->kernels.shake_placement.launch(
+        {.grid_x = 1 + static_cast<unsigned>(placements()) % most, .block_x = 1024},
+        session->stream, static_cast<unsigned>(placements()));
+  };
+  return std::make_unique<KernelTimer>(
+      session->stream, [&launcher, &buffers] { launcher.launch(buffers, false); },
+      KernelTimer::Before{.flush_l2 = flush_l2(), .shake_placement = shake},
+      options.warmup_launches);
+}
+
+/// Inputs and outputs at other addresses than those of any race before; empty where the memory does
+/// not suffice for both.
+std::unique_ptr<RaceMemory> MeasuringEvaluator::Impl::move_elsewhere(
+    std::mt19937_64& random) const {
+  constexpr std::size_t kStepBytes = std::size_t{64} << 10U;
+  constexpr std::size_t kSteps = 512;
+  try {
+    return std::make_unique<RaceMemory>(
+        RaceMemory{DeviceBuffer(kStepBytes * (1 + random() % kSteps)),
+                   ProblemBuffers(session->problem->buffers.problem(), session->kernels,
+                                  session->stream, options.seed)});
+  } catch (const DriverError& error) {
+    if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) {
+      throw;
+    }
+    return nullptr;
+  }
 }
 
 Watch MeasuringEvaluator::Impl::watch() const {
@@ -283,6 +328,25 @@ Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
           session->stream};
 }
 
+/// Loads the contenders in an order of its own, with copies in between, so that their code lies
+/// elsewhere than in other races: those of the contenders come first, in their order.
+std::vector<std::unique_ptr<Launcher>> MeasuringEvaluator::Impl::load_somewhere(
+    const AttentionProblem& problem, std::span<const Contender> contenders,
+    std::mt19937_64& random) const {
+  constexpr std::size_t kMostCopies = 4;
+  const std::size_t copies = random() % (kMostCopies + 1);
+  std::vector<std::size_t> order(contenders.size() + copies);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  std::vector<std::unique_ptr<Launcher>> launchers(order.size());
+  for (const std::size_t place : order) {
+    const Contender& contender =
+        contenders[place < contenders.size() ? place : random() % contenders.size()];
+    launchers[place] = std::make_unique<Launcher>(launcher(problem, contender));
+  }
+  return launchers;
+}
+
 /// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
 /// even from a context that is created after a reset. Memory that runs out here, after the
 /// problem's own was there, is what the variant's launch lacks.
@@ -344,16 +408,13 @@ RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
                                     std::span<const Contender> contenders,
                                     const RaceOptions& options) {
   impl_->prepare(problem);
-  std::vector<Launcher> launchers;
-  for (const Contender& contender : contenders) {
-    launchers.push_back(impl_->launcher(problem, contender));
-  }
+  std::mt19937_64 random(~options.seed);
+  const auto memory = impl_->move_elsewhere(random);
+  const ProblemBuffers& buffers = memory ? memory->buffers : impl_->session->problem->buffers;
+  const auto launchers = impl_->load_somewhere(problem, contenders, random);
   std::vector<std::unique_ptr<KernelTimer>> timers;
-  for (const Launcher& launcher : launchers) {
-    timers.push_back(std::make_unique<KernelTimer>(
-        impl_->session->stream,
-        [&launcher, this] { launcher.launch(impl_->session->problem->buffers, false); },
-        impl_->flush_l2(), impl_->options.warmup_launches));
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    timers.push_back(impl_->timer(*launchers[i], buffers));
   }
   auto watched = sample_watched(impl_->watch(), [&] { return sample_in_rounds(timers, options); });
   return {std::move(watched.samples), std::move(watched.degraded_because), watched.before,

@@ -30,6 +30,8 @@ ReferenceKernels::ReferenceKernels(const Generator& generator, int sm_arch) {
   compare_output = comparison.kernel("swr_compare_output");
   compare_lse = comparison.kernel("swr_compare_lse");
   count_disturbed = comparison.kernel("swr_count_disturbed");
+  shake_placement = Cubin(generator, sm_arch, "reference/shake_placement.cu", "swr_shake_placement")
+                        .kernel("swr_shake_placement");
 }
 
 }  // namespace swr

@@ -16,6 +16,7 @@ struct ReferenceKernels {
   Kernel compare_output;
   Kernel compare_lse;
   Kernel count_disturbed;
+  Kernel shake_placement;
 };
 
 }  // namespace swr

@@ -22,7 +22,8 @@ TEST_P(ReferenceTemplate, CompilesWithoutSpills) {
         ReferenceEntry{"reference/random_fill.cu", "swr_random_fill"},
         ReferenceEntry{"reference/compare.cu", "swr_compare_output"},
         ReferenceEntry{"reference/compare.cu", "swr_compare_lse"},
-        ReferenceEntry{"reference/compare.cu", "swr_count_disturbed"}}) {
+        ReferenceEntry{"reference/compare.cu", "swr_count_disturbed"},
+        ReferenceEntry{"reference/shake_placement.cu", "swr_shake_placement"}}) {
     const CompiledKernel kernel = generator.compile_template(path, entry, GetParam());
     EXPECT_FALSE(kernel.cubin.empty()) << entry;
     EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
