@@ -190,11 +190,13 @@ void read_rows(const Json& rows, Provenance provenance, const std::vector<std::s
 }
 
 RecordedOrigin read_origin(const Json& json) {
-  return {.swr_version = json_text(json, "swr_version"),
-          .templates_digest = json_text(json, "templates_digest"),
-          .nvrtc_version = json_text(json, "nvrtc_version"),
-          .driver_version = json_text(json, "driver_version"),
-          .l2_state = json_text(json, "l2_state")};
+  return {
+      .swr_version = json_text(json, "swr_version"),
+      .templates_digest = json_text(json, "templates_digest"),
+      .overlay_digest = json.contains("overlay_digest") ? json_text(json, "overlay_digest") : "",
+      .nvrtc_version = json_text(json, "nvrtc_version"),
+      .driver_version = json_text(json, "driver_version"),
+      .l2_state = json_text(json, "l2_state")};
 }
 
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
@@ -231,11 +233,15 @@ RecordedSpace parse_space(const std::string& text) {
 }
 
 Json origin_json(const RecordedOrigin& origin) {
-  return {{"swr_version", origin.swr_version},
-          {"templates_digest", origin.templates_digest},
-          {"nvrtc_version", origin.nvrtc_version},
-          {"driver_version", origin.driver_version},
-          {"l2_state", origin.l2_state}};
+  Json json = {{"swr_version", origin.swr_version},
+               {"templates_digest", origin.templates_digest},
+               {"nvrtc_version", origin.nvrtc_version},
+               {"driver_version", origin.driver_version},
+               {"l2_state", origin.l2_state}};
+  if (!origin.overlay_digest.empty()) {
+    json["overlay_digest"] = origin.overlay_digest;
+  }
+  return json;
 }
 
 /// Lower case, with a dash for every run of other characters.
@@ -309,7 +315,8 @@ RecordedSpace read_recorded_space(const std::filesystem::path& path) {
   }
 }
 
-std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device) {
+std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device,
+                                const RecordedOrigin& origin) {
   const auto pair = [](int a, int b) {
     return std::to_string(a) + (a == b ? "" : "-" + std::to_string(b));
   };
@@ -321,7 +328,14 @@ std::string recorded_space_name(const AttentionProblem& problem, const DeviceInf
   if (problem.alignment_bytes != AttentionProblem{}.alignment_bytes) {
     name += "_align" + std::to_string(problem.alignment_bytes);
   }
-  return name + "_" + file_word(device.name);
+  name += "_" + file_word(device.name);
+  if (origin.l2_state == to_string(L2State::cold)) {
+    name += "_cold";
+  }
+  constexpr std::size_t kDigits = 8;
+  return name + (origin.overlay_digest.empty()
+                     ? ""
+                     : "_overlay-" + file_word(origin.overlay_digest.substr(0, kDigits)));
 }
 
 }  // namespace swr

@@ -19,6 +19,8 @@ namespace swr {
 struct RecordedOrigin {
   std::string swr_version;
   std::string templates_digest;
+  /// The same where an overlay replaced built-in templates; else empty.
+  std::string overlay_digest;
   std::string nvrtc_version;
   std::string driver_version;
   std::string l2_state;  ///< "warm" or "cold"; empty for predictions.
@@ -44,7 +46,9 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space);
 RecordedSpace read_recorded_space(const std::filesystem::path& path);
 
 /// "attention_b1_h16_s4096_d128_fp16_causal_nvidia-h200": a file name for the space, without
-/// extension. Lengths and head counts of K and V are named where they differ from those of Q.
-std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device);
+/// extension. Lengths and head counts of K and V are named where they differ from those of Q; a
+/// cold L2 and an overlay of templates (by the first digits of its digest) where there is one.
+std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device,
+                                const RecordedOrigin& origin = {});
 
 }  // namespace swr

@@ -15,6 +15,7 @@
 #include <stop_token>
 #include <sys/stat.h>
 #include <thread>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -52,19 +53,20 @@ DatabaseMark database_mark(const fs::path& path) {
 
 using SharedTable = std::shared_ptr<const LookupTable>;
 
-SharedTable read_table(const fs::path& path) {
+SharedTable read_table(const fs::path& path, const Setting& setting) {
   return with_database_errors(path, [&] {
     SQLite::Database database = open_database(path, Store::Mode::read_only, built_in_migrations());
     const SQLite::Transaction snapshot(database);
-    return std::make_shared<const LookupTable>(read_lookup_records(database, path));
+    return std::make_shared<const LookupTable>(read_lookup_records(database, path, setting));
   });
 }
 
 }  // namespace
 
 struct Lookup::Impl {
-  explicit Impl(const fs::path& file) : path(file), mark(database_mark(file)) {
-    publish(read_table(file));
+  Impl(const fs::path& file, Setting asked)
+      : path(file), setting(std::move(asked)), mark(database_mark(file)) {
+    publish(read_table(file, setting));
   }
 
   void publish(SharedTable next) {
@@ -93,7 +95,7 @@ struct Lookup::Impl {
     if (now == mark) {
       return false;
     }
-    publish(read_table(path));
+    publish(read_table(path, setting));
     mark = now;
     return true;
   }
@@ -121,6 +123,7 @@ struct Lookup::Impl {
   }
 
   fs::path path;
+  Setting setting;
   mutable std::mutex table_mutex;
   SharedTable table;
   std::atomic<const LookupTable*> published = nullptr;
@@ -133,7 +136,7 @@ struct Lookup::Impl {
 };
 
 Lookup::Lookup(const fs::path& path, const LookupOptions& options)
-    : impl_(std::make_unique<Impl>(path)) {
+    : impl_(std::make_unique<Impl>(path, options.setting)) {
   if (options.watch_every) {
     impl_->watch(*options.watch_every);
   }

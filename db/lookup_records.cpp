@@ -8,6 +8,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace swr {
@@ -19,7 +20,8 @@ class Reader {
   Reader(const SQLite::Database& database, const std::filesystem::path& path)
       : database_(database), path_(path) {}
 
-  LookupRecords read(const std::optional<LookupScope>& scope) {
+  LookupRecords read(const Setting& setting, const std::optional<LookupScope>& scope) {
+    read_runs(setting);
     read_problems();
     read_devices();
     read_variants();
@@ -36,6 +38,14 @@ class Reader {
   static void add(Index& index, std::vector<Record>& records, long long id, Record record) {
     index.emplace(id, static_cast<std::uint32_t>(records.size()));
     records.push_back(std::move(record));
+  }
+
+  void read_runs(const Setting& setting) {
+    SQLite::Statement row(database_, "SELECT id FROM run WHERE " + in_setting());
+    bind_setting(row, setting);
+    while (row.executeStep()) {
+      runs_.insert(row.getColumn(0).getInt64());
+    }
   }
 
   void read_problems() {
@@ -84,6 +94,9 @@ class Reader {
 
   /// Requires: the tables that it refers to were read.
   void add_result(const LookupResult& found) {
+    if (!runs_.contains(found.run_id)) {
+      return;
+    }
     LookupRow row{.problem = at(problems_, found.problem_id, found.id, "problem"),
                   .device = at(devices_, found.device_id, found.id, "device"),
                   .variant = at(variants_, found.variant_id, found.id, "variant"),
@@ -123,6 +136,8 @@ class Reader {
   const SQLite::Database& database_;
   const std::filesystem::path& path_;
   LookupRecords records_;
+  /// Those of the setting.
+  std::unordered_set<long long> runs_;
   Index problems_;
   Index devices_;
   Index variants_;
@@ -131,9 +146,9 @@ class Reader {
 }  // namespace
 
 LookupRecords read_lookup_records(const SQLite::Database& database,
-                                  const std::filesystem::path& path,
+                                  const std::filesystem::path& path, const Setting& setting,
                                   const std::optional<LookupScope>& scope) {
-  return Reader(database, path).read(scope);
+  return Reader(database, path).read(setting, scope);
 }
 
 }  // namespace swr

@@ -11,16 +11,16 @@
 
 namespace swr {
 
-/// Limits what is read to what may answer a question.
+/// Limits what is read further, to what may answer one question.
 struct LookupScope {
   AttentionProblem problem;  ///< Problems of this kind.
   int sm_arch = 0;           ///< Devices of this architecture.
 };
 
-/// `path` is for messages. Reads one state of the database.
+/// The results of one setting. `path` is for messages. Reads one state of the database.
 /// Throws: Error{unreadable} naming the row whose values cannot be believed; SQLite::Exception.
 LookupRecords read_lookup_records(const SQLite::Database& database,
-                                  const std::filesystem::path& path,
+                                  const std::filesystem::path& path, const Setting& setting,
                                   const std::optional<LookupScope>& scope = std::nullopt);
 
 }  // namespace swr

@@ -32,6 +32,28 @@ struct StoredDevice {
 /// Rows of `device` that same_device() holds to be one: their results are pooled.
 using DeviceGroup = std::vector<StoredDevice>;
 
+/// Tables of a query: the runs whose results a run takes over, the measured results of a problem on
+/// a device, and the run since which they count.
+std::string alike_here_since() {
+  return "WITH alike AS (SELECT run.id, run.starts_over FROM run JOIN run AS asked "
+         "ON asked.id = :run AND run.id <= asked.id AND run.conditions <> '' "
+         "AND run.conditions = asked.conditions AND run.l2_state = asked.l2_state "
+         "AND run.templates_digest = asked.templates_digest "
+         "AND run.nvrtc_version = asked.nvrtc_version "
+         "AND run.driver_version = asked.driver_version), "
+         "here AS (SELECT id, run_id, variant_id FROM result WHERE problem_id = :problem "
+         "AND device_id = :device AND provenance = 'measured'), "
+         "since AS (SELECT coalesce(max(id), 0) AS run_id FROM alike WHERE starts_over = 1 "
+         "AND (id = :run OR id IN (SELECT run_id FROM here))) ";
+}
+
+/// A decision's row.
+struct DecisionRow {
+  long long id = 0;
+  long long winner_id = 0;
+  std::optional<double> tie_threshold;
+};
+
 /// Reads one database; everything else in this file goes through it.
 class Reader {
  public:
@@ -62,10 +84,11 @@ class Reader {
   }
 
   /// The newest result of each variant and provenance, oldest first, without samples.
-  std::vector<StoredResult> latest(const StoredProblem& problem, const DeviceGroup& devices) const {
+  std::vector<StoredResult> latest(const StoredProblem& problem, const DeviceGroup& devices,
+                                   const Setting& setting) const {
     std::map<std::pair<Variant, Provenance>, StoredResult> newest;
     for (const StoredDevice& device : devices) {
-      for (StoredResult& stored : latest(problem, device)) {
+      for (StoredResult& stored : latest(problem, device, setting)) {
         StoredResult& slot = newest[{stored.result.variant, stored.result.provenance()}];
         if (slot.id < stored.id) {
           slot = std::move(stored);
@@ -82,27 +105,63 @@ class Reader {
   std::vector<StoredResult> known(long long run_id, const StoredProblem& problem,
                                   const StoredDevice& device) const {
     SQLite::Statement row(
-        database_,
-        "WITH alike AS (SELECT run.id, run.starts_over FROM run JOIN run AS asked "
-        "ON asked.id = :run AND run.id <= asked.id AND run.conditions <> '' "
-        "AND run.conditions = asked.conditions AND run.l2_state = asked.l2_state "
-        "AND run.templates_digest = asked.templates_digest "
-        "AND run.nvrtc_version = asked.nvrtc_version "
-        "AND run.driver_version = asked.driver_version), "
-        "here AS (SELECT id, run_id, variant_id FROM result WHERE problem_id = :problem "
-        "AND device_id = :device AND provenance = 'measured'), "
-        "since AS (SELECT coalesce(max(id), 0) AS run_id FROM alike WHERE starts_over = 1 "
-        "AND (id = :run OR id IN (SELECT run_id FROM here))) "
-        "SELECT result.*, " +
-            column_list(to_cells(Variant{})) +
-            " FROM result JOIN variant ON variant.id = result.variant_id "
-            "WHERE result.id IN (SELECT max(here.id) FROM here JOIN alike ON alike.id = "
-            "here.run_id "
-            "WHERE here.run_id >= (SELECT run_id FROM since) GROUP BY variant_id)");
-    row.bind(":run", static_cast<std::int64_t>(run_id));
-    row.bind(":problem", static_cast<std::int64_t>(problem.id));
-    row.bind(":device", static_cast<std::int64_t>(device.id));
+        database_, alike_here_since() + "SELECT result.*, " + column_list(to_cells(Variant{})) +
+                       " FROM result JOIN variant ON variant.id = result.variant_id "
+                       "WHERE result.id IN (SELECT max(here.id) FROM here JOIN alike ON alike.id = "
+                       "here.run_id "
+                       "WHERE here.run_id >= (SELECT run_id FROM since) GROUP BY variant_id)");
+    bind_question(row, run_id, problem, device);
     return read_all(row, problem, device);
+  }
+
+  /// The newest decision among the runs that a run continues.
+  std::optional<DecisionRow> known_decision(long long run_id, const StoredProblem& problem,
+                                            const StoredDevice& device) const {
+    SQLite::Statement row(
+        database_, alike_here_since() +
+                       "SELECT decision.id, winner_id, tie_threshold FROM decision JOIN alike "
+                       "ON alike.id = decision.run_id WHERE decision.run_id >= "
+                       "(SELECT run_id FROM since) AND decision.winner_id IN (SELECT id FROM here) "
+                       "ORDER BY decision.id DESC LIMIT 1");
+    bind_question(row, run_id, problem, device);
+    if (!row.executeStep()) {
+      return std::nullopt;
+    }
+    return DecisionRow{row.getColumn(0).getInt64(), row.getColumn(1).getInt64(),
+                       read_tie_threshold(row, {path_, "decision"})};
+  }
+
+  /// The winner first, then by ratio, each with the id of its result.
+  std::vector<std::pair<long long, Finalist>> finalists(const DecisionRow& decision) const {
+    std::vector<std::pair<long long, Finalist>> finalists;
+    SQLite::Statement row(database_,
+                          "SELECT result_id, ratio, ratio_low, ratio_high, tied FROM finalist "
+                          "WHERE decision_id = ? ORDER BY result_id <> ?, ratio");
+    row.bind(1, static_cast<std::int64_t>(decision.id));
+    row.bind(2, static_cast<std::int64_t>(decision.winner_id));
+    while (row.executeStep()) {
+      const long long result_id = row.getColumn(0).getInt64();
+      Finalist finalist = read_finalist(row, {path_, "finalist"});
+      finalist.result = result(result_id).result;
+      finalists.emplace_back(result_id, std::move(finalist));
+    }
+    return finalists;
+  }
+
+  /// The median of the newest screening of a finalist's variant before its finals.
+  std::optional<double> screening_us(long long run_id, const StoredProblem& problem,
+                                     const StoredDevice& device, long long result_id) const {
+    SQLite::Statement row(
+        database_, alike_here_since() +
+                       "SELECT result.median_us FROM result JOIN here ON here.id = result.id "
+                       "JOIN alike ON alike.id = result.run_id WHERE result.run_id >= "
+                       "(SELECT run_id FROM since) AND result.sampling = 'screening' "
+                       "AND result.state = 'ok' AND result.id < :result AND result.variant_id = "
+                       "(SELECT variant_id FROM result WHERE id = :result) "
+                       "ORDER BY result.id DESC LIMIT 1");
+    bind_question(row, run_id, problem, device);
+    row.bind(":result", static_cast<std::int64_t>(result_id));
+    return row.executeStep() ? std::optional(row.getColumn(0).getDouble()) : std::nullopt;
   }
 
   /// A result with its samples.
@@ -133,6 +192,13 @@ class Reader {
   }
 
  private:
+  static void bind_question(SQLite::Statement& row, long long run_id, const StoredProblem& problem,
+                            const StoredDevice& device) {
+    row.bind(":run", static_cast<std::int64_t>(run_id));
+    row.bind(":problem", static_cast<std::int64_t>(problem.id));
+    row.bind(":device", static_cast<std::int64_t>(device.id));
+  }
+
   [[noreturn]] void reject_id(long long id) const {
     throw Error(ErrorCode::invalid_argument, "database " + path_.string() + " has no result " +
                                                  std::to_string(id) +
@@ -153,14 +219,18 @@ class Reader {
     return read_device(row, {path_, "device"});
   }
 
-  std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device) const {
+  std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device,
+                                   const Setting& setting) const {
     SQLite::Statement row(database_,
                           "SELECT result.*, " + column_list(to_cells(Variant{})) +
                               " FROM result JOIN variant ON variant.id = result.variant_id "
-                              "WHERE result.id IN (SELECT max(id) FROM result WHERE problem_id = ? "
-                              "AND device_id = ? GROUP BY variant_id, provenance)");
-    row.bind(1, static_cast<std::int64_t>(problem.id));
-    row.bind(2, static_cast<std::int64_t>(device.id));
+                              "WHERE result.id IN (SELECT max(id) FROM result WHERE problem_id = "
+                              ":problem AND device_id = :device AND run_id IN "
+                              "(SELECT id FROM run WHERE " +
+                              in_setting() + ") GROUP BY variant_id, provenance)");
+    row.bind(":problem", static_cast<std::int64_t>(problem.id));
+    row.bind(":device", static_cast<std::int64_t>(device.id));
+    bind_setting(row, setting);
     return read_all(row, problem, device);
   }
 
@@ -206,10 +276,11 @@ bool comes_first(const StoredResult& a, const StoredResult& b) {
 }  // namespace
 
 std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
-                               const AttentionProblem& problem, const DeviceInfo& device) {
+                               const AttentionProblem& problem, const DeviceInfo& device,
+                               const Setting& setting) {
   const SQLite::Transaction snapshot(database);
   const LookupTable table(
-      read_lookup_records(database, path, LookupScope{problem, device.sm_arch}));
+      read_lookup_records(database, path, setting, LookupScope{problem, device.sm_arch}));
   const auto hit = table.find(problem, device);
   if (!hit) {
     return std::nullopt;
@@ -219,14 +290,15 @@ std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
 }
 
 std::vector<StoredResult> find_results(const SQLite::Database& database, const fs::path& path,
-                                       const AttentionProblem& problem, const DeviceInfo& device) {
+                                       const AttentionProblem& problem, const DeviceInfo& device,
+                                       const Setting& setting) {
   const Reader reader(database, path);
   const auto problems = reader.problems();
   const auto stored = std::ranges::find(problems, problem, &StoredProblem::problem);
   if (stored == problems.end()) {
     return {};
   }
-  auto results = reader.latest(*stored, same_devices(reader.device_groups(), device));
+  auto results = reader.latest(*stored, same_devices(reader.device_groups(), device), setting);
   std::ranges::sort(results, comes_first);
   for (StoredResult& result : results) {
     reader.add_samples(result);
@@ -262,6 +334,48 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database, c
   return results;
 }
 
+std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
+                                                  const fs::path& path, long long run_id,
+                                                  const AttentionProblem& problem,
+                                                  const DeviceInfo& device) {
+  const Reader reader(database, path);
+  const auto problems = reader.problems();
+  const auto stored = std::ranges::find(problems, problem, &StoredProblem::problem);
+  if (stored == problems.end()) {
+    return std::nullopt;
+  }
+  std::optional<std::pair<StoredDevice, DecisionRow>> newest;
+  for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
+    const auto decision = reader.known_decision(run_id, *stored, same);
+    if (decision && (!newest || newest->second.id < decision->id)) {
+      newest = {same, *decision};
+    }
+  }
+  if (!newest) {
+    return std::nullopt;
+  }
+  StoredDecision known{.tie_threshold = newest->second.tie_threshold};
+  for (auto& [result_id, finalist] : reader.finalists(newest->second)) {
+    known.screening_us.push_back(reader.screening_us(run_id, *stored, newest->first, result_id));
+    known.finalists.push_back(std::move(finalist));
+  }
+  return known;
+}
+
+std::vector<Setting> find_settings(const SQLite::Database& database, const fs::path& path) {
+  std::vector<Setting> settings;
+  SQLite::Statement row(database, "SELECT * FROM run");
+  while (row.executeStep()) {
+    const RunInfo run = read_run(row, {path, "run"});
+    settings.push_back(
+        {run.l2_state.empty() ? L2State::warm : parse_l2_state(run.l2_state), run.overlay_digest});
+  }
+  std::ranges::sort(settings);
+  const auto repeated = std::ranges::unique(settings);
+  settings.erase(repeated.begin(), repeated.end());
+  return settings;
+}
+
 StoredResult find_result(const SQLite::Database& database, const fs::path& path,
                          long long result_id) {
   return Reader(database, path).result(result_id);
@@ -280,11 +394,12 @@ RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long
   return read_run(row, {path, "run"});
 }
 
-std::vector<StoredResult> find_winners(SQLite::Database& database, const fs::path& path) {
+std::vector<StoredResult> find_winners(SQLite::Database& database, const fs::path& path,
+                                       const Setting& setting) {
   const SQLite::Transaction snapshot(database);
   const Reader reader(database, path);
   std::vector<StoredResult> winners;
-  for (const long long id : LookupTable(read_lookup_records(database, path)).winners()) {
+  for (const long long id : LookupTable(read_lookup_records(database, path, setting)).winners()) {
     winners.push_back(reader.result(id));
   }
   return winners;

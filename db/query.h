@@ -15,18 +15,30 @@ namespace swr {
 
 /// Store::best.
 std::optional<Match> find_best(SQLite::Database& database, const std::filesystem::path& path,
-                               const AttentionProblem& problem, const DeviceInfo& device);
+                               const AttentionProblem& problem, const DeviceInfo& device,
+                               const Setting& setting);
 
 /// Store::results.
 std::vector<StoredResult> find_results(const SQLite::Database& database,
                                        const std::filesystem::path& path,
-                                       const AttentionProblem& problem, const DeviceInfo& device);
+                                       const AttentionProblem& problem, const DeviceInfo& device,
+                                       const Setting& setting);
+
+/// Store::settings.
+std::vector<Setting> find_settings(const SQLite::Database& database,
+                                   const std::filesystem::path& path);
 
 /// Store::known_results.
 std::vector<StoredResult> find_known_results(const SQLite::Database& database,
                                              const std::filesystem::path& path, long long run_id,
                                              const AttentionProblem& problem,
                                              const DeviceInfo& device);
+
+/// Store::known_decision.
+std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
+                                                  const std::filesystem::path& path,
+                                                  long long run_id, const AttentionProblem& problem,
+                                                  const DeviceInfo& device);
 
 /// Store::result.
 StoredResult find_result(const SQLite::Database& database, const std::filesystem::path& path,
@@ -38,6 +50,6 @@ RunInfo find_run_of(const SQLite::Database& database, const std::filesystem::pat
 
 /// Store::winners.
 std::vector<StoredResult> find_winners(SQLite::Database& database,
-                                       const std::filesystem::path& path);
+                                       const std::filesystem::path& path, const Setting& setting);
 
 }  // namespace swr

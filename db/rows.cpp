@@ -308,6 +308,7 @@ Cells to_cells(const RunInfo& run) {
   return {{"command", run.command},
           {"swr_version", run.swr_version},
           {"templates_digest", run.templates_digest},
+          {"overlay_digest", run.overlay_digest},
           {"nvrtc_version", run.nvrtc_version},
           {"driver_version", run.driver_version},
           {"l2_state", run.l2_state},
@@ -363,6 +364,7 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
     RunInfo run{.command = read.text("command"),
                 .swr_version = read.text("swr_version"),
                 .templates_digest = read.text("templates_digest"),
+                .overlay_digest = read.text("overlay_digest"),
                 .nvrtc_version = read.text("nvrtc_version"),
                 .driver_version = read.text("driver_version"),
                 .l2_state = read.text("l2_state"),
@@ -408,6 +410,36 @@ VariantResult read_result(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
+std::string in_setting() {
+  return "overlay_digest = :overlay_digest AND l2_state IN (:l2_state, '')";
+}
+
+void bind_setting(SQLite::Statement& statement, const Setting& setting) {
+  statement.bind(":overlay_digest", setting.overlay_digest);
+  statement.bind(":l2_state", std::string(to_string(setting.l2_state)));
+}
+
+Finalist read_finalist(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    Finalist finalist;
+    read("ratio", finalist.ratio);
+    read("ratio_low", finalist.ratio_low);
+    read("ratio_high", finalist.ratio_high);
+    read("tied", finalist.tied);
+    return finalist;
+  });
+}
+
+std::optional<double> read_tie_threshold(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    std::optional<double> tie_threshold;
+    if (!read.column("tie_threshold").isNull()) {
+      read("tie_threshold", tie_threshold.emplace());
+    }
+    return tie_threshold;
+  });
+}
+
 double read_sample(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
     double time_us = 0.0;
@@ -431,7 +463,7 @@ AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source) {
 }
 
 std::string lookup_result_columns() {
-  return "id, problem_id, device_id, variant_id, state, provenance, registers_per_thread, "
+  return "id, run_id, problem_id, device_id, variant_id, state, provenance, registers_per_thread, "
          "median_us, l2_misses, dram_read_bytes, counters_missing_because, time_us, "
          "compulsory_misses, excess_misses";
 }
@@ -440,6 +472,7 @@ LookupResult read_lookup_result(TableRows& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
     LookupResult found;
     found.id = read.integer("id", 1, kMaxLong);
+    found.run_id = read.integer("run_id", 1, kMaxLong);
     found.problem_id = read.integer("problem_id", 1, kMaxLong);
     found.device_id = read.integer("device_id", 1, kMaxLong);
     found.variant_id = read.integer("variant_id", 1, kMaxLong);

@@ -14,6 +14,7 @@
 #include <SQLiteCpp/Statement.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,7 @@ Variant read_variant(SQLite::Statement& row, const RowSource& source);
 /// time and what `merit` needs.
 struct LookupResult {
   long long id = 0;
+  long long run_id = 0;
   long long problem_id = 0;
   long long device_id = 0;
   long long variant_id = 0;
@@ -60,6 +62,14 @@ std::string lookup_problem_columns();
 AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source);
 std::string lookup_result_columns();
 LookupResult read_lookup_result(TableRows& row, const RowSource& source);
+
+/// True in SQL for rows of `run` whose results belong to the setting that bind_setting() binds.
+std::string in_setting();
+void bind_setting(SQLite::Statement& statement, const Setting& setting);
+
+/// A row of `finalist` without its result, and the threshold in a row of `decision`.
+Finalist read_finalist(SQLite::Statement& row, const RowSource& source);
+std::optional<double> read_tie_threshold(SQLite::Statement& row, const RowSource& source);
 
 /// The value of `time_us` in a row of `sample`.
 double read_sample(SQLite::Statement& row, const RowSource& source);

@@ -138,7 +138,8 @@ void Store::record_counters(long long result_id, const Measurement& measurement)
 }
 
 void Store::record_decision(long long run_id, const AttentionProblem& problem,
-                            const DeviceInfo& device, std::span<const Finalist> finalists) {
+                            const DeviceInfo& device, std::span<const Finalist> finalists,
+                            double tie_threshold) {
   impl_->write([&] {
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
@@ -152,7 +153,8 @@ void Store::record_decision(long long run_id, const AttentionProblem& problem,
                                              {{"run_id", run_id},
                                               {"device_id", device_id},
                                               {"problem_id", problem_id},
-                                              {"winner_id", result_ids.front()}});
+                                              {"winner_id", result_ids.front()},
+                                              {"tie_threshold", tie_threshold}});
     for (std::size_t i = 0; i < finalists.size(); ++i) {
       insert_finalist(database, decision_id, result_ids[i], finalists[i]);
     }
@@ -160,16 +162,24 @@ void Store::record_decision(long long run_id, const AttentionProblem& problem,
   });
 }
 
-std::optional<Match> Store::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+std::optional<Match> Store::best(const AttentionProblem& problem, const DeviceInfo& device,
+                                 const Setting& setting) const {
   validate(problem);
-  return with_database_errors(
-      impl_->path, [&] { return find_best(impl_->database, impl_->path, problem, device); });
+  return with_database_errors(impl_->path, [&] {
+    return find_best(impl_->database, impl_->path, problem, device, setting);
+  });
 }
 
-std::vector<StoredResult> Store::results(const AttentionProblem& problem,
-                                         const DeviceInfo& device) const {
-  return with_database_errors(
-      impl_->path, [&] { return find_results(impl_->database, impl_->path, problem, device); });
+std::vector<StoredResult> Store::results(const AttentionProblem& problem, const DeviceInfo& device,
+                                         const Setting& setting) const {
+  return with_database_errors(impl_->path, [&] {
+    return find_results(impl_->database, impl_->path, problem, device, setting);
+  });
+}
+
+std::vector<Setting> Store::settings() const {
+  return with_database_errors(impl_->path,
+                              [&] { return find_settings(impl_->database, impl_->path); });
 }
 
 void Store::finish_run(long long run_id) {
@@ -191,6 +201,14 @@ std::vector<StoredResult> Store::known_results(long long run_id, const Attention
   });
 }
 
+std::optional<StoredDecision> Store::known_decision(long long run_id,
+                                                    const AttentionProblem& problem,
+                                                    const DeviceInfo& device) const {
+  return with_database_errors(impl_->path, [&] {
+    return find_known_decision(impl_->database, impl_->path, run_id, problem, device);
+  });
+}
+
 StoredResult Store::result(long long result_id) const {
   return with_database_errors(impl_->path,
                               [&] { return find_result(impl_->database, impl_->path, result_id); });
@@ -201,9 +219,9 @@ RunInfo Store::run_of(long long result_id) const {
                               [&] { return find_run_of(impl_->database, impl_->path, result_id); });
 }
 
-std::vector<StoredResult> Store::winners() const {
+std::vector<StoredResult> Store::winners(const Setting& setting) const {
   return with_database_errors(impl_->path,
-                              [&] { return find_winners(impl_->database, impl_->path); });
+                              [&] { return find_winners(impl_->database, impl_->path, setting); });
 }
 
 }  // namespace swr

@@ -153,4 +153,12 @@ std::string Generator::templates_digest() const { return impl_->templates.digest
 
 std::string Generator::nvrtc_version() const { return impl_->nvrtc_version; }
 
+std::string overlay_digest(const GeneratorOptions& options) {
+  if (!options.template_overlay) {
+    return "";
+  }
+  const std::string digest = TemplateSet::overlaid(*options.template_overlay).digest();
+  return digest == TemplateSet::built_in().digest() ? "" : digest;
+}
+
 }  // namespace swr

@@ -44,7 +44,9 @@ float usual_scale_log2(int head_dim) {
 struct Runtime::Impl {
   explicit Impl(const RuntimeOptions& options) : source(options), may_compile(options.may_compile) {
     if (options.database) {
-      lookup = std::make_unique<Lookup>(*options.database, options.lookup);
+      LookupOptions lookup_options = options.lookup;
+      lookup_options.setting.overlay_digest = overlay_digest(options.generator);
+      lookup = std::make_unique<Lookup>(*options.database, lookup_options);
     }
   }
 

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<StoredResult> select_winners(const Store& store, const ExportFilter& filter) {
-  std::vector<StoredResult> winners = store.winners();
+  std::vector<StoredResult> winners = store.winners(filter.setting);
   std::erase_if(winners, [&](const StoredResult& stored) {
     return (filter.problem && stored.problem != *filter.problem) ||
            (filter.device && !same_device(stored.device, *filter.device));

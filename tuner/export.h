@@ -23,6 +23,8 @@ struct ExportFilter {
   std::optional<AttentionProblem> problem;
   /// Only winners of this device (same_device).
   std::optional<DeviceInfo> device;
+  /// Whose winners.
+  Setting setting;
 };
 
 /// Writes each winner of the store to the directory `out`, which appears complete or not at all. An

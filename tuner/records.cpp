@@ -31,13 +31,15 @@ Json finalists_json(const std::vector<Finalist>& finalists,
                     const std::map<Variant, double>& screening_us) {
   Json list = Json::array();
   for (const Finalist& finalist : finalists) {
-    list.push_back({{"key", to_key(finalist.result.variant)},
-                    {"screening_us", screening_us.at(finalist.result.variant)},
-                    {"rounds", finalist.result.measurement()->samples_us.size()},
-                    {"ratio", finalist.ratio},
-                    {"ratio_low", finalist.ratio_low},
-                    {"ratio_high", finalist.ratio_high},
-                    {"tied", finalist.tied}});
+    const auto screened = screening_us.find(finalist.result.variant);
+    list.push_back(
+        {{"key", to_key(finalist.result.variant)},
+         {"screening_us", screened != screening_us.end() ? Json(screened->second) : Json()},
+         {"rounds", finalist.result.measurement()->samples_us.size()},
+         {"ratio", finalist.ratio},
+         {"ratio_low", finalist.ratio_low},
+         {"ratio_high", finalist.ratio_high},
+         {"tied", finalist.tied}});
   }
   return list;
 }
@@ -118,7 +120,8 @@ Json report_record(const TuneReport& report) {
   const VariantResult* best = report.best();
   record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
   record["undecided_because"] = report.undecided_because;
-  record["tie_threshold"] = report.tie_threshold;
+  record["tie_threshold"] = report.tie_threshold ? Json(*report.tie_threshold) : Json();
+  record["decided_before"] = report.decided_before;
   record["finalists"] = finalists_json(report.finalists, report.screening_us);
   record["results"] = Json::array();
   for (const VariantResult& result : report.results) {

@@ -92,7 +92,7 @@ std::vector<const Metric*> shown_metrics(const TuneReport& report) {
   return shown;
 }
 
-/// Median of the screening; none for a finalist of an earlier run.
+/// Median of the screening; none where an earlier run's is not known.
 std::optional<double> screening_us(const TuneReport& report, const VariantResult& result) {
   if (result.measurement() == nullptr || result.measurement()->sampling == Sampling::screening) {
     return result.time_us();
@@ -254,8 +254,8 @@ void print_decision(std::ostream& out, const TuneReport& report) {
   for (const Finalist& finalist : report.finalists) {
     rounds = std::max(rounds, finalist.result.measurement()->samples_us.size());
   }
-  out << "decided in " << rounds << " shared rounds of " << report.finalists.size()
-      << " finalists; " << tied
+  out << "decided in " << rounds << " shared rounds of " << report.finalists.size() << " finalists"
+      << (report.decided_before ? " by an earlier run" : "") << "; " << tied
       << " tied, resolved by excess misses, registers and key; times in finals are under sustained "
          "load\n";
 }

@@ -370,16 +370,20 @@ bool is_decided(const TuneReport& report) {
          });
 }
 
-/// The winner of this run's finals, or of those that decided what was known.
-std::optional<Variant> decided_winner(const TuneReport& report, const Store& store) {
-  if (!report.finalists.empty()) {
-    return report.finalists.front().result.variant;
+/// Takes over the decision that an earlier run came to.
+void take_known_decision(TuneReport& report, const Store& store, long long run_id) {
+  auto known = store.known_decision(run_id, report.problem, report.device);
+  if (!known) {
+    return;
   }
-  if (!is_decided(report)) {
-    return std::nullopt;
+  for (std::size_t i = 0; i < known->finalists.size(); ++i) {
+    if (known->screening_us[i]) {
+      report.screening_us[known->finalists[i].result.variant] = *known->screening_us[i];
+    }
   }
-  const auto match = store.best(report.problem, report.device);
-  return match ? std::optional(match->result.variant) : std::nullopt;
+  report.finalists = std::move(known->finalists);
+  report.tie_threshold = known->tie_threshold;
+  report.decided_before = true;
 }
 
 /// Times to rank by. Finals load the GPU longer than the screening did, so their medians are not
@@ -392,7 +396,10 @@ std::map<Variant, double> comparable_times_us(const TuneReport& report) {
   if (report.finalists.empty()) {
     return times_us;
   }
-  const double winner_us = report.screening_us.at(report.finalists.front().result.variant);
+  const VariantResult& winner = report.finalists.front().result;
+  const auto screened = report.screening_us.find(winner.variant);
+  const double winner_us =
+      screened != report.screening_us.end() ? screened->second : winner.time_us();
   for (const Finalist& finalist : report.finalists) {
     times_us[finalist.result.variant] = finalist.ratio * winner_us;
   }
@@ -400,7 +407,7 @@ std::map<Variant, double> comparable_times_us(const TuneReport& report) {
 }
 
 /// By the rule that the store answers with, so that the first row is what a query returns.
-void rank(TuneReport& report, const Store& store) {
+void rank(TuneReport& report) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
@@ -411,10 +418,10 @@ void rank(TuneReport& report, const Store& store) {
                      const double b_us = times_us.at(b.variant);
                      return a_us != b_us ? a_us < b_us : is_better(report.problem, a, b);
                    });
-  if (const auto decided = decided_winner(report, store)) {
-    const auto winner = std::find_if(report.results.begin(), failures, [&](const auto& result) {
-      return result.variant == *decided;
-    });
+  if (!report.finalists.empty()) {
+    const Variant& decided = report.finalists.front().result.variant;
+    const auto winner = std::find_if(report.results.begin(), failures,
+                                     [&](const auto& result) { return result.variant == decided; });
     if (winner != failures) {
       std::rotate(report.results.begin(), winner, winner + 1);
     }
@@ -432,7 +439,8 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   if (outcome.finalists.empty()) {
     return;
   }
-  store.record_decision(options.run_id, report.problem, report.device, outcome.finalists);
+  store.record_decision(options.run_id, report.problem, report.device, outcome.finalists,
+                        options.finals->tie_threshold);
   for (const Finalist& finalist : outcome.finalists) {
     const auto screened = std::find_if(
         report.results.begin(), report.results.end(),
@@ -539,12 +547,13 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Ker
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
     CompileQueue queue(thread_count(options), kernels);
     Run(*strategy, rival, evaluator, store, queue, options, progress, report).search();
-    if (options.finals && !report.interrupted && report.provenance == Provenance::measured &&
-        !is_decided(report)) {
+    if (is_decided(report)) {
+      take_known_decision(report, store, options.run_id);
+    } else if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
       hold_finals(report, evaluator, kernels, store, options);
     }
   }
-  rank(report, store);
+  rank(report);
   return report;
 }
 

@@ -63,9 +63,13 @@ struct TuneReport {
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.
   std::vector<Finalist> finalists;
-  /// The share below which a difference was a tie in them.
-  double tie_threshold = 0.0;
-  /// What the screening found for the finalists, whose results are those of the finals.
+  /// True when an earlier run held them and nothing was new since.
+  bool decided_before = false;
+  /// The share below which a difference was a tie in them; empty where an old database does not
+  /// say.
+  std::optional<double> tie_threshold;
+  /// What the screening found for the finalists, whose results are those of the finals; not all are
+  /// known of finals held before.
   std::map<Variant, double> screening_us;
   /// Why not, where finals were wanted.
   std::string undecided_because;

@@ -60,6 +60,10 @@ struct GeneratorOptions {
   std::optional<std::filesystem::path> nvrtc_library;
 };
 
+/// SHA-256 over all templates in effect where an overlay changes them; empty without one, and for
+/// one that changes nothing. Needs no NVRTC. Throws: Error{unreadable} for the overlay.
+std::string overlay_digest(const GeneratorOptions& options);
+
 /// Compiles variants. Thread-safe: any number of threads may compile at once, and several
 /// processes may share one cache directory.
 class Generator {

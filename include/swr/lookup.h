@@ -37,6 +37,8 @@ struct Answer {
 };
 
 struct LookupOptions {
+  /// Which of the stored results answer.
+  Setting setting;
   /// When set, a thread looks this often whether the file has changed.
   std::optional<std::chrono::milliseconds> watch_every;
 };

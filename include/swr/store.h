@@ -39,11 +39,24 @@ struct Match {
   double distance = 0.0;
 };
 
+/// What results have in common that may be compared: no ranking mixes settings, and a question is
+/// asked in one.
+struct Setting {
+  /// Of measured results; a prediction belongs to either.
+  L2State l2_state = L2State::warm;
+  /// As RunInfo::overlay_digest.
+  std::string overlay_digest;
+
+  auto operator<=>(const Setting&) const = default;
+};
+
 /// Provenance of a tuning run: everything needed to judge its rows later.
 struct RunInfo {
   std::string command;  ///< The command line.
   std::string swr_version;
   std::string templates_digest;
+  /// overlay_digest() of the templates; empty for the built-in ones.
+  std::string overlay_digest;
   std::string nvrtc_version;
   std::string driver_version;  ///< Empty when no driver took part.
   std::string l2_state;        ///< "warm" or "cold"; empty for predictions.
@@ -67,8 +80,8 @@ struct StoredResult {
   VariantResult result;
 };
 
-/// One variant of a comparison in shared rounds: its new measurement, and its time over the
-/// winner's as the median of the rounds' ratios with a 95 percent interval.
+/// One variant of a comparison in shared rounds: its new measurement, and its mean time over the
+/// winner's with a 95 percent interval.
 struct Finalist {
   VariantResult result;
   double ratio = 1.0;
@@ -76,6 +89,16 @@ struct Finalist {
   double ratio_high = 1.0;
   /// Not told apart from the fastest, or not slower by enough to matter.
   bool tied = false;
+};
+
+/// Finals that were held.
+struct StoredDecision {
+  /// The winner first, then the others by ratio.
+  std::vector<Finalist> finalists;
+  /// The medians of the screening before, by finalist; empty where none is stored.
+  std::vector<std::optional<double>> screening_us;
+  /// The share below which a difference was a tie; empty in rows of schemas before 5.
+  std::optional<double> tie_threshold;
 };
 
 /// One SQLite database file (WAL). A Store may be used by one thread at a time; several processes
@@ -109,6 +132,11 @@ class Store {
   std::vector<StoredResult> known_results(long long run_id, const AttentionProblem& problem,
                                           const DeviceInfo& device) const;
 
+  /// The newest decision among the runs whose results known_results() takes over; empty when they
+  /// held no finals for this problem and device.
+  std::optional<StoredDecision> known_decision(long long run_id, const AttentionProblem& problem,
+                                               const DeviceInfo& device) const;
+
   /// Appends one result in a transaction of its own: what was recorded survives a crash.
   /// Returns the id of its row.
   /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful
@@ -120,21 +148,27 @@ class Store {
   /// Throws: as record(); Error{invalid_argument} when the row has counters or is not there.
   void record_counters(long long result_id, const Measurement& measurement);
 
-  /// Appends the finalists' results and which of them won, in one transaction. From then on the
-  /// winner is the best for the problem on the device.
+  /// Appends the finalists' results, which of them won and the share below which a difference was a
+  /// tie, in one transaction. From then on the winner is the best for the problem on the device, in
+  /// the run's setting.
   /// Throws: as record(). Requires: the winner is the first finalist.
   void record_decision(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
-                       std::span<const Finalist> finalists);
+                       std::span<const Finalist> finalists, double tie_threshold);
 
   /// The best stored variant; empty when nothing of this kind of problem is stored for the
-  /// device's architecture. Legal variants only. docs/db_schema.md gives the order of preference.
+  /// device's architecture in this setting. Legal variants only. docs/db_schema.md gives the order
+  /// of preference.
   /// Throws, as the following: Error{unreadable} naming the row whose values cannot be believed.
-  std::optional<Match> best(const AttentionProblem& problem, const DeviceInfo& device) const;
+  std::optional<Match> best(const AttentionProblem& problem, const DeviceInfo& device,
+                            const Setting& setting = {}) const;
 
   /// The latest result of every variant, measured and predicted, for exactly this problem and
-  /// device: successes first, measured before predicted, fastest first.
-  std::vector<StoredResult> results(const AttentionProblem& problem,
-                                    const DeviceInfo& device) const;
+  /// device in this setting: successes first, measured before predicted, fastest first.
+  std::vector<StoredResult> results(const AttentionProblem& problem, const DeviceInfo& device,
+                                    const Setting& setting = {}) const;
+
+  /// The settings of the stored runs, each once and in order.
+  std::vector<Setting> settings() const;
 
   /// The result with this id. Throws: Error{invalid_argument} when there is none.
   StoredResult result(long long result_id) const;
@@ -143,8 +177,9 @@ class Store {
   /// Throws: Error{invalid_argument} when there is no such result.
   RunInfo run_of(long long result_id) const;
 
-  /// The best result of every stored (problem, device), measured where there is one, for export.
-  std::vector<StoredResult> winners() const;
+  /// The best result of every stored (problem, device) in this setting, measured where there is
+  /// one, for export.
+  std::vector<StoredResult> winners(const Setting& setting = {}) const;
 
  private:
   struct Impl;

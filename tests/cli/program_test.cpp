@@ -118,6 +118,23 @@ TEST_F(SwrTune, AnswersWithTheDefaultAndSaysSoWhenNothingFits) {
   EXPECT_THAT(result.out, HasSubstr("neither measured nor predicted"));
 }
 
+TEST_F(SwrTune, AnswersFromReplacedTemplatesOnlyToThoseWhoUseThem) {
+  fs::create_directories(dir_ / "overlay");
+  std::ofstream(dir_ / "overlay" / "added.h") << "// Makes the templates others.\n";
+  const Arguments overlay{"--templates", path("overlay")};
+  Arguments tune = kSmallTune;
+  tune.push_back("--quiet");
+  ASSERT_EQ(run(tune, overlay).exit_code, 0);
+  const Arguments query{"query", "--gpu", "rtx5090", "--seq", "256"};
+  EXPECT_THAT(run(query).out, HasSubstr("match    default_only"));
+  EXPECT_THAT(run(query, overlay).out, ContainsRegex("match    (exact|predicted)\n"));
+  error_of({"export", "--out", path("kernels")}, 1);
+  ASSERT_EQ(run({"db", "record", "--out", path("spaces")}).exit_code, 0);
+  for (const auto& file : fs::directory_iterator(path("spaces"))) {
+    EXPECT_THAT(file.path().filename().string(), HasSubstr("_overlay-"));
+  }
+}
+
 TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
   Arguments arguments = kSmallTune;
   arguments[3] = "256,384";

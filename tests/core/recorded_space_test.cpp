@@ -132,6 +132,9 @@ TEST(RecordedSpaceName, NamesTheProblemAndTheDevice) {
   device.name = "NVIDIA H200 (SXM)";
   EXPECT_EQ(recorded_space_name(problem, device),
             "attention_b1_h8-2_s128_d64_fp16_causal_nvidia-h200-sxm");
+  EXPECT_EQ(recorded_space_name(problem, device,
+                                {.overlay_digest = "0123456789abcdef", .l2_state = "cold"}),
+            "attention_b1_h8-2_s128_d64_fp16_causal_nvidia-h200-sxm_cold_overlay-01234567");
 }
 
 }  // namespace

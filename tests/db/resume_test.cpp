@@ -118,5 +118,45 @@ TEST_F(Resume, KeepsWhatTheRunWasAskedAndWhetherItFinished) {
   EXPECT_EQ(error_of([&] { store_.finish_run(id + 1); }).code(), ErrorCode::invalid_argument);
 }
 
+std::vector<Finalist> finalists() {
+  VariantResult winner = measured(tile(64, 64), 10.5);
+  std::get<Measurement>(winner.outcome).sampling = Sampling::finals;
+  VariantResult other = measured(tile(32, 32), 10.6);
+  std::get<Measurement>(other.outcome).sampling = Sampling::finals;
+  return {{.result = winner, .tied = true},
+          {.result = other, .ratio = 1.01, .ratio_low = 1.005, .ratio_high = 1.02}};
+}
+
+TEST_F(Resume, KnowsTheDecisionItsThresholdAndTheScreeningBeforeIt) {
+  const long long run = store_.begin_run(resumable_run());
+  record(run, tile(64, 64), 10.0);
+  store_.record_decision(run, problem_of(4096), fictional_gpu(), finalists(), 0.004);
+  const auto known =
+      store_.known_decision(store_.begin_run(resumable_run()), problem_of(4096), fictional_gpu());
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->tie_threshold, 0.004);
+  ASSERT_THAT(known->finalists, SizeIs(2));
+  EXPECT_EQ(known->finalists[0].result.variant, tile(64, 64));
+  EXPECT_EQ(known->finalists[0].result.time_us(), 10.5);
+  EXPECT_TRUE(known->finalists[0].tied);
+  EXPECT_EQ(known->finalists[1].ratio_high, 1.02);
+  EXPECT_FALSE(known->finalists[1].tied);
+  EXPECT_THAT(known->screening_us, ::testing::ElementsAre(std::optional(10.0), std::nullopt));
+}
+
+TEST_F(Resume, KnowsNoDecisionOfOtherRuns) {
+  const auto known_to_run = [&](const RunInfo& info) {
+    return store_.known_decision(store_.begin_run(info), problem_of(4096), fictional_gpu());
+  };
+  EXPECT_FALSE(known_to_run(resumable_run()));
+  RunInfo cold = resumable_run();
+  cold.l2_state = "cold";
+  store_.record_decision(store_.begin_run(cold), problem_of(4096), fictional_gpu(), finalists(),
+                         0.005);
+  EXPECT_FALSE(known_to_run(resumable_run()));
+  EXPECT_TRUE(known_to_run(cold));
+  EXPECT_FALSE(known_to_run(forced_run()));
+}
+
 }  // namespace
 }  // namespace swr

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/db/fixtures.h"
+#include <swr/lookup.h>
 
 #include <cmath>
 #include <limits>
@@ -111,7 +112,7 @@ std::vector<Finalist> two_finalists(double winner_us, double other_us) {
 TEST_F(StoreTest, AnswersWithTheDecidedWinnerThoughAnotherMedianIsSmaller) {
   record(problem_of(4096), measured(tile(64, 64), 9.0));
   record(problem_of(4096), measured(tile(128, 64), 11.0));
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 9.99));
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 9.99), 0.005);
   const Match match = best(problem_of(4096));
   EXPECT_EQ(match.level, MatchLevel::exact);
   EXPECT_EQ(match.result.variant, tile(128, 64));
@@ -123,15 +124,15 @@ TEST_F(StoreTest, AnswersWithTheDecidedWinnerThoughAnotherMedianIsSmaller) {
 }
 
 TEST_F(StoreTest, TheNewestDecisionIsInForce) {
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0));
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0), 0.005);
   std::vector<Finalist> other = two_finalists(10.0, 10.0);
   std::swap(other[0], other[1]);
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), other);
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), other, 0.005);
   EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
 }
 
 TEST_F(StoreTest, ADecisionYieldsOnlyToALaterVariantThatIsClearlyFaster) {
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0));
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.0), 0.005);
   record(problem_of(4096), measured(tile(64, 32), 9.8));
   EXPECT_EQ(best(problem_of(4096)).result.variant, tile(128, 64));
   record(problem_of(4096), measured(tile(64, 16), 9.6));
@@ -139,7 +140,7 @@ TEST_F(StoreTest, ADecisionYieldsOnlyToALaterVariantThatIsClearlyFaster) {
 }
 
 TEST_F(StoreTest, AWinnerThatFailsSinceIsOut) {
-  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.5));
+  store_.record_decision(run_, problem_of(4096), fictional_gpu(), two_finalists(10.0, 10.5), 0.005);
   VariantResult broken = measured(tile(128, 64), 10.0);
   broken.state = ResultState::correctness;
   record(problem_of(4096), broken);
@@ -149,8 +150,55 @@ TEST_F(StoreTest, AWinnerThatFailsSinceIsOut) {
 TEST_F(StoreTest, ADecisionThatCannotBeStoredLeavesNothingBehind) {
   std::vector<Finalist> finalists = two_finalists(10.0, 10.5);
   finalists[1].ratio = -1.0;
-  EXPECT_THROW(store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists), Error);
+  EXPECT_THROW(store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists, 0.005),
+               Error);
   EXPECT_TRUE(store_.results(problem_of(4096), fictional_gpu()).empty());
+}
+
+TEST_F(StoreTest, NeverMixesWarmAndColdResults) {
+  RunInfo cold_run = some_run();
+  cold_run.l2_state = "cold";
+  const long long cold = store_.begin_run(cold_run);
+  const Setting asked_cold{.l2_state = L2State::cold, .overlay_digest = ""};
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu(), asked_cold).has_value());
+  // Faster when warm, slower when cold, and decided there.
+  store_.record_decision(cold, problem_of(4096), fictional_gpu(), two_finalists(5.0, 5.0), 0.005);
+  EXPECT_EQ(best(problem_of(4096)).result.variant, tile(64, 64));
+  const auto match = store_.best(problem_of(4096), fictional_gpu(), asked_cold);
+  ASSERT_TRUE(match);
+  EXPECT_EQ(match->result.variant, tile(128, 64));
+  EXPECT_EQ(store_.results(problem_of(4096), fictional_gpu()).size(), 1U);
+  EXPECT_EQ(store_.results(problem_of(4096), fictional_gpu(), asked_cold).size(), 2U);
+  ASSERT_EQ(store_.winners(asked_cold).size(), 1U);
+  EXPECT_EQ(store_.winners()[0].result.variant, tile(64, 64));
+}
+
+TEST_F(StoreTest, ResultsOfReplacedTemplatesAnswerOnlyThoseWhoUseThem) {
+  RunInfo overlaid = some_run();
+  overlaid.templates_digest = overlaid.overlay_digest = "ab12";
+  const long long run = store_.begin_run(overlaid);
+  const Setting asked{.l2_state = L2State::warm, .overlay_digest = "ab12"};
+  store_.record(run, problem_of(4096), fictional_gpu(), measured(tile(64, 64), 1.0));
+  store_.record(run, problem_of(4096), fictional_gpu(), predicted(tile(64, 32), 1.0));
+  EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()).has_value());
+  EXPECT_TRUE(store_.best(problem_of(4096), fictional_gpu(), asked).has_value());
+  EXPECT_TRUE(store_.winners().empty());
+  const Lookup lookup(directory_ / "tuned.db", {.setting = asked, .watch_every = std::nullopt});
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::exact);
+  EXPECT_EQ(Lookup(directory_ / "tuned.db").best(problem_of(4096), fictional_gpu()).level,
+            MatchLevel::default_only);
+  EXPECT_EQ(store_.settings(), (std::vector<Setting>{Setting{}, asked}));
+}
+
+TEST_F(StoreTest, APredictionAnswersInEitherL2State) {
+  RunInfo run = some_run();
+  run.l2_state = "";
+  store_.record(store_.begin_run(run), problem_of(4096), fictional_gpu(),
+                predicted(tile(64, 64), 1.0));
+  for (const L2State l2_state : {L2State::warm, L2State::cold}) {
+    EXPECT_TRUE(store_.best(problem_of(4096), fictional_gpu(), {l2_state, ""}).has_value());
+  }
 }
 
 TEST_F(StoreTest, ThrottledResultsNeverAnswer) {

@@ -60,7 +60,8 @@ class FakeEvaluator final : public Evaluator {
                   const RaceOptions& options) override {
     RaceResult result;
     for (const Contender& contender : contenders) {
-      const double time_us = evaluate(problem, contender.variant, *contender.kernel).time_us();
+      const double time_us =
+          race_factor * evaluate(problem, contender.variant, *contender.kernel).time_us();
       result.samples_us.emplace_back(static_cast<std::size_t>(options.rounds), time_us);
     }
     return result;
@@ -68,6 +69,8 @@ class FakeEvaluator final : public Evaluator {
 
   /// Changes a result, or throws, before it is returned.
   Script script;
+  /// By how much a race takes longer than the screening.
+  double race_factor = 1.0;
   /// Keys of the variants in the order evaluated.
   std::vector<std::string> keys;
 

@@ -147,6 +147,31 @@ TEST_F(ResumedRun, AnswersAFinishedRunFromTheDatabase) {
   EXPECT_EQ(to_key(second.best()->variant), to_key(first.best()->variant));
 }
 
+TEST_F(ResumedRun, ShowsTheDecisionAndBothMediansOfFinalsHeldBefore) {
+  evaluator_.script = [](VariantResult& result) {
+    Measurement measurement;
+    measurement.median_us = measurement.p95_us = 10.0 + 0.1 * result.variant.stages;
+    measurement.samples_us = {measurement.median_us};
+    result.outcome = measurement;
+  };
+  // Finals give other times than the screening.
+  evaluator_.race_factor = 1.1;
+  const TuneReport first = tune_in("tuned.db");
+  ASSERT_FALSE(first.finalists.empty());
+  EXPECT_FALSE(first.decided_before);
+  const TuneReport second = tune_in("tuned.db");
+  EXPECT_TRUE(second.decided_before);
+  ASSERT_EQ(second.finalists.size(), first.finalists.size());
+  for (std::size_t i = 0; i < first.finalists.size(); ++i) {
+    EXPECT_EQ(second.finalists[i].result.variant, first.finalists[i].result.variant);
+    EXPECT_EQ(second.finalists[i].ratio, first.finalists[i].ratio);
+    EXPECT_EQ(second.finalists[i].tied, first.finalists[i].tied);
+  }
+  EXPECT_EQ(second.screening_us, first.screening_us);
+  EXPECT_EQ(second.tie_threshold, first.tie_threshold);
+  EXPECT_EQ(keys_of(second), keys_of(first));
+}
+
 TEST_F(ResumedRun, StartsOverWhenForced) {
   tune_in("tuned.db");
   EXPECT_EQ(tune_in("tuned.db", true).known, 0U);

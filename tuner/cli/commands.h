@@ -4,6 +4,7 @@
 
 #include "tuner/cli/environment.h"
 #include "tuner/cli/options.h"
+#include <swr/store.h>
 
 #include <iosfwd>
 #include <span>
@@ -52,6 +53,9 @@ int run(std::span<const std::string> arguments, const Environment& environment, 
 
 /// The generator's settings: options win over the environment.
 GeneratorOptions generator_options(const Session& session);
+
+/// The results to ask for: --l2, and the templates in effect.
+Setting setting(const Session& session);
 
 /// The database file: --db wins over the environment.
 std::filesystem::path database_path(const Session& session);

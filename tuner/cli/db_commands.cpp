@@ -36,8 +36,8 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
                   const std::string& extension, Write&& write) {
   make_directory(*session.options.out);
   for (const RecordedSpace& space : spaces) {
-    const auto path =
-        *session.options.out / (recorded_space_name(space.problem, space.device) + extension);
+    const auto path = *session.options.out /
+                      (recorded_space_name(space.problem, space.device, space.origin) + extension);
     std::ofstream file = open_output(path);
     write(file, space);
     require_written(file, path);
@@ -81,6 +81,7 @@ void import_space(const Session& session, Store& store, const RecordedSpace& spa
   const long long run_id = store.begin_run({.command = session.command_line,
                                             .swr_version = space.origin.swr_version,
                                             .templates_digest = space.origin.templates_digest,
+                                            .overlay_digest = space.origin.overlay_digest,
                                             .nvrtc_version = space.origin.nvrtc_version,
                                             .driver_version = space.origin.driver_version,
                                             .l2_state = space.origin.l2_state});

@@ -45,7 +45,8 @@ std::optional<Subject> stored_subject(const Session& session, const AttentionPro
   if (!std::filesystem::exists(database_path(session))) {
     return std::nullopt;
   }
-  const auto match = Store(database_path(session), Store::Mode::read_only).best(problem, device);
+  const Store store(database_path(session), Store::Mode::read_only);
+  const auto match = store.best(problem, device, setting(session));
   if (!match || match->problem != problem || !same_device(match->device, device)) {
     return std::nullopt;
   }

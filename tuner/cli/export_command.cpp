@@ -40,7 +40,7 @@ void warn_about_rebuilt(std::ostream& err, const Manifest& manifest) {
 int run_export(const Session& session) {
   const Options& options = session.options;
   const Store store(database_path(session), Store::Mode::read_only);
-  ExportFilter filter;
+  ExportFilter filter{.problem = std::nullopt, .device = std::nullopt, .setting = setting(session)};
   if (options.export_gpu != "all") {
     filter.device = choose_gpu(options.export_gpu).device;
   }

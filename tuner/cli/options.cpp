@@ -173,15 +173,29 @@ void add_database_option(CLI::App& app, Options& options) {
       ->group("Files");
 }
 
+void add_templates_option(CLI::App& app, Options& options) {
+  app.add_option("--templates", options.templates,
+                 "Files here replace the built-in templates of the same path [SWR_TEMPLATE_DIR]")
+      ->type_name("DIR")
+      ->group("Files");
+}
+
+constexpr const char* kAskedL2 = "Ask for results that were measured with such an L2: warm or cold";
+
+void add_l2_option(CLI::App& app, Options& options, const char* help) {
+  app.add_option_function<std::string>(
+         "--l2", [&](const std::string& text) { options.l2_state = parse_l2_state(text); }, help)
+      ->default_str("warm")
+      ->type_name("STATE")
+      ->group("Measuring");
+}
+
 void add_generator_options(CLI::App& app, Options& options) {
   app.add_option("--cache-dir", options.cache_dir,
                  "Cubin cache [SWR_CACHE_DIR, else $XDG_CACHE_HOME/swr, else ~/.cache/swr]")
       ->type_name("DIR")
       ->group("Files");
-  app.add_option("--templates", options.templates,
-                 "Files here replace the built-in templates of the same path [SWR_TEMPLATE_DIR]")
-      ->type_name("DIR")
-      ->group("Files");
+  add_templates_option(app, options);
 }
 
 void add_json_option(CLI::App& app, Options& options) {
@@ -217,12 +231,8 @@ void add_measuring_options(CLI::App& app, Options& options) {
       ->type_name("N")
       ->check(at_least(1))
       ->group(kGroup);
-  app.add_option_function<std::string>(
-         "--l2", [&](const std::string& text) { options.l2_state = parse_l2_state(text); },
-         "L2 when a timed launch begins: warm (what the launch before left) or cold")
-      ->default_str("warm")
-      ->type_name("STATE")
-      ->group(kGroup);
+  add_l2_option(app, options,
+                "L2 when a timed launch begins: warm (what the launch before left) or cold");
   app.add_option("--repeat", options.repeat,
                  "Tune so many times and report whether the choices agree")
       ->capture_default_str()
@@ -321,6 +331,8 @@ void add_query(CLI::App& program, Options& options) {
       ->required();
   add_gpu_option(app, options);
   add_database_option(app, options);
+  add_l2_option(app, options, kAskedL2);
+  add_templates_option(app, options);
   add_json_option(app, options);
 }
 
@@ -338,6 +350,7 @@ void add_explain(CLI::App& program, Options& options) {
                  "Key as tune and query print it; axes left out keep their default")
       ->type_name("KEY");
   add_database_option(app, options);
+  add_l2_option(app, options, kAskedL2);
   add_generator_options(app, options);
   add_json_option(app, options);
 }
@@ -393,6 +406,7 @@ void add_export(CLI::App& program, Options& options) {
       ->type_name("DIR")
       ->group("Files");
   add_database_option(app, options);
+  add_l2_option(app, options, kAskedL2);
   add_generator_options(app, options);
   add_json_option(app, options);
 }

@@ -14,8 +14,9 @@ namespace swr::cli {
 namespace {
 
 /// The stored answer, or the built-in variant when nothing stored fits.
-Match answer(const Store& store, const AttentionProblem& problem, const DeviceInfo& device) {
-  if (auto match = store.best(problem, device)) {
+Match answer(const Store& store, const AttentionProblem& problem, const DeviceInfo& device,
+             const Setting& setting) {
+  if (auto match = store.best(problem, device, setting)) {
     return *match;
   }
   Match match;
@@ -91,10 +92,11 @@ int run_query(const Session& session) {
   const auto wanted = problems(session.options.problem);
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const Store store(database_path(session), Store::Mode::read_only);
+  const Setting asked = setting(session);
   Json document = Json::object();
   document["answers"] = Json::array();
   for (const AttentionProblem& problem : wanted) {
-    const Match match = answer(store, problem, gpu.device);
+    const Match match = answer(store, problem, gpu.device, asked);
     if (session.options.json) {
       document["answers"].push_back(answer_json(problem, gpu.device, match));
     } else {

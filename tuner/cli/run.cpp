@@ -86,6 +86,11 @@ GeneratorOptions generator_options(const Session& session) {
   return options;
 }
 
+Setting setting(const Session& session) {
+  return {.l2_state = session.options.l2_state,
+          .overlay_digest = overlay_digest(generator_options(session))};
+}
+
 std::filesystem::path database_path(const Session& session) {
   return session.options.database ? *session.options.database
                                   : default_database(session.environment);

@@ -42,6 +42,7 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
   return {.command = session.command_line,
           .swr_version = SWR_VERSION,
           .templates_digest = generator.templates_digest(),
+          .overlay_digest = overlay_digest(generator_options(session)),
           .nvrtc_version = generator.nvrtc_version(),
           .driver_version = measured ? driver_version() : "",
           .l2_state = measured ? std::string(to_string(session.options.l2_state)) : "",
@@ -74,7 +75,8 @@ std::string problem_arguments(const Options& options, const AttentionProblem& pr
 /// What to do with what was found.
 std::string next_steps(const Session& session, const TuneReport& report) {
   const std::string database = database_path(session).string();
-  const std::string db = session.options.database ? " --db " + database : "";
+  const std::string db = (session.options.database ? " --db " + database : "") +
+                         (session.options.l2_state == L2State::cold ? " --l2 cold" : "");
   return "stored: " + std::to_string(report.results.size()) + " rows in " + database +
          "\nuse it: swr-tune query " + problem_arguments(session.options, report.problem) + db +
          "\nship it: swr-tune export --out DIR" + db + "\n";

@@ -3,22 +3,24 @@
 
 #include <swr/error.h>
 
+#include <set>
 #include <utility>
 
 namespace swr {
 namespace {
 
-RecordedSpace space_of(const Store& store, const StoredResult& winner) {
+RecordedSpace space_of(const Store& store, const StoredResult& winner, const Setting& setting) {
   const RunInfo run = store.run_of(winner.id);
   RecordedSpace space{.problem = winner.problem,
                       .device = winner.device,
                       .origin = {.swr_version = run.swr_version,
                                  .templates_digest = run.templates_digest,
+                                 .overlay_digest = run.overlay_digest,
                                  .nvrtc_version = run.nvrtc_version,
                                  .driver_version = run.driver_version,
                                  .l2_state = run.l2_state},
                       .results = {}};
-  for (StoredResult& stored : store.results(winner.problem, winner.device)) {
+  for (StoredResult& stored : store.results(winner.problem, winner.device, setting)) {
     if (stored.result.provenance() == winner.result.provenance()) {
       space.results.push_back(std::move(stored.result));
     }
@@ -30,8 +32,13 @@ RecordedSpace space_of(const Store& store, const StoredResult& winner) {
 
 std::vector<RecordedSpace> stored_spaces(const Store& store) {
   std::vector<RecordedSpace> spaces;
-  for (const StoredResult& winner : store.winners()) {
-    spaces.push_back(space_of(store, winner));
+  std::set<long long> seen;  // A prediction belongs to both L2 states.
+  for (const Setting& setting : store.settings()) {
+    for (const StoredResult& winner : store.winners(setting)) {
+      if (seen.insert(winner.id).second) {
+        spaces.push_back(space_of(store, winner, setting));
+      }
+    }
   }
   return spaces;
 }

@@ -10,7 +10,7 @@
 
 namespace swr {
 
-/// One space per problem and device of the store that has a success: the newest result of every
+/// One space per setting, problem and device of the store that has a success: the newest result of every
 /// variant, measured ones where there are any. The origin is that of the fastest result.
 std::vector<RecordedSpace> stored_spaces(const Store& store);
 
