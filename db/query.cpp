@@ -60,13 +60,14 @@ class Reader {
   Reader(const SQLite::Database& database, const fs::path& path)
       : database_(database), path_(path) {}
 
-  std::vector<StoredProblem> problems() const {
-    std::vector<StoredProblem> problems;
+  std::optional<StoredProblem> find(const AttentionProblem& problem) const {
     SQLite::Statement row(database_, "SELECT * FROM problem ORDER BY id");
     while (row.executeStep()) {
-      problems.push_back({row.getColumn("id").getInt64(), read_problem(row, {path_, "problem"})});
+      if (read_problem(row, {path_, "problem"}) == problem) {
+        return StoredProblem{row.getColumn("id").getInt64(), problem};
+      }
     }
-    return problems;
+    return std::nullopt;
   }
 
   /// Devices in the order of their first row.
@@ -293,9 +294,8 @@ std::vector<StoredResult> find_results(const SQLite::Database& database, const f
                                        const AttentionProblem& problem, const DeviceInfo& device,
                                        const Setting& setting) {
   const Reader reader(database, path);
-  const auto problems = reader.problems();
-  const auto stored = std::ranges::find(problems, problem, &StoredProblem::problem);
-  if (stored == problems.end()) {
+  const auto stored = reader.find(problem);
+  if (!stored) {
     return {};
   }
   auto results = reader.latest(*stored, same_devices(reader.device_groups(), device), setting);
@@ -310,9 +310,8 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database, c
                                              long long run_id, const AttentionProblem& problem,
                                              const DeviceInfo& device) {
   const Reader reader(database, path);
-  const auto problems = reader.problems();
-  const auto stored = std::ranges::find(problems, problem, &StoredProblem::problem);
-  if (stored == problems.end()) {
+  const auto stored = reader.find(problem);
+  if (!stored) {
     return {};
   }
   std::map<Variant, StoredResult> newest;
@@ -339,9 +338,8 @@ std::optional<StoredDecision> find_known_decision(const SQLite::Database& databa
                                                   const AttentionProblem& problem,
                                                   const DeviceInfo& device) {
   const Reader reader(database, path);
-  const auto problems = reader.problems();
-  const auto stored = std::ranges::find(problems, problem, &StoredProblem::problem);
-  if (stored == problems.end()) {
+  const auto stored = reader.find(problem);
+  if (!stored) {
     return std::nullopt;
   }
   std::optional<std::pair<StoredDevice, DecisionRow>> newest;
@@ -362,36 +360,9 @@ std::optional<StoredDecision> find_known_decision(const SQLite::Database& databa
   return known;
 }
 
-std::vector<Setting> find_settings(const SQLite::Database& database, const fs::path& path) {
-  std::vector<Setting> settings;
-  SQLite::Statement row(database, "SELECT * FROM run");
-  while (row.executeStep()) {
-    const RunInfo run = read_run(row, {path, "run"});
-    settings.push_back(
-        {run.l2_state.empty() ? L2State::warm : parse_l2_state(run.l2_state), run.overlay_digest});
-  }
-  std::ranges::sort(settings);
-  const auto repeated = std::ranges::unique(settings);
-  settings.erase(repeated.begin(), repeated.end());
-  return settings;
-}
-
 StoredResult find_result(const SQLite::Database& database, const fs::path& path,
                          long long result_id) {
   return Reader(database, path).result(result_id);
-}
-
-RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long long result_id) {
-  SQLite::Statement row(database,
-                        "SELECT run.* FROM run JOIN result ON result.run_id = run.id "
-                        "WHERE result.id = ?");
-  row.bind(1, static_cast<std::int64_t>(result_id));
-  if (!row.executeStep()) {
-    throw Error(ErrorCode::invalid_argument, "database " + path.string() + " has no result " +
-                                                 std::to_string(result_id) +
-                                                 "; ask with the id of a stored result");
-  }
-  return read_run(row, {path, "run"});
 }
 
 std::vector<StoredResult> find_winners(SQLite::Database& database, const fs::path& path,

@@ -132,10 +132,11 @@ class SharedRaces {
     outcome_.degraded_because = std::move(race.degraded_because);
   }
 
-  /// Races until there are so many, as far as they may go on; two at least, because one tells
-  /// nothing of how far races differ.
+  /// Races until there are so many, as far as they may go on; two at least on a GPU that is well,
+  /// because one tells nothing of how far races differ.
   void race_until(int races) {
-    while (races_ < races && (races_ < 2 || may_go_on())) {
+    const auto is_needed = [this] { return races_ < 2 && outcome_.degraded_because.empty(); };
+    while (races_ < races && (is_needed() || may_go_on())) {
       race();
     }
   }

@@ -235,6 +235,24 @@ TEST(Finals, DecideNothingOnAThrottledGpuOrWithoutARival) {
   EXPECT_THAT(outcome.undecided_because, HasSubstr("hardware slowdown"));
 }
 
+TEST(Finals, DecideNothingWhenTheGpuThrottledInTheFirstRaceAlone) {
+  class ThrottledOnce final : public test::NoisyEvaluator {
+   public:
+    using NoisyEvaluator::NoisyEvaluator;
+    RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+                    const RaceOptions& options) override {
+      degraded_because = races == 0 ? "hardware slowdown" : "";
+      return NoisyEvaluator::race(problem, contenders, options);
+    }
+  };
+  ThrottledOnce gpu(
+      test::fictional_device(), [](const Variant&) { return 100.0; }, 1);
+  const FinalsOutcome outcome =
+      decide(gpu, {measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 100.0)});
+  EXPECT_EQ(outcome.undecided_because, "hardware slowdown");
+  EXPECT_EQ(gpu.races, 1);
+}
+
 const std::vector<std::vector<double>> kEqualTimes(2, std::vector<double>(10, 100.0));
 
 TEST(ChooseWinner, PrefersFewerExcessMissesToFewerRegisters) {

@@ -7,6 +7,7 @@
 #include "tuner/driver/nvml.h"
 #include "tuner/driver/range_profiler.h"
 #include "tuner/measure/kernel_timer.h"
+#include "tuner/measure/placement.h"
 #include "tuner/measure/problem_buffers.h"
 #include "tuner/measure/reference_kernels.h"
 #include "tuner/measure/statistics.h"
@@ -48,12 +49,6 @@ struct Session {
   DeviceBuffer l2_scratch;
   std::unique_ptr<RangeProfiler> profiler;
   std::string no_profiler_because;
-};
-
-/// Where one race finds its tensors.
-struct RaceMemory {
-  DeviceBuffer padding;
-  ProblemBuffers buffers;
 };
 
 /// One variant ready to run.
@@ -133,7 +128,6 @@ struct MeasuringEvaluator::Impl {
   void time(const Launcher& launcher, VariantResult& result);
   std::function<void()> flush_l2() const;
   std::unique_ptr<KernelTimer> timer(const Launcher& launcher, const ProblemBuffers& buffers);
-  std::unique_ptr<RaceMemory> move_elsewhere(std::mt19937_64& random) const;
   Watch watch() const;
   Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
   std::vector<std::unique_ptr<Launcher>> load_somewhere(const AttentionProblem& problem,
@@ -149,8 +143,7 @@ struct MeasuringEvaluator::Impl {
   MeasureOptions options;
   DeviceInfo device;
   std::unique_ptr<Session> session;
-  /// Draws what goes before each sample.
-  std::mt19937_64 placements{options.seed};
+  PlacementShaker shaker{session->kernels.shake_placement, device.sm_count, options.seed};
   bool context_is_lost = false;
 };
 
@@ -223,36 +216,11 @@ std::function<void()> MeasuringEvaluator::Impl::flush_l2() const {
 /// Both must outlive the timer.
 std::unique_ptr<KernelTimer> MeasuringEvaluator::Impl::timer(const Launcher& launcher,
                                                              const ProblemBuffers& buffers) {
-  const auto shake = [this] {
-    // Fewer CTAs than SMs up to two waves of them, for each state that launches may leave.
-    const auto most = static_cast<unsigned>(4 * device.sm_count);
-    session->kernels.shake_placement.launch(
-        {.grid_x = 1 + static_cast<unsigned>(placements()) % most, .block_x = 1024},
-        session->stream, static_cast<unsigned>(placements()));
-  };
   return std::make_unique<KernelTimer>(
       session->stream, [&launcher, &buffers] { launcher.launch(buffers, false); },
-      KernelTimer::Before{.flush_l2 = flush_l2(), .shake_placement = shake},
+      KernelTimer::Before{.flush_l2 = flush_l2(),
+                          .shake_placement = [this] { shaker.shake(session->stream); }},
       options.warmup_launches);
-}
-
-/// Inputs and outputs at other addresses than those of any race before; empty where the memory does
-/// not suffice for both.
-std::unique_ptr<RaceMemory> MeasuringEvaluator::Impl::move_elsewhere(
-    std::mt19937_64& random) const {
-  constexpr std::size_t kStepBytes = std::size_t{64} << 10U;
-  constexpr std::size_t kSteps = 512;
-  try {
-    return std::make_unique<RaceMemory>(
-        RaceMemory{DeviceBuffer(kStepBytes * (1 + random() % kSteps)),
-                   ProblemBuffers(session->problem->buffers.problem(), session->kernels,
-                                  session->stream, options.seed)});
-  } catch (const DriverError& error) {
-    if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) {
-      throw;
-    }
-    return nullptr;
-  }
 }
 
 Watch MeasuringEvaluator::Impl::watch() const {
@@ -409,8 +377,10 @@ RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
                                     const RaceOptions& options) {
   impl_->prepare(problem);
   std::mt19937_64 random(~options.seed);
-  const auto memory = impl_->move_elsewhere(random);
-  const ProblemBuffers& buffers = memory ? memory->buffers : impl_->session->problem->buffers;
+  const Session& session = *impl_->session;
+  const auto memory = copy_elsewhere(session.problem->buffers, session.kernels, session.stream,
+                                     impl_->options.seed, random);
+  const ProblemBuffers& buffers = memory ? memory->buffers : session.problem->buffers;
   const auto launchers = impl_->load_somewhere(problem, contenders, random);
   std::vector<std::unique_ptr<KernelTimer>> timers;
   for (std::size_t i = 0; i < contenders.size(); ++i) {

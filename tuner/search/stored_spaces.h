@@ -10,8 +10,8 @@
 
 namespace swr {
 
-/// One space per setting, problem and device of the store that has a success: the newest result of every
-/// variant, measured ones where there are any. The origin is that of the fastest result.
+/// One space per setting, problem and device of the store that has a success: the newest result of
+/// every variant, measured ones where there are any. The origin is that of the fastest result.
 std::vector<RecordedSpace> stored_spaces(const Store& store);
 
 /// The spaces of a database, or the one of a recorded space's file (a name that ends in .json).
