@@ -75,8 +75,10 @@ std::string problem_arguments(const Options& options, const AttentionProblem& pr
 /// What to do with what was found.
 std::string next_steps(const Session& session, const TuneReport& report) {
   const std::string database = database_path(session).string();
-  const std::string db = (session.options.database ? " --db " + database : "") +
-                         (session.options.l2_state == L2State::cold ? " --l2 cold" : "");
+  const std::string db =
+      (session.options.database ? " --db " + database : "") +
+      (session.options.l2_state == L2State::cold ? " --l2 cold" : "") +
+      (session.options.templates ? " --templates " + session.options.templates->string() : "");
   return "stored: " + std::to_string(report.results.size()) + " rows in " + database +
          "\nuse it: swr-tune query " + problem_arguments(session.options, report.problem) + db +
          "\nship it: swr-tune export --out DIR" + db + "\n";
