@@ -2,6 +2,7 @@
 #include "tuner/model/accuracy.h"
 
 #include "tuner/model/predicting_evaluator.h"
+#include "tuner/model/shortlist.h"
 
 #include <algorithm>
 #include <cmath>
@@ -81,7 +82,13 @@ void assess_choice(const std::vector<Comparison>& rows, Accuracy& accuracy) {
   const auto measured = [&rows](std::size_t i) { return rows[i].measured_us; };
   const std::size_t count = rows.size();
   accuracy.rank_correlation = correlation(ranks(count, predicted), ranks(count, measured));
-  const std::vector<std::size_t> order = sorted_by(count, predicted);
+  std::vector<Variant> variants;
+  std::vector<double> predicted_us;
+  for (const Comparison& row : rows) {
+    variants.push_back(row.variant);
+    predicted_us.push_back(row.predicted_us);
+  }
+  const std::vector<std::size_t> order = shortlist(variants, predicted_us);
   const double best_us = best_measured_us(rows, order, count);
   const auto regret = [&](std::size_t first) {
     return best_measured_us(rows, order, first) / best_us - 1.0;

@@ -36,7 +36,8 @@ struct Accuracy {
   std::size_t variants = 0;
   /// Rank correlation of predicted and measured times (Spearman; equal values share their rank).
   double rank_correlation = 0.0;
-  /// How much slower than the best measured variant the best of the model's first 1, 4 and 8 is.
+  /// How much slower than the best measured variant the best of the model's first 1, 4 and 8 is, in
+  /// the order of shortlist().
   double regret_of_1 = 0.0;
   double regret_of_4 = 0.0;
   double regret_of_8 = 0.0;

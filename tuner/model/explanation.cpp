@@ -17,13 +17,19 @@ AttentionProblem with_length(AttentionProblem problem, int seq) {
   return problem;
 }
 
+/// Excess misses begin when they are such a share of those that no cache avoids: sets of unequal
+/// load lose a line now and then long before.
+constexpr double kNoticed = 0.05;
+
 /// Doubles the length until misses begin, then bisects the last doubling.
 std::optional<int> first_seq_with_excess(const AttentionProblem& problem, const Variant& variant,
                                          int ctas_per_sm, const GpuProfile& profile) {
   const auto misses = [&](int seq) {
     const ScheduleShape shape =
         schedule_on_gpu(with_length(problem, seq), variant, ctas_per_sm, profile);
-    return simulate_l2(shape, profile.l2_effective_bytes).excess_misses > 0;
+    const L2Traffic traffic = simulate_l2(shape, profile.l2_policy());
+    return kNoticed * static_cast<double>(traffic.compulsory_misses) <
+           static_cast<double>(traffic.excess_misses);
   };
   constexpr int kShortest = 1024;
   int high = kShortest;
@@ -67,7 +73,7 @@ Explanation explain(const AttentionProblem& problem, const Variant& variant,
   result.waves = static_cast<double>(result.shape.ctas) /
                  (static_cast<double>(profile.device.sm_count) * ctas_per_sm);
   result.step = step_cost(problem, variant, resources, result.shape.ctas_per_sm, profile);
-  result.traffic = simulate_l2(result.shape, profile.l2_effective_bytes);
+  result.traffic = simulate_l2(result.shape, profile.l2_policy());
   result.prediction =
       predict_time(problem, variant, resources, result.shape, result.traffic, profile);
   add_curve(miss_curve(result.shape), profile.l2_effective_bytes, result);

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <variant>
 
@@ -134,9 +135,31 @@ void read_field(const std::string& file, const Field& field, const Json& documen
   profile.sources[std::string(field.name)] = read_text(file, field.name, entry->at("source"));
 }
 
+/// What is known of few chips: "l2_sets", the ways of L2 and the partitions of SMs in launch order.
+constexpr std::string_view kL2Sets = "l2_sets";
+
+void read_l2_sets(const std::string& file, const Json& document, GpuProfile& profile) {
+  const auto entry = document.find(kL2Sets);
+  if (entry == document.end()) {
+    return;
+  }
+  const Json* value =
+      entry->is_object() && entry->contains("value") ? &entry->at("value") : nullptr;
+  if (value == nullptr || !value->is_object() || !value->contains("ways") ||
+      !value->contains("partition_runs") || !value->at("partition_runs").is_array()) {
+    reject(file, kL2Sets,
+           R"(write {"value": {"ways": .., "partition_runs": [..]}, "source": ".."})");
+  }
+  profile.l2_ways = read_number<int>(file, kL2Sets, value->at("ways"));
+  for (const Json& run : value->at("partition_runs")) {
+    profile.l2_partition_runs.push_back(read_number<int>(file, kL2Sets, run));
+  }
+  profile.sources[std::string(kL2Sets)] = read_text(file, kL2Sets, entry->value("source", Json()));
+}
+
 void reject_unknown_fields(const std::string& file, const Json& document) {
   for (const auto& item : document.items()) {
-    const bool known = item.key() == "id" ||
+    const bool known = item.key() == "id" || item.key() == kL2Sets ||
                        std::any_of(kFields.begin(), kFields.end(),
                                    [&](const Field& field) { return field.name == item.key(); });
     if (!known) {
@@ -156,6 +179,13 @@ void check_relations(const std::string& file, const GpuProfile& profile) {
   if (profile.l2_effective_bytes > profile.device.l2_bytes) {
     reject(file, "l2_effective_bytes",
            "larger than l2_bytes; write at most " + std::to_string(profile.device.l2_bytes));
+  }
+  const auto& runs = profile.l2_partition_runs;
+  const long long sms = std::accumulate(runs.begin(), runs.end(), 0LL);
+  if (!runs.empty() && sms != profile.device.sm_count) {
+    reject(file, kL2Sets,
+           "partition_runs sum to " + std::to_string(sms) + "; they must sum to sm_count, " +
+               std::to_string(profile.device.sm_count));
   }
   if (profile.device.smem_per_cta_bytes > profile.device.smem_per_sm_bytes) {
     reject(file, "smem_per_cta_bytes",
@@ -180,6 +210,7 @@ GpuProfile parse_profile(const std::string& file, std::string_view text) {
   for (const Field& field : kFields) {
     read_field(file, field, document, profile);
   }
+  read_l2_sets(file, document, profile);
   check_relations(file, profile);
   return profile;
 }
@@ -281,6 +312,12 @@ std::string profile_text(const GpuProfile& profile) {
     entry["source"] = profile.sources.at(std::string(field.name));
     text += ",\n  \"" + std::string(field.name) + "\": " + entry.dump();
   }
+  if (profile.l2_ways > 0) {
+    nlohmann::ordered_json entry;
+    entry["value"] = {{"ways", profile.l2_ways}, {"partition_runs", profile.l2_partition_runs}};
+    entry["source"] = profile.sources.at(std::string(kL2Sets));
+    text += ",\n  \"" + std::string(kL2Sets) + "\": " + entry.dump();
+  }
   return text + "\n}\n";
 }
 
@@ -297,6 +334,7 @@ GpuProfile profile_for_device(const DeviceInfo& device) {
   profile.l2_gb_per_s *= sm_ratio;
   profile.l2_effective_bytes =
       std::llround(static_cast<double>(profile.l2_effective_bytes) * l2_ratio);
+  profile.l2_partition_runs.clear();  // Of that card.
   for (auto& [field, source] : profile.sources) {
     source = "read from the device, or scaled from profile " + profile.id;
   }

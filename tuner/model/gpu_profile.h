@@ -3,6 +3,7 @@
 // source.
 #pragma once
 
+#include "tuner/model/l2_model.h"
 #include <swr/device.h>
 
 #include <map>
@@ -69,9 +70,15 @@ struct GpuProfile {
   /// Bytes of L2 that data read by every SM can occupy: chips with two L2 partitions keep a copy
   /// of such data in each.
   long long l2_effective_bytes = 0;
+  /// Lines of a set of L2; 0 where not known.
+  int l2_ways = 0;
+  /// ScheduleShape::partition_runs; empty where not known.
+  std::vector<int> l2_partition_runs;
   KernelCosts kernel;
   /// Source of each number, keyed by its JSON name.
   std::map<std::string, std::string> sources;
+
+  L2Policy l2_policy() const { return {l2_effective_bytes, l2_ways}; }
 };
 
 /// Ids of the built-in profiles, sorted.

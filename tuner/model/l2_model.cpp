@@ -19,6 +19,22 @@ struct WholeL2 {
   void write_once(int sectors) { distances.touch_once(sectors); }
 };
 
+template <typename Cache>
+L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
+  PartitionedL2<Cache> l2(empty, shape.l2_partitions, kv_pair_count(shape));
+  L2Traffic traffic;
+  traffic.schedule = ScheduleWalk(shape, l2).run();
+  traffic.compulsory_misses = l2.compulsory_misses();
+  traffic.excess_misses = l2.excess_misses();
+  const long long first_kv_touches =
+      traffic.compulsory_misses - 2 * traffic.schedule.write_sectors;  // Without Q and O.
+  if (l2.touched_sectors() > 0) {
+    traffic.front_miss_share = static_cast<double>(first_kv_touches + traffic.excess_misses) /
+                               static_cast<double>(l2.touched_sectors());
+  }
+  return traffic;
+}
+
 }  // namespace
 
 double L2Traffic::hit_rate() const {
@@ -26,19 +42,15 @@ double L2Traffic::hit_rate() const {
   return 1.0 - static_cast<double>(compulsory_misses + excess_misses) / demanded;
 }
 
-L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes) {
-  PartitionedL2 cache(l2_effective_bytes / kSectorBytes, shape.l2_partitions, kv_pair_count(shape));
-  L2Traffic traffic;
-  traffic.schedule = ScheduleWalk(shape, cache).run();
-  traffic.compulsory_misses = cache.compulsory_misses();
-  traffic.excess_misses = cache.excess_misses();
-  const long long first_kv_touches =
-      traffic.compulsory_misses - 2 * traffic.schedule.write_sectors;  // Without Q and O.
-  if (cache.touched_sectors() > 0) {
-    traffic.front_miss_share = static_cast<double>(first_kv_touches + traffic.excess_misses) /
-                               static_cast<double>(cache.touched_sectors());
+L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
+  const long long sectors = policy.effective_bytes / kSectorBytes;
+  const int pairs = kv_pair_count(shape);
+  if (policy.ways == 0) {
+    return walk_through(shape, LruCache(sectors, 2 * pairs));
   }
-  return traffic;
+  const long long kv_sectors =
+      2LL * shape.batch * shape.heads_kv * shape.seq_kv * shape.row_sectors;
+  return walk_through(shape, SetAssociativeCache(sectors, policy.ways, kv_sectors, 2 * pairs));
 }
 
 MissCurve miss_curve(const ScheduleShape& shape) {

@@ -20,9 +20,16 @@ struct L2Traffic {
   double hit_rate() const;
 };
 
-/// Walks the schedule through an L2 each of whose partitions holds this many bytes: what data that
-/// every SM reads can occupy.
-L2Traffic simulate_l2(const ScheduleShape& shape, long long l2_effective_bytes);
+/// What each partition of an L2 keeps.
+struct L2Policy {
+  long long effective_bytes = 0;  ///< What data that every SM reads can occupy.
+  /// Lines of a set, in each of which the least recently used is replaced; 0 stands for one set of
+  /// all lines, where the ways are not known.
+  int ways = 0;
+};
+
+/// Walks the schedule through an L2 of shape.l2_partitions partitions.
+L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy);
 
 /// Walks the schedule once for the misses of every cache size, in steps of 1 KiB. One walk for all
 /// sizes cannot let CTAs wait for what only some sizes miss: dram_sectors_per_step is ignored. Nor

@@ -3,27 +3,31 @@
 
 namespace swr {
 
-PartitionedL2::PartitionedL2(long long partition_sectors, int partitions, int pairs)
+template <typename Cache>
+PartitionedL2<Cache>::PartitionedL2(const Cache& empty, int partitions, int pairs)
     : pairs_(pairs),
-      partitions_(static_cast<std::size_t>(partitions), LruCache(partition_sectors, 2 * pairs)),
+      partitions_(static_cast<std::size_t>(partitions), empty),
       seen_(static_cast<std::size_t>(partitions) * static_cast<std::size_t>(pairs), 0),
       pair_homes_(static_cast<std::size_t>(partitions), 0) {}
 
 /// Sectors of a tile that are at home in the partition.
-int PartitionedL2::home_sectors(int sectors, int partition) const {
+template <typename Cache>
+int PartitionedL2<Cache>::home_sectors(int sectors, int partition) const {
   const int partitions = static_cast<int>(partitions_.size());
   return sectors / partitions + (partition < sectors % partitions ? 1 : 0);
 }
 
 /// Nearly all pairs are of one size, so their shares are kept.
-void PartitionedL2::divide(int pair_sectors) {
+template <typename Cache>
+void PartitionedL2<Cache>::divide(int pair_sectors) {
   divided_sectors_ = pair_sectors;
   for (std::size_t i = 0; i < pair_homes_.size(); ++i) {
     pair_homes_[i] = 2 * home_sectors(pair_sectors / 2, static_cast<int>(i));  // K and V tile.
   }
 }
 
-int PartitionedL2::touch_home(int pair, int partition) {
+template <typename Cache>
+int PartitionedL2<Cache>::touch_home(int pair, int partition) {
   const auto index = static_cast<std::size_t>(partition);
   const int home = pair_homes_[index];
   if (home == 0 || partitions_[index].touch(pair, home)) {
@@ -35,7 +39,8 @@ int PartitionedL2::touch_home(int pair, int partition) {
   return home;
 }
 
-int PartitionedL2::touch(int pair, int sectors, int partition) {
+template <typename Cache>
+int PartitionedL2<Cache>::touch(int pair, int sectors, int partition) {
   if (sectors != divided_sectors_) {
     divide(sectors);
   }
@@ -52,7 +57,8 @@ int PartitionedL2::touch(int pair, int sectors, int partition) {
   return fetched;
 }
 
-void PartitionedL2::read_once(int sectors, int partition) {
+template <typename Cache>
+void PartitionedL2<Cache>::read_once(int sectors, int partition) {
   compulsory_misses_ += sectors;
   for (int i = 0; i < static_cast<int>(partitions_.size()); ++i) {
     partitions_[static_cast<std::size_t>(i)].touch_once(i == partition ? sectors
@@ -60,11 +66,15 @@ void PartitionedL2::read_once(int sectors, int partition) {
   }
 }
 
-void PartitionedL2::write_once(int sectors) {
+template <typename Cache>
+void PartitionedL2<Cache>::write_once(int sectors) {
   compulsory_misses_ += sectors;
   for (int i = 0; i < static_cast<int>(partitions_.size()); ++i) {
     partitions_[static_cast<std::size_t>(i)].touch_once(home_sectors(sectors, i));
   }
 }
+
+template class PartitionedL2<LruCache>;
+template class PartitionedL2<SetAssociativeCache>;
 
 }  // namespace swr

@@ -6,16 +6,19 @@
 #pragma once
 
 #include "tuner/model/lru_cache.h"
+#include "tuner/model/set_associative_cache.h"
 
 #include <vector>
 
 namespace swr {
 
-/// Each partition replaces its least recently used data; homes are spread evenly.
+/// Cache: LruCache or SetAssociativeCache.
+template <typename Cache>
 class PartitionedL2 {
  public:
-  /// Pairs of a K and its V tile have ids from 0 to `pairs` - 1.
-  PartitionedL2(long long partition_sectors, int partitions, int pairs);
+  /// Each partition begins as `empty`, which knows 2 * `pairs` objects. Pairs of a K and its V tile
+  /// have ids from 0 to `pairs` - 1.
+  PartitionedL2(const Cache& empty, int partitions, int pairs);
 
   /// An SM of `partition` reads a pair of `sectors`, an even number: those fetched from memory.
   int touch(int pair, int sectors, int partition);
@@ -40,10 +43,13 @@ class PartitionedL2 {
   long long compulsory_misses_ = 0;
   long long excess_misses_ = 0;
   long long touched_sectors_ = 0;
-  std::vector<LruCache> partitions_;  ///< Objects: the homes of all pairs, then the copies.
-  std::vector<char> seen_;            ///< Per partition and pair: fetched before.
-  int divided_sectors_ = 0;           ///< Sectors of the pair of which the next holds the shares.
-  std::vector<int> pair_homes_;       ///< Per partition.
+  std::vector<Cache> partitions_;  ///< Objects: the homes of all pairs, then the copies.
+  std::vector<char> seen_;         ///< Per partition and pair: fetched before.
+  int divided_sectors_ = 0;        ///< Sectors of the pair of which the next holds the shares.
+  std::vector<int> pair_homes_;    ///< Per partition.
 };
+
+extern template class PartitionedL2<LruCache>;
+extern template class PartitionedL2<SetAssociativeCache>;
 
 }  // namespace swr

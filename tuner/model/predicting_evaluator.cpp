@@ -15,7 +15,7 @@ namespace {
 /// Remembers walks. A second thread that wants a walk in progress waits for it.
 class TrafficMemo {
  public:
-  explicit TrafficMemo(long long l2_effective_bytes) : l2_effective_bytes_(l2_effective_bytes) {}
+  explicit TrafficMemo(const L2Policy& l2_policy) : l2_policy_(l2_policy) {}
 
   L2Traffic traffic(const ScheduleShape& shape) {
     std::promise<L2Traffic> promise;
@@ -36,7 +36,7 @@ class TrafficMemo {
   /// Leaves the result, or what went wrong, for those who wait.
   L2Traffic walk(const ScheduleShape& shape, std::promise<L2Traffic>& promise) const {
     try {
-      const L2Traffic result = simulate_l2(shape, l2_effective_bytes_);
+      const L2Traffic result = simulate_l2(shape, l2_policy_);
       promise.set_value(result);
       return result;
     } catch (...) {
@@ -45,7 +45,7 @@ class TrafficMemo {
     }
   }
 
-  long long l2_effective_bytes_;
+  L2Policy l2_policy_;
   std::mutex mutex_;
   std::map<ScheduleShape, std::shared_future<L2Traffic>> walks_;
 };
@@ -53,7 +53,7 @@ class TrafficMemo {
 }  // namespace
 
 struct PredictingEvaluator::Impl {
-  explicit Impl(GpuProfile gpu) : profile(std::move(gpu)), memo(profile.l2_effective_bytes) {}
+  explicit Impl(GpuProfile gpu) : profile(std::move(gpu)), memo(profile.l2_policy()) {}
 
   GpuProfile profile;
   TrafficMemo memo;

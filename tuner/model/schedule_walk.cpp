@@ -27,7 +27,30 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant
           .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count)),
           .dram_sectors_per_step = 0,
           .miss_ticks = 0,
-          .l2_partitions = 1};
+          .pace_spread_ppm = 0,
+          .l2_partitions = 1,
+          .partition_runs = {}};
+}
+
+int partition_of_sm(const ScheduleShape& shape, int sm) {
+  int partition = 0;
+  int end = 0;
+  for (const int run : shape.partition_runs) {
+    end += run;
+    if (sm < end) {
+      return partition;
+    }
+    partition = (partition + 1) % shape.l2_partitions;
+  }
+  return sm * shape.l2_partitions / shape.sm_count;
+}
+
+long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps) {
+  // Multiples of the golden ratio spread any number of SMs evenly (Weyl).
+  constexpr unsigned kGoldenRatio = 0x9e3779b9U;
+  const unsigned place = (static_cast<unsigned>(sm) * kGoldenRatio) >> 22;  // 0 to 1023.
+  return static_cast<long long>(steps) * kTicksPerStep * shape.pace_spread_ppm / 1'000'000 * place /
+         1023;
 }
 
 int kv_pair_count(const ScheduleShape& shape) {

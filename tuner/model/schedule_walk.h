@@ -21,7 +21,9 @@
 #include <compare>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -46,12 +48,17 @@ struct ScheduleShape {
   int ctas_per_sm = 0;  ///< CTAs an SM holds at once; never more than the launch can fill.
   /// Sectors that memory delivers during a KV step; 0 lets no CTA wait for memory.
   int dram_sectors_per_step = 0;
-  /// How much longer than others a step takes whose pair must be fetched, in ticks; without effect
-  /// when memory has no rate.
+  /// How much longer than others a step takes whose pair must be fetched, in ticks, or less as far
+  /// as less of it must be; without effect when memory has no rate.
   int miss_ticks = 0;
+  /// Slowest SM over fastest, in millionths: CTAs of one length drift apart.
+  int pace_spread_ppm = 0;
   /// Partitions of L2. SMs are dealt CTAs partition after partition: neighbouring CTAs run on one
-  /// GPC after the other (traced on an H200), and a GPC belongs to one partition.
+  /// GPC after the other, and a GPC belongs to one partition.
   int l2_partitions = 1;
+  /// Where known, how many SMs in turn, in the order in which they are dealt CTAs, belong to the
+  /// first, the next, .. and again the first partition. Sums to sm_count.
+  std::vector<int> partition_runs{};
 
   auto operator<=>(const ScheduleShape&) const = default;
 };
@@ -60,11 +67,19 @@ struct ScheduleShape {
 ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant& variant,
                                   int sm_count, int ctas_per_sm);
 
+/// Partition of the SM that is dealt the launch's CTA number `sm`.
+int partition_of_sm(const ScheduleShape& shape, int sm);
+
+/// How many steps more a Q tile of so many steps takes on this SM than on the fastest one, in
+/// ticks. SMs' paces lie evenly within the spread, in scattered order.
+long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps);
+
 /// Distinct K and V tile pairs: ids run from 0 to this, kv_head * kv_tiles + tile.
 int kv_pair_count(const ScheduleShape& shape);
 
-/// Time of the walk is counted in ticks, because waiting for memory is shorter than a KV step.
-inline constexpr int kTicksPerStep = 64;
+/// Time of the walk is counted in ticks, because waiting for memory and differences of pace are
+/// shorter than a KV step.
+inline constexpr int kTicksPerStep = 4096;
 
 /// Totals of a schedule, independent of any cache.
 struct ScheduleSummary {
@@ -125,7 +140,7 @@ class ScheduleWalk {
   void run_burst();
   void advance(Stream& stream);
   void touch(const Stream& stream, View& view);
-  long long fetch(int sectors);
+  long long fetch(int sectors, int pair_sectors);
   void leave_streams();
 
   ScheduleShape shape_;
@@ -141,6 +156,8 @@ class ScheduleWalk {
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
+  /// When streams with steps left are free, and their indices; a heap, earliest first.
+  std::vector<std::pair<long long, std::size_t>> queue_;
   std::vector<int> pair_sectors_;
   /// A K and V tile pair as the SMs of a partition see it.
   struct View {
@@ -188,7 +205,7 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
   for (long long i = 0; i < residents; ++i) {
     Slot slot;
     slot.sm = static_cast<int>(i % shape_.sm_count);
-    slot.place.partition = slot.sm * shape_.l2_partitions / shape_.sm_count;
+    slot.place.partition = partition_of_sm(shape_, slot.sm);
     if (start_next(slot)) {
       slots_.push_back(slot);
     }
@@ -240,7 +257,8 @@ void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
   slot.remaining = count;
   slot.place.pair = kv_head * kv_tiles_per_head_ + first;
   slot.place.direction = backward ? -1 : 1;
-  slot.place.free_at = count > 0 ? now_ : now_ + kTicksPerStep;
+  slot.place.free_at = now_ + pace_delay_ticks(shape_, slot.sm, slot.steps);
+  slot.place.free_at += count > 0 ? 0 : kTicksPerStep;
 
   const int q_rows = min_of(shape_.tile_m, shape_.seq_q - tile.index * shape_.tile_m);
   slot.o_sectors = q_rows * shape_.row_sectors;
@@ -288,24 +306,34 @@ void ScheduleWalk<Sink>::join_stream(Slot& slot) {
   streams_.push_back(place);
 }
 
-/// Advances the streams until a CTA has computed the last step of its Q tile.
+/// Advances the streams, in order of time, until a CTA has computed the last step of its Q tile.
 template <typename Sink>
 void ScheduleWalk<Sink>::run_burst() {
   long long end = std::numeric_limits<long long>::max();
-  for (const Stream& stream : streams_) {
-    end = stream.remaining == 0 ? std::min(end, stream.free_at) : end;
-  }
-  while (now_ < end) {
-    long long next = std::numeric_limits<long long>::max();
-    for (Stream& stream : streams_) {
-      if (stream.free_at <= now_ && stream.remaining > 0) {
-        advance(stream);
-        end = stream.remaining == 0 ? std::min(end, stream.free_at) : end;
-      }
-      next = std::min(next, stream.free_at);
+  queue_.clear();
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].remaining > 0) {
+      queue_.emplace_back(streams_[i].free_at, i);
+    } else {
+      end = std::min(end, streams_[i].free_at);
     }
-    now_ = next;
   }
+  std::make_heap(queue_.begin(), queue_.end(), std::greater<>());
+  while (!queue_.empty() && queue_.front().first < end) {
+    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
+    auto& [time, index] = queue_.back();
+    now_ = time;
+    Stream& stream = streams_[index];
+    advance(stream);
+    if (stream.remaining == 0) {
+      end = std::min(end, stream.free_at);
+      queue_.pop_back();
+    } else {
+      time = stream.free_at;
+      std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
+    }
+  }
+  now_ = end;
 }
 
 /// Starts a step: the pair is touched and, when it must be fetched, waited for.
@@ -326,25 +354,26 @@ void ScheduleWalk<Sink>::advance(Stream& stream) {
 template <typename Sink>
 void ScheduleWalk<Sink>::touch(const Stream& stream, View& view) {
   const auto pair = static_cast<std::size_t>(stream.pair);
-  const int fetched = sink_.touch(stream.pair, pair_sectors_[pair], stream.partition);
+  const int sectors = pair_sectors_[pair];
+  const int fetched = sink_.touch(stream.pair, sectors, stream.partition);
   if (fetched > 0) {
-    view.arrives_at = fetch(fetched);
+    view.arrives_at = fetch(fetched, sectors);
   }
   for (std::size_t i = pair; i < views_.size(); i += pair_sectors_.size()) {
     view.arrives_at = std::max(view.arrives_at, views_[i].arrives_at);
   }
 }
 
-/// Queues for memory; the step in which the last sector arrives.
+/// Queues for memory for some sectors of a pair; when the last of them has come.
 template <typename Sink>
-long long ScheduleWalk<Sink>::fetch(int sectors) {
+long long ScheduleWalk<Sink>::fetch(int sectors, int pair_sectors) {
   if (shape_.dram_sectors_per_step == 0) {
     return now_;
   }
   memory_free_at_ = std::max(memory_free_at_, static_cast<double>(now_)) +
                     kTicksPerStep * static_cast<double>(sectors) / shape_.dram_sectors_per_step;
-  return std::max(now_ + shape_.miss_ticks,
-                  static_cast<long long>(std::ceil(memory_free_at_)) - kTicksPerStep);
+  const long long delay = static_cast<long long>(shape_.miss_ticks) * sectors / pair_sectors;
+  return std::max(now_ + delay, static_cast<long long>(std::ceil(memory_free_at_)) - kTicksPerStep);
 }
 
 /// Moves the slots to where their streams have come and gives new work to those that are done.

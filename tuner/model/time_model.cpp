@@ -20,6 +20,15 @@ constexpr int kSchedulersPerSm = 4;
 /// sm_121).
 constexpr double kSmemBytesPerClock = 128.0;
 
+/// How CTAs of an H200 differ in time, from traces of causal launches
+/// (docs/results/l2_model.md). Which CTAs share what they read hangs on it.
+constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
+constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer whose miss is hidden.
+constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
+
+/// A latency whose mean is all that counts.
+constexpr double kNoSpread = 1e-3;
+
 /// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
 /// own rows, cp.async writes them once, and Q is read again when it does not stay in registers.
 double smem_clocks(const AttentionConfig& config) {
@@ -87,11 +96,17 @@ double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cos
   return std::hypot(resident * cost.compute_clocks, alone) + kernel.barrier_clocks / 2;
 }
 
+/// How late something is on average whose time scatters by about `spread` around so much too late;
+/// a smooth max(0, late).
+double expected_delay(double late, double spread) {
+  return late > 20 * spread ? late : spread * std::log1p(std::exp(late / spread));
+}
+
 /// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
 /// the L2 bandwidth. The kernel asks for V `stages` - 1 steps and a first product before it needs
-/// it, for K the rest of a step more.
+/// it, for K the rest of a step more. `spread_clocks` is how much latencies scatter.
 double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
-                      double latency_clocks, const GpuProfile& profile) {
+                      double latency_clocks, double spread_clocks, const GpuProfile& profile) {
   const double step_clocks = unhindered_step_clocks(config, cost, resident, profile.kernel);
   const double sm_bytes_per_clock =
       profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
@@ -100,7 +115,8 @@ double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int r
       0.5 * cost.matrix_clocks / (cost.matrix_clocks + cost.softmax_clocks);
   const double v_lead = (config.stages - 1 + first_product) * step_clocks;
   const double k_lead = (config.stages - first_product) * step_clocks;
-  return std::max(0.0, arrival - v_lead) + std::max(0.0, arrival - k_lead);
+  return expected_delay(arrival - v_lead, spread_clocks) +
+         expected_delay(arrival - k_lead, spread_clocks);
 }
 
 TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& variant,
@@ -113,9 +129,9 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& var
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
     const StepCost cost = step_cost(problem, variant, resources, resident, profile);
-    costs.step_clocks.push_back(unhindered_step_clocks(config, cost, resident, profile.kernel) +
-                                exposed_clocks(config, cost, resident, latency, profile) /
-                                    resident);
+    costs.step_clocks.push_back(
+        unhindered_step_clocks(config, cost, resident, profile.kernel) +
+        exposed_clocks(config, cost, resident, latency, kNoSpread, profile) / resident);
   }
   const double mask_clocks = profile.kernel.mask_instructions * config.tile_m * config.tile_n *
                              scheduler_imbalance(config.warps) / profile.fma_per_clock_per_sm;
@@ -168,13 +184,18 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& va
   const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
   const auto exposed = [&](double latency_clocks) {
-    return exposed_clocks(config, cost, shape.ctas_per_sm, latency_clocks, profile);
+    return exposed_clocks(config, cost, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks,
+                          profile);
   };
-  const double delay = exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks);
+  const double delay =
+      exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks) + kHiddenMissClocks;
   shape.miss_ticks = static_cast<int>(std::lround(kTicksPerStep * delay / step_clocks));
   shape.l2_partitions =
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));
+  shape.partition_runs = profile.l2_partition_runs;
+  // Without the mask CTAs begin together and stay so near that they share what they read.
+  shape.pace_spread_ppm = problem.causal ? kPaceSpreadPpm : 0;
   return shape;
 }
 

@@ -170,7 +170,8 @@ double formula_error_percent(bool causal, Persistence persistence) {
         .seq_q = kilo * 1024, .seq_kv = kilo * 1024, .head_dim = 64, .causal = causal};
     const Variant variant{.tile_m = 80, .tile_n = 80, .warps = 5, .persistence = persistence};
     const ScheduleSummary walked =
-        simulate_l2(make_schedule_shape(problem, variant, 48, 1), 21LL << 20).schedule;
+        simulate_l2(make_schedule_shape(problem, variant, 48, 1), {.effective_bytes = 21LL << 20})
+            .schedule;
     const auto sectors = static_cast<double>(walked.read_sectors + walked.write_sectors);
     sum += std::abs(analytic_sectors(problem, 80) - sectors) / sectors;
     ++count;

@@ -94,7 +94,7 @@ TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
-    EXPECT_EQ(profile.sources.size(), 34U) << id;
+    EXPECT_EQ(profile.sources.size(), profile.l2_ways > 0 ? 35U : 34U) << id;
     EXPECT_FALSE(profile.device.mig);
   }
 }
@@ -226,6 +226,20 @@ TEST(GpuProfile, AnUnknownDeviceIsScaledFromTheNearestArchitecture) {
   EXPECT_THAT(profile.sources.at("clock_mhz"), HasSubstr("rtx5090"));
 }
 
+TEST_F(GpuProfileFile, SetsOfL2MayBeLeftOutAndMustMakeSense) {
+  Json profile = fictional_profile();
+  EXPECT_EQ(load(profile.dump()).l2_ways, 0);
+  profile["l2_sets"] = {{"value", {{"ways", 16}, {"partition_runs", Json::array()}}},
+                        {"source", "a test"}};
+  EXPECT_EQ(load(profile.dump()).l2_ways, 16);
+  profile["l2_sets"]["value"]["partition_runs"] = {1};
+  EXPECT_THAT(rejection(profile), HasSubstr("must sum to sm_count"));
+  profile["l2_sets"]["value"]["ways"] = 0;
+  EXPECT_THAT(rejection(profile), HasSubstr("l2_sets"));
+  profile["l2_sets"] = 16;
+  EXPECT_THAT(rejection(profile), HasSubstr("partition_runs"));
+}
+
 TEST(GpuProfile, WhatIsWrittenReadsBackTheSame) {
   const GpuProfile written = load_profile("h200");
   const std::string path = ::testing::TempDir() + "/swr_written_profile.json";
@@ -234,6 +248,8 @@ TEST(GpuProfile, WhatIsWrittenReadsBackTheSame) {
   EXPECT_EQ(read.id, written.id);
   EXPECT_EQ(read.device.l2_bytes, written.device.l2_bytes);
   EXPECT_EQ(read.l2_effective_bytes, written.l2_effective_bytes);
+  EXPECT_EQ(read.l2_ways, written.l2_ways);
+  EXPECT_EQ(read.l2_partition_runs, written.l2_partition_runs);
   EXPECT_EQ(read.dram_efficiency, written.dram_efficiency);
   EXPECT_EQ(read.sources, written.sources);
 }

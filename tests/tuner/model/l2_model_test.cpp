@@ -25,7 +25,7 @@ ScheduleShape three_by_three(Order order) {
           .dram_sectors_per_step = 0};
 }
 
-long long bytes(long long sectors) { return sectors * 32; }
+L2Policy bytes(long long sectors) { return {.effective_bytes = sectors * 32}; }
 
 TEST(L2Model, CyclicScansBeyondTheCapacityMissEveryTime) {
   // Before a pair comes round again: two other pairs, itself, and the O and Q tiles between.
@@ -80,7 +80,12 @@ ScheduleShape random_shape(std::mt19937& random) {
   ScheduleShape shape = make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
   shape.dram_sectors_per_step = pick(0, 1) * pick(1, 300);
   shape.miss_ticks = pick(0, 1) * pick(0, 2 * kTicksPerStep);
+  shape.pace_spread_ppm = pick(0, 1) * pick(0, 100'000);
   shape.l2_partitions = pick(1, 3);
+  if (pick(0, 1) == 1) {
+    const int first = pick(0, shape.sm_count);
+    shape.partition_runs = {first, shape.sm_count - first};
+  }
   return shape;
 }
 
@@ -109,7 +114,7 @@ TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
   const AttentionProblem problem{.seq_q = 16384, .seq_kv = 16384, .causal = true};
   const Variant variant{.persistence = Persistence::persistent};
   ScheduleShape shape = make_schedule_shape(problem, variant, 24, 1);
-  constexpr long long kHalfOfKv = 2LL << 20;
+  constexpr L2Policy kHalfOfKv{.effective_bytes = 2LL << 20};
   const long long spread = simulate_l2(shape, kHalfOfKv).excess_misses;
   shape.dram_sectors_per_step = 2048;  // Four pairs in a step of 24 CTAs.
   const long long together = simulate_l2(shape, kHalfOfKv).excess_misses;

@@ -132,9 +132,12 @@ struct Simulator {
     return kv_tile_count(tile.index, shape.tile_m, shape.tile_n, sequence);
   }
 
+  int sm_of(std::size_t slot) const {
+    return static_cast<int>(slot % static_cast<std::size_t>(shape.sm_count));
+  }
+
   std::size_t partition_of(std::size_t slot) const {
-    return slot % static_cast<std::size_t>(shape.sm_count) *
-           static_cast<std::size_t>(shape.l2_partitions) / static_cast<std::size_t>(shape.sm_count);
+    return static_cast<std::size_t>(partition_of_sm(shape, sm_of(slot)));
   }
 
   void begin(Cta& cta, const QTile& tile, std::size_t slot) {
@@ -142,7 +145,7 @@ struct Simulator {
     l2.read({{'Q', tile.head, tile.index}}, sectors, partition_of(slot));
     summary.read_sectors += sectors;
     cta.step = 0;
-    cta.free_at = now;
+    cta.free_at = now + pace_delay_ticks(shape, sm_of(slot), std::max(1, count_of(tile)));
   }
 
   void end(const QTile& tile, std::size_t slot) {
@@ -166,14 +169,15 @@ struct Simulator {
     }
   }
 
-  long long fetch(int sectors) {
+  long long fetch(int sectors, int pair_sectors) {
     if (shape.dram_sectors_per_step == 0) {
       return now;
     }
     memory_free_at = std::max(memory_free_at, double(now)) +
                      kTicksPerStep * double(sectors) / shape.dram_sectors_per_step;
     const auto delivered = static_cast<long long>(std::ceil(memory_free_at));
-    return std::max(now + shape.miss_ticks, delivered - kTicksPerStep);
+    const long long delay = static_cast<long long>(shape.miss_ticks) * sectors / pair_sectors;
+    return std::max(now + delay, delivered - kTicksPerStep);
   }
 
   /// The CTA computes one K and V tile pair.
@@ -187,7 +191,7 @@ struct Simulator {
     if (touched.insert({partition, head, kv}).second) {
       const int fetched = l2.read({{'K', head, kv}, {'V', head, kv}}, sectors, partition);
       if (fetched > 0) {
-        arrives = fetch(fetched);
+        arrives = fetch(fetched, 2 * sectors);
       }
       for (std::size_t other = 0; other < l2.partitions.size(); ++other) {
         arrives = std::max(arrives, arrives_at[{other, head, kv}]);
@@ -205,7 +209,7 @@ struct Simulator {
       }
       const QTile tile = *tile_of(*slot);
       if (count_of(tile) == 0) {
-        slot->free_at = now + kTicksPerStep;
+        slot->free_at += kTicksPerStep;
       } else {
         compute(*slot, tile, partition_of(i), touched);
       }

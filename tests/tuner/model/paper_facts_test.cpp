@@ -22,7 +22,7 @@ L2Traffic gb10_traffic(const AttentionProblem& problem, int tile, Order order,
                         .persistence = persistence,
                         .workers = persistence == Persistence::persistent ? workers : 0};
   const ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, 1);
-  return simulate_l2(shape, profile.l2_effective_bytes);
+  return simulate_l2(shape, profile.l2_policy());
 }
 
 long long total_sectors(const L2Traffic& traffic) {

@@ -135,6 +135,34 @@ TEST(ScheduleWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
   EXPECT_EQ(summary.busiest_sm_steps, 3);
 }
 
+TEST(ScheduleWalk, RunsOfSmsBelongToPartitionsInTurn) {
+  ScheduleShape shape;
+  shape.sm_count = 6;
+  shape.l2_partitions = 2;
+  EXPECT_EQ(partition_of_sm(shape, 2), 0);
+  EXPECT_EQ(partition_of_sm(shape, 3), 1);
+  shape.partition_runs = {1, 3, 2};
+  const int expected[] = {0, 1, 1, 1, 0, 0};
+  for (int sm = 0; sm < 6; ++sm) {
+    EXPECT_EQ(partition_of_sm(shape, sm), expected[sm]) << sm;
+  }
+}
+
+TEST(ScheduleWalk, PacesLieWithinTheSpread) {
+  ScheduleShape shape;
+  shape.pace_spread_ppm = 1000;
+  constexpr int kSteps = 1000;
+  long long sum = 0;
+  constexpr int kSms = 128;
+  for (int sm = 0; sm < kSms; ++sm) {
+    const long long delay = pace_delay_ticks(shape, sm, kSteps);
+    EXPECT_GE(delay, 0);
+    EXPECT_LE(delay, kTicksPerStep);  // A thousandth of a thousand steps.
+    sum += delay;
+  }
+  EXPECT_NEAR(static_cast<double>(sum) / kSms, kTicksPerStep / 2.0, 0.05 * kTicksPerStep);
+}
+
 TEST(ScheduleWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096};
   const Variant plain;
