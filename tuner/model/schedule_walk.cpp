@@ -32,17 +32,17 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant
           .partition_runs = {}};
 }
 
-int partition_of_sm(const ScheduleShape& shape, int sm) {
+int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int sm) {
   int partition = 0;
   int end = 0;
-  for (const int run : shape.partition_runs) {
+  for (const int run : runs) {
     end += run;
     if (sm < end) {
       return partition;
     }
-    partition = (partition + 1) % shape.l2_partitions;
+    partition = (partition + 1) % partitions;
   }
-  return sm * shape.l2_partitions / shape.sm_count;
+  return sm * partitions / sm_count;
 }
 
 long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps) {

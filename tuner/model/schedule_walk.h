@@ -23,6 +23,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -67,8 +68,9 @@ struct ScheduleShape {
 ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant& variant,
                                   int sm_count, int ctas_per_sm);
 
-/// Partition of the SM that is dealt the launch's CTA number `sm`.
-int partition_of_sm(const ScheduleShape& shape, int sm);
+/// L2 partition of the SM that is dealt the launch's CTA number `sm`; `runs` as
+/// ScheduleShape::partition_runs.
+int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int sm);
 
 /// How many steps more a Q tile of so many steps takes on this SM than on the fastest one, in
 /// ticks. SMs' paces lie evenly within the spread, in scattered order.
@@ -205,7 +207,8 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
   for (long long i = 0; i < residents; ++i) {
     Slot slot;
     slot.sm = static_cast<int>(i % shape_.sm_count);
-    slot.place.partition = partition_of_sm(shape_, slot.sm);
+    slot.place.partition =
+        partition_of_sm(shape_.partition_runs, shape_.l2_partitions, shape_.sm_count, slot.sm);
     if (start_next(slot)) {
       slots_.push_back(slot);
     }

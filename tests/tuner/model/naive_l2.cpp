@@ -137,7 +137,8 @@ struct Simulator {
   }
 
   std::size_t partition_of(std::size_t slot) const {
-    return static_cast<std::size_t>(partition_of_sm(shape, sm_of(slot)));
+    return static_cast<std::size_t>(
+        partition_of_sm(shape.partition_runs, shape.l2_partitions, shape.sm_count, sm_of(slot)));
   }
 
   void begin(Cta& cta, const QTile& tile, std::size_t slot) {

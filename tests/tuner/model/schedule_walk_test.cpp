@@ -136,15 +136,12 @@ TEST(ScheduleWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
 }
 
 TEST(ScheduleWalk, RunsOfSmsBelongToPartitionsInTurn) {
-  ScheduleShape shape;
-  shape.sm_count = 6;
-  shape.l2_partitions = 2;
-  EXPECT_EQ(partition_of_sm(shape, 2), 0);
-  EXPECT_EQ(partition_of_sm(shape, 3), 1);
-  shape.partition_runs = {1, 3, 2};
+  EXPECT_EQ(partition_of_sm({}, 2, 6, 2), 0);
+  EXPECT_EQ(partition_of_sm({}, 2, 6, 3), 1);
+  const int runs[] = {1, 3, 2};
   const int expected[] = {0, 1, 1, 1, 0, 0};
   for (int sm = 0; sm < 6; ++sm) {
-    EXPECT_EQ(partition_of_sm(shape, sm), expected[sm]) << sm;
+    EXPECT_EQ(partition_of_sm(runs, 2, 6, sm), expected[sm]) << sm;
   }
 }
 

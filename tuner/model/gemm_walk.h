@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// The L2 walk of GEMM: runs the shared schedule (templates/common/gemm_schedule.h) in time and
+// reports the blocks of A and B that it touches and the tiles of C that it writes.
+//
+// Time goes in k steps: every resident cluster reads the A and B blocks of one k-block per step and
+// starts its next tile as soon as one ends. All tiles need the same steps, so clusters keep in step
+// and a block that several of them read in one step is one touch. Inside a cluster the copy engine
+// multicasts: a block is asked for once per cluster.
+#pragma once
+
+#include "templates/common/gemm_schedule.h"
+#include "tuner/model/l2_model.h"
+#include <swr/result.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace swr {
+
+/// A launch of GEMM on a GPU: C [m, n] = A [m, k] B [k, n], `batch` times.
+struct GemmLaunch {
+  GemmSchedule schedule;
+  int element_bytes = 2;    ///< Of A and B.
+  int c_element_bytes = 2;  ///< Of what a tile writes; every split writes its own.
+  int sm_count = 1;
+  int ctas_per_sm = 1;
+  int l2_partitions = 1;
+  std::vector<int> partition_runs{};  ///< As ScheduleShape::partition_runs.
+};
+
+/// Blocks of A and of B: a tile's rows or columns and one k-block.
+struct GemmBlocks {
+  explicit GemmBlocks(const GemmLaunch& launch);
+
+  int count() const { return static_cast<int>(sectors.size()); }
+  int a_block(int batch, int m_tile, int k_block) const {
+    return (batch * (m_tiles + n_tiles) + m_tile) * k_blocks + k_block;
+  }
+  int b_block(int batch, int n_tile, int k_block) const {
+    return (batch * (m_tiles + n_tiles) + m_tiles + n_tile) * k_blocks + k_block;
+  }
+
+  int m_tiles = 0;
+  int n_tiles = 0;
+  int k_blocks = 0;
+  std::vector<int> sectors;  ///< Of each, rounded up to an even number.
+};
+
+/// Totals of a launch, independent of any cache.
+struct GemmSummary {
+  long long read_sectors = 0;   ///< Of A and B, once per cluster that asks for them.
+  long long write_sectors = 0;  ///< Of C.
+  long long steps = 0;          ///< k steps of all clusters together.
+  long long makespan_steps = 0;
+};
+
+struct GemmTraffic {
+  GemmSummary summary;
+  long long compulsory_misses = 0;  ///< Sectors of A, B and C touched for the first time.
+  long long excess_misses = 0;      ///< Sectors of A and B fetched again.
+};
+
+/// Sink: int touch(int block, int sectors, int partition) and write_once(int sectors), as for
+/// ScheduleWalk.
+template <typename Sink>
+class GemmWalk {
+ public:
+  GemmWalk(const GemmLaunch& launch, Sink& sink);
+
+  /// Walks the whole launch. Call once.
+  GemmSummary run();
+
+ private:
+  /// A place for one resident cluster.
+  struct Slot {
+    long long cluster = 0;
+    int partition = 0;
+    int iteration = 0;
+    int step = 0;
+    bool backward = false;
+    GemmWork work;
+    KSlab slab;
+  };
+
+  void advance();
+  bool start(Slot& slot);
+  void step(const Slot& slot);
+  void touch(int block, int partition);
+  void finish(const Slot& slot);
+
+  GemmLaunch launch_;
+  const GemmSchedule& schedule_;
+  Sink& sink_;
+  GemmBlocks blocks_;
+  long long clusters_ = 0;
+  long long next_cluster_ = 0;
+  long long now_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<long long> touched_at_;  ///< Per partition and block.
+  GemmSummary summary_;
+};
+
+/// Walks the launch through an L2.
+GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy);
+
+/// Misses of every cache size from one walk, of an L2 in one piece with one LRU list.
+MissCurve gemm_miss_curve(const GemmLaunch& launch);
+
+struct StrideTraffic {
+  int swizzle_stride = 0;
+  GemmTraffic traffic;
+};
+
+/// The launch with each swizzle stride, fewest misses first; equal ones as they were given. The
+/// first is what the model would choose.
+std::vector<StrideTraffic> rank_swizzle_strides(const GemmLaunch& launch, const L2Policy& policy,
+                                                std::span<const int> strides);
+
+template <typename Sink>
+GemmWalk<Sink>::GemmWalk(const GemmLaunch& launch, Sink& sink)
+    : launch_(launch),
+      schedule_(launch_.schedule),
+      sink_(sink),
+      blocks_(launch),
+      clusters_(schedule_.clusters(launch.sm_count * launch.ctas_per_sm)),
+      touched_at_(static_cast<std::size_t>(launch.l2_partitions) * blocks_.sectors.size(), -1) {}
+
+template <typename Sink>
+GemmSummary GemmWalk<Sink>::run() {
+  const int cluster_ctas = schedule_.ctas_per_cluster();
+  const long long places = std::max(1, launch_.sm_count * launch_.ctas_per_sm / cluster_ctas);
+  for (long long i = 0; i < std::min(places, clusters_); ++i) {
+    Slot slot;
+    const auto sm = static_cast<int>(i * cluster_ctas % launch_.sm_count);
+    slot.partition =
+        partition_of_sm(launch_.partition_runs, launch_.l2_partitions, launch_.sm_count, sm);
+    slot.cluster = next_cluster_++;
+    if (start(slot)) {
+      slots_.push_back(slot);
+    }
+  }
+  while (!slots_.empty()) {
+    for (const Slot& slot : slots_) {
+      step(slot);
+    }
+    ++now_;
+    advance();
+  }
+  summary_.makespan_steps = now_;
+  return summary_;
+}
+
+/// Gives new work to the slots whose tile is done.
+template <typename Sink>
+void GemmWalk<Sink>::advance() {
+  std::size_t kept = 0;
+  for (Slot& slot : slots_) {
+    bool busy = ++slot.step < slot.slab.count;
+    if (!busy) {
+      finish(slot);
+      busy = start(slot);
+    }
+    if (busy) {
+      slots_[kept++] = slot;
+    }
+  }
+  slots_.resize(kept);
+}
+
+/// Gives the slot its cluster's next work, or that of the next cluster; false when there is none.
+template <typename Sink>
+bool GemmWalk<Sink>::start(Slot& slot) {
+  long long linear = schedule_.work_at(slot.cluster, clusters_, slot.iteration);
+  while (linear < 0 && next_cluster_ < clusters_) {
+    slot.cluster = next_cluster_++;
+    slot.iteration = 0;
+    linear = schedule_.work_at(slot.cluster, clusters_, slot.iteration);
+  }
+  if (linear < 0) {
+    return false;
+  }
+  slot.work = schedule_.work(linear);
+  slot.slab = schedule_.slab(slot.work.split);
+  slot.backward = schedule_.walks_backward(slot.iteration);
+  slot.step = 0;
+  ++slot.iteration;
+  return true;
+}
+
+/// The cluster asks for its rows of A and its columns of B of one k-block.
+template <typename Sink>
+void GemmWalk<Sink>::step(const Slot& slot) {
+  const int k_block = k_block_at(slot.step, slot.slab, slot.backward);
+  const GemmTile first = schedule_.cta_tile_of(slot.work.tile, 0);
+  for (int m = first.m; m < min_of(first.m + schedule_.cluster_m, blocks_.m_tiles); ++m) {
+    touch(blocks_.a_block(slot.work.batch, m, k_block), slot.partition);
+  }
+  for (int n = first.n; n < min_of(first.n + schedule_.cluster_n, blocks_.n_tiles); ++n) {
+    touch(blocks_.b_block(slot.work.batch, n, k_block), slot.partition);
+  }
+  ++summary_.steps;
+}
+
+template <typename Sink>
+void GemmWalk<Sink>::touch(int block, int partition) {
+  const auto index = static_cast<std::size_t>(block);
+  const int sectors = blocks_.sectors[index];
+  summary_.read_sectors += sectors;
+  long long& touched_at =
+      touched_at_[static_cast<std::size_t>(partition) * blocks_.sectors.size() + index];
+  if (touched_at != now_) {
+    touched_at = now_;
+    sink_.touch(block, sectors, partition);
+  }
+}
+
+template <typename Sink>
+void GemmWalk<Sink>::finish(const Slot& slot) {
+  const GemmTile first = schedule_.cta_tile_of(slot.work.tile, 0);
+  const int m0 = first.m * schedule_.tile_m;
+  const int n0 = first.n * schedule_.tile_n;
+  const int rows = min_of(schedule_.cluster_m * schedule_.tile_m, schedule_.m - m0);
+  const int columns = min_of(schedule_.cluster_n * schedule_.tile_n, schedule_.n - n0);
+  const int sectors = rows * ceil_div(columns * launch_.c_element_bytes, kSectorBytes);
+  summary_.write_sectors += sectors;
+  sink_.write_once(sectors);
+}
+
+}  // namespace swr
