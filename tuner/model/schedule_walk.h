@@ -139,6 +139,11 @@ class ScheduleWalk {
   void finish_tile(Slot& slot);
   void collect_streams();
   void join_stream(Slot& slot);
+  /// When a stream with steps left is free, and its index.
+  using Free = std::pair<long long, std::size_t>;
+  long long queue_streams();
+  bool take_next(long long end, Free& next);
+  void put_back(long long free_at, std::size_t stream);
   void run_burst();
   void advance(Stream& stream);
   void touch(const Stream& stream, View& view);
@@ -158,8 +163,11 @@ class ScheduleWalk {
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
-  /// When streams with steps left are free, and their indices; a heap, earliest first.
-  std::vector<std::pair<long long, std::size_t>> queue_;
+  /// Streams whose step takes no longer than a step, in the order in which they will be free, from
+  /// next_punctual_ on; a sorted start and what is appended in order of time need no heap.
+  std::vector<Free> punctual_;
+  std::size_t next_punctual_ = 0;
+  std::vector<Free> late_;  ///< The others: a heap, earliest first.
   std::vector<int> pair_sectors_;
   /// A K and V tile pair as the SMs of a partition see it.
   struct View {
@@ -309,31 +317,77 @@ void ScheduleWalk<Sink>::join_stream(Slot& slot) {
   streams_.push_back(place);
 }
 
+/// Queues all streams with steps left; the time when the first of the others is done.
+template <typename Sink>
+long long ScheduleWalk<Sink>::queue_streams() {
+  long long end = std::numeric_limits<long long>::max();
+  punctual_.clear();
+  next_punctual_ = 0;
+  late_.clear();
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const Free free{streams_[i].free_at, i};
+    if (streams_[i].remaining == 0) {
+      end = std::min(end, free.first);
+    } else {
+      (free.first <= now_ + kTicksPerStep ? punctual_ : late_).push_back(free);
+    }
+  }
+  std::sort(punctual_.begin(), punctual_.end());
+  std::make_heap(late_.begin(), late_.end(), std::greater<>());
+  return end;
+}
+
+/// Takes the next stream of the queue that is free before `end`; false when there is none.
+template <typename Sink>
+bool ScheduleWalk<Sink>::take_next(long long end, Free& next) {
+  const bool any_punctual = next_punctual_ < punctual_.size();
+  if (any_punctual && (late_.empty() || punctual_[next_punctual_] < late_.front())) {
+    next = punctual_[next_punctual_];
+    if (next.first >= end) {
+      return false;
+    }
+    ++next_punctual_;
+    return true;
+  }
+  if (late_.empty() || late_.front().first >= end) {
+    return false;
+  }
+  std::pop_heap(late_.begin(), late_.end(), std::greater<>());
+  next = late_.back();
+  late_.pop_back();
+  return true;
+}
+
+/// Puts a stream back that has begun a step. One that took just a step comes after all that did so
+/// before it.
+template <typename Sink>
+void ScheduleWalk<Sink>::put_back(long long free_at, std::size_t stream) {
+  if (free_at == now_ + kTicksPerStep) {
+    constexpr std::size_t kMost = 1 << 16;
+    if (next_punctual_ == kMost) {
+      punctual_.erase(punctual_.begin(), punctual_.begin() + static_cast<std::ptrdiff_t>(kMost));
+      next_punctual_ = 0;
+    }
+    punctual_.emplace_back(free_at, stream);
+  } else {
+    late_.emplace_back(free_at, stream);
+    std::push_heap(late_.begin(), late_.end(), std::greater<>());
+  }
+}
+
 /// Advances the streams, in order of time, until a CTA has computed the last step of its Q tile.
 template <typename Sink>
 void ScheduleWalk<Sink>::run_burst() {
-  long long end = std::numeric_limits<long long>::max();
-  queue_.clear();
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].remaining > 0) {
-      queue_.emplace_back(streams_[i].free_at, i);
-    } else {
-      end = std::min(end, streams_[i].free_at);
-    }
-  }
-  std::make_heap(queue_.begin(), queue_.end(), std::greater<>());
-  while (!queue_.empty() && queue_.front().first < end) {
-    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
-    auto& [time, index] = queue_.back();
-    now_ = time;
-    Stream& stream = streams_[index];
+  long long end = queue_streams();
+  Free next;
+  while (take_next(end, next)) {
+    now_ = next.first;
+    Stream& stream = streams_[next.second];
     advance(stream);
     if (stream.remaining == 0) {
       end = std::min(end, stream.free_at);
-      queue_.pop_back();
     } else {
-      time = stream.free_at;
-      std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
+      put_back(stream.free_at, next.second);
     }
   }
   now_ = end;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -12,6 +12,9 @@ constexpr int kGroupsPerCapacity = 64;
 /// Survival is tabulated up to so many capacities used, in so fine steps.
 constexpr double kTableEnd = 4.0;
 constexpr double kTableStep = 1.0 / 128;
+
+/// Probabilities this near to 0 and 1 are taken for certain.
+constexpr double kSure = 1e-5;
 
 }  // namespace
 
@@ -37,7 +40,8 @@ SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
       group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)),
       group_of_(static_cast<std::size_t>(objects), -1) {
   for (double used = kTableStep / 2; used < kTableEnd; used += kTableStep) {
-    survival_.push_back(survival(used * shape_.capacity_sectors, shape_));
+    const double probability = survival(used * shape_.capacity_sectors, shape_);
+    survival_.push_back(probability < kSure ? 0.0 : probability > 1 - kSure ? 1.0 : probability);
   }
 }
 
@@ -51,7 +55,7 @@ bool SetAssociativeCache::touch(int object, int sectors) {
   std::int32_t& group = group_of_[static_cast<std::size_t>(object)];
   bool hit = false;
   if (group >= 0) {
-    Group& last = groups_[static_cast<std::size_t>(group)];
+    Group& last = groups_[root_of(static_cast<std::size_t>(group))];
     last.sectors -= sectors;
     hit = last.survival >= 1.0 || (last.survival > 0.0 && place_of(object) < last.survival);
   }
@@ -64,51 +68,79 @@ void SetAssociativeCache::touch_once(int sectors) { append(sectors); }
 
 void SetAssociativeCache::append(int sectors) {
   groups_.back().sectors += sectors;
-  newest_sectors_ += sectors;
-  if (newest_sectors_ >= group_sectors_) {
+  if (groups_.back().sectors >= group_sectors_) {
     begin_group();
   }
 }
 
+/// The group that the group was merged into, or itself.
+std::size_t SetAssociativeCache::root_of(std::size_t group) {
+  while (groups_[group].merged_into != group) {
+    groups_[group].merged_into = groups_[groups_[group].merged_into].merged_into;
+    group = groups_[group].merged_into;
+  }
+  return group;
+}
+
 /// All groups have aged: looks up anew how likely each survives what was used since.
 void SetAssociativeCache::begin_group() {
-  constexpr double kSure = 1e-5;
-  newest_sectors_ = 0;
   live_.push_back(groups_.size() - 1);
+  merge_small_groups();
   double used = 0.0;
-  std::size_t dead = 0;
-  for (std::size_t i = live_.size(); i-- > 0 && dead == 0;) {
+  std::size_t dead = 0;  // How many of the oldest groups are lost.
+  for (std::size_t i = live_.size(); i-- > 0;) {
     Group& group = groups_[live_[i]];
-    const double probability = survival_after(used + static_cast<double>(group.sectors) / 2);
-    group.survival = probability < kSure ? 0.0 : probability > 1 - kSure ? 1.0 : probability;
+    group.survival = survival_after(used + static_cast<double>(group.sectors) / 2);
     used += static_cast<double>(group.sectors);
-    dead = group.survival > 0.0 ? 0 : i + 1;
+    if (group.survival <= 0.0) {
+      dead = i + 1;
+      break;
+    }
   }
   for (std::size_t i = 0; i < dead; ++i) {
     groups_[live_[i]].survival = 0.0;
   }
   live_.erase(live_.begin(), live_.begin() + static_cast<std::ptrdiff_t>(dead));
-  std::erase_if(live_, [this](std::size_t i) { return groups_[i].sectors == 0; });
-  groups_.emplace_back();
+  groups_.push_back({.sectors = 0, .survival = 1.0, .merged_into = groups_.size()});
   constexpr std::size_t kSlack = 1024;
-  if (groups_.size() > 2 * live_.size() + group_of_.size() + kSlack) {
-    forget_empty_groups();
+  if (groups_.size() > live_.size() + group_of_.size() + kSlack) {
+    renumber_groups();
   }
 }
 
-/// Numbers the groups anew, so that there are no more than objects.
-void SetAssociativeCache::forget_empty_groups() {
+/// Joins neighbours in age that have lost most of their objects to younger groups.
+void SetAssociativeCache::merge_small_groups() {
+  std::size_t kept = 0;
+  for (const std::size_t place : live_) {
+    Group& group = groups_[place];
+    if (kept > 0) {
+      Group& older = groups_[live_[kept - 1]];
+      if (older.sectors + group.sectors <= group_sectors_ / 2) {
+        group.sectors += older.sectors;
+        older.merged_into = place;
+        live_[kept - 1] = place;
+        continue;
+      }
+    }
+    live_[kept++] = place;
+  }
+  live_.resize(kept);
+}
+
+/// Numbers the live groups anew, so that there are no more groups than objects.
+void SetAssociativeCache::renumber_groups() {
   std::vector<std::int32_t> renumbered(groups_.size(), 0);
-  std::vector<Group> kept{Group{.sectors = 0, .survival = 0.0}};  // What is lost for good.
+  std::vector<Group> kept{{.sectors = 0, .survival = 0.0, .merged_into = 0}};  // What is lost.
+  live_.push_back(groups_.size() - 1);
   for (std::size_t& live : live_) {
     renumbered[live] = static_cast<std::int32_t>(kept.size());
     kept.push_back(groups_[live]);
     live = kept.size() - 1;
+    kept.back().merged_into = live;
   }
-  kept.emplace_back();
-  renumbered.back() = static_cast<std::int32_t>(kept.size()) - 1;
+  live_.pop_back();
   for (std::int32_t& group : group_of_) {
-    group = group < 0 ? group : renumbered[static_cast<std::size_t>(group)];
+    group = group < 0 ? group : renumbered[root_of(static_cast<std::size_t>(group))];
   }
   groups_ = std::move(kept);
 }

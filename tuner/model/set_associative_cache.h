@@ -44,18 +44,20 @@ class SetAssociativeCache {
   struct Group {
     long long sectors = 0;  ///< Of them that no younger group holds.
     double survival = 1.0;
+    std::size_t merged_into = 0;  ///< Place of the group that holds its objects now, or its own.
   };
 
   double survival_after(double sectors) const;
   void append(int sectors);
   void begin_group();
-  void forget_empty_groups();
+  std::size_t root_of(std::size_t group);
+  void merge_small_groups();
+  void renumber_groups();
   static double place_of(int object);
 
   SetShape shape_;
-  long long group_sectors_;       ///< Used until a new group begins.
-  std::vector<double> survival_;  ///< Tabulated.
-  long long newest_sectors_ = 0;
+  long long group_sectors_;             ///< Of a full group.
+  std::vector<double> survival_;        ///< Tabulated.
   std::vector<Group> groups_{1};        ///< Oldest first.
   std::vector<std::size_t> live_{};     ///< Groups whose objects may still be there, oldest first.
   std::vector<std::int32_t> group_of_;  ///< Per object; -1 when never used.
