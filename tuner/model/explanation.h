@@ -36,8 +36,9 @@ struct Explanation {
   std::vector<MissPoint> miss_curve;
   /// The smallest capacity without excess misses, in the same walk.
   long long capacity_without_excess_bytes = 0;
-  /// The shortest sequence with excess misses, in steps of 1/16; empty when there is none up to
-  /// kLongestSequence. K and V grow; Q as well when it is as long as they are.
+  /// The shortest sequence whose excess misses reach a twentieth of those that no cache avoids, in
+  /// steps of 1/16; empty when there is none up to kLongestSequence. K and V grow; Q as well when
+  /// it is as long as they are.
   std::optional<int> first_seq_with_excess;
 };
 
