@@ -3,6 +3,7 @@
 
 #include <swr/variant.h>
 
+#include <array>
 #include <set>
 
 namespace swr {
@@ -15,6 +16,18 @@ std::string text(Order value) { return "Order::" + std::string(to_string(value))
 std::string text(Mainloop value) { return "Mainloop::" + std::string(to_string(value)); }
 std::string text(POperand value) { return "POperand::" + std::string(to_string(value)); }
 std::string text(Persistence value) { return "Persistence::" + std::string(to_string(value)); }
+
+std::string text(OutputType value) {
+  constexpr std::array kNames{"fp16", "bf16", "fp32"};
+  return std::string("OutputType::") + kNames.at(static_cast<std::size_t>(value));
+}
+std::string text(GemmLayout value) {
+  constexpr std::array kNames{"nt", "nn", "tn"};
+  return std::string("GemmLayout::") + kNames.at(static_cast<std::size_t>(value));
+}
+std::string text(GemmMainloop value) {
+  return value == GemmMainloop::pingpong ? "GemmMainloop::pingpong" : "GemmMainloop::cooperative";
+}
 
 std::string field(std::string_view name, const std::string& value) {
   return "    ." + std::string(name) + " = " + value + ",\n";
@@ -42,6 +55,52 @@ std::string config_fields(const HopperConfig& config) {
          field("mainloop", text(mainloop)) + field("order", text(order)) +
          field("persistence", text(persistence)) + field("p_operand", text(p_operand)) +
          field("exp2_fma_eighths", text(exp2_fma_eighths)) + field("unroll", text(unroll));
+}
+
+std::string config_fields(const HopperGemmConfig& config) {
+  const auto& [dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers,
+               cluster_m, cluster_n, persistence, k_order, split_k] = config;
+  return field("dtype", text(dtype)) + field("output", text(output)) +
+         field("layout", text(layout)) + field("reads_c", text(reads_c)) +
+         field("tile_m", text(tile_m)) + field("tile_n", text(tile_n)) +
+         field("tile_k", text(tile_k)) + field("stages", text(stages)) +
+         field("mainloop", text(mainloop)) + field("consumers", text(consumers)) +
+         field("cluster_m", text(cluster_m)) + field("cluster_n", text(cluster_n)) +
+         field("persistence", text(persistence)) + field("k_order", text(k_order)) +
+         field("split_k", text(split_k));
+}
+
+std::string config_fields(const PortableGemmConfig& config) {
+  const auto& [dtype, output, layout, reads_c, alignment_bytes, tile_m, tile_n, tile_k, warps_m,
+               warps_n, stages, persistence, k_order, split_k] = config;
+  return field("dtype", text(dtype)) + field("output", text(output)) +
+         field("layout", text(layout)) + field("reads_c", text(reads_c)) +
+         field("alignment_bytes", text(alignment_bytes)) + field("tile_m", text(tile_m)) +
+         field("tile_n", text(tile_n)) + field("tile_k", text(tile_k)) +
+         field("warps_m", text(warps_m)) + field("warps_n", text(warps_n)) +
+         field("stages", text(stages)) + field("persistence", text(persistence)) +
+         field("k_order", text(k_order)) + field("split_k", text(split_k));
+}
+
+/// The header that defines kConfig of type `type`, which `include` declares.
+std::string config_header(std::string_view include, std::string_view type,
+                          const std::string& fields) {
+  return std::string(R"(// SPDX-License-Identifier: MIT
+// The configuration of one variant, written by swr's generator; do not edit.
+#pragma once
+
+#include ")") +
+         std::string(include) + R"("
+
+namespace swr {
+
+inline constexpr )" +
+         std::string(type) + R"( kConfig{
+)" + fields +
+         R"(};
+
+}  // namespace swr
+)";
 }
 
 bool is_pragma_once(std::string_view line) {
@@ -90,22 +149,17 @@ class Flattener {
 
 std::string config_header(const FamilyConfig& config) {
   const bool is_hopper = std::holds_alternative<HopperConfig>(config);
-  return std::string(R"(// SPDX-License-Identifier: MIT
-// The configuration of one variant, written by swr's generator; do not edit.
-#pragma once
+  return config_header(is_hopper ? "attention/hopper/config.h" : "attention/config.h",
+                       is_hopper ? "HopperConfig" : "AttentionConfig",
+                       std::visit([](const auto& one) { return config_fields(one); }, config));
+}
 
-#include "attention/)") +
-         (is_hopper ? "hopper/" : "") + R"(config.h"
+std::string config_header(const HopperGemmConfig& config) {
+  return config_header("gemm/hopper/config.h", "HopperGemmConfig", config_fields(config));
+}
 
-namespace swr {
-
-inline constexpr )" +
-         (is_hopper ? "HopperConfig" : "AttentionConfig") + R"( kConfig{
-)" + std::visit([](const auto& one) { return config_fields(one); }, config) +
-         R"(};
-
-}  // namespace swr
-)";
+std::string config_header(const PortableGemmConfig& config) {
+  return config_header("gemm/portable/config.h", "PortableGemmConfig", config_fields(config));
 }
 
 std::string flatten_template(const TemplateSet& templates, std::string_view entry) {

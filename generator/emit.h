@@ -5,6 +5,8 @@
 
 #include "core/attention_config.h"
 #include "generator/template_set.h"
+#include "templates/gemm/hopper/config.h"
+#include "templates/gemm/portable/config.h"
 
 #include <string>
 #include <string_view>
@@ -13,6 +15,8 @@ namespace swr {
 
 /// The header that defines swr::kConfig, in the form of those in templates/default/.
 std::string config_header(const FamilyConfig& config);
+std::string config_header(const HopperGemmConfig& config);
+std::string config_header(const PortableGemmConfig& config);
 
 /// `entry` with every template it includes in place of its first #include line; later ones are
 /// dropped, as #pragma once would. The result needs no include path.

@@ -27,12 +27,35 @@ constexpr std::array kSources{
                  .config_header = "selected_hopper_config.h"},
 };
 
+constexpr std::array kGemmSources{
+    FamilySource{.family = Family::portable,
+                 .file = "gemm/portable/gemm.cu",
+                 .entry = "swr_gemm",
+                 .first_arch = 80,
+                 .last_arch = kNoLastArch,
+                 .arch_suffix = "",
+                 .config_header = "selected_portable_gemm_config.h"},
+    FamilySource{.family = Family::hopper,
+                 .file = "gemm/hopper/gemm.cu",
+                 .entry = "swr_gemm",
+                 .first_arch = 90,
+                 .last_arch = 90,
+                 .arch_suffix = "a",
+                 .config_header = "selected_hopper_gemm_config.h"},
+};
+
 }  // namespace
 
 std::span<const FamilySource> family_sources() { return kSources; }
 
 const FamilySource& family_source(Family family) {
   return *std::ranges::find(kSources, family, &FamilySource::family);
+}
+
+std::span<const FamilySource> gemm_sources() { return kGemmSources; }
+
+const FamilySource& gemm_source(Family family) {
+  return *std::ranges::find(kGemmSources, family, &FamilySource::family);
 }
 
 }  // namespace swr

@@ -24,4 +24,8 @@ std::span<const FamilySource> family_sources();
 
 const FamilySource& family_source(Family family);
 
+/// The same for GEMM.
+std::span<const FamilySource> gemm_sources();
+const FamilySource& gemm_source(Family family);
+
 }  // namespace swr

@@ -66,6 +66,20 @@ struct Generator::Impl {
                           swr::config_header(make_family_config(problem, variant)));
   }
 
+  template <typename Config>
+  CompiledKernel compile_gemm(Family family, const Config& config, int sm_arch) const {
+    const FamilySource& source = gemm_source(family);
+    require_family_arch(source, sm_arch);
+    const TemplateSet configured =
+        templates.with(std::string(source.config_header), swr::config_header(config));
+    return compile({.templates = configured,
+                    .file = source.file,
+                    .entry = source.entry,
+                    .sm_arch = sm_arch,
+                    .arch_suffix = source.arch_suffix,
+                    .options = kVariantOptions});
+  }
+
   /// Digest of everything the cubin depends on.
   std::string key(const Job& job) const {
     const std::string closure = job.templates.closure_digest(job.file);
@@ -124,6 +138,14 @@ CompiledKernel Generator::compile(const AttentionProblem& problem, const Variant
                          .sm_arch = sm_arch,
                          .arch_suffix = source.arch_suffix,
                          .options = kVariantOptions});
+}
+
+CompiledKernel Generator::compile(const HopperGemmConfig& config, int sm_arch) const {
+  return impl_->compile_gemm(Family::hopper, config, sm_arch);
+}
+
+CompiledKernel Generator::compile(const PortableGemmConfig& config, int sm_arch) const {
+  return impl_->compile_gemm(Family::portable, config, sm_arch);
 }
 
 CompiledKernel Generator::compile_template(std::string_view path, std::string_view entry,

@@ -20,6 +20,9 @@
 
 namespace swr {
 
+struct HopperGemmConfig;
+struct PortableGemmConfig;
+
 /// Restricts axes: only the listed values are enumerated for an axis that is named, the family's
 /// default values for the others.
 using AxisRestrictions = std::map<std::string, std::vector<AxisValue>, std::less<>>;
@@ -81,6 +84,10 @@ class Generator {
   /// that NVRTC or the family does not support.
   CompiledKernel compile(const AttentionProblem& problem, const Variant& variant,
                          int sm_arch) const;
+
+  /// GEMM kernels, from their compile-time configurations. Throws: like the first.
+  CompiledKernel compile(const HopperGemmConfig& config, int sm_arch) const;
+  CompiledKernel compile(const PortableGemmConfig& config, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
   std::string config_header(const AttentionProblem& problem, const Variant& variant) const;

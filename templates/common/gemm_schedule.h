@@ -40,15 +40,15 @@ SWR_HD constexpr int column_group_tiles(int swizzle_stride, int tile_n, int n_ti
 }
 
 /// Cells of the square [m0, m0 + side) x [n0, n0 + side) that lie in [0, m_tiles) x [0, n_tiles).
-SWR_HD constexpr long long cells_inside(int m0, int n0, int side, int m_tiles, int n_tiles) {
+SWR_HD constexpr int cells_inside(int m0, int n0, int side, int m_tiles, int n_tiles) {
   const int rows = max_of(0, min_of(m0 + side, m_tiles) - m0);
   const int columns = max_of(0, min_of(n0 + side, n_tiles) - n0);
-  return static_cast<long long>(rows) * columns;
+  return rows * columns;
 }
 
 /// The `linear`-th tile on Hilbert's curve. From the whole square down, whole quadrants that lie
 /// before the tile are skipped by the number of their cells inside the rectangle.
-SWR_HD constexpr GemmTile hilbert_tile(long long linear, int m_tiles, int n_tiles) {
+SWR_HD constexpr GemmTile hilbert_tile(int linear, int m_tiles, int n_tiles) {
   int side = 1;
   while (side < m_tiles || side < n_tiles) {
     side *= 2;
@@ -67,7 +67,7 @@ SWR_HD constexpr GemmTile hilbert_tile(long long linear, int m_tiles, int n_tile
       const bool far_n = (transposed ? far_a : far_b) != reversed;
       const int m0 = corner.m + (far_m ? half : 0);
       const int n0 = corner.n + (far_n ? half : 0);
-      const long long cells = cells_inside(m0, n0, half, m_tiles, n_tiles);
+      const int cells = cells_inside(m0, n0, half, m_tiles, n_tiles);
       if (linear >= cells) {
         linear -= cells;
         continue;
@@ -83,11 +83,11 @@ SWR_HD constexpr GemmTile hilbert_tile(long long linear, int m_tiles, int n_tile
 }
 
 /// The `linear`-th tile in bands of `group` rows; column by column inside a band.
-SWR_HD constexpr GemmTile banded_tile(long long linear, int m_tiles, int n_tiles, int group,
+SWR_HD constexpr GemmTile banded_tile(int linear, int m_tiles, int n_tiles, int group,
                                       bool serpentine) {
-  const long long band_tiles = static_cast<long long>(group) * n_tiles;
-  const int band = static_cast<int>(linear / band_tiles);
-  const int within = static_cast<int>(linear - band * band_tiles);
+  const int band_tiles = group * n_tiles;
+  const int band = linear / band_tiles;
+  const int within = linear - band * band_tiles;
   const int rows = min_of(group, m_tiles - band * group);
   const int column = within / rows;
   const bool backward = serpentine && (band & 1) != 0;
@@ -96,20 +96,20 @@ SWR_HD constexpr GemmTile banded_tile(long long linear, int m_tiles, int n_tiles
 
 /// Maps a linear index to a tile of a grid of m_tiles x n_tiles: column groups of `group_columns`
 /// run one after another, and inside a group the raster decides. `raster_group` is at least 1.
-SWR_HD constexpr GemmTile map_gemm_tile(long long linear, int m_tiles, int n_tiles, Raster raster,
+SWR_HD constexpr GemmTile map_gemm_tile(int linear, int m_tiles, int n_tiles, Raster raster,
                                         int raster_group, int group_columns) {
-  const long long group_tiles = static_cast<long long>(m_tiles) * group_columns;
-  const int group = static_cast<int>(linear / group_tiles);
+  const int group_tiles = m_tiles * group_columns;
+  const int group = linear / group_tiles;
   const int first_column = group * group_columns;
   const int columns = min_of(group_columns, n_tiles - first_column);
-  const long long within = linear - group * group_tiles;
+  const int within = linear - group * group_tiles;
   GemmTile tile{};
   switch (raster) {
     case Raster::along_n:
-      tile = {static_cast<int>(within / columns), static_cast<int>(within % columns)};
+      tile = {within / columns, within % columns};
       break;
     case Raster::along_m:
-      tile = {static_cast<int>(within % m_tiles), static_cast<int>(within / m_tiles)};
+      tile = {within % m_tiles, within / m_tiles};
       break;
     case Raster::grouped:
       tile = banded_tile(within, m_tiles, columns, raster_group, false);
@@ -141,6 +141,9 @@ SWR_HD constexpr int k_block_at(int step, KSlab slab, bool backward) {
 /// Work is dealt to clusters of cluster_m x cluster_n CTAs, which compute neighbouring tiles; a
 /// cluster at the edge of C may hold CTAs whose tile lies outside. The linear index runs over the
 /// tiles, then the splits, then the batch.
+///
+/// Requires: work_items(), and raster_group times columns(), below 2^31. Linear indices have 32
+/// bits because divisions of 64 cost a loading thread more registers than it has.
 struct GemmSchedule {
   int m = 1;
   int n = 1;
@@ -175,14 +178,14 @@ struct GemmSchedule {
   }
 
   /// Linear index of a cluster's local iteration (0, 1, ...), or -1 when the cluster is done.
-  SWR_HD constexpr long long work_at(long long cluster, long long clusters, int iteration) const {
-    return cta_tile(persistence, cluster, clusters, iteration, work_items());
+  SWR_HD constexpr int work_at(long long cluster, long long clusters, int iteration) const {
+    return static_cast<int>(cta_tile(persistence, cluster, clusters, iteration, work_items()));
   }
 
   /// The work of a linear index; the tile is in units of clusters.
-  SWR_HD constexpr GemmWork work(long long linear) const {
-    const long long tiles = cluster_tiles();
-    const int slice = static_cast<int>(linear / tiles);
+  SWR_HD constexpr GemmWork work(int linear) const {
+    const int tiles = rows() * columns();
+    const int slice = linear / tiles;
     return {slice / splits, slice % splits,
             map_gemm_tile(linear - slice * tiles, rows(), columns(), raster, raster_group,
                           column_group_tiles(swizzle_stride, tile_n * cluster_n, columns()))};

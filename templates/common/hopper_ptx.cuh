@@ -70,6 +70,33 @@ __device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity
   return passed != 0;
 }
 
+/// Arrives at the barrier of the same offset in CTA `rank` of the cluster ("mapa").
+__device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+/// barrier_wait for a barrier that other CTAs of the cluster arrive at.
+__device__ __forceinline__ void barrier_wait_cluster(unsigned barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finish;\n"
+      "bra again;\n"
+      "finish:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+/// barrier.cluster: waits for all threads of the cluster that have not exited.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 /// barrier.cta with a name: waits until `Threads` threads have synced or arrived.
 template <int Threads>
 __device__ __forceinline__ void named_sync(int name) {
@@ -105,6 +132,32 @@ __device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, 
       : "memory");
 }
 
+/// The same from a 3-D map.
+struct BoxCorner3 {
+  int column;
+  int row;
+  int item;
+};
+__device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, BoxCorner3 corner,
+                                         unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(corner.column), "r"(corner.row), "r"(corner.item)
+      : "memory");
+}
+/// The box goes to the same offset in every CTA of the cluster whose bit is set, and its bytes are
+/// counted by the barrier of the same offset there.
+__device__ __forceinline__ void load_box_multicast(unsigned shared, const TensorMap& map,
+                                                   BoxCorner3 corner, unsigned barrier,
+                                                   unsigned short ctas) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(corner.column), "r"(corner.row), "r"(corner.item), "h"(ctas)
+      : "memory");
+}
+
 /// One thread copies a box from shared memory, as part of its current bulk group.
 __device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner corner, unsigned shared) {
   asm volatile(
@@ -113,12 +166,20 @@ __device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner corner
       "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.head), "r"(corner.batch)
       : "memory");
 }
+__device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner3 corner,
+                                          unsigned shared) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
+      "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.item)
+      : "memory");
+}
 __device__ __forceinline__ void commit_stores() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-/// Waits until this thread's stores have read shared memory.
+/// Waits until all but the last Pending groups of this thread's stores have read shared memory.
+template <int Pending = 0>
 __device__ __forceinline__ void wait_stores_read() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
 /// Waits until this thread's stores have been written.
 __device__ __forceinline__ void wait_stores() {

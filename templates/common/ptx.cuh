@@ -47,12 +47,23 @@ __device__ inline void store_shared(unsigned shared, uint4 value) {
                : "memory");
 }
 
+__device__ inline void store_shared(unsigned shared, float2 value) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(value.x), "f"(value.y)
+               : "memory");
+}
+
 __device__ inline uint4 load_shared(unsigned shared) {
   uint4 value;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                : "r"(shared)
                : "memory");
+  return value;
+}
+
+__device__ inline unsigned load_shared_word(unsigned shared) {
+  unsigned value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(shared) : "memory");
   return value;
 }
 

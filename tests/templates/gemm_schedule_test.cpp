@@ -39,7 +39,7 @@ std::vector<Visit> walk(const GemmSchedule& schedule, int workers) {
   const long long clusters = schedule.clusters(workers);
   for (long long cluster = 0; cluster < clusters; ++cluster) {
     for (int iteration = 0;; ++iteration) {
-      const long long linear = schedule.work_at(cluster, clusters, iteration);
+      const int linear = schedule.work_at(cluster, clusters, iteration);
       if (linear < 0) {
         break;
       }

@@ -214,9 +214,9 @@ void Kernel::allow_dynamic_smem(int size_bytes) const {
 }
 
 void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** arguments) const {
-  cuda_driver().launch_kernel(function_, shape.grid_x, 1U, 1U, shape.block_x, 1U, 1U,
-                              shape.dynamic_smem_bytes, stream.handle(), arguments,
-                              static_cast<void**>(nullptr));
+  cuda_driver().launch_kernel(function_, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x,
+                              shape.block_y, 1U, shape.dynamic_smem_bytes, stream.handle(),
+                              arguments, static_cast<void**>(nullptr));
 }
 
 AttentionKernel::AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,

@@ -223,10 +223,13 @@ class DeviceBuffer {
   std::size_t size_bytes_ = 0;
 };
 
-/// Shape of a one-dimensional launch.
+/// Shape of a launch.
 struct LaunchShape {
   unsigned grid_x = 1;
+  unsigned grid_y = 1;
+  unsigned grid_z = 1;
   unsigned block_x = 1;
+  unsigned block_y = 1;
   unsigned dynamic_smem_bytes = 0;
 };
 

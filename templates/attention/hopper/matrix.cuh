@@ -6,6 +6,7 @@
 
 #include "attention/hopper/config.h"
 #include "common/hopper_ptx.cuh"
+#include "common/wgmma_operand.cuh"
 #include "common/wgmma_widths.cuh"
 
 namespace swr::hopper {
@@ -22,20 +23,6 @@ using Output = float[C.padded_head_dim() / 2];
 /// Softmax numerators as operand A: pairs of columns, in the order of Scores.
 template <HopperConfig C>
 using Numerators = unsigned[C.tile_n / 4];
-
-/// Descriptors hold addresses and strides in units of 16 bytes.
-__device__ __forceinline__ constexpr unsigned long long in_units(unsigned bytes) {
-  return bytes >> 4;
-}
-
-/// Descriptor of an operand whose lines are `SwizzleBytes` long: groups of eight lines follow each
-/// other, panels are `panel_bytes` apart.
-template <int SwizzleBytes>
-__device__ __forceinline__ unsigned long long descriptor(unsigned shared, unsigned panel_bytes) {
-  constexpr unsigned long long kSwizzle = SwizzleBytes == 128 ? 1 : SwizzleBytes == 64 ? 2 : 3;
-  constexpr unsigned long long kGroup = in_units(8 * SwizzleBytes) << 32;
-  return kSwizzle << 62 | kGroup | in_units(panel_bytes) << 16 | in_units(shared & 0x3ffffU);
-}
 
 /// Issues scores = Q K^T, uncommitted.
 template <HopperConfig C>

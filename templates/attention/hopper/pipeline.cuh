@@ -8,23 +8,9 @@
 #include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
+#include "common/ring.cuh"
 
 namespace swr::hopper {
-
-/// Position in a ring of tiles, and the parity of the barriers' phase there.
-template <int Stages>
-struct RingPosition {
-  int stage = 0;
-  unsigned parity = 0;
-
-  __device__ __forceinline__ void advance() {
-    ++stage;
-    if (stage == Stages) {
-      stage = 0;
-      parity ^= 1U;
-    }
-  }
-};
 
 /// Addresses in the shared memory that starts at `base`.
 template <HopperConfig C>
@@ -91,12 +77,6 @@ __device__ __forceinline__ void store_scan(unsigned shared, const Scan& scan) {
   ptx::store_shared(shared,
                     make_uint4(scan.tiles, scan.unmasked_tiles, scan.first_row, scan.backward));
   ptx::store_shared(shared + 16, make_uint4(scan.head, scan.batch, scan.batch_head, scan.kv_head));
-}
-
-/// The value of lane 0 in every lane. The compiler sees that it is the same: loops over it stay
-/// uniform.
-__device__ __forceinline__ int uniform(unsigned value) {
-  return static_cast<int>(__shfl_sync(0xffffffffU, value, 0));
 }
 
 /// One warp takes an entry of the work list. Lane 0 reads it and says so to the loading thread,

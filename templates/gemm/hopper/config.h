@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// Everything of a Hopper GEMM kernel that is fixed when it is compiled. Host code (constraints,
+// launch, tensor maps) and the kernel derive every size from these functions.
+#pragma once
+
+#include "common/gemm_schedule.h"
+#include <swr/annotations.h>
+#include <swr/axes.h>
+#include <swr/gemm_axes.h>
+#include <swr/gemm_params.h>
+#include <swr/tensor_map.h>
+
+namespace swr {
+
+/// One warpgroup loads by TMA, one or two compute with wgmma.
+///
+/// Tiles of A and B lie in shared memory as panels: lines of 64 elements, 128 bytes, swizzled. An
+/// operand contiguous along k has tile_k / 64 panels with one line per row of the tile; one
+/// contiguous along m or n has a panel per 64 rows of the tile, with one line per k. Results leave
+/// through staging slots, of which each computing warp owns a few.
+///
+/// TMA asks for addresses that are multiples of 16 bytes: of A, B and C, their rows and their batch
+/// items. The portable family takes the other matrices.
+struct HopperGemmConfig {
+  DType dtype;  ///< Of A and B.
+  OutputType output;
+  GemmLayout layout;
+  bool reads_c;  ///< beta may differ from 0.
+  int tile_m;    ///< 64 to 256, whole 64-row blocks per consumer.
+  int tile_n;    ///< A multiple of 16, at most 256.
+  int tile_k;    ///< 64 or 128.
+  int stages;    ///< Tiles of A, and of B, in shared memory.
+  GemmMainloop mainloop;
+  int consumers;  ///< Computing warpgroups, 1 or 2; pingpong has 2.
+  int cluster_m;  ///< CTAs that share a tile of B; 2 on one axis at most.
+  int cluster_n;  ///< CTAs that share a tile of A.
+  Persistence persistence;
+  Order k_order;
+  bool split_k;
+
+  static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
+  static constexpr int kWarpgroup = 128;
+  static constexpr int kPanelColumns = 64;
+  static constexpr int kLineBytes = 128;
+
+  SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
+  SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
+  SWR_HD constexpr int output_bytes() const { return output == OutputType::fp32 ? 4 : 2; }
+
+  SWR_HD constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
+  SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n; }
+
+  /// Rows of a tile that one consumer computes, as blocks of the 64 that one wgmma takes.
+  SWR_HD constexpr int consumer_rows() const {
+    return mainloop == GemmMainloop::pingpong ? tile_m : tile_m / consumers;
+  }
+  SWR_HD constexpr int m_blocks() const { return consumer_rows() / 64; }
+  /// fp32 sums per thread.
+  SWR_HD constexpr int accumulator_registers() const { return m_blocks() * tile_n / 2; }
+
+  /// Rows of B's tile as stored: whole panels when B is contiguous along n.
+  SWR_HD constexpr int stored_tile_n() const {
+    return b_along_k() ? tile_n : ceil_div(tile_n, kPanelColumns) * kPanelColumns;
+  }
+  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * 2; }
+  SWR_HD constexpr int b_tile_bytes() const { return stored_tile_n() * tile_k * 2; }
+  SWR_HD constexpr int stage_bytes() const { return a_tile_bytes() + b_tile_bytes(); }
+
+  /// Boxes that one CTA loads at once; CTAs that share a tile load one part of each panel each.
+  SWR_HD constexpr TensorBox a_box() const {
+    return {kPanelColumns, (a_along_k() ? tile_m : tile_k) / cluster_n, kLineBytes};
+  }
+  SWR_HD constexpr TensorBox b_box() const {
+    return {kPanelColumns, (b_along_k() ? tile_n : tile_k) / cluster_m, kLineBytes};
+  }
+
+  /// Columns of C that leave at once: a line of at most 128 bytes. When they do not divide tile_n,
+  /// the last panel overlaps the one before.
+  SWR_HD constexpr int c_panel_columns() const {
+    const int widest = kLineBytes / output_bytes();
+    return tile_n >= widest ? widest : tile_n >= 32 ? 32 : 16;
+  }
+  SWR_HD constexpr int c_panels() const { return ceil_div(tile_n, c_panel_columns()); }
+  SWR_HD constexpr int c_panel_column(int panel) const {
+    return min_of(panel * c_panel_columns(), tile_n - c_panel_columns());
+  }
+  /// Box of the map of C: a panel of one warp's 16 rows.
+  SWR_HD constexpr TensorBox c_box() const {
+    return {c_panel_columns(), 16, c_panel_columns() * output_bytes()};
+  }
+
+  // Offsets in dynamic shared memory, which starts at a multiple of 1024 bytes.
+  SWR_HD constexpr int a_offset(int stage) const { return stage * a_tile_bytes(); }
+  SWR_HD constexpr int b_offset(int stage) const {
+    return stages * a_tile_bytes() + stage * b_tile_bytes();
+  }
+  SWR_HD constexpr int staging_offset() const { return stages * stage_bytes(); }
+  SWR_HD constexpr int staging_bytes() const {
+    return consumers * 4 * kStagingSlots * kStagingSlotBytes;
+  }
+  SWR_HD constexpr int work_offset() const { return staging_offset() + staging_bytes(); }
+  SWR_HD constexpr int barrier_offset() const { return work_offset() + kWorkSlots * kWorkBytes; }
+  /// Full and empty for each stage and each slot of the work list, then a word per consumer.
+  SWR_HD constexpr int vote_offset() const { return barrier_offset() + 16 * (stages + kWorkSlots); }
+  SWR_HD constexpr int smem_bytes() const { return vote_offset() + 4 * consumers; }
+
+  /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
+  /// threads had at entry.
+  SWR_HD constexpr bool trades_registers() const { return consumers == 2; }
+  SWR_HD constexpr int producer_registers() const {
+    return accumulator_registers() > 192 ? 24 : accumulator_registers() > 160 ? 40 : 56;
+  }
+  SWR_HD constexpr int consumer_registers() const { return (504 - producer_registers()) / 2; }
+
+  /// Slots of a warp's staging area: one is filled while the copy engine reads the other.
+  static constexpr int kStagingSlots = 2;
+  static constexpr int kStagingSlotBytes = 16 * kLineBytes;
+  /// Work that the loading thread may be ahead of the consumers.
+  static constexpr int kWorkSlots = 4;
+  static constexpr int kWorkBytes = 32;
+
+  SWR_HD constexpr GemmSchedule schedule(const GemmParams& params) const {
+    return {.m = params.m,
+            .n = params.n,
+            .k = params.k,
+            .batch = params.batch,
+            .tile_m = tile_m,
+            .tile_n = tile_n,
+            .tile_k = tile_k,
+            .cluster_m = cluster_m,
+            .cluster_n = cluster_n,
+            .splits = split_k ? params.splits : 1,
+            .raster = params.raster,
+            .raster_group = params.raster_group,
+            .swizzle_stride = params.swizzle_stride,
+            .persistence = persistence,
+            .k_order = k_order};
+  }
+
+  /// Tiles of all CTAs, those outside C included: the parts that split_k sums are `consumers` (one
+  /// with pingpong) times as many.
+  SWR_HD constexpr long long cta_tiles(const GemmParams& params) const {
+    const GemmSchedule of = schedule(params);
+    return of.cluster_tiles() * of.batch * ctas_per_cluster();
+  }
+  SWR_HD constexpr int parts_per_tile() const {
+    return mainloop == GemmMainloop::pingpong ? 1 : consumers;
+  }
+  /// Bytes of GemmParams::partials and words of GemmParams::arrivals.
+  SWR_HD constexpr long long partials_bytes(const GemmParams& params) const {
+    return split_k ? cta_tiles(params) * params.splits * tile_m * tile_n * 4 : 0;
+  }
+  SWR_HD constexpr long long arrival_words(const GemmParams& params) const {
+    return split_k ? cta_tiles(params) * parts_per_tile() : 0;
+  }
+};
+
+}  // namespace swr

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// A computing warpgroup: its rows of every tile of the CTA (cooperative), or every other tile
+// (pingpong).
+#pragma once
+
+#include "common/hopper_ptx.cuh"
+#include "common/wgmma_operand.cuh"
+#include "common/wgmma_widths.cuh"
+#include "gemm/hopper/config.h"
+#include "gemm/hopper/epilogue.cuh"
+#include "gemm/hopper/pipeline.cuh"
+#include "gemm/hopper/split_k.cuh"
+#include "gemm/hopper/sums.cuh"
+#include <swr/gemm_params.h>
+
+namespace swr::hopper {
+
+template <HopperGemmConfig C>
+class GemmConsumer {
+ public:
+  __device__ __forceinline__ GemmConsumer(GemmMemory<C> smem, int index, const GemmParams& params,
+                                          const TensorMap& c_map)
+      : smem_(smem), index_(index), params_(params), c_map_(c_map) {}
+
+  /// All work of the CTA.
+  __device__ __forceinline__ void run() {
+    int turn = 0;
+    for (GemmJob job = take_job<C>(smem_, job_); job.steps > 0; job = take_job<C>(smem_, job_)) {
+      if (C.mainloop == GemmMainloop::pingpong && turn != index_) {
+        stage_.advance(job.steps);
+      } else {
+        multiply(job.steps);
+        finish(job);
+      }
+      turn ^= 1;
+    }
+    ptx::wait_stores_read();
+  }
+
+ private:
+  /// First row of this consumer in its tile.
+  __device__ __forceinline__ int first_row() const {
+    return C.mainloop == GemmMainloop::pingpong ? 0 : index_ * C.consumer_rows();
+  }
+
+  /// sums = A B over the k-blocks of the job. One group of products stays under way while the next
+  /// is issued; the stage before is handed back once its group has ended.
+  __device__ __forceinline__ void multiply(int steps) {
+    int previous = 0;
+    for (int step = 0; step < steps; ++step) {
+      ptx::barrier_wait(smem_.full(stage_.stage), stage_.parity);
+      ptx::products_begin();
+      issue_products(step > 0);
+      ptx::products_commit();
+      if (step > 0) {
+        ptx::products_wait<1>();
+        release(previous);
+      }
+      previous = stage_.stage;
+      stage_.advance();
+    }
+    ptx::products_wait<0>();
+    pin_sums<C>(sums_);
+    release(previous);
+  }
+
+  /// One k-block, uncommitted. The first product overwrites unless `accumulate`.
+  __device__ __forceinline__ void issue_products(bool accumulate) {
+    const unsigned long long a =
+        descriptor<C.kLineBytes>(smem_.a(stage_.stage), C.tile_k * C.kLineBytes);
+    const unsigned long long b =
+        descriptor<C.kLineBytes>(smem_.b(stage_.stage), C.tile_k * C.kLineBytes);
+#pragma unroll
+    for (int step = 0; step < C.tile_k / 16; ++step) {
+#pragma unroll
+      for (int block = 0; block < C.m_blocks(); ++block) {
+        const int row = first_row() + 64 * block;
+        ptx::Wgmma<C.tile_n>::template multiply<C.dtype, !C.a_along_k(), !C.b_along_k()>(
+            sums_[block], a + operand_offset<C.a_along_k(), C.tile_m>(row, step),
+            b + operand_offset<C.b_along_k(), C.tile_n>(0, step), accumulate || step > 0);
+      }
+    }
+  }
+
+  /// From the start of a tile to row `row` (a multiple of 64) and k = 16 step, in descriptor units.
+  template <bool AlongK, int Rows>
+  __device__ __forceinline__ static unsigned long long operand_offset(int row, int step) {
+    if constexpr (AlongK) {
+      const int panel = step / 4;
+      return in_units((panel * Rows + row) * C.kLineBytes + step % 4 * 32);
+    } else {
+      const int panel = row / C.kPanelColumns;
+      return in_units((panel * C.tile_k + 16 * step) * C.kLineBytes);
+    }
+  }
+
+  /// Says that this consumer has read a stage, to every CTA that loads into it.
+  __device__ __forceinline__ void release(int stage) const {
+    const unsigned thread = threadIdx.x % C.kWarpgroup;
+    if constexpr (C.ctas_per_cluster() > 1) {
+      if (thread < C.ctas_per_cluster()) {
+        ptx::barrier_arrive_at(smem_.empty(stage), thread);
+      }
+    } else if (thread == 0) {
+      ptx::barrier_arrive(smem_.empty(stage));
+    }
+  }
+
+  __device__ __forceinline__ void finish(const GemmJob& job) {
+    if constexpr (C.split_k) {
+      if (params_.splits > 1 && !SplitK<C>(smem_, index_, params_).sum(job, first_row(), sums_)) {
+        return;
+      }
+    }
+    scale_sums<C>(sums_, params_, job, first_row());
+    store_sums<C>(sums_, smem_, params_, c_map_, job, first_row(), slot_);
+  }
+
+  GemmMemory<C> smem_;
+  int index_;
+  const GemmParams& params_;
+  const TensorMap& c_map_;
+  GemmSums<C> sums_;
+  RingPosition<C.stages> stage_;
+  RingPosition<C.kWorkSlots> job_;
+  int slot_ = 0;  ///< Next staging slot of this warp.
+};
+
+}  // namespace swr::hopper

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// From sums to C. Each warp writes its own 16 rows, panel by panel, to its staging slots and hands
+// them to the copy engine, which leaves out what lies past the end of C. Nobody waits for the
+// copies but the next use of a slot, so the next tile's products run meanwhile.
+#pragma once
+
+#include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
+#include "gemm/hopper/config.h"
+#include "gemm/hopper/pipeline.cuh"
+#include "gemm/hopper/sums.cuh"
+#include <swr/gemm_params.h>
+
+namespace swr::hopper {
+
+/// An element of C in memory as fp32.
+template <OutputType Type>
+__device__ __forceinline__ float load_output(const void* c, long long index) {
+  if constexpr (Type == OutputType::fp32) {
+    return static_cast<const float*>(c)[index];
+  } else if constexpr (Type == OutputType::bf16) {
+    return __uint_as_float(static_cast<unsigned>(static_cast<const unsigned short*>(c)[index])
+                           << 16);
+  } else {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<const unsigned short*>(c)[index]));
+    return value;
+  }
+}
+
+/// sums = alpha * sums + beta * C. All of C's old elements are read before any is written.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void scale_sums(GemmSums<C>& sums, const GemmParams& params,
+                                           const GemmJob& job, int first_row) {
+#pragma unroll
+  for (int block = 0; block < C.m_blocks(); ++block) {
+    const int row = job.m + first_row + 64 * block + warp_row() + lane_row();
+#pragma unroll
+    for (int i = 0; i < C.tile_n / 2; ++i) {
+      sums[block][i] *= params.alpha;
+      if constexpr (C.reads_c) {
+        const int element_row = row + i % 4 / 2 * 8;
+        const int column = job.n + i / 4 * 8 + lane_column() + i % 2;
+        if (params.beta != 0.0F && element_row < params.m && column < params.n) {
+          const long long index =
+              job.batch * params.c_strides.batch + element_row * params.c_strides.row + column;
+          sums[block][i] += params.beta * load_output<C.output>(params.c, index);
+        }
+      }
+    }
+  }
+}
+
+/// Shared address of 16-byte chunk `chunk` of row `row` of a staged panel: the hardware's swizzle,
+/// written out.
+template <HopperGemmConfig C>
+__device__ __forceinline__ unsigned staged_chunk(unsigned slot, int row, int chunk) {
+  constexpr int kLine = C.c_box().swizzle_bytes;
+  constexpr int kChunks = kLine / 16;
+  return slot + row * kLine + ((chunk ^ (row / (8 / kChunks) & (kChunks - 1))) * 16);
+}
+
+/// Writes a panel of one block, columns from `Column` on, to a staging slot.
+template <HopperGemmConfig C, int Column>
+__device__ __forceinline__ void stage_panel(unsigned slot, const float (&sums)[C.tile_n / 2]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int group = 0; group < C.c_panel_columns() / 16; ++group) {
+    const float* const s = &sums[Column / 2 + 8 * group];
+    if constexpr (C.output == OutputType::fp32) {
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        const int row = lane_row() + pair % 2 * 8;
+        const int column = 16 * group + pair / 2 * 8 + lane_column();
+        ptx::store_shared(staged_chunk<C>(slot, row, column / 4) + column % 4 * 4,
+                          make_float2(s[2 * pair], s[2 * pair + 1]));
+      }
+    } else {
+      constexpr DType kType = C.output == OutputType::fp16 ? DType::fp16 : DType::bf16;
+      ptx::store_matrices(staged_chunk<C>(slot, lane % 16, 2 * group + lane / 16),
+                          ptx::pack<kType>(s[0], s[1]), ptx::pack<kType>(s[2], s[3]),
+                          ptx::pack<kType>(s[4], s[5]), ptx::pack<kType>(s[6], s[7]));
+    }
+  }
+}
+
+/// Stages and stores panels Panel, Panel + 1, ... of one block whose first row, of this warp, is
+/// `row`. `slot` is the staging slot used longest ago.
+template <HopperGemmConfig C, int Panel = 0>
+__device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], GemmMemory<C> smem,
+                                             const TensorMap& c_map, const GemmJob& job, int row,
+                                             int& slot) {
+  if constexpr (Panel < C.c_panels()) {
+    constexpr int kColumn = C.c_panel_column(Panel);
+    const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
+    const unsigned staging = smem.staging(warp, slot);
+    ptx::wait_stores_read<C.kStagingSlots - 1>();
+    __syncwarp();
+    stage_panel<C, kColumn>(staging, sums);
+    ptx::fence_async_shared();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      ptx::store_box(c_map, ptx::BoxCorner3{job.n + kColumn, row, job.batch}, staging);
+      ptx::commit_stores();
+    }
+    slot = (slot + 1) % C.kStagingSlots;
+    store_panels<C, Panel + 1>(sums, smem, c_map, job, row, slot);
+  }
+}
+
+/// Starts the stores of all of a consumer's sums.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void store_sums(const GemmSums<C>& sums, GemmMemory<C> smem,
+                                           const GemmParams& params, const TensorMap& c_map,
+                                           const GemmJob& job, int first_row, int& slot) {
+#pragma unroll
+  for (int block = 0; block < C.m_blocks(); ++block) {
+    const int row = job.m + first_row + 64 * block + warp_row();
+    if (row < params.m) {
+      store_panels<C>(sums[block], smem, c_map, job, row, slot);
+    }
+  }
+}
+
+}  // namespace swr::hopper

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Entry of the Hopper GEMM family. Grid: GemmSchedule::clusters() times the CTAs of a cluster;
+// block: HopperGemmConfig::threads(); dynamic shared memory: HopperGemmConfig::smem_bytes();
+// clusters along x. The maps have the boxes a_box(), b_box() and c_box(). By hand:
+//   nvcc -std=c++20 -gencode=arch=compute_90a,code=sm_90a -cubin
+//        -Iinclude -Itemplates -Itemplates/default templates/gemm/hopper/gemm.cu
+#include "common/ptx.cuh"
+#include "gemm/hopper/kernel.cuh"
+#include "selected_hopper_gemm_config.h"
+#include <swr/gemm_params.h>
+#include <swr/tensor_map.h>
+
+extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
+    swr_gemm(const __grid_constant__ swr::GemmParams params,
+             const __grid_constant__ swr::TensorMap a, const __grid_constant__ swr::TensorMap b,
+             const __grid_constant__ swr::TensorMap c) {
+  extern __shared__ __align__(1024) char shared[];
+  swr::hopper::run<swr::kConfig>(params, {a, b, c}, swr::ptx::shared_address(shared));
+}

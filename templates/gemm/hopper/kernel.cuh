@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// GEMM for sm_90a, warp-specialised: warpgroup 0 loads tiles with the copy engine, the others
+// multiply with wgmma.
+#pragma once
+
+#include "common/hopper_ptx.cuh"
+#include "gemm/hopper/config.h"
+#include "gemm/hopper/consumer.cuh"
+#include "gemm/hopper/pipeline.cuh"
+#include "gemm/hopper/producer.cuh"
+#include <swr/gemm_params.h>
+#include <swr/tensor_map.h>
+
+namespace swr::hopper {
+
+/// The tensor maps of a launch, as kernel parameters.
+struct GemmMaps {
+  const TensorMap& a;
+  const TensorMap& b;
+  const TensorMap& c;
+};
+
+/// Between the initialisation of barriers and their first use, and before a CTA may exit that
+/// others of its cluster reach into.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void sync_all() {
+  if constexpr (C.ctas_per_cluster() > 1) {
+    ptx::cluster_sync();
+  } else {
+    __syncthreads();
+  }
+}
+
+template <HopperGemmConfig C>
+__device__ __forceinline__ void load(const GemmParams& params, const GemmMaps& maps,
+                                     GemmMemory<C> smem) {
+  const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
+  if (warp == 0 && ptx::elect_one()) {
+    GemmProducer<C>(smem, maps.a, maps.b).run(params);
+  }
+}
+
+template <HopperGemmConfig C>
+__device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& maps,
+                                    unsigned shared) {
+  const GemmMemory<C> smem{shared};
+  if (threadIdx.x == 0) {
+    smem.init_barriers();
+    ptx::prefetch_map(maps.a);
+    ptx::prefetch_map(maps.b);
+    ptx::prefetch_map(maps.c);
+  }
+  sync_all<C>();
+  // The shuffle tells the compiler that the index is the same in the whole warp.
+  const int warpgroup = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / C.kWarpgroup), 0);
+  if (warpgroup == 0) {
+    if constexpr (C.trades_registers()) {
+      ptx::lower_registers<C.producer_registers()>();
+    }
+    load<C>(params, maps, smem);
+  } else {
+    if constexpr (C.trades_registers()) {
+      ptx::raise_registers<C.consumer_registers()>();
+    }
+    GemmConsumer<C>(smem, warpgroup - 1, params, maps.c).run();
+  }
+  if constexpr (C.ctas_per_cluster() > 1) {
+    sync_all<C>();
+  }
+}
+
+}  // namespace swr::hopper

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// What the loading warpgroup and the consumers share: where tiles lie in shared memory, the list of
+// work, and the barriers that hand both over.
+#pragma once
+
+#include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
+#include "common/ring.cuh"
+#include "gemm/hopper/config.h"
+
+namespace swr::hopper {
+
+/// Addresses in the shared memory that starts at `base`.
+template <HopperGemmConfig C>
+struct GemmMemory {
+  unsigned base;
+
+  __device__ __forceinline__ unsigned a(int stage) const { return base + C.a_offset(stage); }
+  __device__ __forceinline__ unsigned b(int stage) const { return base + C.b_offset(stage); }
+  /// Slot `slot` of computing warp `warp`.
+  __device__ __forceinline__ unsigned staging(int warp, int slot) const {
+    return base + C.staging_offset() + (warp * C.kStagingSlots + slot) * C.kStagingSlotBytes;
+  }
+  __device__ __forceinline__ unsigned work(int slot) const {
+    return base + C.work_offset() + slot * C.kWorkBytes;
+  }
+  /// A word that the threads of one consumer share.
+  __device__ __forceinline__ unsigned vote(int consumer) const {
+    return base + C.vote_offset() + 4 * consumer;
+  }
+
+  // Barriers. "full": one arrival, and the bytes of the tiles; "empty": one arrival per consumer
+  // that reads the stage in each CTA that loads into it; of the work list, one per computing warp.
+  __device__ __forceinline__ unsigned full(int stage) const { return barrier(2 * stage); }
+  __device__ __forceinline__ unsigned empty(int stage) const { return barrier(2 * stage + 1); }
+  __device__ __forceinline__ unsigned work_full(int slot) const {
+    return barrier(2 * (C.stages + slot));
+  }
+  __device__ __forceinline__ unsigned work_empty(int slot) const {
+    return barrier(2 * (C.stages + slot) + 1);
+  }
+
+  /// By one thread, before any other uses them.
+  __device__ __forceinline__ void init_barriers() const {
+    const int readers = C.mainloop == GemmMainloop::pingpong ? 1 : C.consumers;
+    for (int stage = 0; stage < C.stages; ++stage) {
+      ptx::barrier_init(full(stage), 1);
+      ptx::barrier_init(empty(stage), readers * C.ctas_per_cluster());
+    }
+    for (int slot = 0; slot < C.kWorkSlots; ++slot) {
+      ptx::barrier_init(work_full(slot), 1);
+      ptx::barrier_init(work_empty(slot), C.consumers * 4);
+    }
+    ptx::fence_barrier_init();
+  }
+
+ private:
+  __device__ __forceinline__ unsigned barrier(int index) const {
+    return base + C.barrier_offset() + 8 * index;
+  }
+};
+
+/// One entry of the work list.
+struct GemmJob {
+  int steps;  ///< k-blocks; 0 marks the end of the list.
+  int m;      ///< First row and column of the tile.
+  int n;
+  int batch;
+  int split;
+  int tile_index;  ///< Number of the tile among those of all CTAs.
+};
+
+__device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
+  ptx::store_shared(shared, make_uint4(job.steps, job.m, job.n, job.batch));
+  ptx::store_shared(shared + 16, make_uint4(job.split, job.tile_index, 0, 0));
+}
+
+/// One computing warp takes the next entry and lets the loading thread overwrite it.
+template <HopperGemmConfig C>
+__device__ __forceinline__ GemmJob take_job(GemmMemory<C> smem, RingPosition<C.kWorkSlots>& slot) {
+  ptx::barrier_wait(smem.work_full(slot.stage), slot.parity);
+  const uint4 first = ptx::load_shared(smem.work(slot.stage));
+  const uint4 second = ptx::load_shared(smem.work(slot.stage) + 16);
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) {
+    ptx::barrier_arrive(smem.work_empty(slot.stage));
+  }
+  slot.advance();
+  return {uniform(first.x), uniform(first.y),  uniform(first.z),
+          uniform(first.w), uniform(second.x), uniform(second.y)};
+}
+
+}  // namespace swr::hopper

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The loading warpgroup: one thread walks the schedule, tells the consumers what to compute, and
+// keeps the copy engine busy as far ahead as the stages allow, also into the next tile.
+#pragma once
+
+#include "common/gemm_schedule.h"
+#include "common/hopper_ptx.cuh"
+#include "gemm/hopper/config.h"
+#include "gemm/hopper/pipeline.cuh"
+#include <swr/gemm_params.h>
+
+namespace swr::hopper {
+
+template <HopperGemmConfig C>
+class GemmProducer {
+ public:
+  __device__ __forceinline__ GemmProducer(GemmMemory<C> smem, const TensorMap& a,
+                                          const TensorMap& b)
+      : smem_(smem), a_map_(a), b_map_(b) {}
+
+  __device__ __forceinline__ void run(const GemmParams& params) {
+    const GemmSchedule schedule = C.schedule(params);
+    const long long clusters = gridDim.x / C.ctas_per_cluster();
+    for (int iteration = 0;; ++iteration) {
+      const int linear = schedule.work_at(blockIdx.x / C.ctas_per_cluster(), clusters, iteration);
+      if (linear < 0) {
+        break;
+      }
+      load_work(schedule, linear, schedule.walks_backward(iteration));
+    }
+    push({});
+  }
+
+ private:
+  /// Number of this CTA in its cluster.
+  __device__ __forceinline__ static int rank() { return blockIdx.x % C.ctas_per_cluster(); }
+
+  __device__ __forceinline__ void load_work(const GemmSchedule& schedule, int linear,
+                                            bool backward) {
+    const GemmWork work = schedule.work(linear);
+    const KSlab slab = schedule.slab(work.split);
+    const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
+    const int tiles = schedule.rows() * schedule.columns();
+    const int cluster_tile = linear - (work.batch * (schedule.splits - 1) + work.split) * tiles;
+    const GemmJob job{slab.count, tile.m * C.tile_m, tile.n * C.tile_n,
+                      work.batch, work.split,        cluster_tile * C.ctas_per_cluster() + rank()};
+    push(job);
+    for (int step = 0; step < slab.count; ++step) {
+      load_stage(job, k_block_at(step, slab, backward) * C.tile_k);
+    }
+  }
+
+  __device__ __forceinline__ void push(const GemmJob& job) {
+    ptx::barrier_wait(smem_.work_empty(job_.stage), job_.parity ^ 1U);
+    store_job(smem_.work(job_.stage), job);
+    ptx::barrier_arrive(smem_.work_full(job_.stage));
+    job_.advance();
+  }
+
+  __device__ __forceinline__ void load_stage(const GemmJob& job, int k) {
+    const unsigned empty = smem_.empty(stage_.stage);
+    const unsigned full = smem_.full(stage_.stage);
+    if constexpr (C.ctas_per_cluster() > 1) {
+      ptx::barrier_wait_cluster(empty, stage_.parity ^ 1U);
+    } else {
+      ptx::barrier_wait(empty, stage_.parity ^ 1U);
+    }
+    ptx::barrier_expect(full, C.stage_bytes());
+    load_operand<C.a_along_k(), C.tile_m, C.cluster_n>(a_map_, smem_.a(stage_.stage), full, job.m,
+                                                       k, job.batch);
+    load_operand<C.b_along_k(), C.tile_n, C.cluster_m>(b_map_, smem_.b(stage_.stage), full, job.n,
+                                                       k, job.batch);
+    stage_.advance();
+  }
+
+  /// Loads this CTA's share of an operand's tile: rows [row, row + Rows) along m or n, tile_k along
+  /// k. CTAs that share the tile load equal parts of every panel for all of them.
+  template <bool AlongK, int Rows, int Sharers>
+  __device__ __forceinline__ void load_operand(const TensorMap& map, unsigned tile, unsigned full,
+                                               int row, int k, int batch) const {
+    constexpr int kLines = AlongK ? Rows : C.tile_k;
+    constexpr int kPanels = ceil_div(AlongK ? C.tile_k : Rows, C.kPanelColumns);
+    const int first_line = Sharers > 1 ? rank() * (kLines / Sharers) : 0;
+#pragma unroll
+    for (int panel = 0; panel < kPanels; ++panel) {
+      const unsigned target = tile + (panel * kLines + first_line) * C.kLineBytes;
+      const int offset = panel * C.kPanelColumns;
+      const ptx::BoxCorner3 corner = AlongK ? ptx::BoxCorner3{k + offset, row + first_line, batch}
+                                            : ptx::BoxCorner3{row + offset, k + first_line, batch};
+      if constexpr (Sharers > 1) {
+        ptx::load_box_multicast(target, map, corner, full, (1U << Sharers) - 1U);
+      } else {
+        ptx::load_box(target, map, corner, full);
+      }
+    }
+  }
+
+  GemmMemory<C> smem_;
+  const TensorMap& a_map_;
+  const TensorMap& b_map_;
+  RingPosition<C.stages> stage_;
+  RingPosition<C.kWorkSlots> job_;
+};
+
+}  // namespace swr::hopper

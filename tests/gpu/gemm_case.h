@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// One GEMM kernel on one problem against the reference. Shapes are small, so that the programs also
+// run under compute-sanitizer.
+#pragma once
+
+#include "tests/gpu/gpu_test.h"
+#include "tuner/driver/gemm_kernel.h"
+#include "tuner/measure/gemm_buffers.h"
+#include <swr/gemm_problem.h>
+
+#include <ostream>
+#include <string>
+
+namespace swr {
+
+struct GemmCase {
+  std::string name;
+  GemmProblem problem;
+  GemmKernel::Config config;
+  Raster raster = Raster::along_n;
+  int raster_group = 1;
+  int swizzle_stride = 0;
+  int splits = 1;
+  int workers = 5;
+  float alpha = 1.0F;
+  float beta = 0.0F;
+};
+
+/// How GoogleTest shows the parameter.
+[[maybe_unused]] inline void PrintTo(const GemmCase& given, std::ostream* stream) {
+  *stream << to_string(given.problem);
+}
+
+inline std::string gemm_case_name(const ::testing::TestParamInfo<GemmCase>& given) {
+  return given.param.name;
+}
+
+class GemmTest : public GpuTest, public ::testing::WithParamInterface<GemmCase> {
+ protected:
+  /// Exact on 0/1 data, within the rounding of C on random data, twice in a row and bit for bit the
+  /// same; nothing outside of C is written.
+  static void expect_match(const GemmCase& given);
+};
+
+}  // namespace swr

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+// The Hopper GEMM family against the reference: every value of every axis, ragged and tiny sizes,
+// both input types, the three output types, layouts, batches and splits.
+#include "tests/gpu/gemm_case.h"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr {
+namespace {
+
+std::string text(int value) { return std::to_string(value); }
+
+/// Ragged in every size, several tiles along m and n, several k-blocks.
+GemmProblem ragged(GemmLayout layout = GemmLayout::nt) {
+  return {.m = 330, .n = 540, .k = 456, .layout = layout};
+}
+
+HopperGemmConfig hopper(int tile_m, int tile_n, int stages = 3) {
+  return {.dtype = DType::bf16,
+          .output = OutputType::bf16,
+          .layout = GemmLayout::nt,
+          .reads_c = false,
+          .tile_m = tile_m,
+          .tile_n = tile_n,
+          .tile_k = 64,
+          .stages = stages,
+          .mainloop = GemmMainloop::cooperative,
+          .consumers = tile_m == 64 ? 1 : 2,
+          .cluster_m = 1,
+          .cluster_n = 1,
+          .persistence = Persistence::persistent,
+          .k_order = Order::cyclic,
+          .split_k = false};
+}
+
+HopperGemmConfig pingpong(int tile_m, int tile_n) {
+  HopperGemmConfig config = hopper(tile_m, tile_n);
+  config.mainloop = GemmMainloop::pingpong;
+  config.consumers = 2;
+  return config;
+}
+
+HopperGemmConfig with_cluster(HopperGemmConfig config, int cluster_m, int cluster_n) {
+  config.cluster_m = cluster_m;
+  config.cluster_n = cluster_n;
+  return config;
+}
+
+/// The problem's properties that are part of the configuration.
+GemmCase fitted(std::string name, const GemmProblem& problem, HopperGemmConfig config) {
+  config.dtype = problem.dtype;
+  config.output = problem.output;
+  config.layout = problem.layout;
+  config.reads_c = problem.reads_c;
+  GemmCase given;
+  given.name = std::move(name);
+  given.problem = problem;
+  given.config = config;
+  return given;
+}
+
+std::vector<GemmCase> tile_cases() {
+  std::vector<GemmCase> cases;
+  for (int tile_n = 16; tile_n <= 256; tile_n += 16) {
+    cases.push_back(fitted("tile_64x" + text(tile_n), ragged(), hopper(64, tile_n)));
+  }
+  for (const auto& [tile_m, tile_n] : {std::pair{128, 16},
+                                       {128, 48},
+                                       {128, 128},
+                                       {128, 208},
+                                       {128, 256},
+                                       {256, 32},
+                                       {256, 80},
+                                       {256, 128},
+                                       {256, 192}}) {
+    cases.push_back(
+        fitted("tile_" + text(tile_m) + "x" + text(tile_n), ragged(), hopper(tile_m, tile_n)));
+  }
+  for (const auto& [tile_m, tile_n] : {std::pair{64, 48}, {64, 256}, {128, 64}, {128, 176}}) {
+    cases.push_back(fitted("pingpong_" + text(tile_m) + "x" + text(tile_n), ragged(),
+                           pingpong(tile_m, tile_n)));
+  }
+  HopperGemmConfig one = hopper(128, 96);
+  one.consumers = 1;
+  cases.push_back(fitted("one_consumer_of_128_rows", ragged(), one));
+  for (const int stages : {2, 4, 7}) {
+    cases.push_back(fitted("stages_" + text(stages), ragged(), hopper(128, 64, stages)));
+  }
+  HopperGemmConfig deep = hopper(64, 96);
+  deep.tile_k = 128;
+  cases.push_back(fitted("tile_k_128", ragged(), deep));
+  return cases;
+}
+
+std::vector<GemmCase> layout_cases() {
+  std::vector<GemmCase> cases;
+  for (const auto& [layout, name] :
+       {std::pair{GemmLayout::nt, "nt"}, {GemmLayout::nn, "nn"}, {GemmLayout::tn, "tn"}}) {
+    for (const auto& [cluster_m, cluster_n] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
+      const std::string suffix = "_cluster_" + text(cluster_m) + "x" + text(cluster_n);
+      cases.push_back(fitted(name + std::string("_128x112") + suffix, ragged(layout),
+                             with_cluster(hopper(128, 112), cluster_m, cluster_n)));
+      cases.push_back(fitted(name + std::string("_pingpong_64x96") + suffix, ragged(layout),
+                             with_cluster(pingpong(64, 96), cluster_m, cluster_n)));
+    }
+    HopperGemmConfig deep = with_cluster(hopper(128, 80), 2, 1);
+    deep.tile_k = 128;
+    cases.push_back(fitted(name + std::string("_tile_k_128"), ragged(layout), deep));
+  }
+  return cases;
+}
+
+std::vector<GemmCase> type_cases() {
+  std::vector<GemmCase> cases;
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    for (const auto& [output, name] : {std::pair{OutputType::fp16, "fp16"},
+                                       {OutputType::bf16, "bf16"},
+                                       {OutputType::fp32, "fp32"}}) {
+      for (const bool reads_c : {false, true}) {
+        GemmProblem problem = ragged();
+        problem.dtype = dtype;
+        problem.output = output;
+        problem.reads_c = reads_c;
+        GemmCase given =
+            fitted(std::string(to_string(dtype)) + "_to_" + name + (reads_c ? "_reading_c" : ""),
+                   problem, hopper(128, 48));
+        given.alpha = 0.5F;
+        given.beta = reads_c ? 2.0F : 0.0F;
+        cases.push_back(given);
+      }
+    }
+  }
+  GemmProblem wide = ragged();
+  wide.output = OutputType::fp32;
+  cases.push_back(fitted("fp32_in_overlapping_panels", wide, hopper(128, 176)));
+  return cases;
+}
+
+std::vector<GemmCase> size_cases() {
+  std::vector<GemmCase> cases;
+  for (const auto& [m, n, k] :
+       {std::array{1, 1, 1}, std::array{1, 8, 8}, std::array{17, 33, 65}, std::array{64, 128, 64},
+        std::array{65, 1, 700}, std::array{1, 700, 129}, std::array{129, 257, 63},
+        std::array{1000, 24, 40}}) {
+    const GemmProblem problem{.m = m, .n = n, .k = k};
+    const std::string size = text(m) + "x" + text(n) + "x" + text(k);
+    cases.push_back(fitted("size_" + size, problem, hopper(128, 128)));
+    cases.push_back(
+        fitted("size_" + size + "_cluster", problem, with_cluster(pingpong(64, 64), 2, 1)));
+    const GemmProblem transposed{.m = m, .n = n, .k = k, .layout = GemmLayout::tn};
+    cases.push_back(fitted("size_" + size + "_tn", transposed, hopper(64, 32)));
+  }
+  for (const int batch : {2, 5}) {
+    GemmProblem problem = ragged();
+    problem.batch = batch;
+    cases.push_back(fitted("batch_" + text(batch), problem, hopper(128, 128)));
+    cases.push_back(
+        fitted("batch_" + text(batch) + "_cluster", problem, with_cluster(hopper(128, 128), 1, 2)));
+  }
+  return cases;
+}
+
+std::vector<GemmCase> schedule_cases() {
+  std::vector<GemmCase> cases;
+  for (const auto& [raster, name] : {std::pair{Raster::along_n, "along_n"},
+                                     {Raster::along_m, "along_m"},
+                                     {Raster::grouped, "grouped"},
+                                     {Raster::serpentine, "serpentine"},
+                                     {Raster::hilbert, "hilbert"}}) {
+    for (const int stride : {0, 128}) {
+      for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
+        HopperGemmConfig config = hopper(64, 48);
+        config.persistence = persistence;
+        config.k_order = persistence == Persistence::grid ? Order::cyclic : Order::sawtooth;
+        GemmCase given = fitted(std::string(name) + "_stride_" + text(stride) + "_" +
+                                    std::string(to_string(persistence)),
+                                ragged(), config);
+        given.raster = raster;
+        given.raster_group = 2;
+        given.swizzle_stride = stride;
+        cases.push_back(given);
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<GemmCase> split_cases() {
+  std::vector<GemmCase> cases;
+  for (const int splits : {1, 2, 3, 8}) {
+    for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
+      for (const HopperGemmConfig& base : {hopper(64, 64), hopper(128, 64), pingpong(64, 64),
+                                           with_cluster(hopper(128, 64), 2, 1)}) {
+        HopperGemmConfig config = base;
+        config.split_k = true;
+        config.persistence = persistence;
+        GemmProblem problem = ragged();
+        problem.batch = 2;
+        problem.k = 1000;
+        GemmCase given =
+            fitted("splits_" + text(splits) + "_" + std::string(to_string(persistence)) + "_" +
+                       (base.mainloop == GemmMainloop::pingpong ? "pingpong" : text(base.tile_m)) +
+                       (base.cluster_m > 1 ? "_cluster" : ""),
+                   problem, config);
+        given.splits = splits;
+        given.workers = 6;
+        cases.push_back(given);
+      }
+    }
+  }
+  return cases;
+}
+
+class HopperGemm : public GemmTest {
+ protected:
+  void SetUp() override {
+    GemmTest::SetUp();
+    if (!IsSkipped() && !HasFatalFailure() && bench().device.sm_arch != 90) {
+      GTEST_SKIP() << "the family runs on sm_90 alone";
+    }
+  }
+};
+
+TEST_P(HopperGemm, MatchesTheReference) { expect_match(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Tiles, HopperGemm, ::testing::ValuesIn(tile_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Layouts, HopperGemm, ::testing::ValuesIn(layout_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Types, HopperGemm, ::testing::ValuesIn(type_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Sizes, HopperGemm, ::testing::ValuesIn(size_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Schedules, HopperGemm, ::testing::ValuesIn(schedule_cases()),
+                         gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Splits, HopperGemm, ::testing::ValuesIn(split_cases()), gemm_case_name);
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/driver/gemm_kernel.h"
+
+#include <tuple>
+
+namespace swr {
+namespace {
+
+/// True when the same tensor maps serve both.
+bool maps_alike(const GemmParams& a, const GemmParams& b) {
+  const auto key = [](const GemmParams& p) {
+    return std::tuple(p.a, p.b, p.c, p.m, p.n, p.k, p.batch, p.a_strides.batch, p.a_strides.row,
+                      p.b_strides.batch, p.b_strides.row, p.c_strides.batch, p.c_strides.row);
+  };
+  return key(a) == key(b);
+}
+
+}  // namespace
+
+GemmKernel::GemmKernel(std::span<const std::byte> cubin, const std::string& entry,
+                       const Config& config, int workers)
+    : kernel_(cubin, entry),
+      config_(config),
+      workers_(workers),
+      calls_(find_gemm_launch_calls(
+          [](const char* name) { return cuda_driver().library.function<void()>(name); })) {
+  require_success(
+      std::visit([&](const auto& one) { return prepare_gemm(calls_, kernel_.handle(), one); },
+                 config_),
+      "cuFuncSetAttribute");
+}
+
+void GemmKernel::launch(const GemmParams& params, CUstream stream) {
+  if (!mapped_ || !maps_alike(*mapped_, params)) {
+    encode_maps(params);
+  }
+  require_success(std::visit(
+                      [&](const auto& one) {
+                        return launch_gemm(calls_, kernel_.handle(), one, params, maps_, workers_,
+                                           stream);
+                      },
+                      config_),
+                  "cuLaunchKernelEx");
+}
+
+void GemmKernel::encode_maps(const GemmParams& params) {
+  if (const auto* hopper = std::get_if<HopperGemmConfig>(&config_)) {
+    require_success(encode_gemm_maps(calls_, *hopper, params, maps_), "cuTensorMapEncodeTiled");
+  }
+  mapped_ = params;
+}
+
+}  // namespace swr

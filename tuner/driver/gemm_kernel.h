@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A GEMM kernel of a loaded cubin, ready to be launched.
+#pragma once
+
+#include "tuner/driver/cuda_driver.h"
+#include "tuner/driver/gemm_launch.h"
+
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace swr {
+
+class GemmKernel {
+ public:
+  using Config = std::variant<PortableGemmConfig, HopperGemmConfig>;
+
+  /// `workers` counts the CTAs of a persistent launch.
+  /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
+  GemmKernel(std::span<const std::byte> cubin, const std::string& entry, const Config& config,
+             int workers);
+
+  /// Enqueues one launch. Consecutive launches on the same matrices share their tensor maps.
+  /// Throws: DriverError, also for matrices whose alignment the copy engine refuses.
+  void launch(const GemmParams& params, CUstream stream);
+
+  CUfunction handle() const { return kernel_.handle(); }
+  void set_workers(int workers) { workers_ = workers; }
+
+ private:
+  void encode_maps(const GemmParams& params);
+
+  Kernel kernel_;
+  Config config_;
+  int workers_;
+  GemmLaunchCalls calls_;
+  GemmTensorMaps maps_{};
+  std::optional<GemmParams> mapped_;  ///< What `maps_` describes.
+};
+
+}  // namespace swr

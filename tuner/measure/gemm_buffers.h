@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Device memory of one GEMM problem: inputs, C between guards, the expected C, and the comparison.
+#pragma once
+
+#include "templates/reference/gemm_comparison.h"
+#include "tuner/driver/cuda_driver.h"
+#include <swr/gemm_params.h>
+#include <swr/gemm_problem.h>
+#include <swr/generator.h>
+
+namespace swr {
+
+/// The kernels of templates/reference that serve GEMM, loaded for the current context.
+struct GemmReferenceKernels {
+  /// Throws: Error{compile_failed}; DriverError.
+  GemmReferenceKernels(const Generator& generator, int sm_arch);
+
+  Kernel reference;
+  Kernel binary_fill;
+  Kernel random_fill;
+  Kernel compare;
+  Kernel count_disturbed;
+};
+
+/// What the inputs hold.
+enum class GemmInputs {
+  random,  ///< Normally distributed.
+  binary,  ///< 0 and 1: sums up to 256 are exact in every type.
+};
+
+/// A matrix of a strided batch between guards of 0xff bytes, NaN in every type. Rows lie one unit
+/// of alignment further apart than they must.
+class GuardedMatrix {
+ public:
+  GuardedMatrix(int batch, int rows, int columns, int element_bytes, int alignment_bytes);
+
+  const DeviceBuffer& memory() const { return memory_; }
+  void* address() const;
+  const MatrixStrides& strides() const { return strides_; }
+  int rows() const { return rows_; }
+  int columns() const { return columns_; }
+
+ private:
+  int rows_;
+  int columns_;
+  MatrixStrides strides_;
+  std::size_t offset_bytes_;
+  DeviceBuffer memory_;
+};
+
+class GemmBuffers {
+ public:
+  /// Fills A and B, and C where the problem reads it, and computes the expected C.
+  /// Throws: DriverError, also when the device is out of memory.
+  GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels& kernels, const Stream& stream,
+              GemmInputs inputs, float alpha, float beta);
+
+  const DeviceBuffer& c_memory() const { return c_.memory(); }
+
+  /// Arguments of a launch; schedule, partials and arrivals are the caller's.
+  GemmParams params() const;
+
+  /// Compares C with what is expected. C is poisoned by the comparison, so a kernel that writes
+  /// nothing afterwards is found.
+  reference::GemmComparison compare(const Stream& stream) const;
+  /// After compare(): 16-bit words of C's allocation that something wrote to outside of C.
+  unsigned long long disturbed_words(const Stream& stream) const;
+
+ private:
+  void fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs, unsigned long long seed,
+            const Stream& stream) const;
+  void fill_c(GemmInputs inputs, const Stream& stream) const;
+
+  GemmProblem problem_;
+  const GemmReferenceKernels& kernels_;
+  float alpha_;
+  float beta_;
+  GuardedMatrix a_;
+  GuardedMatrix b_;
+  GuardedMatrix c_;
+  DeviceBuffer expected_;
+};
+
+}  // namespace swr
