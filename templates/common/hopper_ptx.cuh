@@ -70,31 +70,21 @@ __device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity
   return passed != 0;
 }
 
-/// Arrives at the barrier of the same offset in CTA `rank` of the cluster ("mapa").
+/// Arrives at the barrier of the same offset in CTA `rank` of the cluster ("mapa"). Releases
+/// nothing to the cluster: at that scope a release costs hundreds of cycles, and what has been read
+/// through the asynchronous proxy needs none.
 __device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
-/// barrier_wait for a barrier that other CTAs of the cluster arrive at.
-__device__ __forceinline__ void barrier_wait_cluster(unsigned barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finish;\n"
-      "bra again;\n"
-      "finish:\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
 
-/// barrier.cluster: waits for all threads of the cluster that have not exited.
+/// barrier.cluster: waits for all threads of the cluster. Makes no writes visible.
 __device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 /// barrier.cta with a name: waits until `Threads` threads have synced or arrived.

@@ -77,7 +77,8 @@ inline CUresult encode_matrix_map(const GemmLaunchCalls& calls, const MappedMatr
   return result;
 }
 
-/// The maps depend on the addresses, strides and sizes of `params` alone.
+/// The maps depend on the addresses, strides and sizes of `params` alone. Requires: a row of C fills
+/// whole 16 bytes, because that is what the copy engine writes.
 inline CUresult encode_gemm_maps(const GemmLaunchCalls& calls, const HopperGemmConfig& config,
                                  const GemmParams& params, GemmTensorMaps& maps) {
   const CUtensorMapDataType input = config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
@@ -102,7 +103,7 @@ inline CUresult encode_gemm_maps(const GemmLaunchCalls& calls, const HopperGemmC
                        2};
   const MappedMatrix c{params.c, params.c_strides, params.batch,         params.m,
                        params.n, output,           config.output_bytes()};
-  for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(), maps.a),
+  for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(params.m), maps.a),
                                 encode_matrix_map(calls, b, config.b_box(), maps.b),
                                 encode_matrix_map(calls, c, config.c_box(), maps.c)}) {
     if (result != CUDA_SUCCESS) {

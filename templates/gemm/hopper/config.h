@@ -20,7 +20,8 @@ namespace swr {
 /// through staging slots, of which each computing warp owns a few.
 ///
 /// TMA asks for addresses that are multiples of 16 bytes: of A, B and C, their rows and their batch
-/// items. The portable family takes the other matrices.
+/// items. It also writes whole 16 bytes at the end of a row of C, so that n must fill them. The
+/// portable family takes the other matrices.
 struct HopperGemmConfig {
   DType dtype;  ///< Of A and B.
   OutputType output;
@@ -66,9 +67,18 @@ struct HopperGemmConfig {
   SWR_HD constexpr int b_tile_bytes() const { return stored_tile_n() * tile_k * 2; }
   SWR_HD constexpr int stage_bytes() const { return a_tile_bytes() + b_tile_bytes(); }
 
+  /// Rows of A's tile that are loaded. When C has fewer rows than a tile the others keep what they
+  /// held, which reaches no row of C: the copy engine takes about 5 ns for every line of zeros.
+  SWR_HD constexpr int loaded_a_rows(int m) const {
+    return a_along_k() && cluster_n == 1 ? min_of(tile_m, m) : tile_m;
+  }
+  SWR_HD constexpr int loaded_bytes(int m) const {
+    return loaded_a_rows(m) * tile_k * 2 + b_tile_bytes();
+  }
+
   /// Boxes that one CTA loads at once; CTAs that share a tile load one part of each panel each.
-  SWR_HD constexpr TensorBox a_box() const {
-    return {kPanelColumns, (a_along_k() ? tile_m : tile_k) / cluster_n, kLineBytes};
+  SWR_HD constexpr TensorBox a_box(int m) const {
+    return {kPanelColumns, (a_along_k() ? loaded_a_rows(m) : tile_k) / cluster_n, kLineBytes};
   }
   SWR_HD constexpr TensorBox b_box() const {
     return {kPanelColumns, (b_along_k() ? tile_n : tile_k) / cluster_m, kLineBytes};

@@ -24,6 +24,9 @@ class GemmConsumer {
 
   /// All work of the CTA.
   __device__ __forceinline__ void run() {
+    if (C.mainloop == GemmMainloop::pingpong && index_ == 1) {
+      pass_turn();
+    }
     int turn = 0;
     for (GemmJob job = take_job<C>(smem_, job_); job.steps > 0; job = take_job<C>(smem_, job_)) {
       if (C.mainloop == GemmMainloop::pingpong && turn != index_) {
@@ -46,6 +49,7 @@ class GemmConsumer {
   /// sums = A B over the k-blocks of the job. One group of products stays under way while the next
   /// is issued; the stage before is handed back once its group has ended.
   __device__ __forceinline__ void multiply(int steps) {
+    take_turn();
     int previous = 0;
     for (int step = 0; step < steps; ++step) {
       ptx::barrier_wait(smem_.full(stage_.stage), stage_.parity);
@@ -59,9 +63,24 @@ class GemmConsumer {
       previous = stage_.stage;
       stage_.advance();
     }
+    pass_turn();
     ptx::products_wait<0>();
     pin_sums<C>(sums_);
     release(previous);
+  }
+
+  /// With pingpong, between these a consumer is alone. Without turns the one that is ahead would
+  /// wait for a stage whose phase before is not over yet, and barriers cannot tell phases two
+  /// apart.
+  __device__ __forceinline__ void take_turn() const {
+    if constexpr (C.mainloop == GemmMainloop::pingpong) {
+      ptx::named_sync<2 * C.kWarpgroup>(kFirstTurnBarrier + index_);
+    }
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (C.mainloop == GemmMainloop::pingpong) {
+      ptx::named_arrive<2 * C.kWarpgroup>(kFirstTurnBarrier + 1 - index_);
+    }
   }
 
   /// One k-block, uncommitted. The first product overwrites unless `accumulate`.
@@ -115,6 +134,9 @@ class GemmConsumer {
     scale_sums<C>(sums_, params_, job, first_row());
     store_sums<C>(sums_, smem_, params_, c_map_, job, first_row(), slot_);
   }
+
+  /// Named barriers of the turns, one per consumer; those below belong to SplitK.
+  static constexpr int kFirstTurnBarrier = 3;
 
   GemmMemory<C> smem_;
   int index_;

@@ -99,7 +99,7 @@ __device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], 
     stage_panel<C, kColumn>(staging, sums);
     ptx::fence_async_shared();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
+    if (ptx::elect_one()) {
       ptx::store_box(c_map, ptx::BoxCorner3{job.n + kColumn, row, job.batch}, staging);
       ptx::commit_stores();
     }

@@ -36,7 +36,7 @@ __device__ __forceinline__ void load(const GemmParams& params, const GemmMaps& m
                                      GemmMemory<C> smem) {
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
   if (warp == 0 && ptx::elect_one()) {
-    GemmProducer<C>(smem, maps.a, maps.b).run(params);
+    GemmProducer<C>(smem, maps.a, maps.b, params).run();
   }
 }
 

@@ -15,11 +15,15 @@ template <HopperGemmConfig C>
 class GemmProducer {
  public:
   __device__ __forceinline__ GemmProducer(GemmMemory<C> smem, const TensorMap& a,
-                                          const TensorMap& b)
-      : smem_(smem), a_map_(a), b_map_(b) {}
+                                          const TensorMap& b, const GemmParams& params)
+      : smem_(smem),
+        a_map_(a),
+        b_map_(b),
+        params_(params),
+        stage_bytes_(C.loaded_bytes(params.m)) {}
 
-  __device__ __forceinline__ void run(const GemmParams& params) {
-    const GemmSchedule schedule = C.schedule(params);
+  __device__ __forceinline__ void run() {
+    const GemmSchedule schedule = C.schedule(params_);
     const long long clusters = gridDim.x / C.ctas_per_cluster();
     for (int iteration = 0;; ++iteration) {
       const int linear = schedule.work_at(blockIdx.x / C.ctas_per_cluster(), clusters, iteration);
@@ -60,12 +64,8 @@ class GemmProducer {
   __device__ __forceinline__ void load_stage(const GemmJob& job, int k) {
     const unsigned empty = smem_.empty(stage_.stage);
     const unsigned full = smem_.full(stage_.stage);
-    if constexpr (C.ctas_per_cluster() > 1) {
-      ptx::barrier_wait_cluster(empty, stage_.parity ^ 1U);
-    } else {
-      ptx::barrier_wait(empty, stage_.parity ^ 1U);
-    }
-    ptx::barrier_expect(full, C.stage_bytes());
+    ptx::barrier_wait(empty, stage_.parity ^ 1U);
+    ptx::barrier_expect(full, stage_bytes_);
     load_operand<C.a_along_k(), C.tile_m, C.cluster_n>(a_map_, smem_.a(stage_.stage), full, job.m,
                                                        k, job.batch);
     load_operand<C.b_along_k(), C.tile_n, C.cluster_m>(b_map_, smem_.b(stage_.stage), full, job.n,
@@ -98,6 +98,8 @@ class GemmProducer {
   GemmMemory<C> smem_;
   const TensorMap& a_map_;
   const TensorMap& b_map_;
+  const GemmParams& params_;
+  int stage_bytes_;
   RingPosition<C.stages> stage_;
   RingPosition<C.kWorkSlots> job_;
 };

@@ -90,28 +90,24 @@ class SplitK {
     }
   }
 
-  /// The own split's sums come from registers; one group of four at a time is summed over the
-  /// splits.
+  /// One split at a time, the own one too: its loads are all under way at once, and no second set
+  /// of registers is needed.
   __device__ __forceinline__ void gather_block(const GemmJob& job, int first_row, int block,
                                                float (&sums)[C.tile_n / 2]) const {
 #pragma unroll
-    for (int quad = 0; quad < kQuads; ++quad) {
-      float4 total{};
-      for (int split = 0; split < params_.splits; ++split) {
-        float* const s = &sums[4 * quad];
-        float4 term = make_float4(s[0], s[1], s[2], s[3]);
-        if (split != job.split) {
-          term = __ldcg(partial(job, split, first_row) + quad_offset(block, quad));
-        }
-        total.x += term.x;
-        total.y += term.y;
-        total.z += term.z;
-        total.w += term.w;
+    for (int i = 0; i < C.tile_n / 2; ++i) {
+      sums[i] = 0.0F;
+    }
+    for (int split = 0; split < params_.splits; ++split) {
+      const float4* const source = partial(job, split, first_row) + quad_offset(block, 0);
+#pragma unroll
+      for (int quad = 0; quad < kQuads; ++quad) {
+        const float4 term = __ldcg(source + quad * C.kWarpgroup);
+        sums[4 * quad] += term.x;
+        sums[4 * quad + 1] += term.y;
+        sums[4 * quad + 2] += term.z;
+        sums[4 * quad + 3] += term.w;
       }
-      sums[4 * quad] = total.x;
-      sums[4 * quad + 1] = total.y;
-      sums[4 * quad + 2] = total.z;
-      sums[4 * quad + 3] = total.w;
     }
   }
 
