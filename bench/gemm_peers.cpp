@@ -35,8 +35,8 @@ struct Options {
   std::string shapes = "all";
   std::string csv;
   std::vector<int> only;  ///< m, n, k of a single shape.
-  int candidates = 16;
-  int finalists = 3;
+  int candidates = 24;
+  int finalists = 6;
   int rounds = 11;
   double sample_us = 300.0;
 };

@@ -29,29 +29,38 @@ HopperGemmConfig base_config(const GemmProblem& problem) {
           .split_k = false};
 }
 
-/// As many stages as fit, at most 12; 0 when not even two do.
-int most_stages(HopperGemmConfig config) {
+/// As many stages as fit `limit_bytes`, at most 12; 0 when not even two do.
+int most_stages(HopperGemmConfig config, int limit_bytes) {
   int fitting = 0;
   for (int stages = 2; stages <= 12; ++stages) {
     config.stages = stages;
-    fitting = config.smem_bytes() <= HopperGemmConfig::kSmemLimitBytes ? stages : fitting;
+    fitting = config.smem_bytes() <= limit_bytes ? stages : fitting;
   }
   return fitting;
 }
 
+/// Two CTAs per SM, where one loads while the other starts or ends: kernels of one consumer that
+/// are not persistent.
+bool shares_sm(const HopperGemmConfig& config) { return config.persistence == Persistence::grid; }
+
 /// Tiles, consumers and clusters.
 std::vector<HopperGemmConfig> configs(const GemmProblem& problem) {
   std::vector<HopperGemmConfig> result;
-  const auto add = [&](int tile_m, int tile_n, GemmMainloop mainloop, int consumers) {
+  const auto add = [&](int tile_m, int tile_n, GemmMainloop mainloop, int consumers,
+                       Persistence persistence = Persistence::persistent, int tile_k = 64) {
     for (const auto& [cluster_m, cluster_n] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
       HopperGemmConfig config = base_config(problem);
       config.tile_m = tile_m;
       config.tile_n = tile_n;
       config.mainloop = mainloop;
       config.consumers = consumers;
+      config.persistence = persistence;
+      config.tile_k = tile_k;
       config.cluster_m = cluster_m;
       config.cluster_n = cluster_n;
-      config.stages = most_stages(config);
+      constexpr int kHalfSmemBytes = 115712;
+      config.stages = most_stages(
+          config, shares_sm(config) ? kHalfSmemBytes : HopperGemmConfig::kSmemLimitBytes);
       if (config.accumulator_registers() <= 192 && config.stages >= 2) {
         result.push_back(config);
       }
@@ -59,6 +68,11 @@ std::vector<HopperGemmConfig> configs(const GemmProblem& problem) {
   };
   for (int tile_n = 16; tile_n <= 256; tile_n += 16) {
     add(64, tile_n, GemmMainloop::cooperative, 1);
+    add(64, tile_n, GemmMainloop::cooperative, 1, Persistence::persistent, 128);
+    if (tile_n <= 128) {
+      add(64, tile_n, GemmMainloop::cooperative, 1, Persistence::grid);
+      add(64, tile_n, GemmMainloop::cooperative, 1, Persistence::grid, 128);
+    }
     if (tile_n >= 64) {
       add(64, tile_n, GemmMainloop::pingpong, 2);
       add(128, tile_n, GemmMainloop::cooperative, 2);
@@ -85,23 +99,28 @@ double estimated_cycles(const GemmProblem& problem, const HopperGemmConfig& conf
   split.split_k = splits > 1;
   const GemmSchedule schedule = split.schedule(params);
   const double items = static_cast<double>(schedule.work_items()) * schedule.ctas_per_cluster();
-  const double waves = std::ceil(items / sm_count);
-  const double k_blocks = std::ceil(static_cast<double>(schedule.k_blocks()) / splits);
+  // Two CTAs of an SM run at half the speed each, and level out what a round leaves over.
+  const int slots = shares_sm(config) ? 2 * sm_count : sm_count;
+  const double waves = std::ceil(items / slots) * slots / sm_count;
+  const double k_blocks = std::ceil(problem.k / 64.0 / splits);
   const double products = config.tile_m / 64 * 4 * std::max(config.tile_n / 2, 32);
   const double bytes =
       128.0 * (static_cast<double>(std::min(config.tile_m, problem.m)) / config.cluster_n +
                static_cast<double>(config.tile_n) / config.cluster_m);
-  const double per_block = std::max({products, bytes / kL2BytesPerCycle, 150.0});
+  const double least = config.tile_k == 128 || shares_sm(config) ? 100.0 : 150.0;
+  const double per_block = std::max({products, bytes / kL2BytesPerCycle, least});
   const double epilogue =
       config.mainloop == GemmMainloop::pingpong && waves > 1 ? 300.0 : 600.0 + config.tile_n * 4.0;
   const double partials =
       splits > 1 ? 1500.0 + 2.0 * 4.0 * std::min(config.tile_m, problem.m) * config.tile_n / 40.0
                  : 0.0;
+  // A round that leaves SMs idle leaves their share of the bandwidth unused.
+  const double unevenness = shares_sm(config) ? 1.0 : waves * sm_count / items;
   const double dram =
       2.0 *
       (static_cast<double>(problem.m) * problem.k + static_cast<double>(problem.n) * problem.k +
        static_cast<double>(problem.m) * problem.n) /
-      sm_count / kDramBytesPerCycle;
+      sm_count / kDramBytesPerCycle * unevenness;
   return std::max(waves * (k_blocks * per_block + epilogue + partials), dram) + 1500.0;
 }
 
@@ -112,10 +131,9 @@ struct Ranked {
 
 std::vector<Ranked> ranked(const GemmProblem& problem, int sm_count) {
   std::vector<Ranked> result;
-  const int k_blocks = ceil_div(problem.k, 64);
   for (const HopperGemmConfig& config : configs(problem)) {
     for (const int splits : {1, 2, 3, 4, 5, 6, 8, 12, 16}) {
-      if (splits > 1 && k_blocks / splits < 4) {
+      if (splits > 1 && ceil_div(problem.k, config.tile_k) / splits < 4) {
         continue;
       }
       GemmCandidate candidate{.config = config, .splits = splits};
@@ -158,13 +176,13 @@ std::vector<GemmCandidate> with_rasters(const GemmCandidate& base, const GemmPro
 std::vector<GemmCandidate> gemm_candidates(const GemmProblem& problem, int sm_count, int count) {
   std::vector<GemmCandidate> result;
   // No class of kernels fills the list: the estimate is least sure about what tells them apart.
-  std::map<std::tuple<GemmMainloop, int, int, int>, int> taken_of_class;
+  std::map<std::tuple<GemmMainloop, int, int, int, Persistence, int>, int> taken_of_class;
   int taken = 0;
   for (const Ranked& one : ranked(problem, sm_count)) {
     const HopperGemmConfig& config = one.candidate.config;
-    int& of_class =
-        taken_of_class[{config.mainloop, config.consumers, config.cluster_m, config.cluster_n}];
-    if (taken == count || of_class == (count + 3) / 4) {
+    int& of_class = taken_of_class[{config.mainloop, config.consumers, config.cluster_m,
+                                    config.cluster_n, config.persistence, config.tile_k}];
+    if (taken == count || of_class == (count + 5) / 6) {
       continue;
     }
     ++taken;
@@ -189,6 +207,9 @@ std::string candidate_name(const GemmCandidate& candidate) {
   }
   if (candidate.splits > 1) {
     name += " k" + std::to_string(candidate.splits);
+  }
+  if (c.persistence == Persistence::grid) {
+    name += " grid";
   }
   if (c.k_order == Order::sawtooth) {
     name += " saw";

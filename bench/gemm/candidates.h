@@ -20,7 +20,8 @@ struct GemmCandidate {
 };
 
 /// The `count` configurations whose estimated time is least, each with every raster that makes a
-/// difference; at most a quarter are of one class (main loop, consumers, cluster). The estimate is
+/// difference; at most a sixth are of one class (main loop, consumers,
+/// cluster, persistence, tile_k). The estimate is
 /// a roofline per wave of tiles: products, L2 traffic and DRAM.
 std::vector<GemmCandidate> gemm_candidates(const GemmProblem& problem, int sm_count, int count);
 

@@ -13,11 +13,10 @@ __device__ inline unsigned shared_address(const void* pointer) {
 }
 
 /// cp.async ("Data Movement and Conversion Instructions"): copies Bytes from global to shared
-/// memory without passing through registers; when `valid` is false it writes zeros and reads
-/// nothing. 16-byte copies bypass L1.
+/// memory without passing through registers. Only the first `source_bytes` are read; zeros are
+/// written for the others. 16-byte copies bypass L1.
 template <int Bytes>
-__device__ inline void copy_async(unsigned shared, const void* global, bool valid) {
-  const int source_bytes = valid ? Bytes : 0;
+__device__ inline void copy_async_partly(unsigned shared, const void* global, int source_bytes) {
   if constexpr (Bytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
                  "r"(source_bytes)
@@ -27,6 +26,12 @@ __device__ inline void copy_async(unsigned shared, const void* global, bool vali
                  "n"(Bytes), "r"(source_bytes)
                  : "memory");
   }
+}
+
+/// The same, all or nothing.
+template <int Bytes>
+__device__ inline void copy_async(unsigned shared, const void* global, bool valid) {
+  copy_async_partly<Bytes>(shared, global, valid ? Bytes : 0);
 }
 
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -6,27 +6,13 @@
 
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
+#include "gemm/element.cuh"
 #include "gemm/hopper/config.h"
 #include "gemm/hopper/pipeline.cuh"
 #include "gemm/hopper/sums.cuh"
 #include <swr/gemm_params.h>
 
 namespace swr::hopper {
-
-/// An element of C in memory as fp32.
-template <OutputType Type>
-__device__ __forceinline__ float load_output(const void* c, long long index) {
-  if constexpr (Type == OutputType::fp32) {
-    return static_cast<const float*>(c)[index];
-  } else if constexpr (Type == OutputType::bf16) {
-    return __uint_as_float(static_cast<unsigned>(static_cast<const unsigned short*>(c)[index])
-                           << 16);
-  } else {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<const unsigned short*>(c)[index]));
-    return value;
-  }
-}
 
 /// sums = alpha * sums + beta * C. All of C's old elements are read before any is written.
 template <HopperGemmConfig C>
@@ -76,10 +62,9 @@ __device__ __forceinline__ void stage_panel(unsigned slot, const float (&sums)[C
                           make_float2(s[2 * pair], s[2 * pair + 1]));
       }
     } else {
-      constexpr DType kType = C.output == OutputType::fp16 ? DType::fp16 : DType::bf16;
       ptx::store_matrices(staged_chunk<C>(slot, lane % 16, 2 * group + lane / 16),
-                          ptx::pack<kType>(s[0], s[1]), ptx::pack<kType>(s[2], s[3]),
-                          ptx::pack<kType>(s[4], s[5]), ptx::pack<kType>(s[6], s[7]));
+                          pack_output<C.output>(s[0], s[1]), pack_output<C.output>(s[2], s[3]),
+                          pack_output<C.output>(s[4], s[5]), pack_output<C.output>(s[6], s[7]));
     }
   }
 }

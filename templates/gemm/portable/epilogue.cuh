@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// From a warp's sums to C, and the sum over the splits of k before that.
+#pragma once
+
+#include "common/ptx.cuh"
+#include "gemm/element.cuh"
+#include "gemm/portable/config.h"
+#include "gemm/portable/fragments.cuh"
+#include <swr/gemm_params.h>
+
+namespace swr::portable {
+
+/// Writes two neighbouring elements, of which `count` (1 or 2) exist.
+template <PortableGemmConfig C>
+__device__ inline void store_pair(void* c, long long index, const float (&values)[2], int count) {
+  if constexpr (C.output == OutputType::fp32) {
+    auto* const target = static_cast<float*>(c) + index;
+    if (C.alignment_bytes >= 8 && count == 2) {
+      *reinterpret_cast<float2*>(target) = make_float2(values[0], values[1]);
+      return;
+    }
+    target[0] = values[0];
+    if (count == 2) {
+      target[1] = values[1];
+    }
+  } else {
+    auto* const target = static_cast<unsigned short*>(c) + index;
+    const unsigned packed = pack_output<C.output>(values[0], values[1]);
+    if (C.alignment_bytes >= 4 && count == 2) {
+      *reinterpret_cast<unsigned*>(target) = packed;
+      return;
+    }
+    target[0] = static_cast<unsigned short>(packed);
+    if (count == 2) {
+      target[1] = static_cast<unsigned short>(packed >> 16);
+    }
+  }
+}
+
+/// C = alpha * sums + beta * C; `row` and `column` are the warp's first.
+template <PortableGemmConfig C>
+__device__ inline void write_sums(const Sums<C>& sums, const GemmParams& params, int batch, int row,
+                                  int column) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int m = 0; m < C.m_blocks(); ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int element_row = row + 16 * m + 8 * half + lane / 4;
+      if (element_row >= params.m) {
+        continue;
+      }
+      const long long line = batch * params.c_strides.batch + element_row * params.c_strides.row;
+#pragma unroll
+      for (int n = 0; n < C.n_blocks(); ++n) {
+        const int first = column + 8 * n + lane % 4 * 2;
+        const int count = min_of(2, params.n - first);
+        if (count <= 0) {
+          continue;
+        }
+        float values[2] = {params.alpha * sums[m][n][2 * half],
+                           params.alpha * sums[m][n][2 * half + 1]};
+        if constexpr (C.reads_c) {
+          if (params.beta != 0.0F) {
+            values[0] += params.beta * load_output<C.output>(params.c, line + first);
+            if (count == 2) {
+              values[1] += params.beta * load_output<C.output>(params.c, line + first + 1);
+            }
+          }
+        }
+        store_pair<C>(params.c, line + first, values, count);
+      }
+    }
+  }
+}
+
+/// Leaves this split's sums where the others find them. True when all splits have: then `sums` are
+/// those over all of k, always added in the order of the splits. `vote` is a word in shared memory.
+template <PortableGemmConfig C>
+__device__ inline bool sum_splits(Sums<C>& sums, const GemmParams& params, int tile, int split,
+                                  unsigned vote) {
+  const long long part = static_cast<long long>(C.tile_m) * C.tile_n;
+  float* const tile_partials = params.partials + tile * params.splits * part + 4 * threadIdx.x;
+  const auto offset = [](int m, int n) { return (m * C.n_blocks() + n) * 4 * C.threads(); };
+#pragma unroll
+  for (int m = 0; m < C.m_blocks(); ++m) {
+#pragma unroll
+    for (int n = 0; n < C.n_blocks(); ++n) {
+      const auto& s = sums[m][n];
+      __stcg(reinterpret_cast<float4*>(tile_partials + split * part + offset(m, n)),
+             make_float4(s[0], s[1], s[2], s[3]));
+    }
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const bool last =
+        atomicAdd(params.arrivals + tile, 1U) + 1 == static_cast<unsigned>(params.splits);
+    if (last) {
+      params.arrivals[tile] = 0;
+    }
+    ptx::store_shared(vote, last ? 1U : 0U);
+  }
+  __syncthreads();
+  __threadfence();
+  if (ptx::load_shared_word(vote) == 0) {
+    return false;
+  }
+#pragma unroll
+  for (int m = 0; m < C.m_blocks(); ++m) {
+#pragma unroll
+    for (int n = 0; n < C.n_blocks(); ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        sums[m][n][i] = 0.0F;
+      }
+    }
+  }
+  for (int other = 0; other < params.splits; ++other) {
+#pragma unroll
+    for (int m = 0; m < C.m_blocks(); ++m) {
+#pragma unroll
+      for (int n = 0; n < C.n_blocks(); ++n) {
+        const float4 term =
+            __ldcg(reinterpret_cast<const float4*>(tile_partials + other * part + offset(m, n)));
+        sums[m][n][0] += term.x;
+        sums[m][n][1] += term.y;
+        sums[m][n][2] += term.z;
+        sums[m][n][3] += term.w;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace swr::portable

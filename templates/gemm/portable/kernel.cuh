@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// GEMM for sm_80 to sm_121: tiles of A and B stream through a ring in shared memory by cp.async,
+// each warp multiplies its part of the tile with mma.sync.
+#pragma once
+
+#include "common/gemm_schedule.h"
+#include "common/ptx.cuh"
+#include "gemm/portable/config.h"
+#include "gemm/portable/epilogue.cuh"
+#include "gemm/portable/fragments.cuh"
+#include "gemm/portable/tile_copy.cuh"
+#include <swr/gemm_params.h>
+
+namespace swr::portable {
+
+/// One item of a strided batch.
+__device__ inline GlobalMatrix batch_item(const void* matrix, const MatrixStrides& strides,
+                                          int item, int rows, int columns) {
+  constexpr int kElementBytes = 2;
+  return {static_cast<const char*>(matrix) + item * strides.batch * kElementBytes,
+          strides.row * kElementBytes, rows, columns};
+}
+
+/// The tiles of A and B of one unit of work, in the order of the schedule, through the ring.
+template <PortableGemmConfig C>
+class TileStream {
+ public:
+  __device__ TileStream(const GemmParams& params, unsigned ring, int batch, int row, int column,
+                        KSlab slab, bool backward)
+      : ring_(ring), row_(row), column_(column), slab_(slab), backward_(backward) {
+    a_ = C.a_along_k() ? batch_item(params.a, params.a_strides, batch, params.m, params.k)
+                       : batch_item(params.a, params.a_strides, batch, params.k, params.m);
+    b_ = C.b_along_k() ? batch_item(params.b, params.b_strides, batch, params.n, params.k)
+                       : batch_item(params.b, params.b_strides, batch, params.k, params.n);
+  }
+
+  __device__ unsigned a_tile(int step) const {
+    return ring_ + static_cast<unsigned>(step % C.stages * C.stage_bytes());
+  }
+  __device__ unsigned b_tile(int step) const {
+    return a_tile(step) + static_cast<unsigned>(C.a_tile_bytes());
+  }
+
+  /// Starts the copies of a step as one group; past the end the group is empty, which keeps the
+  /// count of groups in flight the same for every step.
+  __device__ void request(int step) const {
+    if (step < slab_.count) {
+      const int k = k_block_at(step, slab_, backward_) * C.tile_k;
+      if constexpr (C.a_along_k()) {
+        copy_tile<C, C.tile_m, C.tile_k>(a_tile(step), a_, row_, k);
+      } else {
+        copy_tile<C, C.tile_k, C.tile_m>(a_tile(step), a_, k, row_);
+      }
+      if constexpr (C.b_along_k()) {
+        copy_tile<C, C.tile_n, C.tile_k>(b_tile(step), b_, column_, k);
+      } else {
+        copy_tile<C, C.tile_k, C.tile_n>(b_tile(step), b_, k, column_);
+      }
+    }
+    ptx::commit_copies();
+  }
+
+  /// Waits for the oldest group in flight. Also: every warp has finished what it read before.
+  __device__ static void arrive() {
+    ptx::wait_copies<C.stages - 2>();
+    __syncthreads();
+  }
+
+ private:
+  unsigned ring_;
+  int row_;
+  int column_;
+  KSlab slab_;
+  bool backward_;
+  GlobalMatrix a_;
+  GlobalMatrix b_;
+};
+
+template <PortableGemmConfig C>
+__device__ inline void compute(const GemmParams& params, const GemmSchedule& schedule,
+                               unsigned shared, int linear, bool backward) {
+  const GemmWork work = schedule.work(linear);
+  const KSlab slab = schedule.slab(work.split);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int warp_row = warp % C.warps_m * (16 * C.m_blocks());
+  const int warp_column = warp / C.warps_m * (8 * C.n_blocks());
+  const int row = work.tile.m * C.tile_m;
+  const int column = work.tile.n * C.tile_n;
+  const TileStream<C> stream(params, shared, work.batch, row, column, slab, backward);
+
+  __syncthreads();  // The tile before has been read.
+  for (int step = 0; step < C.stages - 1; ++step) {
+    stream.request(step);
+  }
+  Sums<C> sums = {};
+  for (int step = 0; step < slab.count; ++step) {
+    stream.arrive();
+    stream.request(step + C.stages - 1);
+    multiply_tile<C>(sums, stream.a_tile(step), stream.b_tile(step), warp_row, warp_column);
+  }
+  if constexpr (C.split_k) {
+    const int tiles = schedule.rows() * schedule.columns();
+    const int tile = linear - (work.batch * (schedule.splits - 1) + work.split) * tiles;
+    if (params.splits > 1 &&
+        !sum_splits<C>(sums, params, tile, work.split, shared + C.vote_offset())) {
+      return;
+    }
+  }
+  write_sums<C>(sums, params, work.batch, row + warp_row, column + warp_column);
+}
+
+template <PortableGemmConfig C>
+__device__ inline void run(const GemmParams& params, unsigned shared) {
+  const GemmSchedule schedule = C.schedule(params);
+  for (int iteration = 0;; ++iteration) {
+    const int linear = schedule.work_at(blockIdx.x, gridDim.x, iteration);
+    if (linear < 0) {
+      return;
+    }
+    compute<C>(params, schedule, shared, linear, schedule.walks_backward(iteration));
+  }
+}
+
+}  // namespace swr::portable

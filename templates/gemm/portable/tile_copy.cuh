@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Copies tiles of A and B from global to shared memory, whatever their sizes and alignment.
+#pragma once
+
+#include "common/ptx.cuh"
+#include "common/smem_layout.h"
+#include "gemm/portable/config.h"
+
+namespace swr::portable {
+
+/// A row-major matrix of 16-bit elements in global memory.
+struct GlobalMatrix {
+  const char* base;
+  long long row_bytes;
+  int rows;
+  int columns;
+};
+
+inline constexpr int kChunkElements = kChunkBytes / 2;
+
+/// Copies the chunk at `global`, of which the first `elements` (0 to 8) exist; the others become
+/// zeros. Completes asynchronously when the alignment allows it.
+template <PortableGemmConfig C>
+__device__ inline void copy_chunk(unsigned shared, const char* global, int elements) {
+  if constexpr (C.alignment_bytes >= 4) {
+#pragma unroll
+    for (int byte = 0; byte < kChunkBytes; byte += C.alignment_bytes) {
+      const int left = min_of(C.alignment_bytes, max_of(0, 2 * elements - byte));
+      ptx::copy_async_partly<C.alignment_bytes>(shared + byte, global + byte, left);
+    }
+  } else {
+    // cp.async copies no fewer than 4 bytes: elements pass through registers.
+    unsigned words[4] = {0, 0, 0, 0};
+    const auto* source = reinterpret_cast<const unsigned short*>(global);
+#pragma unroll
+    for (int i = 0; i < kChunkElements; ++i) {
+      if (i < elements) {
+        words[i / 2] |= static_cast<unsigned>(source[i]) << (i % 2 * 16);
+      }
+    }
+    ptx::store_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
+  }
+}
+
+/// All threads of the CTA copy the tile [Rows, Columns] whose first element is (row, column); what
+/// lies outside of the matrix becomes zeros.
+template <PortableGemmConfig C, int Rows, int Columns>
+__device__ inline void copy_tile(unsigned shared, const GlobalMatrix& matrix, int row, int column) {
+  constexpr int kChunks = Columns / kChunkElements;
+  constexpr int kTrips = (Rows * kChunks + C.threads() - 1) / C.threads();
+#pragma unroll
+  for (int trip = 0; trip < kTrips; ++trip) {
+    const int index = static_cast<int>(threadIdx.x) + trip * C.threads();
+    if (Rows * kChunks % C.threads() != 0 && index >= Rows * kChunks) {
+      return;
+    }
+    const int tile_row = index / kChunks;
+    const int chunk = index % kChunks;
+    const int first = column + chunk * kChunkElements;
+    const int left = row + tile_row < matrix.rows ? matrix.columns - first : 0;
+    copy_chunk<C>(shared + smem_offset(tile_row, chunk, kChunks, true),
+                  matrix.base + (row + tile_row) * matrix.row_bytes + first * 2LL,
+                  min_of(kChunkElements, max_of(0, left)));
+  }
+}
+
+}  // namespace swr::portable
