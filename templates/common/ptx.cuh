@@ -119,6 +119,12 @@ __device__ inline unsigned pack(float low, float high) {
   return packed;
 }
 
+__device__ inline float unpack_fp16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
 /// ex2.approx: 2 to the power x; 2 ulp; exp2(-infinity) is 0.
 __device__ inline float exp2_approximate(float x) {
   float result;

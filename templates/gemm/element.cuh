@@ -16,9 +16,7 @@ __device__ __forceinline__ float load_output(const void* c, long long index) {
     return __uint_as_float(static_cast<unsigned>(static_cast<const unsigned short*>(c)[index])
                            << 16);
   } else {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<const unsigned short*>(c)[index]));
-    return value;
+    return ptx::unpack_fp16(static_cast<const unsigned short*>(c)[index]);
   }
 }
 
