@@ -122,14 +122,14 @@ __device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, 
       : "memory");
 }
 
-/// The same from a 3-D map.
-struct BoxCorner3 {
+/// Corner of a box in a 3-D map, innermost first.
+struct MatrixCorner {
   int column;
   int row;
   int item;
 };
-__device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, BoxCorner3 corner,
-                                         unsigned barrier) {
+__device__ __forceinline__ void load_matrix_box(unsigned shared, const TensorMap& map,
+                                                MatrixCorner corner, unsigned barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared),
@@ -138,9 +138,9 @@ __device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, 
 }
 /// The box goes to the same offset in every CTA of the cluster whose bit is set, and its bytes are
 /// counted by the barrier of the same offset there.
-__device__ __forceinline__ void load_box_multicast(unsigned shared, const TensorMap& map,
-                                                   BoxCorner3 corner, unsigned barrier,
-                                                   unsigned short ctas) {
+__device__ __forceinline__ void load_matrix_box_multicast(unsigned shared, const TensorMap& map,
+                                                          MatrixCorner corner, unsigned barrier,
+                                                          unsigned short ctas) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared),
@@ -156,8 +156,8 @@ __device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner corner
       "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.head), "r"(corner.batch)
       : "memory");
 }
-__device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner3 corner,
-                                          unsigned shared) {
+__device__ __forceinline__ void store_matrix_box(const TensorMap& map, MatrixCorner corner,
+                                                 unsigned shared) {
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
       "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.item)

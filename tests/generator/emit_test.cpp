@@ -86,6 +86,58 @@ TEST(ConfigHeader, MatchesTheGoldenFiles) {
   }
 }
 
+const HopperGemmConfig kHopperGemm{.dtype = DType::fp16,
+                                   .output = OutputType::fp32,
+                                   .layout = GemmLayout::tn,
+                                   .reads_c = true,
+                                   .tile_m = 64,
+                                   .tile_n = 176,
+                                   .tile_k = 128,
+                                   .stages = 2,
+                                   .mainloop = GemmMainloop::pingpong,
+                                   .consumers = 2,
+                                   .cluster_m = 1,
+                                   .cluster_n = 2,
+                                   .persistence = Persistence::persistent,
+                                   .k_order = Order::sawtooth,
+                                   .split_k = true};
+const PortableGemmConfig kPortableGemm{.dtype = DType::bf16,
+                                       .output = OutputType::fp16,
+                                       .layout = GemmLayout::nn,
+                                       .reads_c = false,
+                                       .alignment_bytes = 2,
+                                       .tile_m = 64,
+                                       .tile_n = 48,
+                                       .tile_k = 32,
+                                       .warps_m = 2,
+                                       .warps_n = 1,
+                                       .stages = 3,
+                                       .persistence = Persistence::grid,
+                                       .k_order = Order::cyclic,
+                                       .split_k = false};
+
+TEST(ConfigHeader, OfGemmMatchesTheGoldenFiles) {
+  const std::string hopper = config_header(kHopperGemm);
+  EXPECT_EQ(hopper, golden("gemm_hopper.h", hopper));
+  const std::string portable = config_header(kPortableGemm);
+  EXPECT_EQ(portable, golden("gemm_portable.h", portable));
+}
+
+TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
+  const Nvrtc nvrtc(std::nullopt);
+  for (const FamilySource& source : gemm_sources()) {
+    const std::string config =
+        source.family == Family::hopper ? config_header(kHopperGemm) : config_header(kPortableGemm);
+    const TemplateSet set = TemplateSet::built_in().with(std::string(source.config_header), config);
+    const std::string flat = flatten_template(set, source.file);
+    EXPECT_THAT(flat, Not(HasSubstr("#include")));
+    const std::array files{TemplateFile{.path = "flat.cu", .text = flat}};
+    const std::array<std::string_view, 1> options{"--std=c++20"};
+    EXPECT_FALSE(
+        nvrtc.compile(files, source.first_arch, source.arch_suffix, options).cubin.empty());
+  }
+}
+
 TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
   const std::string by_hand = TemplateSet::built_in().text("default/selected_attention_config.h");
   const std::string generated = header({.seq_q = 1, .seq_kv = 1}, {});

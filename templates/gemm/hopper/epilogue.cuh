@@ -85,7 +85,7 @@ __device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], 
     ptx::fence_async_shared();
     __syncwarp();
     if (ptx::elect_one()) {
-      ptx::store_box(c_map, ptx::BoxCorner3{job.n + kColumn, row, job.batch}, staging);
+      ptx::store_matrix_box(c_map, ptx::MatrixCorner{job.n + kColumn, row, job.batch}, staging);
       ptx::commit_stores();
     }
     slot = (slot + 1) % C.kStagingSlots;

@@ -85,12 +85,13 @@ class GemmProducer {
     for (int panel = 0; panel < kPanels; ++panel) {
       const unsigned target = tile + (panel * kLines + first_line) * C.kLineBytes;
       const int offset = panel * C.kPanelColumns;
-      const ptx::BoxCorner3 corner = AlongK ? ptx::BoxCorner3{k + offset, row + first_line, batch}
-                                            : ptx::BoxCorner3{row + offset, k + first_line, batch};
+      const ptx::MatrixCorner corner = AlongK
+                                           ? ptx::MatrixCorner{k + offset, row + first_line, batch}
+                                           : ptx::MatrixCorner{row + offset, k + first_line, batch};
       if constexpr (Sharers > 1) {
-        ptx::load_box_multicast(target, map, corner, full, (1U << Sharers) - 1U);
+        ptx::load_matrix_box_multicast(target, map, corner, full, (1U << Sharers) - 1U);
       } else {
-        ptx::load_box(target, map, corner, full);
+        ptx::load_matrix_box(target, map, corner, full);
       }
     }
   }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// The GEMM kernels compile for their architectures, at the corners of their axes, without spills
+// and without wgmma that the compiler serialises.
+#include "generator/emit.h"
+#include <swr/error.h>
+#include <swr/generator.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr {
+namespace {
+
+const Generator& generator() {
+  static const Generator instance({});
+  return instance;
+}
+
+template <typename Config>
+void expect_clean(const Config& config, int sm_arch) {
+  try {
+    const CompiledKernel kernel = generator().compile(config, sm_arch);
+    EXPECT_EQ(kernel.entry, "swr_gemm");
+    EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << sm_arch << "\n" << config_header(config);
+    EXPECT_EQ(kernel.resources.wgmma_warnings, 0) << sm_arch << "\n" << config_header(config);
+  } catch (const Error& error) {
+    ADD_FAILURE() << "sm_" << sm_arch << ": " << error.what() << "\n" << config_header(config);
+  }
+}
+
+constexpr HopperGemmConfig kHopper{.dtype = DType::bf16,
+                                   .output = OutputType::bf16,
+                                   .layout = GemmLayout::nt,
+                                   .reads_c = false,
+                                   .tile_m = 128,
+                                   .tile_n = 128,
+                                   .tile_k = 64,
+                                   .stages = 3,
+                                   .mainloop = GemmMainloop::cooperative,
+                                   .consumers = 2,
+                                   .cluster_m = 1,
+                                   .cluster_n = 1,
+                                   .persistence = Persistence::persistent,
+                                   .k_order = Order::cyclic,
+                                   .split_k = false};
+
+HopperGemmConfig hopper(int tile_m, int tile_n, GemmMainloop mainloop, int consumers) {
+  HopperGemmConfig config = kHopper;
+  config.tile_m = tile_m;
+  config.tile_n = tile_n;
+  config.mainloop = mainloop;
+  config.consumers = consumers;
+  return config;
+}
+
+TEST(HopperGemmKernel, LargestAndSmallestTilesCompileClean) {
+  for (const auto& [tile_m, tile_n] : {std::pair{128, 256}, {256, 128}, {256, 192}, {256, 16}}) {
+    expect_clean(hopper(tile_m, tile_n, GemmMainloop::cooperative, 2), 90);
+  }
+  for (const auto& [tile_m, tile_n] : {std::pair{64, 256}, {128, 176}, {128, 192}, {64, 16}}) {
+    expect_clean(hopper(tile_m, tile_n, GemmMainloop::pingpong, 2), 90);
+  }
+  for (const auto& [tile_m, tile_n] : {std::pair{64, 16}, {64, 240}, {128, 96}}) {
+    expect_clean(hopper(tile_m, tile_n, GemmMainloop::cooperative, 1), 90);
+  }
+}
+
+TEST(HopperGemmKernel, LayoutsClustersAndTypesCompileClean) {
+  const std::array<std::pair<int, int>, 3> clusters{{{1, 1}, {2, 1}, {1, 2}}};
+  int next = 0;
+  for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::nn, GemmLayout::tn}) {
+    for (const OutputType output : {OutputType::fp16, OutputType::bf16, OutputType::fp32}) {
+      HopperGemmConfig config =
+          hopper(128, 160, next % 2 == 0 ? GemmMainloop::pingpong : GemmMainloop::cooperative, 2);
+      config.dtype = next % 2 == 0 ? DType::fp16 : DType::bf16;
+      config.layout = layout;
+      config.output = output;
+      config.cluster_m = clusters.at(static_cast<std::size_t>(next % 3)).first;
+      config.cluster_n = clusters.at(static_cast<std::size_t>(next % 3)).second;
+      config.k_order = next % 2 == 0 ? Order::sawtooth : Order::cyclic;
+      config.persistence = next % 2 == 0 ? Persistence::grid : Persistence::persistent;
+      expect_clean(config, 90);
+      ++next;
+    }
+  }
+}
+
+TEST(HopperGemmKernel, SplitsDeepTilesAndReadingCCompileClean) {
+  for (HopperGemmConfig config : {hopper(64, 64, GemmMainloop::cooperative, 1),
+                                  hopper(128, 128, GemmMainloop::cooperative, 2),
+                                  hopper(64, 128, GemmMainloop::pingpong, 2)}) {
+    config.split_k = true;
+    expect_clean(config, 90);
+    config.tile_k = 128;
+    config.stages = 2;
+    expect_clean(config, 90);
+    config.reads_c = true;
+    expect_clean(config, 90);
+  }
+}
+
+TEST(HopperGemmKernel, IsRefusedElsewhere) {
+  EXPECT_THROW(generator().compile(kHopper, 80), Error);
+  EXPECT_THROW(generator().compile(kHopper, 120), Error);
+}
+
+constexpr PortableGemmConfig kPortable{.dtype = DType::bf16,
+                                       .output = OutputType::bf16,
+                                       .layout = GemmLayout::nt,
+                                       .reads_c = false,
+                                       .alignment_bytes = 16,
+                                       .tile_m = 128,
+                                       .tile_n = 128,
+                                       .tile_k = 32,
+                                       .warps_m = 2,
+                                       .warps_n = 4,
+                                       .stages = 4,
+                                       .persistence = Persistence::grid,
+                                       .k_order = Order::cyclic,
+                                       .split_k = false};
+
+class PortableGemmKernel : public testing::TestWithParam<int> {};
+std::string arch_name(const testing::TestParamInfo<int>& given) {
+  return "sm_" + std::to_string(given.param);
+}
+INSTANTIATE_TEST_SUITE_P(Archs, PortableGemmKernel, testing::Values(80, 86, 89, 90, 100, 120, 121),
+                         arch_name);
+
+TEST_P(PortableGemmKernel, CompilesCleanAtItsCorners) {
+  PortableGemmConfig small = kPortable;
+  small.tile_m = 16;
+  small.tile_n = 16;
+  small.warps_m = 1;
+  small.warps_n = 1;
+  small.stages = 2;
+  small.layout = GemmLayout::tn;
+  small.alignment_bytes = 2;
+  PortableGemmConfig split = kPortable;
+  split.dtype = DType::fp16;
+  split.output = OutputType::fp32;
+  split.layout = GemmLayout::nn;
+  split.reads_c = true;
+  split.alignment_bytes = 4;
+  split.tile_n = 64;
+  split.tile_k = 64;
+  split.stages = 3;
+  split.persistence = Persistence::persistent;
+  split.k_order = Order::sawtooth;
+  split.split_k = true;
+  for (const PortableGemmConfig& config : {kPortable, small, split}) {
+    expect_clean(config, GetParam());
+  }
+}
+
+}  // namespace
+}  // namespace swr
