@@ -8,7 +8,7 @@
 #include "selected_portable_gemm_config.h"
 #include <swr/gemm_params.h>
 
-extern "C" __global__ void __launch_bounds__(swr::kConfig.threads())
+extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
     swr_gemm(const __grid_constant__ swr::GemmParams params) {
   extern __shared__ __align__(128) char shared[];
   swr::portable::run<swr::kConfig>(params, swr::ptx::shared_address(shared));
