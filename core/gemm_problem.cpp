@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
-#include <swr/variant.h>
+#include <swr/gemm_variant.h>
 
-#include <array>
 #include <utility>
 
 namespace swr {
@@ -39,13 +38,11 @@ double flop_count(const GemmProblem& problem) {
 int output_bytes(OutputType output) { return output == OutputType::fp32 ? 4 : 2; }
 
 std::string to_string(const GemmProblem& problem) {
-  constexpr std::array kOutputs{"fp16", "bf16", "fp32"};
-  constexpr std::array kLayouts{"nt", "nn", "tn"};
   std::string text = "gemm b" + std::to_string(problem.batch) + " m" + std::to_string(problem.m) +
                      " n" + std::to_string(problem.n) + " k" + std::to_string(problem.k) + " " +
                      std::string(to_string(problem.dtype)) + " " +
-                     kLayouts.at(static_cast<std::size_t>(problem.layout)) + " " +
-                     kOutputs.at(static_cast<std::size_t>(problem.output));
+                     std::string(to_string(problem.layout)) + " " +
+                     std::string(to_string(problem.output));
   if (problem.reads_c) {
     text += " beta";
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "core/axis_values.h"
 #include "core/enum_text.h"
 #include <swr/error.h>
 #include <swr/variant.h>
 
 #include <array>
-#include <charconv>
 #include <type_traits>
 #include <vector>
 
@@ -21,30 +21,6 @@ constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"s
 constexpr std::array kMainloops{"plain"sv, "mutex"sv, "overlap"sv, "overlap_ordered"sv};
 constexpr std::array kPOperands{"registers"sv, "shared"sv};
 constexpr std::array kSwitches{"off"sv, "on"sv};
-
-long long require_integer(const AxisValue& value, std::string_view axis) {
-  if (const auto* integer = std::get_if<long long>(&value)) {
-    return *integer;
-  }
-  const auto& text = std::get<std::string>(value);
-  long long parsed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                std::string(axis) + " must be a whole number, not '" + text + "'");
-  }
-  return parsed;
-}
-
-int require_in_range(const AxisValue& value, std::string_view axis, int low, int high) {
-  const long long parsed = require_integer(value, axis);
-  if (parsed < low || parsed > high) {
-    throw Error(ErrorCode::invalid_argument,
-                std::string(axis) + " must be between " + std::to_string(low) + " and " +
-                    std::to_string(high) + ", not " + std::to_string(parsed));
-  }
-  return static_cast<int>(parsed);
-}
 
 template <int Variant::*Member, int Low, int High>
 constexpr Axis integer_axis(std::string_view name, std::string_view summary,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "generator/emit.h"
 
+#include <swr/gemm_variant.h>
 #include <swr/variant.h>
 
-#include <array>
 #include <set>
 
 namespace swr {
@@ -17,17 +17,9 @@ std::string text(Mainloop value) { return "Mainloop::" + std::string(to_string(v
 std::string text(POperand value) { return "POperand::" + std::string(to_string(value)); }
 std::string text(Persistence value) { return "Persistence::" + std::string(to_string(value)); }
 
-std::string text(OutputType value) {
-  constexpr std::array kNames{"fp16", "bf16", "fp32"};
-  return std::string("OutputType::") + kNames.at(static_cast<std::size_t>(value));
-}
-std::string text(GemmLayout value) {
-  constexpr std::array kNames{"nt", "nn", "tn"};
-  return std::string("GemmLayout::") + kNames.at(static_cast<std::size_t>(value));
-}
-std::string text(GemmMainloop value) {
-  return value == GemmMainloop::pingpong ? "GemmMainloop::pingpong" : "GemmMainloop::cooperative";
-}
+std::string text(OutputType value) { return "OutputType::" + std::string(to_string(value)); }
+std::string text(GemmLayout value) { return "GemmLayout::" + std::string(to_string(value)); }
+std::string text(GemmMainloop value) { return "GemmMainloop::" + std::string(to_string(value)); }
 
 std::string field(std::string_view name, const std::string& value) {
   return "    ." + std::string(name) + " = " + value + ",\n";

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// From the vocabulary of the host (GemmProblem, GemmVariant) to the kernels' compile-time
+// configurations and launch parameters.
+#pragma once
+
+#include "templates/gemm/hopper/config.h"
+#include "templates/gemm/portable/config.h"
+#include <swr/gemm_params.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+
+#include <variant>
+
+namespace swr {
+
+/// The axes of the variant are taken as they are, whatever its family.
+HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmVariant& variant);
+PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
+                                             const GemmVariant& variant);
+
+/// The configuration of a variant's own family.
+using GemmFamilyConfig = std::variant<PortableGemmConfig, HopperGemmConfig>;
+GemmFamilyConfig make_gemm_config(const GemmProblem& problem, const GemmVariant& variant);
+
+/// The sizes of the problem and the choices made at launch; pointers and strides are the caller's.
+GemmParams make_gemm_params(const GemmProblem& problem, const GemmVariant& variant);
+
+}  // namespace swr

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+#include "core/gemm_config.h"
+#include <swr/gemm_variant.h>
+
+#include <array>
+#include <utility>
+
+namespace swr {
+namespace {
+
+using Reason = std::optional<std::string>;
+
+std::string text(long long value) { return std::to_string(value); }
+
+/// What the predicates look at.
+struct Candidate {
+  const GemmProblem& problem;
+  const GemmVariant& variant;
+  const DeviceInfo& device;
+  GemmFamilyConfig config;
+
+  bool is_hopper() const { return variant.family == Family::hopper; }
+  GemmSchedule schedule() const {
+    return std::visit(
+        [&](const auto& one) { return one.schedule(make_gemm_params(problem, variant)); }, config);
+  }
+};
+
+Reason architecture(const Candidate& c) {
+  if (c.is_hopper() && c.device.sm_arch != 90) {
+    return "sm_" + text(c.device.sm_arch) + " lacks wgmma; only sm_90 has it";
+  }
+  if (c.device.sm_arch < 80) {
+    return "sm_" + text(c.device.sm_arch) + " lacks cp.async and bf16 mma.sync; sm_80 is the first";
+  }
+  return std::nullopt;
+}
+
+Reason hopper_tile(const GemmVariant& v) {
+  const int sharers = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
+  if (v.tile_m % (64 * sharers) != 0) {
+    return "tile_m " + text(v.tile_m) + " is not whole 64-row blocks for each of " + text(sharers) +
+           " consumers";
+  }
+  if (v.tile_n % 16 != 0) {
+    return "tile_n " + text(v.tile_n) + " is no multiple of 16";
+  }
+  if (v.tile_k != 64 && v.tile_k != 128) {
+    return "tile_k " + text(v.tile_k) + " is not 64 or 128";
+  }
+  return std::nullopt;
+}
+
+Reason tile_shape(const Candidate& c) {
+  const GemmVariant& v = c.variant;
+  if (c.is_hopper()) {
+    return hopper_tile(v);
+  }
+  if (v.tile_m % (16 * v.warps_m) != 0 || v.tile_n % (16 * v.warps_n) != 0) {
+    return text(v.tile_m) + " x " + text(v.tile_n) + " does not give each of " + text(v.warps_m) +
+           " x " + text(v.warps_n) + " warps whole blocks of 16 x 16";
+  }
+  if (v.tile_k != 32 && v.tile_k != 64) {
+    return "tile_k " + text(v.tile_k) + " is not 32 or 64";
+  }
+  return std::nullopt;
+}
+
+Reason consumers(const Candidate& c) {
+  if (c.is_hopper() && c.variant.mainloop == GemmMainloop::pingpong && c.variant.consumers != 2) {
+    return "ping-pong takes two consumers, not " + text(c.variant.consumers);
+  }
+  return std::nullopt;
+}
+
+Reason cluster(const Candidate& c) {
+  if (c.variant.cluster_m > 1 && c.variant.cluster_n > 1) {
+    return "a cluster extends along m or along n, not both";
+  }
+  return std::nullopt;
+}
+
+Reason family_axes(const Candidate& c) {
+  const GemmVariant defaults;
+  for (const GemmAxis& axis : gemm_axes()) {
+    if (!axis.belongs_to(c.variant.family) && axis.get(c.variant) != axis.get(defaults)) {
+      return "family " + std::string(to_string(c.variant.family)) + " has no axis " +
+             std::string(axis.name);
+    }
+  }
+  return std::nullopt;
+}
+
+Reason threads(const Candidate& c) {
+  const int threads = std::visit([](const auto& one) { return one.threads(); }, c.config);
+  return threads <= 1024 ? Reason{} : text(threads) + " threads exceed the limit of 1024";
+}
+
+Reason copy_alignment(const Candidate& c) {
+  constexpr int kTensorMapBytes = 16;
+  if (!c.is_hopper()) {
+    return std::nullopt;
+  }
+  if (c.problem.alignment_bytes < kTensorMapBytes) {
+    return "the copy engine needs matrices aligned to 16 bytes, not " +
+           text(c.problem.alignment_bytes);
+  }
+  const long long row_bytes = static_cast<long long>(c.problem.n) * output_bytes(c.problem.output);
+  if (row_bytes % kTensorMapBytes != 0) {
+    return "the copy engine writes whole 16 bytes, and a row of C has " + text(row_bytes);
+  }
+  return std::nullopt;
+}
+
+Reason shared_memory(const Candidate& c) {
+  const int needed = std::visit([](const auto& one) { return one.smem_bytes(); }, c.config);
+  if (needed > c.device.smem_per_cta_bytes) {
+    return text(needed) + " bytes exceed the " + text(c.device.smem_per_cta_bytes) +
+           " a CTA may use";
+  }
+  return std::nullopt;
+}
+
+/// Sums and operands a thread holds, and how many registers it may have.
+std::pair<int, int> registers_of(const HopperGemmConfig& config) {
+  return {config.accumulator_registers(),
+          config.trades_registers() ? config.consumer_registers() : 255};
+}
+std::pair<int, int> registers_of(const PortableGemmConfig& config) {
+  const int fragments = 2 * (4 * config.m_blocks() + 2 * config.n_blocks());
+  const int share = 65536 / config.threads() / 8 * 8;
+  return {config.accumulator_registers() + fragments, min_of(share, 255)};
+}
+
+Reason registers(const Candidate& c) {
+  constexpr int kAddressRegisters = 30;
+  const auto [held, limit] =
+      std::visit([](const auto& one) { return registers_of(one); }, c.config);
+  if (held + kAddressRegisters > limit) {
+    return "sums and operands alone need about " + text(held + kAddressRegisters) +
+           " registers per thread of " + text(limit);
+  }
+  return std::nullopt;
+}
+
+Reason persistence(const Candidate& c) {
+  if (c.variant.persistence != Persistence::grid &&
+      c.variant.persistence != Persistence::persistent) {
+    return "tiles of GEMM are dealt as grid or persistent";
+  }
+  return std::nullopt;
+}
+
+Reason worker_count(const Candidate& c) {
+  if (c.variant.workers != 0 && !is_persistent(c.variant.persistence)) {
+    return "workers applies to persistent launches only";
+  }
+  return std::nullopt;
+}
+
+Reason local_iterations(const Candidate& c) {
+  if (c.variant.k_order == Order::right_to_left) {
+    return "k is walked cyclic or sawtooth";
+  }
+  if (c.variant.k_order == Order::sawtooth && c.variant.persistence == Persistence::grid) {
+    return "one tile per CTA has a single iteration, so sawtooth equals cyclic";
+  }
+  return std::nullopt;
+}
+
+Reason splits(const Candidate& c) {
+  const int k_blocks = ceil_div(c.problem.k, c.variant.tile_k);
+  if (c.variant.splits > k_blocks) {
+    return text(c.variant.splits) + " splits exceed the " + text(k_blocks) + " k-blocks";
+  }
+  return std::nullopt;
+}
+
+/// Launch choices that give the same order as another variant.
+Reason raster(const Candidate& c) {
+  const GemmVariant& v = c.variant;
+  const GemmSchedule schedule = c.schedule();
+  const bool banded = v.raster == Raster::grouped || v.raster == Raster::serpentine;
+  if (banded != (v.raster_group > 1)) {
+    return "raster_group belongs to grouped and serpentine, where 1 equals along_n";
+  }
+  if (banded && v.raster_group >= schedule.rows()) {
+    return "a band of " + text(v.raster_group) + " rows holds all " + text(schedule.rows()) +
+           " and equals along_m";
+  }
+  if (v.swizzle_stride != 0 && v.raster == Raster::along_m) {
+    return "along_m takes columns in the same order with any stride";
+  }
+  if (v.swizzle_stride >= c.problem.n) {
+    return "a stride of " + text(v.swizzle_stride) + " holds all " + text(c.problem.n) +
+           " columns and equals none";
+  }
+  return std::nullopt;
+}
+
+Reason work_items(const Candidate& c) {
+  constexpr long long kLimit = 1LL << 31;
+  const GemmSchedule schedule = c.schedule();
+  const long long band = static_cast<long long>(c.variant.raster_group) * schedule.columns();
+  if (schedule.work_items() >= kLimit || band >= kLimit) {
+    return text(schedule.work_items()) + " tiles and splits exceed 32 bits";
+  }
+  return std::nullopt;
+}
+
+struct Constraint {
+  ConstraintInfo info;
+  Reason (*violation)(const Candidate&);
+};
+
+constexpr std::array kBeforeCompilation{
+    Constraint{{"architecture", "The family's instructions exist on the chip."}, architecture},
+    Constraint{{"tile_shape", "Every warp or warpgroup computes whole blocks."}, tile_shape},
+    Constraint{{"consumers", "Ping-pong alternates between two consumers."}, consumers},
+    Constraint{{"cluster", "A cluster shares one operand."}, cluster},
+    Constraint{{"family_axes", "Axes of other families keep their default."}, family_axes},
+    Constraint{{"threads", "A CTA has at most 1024 threads."}, threads},
+    Constraint{{"copy_alignment", "TMA moves whole 16 bytes."}, copy_alignment},
+    Constraint{{"shared_memory", "The stages fit the opt-in limit."}, shared_memory},
+    Constraint{{"registers", "Sums and operands fit the register file."}, registers},
+    Constraint{{"persistence", "Tiles are dealt as grid or persistent."}, persistence},
+    Constraint{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
+    Constraint{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
+    Constraint{{"splits", "Every split has a k-block."}, splits},
+    Constraint{{"raster", "Orders of tiles differ from each other."}, raster},
+    Constraint{{"work_items", "Linear indices have 32 bits."}, work_items},
+};
+
+constexpr ConstraintInfo kSpills{"spills", "The compiler kept everything in registers."};
+constexpr ConstraintInfo kSerialized{"serialized_wgmma",
+                                     "The compiler kept wgmma and setmaxnreg asynchronous."};
+
+constexpr auto kInfos = [] {
+  std::array<ConstraintInfo, kBeforeCompilation.size() + 2> infos{};
+  for (std::size_t i = 0; i < kBeforeCompilation.size(); ++i) {
+    infos[i] = kBeforeCompilation[i].info;
+  }
+  infos[kBeforeCompilation.size()] = kSpills;
+  infos[kBeforeCompilation.size() + 1] = kSerialized;
+  return infos;
+}();
+
+}  // namespace
+
+std::span<const ConstraintInfo> gemm_constraints() { return kInfos; }
+
+std::optional<DroppedGemm> check_constraints(const GemmProblem& problem, const GemmVariant& variant,
+                                             const DeviceInfo& device) {
+  const Candidate candidate{problem, variant, device, make_gemm_config(problem, variant)};
+  for (const Constraint& constraint : kBeforeCompilation) {
+    if (Reason reason = constraint.violation(candidate)) {
+      return DroppedGemm{std::string(constraint.info.name), std::move(*reason)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<DroppedGemm> check_compiled(const KernelResources& resources) {
+  if (resources.spill_store_bytes > 0 || resources.spill_load_bytes > 0) {
+    return DroppedGemm{std::string(kSpills.name),
+                       text(resources.spill_store_bytes) + " bytes stored and " +
+                           text(resources.spill_load_bytes) + " loaded per thread"};
+  }
+  if (resources.wgmma_warnings > 0) {
+    return DroppedGemm{std::string(kSerialized.name),
+                       "ptxas serialises its products or ignores setmaxnreg"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace swr

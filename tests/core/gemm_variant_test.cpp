@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include <swr/error.h>
+#include <swr/gemm_variant.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace swr {
+namespace {
+
+DeviceInfo device_of(int sm_arch) {
+  return {.name = "Fictional",
+          .sm_arch = sm_arch,
+          .sm_count = 132,
+          .smem_per_cta_bytes = sm_arch == 90 ? 232448 : 101376};
+}
+
+GemmProblem problem_of(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
+
+GemmVariant hopper() {
+  return {.family = Family::hopper,
+          .tile_m = 128,
+          .tile_n = 256,
+          .tile_k = 64,
+          .stages = 4,
+          .consumers = 2,
+          .persistence = Persistence::persistent};
+}
+
+std::string constraint_of(const GemmVariant& variant, int sm_arch = 90,
+                          const GemmProblem& problem = problem_of(4096, 4096, 4096)) {
+  const auto dropped = check_constraints(problem, variant, device_of(sm_arch));
+  return dropped ? dropped->constraint : "";
+}
+
+TEST(GemmConstraints, LetLegalVariantsPass) {
+  EXPECT_EQ(constraint_of(hopper()), "");
+  EXPECT_EQ(constraint_of({}, 121), "");
+  EXPECT_EQ(constraint_of({}, 80, problem_of(1, 1, 1)), "");
+}
+
+struct Broken {
+  std::string constraint;
+  std::function<void(GemmVariant&)> change;
+};
+
+TEST(GemmConstraints, NameTheRuleThatAVariantBreaks) {
+  const std::vector<Broken> hopper_cases{
+      {"tile_shape", [](GemmVariant& v) { v.tile_m = 96; }},
+      {"tile_shape", [](GemmVariant& v) { v.tile_n = 100; }},
+      {"tile_shape", [](GemmVariant& v) { v.tile_k = 32; }},
+      {"consumers",
+       [](GemmVariant& v) {
+         v.mainloop = GemmMainloop::pingpong;
+         v.consumers = 1;
+       }},
+      {"cluster", [](GemmVariant& v) { v.cluster_m = v.cluster_n = 2; }},
+      {"family_axes", [](GemmVariant& v) { v.warps_m = 4; }},
+      {"shared_memory", [](GemmVariant& v) { v.stages = 5; }},
+      {"registers",
+       [](GemmVariant& v) {
+         v.tile_m = 256;
+         v.stages = 2;
+       }},
+      {"persistence", [](GemmVariant& v) { v.persistence = Persistence::snake; }},
+      {"worker_count",
+       [](GemmVariant& v) {
+         v.persistence = Persistence::grid;
+         v.workers = 7;
+       }},
+      {"local_iterations",
+       [](GemmVariant& v) {
+         v.persistence = Persistence::grid;
+         v.k_order = Order::sawtooth;
+       }},
+      {"splits", [](GemmVariant& v) { v.splits = 65; }},
+      {"raster", [](GemmVariant& v) { v.raster_group = 8; }},
+      {"raster", [](GemmVariant& v) { v.swizzle_stride = 512; }},
+      {"raster",
+       [](GemmVariant& v) {
+         v.raster = Raster::hilbert;
+         v.swizzle_stride = 4096;
+       }},
+      {"raster",
+       [](GemmVariant& v) {
+         v.raster = Raster::serpentine;
+         v.raster_group = 32;
+       }},
+  };
+  for (const Broken& broken : hopper_cases) {
+    GemmVariant variant = hopper();
+    broken.change(variant);
+    EXPECT_EQ(constraint_of(variant), broken.constraint) << to_key(variant);
+  }
+  EXPECT_EQ(constraint_of(hopper(), 120), "architecture");
+  EXPECT_EQ(constraint_of({}, 75), "architecture");
+  EXPECT_EQ(constraint_of({.tile_m = 48}, 80), "tile_shape");
+  EXPECT_EQ(constraint_of({.warps_m = 8, .warps_n = 8}, 80), "tile_shape");
+  EXPECT_EQ(constraint_of({.tile_m = 128, .tile_n = 128, .warps_m = 8, .warps_n = 8}, 80),
+            "threads");
+  EXPECT_EQ(constraint_of({.tile_m = 256, .tile_n = 256, .stages = 2}, 80), "registers");
+}
+
+TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
+  EXPECT_EQ(constraint_of(hopper(), 90, problem_of(100, 500, 300)), "copy_alignment");
+  GemmProblem wide = problem_of(100, 500, 300);
+  wide.output = OutputType::fp32;
+  EXPECT_EQ(constraint_of(hopper(), 90, wide), "");
+  GemmProblem unaligned = problem_of(100, 512, 300);
+  unaligned.alignment_bytes = 8;
+  EXPECT_EQ(constraint_of(hopper(), 90, unaligned), "copy_alignment");
+}
+
+TEST(GemmConstraints, AreNamedOnceEach) {
+  std::set<std::string_view> names;
+  for (const ConstraintInfo& info : gemm_constraints()) {
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_FALSE(info.summary.empty());
+  }
+}
+
+TEST(GemmConstraints, TheCompilersVerdictIsLast) {
+  EXPECT_FALSE(check_compiled({.registers_per_thread = 168}));
+  EXPECT_EQ(check_compiled({.spill_store_bytes = 4})->constraint, "spills");
+  EXPECT_EQ(check_compiled({.wgmma_warnings = 1})->constraint, "serialized_wgmma");
+}
+
+TEST(GemmVariant, KeysAreReadBack) {
+  GemmVariant variant = hopper();
+  variant.mainloop = GemmMainloop::pingpong;
+  variant.raster = Raster::serpentine;
+  variant.raster_group = 8;
+  variant.swizzle_stride = 1792;
+  variant.k_order = Order::sawtooth;
+  variant.splits = 3;
+  EXPECT_EQ(parse_gemm_variant(to_key(variant)), variant);
+  EXPECT_EQ(parse_gemm_variant(to_key(GemmVariant{})), GemmVariant{});
+  EXPECT_THAT(to_key(variant), testing::HasSubstr("mainloop=pingpong"));
+  EXPECT_THAT(to_key(GemmVariant{}), testing::Not(testing::HasSubstr("mainloop")));
+}
+
+TEST(GemmVariant, WrongKeysAreRefused) {
+  for (const char* key : {"tile_m", "tile_m=ten", "tile_m=8", "raster=zigzag", "colour=red",
+                          "family=portable,consumers=2"}) {
+    EXPECT_THROW(parse_gemm_variant(key), Error) << key;
+  }
+}
+
+TEST(GemmProblem, IsValidated) {
+  EXPECT_NO_THROW(validate(problem_of(1, 1, 1)));
+  EXPECT_THROW(validate(problem_of(0, 1, 1)), Error);
+  EXPECT_THROW(validate(problem_of(1, 1 << 25, 1)), Error);
+  GemmProblem odd = problem_of(1, 1, 1);
+  odd.alignment_bytes = 3;
+  EXPECT_THROW(validate(odd), Error);
+  odd.alignment_bytes = 2;
+  EXPECT_NO_THROW(validate(odd));
+  odd.output = OutputType::fp32;
+  EXPECT_THROW(validate(odd), Error);
+}
+
+TEST(GemmProblem, HasACanonicalText) {
+  GemmProblem problem = problem_of(1, 2, 3);
+  EXPECT_EQ(to_string(problem), "gemm b1 m1 n2 k3 bf16 nt bf16");
+  problem.reads_c = true;
+  problem.alignment_bytes = 4;
+  problem.layout = GemmLayout::tn;
+  problem.output = OutputType::fp32;
+  EXPECT_EQ(to_string(problem), "gemm b1 m1 n2 k3 bf16 tn fp32 beta align4");
+  EXPECT_EQ(flop_count(problem), 12.0);
+}
+
+}  // namespace
+}  // namespace swr
