@@ -9,6 +9,7 @@
 #include "tuner/driver/gemm_kernel.h"
 #include "tuner/measure/gemm_buffers.h"
 #include "tuner/measure/statistics.h"
+#include <swr/gemm_variant.h>
 
 #include <CLI/CLI.hpp>
 
@@ -92,15 +93,14 @@ std::vector<Shape> chosen_shapes(const Options& options) {
   return shapes;
 }
 
-/// Config headers name configurations; equal ones share a cubin.
-std::string config_key(const Generator& /*generator*/, const HopperGemmConfig& config) {
-  GemmCandidate plain{.config = config};
-  return candidate_name(plain) + (config.split_k ? "k" : "");
+/// Equal keys share a cubin.
+std::string config_key(const HopperGemmConfig& config) {
+  return candidate_name({.config = config}) + (config.split_k ? " split" : "");
 }
 
 using Cubins = std::map<std::string, CompiledKernel>;
 
-/// Compiles every configuration once, on all cores; those that spill are left out.
+/// Compiles every configuration once, on all cores; those that spill or serialise are left out.
 Cubins compile_all(const Generator& generator, const std::vector<HopperGemmConfig>& configs) {
   std::vector<std::optional<CompiledKernel>> compiled(configs.size());
   std::atomic<std::size_t> next = 0;
@@ -108,15 +108,19 @@ Cubins compile_all(const Generator& generator, const std::vector<HopperGemmConfi
   for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) {
     threads.emplace_back([&] {
       for (std::size_t index = next++; index < configs.size(); index = next++) {
-        compiled[index] = generator.compile(configs[index], 90);
+        try {
+          compiled[index] = generator.compile(configs[index], 90);
+        } catch (const Error& error) {
+          std::fprintf(stderr, "left out: %s\n", error.what());
+        }
       }
     });
   }
   threads.clear();
   Cubins cubins;
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    if (compiled[i]->resources.spill_store_bytes == 0) {
-      cubins.emplace(config_key(generator, configs[i]), std::move(*compiled[i]));
+    if (compiled[i] && !check_compiled(compiled[i]->resources)) {
+      cubins.emplace(config_key(configs[i]), std::move(*compiled[i]));
     }
   }
   return cubins;
@@ -233,7 +237,6 @@ class Comparison {
              const Cubins& cubins, const Stream& stream)
       : options_(options),
         device_(device),
-        generator_(generator),
         cubins_(cubins),
         stream_(stream),
         kernels_(generator, device.sm_arch),
@@ -315,7 +318,7 @@ class Comparison {
     std::vector<Contestant> contestants;
     for (const GemmCandidate& candidate :
          gemm_candidates(problem, device_.sm_count, options_.candidates)) {
-      const auto found = cubins_.find(config_key(generator_, candidate.config));
+      const auto found = cubins_.find(config_key(candidate.config));
       if (found == cubins_.end()) {
         continue;
       }
@@ -412,7 +415,6 @@ class Comparison {
 
   const Options& options_;
   const DeviceInfo& device_;
-  const Generator& generator_;
   const Cubins& cubins_;
   const Stream& stream_;
   GemmReferenceKernels kernels_;
@@ -440,13 +442,13 @@ struct Summary {
   }
 };
 
-std::vector<HopperGemmConfig> needed_configs(const std::vector<Shape>& shapes, const Generator& g,
-                                             int sm_count, int count) {
+std::vector<HopperGemmConfig> needed_configs(const std::vector<Shape>& shapes, int sm_count,
+                                             int count) {
   std::vector<HopperGemmConfig> configs;
   std::set<std::string> known;
   for (const Shape& shape : shapes) {
     for (const GemmCandidate& candidate : gemm_candidates(shape.problem, sm_count, count)) {
-      if (known.insert(config_key(g, candidate.config)).second) {
+      if (known.insert(config_key(candidate.config)).second) {
         configs.push_back(candidate.config);
       }
     }
@@ -461,7 +463,7 @@ void run(const Options& options) {
   const Generator generator(GeneratorOptions{});
   const std::vector<Shape> shapes = chosen_shapes(options);
   const std::vector<HopperGemmConfig> configs =
-      needed_configs(shapes, generator, device.sm_count, options.candidates);
+      needed_configs(shapes, device.sm_count, options.candidates);
   const Cubins cubins = compile_all(generator, configs);
   std::printf("%s, %zu configurations, %zu without spills\n", device.name.c_str(), configs.size(),
               cubins.size());

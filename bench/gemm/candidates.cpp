@@ -43,6 +43,12 @@ int most_stages(HopperGemmConfig config, int limit_bytes) {
 /// are not persistent.
 bool shares_sm(const HopperGemmConfig& config) { return config.persistence == Persistence::grid; }
 
+/// False for clusters of which one CTA has no rows, or that load lines of zeros.
+bool cluster_pays(const GemmProblem& problem, const HopperGemmConfig& config) {
+  return (config.cluster_m == 1 || problem.m > config.tile_m) &&
+         (config.cluster_n == 1 || problem.m >= config.tile_m);
+}
+
 /// Tiles, consumers and clusters.
 std::vector<HopperGemmConfig> configs(const GemmProblem& problem) {
   std::vector<HopperGemmConfig> result;
@@ -61,7 +67,8 @@ std::vector<HopperGemmConfig> configs(const GemmProblem& problem) {
       constexpr int kHalfSmemBytes = 115712;
       config.stages = most_stages(
           config, shares_sm(config) ? kHalfSmemBytes : HopperGemmConfig::kSmemLimitBytes);
-      if (config.accumulator_registers() <= 192 && config.stages >= 2) {
+      if (config.accumulator_registers() <= 192 && config.stages >= 2 &&
+          cluster_pays(problem, config)) {
         result.push_back(config);
       }
     }
@@ -112,16 +119,17 @@ double estimated_cycles(const GemmProblem& problem, const HopperGemmConfig& conf
   const double epilogue =
       config.mainloop == GemmMainloop::pingpong && waves > 1 ? 300.0 : 600.0 + config.tile_n * 4.0;
   const double partials =
-      splits > 1 ? 1500.0 + 2.0 * 4.0 * std::min(config.tile_m, problem.m) * config.tile_n / 40.0
+      splits > 1 ? 4000.0 + 2.0 * 4.0 * std::min(config.tile_m, problem.m) * config.tile_n / 40.0
                  : 0.0;
   // A round that leaves SMs idle leaves their share of the bandwidth unused.
-  const double unevenness = shares_sm(config) ? 1.0 : waves * sm_count / items;
+  const double idle = waves * sm_count / items - 1.0;
+  const double unevenness = 1.0 + (shares_sm(config) ? idle / 2.0 : idle);
   const double dram =
       2.0 *
       (static_cast<double>(problem.m) * problem.k + static_cast<double>(problem.n) * problem.k +
        static_cast<double>(problem.m) * problem.n) /
       sm_count / kDramBytesPerCycle * unevenness;
-  return std::max(waves * (k_blocks * per_block + epilogue + partials), dram) + 1500.0;
+  return std::max(waves * (k_blocks * per_block + epilogue), dram) + waves * partials + 1500.0;
 }
 
 struct Ranked {
@@ -162,7 +170,7 @@ std::vector<GemmCandidate> with_rasters(const GemmCandidate& base, const GemmPro
     result.push_back(candidate);
   };
   add(Raster::along_m, 1);
-  if (schedule.cluster_tiles() * schedule.ctas_per_cluster() > sm_count) {
+  if (schedule.rows() > 1 && schedule.cluster_tiles() * schedule.ctas_per_cluster() > sm_count) {
     add(Raster::grouped, 8 / base.config.cluster_m);
     add(Raster::serpentine, 8 / base.config.cluster_m);
     add(Raster::serpentine, 16 / base.config.cluster_m);

@@ -81,6 +81,10 @@ std::vector<std::byte> bytes_of(const DeviceBuffer& memory) {
 
 void GemmTest::expect_match(const GemmCase& given) {
   const Stream& stream = bench().stream;
+  const int smem_bytes = std::visit([](const auto& one) { return one.smem_bytes(); }, given.config);
+  if (smem_bytes > bench().device.smem_per_cta_bytes) {
+    GTEST_SKIP() << smem_bytes << " bytes of shared memory do not fit this GPU";
+  }
   CaseKernel kernel(given, bench());
   // A C of fp32 that is read holds values no sum of which is exact.
   if (!given.problem.reads_c || given.problem.output != OutputType::fp32) {

@@ -77,8 +77,8 @@ inline CUresult encode_matrix_map(const GemmLaunchCalls& calls, const MappedMatr
   return result;
 }
 
-/// The maps depend on the addresses, strides and sizes of `params` alone. Requires: a row of C fills
-/// whole 16 bytes, because that is what the copy engine writes.
+/// The maps depend on the addresses, strides and sizes of `params` alone. Requires: a row of C
+/// fills whole 16 bytes, because that is what the copy engine writes.
 inline CUresult encode_gemm_maps(const GemmLaunchCalls& calls, const HopperGemmConfig& config,
                                  const GemmParams& params, GemmTensorMaps& maps) {
   const CUtensorMapDataType input = config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
