@@ -95,6 +95,7 @@ struct Launch {
   int swizzle_stride = 0;
   int splits = 1;
   int workers = 3;
+  bool drifting = false;  ///< One warp of a CTA runs ahead of the others.
 };
 
 template <PortableGemmConfig C>
@@ -134,7 +135,8 @@ class Product {
     params.partials = partials.data();
     params.arrivals = arrivals.data();
     emulation::launch(static_cast<unsigned>(schedule.clusters(launch.workers)), C.threads(),
-                      C.smem_bytes(), copies, [&] { portable::run<C>(params, 0); });
+                      C.smem_bytes(), copies, launch.drifting,
+                      [&] { portable::run<C>(params, 0); });
     std::size_t wrong = 0;
     for (int item = 0; item < size_.batch; ++item) {
       for (int m = 0; m < size_.m; ++m) {
@@ -285,6 +287,16 @@ TEST(EmulatedPortableGemm, IsExactForEveryDivisionIntoWarps) {
   expect_exact<with_tile(32, 48, 64, 2, 1, 2)>(kRagged);
   expect_exact<with_tile(64, 32, 32, 2, 2, 4)>(kRagged);
   expect_exact<with_tile(32, 96, 32, 1, 2, 5)>(kRagged);
+}
+
+constexpr PortableGemmConfig kOneCta = [] {
+  PortableGemmConfig config = with_tile(32, 64, 32, 2, 2, 3);
+  config.persistence = Persistence::persistent;
+  return config;
+}();
+
+TEST(EmulatedPortableGemm, WarpsWaitForEachOtherBetweenTiles) {
+  expect_exact<kOneCta>({.m = 100, .n = 150, .k = 128}, {.workers = 1, .drifting = true});
 }
 
 constexpr PortableGemmConfig kSplit = [] {

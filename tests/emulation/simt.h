@@ -6,6 +6,7 @@
 
 #include <array>
 #include <barrier>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -48,6 +49,7 @@ class Warp {
  public:
   template <typename Value>
   std::span<const Value> exchange(const Value& own) {
+    hold_back();
     static_assert(sizeof(Value) <= sizeof(Slot));
     auto& slots = slots_[turn_of_[lane()]++ % 2];
     std::memcpy(slots[lane()].data(), &own, sizeof own);
@@ -60,6 +62,8 @@ class Warp {
   }
 
  private:
+  static void hold_back();
+
   using Slot = std::array<std::byte, 32>;
   static std::size_t lane() { return threadIdx.x % 32; }
   template <typename Value>
@@ -81,21 +85,29 @@ struct Copy {
 };
 
 struct Cta {
-  Cta(int threads, int smem_bytes, CopyTime copies)
+  Cta(int threads, int smem_bytes, CopyTime copies, bool drifting)
       : warps(static_cast<std::size_t>(threads / 32)),
         smem(static_cast<std::size_t>(smem_bytes), std::byte{0xff}),
         barrier(threads),
-        copy_time(copies) {}
+        copy_time(copies),
+        is_drifting(drifting) {}
 
   std::vector<Warp> warps;
   std::vector<std::byte> smem;
   std::barrier<> barrier;
   CopyTime copy_time;
+  bool is_drifting;  ///< The first warp runs ahead of the others as far as barriers let it.
 };
 
 inline thread_local Cta* cta = nullptr;
 /// Copies of this thread that have not moved, by group; the last group is open.
 inline thread_local std::vector<std::vector<Copy>> pending_copies;
+
+inline void Warp::hold_back() {
+  if (cta->is_drifting && threadIdx.x >= 32 && lane() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
 
 inline Warp& warp() { return cta->warps[threadIdx.x / 32]; }
 inline std::byte* shared(unsigned address, std::size_t bytes) {
@@ -106,10 +118,10 @@ inline std::byte* shared(unsigned address, std::size_t bytes) {
 }
 
 /// Runs `kernel` in every thread of every CTA of a grid, one CTA after the other.
-inline void launch(unsigned grid, int threads, int smem_bytes, CopyTime copies,
+inline void launch(unsigned grid, int threads, int smem_bytes, CopyTime copies, bool drifting,
                    const std::function<void()>& kernel) {
   for (unsigned block = 0; block < grid; ++block) {
-    Cta state(threads, smem_bytes, copies);
+    Cta state(threads, smem_bytes, copies, drifting);
     std::vector<std::jthread> running;
     for (int thread = 0; thread < threads; ++thread) {
       running.emplace_back([&, block, thread] {
