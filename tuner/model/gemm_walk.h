@@ -172,7 +172,7 @@ void GemmWalk<Sink>::advance() {
 /// Gives the slot its cluster's next work, or that of the next cluster; false when there is none.
 template <typename Sink>
 bool GemmWalk<Sink>::start(Slot& slot) {
-  long long linear = schedule_.work_at(slot.cluster, clusters_, slot.iteration);
+  int linear = schedule_.work_at(slot.cluster, clusters_, slot.iteration);
   while (linear < 0 && next_cluster_ < clusters_) {
     slot.cluster = next_cluster_++;
     slot.iteration = 0;
