@@ -133,33 +133,38 @@ void set_up(SQLite::Database& database) {
 }
 
 SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migration> migrations,
-                               const fs::path& path) {
+                               const fs::path& path, Store::Content content) {
   SQLite::Database copy(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   if (SQLite::Backup(copy, source).executeStep() != SQLITE_DONE) {
     throw Error(ErrorCode::database_locked,
                 "database " + path.string() + " is being written by another process; try again");
   }
-  migrate(copy, migrations, path);
+  migrate(copy, migrations, path, content);
   set_up(copy);
   return copy;
 }
 
 /// Reads the marks as of one moment: another process may be creating the schema meanwhile.
 SchemaState schema_state_now(SQLite::Database& database, std::span<const Migration> migrations,
-                             const fs::path& path) {
+                             const fs::path& path, std::optional<Store::Content> content) {
   const SQLite::Transaction snapshot(database);
-  return schema_state(database, migrations, path);
+  return schema_state(database, migrations, path, content);
+}
+
+Store::Content content_now(SQLite::Database& database) {
+  return content_of(database.execAndGet("PRAGMA application_id").getInt()).value();
 }
 
 SQLite::Database open_for_reading(const fs::path& path, std::span<const Migration> migrations,
+                                  std::optional<Store::Content> content,
                                   std::chrono::milliseconds timeout) {
   SQLite::Database database = open_read_only(path, timeout);
   set_up(database);
-  switch (schema_state_now(database, migrations, path)) {
+  switch (schema_state_now(database, migrations, path, content)) {
     case SchemaState::current:
       break;
     case SchemaState::older:
-      return upgraded_copy(database, migrations, path);
+      return upgraded_copy(database, migrations, path, content_now(database));
     case SchemaState::empty:
       throw Error(ErrorCode::unreadable,
                   "database " + path.string() + " is empty; tune first, or name another file");
@@ -168,12 +173,12 @@ SQLite::Database open_for_reading(const fs::path& path, std::span<const Migratio
 }
 
 SQLite::Database open_for_writing(const fs::path& path, std::span<const Migration> migrations,
-                                  std::chrono::milliseconds timeout) {
+                                  Store::Content content, std::chrono::milliseconds timeout) {
   SQLite::Database database =
       open_and_read(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, timeout);
   set_up(database);
-  if (schema_state_now(database, migrations, path) != SchemaState::current) {
-    migrate(database, migrations, path);
+  if (schema_state_now(database, migrations, path, content) != SchemaState::current) {
+    migrate(database, migrations, path, content);
   }
   // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
   database.exec("PRAGMA journal_mode = WAL");
@@ -204,6 +209,7 @@ SQLite::Database until_unlocked(std::chrono::milliseconds timeout, Open&& open) 
 
 SQLite::Database open_database(const fs::path& path, Store::Mode mode,
                                std::span<const Migration> migrations,
+                               std::optional<Store::Content> content,
                                std::chrono::milliseconds busy_timeout) {
   if (path.empty()) {
     throw Error(ErrorCode::invalid_argument, "the database needs a file name");
@@ -213,15 +219,33 @@ SQLite::Database open_database(const fs::path& path, Store::Mode mode,
   check_file(absolute, mode);
   return with_database_errors(path, [&] {
     return until_unlocked(busy_timeout, [&] {
-      return mode == Store::Mode::read_only ? open_for_reading(absolute, migrations, busy_timeout)
-                                            : open_for_writing(absolute, migrations, busy_timeout);
+      return mode == Store::Mode::read_only
+                 ? open_for_reading(absolute, migrations, content, busy_timeout)
+                 : open_for_writing(absolute, migrations, content.value(), busy_timeout);
+    });
+  });
+}
+
+SQLite::Database open_exclusively(const fs::path& path, std::span<const Migration> migrations,
+                                  Store::Content content, std::chrono::milliseconds busy_timeout) {
+  // Creates and migrates the file; SQLite excludes others only from the first access on.
+  open_database(path, Store::Mode::read_write, migrations, content, busy_timeout);
+  return with_database_errors(path, [&] {
+    return until_unlocked(busy_timeout, [&] {
+      SQLite::Database database(fs::absolute(path).string(),
+                                SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
+                                static_cast<int>(busy_timeout.count()));
+      database.exec("PRAGMA locking_mode = EXCLUSIVE");
+      database.execAndGet("PRAGMA application_id");
+      database.exec("PRAGMA trusted_schema = OFF");
+      return database;
     });
   });
 }
 
 SQLite::Database open_in_memory(std::span<const Migration> migrations) {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  migrate(database, migrations, "in memory");
+  migrate(database, migrations, "in memory", Store::Content::tuned);
   set_up(database);
   return database;
 }

@@ -33,7 +33,26 @@ int version_of(const EmbeddedFile& file) {
   return version;
 }
 
+[[noreturn]] void reject_content(const std::filesystem::path& path, Store::Content held) {
+  const bool replayed = held == Store::Content::replayed;
+  throw Error(ErrorCode::unreadable,
+              "database " + path.string() +
+                  (replayed ? " holds results that recordings answered, not a GPU; ask with "
+                              "--replayed, or name another file"
+                            : " holds results of GPUs or of the model, and replayed ones are kept "
+                              "apart; name another file"));
+}
+
 }  // namespace
+
+std::optional<Store::Content> content_of(int mark) {
+  for (const auto content : {Store::Content::tuned, Store::Content::replayed}) {
+    if (mark == application_id(content)) {
+      return content;
+    }
+  }
+  return std::nullopt;
+}
 
 std::vector<Migration> built_in_migrations() {
   std::vector<Migration> migrations;
@@ -44,16 +63,20 @@ std::vector<Migration> built_in_migrations() {
 }
 
 SchemaState schema_state(SQLite::Database& database, std::span<const Migration> migrations,
-                         const std::filesystem::path& path) {
-  const int application_id = pragma(database, "application_id");
+                         const std::filesystem::path& path, std::optional<Store::Content> content) {
+  const int mark = pragma(database, "application_id");
   const int version = pragma(database, "user_version");
-  if (application_id == 0 && version == 0 && !has_tables(database)) {
+  if (mark == 0 && version == 0 && !has_tables(database)) {
     return SchemaState::empty;
   }
-  if (application_id != kApplicationId || version < 1) {
+  const auto held = content_of(mark);
+  if (!held || version < 1) {
     throw Error(
         ErrorCode::unreadable,
         path.string() + " is a database of another program; choose another file for swr's results");
+  }
+  if (content && held != content) {
+    reject_content(path, *held);
   }
   const int newest = migrations.back().version;
   if (version > newest) {
@@ -66,10 +89,10 @@ SchemaState schema_state(SQLite::Database& database, std::span<const Migration> 
 }
 
 void migrate(SQLite::Database& database, std::span<const Migration> migrations,
-             const std::filesystem::path& path) {
+             const std::filesystem::path& path, Store::Content content) {
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   // Another process may have done it while this one waited for the lock.
-  if (schema_state(database, migrations, path) == SchemaState::current) {
+  if (schema_state(database, migrations, path, content) == SchemaState::current) {
     return;
   }
   const int version = pragma(database, "user_version");
@@ -78,7 +101,7 @@ void migrate(SQLite::Database& database, std::span<const Migration> migrations,
       database.exec(std::string(migration.sql));
     }
   }
-  set_pragma(database, "application_id", kApplicationId);
+  set_pragma(database, "application_id", application_id(content));
   set_pragma(database, "user_version", migrations.back().version);
   transaction.commit();
 }

@@ -97,8 +97,8 @@ struct Store::Impl {
   }
 };
 
-Store::Store(const std::filesystem::path& path, Mode mode)
-    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations())}) {}
+Store::Store(const std::filesystem::path& path, Mode mode, Content content)
+    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations(), content)}) {}
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store Store::in_memory() {
   return Store(std::unique_ptr<Impl>(

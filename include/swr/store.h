@@ -106,11 +106,14 @@ struct StoredDecision {
 class Store {
  public:
   enum class Mode { read_only, read_write };
+  /// Whose results a file holds: of GPUs and of the model, or of recordings in the place of a GPU.
+  /// No file holds both, so that a replayed result never answers for a GPU.
+  enum class Content { tuned, replayed };
 
   /// Opens, creates (read_write) and migrates the file.
-  /// Throws: Error{not_found}, Error{unreadable} for a file that is no swr database or is damaged,
-  /// Error{not_writable}, Error{database_locked}, Error{schema_too_new}.
-  Store(const std::filesystem::path& path, Mode mode);
+  /// Throws: Error{not_found}, Error{unreadable} for a file that is no swr database, is damaged or
+  /// is of other content, Error{not_writable}, Error{database_locked}, Error{schema_too_new}.
+  Store(const std::filesystem::path& path, Mode mode, Content content = Content::tuned);
   /// An empty store in memory, for results that nobody keeps.
   static Store in_memory();
   ~Store();

@@ -12,11 +12,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace swr {
 namespace {
@@ -360,13 +363,133 @@ TEST_F(SwrTune, RefusesToReplayWhatIsNoRecording) {
   std::ofstream(dir_ / "junk.db") << std::string(8192, 'j');
   EXPECT_THAT(error_of({"--replay", path("junk.db")}, 1), HasSubstr("junk.db"));
   EXPECT_THAT(error_of({"--replay", path("none.db")}, 1), HasSubstr("none.db"));
-  for (const Arguments& excluded :
-       {Arguments{"--seq", "64"}, {"--db", path("other.db")}, {"--gpu", "gb10"}, {"--force"}}) {
+  for (const Arguments& excluded : {Arguments{"--seq", "64"}, {"--gpu", "gb10"}, {"--force"}}) {
     Arguments arguments{"--replay", path("none.json")};
     arguments.insert(arguments.end(), excluded.begin(), excluded.end());
     EXPECT_THAT(error_of(arguments, 2), HasSubstr("excludes"));
   }
   EXPECT_THAT(error_of({"--quiet"}, 2), HasSubstr("--seq is required"));
+}
+
+/// The options that replay the smallest recordings of one environment.
+Arguments small_replay() {
+  Arguments arguments{"--replay"};
+  for (const char* shape : {"b1_h4_s4096_d256_fp16", "b1_h1_s24576_d80_fp16",
+                            "b1_h1_s32768_d64_fp16_causal", "b1_h1_s16384_d128_fp16_causal"}) {
+    arguments.push_back(std::string(SWR_TEST_DATA) + "/search_recordings/attention_" + shape +
+                        "_nvidia-h200.json");
+  }
+  arguments.insert(arguments.end(), {"--quiet", "--json"});
+  return arguments;
+}
+
+TEST_F(SwrTune, ReplaysInSharesThatMergeToWhatOneRunStores) {
+  ASSERT_EQ(run(small_replay(), {"--db", path("single.db")}).exit_code, 0);
+  std::vector<std::string> shares;
+  for (int i = 0; i < 3; ++i) {
+    const std::string number = std::to_string(i);
+    const ProgramResult result =
+        run(small_replay(), {"--db", path("w.db"), "--shard", number + "/3"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("shard " + number + "/3 (--shard)"));
+    EXPECT_FALSE(json::parse(result.out)["reports"].empty());
+    shares.push_back(path("w." + number + "-of-3.db"));
+  }
+  EXPECT_FALSE(fs::exists(path("w.db")));
+  const Arguments merge{"db", "merge", "--out", path("merged.db"), "--from"};
+  const ProgramResult merged = run(merge, shares);
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_THAT(merged.out, HasSubstr("of 4 new runs"));
+  EXPECT_THAT(run(merge, shares).out, HasSubstr("added 0 results and 0 decisions of 0 new runs"));
+  const Arguments query{"query", "--gpu",      "h200", "--seq",  "4096",       "--heads",
+                        "4",     "--head-dim", "256",  "--json", "--replayed", "--db"};
+  const json answer = json::parse(run(query, {path("merged.db")}).out);
+  EXPECT_EQ(answer, json::parse(run(query, {path("single.db")}).out));
+  EXPECT_EQ(answer["answers"][0]["match"], "exact");
+  EXPECT_TRUE(answer["replayed"].get<bool>());
+}
+
+TEST_F(SwrTune, AReplayedDatabaseAnswersOnlyWhoAsksForIt) {
+  ASSERT_EQ(run(small_replay(), {"--db", path("replayed.db")}).exit_code, 0);
+  EXPECT_THAT(error_of({"query", "--gpu", "h200", "--seq", "4096", "--db", path("replayed.db")}, 1),
+              HasSubstr("--replayed"));
+  EXPECT_THAT(error_of({"export", "--out", path("kernels"), "--db", path("replayed.db")}, 1),
+              HasSubstr("--replayed"));
+  // A second replay takes over what the first has stored.
+  const ProgramResult again = run(small_replay(), {"--db", path("replayed.db")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  for (const json& report : json::parse(again.out)["reports"]) {
+    EXPECT_EQ(report["known"], report["results"].size());
+  }
+  Arguments small = kSmallTune;
+  small.insert(small.end(), {"--db", path("replayed.db")});
+  EXPECT_THAT(error_of(small, 1), HasSubstr("replayed.db"));
+}
+
+TEST_F(SwrTune, TakesItsShareFromTheLauncher) {
+  environment_.insert(environment_.end(), {"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=2"});
+  const ProgramResult result = run(small_replay(), {"--db", path("w.db")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("shard 1/2 (SLURM_ARRAY_TASK_ID): 2 of 4 problems, database"));
+  EXPECT_TRUE(fs::exists(path("w.1-of-2.db")));
+  EXPECT_THAT(error_of({"--replay", path("none.json"), "--shard", "2/2"}, 2), HasSubstr("0/8"));
+}
+
+TEST_F(SwrTune, WorkersTakeProblemsFromAQueueAndAKilledOnesComesBack) {
+  ASSERT_EQ(run(small_replay(), {"--db", path("single.db")}).exit_code, 0);
+  const Arguments queue{"--queue", path("queue"), "--lease", "2", "--db", path("results/")};
+  fs::create_directories(dir_ / "results");
+  // A pipe that nobody reads from keeps the first worker at its first problem.
+  ASSERT_EQ(mkfifo(path("events").c_str(), 0600), 0);
+  Arguments stuck = small_replay();
+  stuck.insert(stuck.end(), queue.begin(), queue.end());
+  stuck.insert(stuck.end(), {"--events", path("events")});
+  Program first(stuck, environment_, dir_);
+  const int pipe = open(path("events").c_str(), O_RDONLY);
+  fcntl(pipe, F_SETPIPE_SZ, 4096);
+  char byte = 0;
+  ASSERT_EQ(read(pipe, &byte, 1), 1);
+  first.send_signal(SIGKILL);
+  EXPECT_EQ(first.finish().exit_code, 128 + SIGKILL);
+  close(pipe);
+  const ProgramResult second = run(small_replay(), queue);
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("queue " + path("queue") + ": 4 of 4 problems, database"));
+  EXPECT_EQ(json::parse(second.out)["reports"].size(), 4U);
+  EXPECT_TRUE(json::parse(run(small_replay(), queue).out)["reports"].empty());
+  Arguments merge{"db", "merge", "--out", path("merged.db"), "--from"};
+  for (const auto& entry : fs::directory_iterator(dir_ / "results")) {
+    if (entry.path().extension() == ".db") {
+      merge.push_back(entry.path().string());
+    }
+  }
+  const ProgramResult merged = run(merge);
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  const Arguments query{"query", "--gpu",      "h200", "--seq",  "4096",       "--heads",
+                        "4",     "--head-dim", "256",  "--json", "--replayed", "--db"};
+  EXPECT_EQ(json::parse(run(query, {path("merged.db")}).out)["answers"][0]["key"],
+            json::parse(run(query, {path("single.db")}).out)["answers"][0]["key"]);
+  EXPECT_THAT(error_of({"--replay", path("none.json"), "--lease", "9"}, 2), HasSubstr("--queue"));
+}
+
+TEST_F(SwrTune, TunesTheProblemsOfAPlan) {
+  std::ofstream(dir_ / "shapes.txt") << "seq=128,256\nseq=256\n";
+  const ProgramResult plan =
+      run({"plan", "--shapes", path("shapes.txt"), "--out", path("work.json")});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, StartsWith("wrote 2 problems"));
+  Arguments tune = kSmallTune;
+  std::replace(tune.begin(), tune.end(), std::string("--seq"), std::string("--work"));
+  std::replace(tune.begin(), tune.end(), std::string("256"), path("work.json"));
+  const ProgramResult result = run(tune, {"--quiet", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out)["reports"].size(), 2U);
+  EXPECT_THAT(error_of({"--work", path("work.json"), "--seq", "64"}, 2), HasSubstr("excludes"));
+  EXPECT_THAT(error_of({"--work", path("shapes.txt"), "--gpu", "gb10"}, 1), HasSubstr("JSON"));
+  EXPECT_THAT(error_of({"plan", "--out", path("x.json")}, 2), HasSubstr("--shapes,--model"));
+  EXPECT_THAT(error_of({"plan", "--model", path("config.json")}, 2), HasSubstr("--seq"));
+  EXPECT_THAT(error_of({"plan", "--shapes", path("shapes.txt"), "--seq", "64"}, 2),
+              HasSubstr("--model"));
 }
 
 TEST_F(SwrTune, ImportsT4AndGivesItBackAsT4AndCsv) {
@@ -426,12 +549,12 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   std::ifstream file(SWR_CLI_DOC);
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};
   std::string help = run({"--help"}).out;
-  for (const std::string command :
-       {"tune", "query", "explain", "calibrate", "export", "devices", "emit", "axes", "judge"}) {
+  for (const std::string command : {"tune", "query", "explain", "calibrate", "export", "devices",
+                                    "emit", "axes", "plan", "judge"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }
-  for (const std::string command : {"record", "export-t4", "import-t4", "export-csv"}) {
+  for (const std::string command : {"record", "export-t4", "import-t4", "export-csv", "merge"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune db " + command));
     help += run({"db", command, "--help"}).out;
   }

@@ -39,9 +39,11 @@ int run_export(const Session& session);
 int run_devices(const Session& session);
 int run_emit(const Session& session);
 int run_axes(const Session& session);
+int run_plan(const Session& session);
 int run_record(const Session& session);
 int run_export_t4(const Session& session);
 int run_import_t4(const Session& session);
+int run_merge(const Session& session);
 int run_export_csv(const Session& session);
 int run_judge(const Session& session);
 /// Serves measurements to the tuner that started this process.

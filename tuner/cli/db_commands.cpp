@@ -2,6 +2,7 @@
 // The commands that write the database's results in other forms, or read such.
 #include "core/json.h"
 #include "core/recorded_space.h"
+#include "db/merge.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cutlass_csv.h"
 #include "tuner/search/stored_spaces.h"
@@ -108,6 +109,15 @@ int run_export_t4(const Session& session) {
 
 int run_export_csv(const Session& session) {
   write_spaces(session, measured_spaces(session), ".csv", write_cutlass_csv);
+  return kExitSuccess;
+}
+
+int run_merge(const Session& session) {
+  const std::vector<std::filesystem::path> sources(session.options.imports.begin(),
+                                                   session.options.imports.end());
+  const MergeSummary added = merge_databases(*session.options.out, sources);
+  session.out << "added " << added.results << " results and " << added.decisions << " decisions of "
+              << added.runs << " new runs to " << session.options.out->string() << "\n";
   return kExitSuccess;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <unistd.h>
+#include <utility>
 
 namespace swr::cli {
 namespace {
@@ -12,6 +13,19 @@ namespace {
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::map<std::string, std::string> launcher_variables() {
+  std::map<std::string, std::string> variables;
+  for (const char* name :
+       {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
+        "SLURM_ARRAY_TASK_STEP", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS",
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"}) {
+    if (auto value = variable(name)) {
+      variables.emplace(name, std::move(*value));
+    }
+  }
+  return variables;
 }
 
 std::filesystem::path user_dir(const std::optional<std::string>& xdg,
@@ -37,6 +51,7 @@ Environment read_environment() {
           .xdg_data_home = variable("XDG_DATA_HOME"),
           .xdg_cache_home = variable("XDG_CACHE_HOME"),
           .home = variable("HOME"),
+          .launcher = launcher_variables(),
           .no_color = variable("NO_COLOR").has_value(),
           .stdout_is_terminal = isatty(STDOUT_FILENO) == 1,
           .stderr_is_terminal = isatty(STDERR_FILENO) == 1};

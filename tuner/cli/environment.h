@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,9 @@ struct Environment {
   std::optional<std::string> xdg_data_home;   ///< XDG_DATA_HOME
   std::optional<std::string> xdg_cache_home;  ///< XDG_CACHE_HOME
   std::optional<std::string> home;            ///< HOME
-  bool no_color = false;                      ///< NO_COLOR is set and not empty.
+  /// The variables by which Slurm, Open MPI and PMI tell a process which of several it is.
+  std::map<std::string, std::string> launcher;
+  bool no_color = false;  ///< NO_COLOR is set and not empty.
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
 };

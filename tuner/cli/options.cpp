@@ -254,26 +254,62 @@ void add_measuring_options(CLI::App& app, Options& options) {
 
 /// Everything that says what is measured, where and how excludes a replay: the file says it.
 void add_replay_option(CLI::App& app, Options& options) {
-  const std::set<std::string> usable{"--help", "--strategy", "--budget", "--time",
-                                     "--seed", "--csv",      "--events", "--top",
-                                     "--json", "--quiet",    "--jobs"};
+  const std::set<std::string> usable{"--help", "--strategy", "--budget", "--time",  "--seed",
+                                     "--csv",  "--events",   "--top",    "--json",  "--quiet",
+                                     "--jobs", "--db",       "--shard",  "--queue", "--lease"};
   const auto others = app.get_options(
       [&usable](const CLI::Option* option) { return !usable.contains(option->get_name()); });
   CLI::Option* const replay =
       app.add_option("--replay", options.tune_replay,
-                     "Search the recorded spaces of a database or of a file of swr-tune db record "
-                     "(.json) instead of a GPU; nothing is stored")
-          ->type_name("FILE")
+                     "Search the recorded spaces of databases or of files of swr-tune db record "
+                     "(.json) instead of a GPU; stored only in a database named by --db, which "
+                     "then holds nothing else")
+          ->type_name("FILE...")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->group("Files");
   for (CLI::Option* const other : others) {
     replay->excludes(other);
   }
 }
 
+/// Excludes the options of the problem: the file says it.
+void add_work_option(CLI::App& app, Options& options) {
+  CLI::Option* const work =
+      app.add_option("--work", options.work, "Tune the problems of a file that swr-tune plan wrote")
+          ->type_name("FILE")
+          ->group("Problem");
+  for (const char* other : {"--seq", "--seq-kv", "--batch", "--heads", "--kv-heads", "--head-dim",
+                            "--dtype", "--causal", "--alignment"}) {
+    work->excludes(app.get_option(other));
+  }
+}
+
+void add_worker_options(CLI::App& app, Options& options) {
+  app.add_option("--shard", options.shard,
+                 "Do the I-th of N shares of the problems, counted from 0, with a database of its "
+                 "own; auto: as Slurm, mpirun or PMI say [auto where they do]")
+      ->type_name("I/N")
+      ->group("Workers");
+  CLI::Option* const queue =
+      app.add_option("--queue", options.queue,
+                     "Take problems one by one from a directory shared with other workers of the "
+                     "same list; each has a database of its own")
+          ->type_name("DIR")
+          ->group("Workers");
+  app.add_option("--lease", options.lease_s,
+                 "Seconds after which a worker that gives no sign loses its problem to another")
+      ->capture_default_str()
+      ->type_name("S")
+      ->check(at_least(1))
+      ->needs(queue)
+      ->group("Workers");
+}
+
 void add_tune_options(CLI::App& app, Options& options) {
   app.footer(kTuneFooter);
   CLI::Option* const seq =
       add_problem_options(app, options.problem, "Sequence lengths, one problem each");
+  add_work_option(app, options);
   add_gpu_option(app, options);
   add_axis_options(app, options);
   add_database_option(app, options);
@@ -301,9 +337,10 @@ void add_tune_options(CLI::App& app, Options& options) {
   app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
       ->capture_default_str();
   add_search_options(app, options);
+  add_worker_options(app, options);
   add_replay_option(app, options);
   app.callback([seq, &options] {
-    if (!options.tune_replay && seq->empty()) {
+    if (options.tune_replay.empty() && !options.work && seq->empty()) {
       throw CLI::RequiredError(seq->get_name());
     }
   });
@@ -333,6 +370,9 @@ void add_query(CLI::App& program, Options& options) {
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);
   add_templates_option(app, options);
+  app.add_flag("--replayed", options.replayed,
+               "Ask a database of tune --replay --db, whose results no GPU has given")
+      ->group("Files");
   add_json_option(app, options);
 }
 
@@ -439,6 +479,39 @@ void add_axes(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
+void add_plan(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "plan", "Write a list of problems for tune --work, from shapes or from a model");
+  app.footer(
+      "Examples:\n"
+      "  swr-tune plan --shapes shapes.txt --out work.json\n"
+      "  swr-tune plan --model config.json --seq 1024,8192 --batch 1,8 --causal --out work.json");
+  PlanOptions& plan = options.plan;
+  CLI::Option_group& source = *app.add_option_group("Source");
+  source
+      .add_option("--shapes", plan.shapes,
+                  "Text with a shape per line (seq=4096 heads=32 kv-heads=8 causal), or JSON")
+      ->type_name("FILE");
+  CLI::Option* const model =
+      source.add_option("--model", plan.model, "A model's config.json: heads and head_dim")
+          ->type_name("FILE");
+  source.require_option(1);
+  constexpr const char* kGroup = "With --model";
+  CLI::Option* const seq =
+      app.add_option("--seq", plan.seq, "Lengths")->type_name("N[,N]")->group(kGroup)->needs(model);
+  model->needs(seq);
+  app.add_option("--batch", plan.batch, "Batch sizes")
+      ->capture_default_str()
+      ->type_name("N[,N]")
+      ->group(kGroup)
+      ->needs(model);
+  app.add_option("--dtype", plan.dtype, "fp16 or bf16 [the model's]")->group(kGroup)->needs(model);
+  app.add_flag("--causal", plan.causal, "With the causal mask")->group(kGroup)->needs(model);
+  app.add_option("--out", options.out, "Write to a file instead of stdout")
+      ->type_name("FILE")
+      ->group("Files");
+}
+
 /// A subcommand of db that writes files into a directory.
 void add_db_writer(CLI::App& db, Options& options, const std::string& name,
                    const std::string& description, const std::string& example_directory) {
@@ -463,6 +536,24 @@ void add_import_t4(CLI::App& db, Options& options) {
   add_database_option(app, options);
 }
 
+void add_merge(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand("merge", "Join the databases of several workers into one");
+  app.footer(
+      "Merging again adds nothing. Results of one device that are not comparable (other "
+      "templates,\n"
+      "NVRTC, driver, L2 state or options) are refused, and --out stays as it was.\n\n"
+      "Example: swr-tune db merge --out tuned.db --from results/*.db");
+  app.add_option("--out", options.out, "Database to add to; created when missing")
+      ->required()
+      ->type_name("FILE")
+      ->group("Files");
+  app.add_option("--from", options.imports, "Databases to read")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+}
+
 void add_db(CLI::App& program, Options& options) {
   CLI::App& app =
       *program.add_subcommand("db", "Write the database's results in other forms, and read them");
@@ -472,6 +563,7 @@ void add_db(CLI::App& program, Options& options) {
   add_db_writer(app, options, "export-t4",
                 "Write every measured space in the T4 auto-tuning results format 1.0", "results");
   add_import_t4(app, options);
+  add_merge(app, options);
   add_db_writer(app, options, "export-csv",
                 "Write every measured space as CSV with the columns of the CUTLASS profiler",
                 "results");
@@ -512,6 +604,7 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_devices(program, options);
   add_emit(program, options);
   add_axes(program, options);
+  add_plan(program, options);
   add_db(program, options);
   add_judge(program, options);
   add_measure_worker(program, options);
@@ -527,9 +620,11 @@ const std::map<std::string, Command>& commands() {
       {"devices", Command::devices},
       {"emit", Command::emit},
       {"axes", Command::axes},
+      {"plan", Command::plan},
       {"db record", Command::record},
       {"db export-t4", Command::export_t4},
       {"db import-t4", Command::import_t4},
+      {"db merge", Command::merge},
       {"db export-csv", Command::export_csv},
       {"judge", Command::judge},
       {kMeasureWorkerCommand, Command::measure_worker}};

@@ -27,10 +27,12 @@ enum class Command {
   devices,
   emit,
   axes,
+  plan,
   measure_worker,  ///< Started by tune, with tune's options.
   record,
   export_t4,
   import_t4,
+  merge,
   export_csv,
   judge,
 };
@@ -50,6 +52,16 @@ struct ProblemText {
   std::string dtype = "fp16";
   bool causal = false;
   int alignment = 16;
+};
+
+/// What plan makes a list of: a file of shapes, or a model with lengths and batches.
+struct PlanOptions {
+  std::optional<std::filesystem::path> shapes;
+  std::optional<std::filesystem::path> model;
+  std::string seq;
+  std::string batch = "1";
+  std::string dtype;
+  bool causal = false;
 };
 
 struct Options {
@@ -72,16 +84,26 @@ struct Options {
   std::optional<std::filesystem::path> csv;
   /// Lines of JSON about a run as it happens.
   std::optional<std::filesystem::path> events;
-  /// Files of import-t4.
+  /// Files of import-t4 and merge.
   std::vector<std::string> imports;
-  /// Directory of export and record, file of emit.
+  /// Directory of export and record, file of emit and merge.
   std::optional<std::filesystem::path> out;
   std::string variant_key;
   /// Measured and modelled sweep of calibrate.
   std::optional<std::filesystem::path> sweep;
 
   /// Recorded spaces that tune searches instead of a GPU.
-  std::optional<std::filesystem::path> tune_replay;
+  std::vector<std::string> tune_replay;
+  /// Asks a database of replayed results.
+  bool replayed = false;
+  PlanOptions plan;
+  /// A list of plan, instead of the problem's options.
+  std::optional<std::filesystem::path> work;
+  /// Which part of the work to do: I/N, auto, or empty for what the launcher says.
+  std::string shard;
+  /// Directory from which several workers take the problems, and how long a silent one keeps its.
+  std::optional<std::filesystem::path> queue;
+  int lease_s = 180;
   /// Files of judge, and the strategies it compares.
   std::vector<std::string> replay;
   std::string strategies = "exhaustive,random,model";

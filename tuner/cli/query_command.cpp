@@ -91,10 +91,13 @@ Json answer_json(const AttentionProblem& problem, const DeviceInfo& device, cons
 int run_query(const Session& session) {
   const auto wanted = problems(session.options.problem);
   const GpuChoice gpu = choose_gpu(session.options.gpu);
-  const Store store(database_path(session), Store::Mode::read_only);
+  const bool replayed = session.options.replayed;
+  const Store store(database_path(session), Store::Mode::read_only,
+                    replayed ? Store::Content::replayed : Store::Content::tuned);
   const Setting asked = setting(session);
   Json document = Json::object();
   document["answers"] = Json::array();
+  document["replayed"] = session.options.replayed;
   for (const AttentionProblem& problem : wanted) {
     const Match match = answer(store, problem, gpu.device, asked);
     if (session.options.json) {
@@ -102,6 +105,7 @@ int run_query(const Session& session) {
     } else {
       session.out << (&problem == wanted.data() ? "" : "\n");
       print_answer(session.out, problem, gpu.device, match);
+      session.out << (replayed ? "note     replayed: a recording gave this result, no GPU\n" : "");
     }
   }
   if (session.options.json) {

@@ -3,14 +3,19 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/report_sink.h"
+#include "tuner/cli/shard_choice.h"
+#include "tuner/cli/work_source.h"
 #include "tuner/number_text.h"
 #include "tuner/search/replay_evaluator.h"
 #include "tuner/search/stored_spaces.h"
 #include "tuner/tuner.h"
 
 #include <algorithm>
-#include <ostream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace swr::cli {
 namespace {
@@ -31,50 +36,114 @@ std::string regret_note(std::optional<double> share, const RecordedSpace& space)
   constexpr double kPercent = 100.0;
   return "fastest recorded: " + time_text(space.best_us()) + "; " +
          (share ? "the fastest found is " + significant_text(*share * kPercent, 3) + " % slower"
-                : "the search met no success") +
-         "\nnothing is stored\n";
+                : "the search met no success");
 }
 
-TuneReport replay(ReplayEvaluator& recording, const Session& session,
+/// In memory, unless a database was named: nobody takes a replayed result for a GPU's by accident.
+Store open_store(const Session& session) {
+  if (!session.options.database) {
+    return Store::in_memory();
+  }
+  return Store(*session.options.database, Store::Mode::read_write, Store::Content::replayed);
+}
+
+std::string storage_note(const Session& session) {
+  return session.options.database ? "stored as replayed in " + session.options.database->string() +
+                                        ": ask with swr-tune query --replayed\n"
+                                  : "nothing is stored\n";
+}
+
+/// A run for each space, with the versions that it was recorded with. Runs continue each other.
+long long begin_run(Store& store, const Session& session, const RecordedSpace& space) {
+  const SearchOptions search = search_options(session.options);
+  return store.begin_run({.command = session.command_line,
+                          .swr_version = space.origin.swr_version,
+                          .templates_digest = space.origin.templates_digest,
+                          .overlay_digest = space.origin.overlay_digest,
+                          .nvrtc_version = space.origin.nvrtc_version,
+                          .driver_version = space.origin.driver_version,
+                          .l2_state = space.origin.l2_state,
+                          .seed = session.options.seed,
+                          .strategy = session.options.strategy,
+                          .max_variants = session.options.budget,
+                          .max_s = search.max_s,
+                          .conditions = "replayed"});
+}
+
+TuneReport replay(ReplayEvaluator& recording, Store& store, const Session& session,
                   const InterruptListener& interrupt, ProgressSinks& sinks) {
   const RecordedSpace& space = recording.space();
-  TuneOptions options{.search = search_options(session.options),
-                      .compile_threads = session.options.jobs,
-                      .provenance = space.results.front().provenance(),
-                      .finals = FinalsOptions{.seed = session.options.seed},
-                      .recorded = recording.variants(),
-                      .stop_requested = [&interrupt] { return interrupt.interrupted(); }};
-  Store store = Store::in_memory();
-  options.run_id = store.begin_run({.command = session.command_line,
-                                    .swr_version = space.origin.swr_version,
-                                    .l2_state = space.origin.l2_state});
+  const TuneOptions options{.search = search_options(session.options),
+                            .compile_threads = session.options.jobs,
+                            .provenance = space.results.front().provenance(),
+                            .run_id = begin_run(store, session, space),
+                            .finals = FinalsOptions{.seed = session.options.seed},
+                            .recorded = recording.variants(),
+                            .stop_requested = [&interrupt] { return interrupt.interrupted(); }};
   const KernelSource no_kernels = [](const Variant&) { return CompiledKernel{}; };
   sinks.events().announce(space.problem, space.device, options.provenance);
   TuneReport report = tune(space.problem, recording, no_kernels, store, options, sinks.progress());
   sinks.events().finish(report);
+  if (!report.interrupted && !report.out_of_time) {
+    store.finish_run(options.run_id);
+  }
   return report;
+}
+
+std::vector<RecordedSpace> load_all(const std::vector<std::string>& files) {
+  std::vector<RecordedSpace> spaces;
+  for (const std::string& file : files) {
+    std::ranges::move(load_spaces(file), std::back_inserter(spaces));
+  }
+  return spaces;
+}
+
+std::vector<std::string> identities_of(const std::vector<RecordedSpace>& spaces) {
+  std::vector<std::string> identities;
+  for (const RecordedSpace& space : spaces) {
+    identities.push_back(to_string(space.problem) + " on " + space.device.name);
+  }
+  return identities;
+}
+
+Json head_of(const Session& session, const RecordedSpace& first) {
+  Json head = document(session, first.results.front().provenance(), first.device);
+  const auto& files = session.options.tune_replay;
+  head["replay"] = files.size() == 1 ? Json(files.front()) : Json(files);
+  if (session.options.database) {
+    head["database"] = session.options.database->string();
+  }
+  return head;
 }
 
 }  // namespace
 
-int run_replay(const Session& session) {
-  const std::filesystem::path& file = *session.options.tune_replay;
-  std::vector<RecordedSpace> spaces = load_spaces(file);
+int run_replay(const Session& asked) {
+  const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
+  std::vector<RecordedSpace> spaces = load_all(asked.options.tune_replay);
+  const auto identities = identities_of(spaces);
+  const auto places = places_of(asked, worker, identities);
+  const Session session = as_worker(asked, worker, places.size(), spaces.size());
+  if (places.empty()) {
+    return kExitSuccess;
+  }
   const InterruptListener interrupt;
-  Json head = document(session, spaces.front().results.front().provenance(), spaces.front().device);
-  head["replay"] = file.string();
-  ReportSink sink(session, std::move(head));
+  WorkSource work(session, worker, identities, places);
+  Store store = open_store(session);
+  ReportSink sink(session, head_of(session, spaces[places.front()]));
   ProgressSinks progress(session);
-  for (RecordedSpace& space : spaces) {
-    ReplayEvaluator recording(std::move(space));
-    const TuneReport report = replay(recording, session, interrupt, progress);
+  const auto stop_requested = [&interrupt] { return interrupt.interrupted(); };
+  while (const auto place = work.next(stop_requested)) {
+    ReplayEvaluator recording(std::move(spaces[*place]));
+    const TuneReport report = replay(recording, store, session, interrupt, progress);
     const auto share = regret(report, recording.space());
-    sink.add(report, regret_note(share, recording.space()),
+    sink.add(report, regret_note(share, recording.space()) + "\n" + storage_note(session),
              {{"recorded_best_us", recording.space().best_us()},
               {"regret", share ? Json(*share) : Json()}});
     if (interrupt.interrupted()) {
       break;
     }
+    work.done();
   }
   sink.finish();
   progress.finish();

@@ -53,6 +53,8 @@ int run_command(const Session& session) {
       return run_emit(session);
     case Command::axes:
       return run_axes(session);
+    case Command::plan:
+      return run_plan(session);
     case Command::measure_worker:
       return run_measure_worker(session);
     case Command::record:
@@ -61,6 +63,8 @@ int run_command(const Session& session) {
       return run_export_t4(session);
     case Command::import_t4:
       return run_import_t4(session);
+    case Command::merge:
+      return run_merge(session);
     case Command::export_csv:
       return run_export_csv(session);
     case Command::judge:

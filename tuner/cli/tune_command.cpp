@@ -4,12 +4,15 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/cli/report_sink.h"
+#include "tuner/cli/shard_choice.h"
+#include "tuner/cli/work_source.h"
 #include "tuner/driver/devices.h"
 #include "tuner/model/predicting_evaluator.h"
 #include "tuner/model/time_model.h"
 #include "tuner/repeatability.h"
 #include "tuner/report.h"
 #include "tuner/tuner.h"
+#include "tuner/work_list.h"
 #include <swr/error.h>
 #include <swr/version.h>
 
@@ -226,14 +229,39 @@ void restrict_to_modelled(SpaceOptions& space) {
   }
 }
 
+std::vector<std::string> identities_of(const std::vector<AttentionProblem>& problems) {
+  std::vector<std::string> identities;
+  for (const AttentionProblem& problem : problems) {
+    identities.push_back(to_string(problem));
+  }
+  return identities;
+}
+
+std::vector<AttentionProblem> chosen(const std::vector<AttentionProblem>& all,
+                                     const std::vector<std::size_t>& places) {
+  std::vector<AttentionProblem> problems;
+  for (const std::size_t place : places) {
+    problems.push_back(all[place]);
+  }
+  return problems;
+}
+
 }  // namespace
 
-int run_tune(const Session& session) {
-  const Options& options = session.options;
-  if (options.tune_replay) {
-    return run_replay(session);
+int run_tune(const Session& asked) {
+  if (!asked.options.tune_replay.empty()) {
+    return run_replay(asked);
   }
-  const std::vector<AttentionProblem> wanted = problems(options.problem);
+  const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
+  const std::vector<AttentionProblem> all =
+      asked.options.work ? read_work_list(*asked.options.work) : problems(asked.options.problem);
+  const auto places = places_of(asked, worker, identities_of(all));
+  const std::vector<AttentionProblem> wanted = chosen(all, places);
+  const Session session = as_worker(asked, worker, wanted.size(), all.size());
+  const Options& options = session.options;
+  if (wanted.empty()) {
+    return kExitSuccess;
+  }
   TuneOptions tune_options{.space = space_options(options),
                            .search = search_options(options),
                            .compile_threads = options.jobs};
@@ -250,6 +278,7 @@ int run_tune(const Session& session) {
   }
   // First of all, so that every thread started from here on leaves SIGINT to it.
   const InterruptListener interrupt;
+  WorkSource work(session, worker, identities_of(all), places);
   Store store = open_store(database_path(session));
   const Generator generator(generator_options(session));
   const auto evaluator = make_evaluator(session, gpu, generator);
@@ -262,7 +291,8 @@ int run_tune(const Session& session) {
   ProgressSinks progress(session);
   bool every_problem_solved = true;
   bool finished = true;
-  for (const AttentionProblem& problem : wanted) {
+  while (const auto place = work.next(tune_options.stop_requested)) {
+    const AttentionProblem& problem = all[*place];
     const auto tune_once = [&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
@@ -279,6 +309,7 @@ int run_tune(const Session& session) {
     if (interrupt.interrupted()) {
       break;
     }
+    work.done();
   }
   if (finished && !interrupt.interrupted()) {
     repeated.finish(store);

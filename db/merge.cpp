@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: MIT
+#include "db/merge.h"
+
+#include "db/connection.h"
+#include "db/database_error.h"
+#include "db/merge_environment.h"
+#include "db/rows.h"
+#include <swr/error.h>
+
+#include <SQLiteCpp/Backup.h>
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include <algorithm>
+#include <sqlite3.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The counters of a result, which are added after the rest of its row.
+constexpr const char* kCounterColumns[] = {
+    "sectors_demanded",  "l2_lookups",      "l2_hits",          "l2_misses",
+    "l2_fabric_sectors", "dram_read_bytes", "dram_write_bytes", "counters_missing_because"};
+
+bool is_counter(const std::string& column) {
+  return std::ranges::find(kCounterColumns, column) != std::end(kCounterColumns);
+}
+
+/// A column that names a row of another table, whose id differs between files.
+struct Reference {
+  std::string column;
+  std::string table;
+};
+
+/// A table whose rows have ids of their own, and the references among its columns.
+struct MergedTable {
+  std::string name;
+  std::vector<Reference> references;
+};
+
+/// In the order in which they refer to each other. `sample` and `finalist` follow `result` and
+/// `decision`.
+const std::vector<MergedTable>& merged_tables() {
+  static const std::vector<MergedTable> kTables{{"device", {}},
+                                                {"problem", {}},
+                                                {"variant", {}},
+                                                {"run", {}},
+                                                {"result",
+                                                 {{"run_id", "run"},
+                                                  {"device_id", "device"},
+                                                  {"problem_id", "problem"},
+                                                  {"variant_id", "variant"}}},
+                                                {"decision",
+                                                 {{"run_id", "run"},
+                                                  {"device_id", "device"},
+                                                  {"problem_id", "problem"},
+                                                  {"winner_id", "result"}}}};
+  return kTables;
+}
+
+std::vector<std::string> columns_of(SQLite::Database& database, const std::string& table) {
+  std::vector<std::string> columns;
+  SQLite::Statement row(database, "SELECT name FROM pragma_table_info(?, 'main')");
+  row.bind(1, table);
+  while (row.executeStep()) {
+    columns.push_back(row.getColumn(0).getString());
+  }
+  return columns;
+}
+
+/// Copies what `main` lacks of the attached database `source` into `main`. Both have the newest
+/// schema; columns are taken from it, so that a later schema needs no change here.
+class Merger {
+ public:
+  explicit Merger(SQLite::Database& database) : database_(database) {}
+
+  MergeSummary merge() {
+    MergeSummary summary;
+    for (const MergedTable& table : merged_tables()) {
+      const std::size_t added = merge(table);
+      summary.runs += table.name == "run" ? added : 0;
+      summary.results += table.name == "result" ? added : 0;
+      summary.decisions += table.name == "decision" ? added : 0;
+    }
+    update_known_rows();
+    for (const MergedTable& table : merged_tables()) {
+      database_.exec("DROP TABLE temp." + table.name + "_place");
+    }
+    return summary;
+  }
+
+ private:
+  /// The expression that gives a column of a source's row `s` the value it has in `main`.
+  static std::string value_of(const MergedTable& table, const std::string& column) {
+    for (const Reference& reference : table.references) {
+      if (reference.column == column) {
+        return "(SELECT place FROM temp." + reference.table + "_place WHERE id = s." + column + ")";
+      }
+    }
+    return "s.\"" + column + "\"";
+  }
+
+  /// What must be equal for two rows to be one. When a run ended and what was counted may have
+  /// become known after a copy was made.
+  std::string equality(const MergedTable& table) const {
+    std::string condition = "true";
+    for (const std::string& column : columns_of(database_, table.name)) {
+      const bool comes_later = column == "finished_at" || is_counter(column);
+      if (column != "id" && !comes_later) {
+        condition += " AND t.\"" + column + "\" IS " + value_of(table, column);
+      }
+    }
+    return condition + (table.name == "result" ? same_samples() : "");
+  }
+
+  static std::string same_samples() {
+    const std::string s = "SELECT position, time_us FROM source.sample WHERE result_id = s.id";
+    const std::string t = "SELECT position, time_us FROM main.sample WHERE result_id = t.id";
+    return " AND NOT EXISTS (" + s + " EXCEPT " + t + ") AND NOT EXISTS (" + t + " EXCEPT " + s +
+           ")";
+  }
+
+  /// Fills NAME_place: for every id of the source the id in `main`, and whether it is new there.
+  std::size_t merge(const MergedTable& table) {
+    const std::string& name = table.name;
+    const std::string place = "temp." + name + "_place";
+    database_.exec("CREATE TEMP TABLE " + name +
+                   "_place (id INTEGER PRIMARY KEY, place INTEGER, is_new INTEGER)");
+    database_.exec("INSERT INTO " + place + " SELECT s.id, (SELECT min(t.id) FROM main." + name +
+                   " AS t WHERE " + equality(table) + "), 0 FROM source." + name + " AS s");
+    database_.exec("UPDATE " + place +
+                   " SET is_new = 1, place = numbered.place FROM (SELECT id, "
+                   "row_number() OVER (ORDER BY id) + (SELECT coalesce(max(id), 0) FROM main." +
+                   name + ") AS place FROM " + place + " WHERE place IS NULL) AS numbered WHERE " +
+                   name + "_place.id = numbered.id");
+    insert_new(table);
+    return static_cast<std::size_t>(
+        database_.execAndGet("SELECT count(*) FROM " + place + " WHERE is_new").getInt64());
+  }
+
+  void insert_new(const MergedTable& table) {
+    std::string names;
+    std::string values;
+    for (const std::string& column : columns_of(database_, table.name)) {
+      names += (names.empty() ? "\"" : ", \"") + column + "\"";
+      values += (values.empty() ? "" : ", ") +
+                (column == "id" ? std::string("p.place") : value_of(table, column));
+    }
+    const std::string from = " JOIN temp." + table.name + "_place AS p ON p.is_new AND p.id = ";
+    database_.exec("INSERT INTO main." + table.name + " (" + names + ") SELECT " + values +
+                   " FROM source." + table.name + " AS s" + from + "s.id ORDER BY p.place");
+    if (table.name == "result") {
+      insert_parts("sample", "result", {});
+    } else if (table.name == "decision") {
+      insert_parts("finalist", "decision", {{"result_id", "result"}});
+    }
+  }
+
+  /// Rows that belong to a new row of `owner`.
+  void insert_parts(const std::string& parts, const std::string& owner,
+                    const std::vector<Reference>& references) {
+    std::string names;
+    std::string values;
+    for (const std::string& column : columns_of(database_, parts)) {
+      names += (names.empty() ? "\"" : ", \"") + column + "\"";
+      values += (values.empty() ? "" : ", ") + (column == owner + "_id"
+                                                    ? std::string("p.place")
+                                                    : value_of({parts, references}, column));
+    }
+    database_.exec("INSERT INTO main." + parts + " (" + names + ") SELECT " + values +
+                   " FROM source." + parts + " AS s JOIN temp." + owner +
+                   "_place AS p ON p.is_new AND p.id = s." + owner + "_id");
+  }
+
+  void update_known_rows() {
+    database_.exec(
+        "UPDATE main.run SET finished_at = s.finished_at FROM source.run AS s "
+        "JOIN temp.run_place AS p ON p.id = s.id WHERE main.run.id = p.place "
+        "AND main.run.finished_at IS NULL");
+    std::string counters;
+    for (const std::string column : kCounterColumns) {
+      counters += (counters.empty() ? "" : ", ") + column + " = s." + column;
+    }
+    database_.exec("UPDATE main.result SET " + counters +
+                   " FROM source.result AS s JOIN temp.result_place AS p ON p.id = s.id "
+                   "WHERE main.result.id = p.place AND main.result.sectors_demanded IS NULL "
+                   "AND s.sectors_demanded IS NOT NULL");
+  }
+
+  SQLite::Database& database_;
+};
+
+/// Gives the rows of a table new ids in an order, and everything that refers to them. The ids are
+/// negative meanwhile, so that none is there twice.
+void renumber(SQLite::Database& database, const std::string& table, const std::string& ordered_rows,
+              const std::vector<std::pair<std::string, std::string>>& referring) {
+  database.exec("CREATE TEMP TABLE new_id (id INTEGER PRIMARY KEY, place INTEGER)");
+  database.exec("INSERT INTO temp.new_id SELECT id, row_number() OVER (ORDER BY " + ordered_rows);
+  auto columns = referring;
+  columns.emplace_back(table, "id");
+  for (const auto& [name, column] : columns) {
+    const std::string update = "UPDATE main." + name + " SET " + column + " = ";
+    database.exec(update + "-(SELECT place FROM temp.new_id WHERE new_id.id = " + name + "." +
+                  column + ")");
+    database.exec(update + "-" + column);
+  }
+  database.exec("DROP TABLE temp.new_id");
+}
+
+/// The newest row counts, and ids say which is: where rows of an earlier run came after those of a
+/// later one, all are numbered anew.
+void put_in_order(SQLite::Database& database) {
+  const bool in_order =
+      database
+          .execAndGet(
+              "SELECT NOT EXISTS (SELECT 1 FROM (SELECT run.started_at, lag(run.started_at)"
+              " OVER (ORDER BY result.id) AS before FROM main.result JOIN main.run "
+              "ON run.id = result.run_id) WHERE before > started_at) AND NOT EXISTS "
+              "(SELECT 1 FROM (SELECT started_at, lag(started_at) OVER (ORDER BY id) AS "
+              "before FROM main.run) WHERE before > started_at)")
+          .getInt() == 1;
+  if (in_order) {
+    return;
+  }
+  renumber(database, "run", "started_at, id) FROM main.run",
+           {{"result", "run_id"}, {"decision", "run_id"}});
+  renumber(database, "result", "run_id, id) FROM main.result",
+           {{"sample", "result_id"}, {"finalist", "result_id"}, {"decision", "winner_id"}});
+  renumber(database, "decision", "run_id, id) FROM main.decision", {{"finalist", "decision_id"}});
+}
+
+/// Attaches a copy of `from` as `source`, and merges it in one transaction.
+MergeSummary merge_into(SQLite::Database& database, SQLite::Database& from) {
+  database.exec("ATTACH '' AS source");
+  if (SQLite::Backup(database, "source", from, "main").executeStep() != SQLITE_DONE) {
+    throw SQLite::Exception("a source is being written", SQLITE_BUSY);
+  }
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  const MergeSummary summary = Merger(database).merge();
+  if (summary.results + summary.decisions + summary.runs > 0) {
+    put_in_order(database);
+  }
+  transaction.commit();
+  database.exec("DETACH source");
+  return summary;
+}
+
+[[noreturn]] void reject_damaged(const fs::path& path, const std::string& finding) {
+  throw Error(ErrorCode::unreadable,
+              "database " + path.string() + " is damaged (" + finding +
+                  "); save what is left with `sqlite3 FILE .recover`, and merge that");
+}
+
+/// Every page and every value, before anything is copied.
+void require_sound(SQLite::Database& database, const fs::path& path) {
+  const std::string finding = database.execAndGet("PRAGMA integrity_check(1)").getString();
+  if (finding != "ok") {
+    reject_damaged(path, finding);
+  }
+  SQLite::Statement orphan(database, "PRAGMA foreign_key_check");
+  if (orphan.executeStep()) {
+    reject_damaged(path, "a row of table " + orphan.getColumn(0).getString() +
+                             " refers to one that is not there");
+  }
+  SQLite::Statement problem(database, "SELECT * FROM problem");
+  while (problem.executeStep()) {
+    read_problem(problem, {path, "problem"});
+  }
+  SQLite::Statement variant(database, "SELECT * FROM variant");
+  while (variant.executeStep()) {
+    read_variant(variant, {path, "variant"});
+  }
+  SQLite::Statement result(database, "SELECT result.*, " + column_list(to_cells(Variant{})) +
+                                         " FROM result JOIN variant ON variant.id = variant_id");
+  while (result.executeStep()) {
+    read_result(result, {path, "result"});
+  }
+  SQLite::Statement sample(database, "SELECT result_id, position, time_us FROM sample");
+  while (sample.executeStep()) {
+    read_sample(sample, {path, "sample"});
+  }
+}
+
+Store::Content content_of_file(SQLite::Database& database) {
+  return content_of(database.execAndGet("PRAGMA application_id").getInt()).value();
+}
+
+/// All the sources as one database, which lies in a temporary file.
+class Staging {
+ public:
+  explicit Staging(std::span<const fs::path> sources)
+      : database_("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
+    for (const fs::path& path : sources) {
+      add(path);
+    }
+  }
+
+  SQLite::Database& database() { return database_; }
+  Store::Content content() const { return content_.value(); }
+  std::vector<FileEnvironments>& environments() { return environments_; }
+
+ private:
+  void add(const fs::path& path) {
+    SQLite::Database source =
+        open_database(path, Store::Mode::read_only, built_in_migrations(), content_);
+    with_database_errors(path, [&] {
+      if (!content_) {
+        content_ = content_of_file(source);
+        migrate(database_, built_in_migrations(), "in memory", *content_);
+      }
+      require_sound(source, path);
+      environments_.push_back(read_environments(source, path));
+    });
+    with_database_errors("of the merge in the temporary directory",
+                         [&] { merge_into(database_, source); });
+  }
+
+  SQLite::Database database_;
+  std::optional<Store::Content> content_;
+  std::vector<FileEnvironments> environments_;
+};
+
+/// Removes a file that was not there before, unless everything went well.
+class NewFile {
+ public:
+  explicit NewFile(const fs::path& path) : path_(path), existed_(fs::exists(path)) {}
+  ~NewFile() {
+    std::error_code not_there;
+    for (const char* suffix : {"", "-wal", "-shm"}) {
+      if (!existed_ && !is_kept_) {
+        fs::remove(path_.string() + suffix, not_there);
+      }
+    }
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void keep() { is_kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool existed_;
+  bool is_kept_ = false;
+};
+
+MergeSummary merge_staged(const fs::path& out, Staging& staging) {
+  SQLite::Database database = open_exclusively(out, built_in_migrations(), staging.content());
+  return with_database_errors(out, [&] {
+    require_sound(database, out);
+    staging.environments().push_back(read_environments(database, out));
+    require_comparable(staging.environments());
+    // The machine may lose power as soon as the workers' files are deleted.
+    database.exec("PRAGMA synchronous = FULL");
+    return merge_into(database, staging.database());
+  });
+}
+
+}  // namespace
+
+MergeSummary merge_databases(const fs::path& out, std::span<const fs::path> sources) {
+  std::vector<fs::path> others;
+  std::ranges::copy_if(sources, std::back_inserter(others), [&](const fs::path& source) {
+    std::error_code not_there;
+    return !fs::equivalent(source, out, not_there);
+  });
+  if (others.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "there is nothing to merge into " + out.string() + "; name other databases");
+  }
+  Staging staging(others);
+  require_comparable(staging.environments());
+  NewFile file(out);
+  const MergeSummary summary = merge_staged(out, staging);
+  file.keep();
+  return summary;
+}
+
+}  // namespace swr

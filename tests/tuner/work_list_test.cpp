@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/work_list.h"
+
+#include "tests/support/temp_directory.h"
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace swr {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class WorkListTest : public ::testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name.c_str()) << text;
+    return directory_ / name.c_str();
+  }
+
+  template <typename Action>
+  static std::string error_of(Action&& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  TempDirectory directory_;
+};
+
+std::vector<std::string> texts(const std::vector<AttentionProblem>& problems) {
+  std::vector<std::string> texts;
+  for (const AttentionProblem& problem : problems) {
+    texts.push_back(to_string(problem));
+  }
+  return texts;
+}
+
+TEST_F(WorkListTest, ReadsShapesOfATextFile) {
+  const auto path = file("shapes.txt",
+                         "# prefill\n"
+                         "seq=1024,2048 heads=32 kv-heads=8 head-dim=128 dtype=bf16 causal\n"
+                         "\n"
+                         "seq=1 seq-kv=4096 batch=2,4 causal=false  # decode\n");
+  EXPECT_THAT(
+      texts(read_shapes(path)),
+      ElementsAre("attention b1 h32/8 s1024/1024 d128 bf16 causal",
+                  "attention b1 h32/8 s2048/2048 d128 bf16 causal",
+                  "attention b2 h1/1 s1/4096 d64 fp16", "attention b4 h1/1 s1/4096 d64 fp16"));
+}
+
+TEST_F(WorkListTest, ReadsTheSameShapesOfAJsonFile) {
+  const auto path = file("shapes.json",
+                         R"([{"seq": "1024,2048", "heads": 32, "kv_heads": 8, "head_dim": 128,
+                              "dtype": "bf16", "causal": true},
+                             {"seq": 1, "seq-kv": 4096, "batch": 2}])");
+  EXPECT_THAT(texts(read_shapes(path)),
+              ElementsAre("attention b1 h32/8 s1024/1024 d128 bf16 causal",
+                          "attention b1 h32/8 s2048/2048 d128 bf16 causal",
+                          "attention b2 h1/1 s1/4096 d64 fp16"));
+}
+
+TEST_F(WorkListTest, NamesTheShapeThatIsWrong) {
+  const auto error_in = [&](const std::string& text) {
+    const auto path = file("shapes.txt", "seq=64\n" + text + "\n");
+    return error_of([&] { read_shapes(path); });
+  };
+  EXPECT_THAT(error_in("heads=4"), AllOf(HasSubstr("line 2"), HasSubstr("seq is missing")));
+  EXPECT_THAT(error_in("seq=64 length=3"), HasSubstr("unknown key 'length'"));
+  EXPECT_THAT(error_in("seq=64 seq=65"), HasSubstr("twice"));
+  EXPECT_THAT(error_in("seq=64x"), HasSubstr("64x"));
+  EXPECT_THAT(error_in("seq="), HasSubstr("no value"));
+  EXPECT_THAT(error_in("seq=64 causal=maybe"), HasSubstr("maybe"));
+  EXPECT_THAT(error_in("seq=64 heads=6 kv-heads=4"), HasSubstr("line 2"));
+  EXPECT_THAT(error_of([&] { read_shapes(file("none.txt", "# nothing\n")); }),
+              HasSubstr("no shape"));
+  EXPECT_THAT(error_of([&] { read_shapes(file("bad.json", "[3]")); }), HasSubstr("shape 1"));
+  EXPECT_THAT(error_of([&] { read_shapes(directory_ / "absent.txt"); }), HasSubstr("absent.txt"));
+}
+
+TEST_F(WorkListTest, ReadsAModelsConfiguration) {
+  const auto path = file("config.json",
+                         R"({"num_attention_heads": 32, "num_key_value_heads": 8,
+                             "hidden_size": 4096, "head_dim": null, "torch_dtype": "bfloat16"})");
+  EXPECT_THAT(texts(read_model(path, {.lengths = {512, 8192}, .batches = {1, 4}, .causal = true})),
+              ElementsAre("attention b1 h32/8 s512/512 d128 bf16 causal",
+                          "attention b4 h32/8 s512/512 d128 bf16 causal",
+                          "attention b1 h32/8 s8192/8192 d128 bf16 causal",
+                          "attention b4 h32/8 s8192/8192 d128 bf16 causal"));
+  const auto nested = file("nested.json",
+                           R"({"text_config": {"num_attention_heads": 16, "head_dim": 256,
+                               "hidden_size": 2560}})");
+  EXPECT_THAT(texts(read_model(nested, {.lengths = {64}, .dtype = DType::bf16})),
+              ElementsAre("attention b1 h16/16 s64/64 d256 bf16"));
+}
+
+TEST_F(WorkListTest, SaysWhatAConfigurationLacks) {
+  const auto error_in = [&](const std::string& text) {
+    const auto path = file("config.json", text);
+    return error_of([&] { read_model(path, {.lengths = {64}}); });
+  };
+  EXPECT_THAT(error_in("{}"), HasSubstr("num_attention_heads"));
+  EXPECT_THAT(error_in("[]"), HasSubstr("config.json"));
+  EXPECT_THAT(error_in("{"), HasSubstr("not JSON"));
+  EXPECT_THAT(error_in(R"({"num_attention_heads": 3})"), HasSubstr("hidden_size"));
+  EXPECT_THAT(error_in(R"({"num_attention_heads": 3, "hidden_size": 64})"),
+              HasSubstr("no multiple"));
+  EXPECT_THAT(error_in(R"({"num_attention_heads": "3", "hidden_size": 64})"),
+              HasSubstr("num_attention_heads"));
+}
+
+TEST_F(WorkListTest, AListComesBackAsItWasWritten) {
+  const auto shapes = file("shapes.txt", "seq=64,128,64 heads=4\nseq=128 heads=4\n");
+  const auto problems = without_repeats(read_shapes(shapes));
+  EXPECT_EQ(problems.size(), 2U);
+  {
+    std::ofstream out(directory_ / "work.json");
+    write_work_list(out, problems);
+  }
+  EXPECT_EQ(read_work_list(directory_ / "work.json"), problems);
+  for (const char* bad : {"{}", "[", R"({"format": "swr-work", "version": 2, "problems": []})",
+                          R"({"format": "swr-work", "version": 1, "problems": []})",
+                          R"({"format": "swr-work", "version": 1, "problems": [{"batch": 0}]})"}) {
+    const auto path = file("bad.json", bad);
+    EXPECT_THAT(error_of([&] { read_work_list(path); }), HasSubstr("bad.json")) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace swr

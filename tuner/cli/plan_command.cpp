@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// plan: shapes or a model's configuration as a list of problems for tune --work.
+#include "tuner/cli/commands.h"
+#include "tuner/work_list.h"
+#include <swr/error.h>
+
+#include <charconv>
+#include <fstream>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+std::vector<int> lengths(const std::string& text, const std::string& option) {
+  std::vector<int> numbers;
+  for (const std::string& part : split(text, ',')) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc{} || end != part.data() + part.size()) {
+      throw Error(ErrorCode::invalid_argument, option + " takes whole numbers, not '" + part + "'");
+    }
+    numbers.push_back(value);
+  }
+  return numbers;
+}
+
+std::vector<AttentionProblem> planned(const PlanOptions& plan) {
+  if (plan.shapes) {
+    return read_shapes(*plan.shapes);
+  }
+  ModelWork work{.lengths = lengths(plan.seq, "--seq"),
+                 .batches = lengths(plan.batch, "--batch"),
+                 .causal = plan.causal,
+                 .dtype = std::nullopt};
+  if (!plan.dtype.empty()) {
+    work.dtype = parse_dtype(plan.dtype);
+  }
+  return read_model(*plan.model, work);
+}
+
+}  // namespace
+
+int run_plan(const Session& session) {
+  const auto problems = without_repeats(planned(session.options.plan));
+  if (!session.options.out) {
+    write_work_list(session.out, problems);
+    return kExitSuccess;
+  }
+  std::ofstream file = open_output(*session.options.out);
+  write_work_list(file, problems);
+  if (!file.flush()) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write all of " + session.options.out->string() + "; is the disk full?");
+  }
+  session.out << "wrote " << problems.size() << " problems to " << session.options.out->string()
+              << "\n";
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A list of problems as a file: made from shapes that a person wrote or from a model's
+// configuration.
+#pragma once
+
+#include <swr/problem.h>
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+/// What a model's configuration does not say.
+struct ModelWork {
+  std::vector<int> lengths;  ///< Of Q, and of K and V.
+  std::vector<int> batches = {1};
+  bool causal = false;
+  std::optional<DType> dtype;  ///< Instead of the model's.
+};
+
+/// Problems of a text file, one shape per line as `seq=4096 heads=32 kv-heads=8 causal`
+/// (docs/cluster.md), or of a JSON file (.json) with a list of objects of the same keys. A length
+/// or batch may be a comma-separated list. Throws: Error{not_found}; Error{invalid_argument} naming
+/// file, shape and key.
+std::vector<AttentionProblem> read_shapes(const std::filesystem::path& path);
+
+/// The attention problems of a model, from a config.json as published with models: one for each
+/// length and batch. Throws: as read_shapes().
+std::vector<AttentionProblem> read_model(const std::filesystem::path& path, const ModelWork& work);
+
+/// Each problem once, in the order of the first.
+std::vector<AttentionProblem> without_repeats(const std::vector<AttentionProblem>& problems);
+
+void write_work_list(std::ostream& out, const std::vector<AttentionProblem>& problems);
+/// Throws: Error{not_found}; Error{unreadable} naming the file and what is wrong in it.
+std::vector<AttentionProblem> read_work_list(const std::filesystem::path& path);
+
+}  // namespace swr
