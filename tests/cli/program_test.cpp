@@ -535,6 +535,25 @@ TEST_F(SwrTune, ImportsT4AndGivesItBackAsT4AndCsv) {
   EXPECT_FALSE(fs::exists(path("x.db")));
 }
 
+TEST_F(SwrTune, WritesAReportOfWhatIsStored) {
+  run(kSmallTune);
+  const ProgramResult written = run({"report", "--out", path("report.html")});
+  EXPECT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.out, StartsWith("wrote 1 tuned shapes to "));
+  std::ifstream file(path("report.html"));
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(page, StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(page, HasSubstr("\"problem\":{\"batch\":1"));
+}
+
+TEST_F(SwrTune, SaysWhyNoReportCanBeWritten) {
+  EXPECT_THAT(error_of({"report"}, 2), HasSubstr("--out"));
+  EXPECT_THAT(error_of({"report", "--out", path("r.html"), "--db", path("none.db")}, 1),
+              HasSubstr("none.db"));
+  run(kSmallTune);
+  EXPECT_THAT(error_of({"report", "--out", below_a_file()}, 1), HasSubstr("cannot write"));
+}
+
 /// Every --option that the text mentions.
 std::set<std::string> options_in(const std::string& text) {
   static const std::regex kOption("--[a-z][a-z-]*");
@@ -550,7 +569,7 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};
   std::string help = run({"--help"}).out;
   for (const std::string command : {"tune", "query", "explain", "calibrate", "export", "devices",
-                                    "emit", "axes", "plan", "judge"}) {
+                                     "emit", "axes", "plan", "judge", "report", "study"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }

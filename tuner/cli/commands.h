@@ -46,6 +46,8 @@ int run_import_t4(const Session& session);
 int run_merge(const Session& session);
 int run_export_csv(const Session& session);
 int run_judge(const Session& session);
+int run_report(const Session& session);
+int run_study(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
 

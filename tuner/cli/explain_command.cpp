@@ -1,100 +1,18 @@
 // SPDX-License-Identifier: MIT
-// swr-tune explain: every term of one variant's prediction.
-#include "core/json.h"
+// swr-tune explain: all that is known of one variant, measured or predicted, and what it says.
+#include "tuner/analysis.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/explained.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/compile_queue.h"
-#include "tuner/model/explanation.h"
-#include "tuner/model/predicting_evaluator.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
-#include "tuner/text_table.h"
-#include "tuner/tuner.h"
-#include <swr/error.h>
-#include <swr/store.h>
 
-#include <algorithm>
+#include <cstdlib>
 #include <ostream>
-#include <thread>
+#include <string>
 
 namespace swr::cli {
 namespace {
-
-/// The variant to explain and where it comes from.
-struct Subject {
-  Variant variant;
-  KernelResources resources;
-  std::string chosen;
-};
-
-Subject named_subject(const Session& session, const AttentionProblem& problem,
-                      const DeviceInfo& device) {
-  const Variant variant = parse_variant(session.options.variant_key);
-  if (const auto dropped = check_constraints(problem, variant, device)) {
-    throw Error(ErrorCode::invalid_argument,
-                "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
-  }
-  const Generator generator(generator_options(session));
-  return {variant, generator.compile(problem, variant, device.sm_arch).resources,
-          "named by --variant"};
-}
-
-/// Empty when there is no database, or nothing in it for exactly this problem and device.
-std::optional<Subject> stored_subject(const Session& session, const AttentionProblem& problem,
-                                      const DeviceInfo& device) {
-  if (!std::filesystem::exists(database_path(session))) {
-    return std::nullopt;
-  }
-  const Store store(database_path(session), Store::Mode::read_only);
-  const auto match = store.best(problem, device, setting(session));
-  if (!match || match->problem != problem || !same_device(match->device, device)) {
-    return std::nullopt;
-  }
-  return Subject{match->result.variant, match->result.resources,
-                 "best stored (" + std::string(to_string(match->result.provenance())) + " " +
-                     time_text(match->result.time_us()) + ")"};
-}
-
-/// Compiles and predicts the whole space; nothing is stored.
-Subject predicted_subject(const Session& session, const AttentionProblem& problem,
-                          const GpuProfile& profile) {
-  const auto groups = group_by_kernel(require_variants(problem, profile.device, {}).variants);
-  std::vector<Variant> kernels;
-  for (const auto& group : groups) {
-    kernels.push_back(group.front());
-  }
-  const Generator generator(generator_options(session));
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  CompileQueue queue(threads, [&](const Variant& variant) {
-    return generator.compile(problem, variant, profile.device.sm_arch);
-  });
-  queue.want(kernels);
-  PredictingEvaluator evaluator(profile);
-  std::optional<VariantResult> best;
-  for (const auto& group : groups) {
-    const CompiledKernel kernel = queue.take(group.front());
-    for (const Variant& variant : group) {
-      const VariantResult result = evaluator.evaluate(problem, variant, kernel);
-      if (result.state == ResultState::ok && (!best || result.time_us() < best->time_us())) {
-        best = result;
-      }
-    }
-  }
-  if (!best) {
-    throw Error(ErrorCode::compile_failed, "no variant of " + to_string(problem) +
-                                               " survives compilation; see swr-tune --dry-run");
-  }
-  return {best->variant, best->resources, "best predicted; nothing is stored for this problem"};
-}
-
-Subject choose_subject(const Session& session, const AttentionProblem& problem,
-                       const GpuProfile& profile) {
-  if (!session.options.variant_key.empty()) {
-    return named_subject(session, problem, profile.device);
-  }
-  const auto stored = stored_subject(session, problem, profile.device);
-  return stored ? *stored : predicted_subject(session, problem, profile);
-}
 
 /// One line: name, value, remark.
 void line(std::ostream& out, std::string name, const std::string& value,
@@ -107,20 +25,52 @@ void line(std::ostream& out, std::string name, const std::string& value,
       << "\n";
 }
 
-void print_launch(std::ostream& out, const AttentionProblem& problem, const Subject& subject,
-                  const Explanation& why) {
+void print_launch(std::ostream& out, const Explained& all) {
+  const KernelResources& resources = all.subject.resources;
   out << "launch (compiler and occupancy)\n";
-  line(out, "registers per thread", std::to_string(subject.resources.registers_per_thread));
-  line(out, "shared memory", bytes_text(smem_bytes(problem, subject.variant)), "per CTA");
-  line(out, "CTAs per SM", std::to_string(why.occupancy.ctas_per_sm),
-       "limited by " + why.occupancy.limited_by);
-  line(out, "CTAs", grouped_text(why.shape.ctas));
-  line(out, "waves", significant_text(why.waves, 3));
-  line(out, "KV steps", grouped_text(why.traffic.schedule.steps), "of all CTAs");
-  line(out, "busiest SM", grouped_text(why.traffic.schedule.busiest_sm_steps),
-       "KV steps; an even share is " +
-           significant_text(static_cast<double>(why.traffic.schedule.steps) / why.shape.sm_count,
-                            4));
+  line(out, "registers per thread", std::to_string(resources.registers_per_thread));
+  line(out, "spills", std::to_string(resources.spill_store_bytes + resources.spill_load_bytes),
+       "bytes per thread, stores and loads");
+  line(out, "threads", std::to_string(all.threads()), "per CTA");
+  line(out, "CTAs per SM", std::to_string(all.fit.ctas_per_sm), "limited by " + all.fit.limited_by);
+  line(out, "occupancy", percent_text(all.occupancy()), "of the threads an SM holds at most");
+  line(out, "CTAs", grouped_text(all.shape.ctas), "the grid");
+  line(out, "waves", significant_text(all.waves(), 3));
+  if (all.model) {
+    const ScheduleSummary& schedule = all.model->traffic.schedule;
+    line(out, "KV steps", grouped_text(schedule.steps), "of all CTAs");
+    line(out, "busiest SM", grouped_text(schedule.busiest_sm_steps),
+         "KV steps; an even share is " +
+             significant_text(static_cast<double>(schedule.steps) / all.shape.sm_count, 4));
+  }
+}
+
+void print_smem(std::ostream& out, const Explained& all) {
+  out << "shared memory of a CTA\n";
+  for (const NamedBytes& buffer : all.buffers) {
+    line(out, buffer.name, grouped_text(buffer.bytes), "bytes");
+  }
+  line(out, "together", grouped_text(total_bytes(all.buffers)),
+       "bytes; alone it would admit " +
+           std::to_string(ctas_by_smem(total_bytes(all.buffers), all.profile.device)) +
+           " CTAs per SM");
+  const int ways = bank_conflict_ways(all.problem, all.subject.variant);
+  line(out, "bank conflicts", ways == 1 ? "none" : std::to_string(ways) + " ways",
+       "reading K and V, by the layout; not counted");
+}
+
+void print_global(std::ostream& out, const Explained& all) {
+  out << "global memory (bytes that CTAs demand of L2, from the schedule)\n";
+  for (const TensorBytes& tensor : all.bytes.tensors) {
+    line(out, tensor.tensor, grouped_text(tensor.total),
+         grouped_text(tensor.block) + " per full block, " + grouped_text(tensor.compulsory) +
+             " compulsory");
+  }
+  line(out, "together", grouped_text(all.bytes.total()),
+       grouped_text(all.bytes.block()) + " per full block, " + grouped_text(all.bytes.blocks) +
+           " blocks (Q tiles)");
+  line(out, "amplification", significant_text(all.bytes.amplification(), 4),
+       "times the compulsory " + grouped_text(all.bytes.compulsory()));
 }
 
 void print_time(std::ostream& out, const Explanation& why) {
@@ -168,68 +118,107 @@ void print_curve(std::ostream& out, const Explanation& why, long long l2_effecti
   line(out, bytes_text(why.capacity_without_excess_bytes), "0", "the smallest without");
 }
 
-Json traffic_json(const Explanation& why) {
-  const L2Traffic& traffic = why.traffic;
-  const long long demanded = traffic.schedule.read_sectors + traffic.schedule.write_sectors;
-  const long long missed = traffic.compulsory_misses + traffic.excess_misses;
-  return {{"demanded_sectors", demanded},
-          {"compulsory_misses_sectors", traffic.compulsory_misses},
-          {"excess_miss_sectors", traffic.excess_misses},
-          {"misses_sectors", missed},
-          {"l2_bytes", demanded * kSectorBytes},
-          {"dram_bytes", missed * kSectorBytes},
-          {"hit_rate", traffic.hit_rate()}};
-}
-
-Json curve_json(const Explanation& why) {
-  Json points = Json::array();
-  for (const MissPoint& point : why.miss_curve) {
-    points.push_back(
-        {{"capacity_bytes", point.capacity_bytes}, {"excess_miss_sectors", point.excess_misses}});
+void print_counters(std::ostream& out, const Explained& all, const Measurement& measurement) {
+  if (!measurement.counters) {
+    line(out, "counters", "none", measurement.counters_missing_because);
+    return;
   }
-  return points;
+  const Counters& counters = *measurement.counters;
+  const long long compulsory = compulsory_sectors(all.problem);
+  line(out, "demanded of L2", grouped_text(counters.sectors_demanded),
+       "read sectors, " + with_bytes(counters.sectors_demanded));
+  line(out, "L2 misses", grouped_text(counters.l2_misses),
+       "of " + grouped_text(counters.l2_lookups) + " lookups");
+  line(out, "compulsory", grouped_text(compulsory), with_bytes(compulsory));
+  if (const auto excess = excess_miss_sectors(all.problem, all.result)) {
+    line(out, "excess", grouped_text(*excess),
+         with_bytes(*excess) + ", fetched again after eviction");
+  }
+  line(out, "memory read, written", bytes_text(counters.dram_read_bytes),
+       bytes_text(counters.dram_write_bytes));
 }
 
-Json explanation_json(const AttentionProblem& problem, const GpuProfile& profile,
-                      const Subject& subject, const Explanation& why) {
-  Json json = Json::object();
-  json["provenance"] = std::string(to_string(Provenance::predicted));
-  json["problem"] = problem;
-  json["device"] = profile.device;
-  json["profile"] = profile.id;
-  json["variant"] = subject.variant;
-  json["key"] = to_key(subject.variant);
-  json["chosen"] = subject.chosen;
-  json["resources"] = subject.resources;
-  json["smem_bytes"] = smem_bytes(problem, subject.variant);
-  json["ctas_per_sm"] = why.occupancy.ctas_per_sm;
-  json["limited_by"] = why.occupancy.limited_by;
-  json["ctas"] = why.shape.ctas;
-  json["waves"] = why.waves;
-  json["kv_steps"] = why.traffic.schedule.steps;
-  json["busiest_sm_kv_steps"] = why.traffic.schedule.busiest_sm_steps;
-  json["step_clocks"] = {{"matrix", why.step.matrix_clocks},
-                         {"softmax", why.step.softmax_clocks},
-                         {"compute", why.step.compute_clocks}};
-  json["predicted"] = why.prediction;
-  json["traffic"] = traffic_json(why);
-  json["l2_effective_bytes"] = profile.l2_effective_bytes;
-  json["first_seq_with_excess"] =
-      why.first_seq_with_excess ? Json(*why.first_seq_with_excess) : Json();
-  json["miss_curve"] = curve_json(why);
-  json["capacity_without_excess_bytes"] = why.capacity_without_excess_bytes;
-  return json;
+void print_measured(std::ostream& out, const Explained& all) {
+  const Measurement* measurement = all.result.measurement();
+  if (measurement == nullptr) {
+    return;
+  }
+  out << "measured, " << to_string(measurement->l2_state) << " L2\n";
+  line(out, "time", time_text(measurement->median_us),
+       "median; p95 " + time_text(measurement->p95_us));
+  if (all.model) {
+    line(out, "predicted time", time_text(all.model->prediction.time_us),
+         change_text(measurement->median_us, all.model->prediction.time_us) +
+             " against the measured");
+  }
+  print_counters(out, all, *measurement);
 }
 
-void print_explanation(std::ostream& out, const AttentionProblem& problem,
-                       const GpuProfile& profile, const Subject& subject, const Explanation& why) {
-  out << "problem  " << to_string(problem) << " on " << describe(profile.device) << ", predicted\n"
-      << "variant  " << describe(subject.variant) << " (" << subject.chosen << ")\n"
-      << "key      " << to_key(subject.variant) << "\n";
-  print_launch(out, problem, subject, why);
-  print_time(out, why);
-  print_traffic(out, why, profile);
-  print_curve(out, why, profile.l2_effective_bytes);
+void print_roofline(std::ostream& out, const Explained& all) {
+  const Roofline roof = roofline(all.problem, all.result, all.profile);
+  const double intensity = roof.observed_intensity.value_or(roof.algorithmic_intensity);
+  out << "roofline (" << to_string(all.result.provenance()) << ", roofs of profile "
+      << all.profile.id << ")\n";
+  line(out, "rate", significant_text(roof.tflop_per_s, 4),
+       "TFLOP/s of " + significant_text(roof.roof_tflop_per_s(intensity), 4) +
+           " under the roof there");
+  line(out, "intensity, algorithmic", significant_text(roof.algorithmic_intensity, 4),
+       "FLOP per compulsory byte");
+  line(out, "intensity, observed",
+       roof.observed_intensity ? significant_text(*roof.observed_intensity, 4) : "unknown",
+       "FLOP per byte of memory");
+  line(out, "vertical gap", significant_text(roof.vertical_gap(), 3), "times below the roof");
+  line(out, "horizontal gap",
+       roof.horizontal_gap() ? significant_text(*roof.horizontal_gap(), 3) : "unknown",
+       "times the compulsory bytes");
+  for (const UnitUse& unit : unit_use(all.problem, all.result, all.profile)) {
+    line(out, unit.unit, percent_text(unit.share), "of the time, at full rate");
+  }
+}
+
+std::string other_order_text(const Explained& all) {
+  if (!all.other) {
+    return "The other order is no variant of its own here (one Q tile per CTA, or a constraint).";
+  }
+  const double mb = all.other->mb_more();
+  const std::string order(to_string(all.other->variant.order));
+  const std::string provenance(to_string(all.other->provenance));
+  constexpr double kNoticeableMb = 0.1;
+  if (std::abs(mb) < kNoticeableMb) {
+    return "The order costs nothing: " + order + " fetches as much (" + provenance + ").";
+  }
+  return "All else equal, " + order + " fetches " + significant_text(std::abs(mb), 4) + " MB " +
+         (mb > 0 ? "more" : "less") + " (" + provenance + ").";
+}
+
+void print_words(std::ostream& out, const Explained& all) {
+  out << "what limits it\n";
+  for (const std::string& sentence : limits_in_words(all.problem, all.result, all.profile)) {
+    out << "  " << sentence << "\n";
+  }
+  out << "what to try next\n";
+  for (const std::string& sentence : next_steps_in_words(all.problem, all.result, all.profile)) {
+    out << "  " << sentence << "\n";
+  }
+  out << "  " << other_order_text(all) << "\n";
+}
+
+void print_explanation(std::ostream& out, const Explained& all) {
+  out << "problem  " << to_string(all.problem) << " on " << describe(all.profile.device) << ", "
+      << to_string(all.result.provenance()) << "\n"
+      << "variant  " << describe(all.subject.variant) << " (" << all.subject.chosen << ")\n"
+      << "key      " << to_key(all.subject.variant) << "\n";
+  print_launch(out, all);
+  print_smem(out, all);
+  print_global(out, all);
+  print_measured(out, all);
+  if (all.model) {
+    print_time(out, *all.model);
+    print_traffic(out, *all.model, all.profile);
+    print_curve(out, *all.model, all.profile.l2_effective_bytes);
+  }
+  print_roofline(out, all);
+  print_words(out, all);
 }
 
 }  // namespace
@@ -240,12 +229,11 @@ int run_explain(const Session& session) {
   Json document = Json::object();
   document["explanations"] = Json::array();
   for (const AttentionProblem& problem : problems(session.options.problem)) {
-    const Subject subject = choose_subject(session, problem, profile);
-    const Explanation why = explain(problem, subject.variant, subject.resources, profile);
+    const Explained all = explain_all(problem, profile, choose_subject(session, problem, profile));
     if (session.options.json) {
-      document["explanations"].push_back(explanation_json(problem, profile, subject, why));
+      document["explanations"].push_back(explanation_json(all));
     } else {
-      print_explanation(session.out, problem, profile, subject, why);
+      print_explanation(session.out, all);
     }
   }
   if (session.options.json) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options.h"
 
+#include "tuner/study/study.h"
 #include <swr/error.h>
 #include <swr/variant.h>
 #include <swr/version.h>
@@ -590,6 +591,42 @@ void add_judge(CLI::App& program, Options& options) {
   add_json_option(app, options);
 }
 
+void add_report(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "report", "Write what the database holds as one HTML page with charts");
+  app.footer(
+      "The page needs no network. Nothing is measured or predicted anew.\n\n"
+      "Example: swr-tune report --out report.html --db tuned.db");
+  app.add_option("--out", options.out, "The page to write")
+      ->required()
+      ->type_name("FILE.html")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_study(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "study", "Repeat a paper's experiments: measured on the GPU present, else predicted");
+  app.footer(
+      "sawtooth: sectors against the formula, where misses begin, hit rate over active SMs, "
+      "cyclic\n"
+      "against sawtooth. tiled-attention: 80 shapes, best tile by shape and what it gains.\n"
+      "Points that the database knows are not tuned again, so the same command continues.\n\n"
+      "Example: swr-tune study sawtooth --gpu gb10 --db study.db --out study");
+  app.add_option("name", options.study, "sawtooth or tiled-attention")
+      ->check(CLI::IsMember(study_names()))
+      ->required();
+  add_gpu_option(app, options);
+  app.add_option("--out", options.out, "Directory of NAME.csv and NAME.md; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+  add_generator_options(app, options);
+  app.add_flag("--quiet", options.quiet, "No progress")->group("Output");
+  app.add_flag("--force", options.force, "Tune anew what the database knows");
+}
+
 void add_subcommands(CLI::App& program, Options& options) {
   program.footer(kFooter);
   program.set_version_flag("--version", "swr-tune " SWR_VERSION);
@@ -607,6 +644,8 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_plan(program, options);
   add_db(program, options);
   add_judge(program, options);
+  add_report(program, options);
+  add_study(program, options);
   add_measure_worker(program, options);
 }
 
@@ -627,6 +666,8 @@ const std::map<std::string, Command>& commands() {
       {"db merge", Command::merge},
       {"db export-csv", Command::export_csv},
       {"judge", Command::judge},
+      {"report", Command::report},
+      {"study", Command::study},
       {kMeasureWorkerCommand, Command::measure_worker}};
   return kCommands;
 }

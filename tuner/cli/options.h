@@ -35,6 +35,8 @@ enum class Command {
   merge,
   export_csv,
   judge,
+  report,
+  study,
 };
 
 /// Not in the help: nobody but tune has a use for it.
@@ -106,6 +108,8 @@ struct Options {
   int lease_s = 180;
   /// Files of judge, and the strategies it compares.
   std::vector<std::string> replay;
+  /// Name of the study.
+  std::string study;
   std::string strategies = "exhaustive,random,model";
 
   std::size_t top = 20;

@@ -69,6 +69,10 @@ int run_command(const Session& session) {
       return run_export_csv(session);
     case Command::judge:
       return run_judge(session);
+    case Command::report:
+      return run_report(session);
+    case Command::study:
+      return run_study(session);
   }
   return kExitFailure;
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// explain on stored measurements, without a GPU and without a compiler.
+#include "core/json.h"
+#include "tests/support/temp_directory.h"
+#include "tuner/cli/commands.h"
+#include "tuner/model/gpu_profile.h"
+#include <swr/store.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace swr::cli {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr AttentionProblem kProblem{.seq_q = 65536, .seq_kv = 65536, .head_dim = 64};
+/// Q, K and V of 8 MiB each.
+constexpr long long kReadBytes = 24LL << 20;
+
+VariantResult measured(const Variant& variant, double median_us, long long dram_read_bytes) {
+  VariantResult result;
+  result.variant = variant;
+  result.resources.registers_per_thread = 168;
+  result.smem_bytes = smem_bytes(kProblem, variant);
+  result.ctas_per_sm = 1;
+  result.outcome = Measurement{.samples_us = {median_us},
+                               .median_us = median_us,
+                               .p95_us = median_us,
+                               .relative_error = 1e-4,
+                               .counters = Counters{.sectors_demanded = 5'000'000,
+                                                    .l2_lookups = 5'100'000,
+                                                    .l2_hits = 5'000'000,
+                                                    .l2_misses = 100'000,
+                                                    .dram_read_bytes = dram_read_bytes,
+                                                    .dram_write_bytes = 8LL << 20}};
+  return result;
+}
+
+class Explain : public ::testing::Test {
+ protected:
+  void record(const VariantResult& result) {
+    Store store(database_, Store::Mode::read_write);
+    store.record(store.begin_run({.command = "test", .swr_version = "0"}), kProblem,
+                 load_profile("h200").device, result);
+  }
+
+  /// Output, and the exit code in `code_`.
+  std::string explain(const Variant& variant, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{
+        "explain",          "--gpu",     "h200",         "--seq", "65536", "--db",
+        database_.string(), "--variant", to_key(variant)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Environment environment;
+    environment.cache_dir = (directory_ / "cache").string();
+    std::ostringstream out;
+    std::ostringstream err;
+    code_ = run(arguments, environment, out, err);
+    error_ = err.str();
+    return out.str();
+  }
+
+  const TempDirectory directory_;
+  const std::filesystem::path database_ = directory_ / "tuned.db";
+  int code_ = -1;
+  std::string error_;
+};
+
+constexpr Variant kSawtooth{
+    .tile_m = 64, .tile_n = 64, .order = Order::sawtooth, .persistence = Persistence::persistent};
+
+Variant cyclic() {
+  Variant variant = kSawtooth;
+  variant.order = Order::cyclic;
+  return variant;
+}
+
+TEST_F(Explain, ShowsWhatWasMeasuredAndWhatTheOtherOrderCosts) {
+  record(measured(kSawtooth, 4000.0, kReadBytes + 32 * 1000));
+  record(measured(cyclic(), 4100.0, kReadBytes + 64'000'000));
+  const std::string text = explain(kSawtooth);
+  ASSERT_EQ(code_, 0) << error_;
+  EXPECT_THAT(text, HasSubstr(", measured\n"));
+  EXPECT_THAT(text, ContainsRegex("time +4.000 ms  median"));
+  EXPECT_THAT(text, ContainsRegex("excess +1,000  31.25 KiB"));
+  EXPECT_THAT(text, ContainsRegex("predicted time .* against the measured"));
+  EXPECT_THAT(text, ContainsRegex("roofline \\(measured"));
+  // 64 MB less the 32 KB that sawtooth fetches again itself.
+  EXPECT_THAT(text, HasSubstr("cyclic fetches 63.97 MB more (measured)"));
+}
+
+TEST_F(Explain, CountsSharedMemoryAndGlobalBytesByName) {
+  record(measured(kSawtooth, 4000.0, kReadBytes));
+  const Json all = Json::parse(explain(kSawtooth, {"--json"}))["explanations"][0];
+  EXPECT_EQ(all["smem_buffers_bytes"]["K ring"], 2 * 64 * 64 * 2);
+  EXPECT_EQ(all["smem_bytes"], 5 * 64 * 64 * 2);
+  EXPECT_EQ(all["global"]["blocks"], 1024);
+  EXPECT_EQ(all["global"]["tensors"]["K"]["block_bytes"], 8LL << 20);
+  EXPECT_EQ(all["global"]["tensors"]["K"]["total_bytes"], 8LL << 30);
+  EXPECT_EQ(all["global"]["amplification"], 512.5);
+  EXPECT_EQ(all["measured"]["excess_miss_sectors"], 0);
+  EXPECT_EQ(all["roofline"]["horizontal_gap"], 1.0);
+  EXPECT_EQ(all["other_order"]["provenance"], "predicted");
+}
+
+TEST_F(Explain, ExplainsTheHopperFamilyWhereItIsMeasured) {
+  const Variant hopper{.family = Family::hopper,
+                       .tile_m = 128,
+                       .tile_n = 128,
+                       .warps = 8,
+                       .order = Order::sawtooth,
+                       .persistence = Persistence::persistent};
+  explain(hopper);
+  EXPECT_EQ(code_, 2);
+  EXPECT_THAT(error_, HasSubstr("no measurement of family=hopper"));
+  record(measured(hopper, 2000.0, kReadBytes));
+  const std::string text = explain(hopper);
+  ASSERT_EQ(code_, 0) << error_;
+  EXPECT_THAT(text, HasSubstr("wgmma"));
+  EXPECT_THAT(text, HasSubstr("work list and barriers"));
+  // The time of the family is not modelled, so none is shown.
+  EXPECT_THAT(text, Not(HasSubstr("time (predicted)")));
+}
+
+}  // namespace
+}  // namespace swr::cli

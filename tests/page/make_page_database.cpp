@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Writes a database for the browser's test: make_page_database OUT RECORDING... stores the recorded
+// H200 spaces with finals of the fastest, predictions of one, texts that try to leave their place,
+// and repeats the spaces' shapes until 5,000 measurements are there.
+#include "core/recorded_space.h"
+#include <swr/store.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+namespace swr {
+namespace {
+
+constexpr long long kMeasurements = 5000;
+constexpr const char* kHostile = "</script><script>throw 1</script><b onclick='x'>\"'&";
+
+void record_finals(Store& store, long long run_id, const RecordedSpace& space) {
+  constexpr std::size_t kFinalists = 6;
+  std::vector<Finalist> finalists;
+  for (const VariantResult& result : space.results) {
+    if (result.state == ResultState::ok && finalists.size() < kFinalists) {
+      Finalist finalist{.result = result};
+      auto& measurement = std::get<Measurement>(finalist.result.outcome);
+      measurement.sampling = Sampling::finals;
+      measurement.samples_us.assign(40, measurement.median_us);
+      finalist.ratio = result.time_us() / space.best_us();
+      finalist.ratio_low = finalist.ratio * 0.999;
+      finalist.ratio_high = finalist.ratio * 1.001;
+      finalist.tied = finalist.ratio < 1.005;
+      finalists.push_back(finalist);
+    }
+  }
+  store.record_decision(run_id, space.problem, space.device, finalists, 0.005);
+}
+
+void record_predictions(Store& store, long long run_id, const RecordedSpace& space) {
+  for (VariantResult result : space.results) {
+    if (result.state == ResultState::ok) {
+      const long long compulsory = compulsory_sectors(space.problem);
+      result.outcome = Prediction{.time_us = result.time_us() * 1.1,
+                                  .read_sectors = 2 * compulsory,
+                                  .write_sectors = compulsory / 4,
+                                  .compulsory_misses = compulsory};
+      store.record(run_id, space.problem, space.device, result);
+    }
+  }
+}
+
+int make(const char* out, char** begin, char** end) {
+  Store store(out, Store::Mode::read_write);
+  const long long run_id = store.begin_run({.command = kHostile,
+                                            .swr_version = "0.1.0",
+                                            .templates_digest = "00ff",
+                                            .nvrtc_version = "13.0",
+                                            .driver_version = "13.0",
+                                            .l2_state = "warm"});
+  VariantResult failure;
+  failure.variant = {.tile_m = 48, .tile_n = 48, .warps = 3};
+  failure.state = ResultState::compile;
+  failure.detail = kHostile;
+  failure.outcome = Measurement{};
+  long long measurements = 0;
+  for (int round = 0; measurements < kMeasurements; ++round) {
+    for (char** path = begin; path != end && measurements < kMeasurements; ++path) {
+      RecordedSpace space = read_recorded_space(*path);
+      space.problem.batch += round;
+      for (VariantResult& result : space.results) {
+        auto& measurement = std::get<Measurement>(result.outcome);
+        measurement.samples_us.assign(1, measurement.median_us);
+        store.record(run_id, space.problem, space.device, result);
+        ++measurements;
+      }
+      store.record(run_id, space.problem, space.device, failure);
+      record_finals(store, run_id, space);
+      if (round == 0 && path == begin) {
+        record_predictions(store, run_id, space);
+      }
+    }
+  }
+  store.finish_run(run_id);
+  std::cout << measurements << "\n";
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace swr
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::cerr << "usage: make_page_database OUT RECORDING...\n";
+    return EXIT_FAILURE;
+  }
+  return swr::make(argv[1], argv + 2, argv + argc);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// All that is known of one variant, measured or predicted, and what follows from it.
+#pragma once
+
+#include "core/json.h"
+#include "tuner/cli/explain_subject.h"
+#include "tuner/model/cta_memory.h"
+#include "tuner/model/explanation.h"
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+
+#include <optional>
+#include <vector>
+
+namespace swr::cli {
+
+/// What the other order would fetch, all else equal.
+struct OtherOrder {
+  Variant variant;
+  /// Excess misses of the other order and of the subject, of one provenance.
+  long long other_sectors = 0;
+  long long own_sectors = 0;
+  Provenance provenance = Provenance::predicted;
+
+  double mb_more() const {
+    constexpr double kBytesPerMb = 1e6;
+    return static_cast<double>((other_sectors - own_sectors) * kSectorBytes) / kBytesPerMb;
+  }
+};
+
+/// A subject with everything that follows from it.
+struct Explained {
+  AttentionProblem problem;
+  GpuProfile profile;
+  ExplainSubject subject;
+  Occupancy fit;
+  ScheduleShape shape;
+  std::vector<NamedBytes> buffers;
+  GlobalBytes bytes;
+  std::optional<Explanation> model;  ///< Empty for families that are not modelled.
+  /// Measured where there is a measurement, else predicted.
+  VariantResult result;
+  std::optional<OtherOrder> other;
+
+  int threads() const;
+  /// Resident threads over those an SM holds at most.
+  double occupancy() const;
+  /// CTAs of the launch over the places of all SMs.
+  double waves() const;
+};
+
+/// Throws: Error{invalid_argument} when no CTA fits an SM.
+Explained explain_all(const AttentionProblem& problem, const GpuProfile& profile,
+                      ExplainSubject subject);
+
+/// Every number of it.
+Json explanation_json(const Explained& all);
+
+}  // namespace swr::cli

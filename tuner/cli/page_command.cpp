@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// swr-tune report: what a database holds as one page to look at.
+#include "db/history.h"
+#include "tuner/cli/commands.h"
+#include "tuner/page/page.h"
+#include "tuner/page/page_data.h"
+#include <swr/error.h>
+#include <swr/store.h>
+
+#include <ctime>
+#include <fstream>
+#include <ostream>
+
+namespace swr::cli {
+namespace {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[sizeof "2026-01-01T00:00:00Z"];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::set<long long> winner_ids(const Store& store) {
+  std::set<long long> ids;
+  for (const Setting& setting : store.settings()) {
+    for (const StoredResult& winner : store.winners(setting)) {
+      ids.insert(winner.id);
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+int run_report(const Session& session) {
+  const std::filesystem::path database = database_path(session);
+  const History history = read_history(database);
+  if (history.places.empty()) {
+    throw Error(ErrorCode::nothing_stored,
+                "database " + database.string() + " holds no result; tune a problem first");
+  }
+  const auto winners = winner_ids(Store(database, Store::Mode::read_only));
+  const Json data = page_data(history, winners,
+                              {.database = database.filename().string(),
+                               .command = session.command_line,
+                               .written_at = utc_now()});
+  std::ofstream file = open_output(*session.options.out);
+  file << render_page(data);
+  if (!file.flush()) {
+    throw Error(ErrorCode::not_writable,
+                "cannot write all of " + session.options.out->string() + "; is the disk full?");
+  }
+  session.out << "wrote " << data["fields"].size() << " tuned shapes to "
+              << session.options.out->string() << "\n";
+  return kExitSuccess;
+}
+
+}  // namespace swr::cli

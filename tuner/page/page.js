@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT
+// Builds the page from its data. Text of the data reaches the document as text nodes only.
+"use strict";
+
+(() => {
+  const root = document.documentElement;
+  root.dataset.errors = "0";
+  const report = (message) => {
+    root.dataset.errors = String(Number(root.dataset.errors) + 1);
+    const line = document.createElement("p");
+    line.className = "notice";
+    line.setAttribute("role", "alert");
+    line.textContent = `Part of this page could not be drawn: ${message}`;
+    document.getElementById("content").prepend(line);
+  };
+  addEventListener("error", (event) => report(event.message));
+  addEventListener("unhandledrejection", (event) => report(event.reason));
+
+  // ---- The chart library: modules that ask for each other by name.
+  const loaded = {};
+  const need = (name) => {
+    // vega-functions asks for the plural; the file is named in the singular.
+    const file = name === "vega-selections" ? "vega-selection" : name;
+    if (!(file in loaded)) {
+      const module = { exports: {} };
+      loaded[file] = module.exports;
+      swrModules[file](module, module.exports, need);
+      loaded[file] = module.exports;
+    }
+    return loaded[file];
+  };
+  Object.assign(need("vega-dataflow").transforms, need("vega-transforms"), need("vega-encode"),
+                need("vega-view-transforms"));
+
+  // ---- Text of numbers.
+  const kMissing = "\u2013";
+  const digits = (value, count) => (value === 0 ? "0" : Number(value.toPrecision(count)).toLocaleString("en-US", { maximumSignificantDigits: count, useGrouping: true }));
+  const whole = (value) => value.toLocaleString("en-US");
+  const kTimes = [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]];
+  const timeUnit = (us) => kTimes.find(([size]) => us >= size) ?? kTimes[2];
+  const time = (us) => { const [size, unit] = timeUnit(us); return `${digits(us / size, 4)} ${unit}`; };
+  const megabytes = (sectors) => digits(sectors * 32 / 1e6, 4);
+  const percent = (share) => `${digits(share * 100, 3)} %`;
+
+  // ---- Elements.
+  const h = (tag, attributes, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+      if (name in element && typeof value !== "string") element[name] = value;
+      else element.setAttribute(name, value);
+    }
+    element.append(...children.filter((child) => child !== null && child !== ""));
+    return element;
+  };
+  const badge = (field) => h("span", { class: `badge ${field.provenance}` },
+                             field.provenance + (field.l2_state ? `, ${field.l2_state} L2` : "") +
+                             (field.overlay ? `, templates replaced (${field.overlay})` : ""));
+
+  // columns: {title, get(record), text(value), kind: "number" | "text", wrap}
+  const compare = (a, b) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    return typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  };
+  const cell = (column, record) => {
+    const value = column.get(record);
+    const shown = value === null || value === undefined ? kMissing
+      : value instanceof Node ? value : column.text ? column.text(value) : String(value);
+    const attributes = { class: (column.kind ?? "text") + (column.wrap ? " wrap" : "") };
+    if (typeof value === "number") attributes["data-value"] = String(value);
+    return h("td", attributes, shown);
+  };
+  const table = ({ caption, name, columns, records, limit = 25, isBest = () => false }) => {
+    let sorted = records;
+    let all = records.length <= limit * 1.3;
+    const body = h("tbody");
+    const fill = () => body.replaceChildren(...sorted.slice(0, all ? undefined : limit).map((record) =>
+      h("tr", isBest(record) ? { class: "best" } : {}, ...columns.map((column) => cell(column, record)))));
+    const heads = columns.map((column) => {
+      const head = h("th", { scope: "col", class: column.kind ?? "text" });
+      const button = h("button", { type: "button" }, column.title);
+      button.addEventListener("click", () => {
+        const up = head.getAttribute("aria-sort") !== "ascending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const key = column.sort ?? column.get;
+        // Unknown values stay last whichever way the others go.
+        sorted = [...records].sort((a, b) => {
+          const [x, y] = [key(a) ?? null, key(b) ?? null];
+          return (up || x === null || y === null ? 1 : -1) * compare(x, y);
+        });
+        fill();
+      });
+      head.append(button);
+      return head;
+    });
+    fill();
+    const box = h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+      h("table", { "data-table": name }, h("caption", {}, caption), h("thead", {}, h("tr", {}, ...heads)), body)));
+    if (!all) {
+      const more = h("button", { type: "button", class: "more" }, `Show all ${whole(records.length)} rows`);
+      more.addEventListener("click", () => { all = true; fill(); more.remove(); });
+      box.append(more);
+    }
+    return box;
+  };
+
+  // ---- Charts: drawn when they come into view, and anew when width or colours change.
+  const charts = [];
+  const theme = () => {
+    const style = getComputedStyle(root);
+    const of = (name) => style.getPropertyValue(name).trim();
+    return { page: of("--page"), surface: of("--surface"), text: of("--text"), muted: of("--muted"),
+             line: of("--line"), grid: of("--grid"), accent: of("--accent"), best: of("--best"),
+             warn: of("--warn"), roof: of("--roof"), cyclic: of("--cyclic"), sawtooth: of("--sawtooth"),
+             rightToLeft: of("--right-to-left"), cellLow: of("--cell-low"), cellHigh: of("--cell-high"),
+             font: of("--font") };
+  };
+  const draw = (chart) => {
+    const width = Math.floor(chart.place.clientWidth);
+    if (width === 0) return;
+    const colours = theme();
+    chart.view?.finalize();
+    chart.drawnWidth = width;
+    const spec = chart.spec(colours, width);
+    const view = new (need("vega-view").View)(need("vega-parser").parse(spec, swrCharts.config(colours)),
+                                              { renderer: "svg", container: chart.place, hover: true });
+    chart.view = view;
+    view.runAsync().then(() => { chart.place.dataset.drawn = "true"; }).catch(report);
+  };
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const chart = charts.find((one) => one.place === entry.target);
+      if (entry.isIntersecting && !chart.view) draw(chart);
+    }
+  }, { rootMargin: "300px" });
+  const redraw = (which) => charts.filter((chart) => chart.view && which(chart)).forEach(draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw(() => true));
+  let resizing = 0;
+  addEventListener("resize", () => {
+    clearTimeout(resizing);
+    resizing = setTimeout(() => redraw((chart) => chart.place.clientWidth !== chart.drawnWidth), 150);
+  });
+  addEventListener("beforeprint", () => charts.filter((chart) => !chart.view).forEach(draw));
+  const figure = (name, title, text, spec, isWide = false) => {
+    const place = h("div", { class: "chart", "data-chart": name });
+    charts.push({ place, spec });
+    watcher.observe(place);
+    return h("figure", { class: isWide ? "card wide" : "card" }, h("h3", {}, title), place, h("figcaption", {}, text));
+  };
+
+  // ---- The data.
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const records = (field) => field.rows.map((row, rank) => {
+    const record = Object.fromEntries(data.columns.map((name, index) => [name, row[index]]));
+    record.rank = rank + 1;
+    record.best = rank === 0 && record.state === "ok";
+    return record;
+  });
+  const device = (field) => data.devices[field.device];
+  const bestRow = (field) => {
+    const record = field.answers ? records({ rows: [field.rows[0]] })[0] : null;
+    return record;
+  };
+  const bestTime = (record) => record.finals_us ?? record.time_us;
+  const tip = (record) => `${record.label}\n${time(record.time_us)}, ${digits(record.tflop_per_s, 4)} TFLOP/s` +
+    (record.excess_sectors === null ? "" : `\n${megabytes(record.excess_sectors)} MB fetched again`);
+
+  const rooflineSpec = (chip, points, ideals, gaps) => (colours, width) => {
+    const peaks = [["mma.sync", chip.peak_tflop_per_s], ["wgmma", chip.hopper_peak_tflop_per_s]]
+      .filter(([, peak]) => peak !== null);
+    const ridge = Math.max(...peaks.map(([, peak]) => peak)) * 1e3 / chip.dram_gb_per_s;
+    const all = [...points, ...ideals].map((point) => point.intensity);
+    const low = Math.min(ridge / 8, ...all.map((value) => value / 1.5));
+    const high = Math.max(ridge * 8, ...all.map((value) => value * 1.5));
+    const roofs = peaks.flatMap(([name, peak]) => [
+      { roof: name, intensity: low, tflop: low * chip.dram_gb_per_s / 1e3 },
+      { roof: name, intensity: peak * 1e3 / chip.dram_gb_per_s, tflop: peak },
+      { roof: name, intensity: high, tflop: peak, label: `${name}: ${digits(peak, 3)} TFLOP/s` }]);
+    return swrCharts.roofline(roofs, points, ideals, gaps, colours, width);
+  };
+  const roofAt = (chip, family, intensity) =>
+    Math.min(family === "hopper" ? chip.hopper_peak_tflop_per_s : chip.peak_tflop_per_s,
+             intensity * chip.dram_gb_per_s / 1e3);
+
+  // ---- One shape.
+  const shapeCharts = (field) => {
+    const all = records(field).filter((record) => record.state === "ok");
+    const chip = device(field);
+    const [size, unit] = timeUnit(all[0].time_us);
+    const mark = field.provenance === "predicted" ? "Predicted: " : "Measured: ";
+    const figures = [];
+    const counted = all.filter((record) => record.excess_sectors !== null)
+      .map((record) => ({ order: record.order, excess_mb: record.excess_sectors * 32 / 1e6,
+                          time: record.time_us / size, tip: tip(record), best: record.best }));
+    if (counted.length) {
+      figures.push(figure("misses", "Time against L2 misses, by order",
+        `${mark}each point is a variant; the ring marks the best. Times of the screening.`,
+        (colours, width) => swrCharts.missesAndTime(counted, unit, colours, width)));
+    }
+    const roofed = all.filter((record) => record.dram_bytes)
+      .map((record) => ({ order: record.order, intensity: field.flop / record.dram_bytes,
+                          tflop: record.tflop_per_s, tip: tip(record), best: record.best }));
+    const ideal = { intensity: field.roofline.algorithmic_intensity, tflop: all[0].tflop_per_s,
+                    tip: "the best with compulsory bytes alone" };
+    const best = roofed.find((record) => record.best);
+    const gaps = [{ intensity: (best ?? ideal).intensity, tflop: ideal.tflop, intensity2: (best ?? ideal).intensity,
+                    tflop2: roofAt(chip, all[0].family, (best ?? ideal).intensity) }];
+    if (best) gaps.push({ intensity: best.intensity, tflop: best.tflop, intensity2: ideal.intensity, tflop2: best.tflop });
+    const gapText = `vertical gap ${digits(field.roofline.vertical_gap, 3)} times, horizontal gap ` +
+      (field.roofline.horizontal_gap === null ? "unknown" : field.roofline.horizontal_gap < 1.05 ? "none"
+        : `${digits(field.roofline.horizontal_gap, 3)} times`);
+    figures.push(figure("roofline", "Roofline",
+      `${mark}${gapText}; the diamond is the best with compulsory bytes alone. Roofs: profile ${chip.profile}, ` +
+      `${whole(Math.round(chip.dram_gb_per_s))} GB/s achievable.`, rooflineSpec(chip, roofed, [ideal], gaps)));
+    const tiles = field.tiles.slice(0, 12).map((tile, rank) => ({
+      tile: tile.tile, loss: tile.loss * 100, best: rank === 0,
+      label: rank === 0 ? time(tile.time_us) : `+${percent(tile.loss)}` }));
+    const second = field.tiles[1];
+    figures.push(figure("tiles", "Tile sensitivity",
+      `${mark}best variant of each tile (rows of Q x rows of K x warps). ` +
+      (second ? `Best ${field.tiles[0].tile}, runner-up ${second.tile}, which loses ${percent(second.loss)}.` : "Only one tile was tried."),
+      (colours, width) => swrCharts.tiles(tiles, colours, width)));
+    if (field.curves.length) {
+      const mib = 1024 * 1024;
+      const curve = field.curves.flatMap((one) => one.points.map(([bytes, ratio]) => (
+        { label: one.label, order: one.order, mib: bytes / mib, ratio,
+          tip: `${one.order}, ${digits(bytes / mib, 3)} MiB: ${percent(ratio)}` })));
+      const chipMarks = [
+        { mib: chip.device.l2_bytes / mib, row: 0, dash: [1, 0], label: `L2 ${digits(chip.device.l2_bytes / mib, 3)} MiB` },
+        { mib: chip.l2_effective_bytes / mib, row: 1, dash: [4, 3], label: `effective ${digits(chip.l2_effective_bytes / mib, 3)} MiB` }];
+      const floors = [{ mib: curve[0].mib, ratio: field.curves[0].compulsory_ratio, label: "compulsory" }];
+      figures.push(figure("curve", "Miss ratio by size of L2",
+        `Predicted by the model (LRU, one piece, no waiting) for ${field.curves.map((one) => one.label).join(" and ")}.`,
+        (colours, width) => swrCharts.missCurve(curve, chipMarks, floors, colours, width)));
+    }
+    const steps = field.progress.map(([tried, us]) => ({ tried, time: us / size, tip: `${whole(tried)} tried: ${time(us)}` }));
+    figures.push(figure("progress", "Search progress", `${mark}${whole(field.tried)} variants tried, ${whole(field.succeeded)} succeeded.`,
+      (colours, width) => swrCharts.progress(steps, unit, colours, width)));
+    return h("div", { class: "charts" }, ...figures);
+  };
+
+  const answers = (field) => {
+    const list = h("dl", { class: "answers" });
+    const add = (question, sentences, lead) => {
+      const shown = [sentences].flat().filter((sentence) => sentence);
+      if (shown.length) {
+        list.append(h("dt", {}, question),
+                    h("dd", {}, ...shown.map((sentence) => h("p", lead ? { class: "lead" } : {}, sentence))));
+      }
+    };
+    const text = field.answers;
+    add("Best variant", text.best, true);
+    add("By how much", text.margin);
+    add("Significant?", text.significance);
+    add("What limits it", text.limits);
+    add("Avoidable misses", [text.avoidable, text.order]);
+    add("What to try next", text.next);
+    return list;
+  };
+
+  const variantColumns = (field) => [
+    { title: "rank", kind: "number", get: (r) => r.rank },
+    { title: "variant", get: (r) => r.label },
+    { title: "time", kind: "number", get: (r) => r.time_us, text: time },
+    { title: "in finals", kind: "number", get: (r) => r.finals_us, text: time },
+    { title: "ratio", kind: "number", get: (r) => r.ratio, text: (v) => v.toFixed(4) },
+    { title: "95 % interval", kind: "number", sort: (r) => r.ratio_low,
+      get: (r) => (r.ratio === null ? null : `${r.ratio_low.toFixed(4)} \u2013 ${r.ratio_high.toFixed(4)}`) },
+    { title: "tied", get: (r) => (r.tied === null ? null : r.tied ? "tied" : "slower") },
+    { title: "TFLOP/s", kind: "number", get: (r) => r.tflop_per_s, text: (v) => digits(v, 4) },
+    { title: "excess MB", kind: "number", get: (r) => (r.excess_sectors === null ? null : r.excess_sectors * 32 / 1e6), text: (v) => digits(v, 4) },
+    { title: "L2 sectors", kind: "number", get: (r) => r.l2_sectors, text: whole },
+    { title: "L2 misses", kind: "number", get: (r) => r.l2_miss_sectors, text: whole },
+    { title: "regs", kind: "number", get: (r) => r.registers },
+    { title: "spill B", kind: "number", get: (r) => r.spill_bytes },
+    { title: "smem KiB", kind: "number", get: (r) => r.smem_bytes / 1024, text: (v) => digits(v, 4) },
+    { title: "CTAs/SM", kind: "number", get: (r) => r.ctas_per_sm },
+    { title: "provenance", get: () => field.provenance },
+  ];
+  const failures = (all) => {
+    const failed = all.filter((record) => record.state !== "ok");
+    return failed.length === 0 ? null : table({
+      caption: `Variants that failed (${whole(failed.length)})`, name: "failures", limit: 10, records: failed,
+      columns: [{ title: "variant", get: (r) => r.label }, { title: "state", get: (r) => r.state },
+                { title: "why", get: (r) => r.detail, wrap: true }] });
+  };
+  const shapeBody = (field) => {
+    const all = records(field);
+    const body = h("div", { class: "body" });
+    if (!field.answers) {
+      body.append(h("p", { class: "notice" }, "No variant succeeded."));
+    } else {
+      body.append(answers(field), shapeCharts(field), table({
+        caption: `Variants, ${field.provenance}`, name: "variants", columns: variantColumns(field),
+        records: all.filter((record) => record.state === "ok"), isBest: (record) => record.best }));
+      body.append(h("p", { class: "muted" }, `Key of the best: ${all[0].key}`));
+    }
+    const failed = failures(all);
+    if (failed) body.append(failed);
+    body.append(h("p", { class: "muted" }, `${device(field).text}; runs ${field.runs.join(", ")}; ${whole(field.results)} results stored.`));
+    return body;
+  };
+  const shape = (field, index) => {
+    const best = bestRow(field);
+    const details = h("details", { class: "shape", id: `shape-${index}` }, h("summary", {},
+      h("span", { class: "name" }, field.title), badge(field),
+      h("span", { class: "muted" }, device(field).device.name),
+      h("span", { class: "time" }, best ? `${time(bestTime(best))}, ${digits(field.roofline.tflop_per_s, 4)} TFLOP/s` : "no success")));
+    let built = false;
+    details.addEventListener("toggle", () => {
+      if (details.open && !built) {
+        built = true;
+        details.append(shapeBody(field));
+      }
+    });
+    return details;
+  };
+
+  // ---- All shapes together.
+  const overviewColumns = [
+    { title: "shape", sort: (f) => f.title, get: (f) => { const link = h("a", { href: `#shape-${data.fields.indexOf(f)}` }, f.title); return link; } },
+    ...(data.devices.length > 1 ? [{ title: "GPU", get: (f) => device(f).device.name }] : []),
+    { title: "provenance", sort: (f) => f.provenance, get: (f) => badge(f) },
+    { title: "best variant", get: (f) => bestRow(f)?.label ?? null },
+    { title: "time", kind: "number", get: (f) => (bestRow(f) ? bestTime(bestRow(f)) : null), text: time },
+    { title: "TFLOP/s", kind: "number", get: (f) => f.roofline?.tflop_per_s ?? null, text: (v) => digits(v, 4) },
+    { title: "tied", kind: "number", get: (f) => (f.decided ? records(f).filter((r) => r.tied).length - 1 : null) },
+    { title: "busiest unit", sort: (f) => f.unit_use?.[0].share ?? null,
+      get: (f) => (f.unit_use ? `${f.unit_use[0].unit} ${percent(f.unit_use[0].share)}` : null) },
+    { title: "excess MB", kind: "number", get: (f) => { const r = bestRow(f); return r === null || r.excess_sectors === null ? null : r.excess_sectors * 32 / 1e6; }, text: (v) => digits(v, 4) },
+    { title: "2nd tile", kind: "number", get: (f) => f.tiles?.[1]?.loss ?? null, text: percent },
+    { title: "variants", kind: "number", get: (f) => f.tried, text: whole },
+  ];
+  const groups = (fields, key) => {
+    const map = new Map();
+    for (const field of fields) map.set(key(field), [...(map.get(key(field)) ?? []), field]);
+    return [...map.values()];
+  };
+  const regimeFigures = () => groups(data.fields.filter((field) => field.answers), (field) => {
+    const p = field.problem;
+    return JSON.stringify([field.device, field.provenance, field.l2_state, p.batch, p.heads_q, p.heads_kv, p.dtype, p.causal, p.alignment_bytes]);
+  }).filter((group) => new Set(group.map((f) => `${f.problem.seq_kv} ${f.problem.head_dim}`)).size > 1).map((group) => {
+    const p = group[0].problem;
+    const cells = group.map((field) => {
+      const best = bestRow(field);
+      return { length: field.problem.seq_kv, dim: field.problem.head_dim, rate: field.roofline.tflop_per_s,
+               tile: best.tile.split("x").slice(0, 2).join("x"), text: digits(field.roofline.tflop_per_s, 3), order: best.order, tip: `${field.title}\n${tip(best)}` };
+    });
+    return figure("regimes", `Regime map: batch ${p.batch}, heads ${p.heads_q}/${p.heads_kv}, ${p.dtype}, ${p.causal ? "causal" : "no mask"}`,
+      `${group[0].provenance === "predicted" ? "Predicted" : "Measured"} on ${device(group[0]).device.name}: the best tile, its TFLOP/s and order.`,
+      (colours, width) => swrCharts.regimes(cells, colours, width), new Set(cells.map((one) => one.length)).size > 6);
+  });
+  const overviewRooflines = () => groups(data.fields.filter((field) => field.roofline), (field) => `${field.device} ${field.provenance}`)
+    .filter((group) => group.length > 1).map((group) => {
+      const chip = device(group[0]);
+      const point = (field, intensity) => {
+        const best = bestRow(field);
+        return { order: best.order, intensity, tflop: field.roofline.tflop_per_s, best: false, tip: `${field.title}\n${tip(best)}` };
+      };
+      const observed = group.filter((field) => field.roofline.observed_intensity !== null)
+        .map((field) => point(field, field.roofline.observed_intensity));
+      return figure("rooflines", `Roofline of the best variants, ${chip.device.name}`,
+        `${group[0].provenance === "predicted" ? "Predicted" : "Measured"}; at the bytes that memory really moved. Roofs: profile ${chip.profile}.`,
+        rooflineSpec(chip, observed, [], []));
+    });
+  // ---- Studies of papers.
+  const kStudyMetrics = {
+    l2_sectors: ["L2 sectors", whole, "~s"], formula_sectors: ["formula", (v) => whole(Math.round(v)), "~s"],
+    deviation: ["deviation", percent, ".1%"], compulsory_sectors: ["compulsory", whole, "~s"],
+    excess_sectors: ["excess misses", whole, "~s"], hit_rate: ["hit rate", (v) => `${digits(v * 100, 4)} %`, ".0%"],
+    time_us: ["time", time, "~s"], p95_us: ["p95", time, "~s"], tflop_per_s: ["TFLOP/s", (v) => digits(v, 4), "~r"] };
+  const experiment = (study, one) => {
+    const [title, text, format] = kStudyMetrics[one.metric];
+    const points = one.points.filter((point) => point[one.metric] !== null).map((point) => (
+      { series: point.series, x: point.x, y: point[one.metric],
+        tip: `${point.series}, ${one.x_title} ${whole(point.x)}: ${text(point[one.metric])}` }));
+    if (one.metric === "l2_sectors") {
+      for (const point of one.points) points.push({ series: "formula", x: point.x, y: point.formula_sectors, tip: `formula: ${text(Math.round(point.formula_sectors))}` });
+    }
+    return figure("study", one.title, `${study.provenance === "predicted" ? "Predicted for" : "Measured on"} ${device(study).device.name}.`,
+      (colours, width) => swrCharts.study(points, one.x_title, title, format, colours, width));
+  };
+  const experimentTable = (study, one) => table({
+    caption: `${one.title}, ${study.provenance}`, name: `study-${one.id}`, records: one.points, limit: 12,
+    columns: [{ title: "series", get: (p) => p.series }, { title: one.x_title, kind: "number", get: (p) => p.x, text: whole },
+      ...Object.entries(kStudyMetrics).filter(([key]) => one.points.some((p) => p[key] !== null))
+        .map(([key, [title, text]]) => ({ title, kind: "number", get: (p) => p[key], text }))] });
+  const studySection = (study) => [
+    h("h2", {}, `Study: ${study.title} `, h("span", { class: `badge ${study.provenance}` }, study.provenance)),
+    h("p", { class: "muted" }, `${device(study).text}`),
+    h("div", { class: "charts" }, ...study.experiments.map((one) => experiment(study, one))),
+    ...study.experiments.map((one) => experimentTable(study, one)),
+    ...(study.choices.length === 0 ? [] : [table({
+      caption: `Best tile by shape, ${study.provenance}`, name: "study-choices", records: study.choices, limit: 20,
+      columns: [{ title: "shape", get: (c) => c.problem }, { title: "best variant", get: (c) => c.best },
+        { title: "time", kind: "number", get: (c) => c.time_us, text: time },
+        { title: "best of another tile", get: (c) => c.runner_up },
+        { title: "loses", kind: "number", get: (c) => c.loss, text: percent }] })])];
+
+  const fact = (name, value) => h("li", {}, h("span", { class: "muted" }, `${name} `), value);
+  const header = () => {
+    document.getElementById("head").append(
+      h("h1", {}, "swr report"),
+      h("ul", { class: "facts" }, fact("database", data.database), fact("written", data.written_at),
+        fact("shapes", whole(data.fields.length)),
+        fact("results", whole(data.fields.reduce((sum, field) => sum + field.results, 0))),
+        fact("swr", data.swr_version)));
+  };
+  const environment = () => [
+    h("h2", { id: "environment" }, "Environment and provenance"),
+    h("p", { class: "muted" }, "Measured values come from the GPU named; predicted ones from a model of it and are marked so in " +
+      "every table and chart. Roofs, miss curves and sentences about limits use the profile named here."),
+    table({ caption: "GPUs", name: "devices", records: data.devices, columns: [
+      { title: "GPU", get: (d) => d.text }, { title: "profile", get: (d) => d.profile },
+      { title: "clock MHz", kind: "number", get: (d) => d.clock_mhz, text: (v) => digits(v, 5) },
+      { title: "mma.sync TFLOP/s", kind: "number", get: (d) => d.peak_tflop_per_s, text: (v) => digits(v, 4) },
+      { title: "memory GB/s, achievable", kind: "number", get: (d) => d.dram_gb_per_s, text: (v) => digits(v, 4) },
+      { title: "L2 GB/s", kind: "number", get: (d) => d.l2_gb_per_s, text: (v) => digits(v, 4) },
+      { title: "effective L2 MiB", kind: "number", get: (d) => d.l2_effective_bytes / 1048576, text: (v) => digits(v, 4) }] }),
+    table({ caption: "Runs", name: "runs", records: data.runs, limit: 20, columns: [
+      { title: "run", kind: "number", get: (r) => r.id }, { title: "started (UTC)", get: (r) => r.started_at },
+      { title: "finished (UTC)", get: (r) => r.finished_at ?? "not finished" },
+      { title: "command", get: (r) => r.command, wrap: true }, { title: "strategy", get: (r) => r.strategy },
+      { title: "L2", get: (r) => r.l2_state || null }, { title: "swr", get: (r) => r.swr_version },
+      { title: "NVRTC", get: (r) => r.nvrtc_version }, { title: "driver", get: (r) => r.driver_version || null },
+      { title: "templates", get: (r) => r.templates_digest.slice(0, 12) }] }),
+    h("footer", { class: "muted" }, h("p", {}, `Written by ${data.command}`),
+      h("p", {}, "Charts: Vega, \u00a9 University of Washington Interactive Data Lab; its licence is inside this page.")),
+  ];
+  const build = () => {
+    header();
+    const shapes = data.fields.map(shape);
+    const setAll = (open) => { for (const one of shapes) one.open = open; };
+    const openAll = h("button", { type: "button" }, "Open all");
+    openAll.addEventListener("click", () => setAll(true));
+    const closeAll = h("button", { type: "button" }, "Close all");
+    closeAll.addEventListener("click", () => setAll(false));
+    const maps = [...regimeFigures(), ...overviewRooflines()];
+    document.getElementById("content").append(
+      table({ caption: "Best variant of every shape", name: "overview", columns: overviewColumns, records: data.fields, limit: 60 }),
+      ...(maps.length ? [h("h2", {}, "Across shapes"), h("div", { class: "charts" }, ...maps)] : []),
+      h("h2", { id: "shapes" }, "Shapes"), h("p", { class: "muted" }, "What is open is printed."),
+      h("div", { class: "tools" }, openAll, closeAll), ...shapes,
+      ...data.studies.flatMap(studySection), ...environment());
+    const openTarget = () => {
+      const target = document.getElementById(location.hash.slice(1));
+      if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }
+    };
+    addEventListener("hashchange", openTarget);
+    if (shapes.length) shapes[0].open = true;
+    openTarget();
+    root.dataset.builtMs = String(Math.round(performance.now()));
+  };
+  build();
+})();

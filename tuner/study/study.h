@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// A published study as a list of points to tune: which problem, with which variants, and where its
+// result stands in which figure. The points are known in advance, so a study that was interrupted
+// goes on where it stopped, and a report finds its results in any database.
+#pragma once
+
+#include "core/json.h"
+#include <swr/device.h>
+#include <swr/generator.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+#include <swr/variant.h>
+
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// One variant of one problem, in one figure.
+struct StudyPoint {
+  AttentionProblem problem;
+  Variant variant;
+  std::string series;  ///< The line it belongs to.
+  double x = 0.0;
+};
+
+/// One figure or table.
+struct Experiment {
+  std::string id;
+  std::string title;
+  std::string x_title;
+  std::string metric;  ///< The column of study_metrics() that it is about.
+  std::vector<StudyPoint> points;
+};
+
+struct Study {
+  std::string name;
+  std::string title;
+  std::vector<Experiment> experiments;
+};
+
+/// Names of the studies, as on the command line.
+std::vector<std::string> study_names();
+
+/// Throws: Error{invalid_argument} for an unknown name.
+Study make_study(std::string_view name, const DeviceInfo& device);
+
+/// A point with what is known of it.
+struct StudyRow {
+  const StudyPoint* point = nullptr;
+  VariantResult result;
+};
+
+/// A number of a row.
+struct StudyMetric {
+  const char* key;    ///< Column of the CSV.
+  const char* title;  ///< Column of the tables.
+  std::optional<double> (*value)(const StudyRow&);
+};
+const std::vector<StudyMetric>& study_metrics();
+
+/// The space that holds exactly this variant.
+SpaceOptions space_of(const Variant& variant);
+
+/// Gives the result of a point, where there is one.
+using ResultOf = std::function<std::optional<VariantResult>(const StudyPoint&)>;
+
+/// Rows of an experiment whose points have a result that is ok.
+std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of);
+
+/// One line per row of every experiment.
+void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of);
+
+/// One table per experiment, as Markdown, and what the study concludes.
+void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of);
+
+/// The study for a page: its experiments of which half of the points have a result;
+/// null when there is none.
+Json study_json(const Study& study, const ResultOf& result_of);
+
+/// The best tile of each problem, the runner-up and what it loses, and what one tile for all
+/// problems would lose: the regimes of a study whose points are tiles.
+struct TileChoice {
+  AttentionProblem problem;
+  VariantResult best;
+  std::optional<VariantResult> runner_up;  ///< The best of another tile.
+};
+std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_of);
+
+/// The tile whose worst loss over the problems is smallest, by choosing once for all of them.
+struct FixedTile {
+  int tile_m = 0;
+  int tile_n = 0;
+  double mean_loss = 0.0;  ///< Against the choice by shape.
+  double worst_loss = 0.0;
+};
+std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& result_of);
+
+}  // namespace swr
