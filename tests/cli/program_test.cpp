@@ -418,7 +418,8 @@ TEST_F(SwrTune, AReplayedDatabaseAnswersOnlyWhoAsksForIt) {
   // A second replay takes over what the first has stored.
   const ProgramResult again = run(small_replay(), {"--db", path("replayed.db")});
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  for (const json& report : json::parse(again.out)["reports"]) {
+  const json document = json::parse(again.out);
+  for (const json& report : document["reports"]) {
     EXPECT_EQ(report["known"], report["results"].size());
   }
   Arguments small = kSmallTune;
