@@ -39,7 +39,8 @@ constexpr std::array kPortableAxes{
 };
 
 // Measured on an H200 (docs/results/hopper_attention.md). Three consumers pay while O takes few
-// registers. Two Q slots beat wider K tiles, so tiles that leave room for one only are not offered.
+// registers. Up to head_dim 160 two Q slots beat wider K tiles, so only tiles that leave room for
+// both are offered; beyond, two leave room for narrow tiles only, and wider ones compete.
 constexpr std::array kHopperTilesTo64{
     Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 176},
     Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 112},

@@ -570,7 +570,7 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};
   std::string help = run({"--help"}).out;
   for (const std::string command : {"tune", "query", "explain", "calibrate", "export", "devices",
-                                     "emit", "axes", "plan", "judge", "report", "study"}) {
+                                    "emit", "axes", "plan", "judge", "report", "study"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }

@@ -26,6 +26,23 @@ struct GemmCase {
   float beta = 0.0F;
 };
 
+/// A case whose configuration takes over what the problem says about it.
+template <typename Config>
+GemmCase fitted(const std::string& name, const GemmProblem& problem, Config config) {
+  config.dtype = problem.dtype;
+  config.output = problem.output;
+  config.layout = problem.layout;
+  config.reads_c = problem.reads_c;
+  if constexpr (requires { config.alignment_bytes; }) {
+    config.alignment_bytes = problem.alignment_bytes;
+  }
+  GemmCase given;
+  given.name = name;
+  given.problem = problem;
+  given.config = config;
+  return given;
+}
+
 /// How GoogleTest shows the parameter.
 [[maybe_unused]] inline void PrintTo(const GemmCase& given, std::ostream* stream) {
   *stream << to_string(given.problem);

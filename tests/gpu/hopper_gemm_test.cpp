@@ -50,19 +50,6 @@ HopperGemmConfig with_cluster(HopperGemmConfig config, int cluster_m, int cluste
   return config;
 }
 
-/// The problem's properties that are part of the configuration.
-GemmCase fitted(std::string name, const GemmProblem& problem, HopperGemmConfig config) {
-  config.dtype = problem.dtype;
-  config.output = problem.output;
-  config.layout = problem.layout;
-  config.reads_c = problem.reads_c;
-  GemmCase given;
-  given.name = std::move(name);
-  given.problem = problem;
-  given.config = config;
-  return given;
-}
-
 std::vector<GemmCase> tile_cases() {
   std::vector<GemmCase> cases;
   for (int tile_n = 16; tile_n <= 256; tile_n += 16) {

@@ -35,20 +35,6 @@ PortableGemmConfig portable(int tile_m, int tile_n, int warps_m, int warps_n) {
           .split_k = false};
 }
 
-/// The problem's properties that are part of the configuration.
-GemmCase fitted(std::string name, const GemmProblem& problem, PortableGemmConfig config) {
-  config.dtype = problem.dtype;
-  config.output = problem.output;
-  config.layout = problem.layout;
-  config.reads_c = problem.reads_c;
-  config.alignment_bytes = problem.alignment_bytes;
-  GemmCase given;
-  given.name = std::move(name);
-  given.problem = problem;
-  given.config = config;
-  return given;
-}
-
 std::vector<GemmCase> tile_cases() {
   std::vector<GemmCase> cases;
   for (const auto& [tile_m, tile_n, warps_m, warps_n] :
