@@ -176,9 +176,20 @@ class Nvrtc::Impl::Program {
 };
 
 Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
-    : impl_(std::make_unique<const Impl>(library)) {}
+    : impl_(std::make_unique<const Impl>(library)) {
+  compile_nothing();
+}
 
 Nvrtc::~Nvrtc() = default;
+
+/// The first compilation of a process sets SIGINT to be ignored for a moment, which discards one
+/// that has been sent and not been taken yet, and then has a handler of its own until it ends. Done
+/// here, no later compilation loses a Ctrl-C. What fails here fails again, with its reason, when
+/// something is compiled.
+void Nvrtc::compile_nothing() const {
+  constexpr std::array nothing{TemplateFile{.path = "nothing.cu", .text = ""}};
+  Impl::Program(*impl_, nothing).compile({});
+}
 
 std::string Nvrtc::version() const { return impl_->version_text(); }
 

@@ -23,7 +23,8 @@ struct NvrtcOutput {
 /// Thread-safe: NVRTC compiles different programs at the same time.
 class Nvrtc {
  public:
-  /// Opens `library`, or searches the usual places when there is none.
+  /// Opens `library`, or searches the usual places when there is none. The first one of a process
+  /// changes the handlers of SIGINT and SIGTERM for some milliseconds; compilations do not.
   /// Throws: Error{no_nvrtc} naming what was tried.
   explicit Nvrtc(const std::optional<std::filesystem::path>& library);
   ~Nvrtc();
@@ -47,6 +48,8 @@ class Nvrtc {
                       std::span<const std::string_view> options) const;
 
  private:
+  void compile_nothing() const;
+
   struct Impl;
   std::unique_ptr<const Impl> impl_;
 };

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <csignal>
+#include <ctime>
 
 namespace swr {
 namespace {
@@ -55,6 +57,20 @@ TEST(Nvrtc, ReportsErrorsAtTheRealFileAndLine) {
       message_of(ErrorCode::compile_failed, [&] { nvrtc.compile(files, 80, "", kOptions); });
   EXPECT_THAT(message, HasSubstr("folder/entry.cu for sm_80"));
   EXPECT_THAT(message, HasSubstr("folder/kernel.cuh(3): error"));
+}
+
+TEST(Nvrtc, CompilingLosesNoInterruptThatIsUnderWay) {
+  const Nvrtc nvrtc(std::nullopt);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
+  raise(SIGINT);
+  const std::array files{TemplateFile{.path = "entry.cu", .text = "__global__ void entry() {}\n"}};
+  nvrtc.compile(files, 80, "", kOptions);
+  const timespec no_time{};
+  EXPECT_EQ(sigtimedwait(&interrupt, nullptr, &no_time), SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &interrupt, nullptr);
 }
 
 TEST(Nvrtc, ReportsAnOptionItDoesNotKnow) {
