@@ -2,6 +2,7 @@
 // Judges search strategies on recorded spaces.
 #include "core/json.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/options/text.h"
 #include "tuner/number_text.h"
 #include "tuner/search/judge.h"
 #include "tuner/search/stored_spaces.h"

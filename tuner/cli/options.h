@@ -142,9 +142,6 @@ std::vector<AttentionProblem> problems(const ProblemText& text);
 /// --strategy, --budget, --time and --seed. Throws: Error{invalid_argument} naming the option.
 SearchOptions search_options(const Options& options);
 
-/// The parts of a list; one empty part for an empty text.
-std::vector<std::string> split(const std::string& text, char separator);
-
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);
 

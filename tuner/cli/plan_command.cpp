@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // plan: shapes or a model's configuration as a list of problems for tune --work.
 #include "tuner/cli/commands.h"
+#include "tuner/cli/options/text.h"
 #include "tuner/work_list.h"
 #include <swr/error.h>
 

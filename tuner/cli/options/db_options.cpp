@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options/groups.h"
+#include "tuner/cli/options/subcommands.h"
+
+#include <CLI/CLI.hpp>
+
+namespace swr::cli {
+namespace {
+
+/// A subcommand of db that writes files into a directory.
+void add_db_writer(CLI::App& db, Options& options, const std::string& name,
+                   const std::string& description, const std::string& example_directory) {
+  CLI::App& app = *db.add_subcommand(name, description);
+  app.footer("Example: swr-tune db " + name + " --out " + example_directory);
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_import_t4(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand(
+      "import-t4", "Store results of files in the T4 format 1.0, such as export-t4 writes");
+  app.footer("Example: swr-tune db import-t4 --from results/*.t4.json --db tuned.db");
+  app.add_option("--from", options.imports, "Files; each says under \"swr\" what it is of")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+  add_database_option(app, options);
+}
+
+void add_merge(CLI::App& db, Options& options) {
+  CLI::App& app = *db.add_subcommand("merge", "Join the databases of several workers into one");
+  app.footer(
+      "Merging again adds nothing. Results of one device that are not comparable (other "
+      "templates,\n"
+      "NVRTC, driver, L2 state or options) are refused, and --out stays as it was.\n\n"
+      "Example: swr-tune db merge --out tuned.db --from results/*.db");
+  app.add_option("--out", options.out, "Database to add to; created when missing")
+      ->required()
+      ->type_name("FILE")
+      ->group("Files");
+  app.add_option("--from", options.imports, "Databases to read")
+      ->required()
+      ->type_name("FILE...")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Files");
+}
+
+}  // namespace
+
+void add_db(CLI::App& program, Options& options) {
+  CLI::App& app =
+      *program.add_subcommand("db", "Write the database's results in other forms, and read them");
+  app.require_subcommand(1);
+  add_db_writer(app, options, "record",
+                "Write every tuned space as a small text file, for judge and for tests", "spaces");
+  add_db_writer(app, options, "export-t4",
+                "Write every measured space in the T4 auto-tuning results format 1.0", "results");
+  add_import_t4(app, options);
+  add_merge(app, options);
+  add_db_writer(app, options, "export-csv",
+                "Write every measured space as CSV with the columns of the CUTLASS profiler",
+                "results");
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options/groups.h"
+#include "tuner/cli/options/subcommands.h"
+
+#include <CLI/CLI.hpp>
+
+namespace swr::cli {
+
+void add_export(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(
+      "export", "Write the kernels of all winners: cubins and a manifest, or a C++ package");
+  app.footer(
+      "Examples:\n"
+      "  swr-tune export --out kernels\n"
+      "  swr-tune export --out kernels --gpu gb10\n"
+      "  swr-tune export --format cpp --name my_attention --out my_attention");
+  app.add_option(
+         "--format", options.export_format,
+         "dir: cubins and manifest.json; cpp: a CMake project with embedded cubins that needs "
+         "only the CUDA driver")
+      ->check(CLI::IsMember({"dir", "cpp"}))
+      ->capture_default_str();
+  app.add_option("--name", options.package_name,
+                 "With --format cpp: name of the library and its namespace")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--gpu", options.export_gpu,
+                 "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
+                 "those of every GPU")
+      ->capture_default_str()
+      ->type_name("GPU");
+  app.add_option("--out", options.out, "Directory; created when missing")
+      ->required()
+      ->type_name("DIR")
+      ->group("Files");
+  add_database_option(app, options);
+  add_l2_option(app, options, kAskedL2);
+  add_generator_options(app, options);
+  add_json_option(app, options);
+}
+
+}  // namespace swr::cli

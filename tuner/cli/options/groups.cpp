@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options/groups.h"
+
+#include <CLI/CLI.hpp>
+
+namespace swr::cli {
+
+CLI::Validator at_least(int low) {
+  constexpr int kHigh = 1000000;
+  CLI::Validator check = CLI::Range(low, kHigh);
+  check.description("");
+  return check;
+}
+
+void add_gpu_option(CLI::App& app, Options& options) {
+  app.add_option("--gpu", options.gpu,
+                 "auto (the first GPU present), a profile (see swr-tune devices) or a profile's "
+                 ".json file; a GPU that is not present is predicted")
+      ->capture_default_str()
+      ->type_name("GPU");
+}
+
+void add_database_option(CLI::App& app, Options& options) {
+  app.add_option("--db", options.database,
+                 "Database [SWR_DB, else $XDG_DATA_HOME/swr/tuned.db, else "
+                 "~/.local/share/swr/tuned.db]")
+      ->type_name("FILE")
+      ->group("Files");
+}
+
+void add_templates_option(CLI::App& app, Options& options) {
+  app.add_option("--templates", options.templates,
+                 "Files here replace the built-in templates of the same path [SWR_TEMPLATE_DIR]")
+      ->type_name("DIR")
+      ->group("Files");
+}
+
+void add_generator_options(CLI::App& app, Options& options) {
+  app.add_option("--cache-dir", options.cache_dir,
+                 "Cubin cache [SWR_CACHE_DIR, else $XDG_CACHE_HOME/swr, else ~/.cache/swr]")
+      ->type_name("DIR")
+      ->group("Files");
+  add_templates_option(app, options);
+}
+
+void add_l2_option(CLI::App& app, Options& options, const char* help) {
+  app.add_option_function<std::string>(
+         "--l2", [&](const std::string& text) { options.l2_state = parse_l2_state(text); }, help)
+      ->default_str("warm")
+      ->type_name("STATE")
+      ->group("Measuring");
+}
+
+void add_json_option(CLI::App& app, Options& options) {
+  app.add_flag("--json", options.json, "One JSON document on stdout instead of text")
+      ->group("Output");
+}
+
+void add_quiet_option(CLI::App& app, Options& options) {
+  app.add_flag("--quiet", options.quiet, "No progress")->group("Output");
+}
+
+}  // namespace swr::cli

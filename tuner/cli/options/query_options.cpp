@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options/groups.h"
+#include "tuner/cli/options/subcommands.h"
+
+#include <CLI/CLI.hpp>
+
+namespace swr::cli {
+
+void add_query(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("query", "Print the best stored variant for a problem");
+  app.footer(
+      "The answer says how it matched: exact, nearest (another shape), same_arch (another "
+      "device),\n"
+      "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
+      "Example: swr-tune query --gpu gb10 --seq 131072 --json");
+  add_problem_options(app, options.problem, "Sequence length; a list asks for several problems")
+      ->required();
+  add_gpu_option(app, options);
+  add_database_option(app, options);
+  add_l2_option(app, options, kAskedL2);
+  add_templates_option(app, options);
+  app.add_flag("--replayed", options.replayed,
+               "Ask a database of tune --replay --db, whose results no GPU has given")
+      ->group("Files");
+  add_json_option(app, options);
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Every command's options, each in the file of its command: adds them to the program.
+#pragma once
+
+#include "tuner/cli/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace swr::cli {
+
+void add_tune(CLI::App& program, Options& options);
+void add_query(CLI::App& program, Options& options);
+void add_explain(CLI::App& program, Options& options);
+void add_calibrate(CLI::App& program, Options& options);
+void add_export(CLI::App& program, Options& options);
+void add_devices(CLI::App& program, Options& options);
+void add_emit(CLI::App& program, Options& options);
+void add_axes(CLI::App& program, Options& options);
+void add_plan(CLI::App& program, Options& options);
+void add_db(CLI::App& program, Options& options);
+void add_judge(CLI::App& program, Options& options);
+void add_report(CLI::App& program, Options& options);
+void add_study(CLI::App& program, Options& options);
+/// With tune's options, and not in the help.
+void add_measure_worker(CLI::App& program, Options& options);
+
+}  // namespace swr::cli

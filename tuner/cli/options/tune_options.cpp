@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/options/groups.h"
+#include "tuner/cli/options/subcommands.h"
+#include "tuner/cli/options/text.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <set>
+
+namespace swr::cli {
+namespace {
+
+constexpr const char* kTuneFooter =
+    R"(Axis options take comma-separated values and restrict the search to them; `swr-tune axes` explains
+them. Results go to stdout, progress and errors to stderr.
+
+Examples:
+  swr-tune --gpu gb10 --seq 131072
+  swr-tune --seq 4096,8192 --heads 32 --kv-heads 8 --head-dim 128 --causal --json
+  swr-tune --gpu gb10 --seq 32768 --tile 80x80x5 --stages 1 --workers 0,48 --csv rows.csv
+  swr-tune --replay tuned.db --strategy model --budget 16)";
+
+/// "90", "1:30" or "2.5".
+double parse_seconds(const std::string& text) {
+  constexpr double kSecondsPerMinute = 60.0;
+  const std::size_t colon = text.find(':');
+  const bool has_minutes = colon != std::string::npos;
+  const std::string rest = has_minutes ? text.substr(colon + 1) : text;
+  double seconds = 0.0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), seconds);
+  const bool read = error == std::errc{} && end == rest.data() + rest.size();
+  const bool in_range = seconds >= 0.0 && (!has_minutes || seconds < kSecondsPerMinute);
+  if (!read || !in_range || !std::isfinite(seconds)) {
+    reject("--time takes seconds or minutes:seconds, e.g. 90 or 1:30, not '" + text + "'");
+  }
+  const int minutes = has_minutes ? whole_number(text.substr(0, colon), "--time") : 0;
+  const double total_s = minutes * kSecondsPerMinute + seconds;
+  if (!(total_s > 0.0)) {
+    reject("--time must be above 0, not '" + text + "'");
+  }
+  return total_s;
+}
+
+void add_search_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Search";
+  app.add_option("--strategy", options.strategy,
+                 "exhaustive; random; model (best predicted first, corrected by what is measured)")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(kGroup);
+  app.add_option("--budget", options.budget,
+                 "Variants to try per problem at most [all; for model a tenth of the space]")
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_option("--time", options.time, "Wall-clock limit per problem: seconds, or 5:00")
+      ->type_name("TIME")
+      ->group(kGroup);
+  app.add_flag("--force", options.force,
+               "Measure anew what an earlier or interrupted run has measured")
+      ->group(kGroup);
+}
+
+void add_measuring_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Measuring";
+  app.add_option("--samples", options.samples,
+                 "Most samples per variant; fewer when the median is known sooner")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  add_l2_option(app, options,
+                "L2 when a timed launch begins: warm (what the launch before left) or cold");
+  app.add_option("--repeat", options.repeat,
+                 "Tune so many times and report whether the choices agree")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+  app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters")
+      ->group(kGroup);
+  app.add_option("--deadline", options.deadline_s,
+                 "Seconds after which a variant counts as hanging; 0 fits the problem")
+      ->capture_default_str()
+      ->type_name("S")
+      ->check(at_least(0))
+      ->group(kGroup);
+  app.add_flag("--no-isolation", options.no_isolation,
+               "Measure in this process, where a variant that faults ends the run")
+      ->group(kGroup);
+}
+
+/// Everything that says what is measured, where and how excludes a replay: the file says it.
+void add_replay_option(CLI::App& app, Options& options) {
+  const std::set<std::string> usable{"--help", "--strategy", "--budget", "--time",  "--seed",
+                                     "--csv",  "--events",   "--top",    "--json",  "--quiet",
+                                     "--jobs", "--db",       "--shard",  "--queue", "--lease"};
+  const auto others = app.get_options(
+      [&usable](const CLI::Option* option) { return !usable.contains(option->get_name()); });
+  CLI::Option* const replay =
+      app.add_option("--replay", options.tune_replay,
+                     "Search the recorded spaces of databases or of files of swr-tune db record "
+                     "(.json) instead of a GPU; stored only in a database named by --db, which "
+                     "then holds nothing else")
+          ->type_name("FILE...")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->group("Files");
+  for (CLI::Option* const other : others) {
+    replay->excludes(other);
+  }
+}
+
+/// Excludes the options of the problem: the file says it.
+void add_work_option(CLI::App& app, Options& options) {
+  CLI::Option* const work =
+      app.add_option("--work", options.work, "Tune the problems of a file that swr-tune plan wrote")
+          ->type_name("FILE")
+          ->group("Problem");
+  for (const char* other : {"--seq", "--seq-kv", "--batch", "--heads", "--kv-heads", "--head-dim",
+                            "--dtype", "--causal", "--alignment"}) {
+    work->excludes(app.get_option(other));
+  }
+}
+
+void add_worker_options(CLI::App& app, Options& options) {
+  app.add_option("--shard", options.shard,
+                 "Do the I-th of N shares of the problems, counted from 0, with a database of its "
+                 "own; auto: as Slurm, mpirun or PMI say [auto where they do]")
+      ->type_name("I/N")
+      ->group("Workers");
+  CLI::Option* const queue =
+      app.add_option("--queue", options.queue,
+                     "Take problems one by one from a directory shared with other workers of the "
+                     "same list; each has a database of its own")
+          ->type_name("DIR")
+          ->group("Workers");
+  app.add_option("--lease", options.lease_s,
+                 "Seconds after which a worker that gives no sign loses its problem to another")
+      ->capture_default_str()
+      ->type_name("S")
+      ->check(at_least(1))
+      ->needs(queue)
+      ->group("Workers");
+}
+
+void add_tune_options(CLI::App& app, Options& options) {
+  app.footer(kTuneFooter);
+  CLI::Option* const seq =
+      add_problem_options(app, options.problem, "Sequence lengths, one problem each");
+  add_work_option(app, options);
+  add_gpu_option(app, options);
+  add_axis_options(app, options);
+  add_database_option(app, options);
+  add_generator_options(app, options);
+  app.add_option("--csv", options.csv, "Write every row to a CSV file")
+      ->type_name("FILE")
+      ->group("Output");
+  app.add_option("--events", options.events,
+                 "Write what happens to a file as it happens, one JSON object per line")
+      ->type_name("FILE")
+      ->group("Output");
+  app.add_option("--top", options.top, "Rows of the printed table")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group("Output");
+  add_json_option(app, options);
+  add_quiet_option(app, options);
+  app.add_flag("--dry-run", options.dry_run, "List what would run and what is dropped, and why");
+  app.add_option("--jobs", options.jobs, "Compiling threads; 0 is one per processor")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(0));
+  add_measuring_options(app, options);
+  app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
+      ->capture_default_str();
+  add_search_options(app, options);
+  add_worker_options(app, options);
+  add_replay_option(app, options);
+  app.callback([seq, &options] {
+    if (options.tune_replay.empty() && !options.work && seq->empty()) {
+      throw CLI::RequiredError(seq->get_name());
+    }
+  });
+}
+
+}  // namespace
+
+void add_tune(CLI::App& program, Options& options) {
+  add_tune_options(*program.add_subcommand("tune", "Tune one shape or several (the default)"),
+                   options);
+}
+
+void add_measure_worker(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand(kMeasureWorkerCommand);
+  app.group("");
+  add_tune_options(app, options);
+}
+
+SearchOptions search_options(const Options& options) {
+  SearchOptions search{.strategy = parse_strategy(options.strategy),
+                       .max_variants = std::nullopt,
+                       .max_s = std::nullopt,
+                       .seed = options.seed};
+  if (options.budget) {
+    search.max_variants = static_cast<std::size_t>(*options.budget);
+  }
+  if (!options.time.empty()) {
+    search.max_s = parse_seconds(options.time);
+  }
+  return search;
+}
+
+}  // namespace swr::cli
