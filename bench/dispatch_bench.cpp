@@ -5,6 +5,7 @@
 // publishes the numbers.
 #include "core/launch.h"
 #include "runtime/manifest.h"
+#include "tests/support/attention.h"
 #include "tuner/driver/cuda_driver.h"
 #include <swr/runtime.h>
 
@@ -50,15 +51,15 @@ struct Work {
     swr::AttentionParams& p = call.params;
     p.q = p.k = p.v = reinterpret_cast<const void*>(inputs.address());
     p.o = reinterpret_cast<void*>(output.address());
-    p.batch = problem.batch;
-    p.heads_q = problem.heads_q;
-    p.heads_kv = problem.heads_kv;
+    p.batch = attention(problem).batch;
+    p.heads_q = attention(problem).heads_q;
+    p.heads_kv = attention(problem).heads_kv;
     p.seq_q = p.seq_kv = kSeq;
-    p.q_strides = p.k_strides = p.v_strides = p.o_strides = {0, 0, problem.head_dim};
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = {0, 0, attention(problem).head_dim};
     p.scale_log2 = 1.0F;
-    call.head_dim = problem.head_dim;
-    call.dtype = problem.dtype;
-    call.causal = problem.causal;
+    call.head_dim = attention(problem).head_dim;
+    call.dtype = attention(problem).dtype;
+    call.causal = attention(problem).causal;
   }
 
   swr::AttentionProblem problem;

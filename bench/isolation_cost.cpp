@@ -56,7 +56,7 @@ std::unique_ptr<Evaluator> measure_supervised(const Settings& settings) {
 }
 
 struct Candidate {
-  Variant variant;
+  AttentionVariant variant;
   CompiledKernel kernel;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From the vocabulary of the host (Problem, Variant) to the kernels' compile-time configurations.
+// From the vocabulary of the host (Problem, AttentionVariant) to the kernels' compile-time
+// configurations.
 #pragma once
 
 #include "templates/attention/config.h"
@@ -12,13 +13,14 @@
 namespace swr {
 
 /// The portable family's. The axes of the variant are taken as they are, whatever its family.
-AttentionConfig make_attention_config(const AttentionProblem& problem, const Variant& variant);
+AttentionConfig make_attention_config(const AttentionProblem& problem,
+                                      const AttentionVariant& variant);
 /// The Hopper family's, likewise.
-HopperConfig make_hopper_config(const AttentionProblem& problem, const Variant& variant);
+HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant);
 
 /// The configuration of a variant's own family.
 using FamilyConfig = std::variant<AttentionConfig, HopperConfig>;
-FamilyConfig make_family_config(const AttentionProblem& problem, const Variant& variant);
+FamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant);
 
 int threads_per_cta(const FamilyConfig& config);
 /// Dynamic shared memory of a CTA.

@@ -38,8 +38,8 @@ template <typename T, typename Type>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Type>;
 
 /// What makes a problem servable is checked by validate(), not by bounds.
-template <MaybeConst<AttentionProblem> Problem, typename Visitor>
-void visit_fields(Problem& problem, Visitor&& visit) {
+template <MaybeConst<AttentionProblem> OneProblem, typename Visitor>
+void visit_fields(OneProblem& problem, Visitor&& visit) {
   visit("batch", problem.batch);
   visit("heads_q", problem.heads_q);
   visit("heads_kv", problem.heads_kv);
@@ -48,6 +48,19 @@ void visit_fields(Problem& problem, Visitor&& visit) {
   visit("head_dim", problem.head_dim);
   visit("dtype", problem.dtype);
   visit("causal", problem.causal);
+  visit("alignment_bytes", problem.alignment_bytes);
+}
+
+template <MaybeConst<GemmProblem> OneProblem, typename Visitor>
+void visit_fields(OneProblem& problem, Visitor&& visit) {
+  visit("m", problem.m);
+  visit("n", problem.n);
+  visit("k", problem.k);
+  visit("batch", problem.batch);
+  visit("dtype", problem.dtype);
+  visit("output", problem.output);
+  visit("layout", problem.layout);
+  visit("reads_c", problem.reads_c);
   visit("alignment_bytes", problem.alignment_bytes);
 }
 

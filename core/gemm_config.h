@@ -25,4 +25,7 @@ GemmFamilyConfig make_gemm_config(const GemmProblem& problem, const GemmVariant&
 /// The sizes of the problem and the choices made at launch; pointers and strides are the caller's.
 GemmParams make_gemm_params(const GemmProblem& problem, const GemmVariant& variant);
 
+/// CTAs of a persistent launch.
+int worker_count(const GemmVariant& variant, int sm_count, int ctas_per_sm);
+
 }  // namespace swr

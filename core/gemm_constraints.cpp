@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include "core/constraint_rules.h"
 #include "core/gemm_config.h"
-#include <swr/gemm_variant.h>
 
 #include <array>
 #include <utility>
 
 namespace swr {
 namespace {
-
-using Reason = std::optional<std::string>;
-
-std::string text(long long value) { return std::to_string(value); }
 
 /// What the predicates look at.
 struct Candidate {
@@ -26,15 +22,7 @@ struct Candidate {
   }
 };
 
-Reason architecture(const Candidate& c) {
-  if (c.is_hopper() && c.device.sm_arch != 90) {
-    return "sm_" + text(c.device.sm_arch) + " lacks wgmma; only sm_90 has it";
-  }
-  if (c.device.sm_arch < 80) {
-    return "sm_" + text(c.device.sm_arch) + " lacks cp.async and bf16 mma.sync; sm_80 is the first";
-  }
-  return std::nullopt;
-}
+Reason architecture(const Candidate& c) { return lacks_instructions(c.variant.family, c.device); }
 
 Reason hopper_tile(const GemmVariant& v) {
   const int sharers = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
@@ -80,45 +68,28 @@ Reason cluster(const Candidate& c) {
   return std::nullopt;
 }
 
-Reason family_axes(const Candidate& c) {
-  const GemmVariant defaults;
-  for (const GemmAxis& axis : gemm_axes()) {
-    if (!axis.belongs_to(c.variant.family) && axis.get(c.variant) != axis.get(defaults)) {
-      return "family " + std::string(to_string(c.variant.family)) + " has no axis " +
-             std::string(axis.name);
-    }
-  }
-  return std::nullopt;
-}
+Reason family_axes(const Candidate& c) { return sets_axes_of_other_families(c.variant); }
 
 Reason threads(const Candidate& c) {
-  const int threads = std::visit([](const auto& one) { return one.threads(); }, c.config);
-  return threads <= 1024 ? Reason{} : text(threads) + " threads exceed the limit of 1024";
+  return exceeds_threads(std::visit([](const auto& one) { return one.threads(); }, c.config),
+                         c.device);
 }
 
 Reason copy_alignment(const Candidate& c) {
-  constexpr int kTensorMapBytes = 16;
-  if (!c.is_hopper()) {
-    return std::nullopt;
-  }
-  if (c.problem.alignment_bytes < kTensorMapBytes) {
-    return "the copy engine needs matrices aligned to 16 bytes, not " +
-           text(c.problem.alignment_bytes);
+  constexpr int kCopiedBytes = 16;
+  if (Reason reason = cannot_be_copied(c.variant.family, c.problem.alignment_bytes, "matrices")) {
+    return reason;
   }
   const long long row_bytes = static_cast<long long>(c.problem.n) * output_bytes(c.problem.output);
-  if (row_bytes % kTensorMapBytes != 0) {
+  if (c.is_hopper() && row_bytes % kCopiedBytes != 0) {
     return "the copy engine writes whole 16 bytes, and a row of C has " + text(row_bytes);
   }
   return std::nullopt;
 }
 
 Reason shared_memory(const Candidate& c) {
-  const int needed = std::visit([](const auto& one) { return one.smem_bytes(); }, c.config);
-  if (needed > c.device.smem_per_cta_bytes) {
-    return text(needed) + " bytes exceed the " + text(c.device.smem_per_cta_bytes) +
-           " a CTA may use";
-  }
-  return std::nullopt;
+  return exceeds_shared_memory(
+      std::visit([](const auto& one) { return one.smem_bytes(); }, c.config), c.device);
 }
 
 /// Sums and operands a thread holds, and how many registers it may have.
@@ -152,10 +123,7 @@ Reason persistence(const Candidate& c) {
 }
 
 Reason worker_count(const Candidate& c) {
-  if (c.variant.workers != 0 && !is_persistent(c.variant.persistence)) {
-    return "workers applies to persistent launches only";
-  }
-  return std::nullopt;
+  return misses_workers(c.variant.workers, c.variant.persistence);
 }
 
 Reason local_iterations(const Candidate& c) {
@@ -208,69 +176,55 @@ Reason work_items(const Candidate& c) {
   return std::nullopt;
 }
 
-struct Constraint {
-  ConstraintInfo info;
-  Reason (*violation)(const Candidate&);
-};
+using Rule = Constraint<Candidate>;
 
 constexpr std::array kBeforeCompilation{
-    Constraint{{"architecture", "The family's instructions exist on the chip."}, architecture},
-    Constraint{{"tile_shape", "Every warp or warpgroup computes whole blocks."}, tile_shape},
-    Constraint{{"consumers", "Ping-pong alternates between two consumers."}, consumers},
-    Constraint{{"cluster", "A cluster shares one operand."}, cluster},
-    Constraint{{"family_axes", "Axes of other families keep their default."}, family_axes},
-    Constraint{{"threads", "A CTA has at most 1024 threads."}, threads},
-    Constraint{{"copy_alignment", "TMA moves whole 16 bytes."}, copy_alignment},
-    Constraint{{"shared_memory", "The stages fit the opt-in limit."}, shared_memory},
-    Constraint{{"registers", "Sums and operands fit the register file."}, registers},
-    Constraint{{"persistence", "Tiles are dealt as grid or persistent."}, persistence},
-    Constraint{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
-    Constraint{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
-    Constraint{{"splits", "Every split has a k-block."}, splits},
-    Constraint{{"raster", "Orders of tiles differ from each other."}, raster},
-    Constraint{{"work_items", "Linear indices have 32 bits."}, work_items},
+    Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
+    Rule{{"tile_shape", "Every warp or warpgroup computes whole blocks."}, tile_shape},
+    Rule{{"consumers", "Ping-pong alternates between two consumers."}, consumers},
+    Rule{{"cluster", "A cluster shares one operand."}, cluster},
+    Rule{{"family_axes", "Axes of other families keep their default."}, family_axes},
+    Rule{{"threads", "A CTA has at most 1024 threads."}, threads},
+    Rule{{"copy_alignment", "TMA moves whole 16 bytes."}, copy_alignment},
+    Rule{{"shared_memory", "The stages fit the opt-in limit."}, shared_memory},
+    Rule{{"registers", "Sums and operands fit the register file."}, registers},
+    Rule{{"persistence", "Tiles are dealt as grid or persistent."}, persistence},
+    Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
+    Rule{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
+    Rule{{"splits", "Every split has a k-block."}, splits},
+    Rule{{"raster", "Orders of tiles differ from each other."}, raster},
+    Rule{{"work_items", "Linear indices have 32 bits."}, work_items},
 };
 
-constexpr ConstraintInfo kSpills{"spills", "The compiler kept everything in registers."};
-constexpr ConstraintInfo kSerialized{"serialized_wgmma",
-                                     "The compiler kept wgmma and setmaxnreg asynchronous."};
-
-constexpr auto kInfos = [] {
-  std::array<ConstraintInfo, kBeforeCompilation.size() + 2> infos{};
-  for (std::size_t i = 0; i < kBeforeCompilation.size(); ++i) {
-    infos[i] = kBeforeCompilation[i].info;
-  }
-  infos[kBeforeCompilation.size()] = kSpills;
-  infos[kBeforeCompilation.size() + 1] = kSerialized;
-  return infos;
-}();
+constexpr auto kInfos = all_infos(kBeforeCompilation);
 
 }  // namespace
 
 std::span<const ConstraintInfo> gemm_constraints() { return kInfos; }
 
-std::optional<DroppedGemm> check_constraints(const GemmProblem& problem, const GemmVariant& variant,
-                                             const DeviceInfo& device) {
-  const Candidate candidate{problem, variant, device, make_gemm_config(problem, variant)};
-  for (const Constraint& constraint : kBeforeCompilation) {
-    if (Reason reason = constraint.violation(candidate)) {
-      return DroppedGemm{std::string(constraint.info.name), std::move(*reason)};
-    }
-  }
-  return std::nullopt;
+std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
+                                                  const GemmVariant& variant,
+                                                  const DeviceInfo& device) {
+  return first_broken(kBeforeCompilation,
+                      Candidate{problem, variant, device, make_gemm_config(problem, variant)});
 }
 
-std::optional<DroppedGemm> check_compiled(const KernelResources& resources) {
-  if (resources.spill_store_bytes > 0 || resources.spill_load_bytes > 0) {
-    return DroppedGemm{std::string(kSpills.name),
-                       text(resources.spill_store_bytes) + " bytes stored and " +
-                           text(resources.spill_load_bytes) + " loaded per thread"};
+GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device) {
+  GemmVariant variant;
+  // The larger of these that fits; the second fits every chip.
+  for (const auto& [tile, tile_k, warps, stages] :
+       {std::array{128, 32, 2, 3}, std::array{64, 32, 2, 2}}) {
+    variant.tile_m = tile;
+    variant.tile_n = tile;
+    variant.tile_k = tile_k;
+    variant.warps_m = warps;
+    variant.warps_n = warps;
+    variant.stages = stages;
+    if (!broken_constraint(problem, variant, device)) {
+      break;
+    }
   }
-  if (resources.wgmma_warnings > 0) {
-    return DroppedGemm{std::string(kSerialized.name),
-                       "ptxas serialises its products or ignores setmaxnreg"};
-  }
-  return std::nullopt;
+  return variant;
 }
 
 }  // namespace swr

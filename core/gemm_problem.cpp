@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
+#include "core/enum_text.h"
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
-#include <swr/gemm_variant.h>
 
+#include <array>
 #include <utility>
 
 namespace swr {
 namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kLayouts{"nt"sv, "nn"sv, "tn"sv};
+constexpr std::array kOutputs{"fp16"sv, "bf16"sv, "fp32"sv};
 
 [[noreturn]] void reject(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, message);
@@ -33,6 +39,26 @@ void validate(const GemmProblem& problem) {
 
 double flop_count(const GemmProblem& problem) {
   return 2.0 * problem.batch * problem.m * problem.n * problem.k;
+}
+
+CompulsoryBytes compulsory_bytes(const GemmProblem& problem) {
+  const auto matrix = [&](int rows, int columns, int bytes) {
+    return static_cast<long long>(problem.batch) * rows * columns * bytes;
+  };
+  const int bytes = element_bytes(problem.dtype);
+  const long long c = matrix(problem.m, problem.n, output_bytes(problem.output));
+  return {.read = matrix(problem.m, problem.k, bytes) + matrix(problem.k, problem.n, bytes) +
+                  (problem.reads_c ? c : 0),
+          .write = c};
+}
+
+std::string_view to_string(GemmLayout value) { return enum_text(kLayouts, value); }
+std::string_view to_string(OutputType value) { return enum_text(kOutputs, value); }
+GemmLayout parse_gemm_layout(std::string_view text) {
+  return parse_enum<GemmLayout>(kLayouts, text, "layout");
+}
+OutputType parse_output_type(std::string_view text) {
+  return parse_enum<OutputType>(kOutputs, text, "output");
 }
 
 int output_bytes(OutputType output) { return output == OutputType::fp32 ? 4 : 2; }

@@ -20,7 +20,9 @@ namespace {
 struct Writer {
   Json& json;
 
-  void operator()(const char* name, DType value) const {
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void operator()(const char* name, Enum value) const {
     json[name] = std::string(to_string(value));
   }
   template <typename Value, typename... Bounds>
@@ -45,6 +47,12 @@ struct Reader {
   void operator()(const char* name, std::string& field) const { field = json_text(json, name); }
   void operator()(const char* name, DType& field) const {
     field = parse_dtype(json_text(json, name));
+  }
+  void operator()(const char* name, GemmLayout& field) const {
+    field = parse_gemm_layout(json_text(json, name));
+  }
+  void operator()(const char* name, OutputType& field) const {
+    field = parse_output_type(json_text(json, name));
   }
 };
 
@@ -84,6 +92,11 @@ Json axis_json(const AxisValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
+/// Files from before there were several operations do not name theirs.
+Op op_of_json(const Json& json) {
+  return json.is_object() && json.contains("op") ? parse_op(json_text(json, "op")) : Op::attention;
+}
+
 AxisValue axis_value(const Axis& axis, const Json& json) {
   if (axis.spellings.empty()) {
     return json_integer(json, axis.name, 0, kMaxInt);
@@ -94,6 +107,13 @@ AxisValue axis_value(const Axis& axis, const Json& json) {
 }  // namespace
 
 void to_json(Json& json, const AttentionProblem& problem) { write_fields(json, problem); }
+void to_json(Json& json, const GemmProblem& problem) { write_fields(json, problem); }
+
+void to_json(Json& json, const Problem& problem) {
+  json = {{"op", std::string(to_string(op_of(problem)))}};
+  std::visit([&](const auto& one) { visit_fields(one, Writer{json}); }, problem);
+}
+
 void to_json(Json& json, const DeviceInfo& device) { write_fields(json, device); }
 void to_json(Json& json, const KernelResources& resources) { write_fields(json, resources); }
 void to_json(Json& json, const LaunchGeometry& geometry) { write_fields(json, geometry); }
@@ -112,8 +132,8 @@ void to_json(Json& json, const Prediction& prediction) { write_fields(json, pred
 
 void to_json(Json& json, const Variant& variant) {
   json = Json::object();
-  for (const Axis& axis : axes()) {
-    if (axis.belongs_to(variant.family)) {
+  for (const Axis& axis : axes(op_of(variant))) {
+    if (axis.belongs_to(family_of(variant))) {
       json[std::string(axis.name)] = axis_json(axis.get(variant));
     }
   }
@@ -135,6 +155,7 @@ void to_json(Json& json, const Measurement& measurement) {
 
 void to_json(Json& json, const VariantResult& result) {
   json = Json::object();
+  json["op"] = std::string(to_string(op_of(result.variant)));
   json["variant"] = result.variant;
   json["state"] = std::string(to_string(result.state));
   json["detail"] = result.detail;
@@ -152,20 +173,34 @@ void from_json(const Json& json, AttentionProblem& problem) {
   validate(problem);
 }
 
-void from_json(const Json& json, Variant& variant) {
-  variant = {};
-  for (const Axis& axis : axes()) {  // The family comes first.
-    if (axis.belongs_to(variant.family)) {
+void from_json(const Json& json, GemmProblem& problem) {
+  visit_fields(problem, Reader{json});
+  validate(problem);
+}
+
+void from_json(const Json& json, Problem& problem) {
+  if (op_of_json(json) == Op::gemm) {
+    problem = json.get<GemmProblem>();
+  } else {
+    problem = json.get<AttentionProblem>();
+  }
+}
+
+Variant variant_from_json(Op op, const Json& json) {
+  Variant variant = default_axes(op);
+  for (const Axis& axis : axes(op)) {  // The family comes first.
+    if (axis.belongs_to(family_of(variant))) {
       axis.set(axis, variant, axis_value(axis, json));
     }
   }
   for (const auto& [name, value] : json.items()) {
-    const Axis* axis = find_axis(name);
-    if (axis == nullptr || !axis->belongs_to(variant.family)) {
-      throw Error(ErrorCode::invalid_argument,
-                  "'" + name + "' is no axis of family " + std::string(to_string(variant.family)));
+    const Axis* const axis = find_axis(op, name);
+    if (axis == nullptr || !axis->belongs_to(family_of(variant))) {
+      throw Error(ErrorCode::invalid_argument, "'" + name + "' is no axis of family " +
+                                                   std::string(to_string(family_of(variant))));
     }
   }
+  return variant;
 }
 
 void from_json(const Json& json, DeviceInfo& device) { visit_fields(device, Reader{json}); }
@@ -203,7 +238,7 @@ void from_json(const Json& json, Measurement& measurement) {
 }
 
 void from_json(const Json& json, VariantResult& result) {
-  result.variant = json_field(json, "variant").get<Variant>();
+  result.variant = variant_from_json(op_of_json(json), json_field(json, "variant"));
   result.state = parse_result_state(json_text(json, "state"));
   result.detail = json_text(json, "detail");
   result.resources = json_field(json, "resources").get<KernelResources>();

@@ -21,6 +21,10 @@ using Json = nlohmann::ordered_json;
 // Found by Json's conversions: `Json json = problem;` and `json.get<AttentionProblem>()`.
 // Reading throws: Error{invalid_argument} naming the field.
 void to_json(Json& json, const AttentionProblem& problem);
+void to_json(Json& json, const GemmProblem& problem);
+/// With the operation under "op".
+void to_json(Json& json, const Problem& problem);
+/// The axes of its family.
 void to_json(Json& json, const Variant& variant);
 void to_json(Json& json, const DeviceInfo& device);
 void to_json(Json& json, const KernelResources& resources);
@@ -30,12 +34,15 @@ void to_json(Json& json, const Counters& counters);
 void to_json(Json& json, const GpuCondition& condition);
 void to_json(Json& json, const Measurement& measurement);
 void to_json(Json& json, const Prediction& prediction);
-/// The outcome is under the key "measured" or "predicted".
+/// The operation is under "op", the outcome under "measured" or "predicted".
 void to_json(Json& json, const VariantResult& result);
 
 void from_json(const Json& json, AttentionProblem& problem);
+void from_json(const Json& json, GemmProblem& problem);
+/// Without "op", as before there were several operations, it is attention.
+void from_json(const Json& json, Problem& problem);
 /// Every axis must be there, and nothing else.
-void from_json(const Json& json, Variant& variant);
+Variant variant_from_json(Op op, const Json& json);
 void from_json(const Json& json, DeviceInfo& device);
 void from_json(const Json& json, KernelResources& resources);
 void from_json(const Json& json, LaunchGeometry& geometry);
@@ -45,7 +52,7 @@ void from_json(const Json& json, GpuCondition& condition);
 /// A relative error that is no number, as of an output that is none, is read as infinite.
 void from_json(const Json& json, Measurement& measurement);
 void from_json(const Json& json, Prediction& prediction);
-/// A result that is ok must have a time.
+/// A result that is ok must have a time. Without "op" it is one of attention.
 void from_json(const Json& json, VariantResult& result);
 
 /// Single fields of an object. Throws: Error{invalid_argument} naming the field.

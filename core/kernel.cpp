@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/attention_config.h"
+#include "core/gemm_config.h"
 #include "core/launch.h"
+#include "core/operation.h"
 #include <swr/kernel.h>
 
 #include <algorithm>
@@ -13,45 +15,60 @@ constexpr int round_up(int value, int granularity) {
   return ceil_div(value, granularity) * granularity;
 }
 
+/// What the variant's family is compiled for.
+template <typename Action>
+auto visit_config(const AttentionProblem& problem, const AttentionVariant& variant,
+                  Action&& action) {
+  return std::visit(action, make_family_config(problem, variant));
+}
+template <typename Action>
+auto visit_config(const GemmProblem& problem, const GemmVariant& variant, Action&& action) {
+  return std::visit(action, make_gemm_config(problem, variant));
+}
+
+AttentionVariant without_launch_choices(AttentionVariant variant) {
+  const AttentionVariant usual;
+  variant.workers = usual.workers;
+  variant.swizzle = usual.swizzle;
+  variant.section_heads = usual.section_heads;
+  return variant;
+}
+
+/// A kernel that sums splits serves any number of them from two on.
+GemmVariant without_launch_choices(GemmVariant variant) {
+  const GemmVariant usual;
+  variant.workers = usual.workers;
+  variant.splits = std::min(variant.splits, 2);
+  variant.raster = usual.raster;
+  variant.raster_group = usual.raster_group;
+  variant.swizzle_stride = usual.swizzle_stride;
+  return variant;
+}
+
+LaunchGeometry geometry(const AttentionProblem& problem, const AttentionVariant& variant,
+                        int sm_count, int ctas_per_sm) {
+  return launch_geometry(launch_plan(problem, variant, sm_count, ctas_per_sm),
+                         problem.batch * problem.heads_q, problem.seq_q);
+}
+
+LaunchGeometry geometry(const GemmProblem& problem, const GemmVariant& variant, int sm_count,
+                        int ctas_per_sm) {
+  return visit_config(problem, variant, [&](const auto& config) {
+    const GemmSchedule schedule = config.schedule(make_gemm_params(problem, variant));
+    const int workers = worker_count(variant, sm_count, ctas_per_sm);
+    return LaunchGeometry{
+        .grid_x = static_cast<int>(schedule.clusters(workers) * schedule.ctas_per_cluster()),
+        .block_x = config.threads(),
+        .dynamic_smem_bytes = config.smem_bytes(),
+        .section_heads = 1};
+  });
+}
+
 }  // namespace
 
-AttentionConfig make_attention_config(const AttentionProblem& problem, const Variant& variant) {
-  return {.head_dim = problem.head_dim,
-          .dtype = problem.dtype,
-          .causal = problem.causal,
-          .alignment_bytes = problem.alignment_bytes,
-          .tile_m = variant.tile_m,
-          .tile_n = variant.tile_n,
-          .warps = variant.warps,
-          .stages = variant.stages,
-          .order = variant.order,
-          .persistence = variant.persistence,
-          .smem_swizzle = variant.smem_swizzle};
-}
-
-HopperConfig make_hopper_config(const AttentionProblem& problem, const Variant& variant) {
-  return {.head_dim = problem.head_dim,
-          .dtype = problem.dtype,
-          .causal = problem.causal,
-          .tile_m = variant.tile_m,
-          .tile_n = variant.tile_n,
-          .stages = variant.stages,
-          .mainloop = variant.mainloop,
-          .order = variant.order,
-          .persistence = variant.persistence,
-          .p_operand = variant.p_operand,
-          .exp2_fma_eighths = variant.exp2_fma_eighths,
-          .unroll = variant.unroll};
-}
-
-FamilyConfig make_family_config(const AttentionProblem& problem, const Variant& variant) {
-  switch (variant.family) {
-    case Family::portable:
-      return make_attention_config(problem, variant);
-    case Family::hopper:
-      return make_hopper_config(problem, variant);
-  }
-  return {};
+Variant kernel_of(const Variant& variant) {
+  return std::visit([](const auto& one) -> Variant { return without_launch_choices(one); },
+                    variant);
 }
 
 int threads_per_cta(const FamilyConfig& config) {
@@ -62,21 +79,32 @@ int smem_bytes(const FamilyConfig& config) {
   return std::visit([](const auto& one) { return one.smem_bytes(); }, config);
 }
 
-int smem_bytes(const AttentionProblem& problem, const Variant& variant) {
-  return smem_bytes(make_family_config(problem, variant));
+int smem_bytes(const Problem& problem, const Variant& variant) {
+  return visit_operation(problem, variant, [](const auto& one, const auto& chosen) {
+    return visit_config(one, chosen, [](const auto& config) { return config.smem_bytes(); });
+  });
 }
 
-Occupancy occupancy(const KernelResources& resources, const AttentionProblem& problem,
+int threads_per_cta(const Problem& problem, const Variant& variant) {
+  return visit_operation(problem, variant, [](const auto& one, const auto& chosen) {
+    return visit_config(one, chosen, [](const auto& config) { return config.threads(); });
+  });
+}
+
+int worker_count(const GemmVariant& variant, int sm_count, int ctas_per_sm) {
+  return variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm;
+}
+
+Occupancy occupancy(const KernelResources& resources, const Problem& problem,
                     const Variant& variant, const DeviceInfo& device) {
   constexpr int kRegisterUnitPerWarp = 256;
   constexpr int kSmemUnitBytes = 128;
   constexpr int kSchedulersPerSm = 4;
-  const FamilyConfig config = make_family_config(problem, variant);
-  const int threads = threads_per_cta(config);
+  const int threads = threads_per_cta(problem, variant);
   const int warp_registers = round_up(resources.registers_per_thread * 32, kRegisterUnitPerWarp);
-  const int cta_smem = round_up(
-      smem_bytes(config) + resources.static_smem_bytes + device.smem_reserved_per_cta_bytes,
-      kSmemUnitBytes);
+  const int cta_smem = round_up(smem_bytes(problem, variant) + resources.static_smem_bytes +
+                                    device.smem_reserved_per_cta_bytes,
+                                kSmemUnitBytes);
   const int warps = device.registers_per_sm / kSchedulersPerSm / warp_registers * kSchedulersPerSm;
   const std::array<Occupancy, 4> limits{{
       {warps / (threads / 32), "registers"},
@@ -89,8 +117,8 @@ Occupancy occupancy(const KernelResources& resources, const AttentionProblem& pr
   });
 }
 
-LaunchPlan launch_plan(const AttentionProblem& problem, const Variant& variant, int sm_count,
-                       int ctas_per_sm) {
+LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
+                       int sm_count, int ctas_per_sm) {
   const FamilyConfig config = make_family_config(problem, variant);
   LaunchPlan plan{.tile_m = variant.tile_m,
                   .threads = threads_per_cta(config),
@@ -108,10 +136,11 @@ LaunchPlan launch_plan(const AttentionProblem& problem, const Variant& variant, 
   return plan;
 }
 
-LaunchGeometry launch_geometry(const AttentionProblem& problem, const Variant& variant,
-                               int sm_count, int ctas_per_sm) {
-  return launch_geometry(launch_plan(problem, variant, sm_count, ctas_per_sm),
-                         problem.batch * problem.heads_q, problem.seq_q);
+LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
+                               int ctas_per_sm) {
+  return visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {
+    return geometry(one, chosen, sm_count, ctas_per_sm);
+  });
 }
 
 }  // namespace swr

@@ -28,9 +28,9 @@ constexpr std::size_t kMaxRows = 1 << 20;
 enum class HopperColumns { absent, present };
 
 /// The columns of a row: the axes, then what is known of every variant.
-std::vector<std::string> leading_columns(HopperColumns hopper) {
+std::vector<std::string> leading_columns(Op op, HopperColumns hopper) {
   std::vector<std::string> names;
-  for (const Axis& axis : axes()) {
+  for (const Axis& axis : axes(op)) {
     if (hopper == HopperColumns::present || axis.belongs_to(Family::portable)) {
       names.emplace_back(axis.name);
     }
@@ -51,8 +51,8 @@ struct FieldNames {
   }
 };
 
-std::vector<std::string> columns(Provenance provenance, HopperColumns hopper) {
-  std::vector<std::string> names = leading_columns(hopper);
+std::vector<std::string> columns(Op op, Provenance provenance, HopperColumns hopper) {
+  std::vector<std::string> names = leading_columns(op, hopper);
   if (provenance == Provenance::predicted) {
     names.emplace_back("time_us");
     return names;
@@ -119,14 +119,14 @@ Json named(const Json& values, const std::vector<std::string>& names) {
   return row;
 }
 
-Variant read_variant(const Json& row) {
+Variant read_variant(Op op, const Json& row) {
   Json axes_only = Json::object();
-  for (const Axis& axis : axes()) {
+  for (const Axis& axis : axes(op)) {
     if (row.contains(axis.name)) {
       axes_only[std::string(axis.name)] = row[std::string(axis.name)];
     }
   }
-  return axes_only.get<Variant>();
+  return variant_from_json(op, axes_only);
 }
 
 /// Sets the counters from a row that has them.
@@ -151,9 +151,9 @@ Measurement read_measurement(const Json& row) {
   return measurement;
 }
 
-VariantResult read_row(const Json& row, const AttentionProblem& problem, Provenance provenance) {
+VariantResult read_row(const Json& row, const Problem& problem, Provenance provenance) {
   VariantResult result;
-  result.variant = read_variant(row);
+  result.variant = read_variant(op_of(problem), row);
   result.state = parse_result_state(json_text(row, "state"));
   result.resources.registers_per_thread =
       static_cast<int>(json_integer(row, "registers_per_thread", 0, 255));
@@ -200,10 +200,10 @@ RecordedOrigin read_origin(const Json& json) {
 }
 
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
-std::vector<std::string> read_columns(const Json& json, Provenance provenance) {
+std::vector<std::string> read_columns(const Json& json, Op op, Provenance provenance) {
   const Json& listed = json_field(json, "columns");
   for (const HopperColumns hopper : {HopperColumns::absent, HopperColumns::present}) {
-    std::vector<std::string> names = columns(provenance, hopper);
+    std::vector<std::string> names = columns(op, provenance, hopper);
     if (listed == Json(names)) {
       return names;
     }
@@ -223,8 +223,9 @@ RecordedSpace parse_space(const std::string& text) {
   const Json json = Json::parse(text);
   const Provenance provenance = parse_provenance(json_text(json, "provenance"));
   require_format(json);
-  const std::vector<std::string> names = read_columns(json, provenance);
-  RecordedSpace space{.problem = json_field(json, "problem").get<AttentionProblem>(),
+  const Problem problem = json_field(json, "problem").get<Problem>();
+  const std::vector<std::string> names = read_columns(json, op_of(problem), provenance);
+  RecordedSpace space{.problem = problem,
                       .device = json_field(json, "device").get<DeviceInfo>(),
                       .origin = read_origin(json_field(json, "origin")),
                       .results = {}};
@@ -242,6 +243,29 @@ Json origin_json(const RecordedOrigin& origin) {
     json["overlay_digest"] = origin.overlay_digest;
   }
   return json;
+}
+
+std::string alignment_suffix(int alignment_bytes) {
+  constexpr int kUsual = 16;
+  return alignment_bytes == kUsual ? "" : "_align" + std::to_string(alignment_bytes);
+}
+
+std::string name_of(const AttentionProblem& problem) {
+  const auto pair = [](int a, int b) {
+    return std::to_string(a) + (a == b ? "" : "-" + std::to_string(b));
+  };
+  return "attention_b" + std::to_string(problem.batch) + "_h" +
+         pair(problem.heads_q, problem.heads_kv) + "_s" + pair(problem.seq_q, problem.seq_kv) +
+         "_d" + std::to_string(problem.head_dim) + "_" + std::string(to_string(problem.dtype)) +
+         (problem.causal ? "_causal" : "") + alignment_suffix(problem.alignment_bytes);
+}
+
+std::string name_of(const GemmProblem& problem) {
+  return "gemm_b" + std::to_string(problem.batch) + "_m" + std::to_string(problem.m) + "_n" +
+         std::to_string(problem.n) + "_k" + std::to_string(problem.k) + "_" +
+         std::string(to_string(problem.dtype)) + "_" + std::string(to_string(problem.layout)) +
+         "_" + std::string(to_string(problem.output)) + (problem.reads_c ? "_beta" : "") +
+         alignment_suffix(problem.alignment_bytes);
 }
 
 /// Lower case, with a dash for every run of other characters.
@@ -276,10 +300,12 @@ double RecordedSpace::best_us() const {
 void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   const Provenance provenance =
       space.results.empty() ? Provenance::measured : space.results.front().provenance();
-  const bool any_hopper = std::ranges::any_of(
-      space.results, [](const auto& result) { return result.variant.family == Family::hopper; });
+  const bool any_hopper = std::ranges::any_of(space.results, [](const auto& result) {
+    return family_of(result.variant) == Family::hopper;
+  });
   const std::vector<std::string> names =
-      columns(provenance, any_hopper ? HopperColumns::present : HopperColumns::absent);
+      columns(op_of(space.problem), provenance,
+              any_hopper ? HopperColumns::present : HopperColumns::absent);
   const auto text = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
@@ -315,19 +341,9 @@ RecordedSpace read_recorded_space(const std::filesystem::path& path) {
   }
 }
 
-std::string recorded_space_name(const AttentionProblem& problem, const DeviceInfo& device,
+std::string recorded_space_name(const Problem& problem, const DeviceInfo& device,
                                 const RecordedOrigin& origin) {
-  const auto pair = [](int a, int b) {
-    return std::to_string(a) + (a == b ? "" : "-" + std::to_string(b));
-  };
-  std::string name = "attention_b" + std::to_string(problem.batch) + "_h" +
-                     pair(problem.heads_q, problem.heads_kv) + "_s" +
-                     pair(problem.seq_q, problem.seq_kv) + "_d" + std::to_string(problem.head_dim) +
-                     "_" + std::string(to_string(problem.dtype)) +
-                     (problem.causal ? "_causal" : "");
-  if (problem.alignment_bytes != AttentionProblem{}.alignment_bytes) {
-    name += "_align" + std::to_string(problem.alignment_bytes);
-  }
+  std::string name = std::visit([](const auto& one) { return name_of(one); }, problem);
   name += "_" + file_word(device.name);
   if (origin.l2_state == to_string(L2State::cold)) {
     name += "_cold";

@@ -49,8 +49,7 @@ std::optional<long long> l2_sectors(const VariantResult& result) {
   return counters ? std::optional(counters->sectors_demanded) : std::nullopt;
 }
 
-std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
-                                             const VariantResult& result) {
+std::optional<long long> excess_miss_sectors(const Problem& problem, const VariantResult& result) {
   if (const Prediction* prediction = result.prediction()) {
     return prediction->excess_misses;
   }
@@ -63,7 +62,7 @@ std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
   return std::max(0LL, counters->dram_read_bytes - compulsory) / kSectorBytes;
 }
 
-long long compulsory_sectors(const AttentionProblem& problem) {
+long long compulsory_sectors(const Problem& problem) {
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   return (bytes.read + bytes.write) / kSectorBytes;
 }

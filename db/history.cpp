@@ -96,7 +96,7 @@ class HistoryReader {
   }
 
   void read_results() {
-    SQLite::Statement row(database_, "SELECT result.*, " + column_list(to_cells(Variant{})) +
+    SQLite::Statement row(database_, "SELECT result.*, " + variant_columns() +
                                          " FROM result JOIN variant ON variant.id = "
                                          "result.variant_id ORDER BY result.id");
     while (row.executeStep()) {
@@ -150,7 +150,7 @@ class HistoryReader {
 
   const SQLite::Database& database_;
   const fs::path& path_;
-  std::map<long long, AttentionProblem> problems_;
+  std::map<long long, Problem> problems_;
   std::map<long long, DeviceInfo> devices_;
   std::map<long long, long long> device_ids_;
   std::map<PlaceKey, RecordedPlace> places_;

@@ -48,7 +48,7 @@ struct RecordedDecision {
 
 /// One problem on one device, whatever names the device went by.
 struct RecordedPlace {
-  AttentionProblem problem;
+  Problem problem;
   DeviceInfo device;
   std::vector<RecordedResult> results;      ///< Oldest first.
   std::vector<RecordedDecision> decisions;  ///< Oldest first.

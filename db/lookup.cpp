@@ -144,7 +144,7 @@ Lookup::Lookup(const fs::path& path, const LookupOptions& options)
 
 Lookup::~Lookup() = default;
 
-Answer Lookup::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+Answer Lookup::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->current().best(problem, device);
 }
 

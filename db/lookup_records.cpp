@@ -49,10 +49,12 @@ class Reader {
   }
 
   void read_problems() {
-    TableRows row(database_, "SELECT " + lookup_problem_columns() + " FROM problem ORDER BY id");
-    while (row.next()) {
-      add(problems_, records_.problems, row.cell(0).getInt64(),
-          read_lookup_problem(row, {path_, "problem"}));
+    for (const Op op : {Op::attention, Op::gemm}) {
+      TableRows row(database_, lookup_problems_query(op));
+      while (row.next()) {
+        add(problems_, records_.problems, row.cell(0).getInt64(),
+            read_lookup_problem(op, row, {path_, "problem"}));
+      }
     }
   }
 
@@ -73,22 +75,38 @@ class Reader {
   }
 
   void read_results(const std::optional<LookupScope>& scope) {
-    TableRows row(
-        database_,
-        "SELECT " + lookup_result_columns() + " FROM result" +
-            (scope ? " WHERE problem_id IN (SELECT id FROM problem WHERE head_dim = :head_dim AND "
-                     "dtype = :dtype AND causal = :causal AND alignment_bytes = :alignment) "
-                     "AND device_id IN (SELECT id FROM device WHERE sm_arch = :sm_arch)"
-                   : ""));
+    const Cells kind = scope ? kind_cells(scope->problem) : Cells{};
+    TableRows row(database_, "SELECT " + lookup_result_columns() + " FROM result" +
+                                 (scope ? " WHERE problem_id IN (SELECT id FROM problem WHERE " +
+                                              conditions(kind) +
+                                              ") AND device_id IN (SELECT id FROM device WHERE "
+                                              "sm_arch = :sm_arch)"
+                                        : ""));
+    for (const NamedCell& cell : kind) {
+      bind(row, cell);
+    }
     if (scope) {
-      row.bind(":head_dim", static_cast<long long>(scope->problem.head_dim));
-      row.bind(":dtype", std::string(to_string(scope->problem.dtype)));
-      row.bind(":causal", scope->problem.causal ? 1LL : 0LL);
-      row.bind(":alignment", static_cast<long long>(scope->problem.alignment_bytes));
       row.bind(":sm_arch", static_cast<long long>(scope->sm_arch));
     }
     while (row.next()) {
       add_result(read_lookup_result(row, {path_, "result"}));
+    }
+  }
+
+  static std::string conditions(const Cells& cells) {
+    std::string all;
+    for (const NamedCell& cell : cells) {
+      all += (all.empty() ? "" : " AND ") + cell.column + " = :" + cell.column;
+    }
+    return all;
+  }
+
+  static void bind(TableRows& row, const NamedCell& cell) {
+    const std::string name = ":" + cell.column;
+    if (const auto* const number = std::get_if<long long>(&cell.value)) {
+      row.bind(name.c_str(), *number);
+    } else {
+      row.bind(name.c_str(), std::get<std::string>(cell.value));
     }
   }
 

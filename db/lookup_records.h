@@ -13,8 +13,8 @@ namespace swr {
 
 /// Limits what is read further, to what may answer one question.
 struct LookupScope {
-  AttentionProblem problem;  ///< Problems of this kind.
-  int sm_arch = 0;           ///< Devices of this architecture.
+  Problem problem;  ///< Problems of this kind.
+  int sm_arch = 0;  ///< Devices of this architecture.
 };
 
 /// The results of one setting. `path` is for messages. Reads one state of the database.

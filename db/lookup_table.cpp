@@ -19,30 +19,6 @@ namespace {
 
 constexpr std::array kProvenances{Provenance::measured, Provenance::predicted};
 
-/// What selects other kernels, as one number.
-std::uint64_t kind_key(const AttentionProblem& problem) {
-  return static_cast<std::uint64_t>(problem.head_dim) |
-         static_cast<std::uint64_t>(problem.alignment_bytes) << 16U |
-         static_cast<std::uint64_t>(problem.dtype) << 32U |
-         static_cast<std::uint64_t>(problem.causal) << 48U;
-}
-
-std::uint64_t pair(int high, int low) {
-  return static_cast<std::uint64_t>(high) << 32U | static_cast<std::uint32_t>(low);
-}
-
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
-  constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15ULL;
-  hash = (hash ^ value) * kGoldenRatio;
-  return hash ^ hash >> 29U;
-}
-
-std::uint64_t hash_of(const AttentionProblem& problem) {
-  const std::uint64_t sizes =
-      mixed(pair(problem.batch, problem.heads_q), pair(problem.heads_kv, problem.seq_q));
-  return mixed(mixed(sizes, static_cast<std::uint64_t>(problem.seq_kv)), kind_key(problem));
-}
-
 /// Everything about a device that a constraint may look at, beyond what same_device() compares.
 auto limits(const DeviceInfo& device) {
   return std::tie(device.smem_per_cta_bytes, device.smem_per_sm_bytes,
@@ -93,7 +69,8 @@ bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers
 }  // namespace
 
 struct LookupTable::Question {
-  const AttentionProblem& problem;
+  const Problem& problem;
+  ProblemKey key;
   const DeviceInfo& device;
 };
 
@@ -215,8 +192,9 @@ struct LookupTable::Builder {
           {row->variant, row->merit.time_us, row->l2_misses.value_or(-1), row->result_id});
     }
     Place& place = table.places_.emplace_back();
-    place.problem = records.problems[problem];
-    const Question own{place.problem, group.devices.front()};
+    const Question own{records.problems[problem], problem_key(records.problems[problem]),
+                       group.devices.front()};
+    place.problem = own.key;
     if (const Candidate* const best = table.first_legal(table.places_.size() - 1, own)) {
       place.variant = best->variant;
       place.time_us = best->time_us;
@@ -229,8 +207,8 @@ struct LookupTable::Builder {
     pool.slots.assign(std::bit_ceil(2 * std::size_t{pool.count} + 1), 0);
     std::unordered_map<std::uint64_t, std::vector<ShapeTree::Point>> points;
     for (std::uint32_t i = pool.first; i < pool.first + pool.count; ++i) {
-      const AttentionProblem& problem = table.places_[i].problem;
-      points[kind_key(problem)].push_back({.at = shape_point(problem), .item = i});
+      const ProblemKey& problem = table.places_[i].problem;
+      points[problem.kind].push_back({.at = shape_point(problem), .item = i});
       std::size_t slot = hash_of(problem) & (pool.slots.size() - 1);
       while (pool.slots[slot] != 0) {
         slot = (slot + 1) & (pool.slots.size() - 1);
@@ -265,8 +243,7 @@ const LookupTable::Candidate* LookupTable::first_legal(std::size_t place,
   return nullptr;
 }
 
-const LookupTable::Place* LookupTable::place_of(const Pool& pool,
-                                                const AttentionProblem& problem) const {
+const LookupTable::Place* LookupTable::place_of(const Pool& pool, const ProblemKey& problem) const {
   const std::size_t mask = pool.slots.size() - 1;
   for (std::size_t slot = hash_of(problem) & mask; pool.slots[slot] != 0;
        slot = (slot + 1) & mask) {
@@ -280,7 +257,7 @@ const LookupTable::Place* LookupTable::place_of(const Pool& pool,
 
 std::optional<LookupTable::Hit> LookupTable::exact(const Group& group, Provenance provenance,
                                                    const Question& question) const {
-  const Place* const place = place_of(group.pool(provenance), question.problem);
+  const Place* const place = place_of(group.pool(provenance), question.key);
   if (place == nullptr) {
     return std::nullopt;
   }
@@ -302,9 +279,9 @@ std::optional<LookupTable::Hit> LookupTable::exact(const Group& group, Provenanc
 template <typename Accepts>
 void LookupTable::consider_all(const Pool& pool, double device_distance, const Question& question,
                                Nearest& nearest, Accepts&& accepts) const {
-  const std::uint64_t key = kind_key(question.problem);
-  const auto kind = std::ranges::lower_bound(pool.kinds, key, {}, &Kind::key);
-  if (kind == pool.kinds.end() || kind->key != key) {
+  const std::uint64_t asked = question.key.kind;
+  const auto kind = std::ranges::lower_bound(pool.kinds, asked, {}, &Kind::key);
+  if (kind == pool.kinds.end() || kind->key != asked) {
     return;
   }
   kind->tree.visit_near(nearest.from, nearest.squared, [&](std::uint32_t item, double squared) {
@@ -326,7 +303,7 @@ void LookupTable::consider_all(const Pool& pool, double device_distance, const Q
 template <typename ConsiderPools>
 bool LookupTable::find_nearest(const Question& question, Nearest& nearest,
                                ConsiderPools&& consider) const {
-  nearest.from = shape_point(question.problem);
+  nearest.from = shape_point(question.key);
   consider(nearest, [](std::uint32_t) { return true; });
   if (!nearest.place) {
     return false;
@@ -384,9 +361,9 @@ const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const 
   return nullptr;
 }
 
-std::optional<LookupTable::Hit> LookupTable::find(const AttentionProblem& problem,
+std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem,
                                                   const DeviceInfo& device) const {
-  const Question question{problem, device};
+  const Question question{problem, problem_key(problem), device};
   const Group* const group = group_of(device);
   for (const bool on_same_device : {true, false}) {
     for (const Provenance provenance : kProvenances) {
@@ -408,27 +385,28 @@ std::optional<LookupTable::Hit> LookupTable::find(const AttentionProblem& proble
   return std::nullopt;
 }
 
-void LookupTable::fill(Answer& answer, const Hit& hit, const AttentionProblem& problem) const {
+void LookupTable::fill(Answer& answer, const Hit& hit, const Problem& problem) const {
   const Candidate& candidate = hit.candidate;
   answer.variant = variants_[candidate.variant];
   answer.level = hit.level;
   answer.on_same_device = hit.on_same_device;
   answer.distance = hit.distance;
-  answer.stored_problem = *hit.problem;
+  answer.stored_problem = problem_of(*hit.problem);
   answer.result_id = candidate.result_id;
   answer.time_us = candidate.time_us;
   if (hit.distance > 0) {
-    *answer.time_us *= flop_count(problem) / flop_count(*hit.problem);
+    *answer.time_us *= flop_count(problem) / flop_count(answer.stored_problem);
   } else if (hit.on_same_device && candidate.l2_misses >= 0) {
     answer.l2_misses = candidate.l2_misses;
   }
 }
 
-Answer LookupTable::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+Answer LookupTable::best(const Problem& problem, const DeviceInfo& device) const {
   Answer answer;
   // What is stored is valid, so the usual question needs no validation.
   if (const Group* const group = group_of(device)) {
-    if (const auto hit = exact(*group, Provenance::measured, {problem, device})) {
+    if (const auto hit =
+            exact(*group, Provenance::measured, {problem, problem_key(problem), device})) {
       fill(answer, *hit, problem);
       return answer;
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "db/match.h"
+#include "db/problem_key.h"
 #include "db/shape_tree.h"
 #include <swr/lookup.h>
 
@@ -36,7 +37,7 @@ struct LookupDecision {
 
 /// Everything that takes part in a choice. Problems and variants differ from each other.
 struct LookupRecords {
-  std::vector<AttentionProblem> problems;
+  std::vector<Problem> problems;
   std::vector<DeviceInfo> devices;
   std::vector<Variant> variants;
   std::vector<LookupRow> rows;
@@ -59,17 +60,17 @@ class LookupTable {
     MatchLevel level = MatchLevel::exact;
     bool on_same_device = true;
     double distance = 0.0;
-    const AttentionProblem* problem = nullptr;
+    const ProblemKey* problem = nullptr;
     Candidate candidate;
   };
 
   explicit LookupTable(const LookupRecords& records);
 
   /// By the rules of docs/db_schema.md. Requires: a valid problem.
-  std::optional<Hit> find(const AttentionProblem& problem, const DeviceInfo& device) const;
+  std::optional<Hit> find(const Problem& problem, const DeviceInfo& device) const;
 
   /// The same as an answer. Throws: Error{invalid_argument} as validate().
-  Answer best(const AttentionProblem& problem, const DeviceInfo& device) const;
+  Answer best(const Problem& problem, const DeviceInfo& device) const;
 
   /// Ids of the best result of every problem and device, measured where there is one; by the order
   /// of the problems, then of the devices.
@@ -83,7 +84,7 @@ class LookupTable {
   /// A problem on a device, with what answers when exactly this is asked: the first candidate that
   /// is legal for the problem on the device where it was recorded. One cache line.
   struct alignas(64) Place {
-    AttentionProblem problem;
+    ProblemKey problem;
     std::uint32_t variant = kNoVariant;
     double time_us = 0.0;
     long long l2_misses = -1;
@@ -128,7 +129,7 @@ class LookupTable {
   struct Nearest;
 
   const Candidate* first_legal(std::size_t place, const Question& question) const;
-  const Place* place_of(const Pool& pool, const AttentionProblem& problem) const;
+  const Place* place_of(const Pool& pool, const ProblemKey& problem) const;
   const Group* group_of(const DeviceInfo& device) const;
   std::optional<Hit> exact(const Group& group, Provenance provenance,
                            const Question& question) const;
@@ -137,7 +138,7 @@ class LookupTable {
                     Nearest& nearest, Accepts&& accepts) const;
   template <typename ConsiderPools>
   bool find_nearest(const Question& question, Nearest& nearest, ConsiderPools&& consider) const;
-  void fill(Answer& answer, const Hit& hit, const AttentionProblem& problem) const;
+  void fill(Answer& answer, const Hit& hit, const Problem& problem) const;
   std::optional<Hit> nearest_on(const Group& group, Provenance provenance,
                                 const Question& question) const;
   std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question) const;

@@ -14,15 +14,9 @@
 
 namespace swr {
 
-ShapePoint shape_point(const AttentionProblem& problem);
-
-/// False when the problems differ in dtype, head_dim, causal or alignment_bytes: those select other
-/// kernels, so no length makes up for them.
-bool is_same_kind(const AttentionProblem& a, const AttentionProblem& b);
-
-/// Root of the summed squared log2 ratios of batch, heads_q, heads_kv, seq_q and seq_kv; 0 when
-/// these are equal. Empty between problems of different kinds.
-std::optional<double> shape_distance(const AttentionProblem& a, const AttentionProblem& b);
+/// Root of the summed squared log2 ratios of the sizes (db/problem_key.h); 0 when these are equal.
+/// Empty between problems of different kinds.
+std::optional<double> shape_distance(const Problem& a, const Problem& b);
 
 /// The same measure over SM count, L2 size and memory bandwidth: which of several GPUs of one
 /// architecture to learn from.
@@ -37,13 +31,13 @@ struct Merit {
 
   auto operator<=>(const Merit&) const = default;
 };
-Merit merit(const AttentionProblem& problem, const VariantResult& result);
+Merit merit(const Problem& problem, const VariantResult& result);
 
 /// L2 misses in sectors: counted, or the compulsory and excess ones of a prediction; empty when
 /// counters are missing.
 std::optional<long long> l2_miss_sectors(const VariantResult& result);
 
 /// By merit, then by the variant's key. Requires: both of the same provenance.
-bool is_better(const AttentionProblem& problem, const VariantResult& a, const VariantResult& b);
+bool is_better(const Problem& problem, const VariantResult& a, const VariantResult& b);
 
 }  // namespace swr

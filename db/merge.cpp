@@ -275,7 +275,7 @@ void require_sound(SQLite::Database& database, const fs::path& path) {
   while (variant.executeStep()) {
     read_variant(variant, {path, "variant"});
   }
-  SQLite::Statement result(database, "SELECT result.*, " + column_list(to_cells(Variant{})) +
+  SQLite::Statement result(database, "SELECT result.*, " + variant_columns() +
                                          " FROM result JOIN variant ON variant.id = variant_id");
   while (result.executeStep()) {
     read_result(result, {path, "result"});

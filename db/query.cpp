@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 struct StoredProblem {
   long long id = 0;
-  AttentionProblem problem;
+  Problem problem;
 };
 
 struct StoredDevice {
@@ -60,7 +60,7 @@ class Reader {
   Reader(const SQLite::Database& database, const fs::path& path)
       : database_(database), path_(path) {}
 
-  std::optional<StoredProblem> find(const AttentionProblem& problem) const {
+  std::optional<StoredProblem> find(const Problem& problem) const {
     SQLite::Statement row(database_, "SELECT * FROM problem ORDER BY id");
     while (row.executeStep()) {
       if (read_problem(row, {path_, "problem"}) == problem) {
@@ -106,7 +106,7 @@ class Reader {
   std::vector<StoredResult> known(long long run_id, const StoredProblem& problem,
                                   const StoredDevice& device) const {
     SQLite::Statement row(
-        database_, alike_here_since() + "SELECT result.*, " + column_list(to_cells(Variant{})) +
+        database_, alike_here_since() + "SELECT result.*, " + variant_columns() +
                        " FROM result JOIN variant ON variant.id = result.variant_id "
                        "WHERE result.id IN (SELECT max(here.id) FROM here JOIN alike ON alike.id = "
                        "here.run_id "
@@ -168,7 +168,7 @@ class Reader {
   /// A result with its samples.
   StoredResult result(long long id) const {
     SQLite::Statement row(database_,
-                          "SELECT result.*, " + column_list(to_cells(Variant{})) +
+                          "SELECT result.*, " + variant_columns() +
                               " FROM result JOIN variant ON variant.id = result.variant_id "
                               "WHERE result.id = ?");
     row.bind(1, static_cast<std::int64_t>(id));
@@ -207,7 +207,7 @@ class Reader {
   }
 
   /// What the current row of `result` belongs to.
-  AttentionProblem problem_of(SQLite::Statement& result) const {
+  Problem problem_of(SQLite::Statement& result) const {
     SQLite::Statement row(database_, "SELECT * FROM problem WHERE id = ?");
     row.bind(1, result.getColumn("problem_id").getInt64());
     row.executeStep();
@@ -223,7 +223,7 @@ class Reader {
   std::vector<StoredResult> latest(const StoredProblem& problem, const StoredDevice& device,
                                    const Setting& setting) const {
     SQLite::Statement row(database_,
-                          "SELECT result.*, " + column_list(to_cells(Variant{})) +
+                          "SELECT result.*, " + variant_columns() +
                               " FROM result JOIN variant ON variant.id = result.variant_id "
                               "WHERE result.id IN (SELECT max(id) FROM result WHERE problem_id = "
                               ":problem AND device_id = :device AND run_id IN "
@@ -277,7 +277,7 @@ bool comes_first(const StoredResult& a, const StoredResult& b) {
 }  // namespace
 
 std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
-                               const AttentionProblem& problem, const DeviceInfo& device,
+                               const Problem& problem, const DeviceInfo& device,
                                const Setting& setting) {
   const SQLite::Transaction snapshot(database);
   const LookupTable table(
@@ -291,7 +291,7 @@ std::optional<Match> find_best(SQLite::Database& database, const fs::path& path,
 }
 
 std::vector<StoredResult> find_results(const SQLite::Database& database, const fs::path& path,
-                                       const AttentionProblem& problem, const DeviceInfo& device,
+                                       const Problem& problem, const DeviceInfo& device,
                                        const Setting& setting) {
   const Reader reader(database, path);
   const auto stored = reader.find(problem);
@@ -307,7 +307,7 @@ std::vector<StoredResult> find_results(const SQLite::Database& database, const f
 }
 
 std::vector<StoredResult> find_known_results(const SQLite::Database& database, const fs::path& path,
-                                             long long run_id, const AttentionProblem& problem,
+                                             long long run_id, const Problem& problem,
                                              const DeviceInfo& device) {
   const Reader reader(database, path);
   const auto stored = reader.find(problem);
@@ -335,7 +335,7 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database, c
 
 std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
                                                   const fs::path& path, long long run_id,
-                                                  const AttentionProblem& problem,
+                                                  const Problem& problem,
                                                   const DeviceInfo& device) {
   const Reader reader(database, path);
   const auto stored = reader.find(problem);

@@ -15,14 +15,13 @@ namespace swr {
 
 /// Store::best.
 std::optional<Match> find_best(SQLite::Database& database, const std::filesystem::path& path,
-                               const AttentionProblem& problem, const DeviceInfo& device,
+                               const Problem& problem, const DeviceInfo& device,
                                const Setting& setting);
 
 /// Store::results.
 std::vector<StoredResult> find_results(const SQLite::Database& database,
-                                       const std::filesystem::path& path,
-                                       const AttentionProblem& problem, const DeviceInfo& device,
-                                       const Setting& setting);
+                                       const std::filesystem::path& path, const Problem& problem,
+                                       const DeviceInfo& device, const Setting& setting);
 
 /// Store::settings.
 std::vector<Setting> find_settings(const SQLite::Database& database,
@@ -31,13 +30,12 @@ std::vector<Setting> find_settings(const SQLite::Database& database,
 /// Store::known_results.
 std::vector<StoredResult> find_known_results(const SQLite::Database& database,
                                              const std::filesystem::path& path, long long run_id,
-                                             const AttentionProblem& problem,
-                                             const DeviceInfo& device);
+                                             const Problem& problem, const DeviceInfo& device);
 
 /// Store::known_decision.
 std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
                                                   const std::filesystem::path& path,
-                                                  long long run_id, const AttentionProblem& problem,
+                                                  long long run_id, const Problem& problem,
                                                   const DeviceInfo& device);
 
 /// Store::result.

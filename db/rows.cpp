@@ -4,9 +4,13 @@
 #include "core/fields.h"
 #include <swr/error.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -54,8 +58,35 @@ struct Writer {
   void operator()(const char* name, const std::string& value) const {
     cells.push_back({name, value});
   }
-  void operator()(const char* name, DType value) const {
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void operator()(const char* name, Enum value) const {
     cells.push_back({name, std::string(to_string(value))});
+  }
+};
+
+bool has_column(const Cells& cells, std::string_view name) {
+  return std::ranges::any_of(cells, [&](const NamedCell& cell) { return cell.column == name; });
+}
+
+/// What a column holds that belongs to another operation.
+Cell absent_cell(bool is_text) {
+  Cell cell = 0LL;
+  if (is_text) {
+    cell = std::string();
+  }
+  return cell;
+}
+
+/// Appends each visited field that another operation does not share, without a meaning.
+struct AbsentWriter {
+  Cells& cells;
+
+  template <typename Value, typename... Bounds>
+  void operator()(const char* name, const Value& /*value*/, const Bounds&... /*bounds*/) const {
+    if (!has_column(cells, name)) {
+      cells.push_back({name, absent_cell(std::is_enum_v<Value>)});
+    }
   }
 };
 
@@ -123,6 +154,8 @@ struct Reader {
   void operator()(const char* name, bool& field) { field = integer(name, 0, 1) != 0; }
   void operator()(const char* name, std::string& field) { field = text(name); }
   void operator()(const char* name, DType& field) { field = parse_dtype(text(name)); }
+  void operator()(const char* name, GemmLayout& field) { field = parse_gemm_layout(text(name)); }
+  void operator()(const char* name, OutputType& field) { field = parse_output_type(text(name)); }
 };
 
 Unknowns unknowns_of(ResultState state) {
@@ -238,11 +271,36 @@ AxisValue axis_value(const Axis& axis, Reader<Columns>& read) {
 
 template <typename Columns>
 Variant read_variant(Reader<Columns>& read) {
-  Variant variant;
-  for (const Axis& axis : axes()) {
+  const Op op = parse_op(read.text("op"));
+  Variant variant = default_axes(op);
+  for (const Axis& axis : axes(op)) {
     axis.set(axis, variant, axis_value(axis, read));
   }
   return variant;
+}
+
+template <typename OneProblem, typename Columns>
+Problem read_problem_of(Reader<Columns>& read) {
+  OneProblem problem;
+  visit_fields(problem, read);
+  validate(problem);
+  return problem;
+}
+
+template <typename Columns>
+Problem read_problem_of(Op op, Reader<Columns>& read) {
+  return op == Op::gemm ? read_problem_of<GemmProblem>(read)
+                        : read_problem_of<AttentionProblem>(read);
+}
+
+constexpr std::array kOps{Op::attention, Op::gemm};
+
+/// The fields of a problem in the order in which they are visited.
+Cells field_cells(Op op) {
+  const Problem problem = op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
+  Cells cells;
+  std::visit([&](const auto& one) { visit_fields(one, AbsentWriter{cells}); }, problem);
+  return cells;
 }
 
 /// Runs `read`; a value that cannot be believed becomes an error that names the row by its id.
@@ -279,10 +337,27 @@ auto read_row(TableRows& row, const RowSource& source, Read&& read) {
 
 }  // namespace
 
-Cells to_cells(const AttentionProblem& problem) {
+Cells to_cells(const Problem& problem) {
   validate(problem);
-  Cells cells;
-  visit_fields(problem, Writer{cells});
+  Cells cells{{"op", std::string(to_string(op_of(problem)))}};
+  std::visit([&](const auto& one) { visit_fields(one, Writer{cells}); }, problem);
+  for (const Op op : kOps) {
+    for (NamedCell& absent : field_cells(op)) {
+      if (!has_column(cells, absent.column)) {
+        cells.push_back(std::move(absent));
+      }
+    }
+  }
+  return cells;
+}
+
+Cells kind_cells(const Problem& problem) {
+  constexpr std::array<std::string_view, 8> kKind{
+      "op", "dtype", "alignment_bytes", "causal", "head_dim", "output", "layout", "reads_c"};
+  Cells cells = to_cells(problem);
+  std::erase_if(cells, [&](const NamedCell& cell) {
+    return std::ranges::find(kKind, cell.column) == kKind.end();
+  });
   return cells;
 }
 
@@ -293,16 +368,25 @@ Cells to_cells(const DeviceInfo& device) {
 }
 
 Cells to_cells(const Variant& variant) {
-  Cells cells;
-  for (const Axis& axis : axes()) {
+  Cells cells{{"op", std::string(to_string(op_of(variant)))}};
+  for (const Axis& axis : axes(op_of(variant))) {
     std::visit(
         [&](const auto& value) {
           cells.push_back({std::string(axis.name), value});
         },
         axis.get(variant));
   }
+  for (const Op op : kOps) {
+    for (const Axis& axis : axes(op)) {
+      if (!has_column(cells, axis.name)) {
+        cells.push_back({std::string(axis.name), absent_cell(!axis.spellings.empty())});
+      }
+    }
+  }
   return cells;
 }
+
+std::string variant_columns() { return column_list(to_cells(AttentionVariant{})); }
 
 Cells to_cells(const RunInfo& run) {
   return {{"command", run.command},
@@ -342,13 +426,9 @@ Cells to_cells(const VariantResult& result) {
   return cells;
 }
 
-AttentionProblem read_problem(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source, [](auto& read) {
-    AttentionProblem problem;
-    visit_fields(problem, read);
-    validate(problem);
-    return problem;
-  });
+Problem read_problem(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source,
+                  [](auto& read) { return read_problem_of(parse_op(read.text("op")), read); });
 }
 
 DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
@@ -448,17 +528,15 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
-std::string lookup_problem_columns() {
-  return "id, " + column_list(to_cells(AttentionProblem{.seq_q = 1, .seq_kv = 1}));
+std::string lookup_problems_query(Op op) {
+  return "SELECT id, " + column_list(field_cells(op)) + " FROM problem WHERE op = '" +
+         std::string(to_string(op)) + "' ORDER BY id";
 }
 
-AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source) {
-  return read_row(row, source, [](auto& read) {
-    AttentionProblem problem;
+Problem read_lookup_problem(Op op, TableRows& row, const RowSource& source) {
+  return read_row(row, source, [op](auto& read) {
     read.column("id");
-    visit_fields(problem, read);
-    validate(problem);
-    return problem;
+    return read_problem_of(op, read);
   });
 }
 

@@ -21,12 +21,19 @@
 namespace swr {
 
 // Throw: Error{invalid_argument} naming the first value that cannot be stored.
-Cells to_cells(const AttentionProblem& problem);
+// Columns that belong to another operation alone hold 0 or an empty text.
+Cells to_cells(const Problem& problem);
 Cells to_cells(const DeviceInfo& device);
 Cells to_cells(const Variant& variant);
 Cells to_cells(const RunInfo& run);
+/// The columns of a problem that another one must share to be of the same kind
+/// (db/problem_key.h).
+Cells kind_cells(const Problem& problem);
 /// Without the keys of what the result belongs to.
 Cells to_cells(const VariantResult& result);
+
+/// The columns of `variant`, as SQL, quoted and separated by commas.
+std::string variant_columns();
 
 /// The counters alone, or why there are none.
 Cells counter_cells(const Measurement& measurement);
@@ -39,7 +46,7 @@ struct RowSource {
 
 // Read the statement's current row, by column name.
 // Throw: Error{unreadable} naming file, table, row and value.
-AttentionProblem read_problem(SQLite::Statement& row, const RowSource& source);
+Problem read_problem(SQLite::Statement& row, const RowSource& source);
 DeviceInfo read_device(SQLite::Statement& row, const RowSource& source);
 RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 /// Columns of `result` and of `variant`; without the samples.
@@ -57,9 +64,9 @@ struct LookupResult {
   VariantResult result;
 };
 
-// For tables of many rows: the columns to select, and the readers of rows that consist of them.
-std::string lookup_problem_columns();
-AttentionProblem read_lookup_problem(TableRows& row, const RowSource& source);
+// For tables of many rows: what to select, and the readers of such rows.
+std::string lookup_problems_query(Op op);
+Problem read_lookup_problem(Op op, TableRows& row, const RowSource& source);
 std::string lookup_result_columns();
 LookupResult read_lookup_result(TableRows& row, const RowSource& source);
 

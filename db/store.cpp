@@ -112,7 +112,7 @@ long long Store::begin_run(const RunInfo& info) {
   return impl_->write([&] { return insert_row(impl_->database, "run", to_cells(info)); });
 }
 
-long long Store::record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+long long Store::record(long long run_id, const Problem& problem, const DeviceInfo& device,
                         const VariantResult& result) {
   return impl_->write([&] {
     SQLite::Database& database = impl_->database;
@@ -137,9 +137,8 @@ void Store::record_counters(long long result_id, const Measurement& measurement)
   });
 }
 
-void Store::record_decision(long long run_id, const AttentionProblem& problem,
-                            const DeviceInfo& device, std::span<const Finalist> finalists,
-                            double tie_threshold) {
+void Store::record_decision(long long run_id, const Problem& problem, const DeviceInfo& device,
+                            std::span<const Finalist> finalists, double tie_threshold) {
   impl_->write([&] {
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
@@ -162,7 +161,7 @@ void Store::record_decision(long long run_id, const AttentionProblem& problem,
   });
 }
 
-std::optional<Match> Store::best(const AttentionProblem& problem, const DeviceInfo& device,
+std::optional<Match> Store::best(const Problem& problem, const DeviceInfo& device,
                                  const Setting& setting) const {
   validate(problem);
   return with_database_errors(impl_->path, [&] {
@@ -170,7 +169,7 @@ std::optional<Match> Store::best(const AttentionProblem& problem, const DeviceIn
   });
 }
 
-std::vector<StoredResult> Store::results(const AttentionProblem& problem, const DeviceInfo& device,
+std::vector<StoredResult> Store::results(const Problem& problem, const DeviceInfo& device,
                                          const Setting& setting) const {
   return with_database_errors(impl_->path, [&] {
     return find_results(impl_->database, impl_->path, problem, device, setting);
@@ -194,15 +193,14 @@ void Store::finish_run(long long run_id) {
   });
 }
 
-std::vector<StoredResult> Store::known_results(long long run_id, const AttentionProblem& problem,
+std::vector<StoredResult> Store::known_results(long long run_id, const Problem& problem,
                                                const DeviceInfo& device) const {
   return with_database_errors(impl_->path, [&] {
     return find_known_results(impl_->database, impl_->path, run_id, problem, device);
   });
 }
 
-std::optional<StoredDecision> Store::known_decision(long long run_id,
-                                                    const AttentionProblem& problem,
+std::optional<StoredDecision> Store::known_decision(long long run_id, const Problem& problem,
                                                     const DeviceInfo& device) const {
   return with_database_errors(impl_->path, [&] {
     return find_known_decision(impl_->database, impl_->path, run_id, problem, device);

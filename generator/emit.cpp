@@ -139,11 +139,12 @@ class Flattener {
 
 }  // namespace
 
-std::string config_header(const FamilyConfig& config) {
-  const bool is_hopper = std::holds_alternative<HopperConfig>(config);
-  return config_header(is_hopper ? "attention/hopper/config.h" : "attention/config.h",
-                       is_hopper ? "HopperConfig" : "AttentionConfig",
-                       std::visit([](const auto& one) { return config_fields(one); }, config));
+std::string config_header(const AttentionConfig& config) {
+  return config_header("attention/config.h", "AttentionConfig", config_fields(config));
+}
+
+std::string config_header(const HopperConfig& config) {
+  return config_header("attention/hopper/config.h", "HopperConfig", config_fields(config));
 }
 
 std::string config_header(const HopperGemmConfig& config) {

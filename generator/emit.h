@@ -3,8 +3,9 @@
 // its includes in one file.
 #pragma once
 
-#include "core/attention_config.h"
 #include "generator/template_set.h"
+#include "templates/attention/config.h"
+#include "templates/attention/hopper/config.h"
 #include "templates/gemm/hopper/config.h"
 #include "templates/gemm/portable/config.h"
 
@@ -14,7 +15,8 @@
 namespace swr {
 
 /// The header that defines swr::kConfig, in the form of those in templates/default/.
-std::string config_header(const FamilyConfig& config);
+std::string config_header(const AttentionConfig& config);
+std::string config_header(const HopperConfig& config);
 std::string config_header(const HopperGemmConfig& config);
 std::string config_header(const PortableGemmConfig& config);
 

@@ -11,31 +11,32 @@ namespace {
 constexpr int kNoLastArch = std::numeric_limits<int>::max();
 
 constexpr std::array kSources{
-    FamilySource{.family = Family::portable,
+    FamilySource{.op = Op::attention,
+                 .family = Family::portable,
                  .file = "attention/portable/attention.cu",
                  .entry = "swr_attention",
                  .first_arch = 80,
                  .last_arch = kNoLastArch,
                  .arch_suffix = "",
                  .config_header = "selected_attention_config.h"},
-    FamilySource{.family = Family::hopper,
+    FamilySource{.op = Op::attention,
+                 .family = Family::hopper,
                  .file = "attention/hopper/attention.cu",
                  .entry = "swr_attention",
                  .first_arch = 90,
                  .last_arch = 90,
                  .arch_suffix = "a",
                  .config_header = "selected_hopper_config.h"},
-};
-
-constexpr std::array kGemmSources{
-    FamilySource{.family = Family::portable,
+    FamilySource{.op = Op::gemm,
+                 .family = Family::portable,
                  .file = "gemm/portable/gemm.cu",
                  .entry = "swr_gemm",
                  .first_arch = 80,
                  .last_arch = kNoLastArch,
                  .arch_suffix = "",
                  .config_header = "selected_portable_gemm_config.h"},
-    FamilySource{.family = Family::hopper,
+    FamilySource{.op = Op::gemm,
+                 .family = Family::hopper,
                  .file = "gemm/hopper/gemm.cu",
                  .entry = "swr_gemm",
                  .first_arch = 90,
@@ -48,14 +49,10 @@ constexpr std::array kGemmSources{
 
 std::span<const FamilySource> family_sources() { return kSources; }
 
-const FamilySource& family_source(Family family) {
-  return *std::ranges::find(kSources, family, &FamilySource::family);
-}
-
-std::span<const FamilySource> gemm_sources() { return kGemmSources; }
-
-const FamilySource& gemm_source(Family family) {
-  return *std::ranges::find(kGemmSources, family, &FamilySource::family);
+const FamilySource& family_source(Op op, Family family) {
+  return *std::ranges::find_if(kSources, [&](const FamilySource& source) {
+    return source.op == op && source.family == family;
+  });
 }
 
 }  // namespace swr

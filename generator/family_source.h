@@ -10,6 +10,7 @@
 namespace swr {
 
 struct FamilySource {
+  Op op;
   Family family;
   std::string_view file;   ///< Path of the .cu file below the template root.
   std::string_view entry;  ///< Its extern "C" function.
@@ -22,10 +23,6 @@ struct FamilySource {
 
 std::span<const FamilySource> family_sources();
 
-const FamilySource& family_source(Family family);
-
-/// The same for GEMM.
-std::span<const FamilySource> gemm_sources();
-const FamilySource& gemm_source(Family family);
+const FamilySource& family_source(Op op, Family family);
 
 }  // namespace swr

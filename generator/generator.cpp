@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/attention_config.h"
+#include "core/gemm_config.h"
+#include "core/operation.h"
 #include "core/sha256.h"
 #include "generator/compile_log.h"
 #include "generator/cubin_cache.h"
@@ -46,6 +48,17 @@ void require_family_arch(const FamilySource& source, int sm_arch) {
   }
 }
 
+const FamilySource& source_of(const Variant& variant) {
+  return family_source(op_of(variant), family_of(variant));
+}
+
+FamilyConfig config_of(const AttentionProblem& problem, const AttentionVariant& variant) {
+  return make_family_config(problem, variant);
+}
+GemmFamilyConfig config_of(const GemmProblem& problem, const GemmVariant& variant) {
+  return make_gemm_config(problem, variant);
+}
+
 }  // namespace
 
 struct Generator::Impl {
@@ -59,19 +72,22 @@ struct Generator::Impl {
     }
   }
 
-  /// The templates with the configuration header of a variant.
-  TemplateSet configured(const AttentionProblem& problem, const Variant& variant) const {
+  /// The templates with a kernel's configuration header.
+  template <typename Config>
+  TemplateSet configured(const FamilySource& source, const Config& config) const {
+    return templates.with(std::string(source.config_header), swr::config_header(config));
+  }
+  TemplateSet configured(const Problem& problem, const Variant& variant) const {
     validate(problem);
-    return templates.with(std::string(family_source(variant.family).config_header),
-                          swr::config_header(make_family_config(problem, variant)));
+    const FamilySource& source = source_of(variant);
+    return visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {
+      return std::visit([&](const auto& config) { return configured(source, config); },
+                        config_of(one, chosen));
+    });
   }
 
-  template <typename Config>
-  CompiledKernel compile_gemm(Family family, const Config& config, int sm_arch) const {
-    const FamilySource& source = gemm_source(family);
-    require_family_arch(source, sm_arch);
-    const TemplateSet configured =
-        templates.with(std::string(source.config_header), swr::config_header(config));
+  CompiledKernel compile_family(const FamilySource& source, const TemplateSet& configured,
+                                int sm_arch) const {
     return compile({.templates = configured,
                     .file = source.file,
                     .entry = source.entry,
@@ -127,25 +143,23 @@ Generator::~Generator() = default;
 Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
 
-CompiledKernel Generator::compile(const AttentionProblem& problem, const Variant& variant,
+CompiledKernel Generator::compile(const Problem& problem, const Variant& variant,
                                   int sm_arch) const {
-  const FamilySource& source = family_source(variant.family);
+  const FamilySource& source = source_of(variant);
   require_family_arch(source, sm_arch);
-  const TemplateSet templates = impl_->configured(problem, variant);
-  return impl_->compile({.templates = templates,
-                         .file = source.file,
-                         .entry = source.entry,
-                         .sm_arch = sm_arch,
-                         .arch_suffix = source.arch_suffix,
-                         .options = kVariantOptions});
+  return impl_->compile_family(source, impl_->configured(problem, variant), sm_arch);
 }
 
 CompiledKernel Generator::compile(const HopperGemmConfig& config, int sm_arch) const {
-  return impl_->compile_gemm(Family::hopper, config, sm_arch);
+  const FamilySource& source = family_source(Op::gemm, Family::hopper);
+  require_family_arch(source, sm_arch);
+  return impl_->compile_family(source, impl_->configured(source, config), sm_arch);
 }
 
 CompiledKernel Generator::compile(const PortableGemmConfig& config, int sm_arch) const {
-  return impl_->compile_gemm(Family::portable, config, sm_arch);
+  const FamilySource& source = family_source(Op::gemm, Family::portable);
+  require_family_arch(source, sm_arch);
+  return impl_->compile_family(source, impl_->configured(source, config), sm_arch);
 }
 
 CompiledKernel Generator::compile_template(std::string_view path, std::string_view entry,
@@ -158,13 +172,12 @@ CompiledKernel Generator::compile_template(std::string_view path, std::string_vi
                          .options = kReferenceOptions});
 }
 
-std::string Generator::config_header(const AttentionProblem& problem,
-                                     const Variant& variant) const {
-  return impl_->configured(problem, variant).text(family_source(variant.family).config_header);
+std::string Generator::config_header(const Problem& problem, const Variant& variant) const {
+  return impl_->configured(problem, variant).text(source_of(variant).config_header);
 }
 
-std::string Generator::flatten(const AttentionProblem& problem, const Variant& variant) const {
-  return flatten_template(impl_->configured(problem, variant), family_source(variant.family).file);
+std::string Generator::flatten(const Problem& problem, const Variant& variant) const {
+  return flatten_template(impl_->configured(problem, variant), source_of(variant).file);
 }
 
 std::string Generator::template_text(std::string_view path) const {

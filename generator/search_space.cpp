@@ -1,154 +1,24 @@
 // SPDX-License-Identifier: MIT
-#include "generator/search_space.h"
-
+#include "core/operation.h"
+#include "generator/attention_space.h"
+#include "generator/expansion.h"
 #include "generator/family_source.h"
+#include "generator/gemm_space.h"
 #include <swr/error.h>
+#include <swr/generator.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <string>
 
 namespace swr {
 namespace {
 
-using namespace std::string_view_literals;
-
-constexpr int kLargestHeadDim = 256;
-
-constexpr std::array kPortableTiles{
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},   Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},  Tile{.tile_m = 128, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 80, .tile_n = 80, .warps = 5},
-};
-constexpr std::array kPortableTilesOfHeadDim{TilesOfHeadDim{kLargestHeadDim, kPortableTiles}};
-constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
-constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
-constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
-constexpr std::array kWorkers{"0"sv};
-constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
-constexpr std::array kSmemSwizzles{"on"sv};
-constexpr std::array kPortableAxes{
-    AxisDefaults{"stages", kStages},
-    AxisDefaults{"order", kOrders},
-    AxisDefaults{"persistence", kPersistences},
-    AxisDefaults{"workers", kWorkers},
-    AxisDefaults{"swizzle", kSwizzles},
-    AxisDefaults{"smem_swizzle", kSmemSwizzles},
-};
-
-// Measured on an H200 (docs/results/hopper_attention.md). Three consumers pay while O takes few
-// registers. Up to head_dim 160 two Q slots beat wider K tiles, so only tiles that leave room for
-// both are offered; beyond, two leave room for narrow tiles only, and wider ones compete.
-constexpr std::array kHopperTilesTo64{
-    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 176},
-    Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 112},
-    Tile{.tile_m = 192, .tile_n = 128},
-};
-constexpr std::array kHopperTilesTo96{
-    Tile{.tile_m = 128, .tile_n = 128},
-    Tile{.tile_m = 128, .tile_n = 160},
-    Tile{.tile_m = 192, .tile_n = 80},
-    Tile{.tile_m = 192, .tile_n = 96},
-};
-constexpr std::array kHopperTilesTo128{
-    Tile{.tile_m = 128, .tile_n = 96},  Tile{.tile_m = 128, .tile_n = 112},
-    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 144},
-    Tile{.tile_m = 128, .tile_n = 160},
-};
-constexpr std::array kHopperTilesTo160{
-    Tile{.tile_m = 128, .tile_n = 64},
-    Tile{.tile_m = 128, .tile_n = 80},
-    Tile{.tile_m = 128, .tile_n = 96},
-    Tile{.tile_m = 128, .tile_n = 112},
-};
-constexpr std::array kHopperTilesTo192{
-    Tile{.tile_m = 128, .tile_n = 64},
-    Tile{.tile_m = 128, .tile_n = 80},
-    Tile{.tile_m = 128, .tile_n = 96},
-};
-constexpr std::array kHopperTilesBeyond192{
-    Tile{.tile_m = 128, .tile_n = 48},
-    Tile{.tile_m = 128, .tile_n = 64},
-    Tile{.tile_m = 128, .tile_n = 80},
-};
-constexpr std::array kHopperTilesOfHeadDim{
-    TilesOfHeadDim{64, kHopperTilesTo64},   TilesOfHeadDim{96, kHopperTilesTo96},
-    TilesOfHeadDim{128, kHopperTilesTo128}, TilesOfHeadDim{160, kHopperTilesTo160},
-    TilesOfHeadDim{192, kHopperTilesTo192}, TilesOfHeadDim{kLargestHeadDim, kHopperTilesBeyond192},
-};
-constexpr std::array kHopperStages{"2"sv};
-constexpr std::array kHopperOrders{"cyclic"sv, "sawtooth"sv, "right_to_left"sv};
-constexpr std::array kHopperPersistences{"grid"sv, "persistent"sv, "snake"sv, "dynamic"sv};
-constexpr std::array kHopperMainloops{"mutex"sv, "overlap"sv, "overlap_ordered"sv};
-constexpr std::array kHopperPOperands{"registers"sv};
-constexpr std::array kHopperExp2{"0"sv};
-constexpr std::array kHopperUnrolls{"1"sv};
-constexpr std::array kHopperAxes{
-    AxisDefaults{"stages", kHopperStages},
-    AxisDefaults{"order", kHopperOrders},
-    AxisDefaults{"persistence", kHopperPersistences},
-    AxisDefaults{"workers", kWorkers},
-    AxisDefaults{"swizzle", kSwizzles},
-    AxisDefaults{"mainloop", kHopperMainloops},
-    AxisDefaults{"p_operand", kHopperPOperands},
-    AxisDefaults{"exp2_fma_eighths", kHopperExp2},
-    AxisDefaults{"unroll", kHopperUnrolls},
-};
-
-constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes},
-                             FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
-
-constexpr int kRowsPerWarp = 16;
-
-/// Warps of a tile that leaves them open.
-int default_warps(Family family, int tile_m) {
-  constexpr int kUsualWarps = 4;
-  const bool four = tile_m % (kUsualWarps * kRowsPerWarp) == 0;
-  return family == Family::portable && four ? kUsualWarps : std::max(1, tile_m / kRowsPerWarp);
-}
-
-constexpr std::string_view kFamilyAxis = "family";
-constexpr std::string_view kSectionAxis = "section_heads";
-constexpr std::array kTileAxes{"tile_m"sv, "tile_n"sv, "warps"sv};
-
-using Values = std::vector<AxisValue>;
-
-void append_unique(std::vector<Variant>& variants, const Variant& variant) {
-  if (std::ranges::find(variants, variant) == variants.end()) {
-    variants.push_back(variant);
-  }
-}
-
-/// Every variant with every value of one axis.
-std::vector<Variant> expand(const std::vector<Variant>& variants, const Axis& axis,
-                            const Values& values) {
-  std::vector<Variant> expanded;
-  expanded.reserve(variants.size() * values.size());
-  for (Variant variant : variants) {
-    for (const AxisValue& value : values) {
-      axis.set(axis, variant, value);
-      expanded.push_back(variant);
-    }
-  }
-  return expanded;
-}
-
-Values texts(std::span<const std::string_view> spellings) {
-  Values values;
-  for (const std::string_view spelling : spellings) {
-    values.emplace_back(std::string(spelling));
-  }
-  return values;
-}
-
 /// Checks a restriction against its axis and removes repetitions ("2" and 2 are the same value).
-Values checked_values(const std::string& name, const Values& values) {
-  const Axis* axis = find_axis(name);
+Values checked_values(Op op, const std::string& name, const Values& values) {
+  const Axis* const axis = find_axis(op, name);
   if (axis == nullptr) {
     std::string known;
-    for (const Axis& other : axes()) {
+    for (const Axis& other : axes(op)) {
       known += (known.empty() ? "" : ", ") + std::string(other.name);
     }
     throw Error(ErrorCode::invalid_argument, "unknown axis '" + name + "'; choose one of " + known);
@@ -157,7 +27,7 @@ Values checked_values(const std::string& name, const Values& values) {
     throw Error(ErrorCode::invalid_argument, "axis " + name + " is restricted to no value at all");
   }
   Values unique;
-  Variant scratch;
+  Variant scratch = default_axes(op);
   for (const AxisValue& value : values) {
     axis->set(*axis, scratch, value);
     const AxisValue canonical = axis->get(scratch);
@@ -168,163 +38,60 @@ Values checked_values(const std::string& name, const Values& values) {
   return unique;
 }
 
-Variant with_tile(Variant variant, const Tile& tile) {
-  const int warps = tile.warps > 0 ? tile.warps : default_warps(variant.family, tile.tile_m);
-  const std::array sizes{tile.tile_m, tile.tile_n, warps};
-  for (std::size_t i = 0; i < kTileAxes.size(); ++i) {
-    const Axis* axis = find_axis(kTileAxes[i]);
-    axis->set(*axis, variant, static_cast<long long>(sizes[i]));
-  }
-  return variant;
-}
-
-/// Enumerates the space of one family.
-class Enumeration {
- public:
-  Enumeration(const FamilySpace& space, const AttentionProblem& problem, const DeviceInfo& device,
-              const SpaceOptions& options)
-      : space_(space),
-        head_dim_(problem.head_dim),
-        options_(options),
-        sections_(section_head_candidates(problem, device)) {}
-
-  std::vector<Variant> variants() const {
-    std::vector<Variant> all = tiles();
-    for (const AxisDefaults& defaults : space_.axes) {
-      const Values* restriction = find_restriction(defaults.axis);
-      all = expand(all, *find_axis(defaults.axis),
-                   restriction != nullptr ? *restriction : texts(defaults.values));
-    }
-    return with_sections(all);
-  }
-
- private:
-  const Values* find_restriction(std::string_view axis) const {
-    const auto at = options_.restrictions.find(axis);
-    return at == options_.restrictions.end() ? nullptr : &at->second;
-  }
-
-  /// The family's tiles or those asked for, with restricted dimensions replaced.
-  std::vector<Variant> tiles() const {
-    const std::span<const Tile> list =
-        options_.tiles.empty() ? space_.tiles_of(head_dim_) : std::span(options_.tiles);
-    std::vector<Variant> expanded;
-    for (const Tile& tile : list) {
-      std::vector<Variant> shapes{with_tile({.family = space_.family}, tile)};
-      for (const std::string_view name : kTileAxes) {
-        if (const Values* restriction = find_restriction(name)) {
-          shapes = expand(shapes, *find_axis(name), *restriction);
-        }
-      }
-      for (const Variant& shape : shapes) {
-        append_unique(expanded, shape);
-      }
-    }
-    return expanded;
-  }
-
-  /// Section sizes of a variant: the restriction, else 0 for every swizzle without sections.
-  Values section_values(const Variant& variant) const {
-    if (const Values* restriction = find_restriction(kSectionAxis)) {
-      return *restriction;
-    }
-    if (variant.swizzle != Swizzle::head_sections) {
-      return {0LL};
-    }
-    if (sections_.empty() && find_restriction("swizzle") != nullptr) {
-      return {2LL};  // Sections were asked for: try the smallest, or say why there is none.
-    }
-    return {sections_.begin(), sections_.end()};
-  }
-
-  std::vector<Variant> with_sections(const std::vector<Variant>& variants) const {
-    std::vector<Variant> expanded;
-    for (const Variant& variant : variants) {
-      for (const Variant& sectioned :
-           expand({variant}, *find_axis(kSectionAxis), section_values(variant))) {
-        expanded.push_back(sectioned);
-      }
-    }
-    return expanded;
-  }
-
-  const FamilySpace& space_;
-  int head_dim_;
-  const SpaceOptions& options_;
-  std::vector<int> sections_;
-};
-
 /// A restricted axis that a family lacks leaves the family out: who asks for a main loop wants
 /// kernels that have one.
-bool has_restricted_axes(const SpaceOptions& options, Family family) {
+bool has_restricted_axes(Op op, const SpaceOptions& options, Family family) {
   return std::ranges::all_of(options.restrictions, [&](const auto& restriction) {
-    return find_axis(restriction.first)->belongs_to(family);
+    return find_axis(op, restriction.first)->belongs_to(family);
   });
 }
 
 /// Families that are asked for; else all but those made for one other architecture.
-bool family_wanted(const SpaceOptions& options, Family family, const DeviceInfo& device) {
-  const auto asked_for = options.restrictions.find(kFamilyAxis);
-  if (!has_restricted_axes(options, family)) {
+bool family_wanted(const FamilySource& source, const SpaceOptions& options,
+                   const DeviceInfo& device) {
+  if (!has_restricted_axes(source.op, options, source.family)) {
     return false;
   }
-  if (asked_for != options.restrictions.end()) {
-    const AxisValue name = std::string(to_string(family));
-    return std::ranges::find(asked_for->second, name) != asked_for->second.end();
+  if (const Values* const asked_for = restriction_of(options, "family")) {
+    const AxisValue name = std::string(to_string(source.family));
+    return std::ranges::find(*asked_for, name) != asked_for->end();
   }
-  const FamilySource& source = family_source(family);
   return source.arch_suffix.empty() || device.sm_arch == source.first_arch;
 }
 
-SpaceOptions checked(const SpaceOptions& options) {
+SpaceOptions checked(Op op, const SpaceOptions& options) {
   SpaceOptions canonical{.tiles = options.tiles, .restrictions = {}};
   for (const auto& [name, values] : options.restrictions) {
-    canonical.restrictions.emplace(name, checked_values(name, values));
+    canonical.restrictions.emplace(name, checked_values(op, name, values));
   }
   return canonical;
 }
 
+std::vector<Variant> variants_of(Family family, const AttentionProblem& problem,
+                                 const DeviceInfo& device, const SpaceOptions& options) {
+  return attention_variants(family, problem, device, options);
+}
+std::vector<Variant> variants_of(Family family, const GemmProblem& problem,
+                                 const DeviceInfo& device, const SpaceOptions& options) {
+  return gemm_variants(family, problem, device, options);
+}
+
 }  // namespace
 
-std::span<const Tile> FamilySpace::tiles_of(int head_dim) const {
-  const auto serves = [&](const TilesOfHeadDim& list) { return head_dim <= list.up_to_head_dim; };
-  return std::ranges::find_if(tiles, serves)->tiles;
-}
-
-std::span<const FamilySpace> family_spaces() { return kSpaces; }
-
-std::vector<int> section_head_candidates(const AttentionProblem& problem,
-                                         const DeviceInfo& device) {
-  const long long kv_head_bytes =
-      2LL * problem.seq_kv * problem.head_dim * element_bytes(problem.dtype);
-  const int heads_per_group = problem.heads_q / problem.heads_kv;
-  const int all_heads = problem.batch * problem.heads_q;
-  std::vector<int> candidates;
-  for (const long long budget_bytes : {device.l2_bytes / 2, device.l2_bytes}) {
-    // A little more than the L2 does no harm: 64 MiB are best on an H200's 60
-    // (docs/results/hopper_attention.md).
-    constexpr double kOverfill = 1.1;
-    const auto fitting = static_cast<unsigned long long>(
-        kOverfill * static_cast<double>(budget_bytes) / static_cast<double>(kv_head_bytes));
-    const auto section_heads = static_cast<long long>(std::bit_floor(fitting)) * heads_per_group;
-    const bool is_new = candidates.empty() || candidates.back() != section_heads;
-    if (section_heads >= 2 && section_heads < all_heads && is_new) {
-      candidates.push_back(static_cast<int>(section_heads));
-    }
-  }
-  return candidates;
-}
-
-SearchSpace enumerate_space(const AttentionProblem& problem, const DeviceInfo& device,
+SearchSpace enumerate_space(const Problem& problem, const DeviceInfo& device,
                             const SpaceOptions& options) {
   validate(problem);
-  const SpaceOptions restricted = checked(options);
+  const Op op = op_of(problem);
+  const SpaceOptions restricted = checked(op, options);
   SearchSpace space;
-  for (const FamilySpace& family : kSpaces) {
-    if (!family_wanted(restricted, family.family, device)) {
+  for (const FamilySource& source : family_sources()) {
+    if (source.op != op || !family_wanted(source, restricted, device)) {
       continue;
     }
-    for (const Variant& variant : Enumeration(family, problem, device, restricted).variants()) {
+    const std::vector<Variant> variants = std::visit(
+        [&](const auto& one) { return variants_of(source.family, one, device, restricted); },
+        problem);
+    for (const Variant& variant : variants) {
       if (auto dropped = check_constraints(problem, variant, device)) {
         space.dropped.push_back(std::move(*dropped));
       } else {

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 
+#include "db/problem_key.h"
 #include "generator/cubin_cache.h"
 #include "generator/family_source.h"
 #include "generator/template_set.h"
 #include <swr/error.h>
+#include <swr/kernel.h>
 
 #include <algorithm>
 
 namespace swr {
 namespace {
-
-/// A variant by what its cubin depends on: the rest is decided at launch.
-Variant compiled_part(Variant variant) {
-  const Variant usual;
-  variant.workers = usual.workers;
-  variant.swizzle = usual.swizzle;
-  variant.section_heads = usual.section_heads;
-  return variant;
-}
 
 std::string digest_of_templates(const GeneratorOptions& options) {
   return (options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
@@ -74,7 +67,7 @@ KernelSource::KernelSource(const RuntimeOptions& options)
   }
 }
 
-std::optional<Choice> KernelSource::best_exported(const AttentionProblem& problem,
+std::optional<Choice> KernelSource::best_exported(const Problem& problem,
                                                   const DeviceInfo& device) const {
   if (!exported_) {
     return std::nullopt;
@@ -86,8 +79,8 @@ std::optional<Choice> KernelSource::best_exported(const AttentionProblem& proble
   return Choice{answer, false};
 }
 
-std::optional<CompiledKernel> KernelSource::find(const AttentionProblem& problem,
-                                                 const Choice& choice, int sm_arch) const {
+std::optional<CompiledKernel> KernelSource::find(const Problem& problem, const Choice& choice,
+                                                 int sm_arch) const {
   auto kernel = find_exported(problem, choice.answer.variant, sm_arch);
   if (!kernel && choice.from_database && choice.answer.result_id != 0) {
     kernel = find_cached(choice.answer, sm_arch);
@@ -95,12 +88,13 @@ std::optional<CompiledKernel> KernelSource::find(const AttentionProblem& problem
   return kernel;
 }
 
-std::optional<CompiledKernel> KernelSource::find_exported(const AttentionProblem& problem,
+std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem,
                                                           const Variant& variant,
                                                           int sm_arch) const {
   const auto fits = [&](const ExportedKernel& kernel) {
-    return kernel.sm_arch == sm_arch && is_same_kind(kernel.problem, problem) &&
-           compiled_part(kernel.variant) == compiled_part(variant);
+    return kernel.sm_arch == sm_arch &&
+           problem_key(kernel.problem).kind == problem_key(problem).kind &&
+           kernel_of(kernel.variant) == kernel_of(variant);
   };
   const auto found = std::ranges::find_if(manifest_.kernels, fits);
   if (found == manifest_.kernels.end()) {
@@ -131,17 +125,17 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
   if (!cubin) {
     return std::nullopt;
   }
-  return CompiledKernel{.entry = std::string(family_source(answer.variant.family).entry),
-                        .sm_arch = sm_arch,
-                        .cubin = std::move(*cubin),
-                        .cubin_digest = stored.result.cubin_digest,
-                        .source_digest = "",
-                        .resources = stored.result.resources,
-                        .from_cache = true};
+  return CompiledKernel{
+      .entry = std::string(family_source(op_of(answer.variant), family_of(answer.variant)).entry),
+      .sm_arch = sm_arch,
+      .cubin = std::move(*cubin),
+      .cubin_digest = stored.result.cubin_digest,
+      .source_digest = "",
+      .resources = stored.result.resources,
+      .from_cache = true};
 }
 
-CompiledKernel KernelSource::compile(const AttentionProblem& problem, const Variant& variant,
-                                     int sm_arch) {
+CompiledKernel KernelSource::compile(const Problem& problem, const Variant& variant, int sm_arch) {
   const std::lock_guard lock(mutex_);
   if (!generator_) {
     generator_.emplace(generator_options_);

@@ -25,19 +25,18 @@ class KernelSource {
   explicit KernelSource(const RuntimeOptions& options);
 
   /// The best exported kernel; empty when there is no exported directory or nothing in it fits.
-  std::optional<Choice> best_exported(const AttentionProblem& problem,
-                                      const DeviceInfo& device) const;
+  std::optional<Choice> best_exported(const Problem& problem, const DeviceInfo& device) const;
 
   /// A kernel that exists: exported, or cached as it was recorded. Empty when there is none.
-  std::optional<CompiledKernel> find(const AttentionProblem& problem, const Choice& choice,
+  std::optional<CompiledKernel> find(const Problem& problem, const Choice& choice,
                                      int sm_arch) const;
 
   /// Throws: as Generator's constructor and Generator::compile.
-  CompiledKernel compile(const AttentionProblem& problem, const Variant& variant, int sm_arch);
+  CompiledKernel compile(const Problem& problem, const Variant& variant, int sm_arch);
 
  private:
-  std::optional<CompiledKernel> find_exported(const AttentionProblem& problem,
-                                              const Variant& variant, int sm_arch) const;
+  std::optional<CompiledKernel> find_exported(const Problem& problem, const Variant& variant,
+                                              int sm_arch) const;
   std::optional<CompiledKernel> find_cached(const Answer& answer, int sm_arch) const;
 
   std::optional<std::filesystem::path> database_;

@@ -2,6 +2,7 @@
 #include "runtime/loaded_kernels.h"
 
 #include "core/launch.h"
+#include "core/operation.h"
 #include "tuner/driver/devices.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
@@ -29,18 +30,6 @@ DeviceInfo device_of_current_context() {
 
 }  // namespace
 
-std::size_t ProblemHash::operator()(const AttentionProblem& problem) const {
-  constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15ULL;
-  std::uint64_t hash =
-      static_cast<std::uint64_t>(problem.dtype) << 1U | static_cast<std::uint64_t>(problem.causal);
-  for (const int size : {problem.batch, problem.heads_q, problem.heads_kv, problem.seq_q,
-                         problem.seq_kv, problem.head_dim, problem.alignment_bytes}) {
-    hash = (hash ^ static_cast<std::uint64_t>(size)) * kGoldenRatio;
-    hash ^= hash >> 29U;
-  }
-  return hash;
-}
-
 LoadedKernels::LoadedKernels(CUcontext context)
     : context_(context), device_(device_of_current_context()) {}
 
@@ -51,19 +40,19 @@ LoadedKernels::~LoadedKernels() {
   driver.context_set_current.result_of(context_);
   kernels_.clear();
   tile_counters_.reset();
+  split_memory_.reset();
   driver.context_set_current.result_of(former);
 }
 
-const ReadyKernel* LoadedKernels::find(const AttentionProblem& problem,
-                                       unsigned long long version) const {
+const ReadyKernel* LoadedKernels::find(const Problem& problem, unsigned long long version) const {
   if (version != version_) {
     return nullptr;
   }
-  const auto found = ready_.find(problem);
+  const auto found = ready_.find(problem_key(problem));
   return found == ready_.end() ? nullptr : &found->second;
 }
 
-void LoadedKernels::remember(const AttentionProblem& problem, unsigned long long version,
+void LoadedKernels::remember(const Problem& problem, unsigned long long version,
                              const ReadyKernel& ready) {
   // A server whose lengths differ from call to call must not grow without end.
   constexpr std::size_t kMostChoices = 1 << 16;
@@ -71,10 +60,10 @@ void LoadedKernels::remember(const AttentionProblem& problem, unsigned long long
     ready_.clear();
     version_ = version;
   }
-  ready_.insert_or_assign(problem, ready);
+  ready_.insert_or_assign(problem_key(problem), ready);
 }
 
-ReadyKernel LoadedKernels::load(const AttentionProblem& problem, const Answer& answer,
+ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
                                 const CompiledKernel& kernel) {
   const Occupancy resident = occupancy(kernel.resources, problem, answer.variant, device_);
   if (resident.ctas_per_sm < 1) {
@@ -82,22 +71,36 @@ ReadyKernel LoadedKernels::load(const AttentionProblem& problem, const Answer& a
                                                  " fits an SM of " + device_.name +
                                                  ", limited by " + resident.limited_by);
   }
-  const LaunchPlan plan =
-      launch_plan(problem, answer.variant, device_.sm_count, resident.ctas_per_sm);
   auto known = kernels_.find(kernel.cubin_digest);
   if (known == kernels_.end()) {
     const RelaxedCapture relaxed(cuda_driver().launch_calls);
     Kernel loaded(kernel.cubin, kernel.entry);
     // Once: other threads may be launching it later on, and no launch of a cubin needs another.
-    require_success(prepare_attention(cuda_driver().launch_calls, loaded.handle(), plan),
-                    "cuFuncSetAttribute");
+    loaded.allow_dynamic_smem(smem_bytes(problem, answer.variant));
     known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
+  ReadyKernel result{.function = known->second.handle(), .answer = answer};
+  visit_operation(problem, answer.variant, [&](const auto& one, const auto& chosen) {
+    result.launch = ready(one, chosen, resident.ctas_per_sm);
+  });
+  return result;
+}
+
+ReadyAttention LoadedKernels::ready(const AttentionProblem& problem,
+                                    const AttentionVariant& variant, int ctas_per_sm) {
+  const LaunchPlan plan = launch_plan(problem, variant, device_.sm_count, ctas_per_sm);
   const bool draws_tiles = plan.persistence == Persistence::dynamic;
   if (draws_tiles) {
     require_success(tile_counters_->reserve(), "allocating tile counters");
   }
-  return {known->second.handle(), plan, answer, draws_tiles ? tile_counters_.get() : nullptr};
+  return {plan, draws_tiles ? tile_counters_.get() : nullptr};
+}
+
+ReadyGemm LoadedKernels::ready(const GemmProblem& problem, const GemmVariant& variant,
+                               int ctas_per_sm) {
+  return {make_gemm_config(problem, variant), variant,
+          worker_count(variant, device_.sm_count, ctas_per_sm),
+          variant.splits > 1 ? split_memory_.get() : nullptr};
 }
 
 }  // namespace swr

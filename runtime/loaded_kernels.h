@@ -2,7 +2,10 @@
 // The kernels that the runtime has loaded into one context.
 #pragma once
 
+#include "core/gemm_config.h"
+#include "db/problem_key.h"
 #include "tuner/driver/cuda_driver.h"
+#include "tuner/driver/split_memory.h"
 #include "tuner/driver/tile_counters.h"
 #include <swr/device.h>
 #include <swr/generator.h>
@@ -15,20 +18,33 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <variant>
 
 namespace swr {
 
-/// All that a launch needs.
-struct ReadyKernel {
-  CUfunction function = nullptr;
+struct ReadyAttention {
   LaunchPlan plan;
-  Answer answer;
   /// Where the kernel's tiles are drawn; nullptr when it draws none.
   TileCounters* tile_counters = nullptr;
 };
 
+struct ReadyGemm {
+  GemmFamilyConfig config;
+  GemmVariant variant;
+  int workers = 1;  ///< CTAs of a persistent launch.
+  /// Where splits of k meet; nullptr when there is one.
+  SplitMemory* split_memory = nullptr;
+};
+
+/// All that a launch needs.
+struct ReadyKernel {
+  CUfunction function = nullptr;
+  std::variant<ReadyAttention, ReadyGemm> launch;  ///< In the order of Op.
+  Answer answer;
+};
+
 struct ProblemHash {
-  std::size_t operator()(const AttentionProblem& problem) const;
+  std::size_t operator()(const ProblemKey& problem) const { return hash_of(problem); }
 };
 
 /// One context. The owner guards it; functions that are handed out stay valid as long as it lives.
@@ -45,26 +61,30 @@ class LoadedKernels {
   const DeviceInfo& device() const { return device_; }
 
   /// What was chosen for a problem while `version` was in force; nullptr when nothing was.
-  const ReadyKernel* find(const AttentionProblem& problem, unsigned long long version) const;
+  const ReadyKernel* find(const Problem& problem, unsigned long long version) const;
 
   /// Remembers a choice. Those of other versions are forgotten.
-  void remember(const AttentionProblem& problem, unsigned long long version,
-                const ReadyKernel& ready);
+  void remember(const Problem& problem, unsigned long long version, const ReadyKernel& ready);
 
-  /// The function of a kernel, loaded once per cubin, its launches and, when it draws tiles, its
-  /// counters. Safe while a stream is being captured. Throws: Error{invalid_argument} when no CTA
-  /// fits the device; DriverError.
-  ReadyKernel load(const AttentionProblem& problem, const Answer& answer,
-                   const CompiledKernel& kernel);
+  /// The function of a kernel, loaded once per cubin, and what its launches need. Safe while a
+  /// stream is being captured. Throws: Error{invalid_argument} when no CTA fits the device;
+  /// DriverError.
+  ReadyKernel load(const Problem& problem, const Answer& answer, const CompiledKernel& kernel);
 
  private:
+  ReadyAttention ready(const AttentionProblem& problem, const AttentionVariant& variant,
+                       int ctas_per_sm);
+  ReadyGemm ready(const GemmProblem& problem, const GemmVariant& variant, int ctas_per_sm);
+
   CUcontext context_;
   DeviceInfo device_;
   unsigned long long version_ = 0;
-  std::unordered_map<AttentionProblem, ReadyKernel, ProblemHash> ready_;
+  std::unordered_map<ProblemKey, ReadyKernel, ProblemHash> ready_;
   std::map<std::string, Kernel> kernels_;  ///< By digest of the cubin.
   std::unique_ptr<TileCounters> tile_counters_ =
       std::make_unique<TileCounters>(cuda_driver().launch_calls);
+  std::unique_ptr<SplitMemory> split_memory_ =
+      std::make_unique<SplitMemory>(cuda_driver().launch_calls);
 };
 
 }  // namespace swr

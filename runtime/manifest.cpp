@@ -72,7 +72,7 @@ ExportedKernel parse_kernel(const Json& json) {
   kernel.entry = json_text(json, "entry");
   kernel.sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, 999));
   json_field(json, "problem").get_to(kernel.problem);
-  json_field(json, "variant").get_to(kernel.variant);
+  kernel.variant = variant_from_json(op_of(kernel.problem), json_field(json, "variant"));
   json_field(json, "launch").get_to(kernel.launch);
   kernel.ctas_per_sm = static_cast<int>(json_integer(json, "ctas_per_sm", 1, kMaxCtasPerSm));
   json_field(json, "resources").get_to(kernel.resources);

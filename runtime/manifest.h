@@ -23,12 +23,13 @@ struct ExportedKernel {
   std::string file;
   /// SHA-256 of the cubin in lower-case hex.
   std::string sha256;
-  /// Name of the extern "C" entry function; it takes one AttentionParams by value.
+  /// Name of the extern "C" entry function; it takes one AttentionParams or GemmParams by value,
+  /// and tensor maps after it where its family has them.
   std::string entry;
   /// Architecture of the cubin as major * 10 + minor.
   int sm_arch = 0;
-  /// What it was tuned for. Other lengths, batches and heads work too, through another grid.
-  AttentionProblem problem;
+  /// What it was tuned for. Other sizes work too, through another grid.
+  Problem problem;
   Variant variant;
   DeviceInfo device;
   /// Launch for `problem` on `device`: launch_geometry() of these and `ctas_per_sm`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
+#include "tuner/driver/gemm_kernel.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/runtime.h>
@@ -35,6 +36,40 @@ CUcontext current_context() {
   return context;
 }
 
+/// The current context, or that of the memory where none is current.
+CUcontext context_for(const void* memory) {
+  const CUcontext context = current_context();
+  return context == nullptr ? adopt_context_of(memory) : context;
+}
+
+CUresult encode_maps(const PortableGemmConfig& /*config*/, const GemmParams& /*params*/,
+                     GemmTensorMaps& /*maps*/) {
+  return CUDA_SUCCESS;
+}
+CUresult encode_maps(const HopperGemmConfig& config, const GemmParams& params,
+                     GemmTensorMaps& maps) {
+  return encode_gemm_maps(gemm_launch_calls(), config, params, maps);
+}
+
+template <typename Config>
+void launch(const Config& config, CUfunction function, GemmParams params, const ReadyGemm& ready,
+            CUstream stream) {
+  if (ready.split_memory != nullptr) {
+    SplitMemory::Part part;
+    require_success(ready.split_memory->of_launch(
+                        stream, static_cast<std::size_t>(config.partials_bytes(params)),
+                        static_cast<std::size_t>(config.arrival_words(params)), part),
+                    "finding memory for partial sums");
+    params.partials = part.partials;
+    params.arrivals = part.arrivals;
+  }
+  GemmTensorMaps maps;
+  require_success(encode_maps(config, params, maps), "cuTensorMapEncodeTiled");
+  require_success(
+      launch_gemm(gemm_launch_calls(), function, config, params, maps, ready.workers, stream),
+      "cuLaunchKernelEx");
+}
+
 float usual_scale_log2(int head_dim) {
   return std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(head_dim));
 }
@@ -62,7 +97,7 @@ struct Runtime::Impl {
   }
 
   /// What is ready, without waiting for anyone who loads.
-  std::optional<ReadyKernel> find(CUcontext context, const AttentionProblem& problem) const {
+  std::optional<ReadyKernel> find(CUcontext context, const Problem& problem) const {
     const unsigned long long now = version();
     const std::shared_lock lock(contexts_mutex);
     const LoadedKernels* const loaded = loaded_in(context);
@@ -70,7 +105,7 @@ struct Runtime::Impl {
     return ready == nullptr ? std::nullopt : std::optional(*ready);
   }
 
-  ReadyKernel get(CUcontext context, const AttentionProblem& problem) {
+  ReadyKernel get(CUcontext context, const Problem& problem) {
     if (auto ready = find(context, problem)) {
       return *ready;
     }
@@ -81,7 +116,7 @@ struct Runtime::Impl {
   }
 
   /// Requires: loading_mutex, so that nobody else changes the contexts.
-  ReadyKernel load(CUcontext context, const AttentionProblem& problem) {
+  ReadyKernel load(CUcontext context, const Problem& problem) {
     // Before choosing: a choice from an older state must not pass for one of a newer.
     const unsigned long long now = version();
     LoadedKernels* loaded = loaded_in(context);
@@ -97,7 +132,7 @@ struct Runtime::Impl {
     return ready;
   }
 
-  Choice best(const AttentionProblem& problem, const DeviceInfo& device) const {
+  Choice best(const Problem& problem, const DeviceInfo& device) const {
     if (lookup) {
       return {lookup->best(problem, device), true};
     }
@@ -116,7 +151,7 @@ struct Runtime::Impl {
     CompiledKernel kernel;
   };
 
-  ChosenKernel choose(const AttentionProblem& problem, const DeviceInfo& device) {
+  ChosenKernel choose(const Problem& problem, const DeviceInfo& device) {
     const Choice choice = best(problem, device);
     if (auto kernel = source.find(problem, choice, device.sm_arch)) {
       return {choice, std::move(*kernel)};
@@ -127,7 +162,7 @@ struct Runtime::Impl {
     return choose_exported(problem, device);
   }
 
-  ChosenKernel choose_exported(const AttentionProblem& problem, const DeviceInfo& device) const {
+  ChosenKernel choose_exported(const Problem& problem, const DeviceInfo& device) const {
     if (const auto choice = source.best_exported(problem, device)) {
       if (auto kernel = source.find(problem, *choice, device.sm_arch)) {
         return {*choice, std::move(*kernel)};
@@ -154,11 +189,8 @@ Runtime::~Runtime() = default;
 
 void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
   const AttentionProblem problem = problem_of(call);
-  CUcontext context = current_context();
-  if (context == nullptr) {
-    context = adopt_context_of(call.params.q);
-  }
-  const ReadyKernel ready = impl_->get(context, problem);
+  const ReadyKernel kernel = impl_->get(context_for(call.params.q), problem);
+  const auto& ready = std::get<ReadyAttention>(kernel.launch);
   AttentionParams params = call.params;
   if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
     require_success(ready.tile_counters->of_launch(stream, params.tile_counter),
@@ -168,11 +200,24 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
     params.scale_log2 = usual_scale_log2(call.head_dim);
   }
   require_success(
-      launch_attention(cuda_driver().launch_calls, ready.function, ready.plan, params, stream),
+      launch_attention(cuda_driver().launch_calls, kernel.function, ready.plan, params, stream),
       "cuLaunchKernel");
 }
 
-Answer Runtime::prepare(const AttentionProblem& problem) {
+void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
+  const GemmProblem problem = problem_of(call);
+  const ReadyKernel kernel = impl_->get(context_for(call.params.a), problem);
+  const auto& ready = std::get<ReadyGemm>(kernel.launch);
+  GemmParams params = call.params;
+  params.raster = ready.variant.raster;
+  params.raster_group = ready.variant.raster_group;
+  params.swizzle_stride = ready.variant.swizzle_stride;
+  params.splits = ready.variant.splits;
+  std::visit([&](const auto& config) { launch(config, kernel.function, params, ready, stream); },
+             ready.config);
+}
+
+Answer Runtime::prepare(const Problem& problem) {
   validate(problem);
   const CUcontext context = current_context();
   if (context == nullptr) {
@@ -182,7 +227,7 @@ Answer Runtime::prepare(const AttentionProblem& problem) {
   return impl_->get(context, problem).answer;
 }
 
-Answer Runtime::best(const AttentionProblem& problem, const DeviceInfo& device) const {
+Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->best(problem, device).answer;
 }
 

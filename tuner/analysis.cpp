@@ -37,21 +37,57 @@ std::string provenance_text(const VariantResult& result) {
 
 /// Shares of launched places that the last wave leaves empty; 0 for launches that fill them by
 /// construction.
-double empty_share(const AttentionProblem& problem, const VariantResult& result,
-                   const DeviceInfo& device) {
+double empty_share(const Problem& problem, const VariantResult& result, const DeviceInfo& device) {
   const double waves = launch_waves(problem, result, device);
   return waves > 0.0 ? 1.0 - waves / std::ceil(waves) : 0.0;
 }
 
-std::string occupancy_sentence(const AttentionProblem& problem, const VariantResult& result,
+std::string occupancy_sentence(const Problem& problem, const VariantResult& result,
                                const DeviceInfo& device) {
   const Occupancy fit = occupancy(result.resources, problem, result.variant, device);
   return "CTAs per SM: " + std::to_string(result.ctas_per_sm) + " (limited by " + fit.limited_by +
          "), " + significant_text(launch_waves(problem, result, device), 3) + " waves of CTAs.";
 }
 
+int computing_warps(const AttentionVariant& variant) { return variant.warps; }
+int computing_warps(const GemmVariant& variant) {
+  constexpr int kWarpsPerWarpgroup = 4;
+  return variant.family == Family::hopper ? kWarpsPerWarpgroup * variant.consumers
+                                          : variant.warps_m * variant.warps_n;
+}
+
+/// What an operation's knobs are called.
+struct Knobs {
+  const char* more_ctas;
+  const char* fuller_waves;
+  const char* hopper;
+  const char* fewer_passes;
+  const char* fewer_misses;
+};
+
+const Knobs& knobs(Op op) {
+  static constexpr Knobs kAttention{
+      "fewer rows of Q per tile make more CTAs",
+      "try --persistence persistent,snake or fewer rows of Q per tile",
+      "try other main loops (--mainloop), exponentials on the FMA pipe (--exp2-fma-eighths) and "
+      "tiles; softmax and products share the issue slots",
+      "more rows of Q per tile, or --swizzle head_sections where there are several heads, make "
+      "fewer passes over K and V",
+      "try --order sawtooth, more rows of Q per tile, or --swizzle head_sections where there are "
+      "several heads"};
+  static constexpr Knobs kGemm{
+      "smaller tiles or several --splits make more CTAs",
+      "try tiles that divide the work into even rounds, or --splits",
+      "try other tiles, --mainloop, --consumers and clusters",
+      "larger tiles, --raster grouped,serpentine,hilbert or --swizzle-stride keep more of A and B "
+      "in the L2",
+      "try --raster grouped,serpentine,hilbert, --swizzle-stride, larger tiles, or --k-order "
+      "sawtooth in persistent launches"};
+  return op == Op::gemm ? kGemm : kAttention;
+}
+
 /// Knobs that move the result up at its intensity.
-void add_vertical_steps(const AttentionProblem& problem, const VariantResult& result,
+void add_vertical_steps(const Problem& problem, const VariantResult& result,
                         const GpuProfile& profile, std::vector<std::string>& steps) {
   const double gap = roofline(problem, result, profile).vertical_gap();
   if (gap < kNoticeableGap) {
@@ -61,25 +97,26 @@ void add_vertical_steps(const AttentionProblem& problem, const VariantResult& re
   }
   const std::string head = "Vertical gap of " + times_text(gap) + ": ";
   const DeviceInfo& device = profile.device;
+  const Knobs& names = knobs(op_of(problem));
+  const int warps =
+      result.ctas_per_sm *
+      std::visit([](const auto& variant) { return computing_warps(variant); }, result.variant);
   const double empty = empty_share(problem, result, device);
   if (result.resources.spill_store_bytes + result.resources.spill_load_bytes > 0) {
     steps.push_back(head + "registers spill; a smaller tile keeps them.");
   } else if (launch_waves(problem, result, device) < 0.9) {
     steps.push_back(head + "the launch fills only " + percent_text(1.0 - empty) +
-                    " of the GPU's places; fewer rows of Q per tile make more CTAs.");
+                    " of the GPU's places; " + names.more_ctas + ".");
   } else if (empty > 0.1) {
     steps.push_back(head + "the last wave leaves " + percent_text(empty) +
-                    " of its places empty; try --persistence persistent,snake or fewer rows of Q "
-                    "per tile.");
-  } else if (result.ctas_per_sm * result.variant.warps < kFewWarpsPerSm) {
-    steps.push_back(head + "only " + std::to_string(result.ctas_per_sm * result.variant.warps) +
+                    " of its places empty; " + names.fuller_waves + ".");
+  } else if (warps < kFewWarpsPerSm) {
+    steps.push_back(head + "only " + std::to_string(warps) +
                     " computing warps share an SM (limited by " +
                     occupancy(result.resources, problem, result.variant, device).limited_by +
                     "); a smaller tile or fewer stages admit more.");
-  } else if (result.variant.family == Family::hopper) {
-    steps.push_back(head +
-                    "try other main loops (--mainloop), exponentials on the FMA pipe "
-                    "(--exp2-fma-eighths) and tiles; softmax and products share the issue slots.");
+  } else if (family_of(result.variant) == Family::hopper) {
+    steps.push_back(head + names.hopper + ".");
   } else {
     steps.push_back(head + "try other tiles and --stages" +
                     (device.sm_arch == 90 ? ", and --family hopper, whose instruction is faster."
@@ -88,10 +125,11 @@ void add_vertical_steps(const AttentionProblem& problem, const VariantResult& re
 }
 
 /// Knobs that move the result right: fewer bytes for the same work.
-void add_horizontal_step(const AttentionProblem& problem, const VariantResult& result,
+void add_horizontal_step(const Problem& problem, const VariantResult& result,
                          const GpuProfile& profile, std::vector<std::string>& steps) {
   const auto gap = roofline(problem, result, profile).horizontal_gap();
   const auto excess = excess_miss_sectors(problem, result);
+  const Knobs& names = knobs(op_of(problem));
   if (!gap) {
     steps.push_back(
         "Horizontal gap: unknown, the bytes of memory were not counted; measure with counters.");
@@ -101,13 +139,11 @@ void add_horizontal_step(const AttentionProblem& problem, const VariantResult& r
                                                  : "memory moved what the problem needs at least") +
                     "; neither order nor swizzle can save bytes.");
   } else {
-    steps.push_back("Horizontal gap of " + times_text(*gap) + ": " +
-                    bytes_text(*excess * kSectorBytes) + " were fetched again; " +
-                    (result.variant.order == Order::sawtooth
-                         ? "more rows of Q per tile, or --swizzle head_sections where there are "
-                           "several heads, make fewer passes over K and V."
-                         : "try --order sawtooth, more rows of Q per tile, or --swizzle "
-                           "head_sections where there are several heads."));
+    steps.push_back(
+        "Horizontal gap of " + times_text(*gap) + ": " + bytes_text(*excess * kSectorBytes) +
+        " were fetched again; " +
+        (order_of(result.variant) == Order::sawtooth ? names.fewer_passes : names.fewer_misses) +
+        ".");
   }
 }
 
@@ -142,11 +178,10 @@ std::optional<long long> dram_bytes(const VariantResult& result) {
                  : std::nullopt;
 }
 
-Roofline roofline(const AttentionProblem& problem, const VariantResult& result,
-                  const GpuProfile& profile) {
+Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile) {
   const double flop = flop_count(problem);
   const CompulsoryBytes least = compulsory_bytes(problem);
-  Roofline roof{.peak_tflop_per_s = peak_tflop_per_s(result.variant.family, profile),
+  Roofline roof{.peak_tflop_per_s = peak_tflop_per_s(family_of(result.variant), profile),
                 .dram_gb_per_s = bandwidth_gb_per_s(profile),
                 .tflop_per_s = tflop_per_s(problem, result),
                 .algorithmic_intensity = flop / static_cast<double>(least.read + least.write),
@@ -158,16 +193,18 @@ Roofline roofline(const AttentionProblem& problem, const VariantResult& result,
   return roof;
 }
 
-std::vector<UnitUse> unit_use(const AttentionProblem& problem, const VariantResult& result,
+std::vector<UnitUse> unit_use(const Problem& problem, const VariantResult& result,
                               const GpuProfile& profile) {
   const double time_us = result.time_us();
-  const double flop = flop_count(problem);
-  const double scores = flop / 4 / problem.head_dim;
-  const double exp2_per_s =
-      profile.exp2_per_clock_per_sm * profile.device.sm_count * profile.clock_mhz * 1e6;
-  std::vector<UnitUse> use{{"tensor cores", tflop_per_s(problem, result) /
-                                                peak_tflop_per_s(result.variant.family, profile)},
-                           {"exponentials", per_second(scores, time_us) / exp2_per_s}};
+  std::vector<UnitUse> use{
+      {"tensor cores",
+       tflop_per_s(problem, result) / peak_tflop_per_s(family_of(result.variant), profile)}};
+  if (const auto* attention = std::get_if<AttentionProblem>(&problem)) {
+    const double scores = flop_count(problem) / 4 / attention->head_dim;
+    const double exp2_per_s =
+        profile.exp2_per_clock_per_sm * profile.device.sm_count * profile.clock_mhz * 1e6;
+    use.push_back({"exponentials", per_second(scores, time_us) / exp2_per_s});
+  }
   if (const auto sectors = l2_sectors(result)) {
     use.push_back(
         {"L2 bandwidth", per_second(static_cast<double>(*sectors * kSectorBytes), time_us) / 1e9 /
@@ -181,8 +218,7 @@ std::vector<UnitUse> unit_use(const AttentionProblem& problem, const VariantResu
   return use;
 }
 
-double launch_waves(const AttentionProblem& problem, const VariantResult& result,
-                    const DeviceInfo& device) {
+double launch_waves(const Problem& problem, const VariantResult& result, const DeviceInfo& device) {
   if (result.ctas_per_sm < 1) {
     return 0.0;
   }
@@ -191,8 +227,8 @@ double launch_waves(const AttentionProblem& problem, const VariantResult& result
   return launch.grid_x / (static_cast<double>(device.sm_count) * result.ctas_per_sm);
 }
 
-std::vector<std::string> limits_in_words(const AttentionProblem& problem,
-                                         const VariantResult& result, const GpuProfile& profile) {
+std::vector<std::string> limits_in_words(const Problem& problem, const VariantResult& result,
+                                         const GpuProfile& profile) {
   const Roofline roof = roofline(problem, result, profile);
   const auto use = unit_use(problem, result, profile);
   const UnitUse& busiest = use.front();
@@ -206,7 +242,7 @@ std::vector<std::string> limits_in_words(const AttentionProblem& problem,
                 "busiest: " +
                 busiest.unit + " with " + percent_text(busiest.share) + ".");
   sentences.push_back(rate_text(roof.tflop_per_s) + " of the " + rate_text(roof.peak_tflop_per_s) +
-                      (result.variant.family == Family::hopper ? " of wgmma" : " of mma.sync") +
+                      (family_of(result.variant) == Family::hopper ? " of wgmma" : " of mma.sync") +
                       " (" + percent_text(roof.tflop_per_s / roof.peak_tflop_per_s) + ").");
   if (result.ctas_per_sm > 0) {
     sentences.push_back(occupancy_sentence(problem, result, profile.device));
@@ -214,8 +250,7 @@ std::vector<std::string> limits_in_words(const AttentionProblem& problem,
   return sentences;
 }
 
-std::vector<std::string> next_steps_in_words(const AttentionProblem& problem,
-                                             const VariantResult& result,
+std::vector<std::string> next_steps_in_words(const Problem& problem, const VariantResult& result,
                                              const GpuProfile& profile) {
   std::vector<std::string> steps;
   const Roofline roof = roofline(problem, result, profile);

@@ -14,13 +14,13 @@
 
 namespace swr {
 
-/// A result under the roofs of matrix rate and memory bandwidth. FLOP are those of both products
+/// A result under the roofs of matrix rate and memory bandwidth. FLOP are those of the products
 /// without masked positions.
 struct Roofline {
   double peak_tflop_per_s = 0.0;  ///< Of the instruction that the family multiplies with.
   double dram_gb_per_s = 0.0;     ///< Achievable.
   double tflop_per_s = 0.0;
-  /// FLOP per byte of Q, K, V and O moved once.
+  /// FLOP per byte of inputs and output moved once.
   double algorithmic_intensity = 0.0;
   /// FLOP per byte that really crossed the memory bus; empty without counters.
   std::optional<double> observed_intensity;
@@ -35,8 +35,7 @@ struct Roofline {
 };
 
 /// Requires: a result that is ok.
-Roofline roofline(const AttentionProblem& problem, const VariantResult& result,
-                  const GpuProfile& profile);
+Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile);
 
 /// Peak rate of the family's matrix instruction on all SMs at the profile's clock.
 double peak_tflop_per_s(Family family, const GpuProfile& profile);
@@ -51,21 +50,19 @@ struct UnitUse {
 };
 
 /// Units whose work is known, the busiest first. Requires: a result that is ok.
-std::vector<UnitUse> unit_use(const AttentionProblem& problem, const VariantResult& result,
+std::vector<UnitUse> unit_use(const Problem& problem, const VariantResult& result,
                               const GpuProfile& profile);
 
 /// CTAs of the launch over the places of all SMs.
-double launch_waves(const AttentionProblem& problem, const VariantResult& result,
-                    const DeviceInfo& device);
+double launch_waves(const Problem& problem, const VariantResult& result, const DeviceInfo& device);
 
 /// Sentences about what bounds the result. Requires: a result that is ok.
-std::vector<std::string> limits_in_words(const AttentionProblem& problem,
-                                         const VariantResult& result, const GpuProfile& profile);
+std::vector<std::string> limits_in_words(const Problem& problem, const VariantResult& result,
+                                         const GpuProfile& profile);
 
 /// Sentences about the knobs that close the vertical and the horizontal gap, the more promising
 /// first. Requires: a result that is ok.
-std::vector<std::string> next_steps_in_words(const AttentionProblem& problem,
-                                             const VariantResult& result,
+std::vector<std::string> next_steps_in_words(const Problem& problem, const VariantResult& result,
                                              const GpuProfile& profile);
 
 }  // namespace swr

@@ -60,19 +60,19 @@ class Evaluator {
   /// Verifies and times the kernel, or models it. A variant that fails is a result whose state
   /// says how; all fields of the result are filled in; a measurement waits for count().
   /// Throws: Error only when nothing further can be evaluated (device lost, out of memory).
-  virtual VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  virtual VariantResult evaluate(const Problem& problem, const Variant& variant,
                                  const CompiledKernel& kernel) = 0;
 
   /// Counters of variants that evaluate() found ok, one reading each. Apart from evaluate(),
   /// because switching the profiler on costs more than counting: pass several at once. Throws: as
   /// evaluate().
-  virtual std::vector<CounterReading> count(const AttentionProblem& problem,
+  virtual std::vector<CounterReading> count(const Problem& problem,
                                             std::span<const Contender> contenders) = 0;
 
   /// Times variants that evaluate() found ok against each other: one sample of each per round, in
   /// an order drawn per round, so that what drifts hits all of them alike. A model gives its times.
   /// Throws: as evaluate(), also when a contender fails.
-  virtual RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  virtual RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                           const RaceOptions& options) = 0;
 };
 

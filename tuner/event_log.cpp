@@ -6,8 +6,7 @@
 
 namespace swr {
 
-void EventLog::announce(const AttentionProblem& problem, const DeviceInfo& device,
-                        Provenance provenance) {
+void EventLog::announce(const Problem& problem, const DeviceInfo& device, Provenance provenance) {
   // The event comes first in its line.
   announced_ = {{"event", "start"},
                 {"problem", problem},

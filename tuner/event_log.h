@@ -18,7 +18,7 @@ class EventLog final : public Progress {
   explicit EventLog(std::ostream& out) : out_(out) {}
 
   /// Whose run begins next. Call it before tune().
-  void announce(const AttentionProblem& problem, const DeviceInfo& device, Provenance provenance);
+  void announce(const Problem& problem, const DeviceInfo& device, Provenance provenance);
   /// How the run ended. Call it after tune().
   void finish(const TuneReport& report);
 

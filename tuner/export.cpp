@@ -22,13 +22,16 @@ std::vector<StoredResult> select_winners(const Store& store, const ExportFilter&
   std::vector<StoredResult> winners = store.winners(filter.setting);
   std::erase_if(winners, [&](const StoredResult& stored) {
     return (filter.problem && stored.problem != *filter.problem) ||
+           (filter.op && op_of(stored.problem) != *filter.op) ||
            (filter.device && !same_device(stored.device, *filter.device));
   });
   if (winners.empty()) {
     const bool filtered = filter.problem || filter.device;
-    throw Error(ErrorCode::nothing_stored, std::string("the database holds no usable result") +
-                                               (filtered ? " for this problem and device" : "") +
-                                               ", so there is nothing to export; tune first");
+    throw Error(ErrorCode::nothing_stored,
+                "the database holds no usable result" +
+                    (filter.op ? " for " + std::string(to_string(*filter.op)) : std::string()) +
+                    (filtered ? " for this problem and device" : "") +
+                    ", so there is nothing to export; tune first");
   }
   return winners;
 }
@@ -268,7 +271,9 @@ Manifest export_package(const Store& store, const CubinSource& cubins, const fs:
                         const std::string& name, const ExportFilter& filter) {
   const fs::path target = resolve(out);
   require_replaceable(target);
-  const Winners winners = collect(store, cubins, filter);
+  ExportFilter attention = filter;
+  attention.op = Op::attention;
+  const Winners winners = collect(store, cubins, attention);
   const PackageFiles files = package_files(winners.manifest, winners.kernels, name);
   const StagingDirectory staging(target);
   for (const auto& [path, text] : files) {

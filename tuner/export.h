@@ -15,12 +15,13 @@
 namespace swr {
 
 /// Gives the cubin of a variant: the generator, whose cache makes it cheap.
-using CubinSource =
-    std::function<CompiledKernel(const AttentionProblem&, const Variant&, int sm_arch)>;
+using CubinSource = std::function<CompiledKernel(const Problem&, const Variant&, int sm_arch)>;
 
 struct ExportFilter {
   /// Only winners for exactly this problem.
-  std::optional<AttentionProblem> problem;
+  std::optional<Problem> problem;
+  /// Only winners of this operation.
+  std::optional<Op> op;
   /// Only winners of this device (same_device).
   std::optional<DeviceInfo> device;
   /// Whose winners.
@@ -36,15 +37,15 @@ struct ExportFilter {
 Manifest export_kernels(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const ExportFilter& filter = {});
 
-/// The same winners as a C++ package called `name`: a CMake project with the cubins embedded, which
-/// needs nothing but the CUDA driver (docs/export_format.md).
-/// Throws: as export_kernels, and Error{invalid_argument} for a name that cannot be one.
+/// The winners for attention as a C++ package called `name`: a CMake project with the cubins
+/// embedded, which needs nothing but the CUDA driver (docs/export_format.md). Throws: as
+/// export_kernels, and Error{invalid_argument} for a name that cannot be one.
 Manifest export_package(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const std::string& name,
                         const ExportFilter& filter = {});
 
 inline CubinSource cubins_of(const Generator& generator) {
-  return [&generator](const AttentionProblem& problem, const Variant& variant, int sm_arch) {
+  return [&generator](const Problem& problem, const Variant& variant, int sm_arch) {
     return generator.compile(problem, variant, sm_arch);
   };
 }

@@ -94,8 +94,8 @@ Places tied_places(const std::vector<RatioEstimate>& ratios, const std::set<std:
 /// The races of all finalists, and who still takes part in them.
 class SharedRaces {
  public:
-  SharedRaces(const AttentionProblem& problem, Evaluator& evaluator,
-              std::vector<Contender> contenders, const FinalsOptions& options)
+  SharedRaces(const Problem& problem, Evaluator& evaluator, std::vector<Contender> contenders,
+              const FinalsOptions& options)
       : problem_(problem),
         evaluator_(evaluator),
         contenders_(std::move(contenders)),
@@ -167,7 +167,7 @@ class SharedRaces {
     return static_cast<double>(samples_us.size()) * sample_us + sample_us + kWarmups * launch_us;
   }
 
-  const AttentionProblem& problem_;
+  const Problem& problem_;
   Evaluator& evaluator_;
   std::vector<Contender> contenders_;
   const FinalsOptions& options_;
@@ -208,8 +208,8 @@ Places clearly_tied(const std::vector<Interval>& ratios, const SharedRaces& shar
 /// Those of which more races may change the winner: who would win if it were tied, which is not
 /// clear yet; whoever may be the fastest, to which all are compared; and the winner so far. Empty
 /// when the winner is clear.
-Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> results,
-                SharedRaces& shared, const FinalsOptions& options) {
+Places in_doubt(const Problem& problem, std::span<const VariantResult> results, SharedRaces& shared,
+                const FinalsOptions& options) {
   const std::vector<Interval> ratios = certain_ratios(shared, options);
   const Places tied = clearly_tied(ratios, shared, options);
   const std::size_t winner = first_of_tied(problem, results, tied);
@@ -233,7 +233,7 @@ Places in_doubt(const AttentionProblem& problem, std::span<const VariantResult> 
 
 /// Races until nothing is in doubt, looking each time their number has doubled: every look is a
 /// chance to err.
-void run_races(const AttentionProblem& problem, std::span<const VariantResult> finalists,
+void run_races(const Problem& problem, std::span<const VariantResult> finalists,
                SharedRaces& shared, const FinalsOptions& options) {
   shared.race_until(options.first_races);
   while (shared.may_go_on()) {
@@ -258,9 +258,8 @@ VariantResult with_rounds(VariantResult result, const RaceResult& race,
   return result;
 }
 
-std::vector<Finalist> decide(const AttentionProblem& problem,
-                             std::span<const VariantResult> results, const SharedRaces& shared,
-                             const FinalsOptions& options) {
+std::vector<Finalist> decide(const Problem& problem, std::span<const VariantResult> results,
+                             const SharedRaces& shared, const FinalsOptions& options) {
   const RaceResult& race = shared.outcome();
   const RaceTimes& races = shared.times_us();
   const std::size_t reference = fastest(races);
@@ -321,15 +320,14 @@ std::vector<VariantResult> choose_finalists(std::span<const VariantResult> resul
   return chosen;
 }
 
-std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
+std::size_t choose_winner(const Problem& problem, std::span<const VariantResult> results,
                           const RaceTimes& times_us, const FinalsOptions& options) {
   const auto ratios = ratios_to(times_us, fastest(times_us));
   return first_of_tied(problem, results, tied_places(ratios, {}, options));
 }
 
-FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
-                         const KernelSource& kernels, std::span<const VariantResult> finalists,
-                         const FinalsOptions& options) {
+FinalsOutcome run_finals(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
+                         std::span<const VariantResult> finalists, const FinalsOptions& options) {
   if (finalists.size() < 2) {
     return {{}, "fewer than two variants to compare"};
   }
@@ -344,7 +342,7 @@ FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
   return {decide(problem, finalists, shared, options), {}};
 }
 
-std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
+std::vector<double> slowdowns_in_rounds(const Problem& problem, Evaluator& evaluator,
                                         const KernelSource& kernels,
                                         std::span<const Variant> variants, int races,
                                         const FinalsOptions& options) {

@@ -57,20 +57,19 @@ using RaceTimes = std::vector<std::vector<double>>;
 
 /// The winner's place among the results. Tied with the fastest is who is slower by less than the
 /// threshold; first_of_tied() picks among them.
-std::size_t choose_winner(const AttentionProblem& problem, std::span<const VariantResult> results,
+std::size_t choose_winner(const Problem& problem, std::span<const VariantResult> results,
                           const RaceTimes& times_us, const FinalsOptions& options);
 
 /// Runs races until no doubt is left that could change the winner, and decides. Only those take
 /// part in all races that may still matter. The outcome's results carry the new samples.
 /// Fewer than two finalists leave nothing to decide. Throws: what the evaluator and the source
 /// throw.
-FinalsOutcome run_finals(const AttentionProblem& problem, Evaluator& evaluator,
-                         const KernelSource& kernels, std::span<const VariantResult> finalists,
-                         const FinalsOptions& options);
+FinalsOutcome run_finals(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
+                         std::span<const VariantResult> finalists, const FinalsOptions& options);
 
 /// How much slower each variant is than the fastest of them, as a share, by shared races of these
 /// alone; empty when the GPU throttled. Throws: as run_finals(). Requires: at least one variant.
-std::vector<double> slowdowns_in_rounds(const AttentionProblem& problem, Evaluator& evaluator,
+std::vector<double> slowdowns_in_rounds(const Problem& problem, Evaluator& evaluator,
                                         const KernelSource& kernels,
                                         std::span<const Variant> variants, int races,
                                         const FinalsOptions& options);

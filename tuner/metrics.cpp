@@ -9,7 +9,7 @@ namespace swr {
 namespace {
 
 using Value = std::optional<MetricValue>;
-using Problem = AttentionProblem;
+using Problem = Problem;
 using Result = VariantResult;
 
 double as_double(const MetricValue& value) {
@@ -139,7 +139,7 @@ constexpr std::array kMetrics{
 
 std::span<const Metric> metrics() { return kMetrics; }
 
-double tflop_per_s(const AttentionProblem& problem, const VariantResult& result) {
+double tflop_per_s(const Problem& problem, const VariantResult& result) {
   constexpr double kOperationsPerTeraAndMicrosecond = 1e6;
   return result.time_us() > 0.0
              ? flop_count(problem) / result.time_us() / kOperationsPerTeraAndMicrosecond

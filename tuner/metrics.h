@@ -20,7 +20,7 @@ struct Metric {
   std::string_view title;    ///< Column title of the table; empty when not shown there.
   std::string_view meaning;  ///< One sentence for the documentation.
   /// Empty when the metric does not exist for this result, e.g. counters of a prediction.
-  std::optional<MetricValue> (*value)(const AttentionProblem&, const VariantResult&);
+  std::optional<MetricValue> (*value)(const Problem&, const VariantResult&);
   /// The value as a table shows it.
   std::string (*text)(const MetricValue&);
 };
@@ -29,6 +29,6 @@ struct Metric {
 std::span<const Metric> metrics();
 
 /// Floating-point operations per second in units of 1e12; 0 when the time is unknown.
-double tflop_per_s(const AttentionProblem& problem, const VariantResult& result);
+double tflop_per_s(const Problem& problem, const VariantResult& result);
 
 }  // namespace swr

@@ -160,16 +160,17 @@ std::string cubin_source(const CompiledKernel& kernel, const std::string& name) 
 }
 
 std::string kernel_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
-  const LaunchPlan plan = launch_plan(exported.problem, exported.variant, exported.device.sm_count,
-                                      exported.ctas_per_sm);
-  const bool fills_device =
-      is_persistent(exported.variant.persistence) && exported.variant.workers == 0;
+  const auto& problem = std::get<AttentionProblem>(exported.problem);
+  const auto& variant = std::get<AttentionVariant>(exported.variant);
+  const LaunchPlan plan =
+      launch_plan(problem, variant, exported.device.sm_count, exported.ctas_per_sm);
+  const bool fills_device = is_persistent(variant.persistence) && variant.workers == 0;
   const std::string file = exported.file.substr(0, exported.file.rfind('.'));
   return "    {\"" + file + "\", \"" + exported.entry + "\",\n     \"" + exported.sha256 +
          "\",\n     " + cubin_symbol(kernel) + ", " + std::to_string(kernel.cubin.size()) +
-         ",\n     " + problem_text(exported.problem) + ",\n     " + device_text(exported.device) +
-         ", " + truth(exported.provenance == Provenance::measured) + ",\n     " + plan_text(plan) +
-         ", " + truth(fills_device) + "},\n";
+         ",\n     " + problem_text(problem) + ",\n     " + device_text(exported.device) + ", " +
+         truth(exported.provenance == Provenance::measured) + ",\n     " + plan_text(plan) + ", " +
+         truth(fills_device) + "},\n";
 }
 
 std::string table_source(const Manifest& manifest, const std::vector<CompiledKernel>& kernels,

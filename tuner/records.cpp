@@ -3,6 +3,7 @@
 
 #include "tuner/metrics.h"
 
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <variant>
@@ -69,6 +70,19 @@ std::string sampling_text(const VariantResult& result) {
   return measurement != nullptr ? std::string(to_string(measurement->sampling)) : "";
 }
 
+/// The axes of every operation, each name once.
+std::vector<std::string> axis_columns() {
+  std::vector<std::string> names;
+  for (const Op op : {Op::attention, Op::gemm}) {
+    for (const Axis& axis : axes(op)) {
+      if (std::ranges::find(names, axis.name) == names.end()) {
+        names.emplace_back(axis.name);
+      }
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& result,
                                  std::size_t rank) {
   const bool ok = result.state == ResultState::ok;
@@ -78,9 +92,10 @@ std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& 
                                   std::string(to_string(result.state)),
                                   ok ? std::to_string(rank) : "",
                                   ok ? sampling_text(result) : ""};
-  for (const Axis& axis : axes()) {
-    fields.push_back(axis.belongs_to(result.variant.family) ? to_string(axis.get(result.variant))
-                                                            : std::string());
+  for (const std::string& name : axis_columns()) {
+    const Axis* const axis = find_axis(op_of(result.variant), name);
+    const bool has_axis = axis != nullptr && axis->belongs_to(family_of(result.variant));
+    fields.push_back(has_axis ? to_string(axis->get(result.variant)) : std::string());
   }
   for (const Metric& metric : metrics()) {
     const auto value = metric.value(report.problem, result);
@@ -92,7 +107,7 @@ std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& 
 
 }  // namespace
 
-Json result_record(const AttentionProblem& problem, const VariantResult& result) {
+Json result_record(const Problem& problem, const VariantResult& result) {
   Json record = result;
   record["key"] = to_key(result.variant);
   record["metrics"] = Json::object();
@@ -132,8 +147,8 @@ Json report_record(const TuneReport& report) {
 
 void write_csv_header(std::ostream& out) {
   std::vector<std::string> fields{"problem", "device", "provenance", "state", "rank", "sampling"};
-  for (const Axis& axis : axes()) {
-    fields.emplace_back(axis.name);
+  for (const std::string& name : axis_columns()) {
+    fields.push_back(name);
   }
   for (const Metric& metric : metrics()) {
     fields.emplace_back(metric.key);

@@ -11,7 +11,7 @@ namespace swr {
 
 /// The result as core/json.h writes it, its key (what `swr-tune emit --variant` takes) and its
 /// metrics under the same names whether measured or predicted.
-Json result_record(const AttentionProblem& problem, const VariantResult& result);
+Json result_record(const Problem& problem, const VariantResult& result);
 
 /// The run: problem, device, provenance, times, what was dropped, the best key, every result.
 Json report_record(const TuneReport& report);

@@ -14,7 +14,7 @@ namespace swr {
 
 /// Independent runs of one problem.
 struct Agreement {
-  AttentionProblem problem;
+  Problem problem;
   /// What each run chose.
   std::vector<Variant> choices;
   /// The most that one run's choice is slower than another's, as a share; 0 when all chose the

@@ -6,6 +6,7 @@
 #include "tuner/text_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <ostream>
 #include <set>
@@ -16,12 +17,16 @@ namespace {
 
 constexpr std::string_view kTimeKey = "time_us";
 
-std::string tile_text(const Variant& variant) {
+std::string tile_text(const AttentionVariant& variant) {
   return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n);
+}
+std::string tile_text(const GemmVariant& variant) {
+  return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n) + "x" +
+         std::to_string(variant.tile_k);
 }
 
 /// The choices that only the Hopper family has.
-std::string hopper_text(const Variant& variant) {
+std::string hopper_text(const AttentionVariant& variant) {
   std::string text(to_string(variant.mainloop));
   text += variant.p_operand == POperand::shared ? ", P shared" : "";
   text += variant.exp2_fma_eighths > 0
@@ -31,51 +36,136 @@ std::string hopper_text(const Variant& variant) {
   return text;
 }
 
-std::string persistence_text(const Variant& variant) {
+/// Who computes a tile, and with whom.
+std::string form_text(const GemmVariant& variant) {
+  if (variant.family == Family::portable) {
+    return std::to_string(variant.warps_m) + "x" + std::to_string(variant.warps_n) + " warps";
+  }
+  const bool is_clustered = variant.cluster_m * variant.cluster_n > 1;
+  return std::string(to_string(variant.mainloop)) + " " + std::to_string(variant.consumers) +
+         (is_clustered ? ", cluster " + std::to_string(variant.cluster_m) + "x" +
+                             std::to_string(variant.cluster_n)
+                       : "");
+}
+
+template <typename OneVariant>
+std::string persistence_text(const OneVariant& variant) {
   const std::string workers = variant.workers > 0 ? "/" + std::to_string(variant.workers) : "";
   return std::string(to_string(variant.persistence)) + workers;
 }
 
-std::string swizzle_text(const Variant& variant) {
+std::string swizzle_text(const AttentionVariant& variant) {
   const std::string section =
       variant.section_heads > 0 ? "/" + std::to_string(variant.section_heads) : "";
   return std::string(to_string(variant.swizzle)) + section;
 }
 
+std::string raster_text(const GemmVariant& variant) {
+  return std::string(to_string(variant.raster)) +
+         (variant.raster_group > 1 ? "/" + std::to_string(variant.raster_group) : "") +
+         (variant.swizzle_stride > 0 ? ", stride " + std::to_string(variant.swizzle_stride) : "");
+}
+
 /// A column of the table that describes the variant.
 struct VariantColumn {
   TextTable::Column column;
-  std::string (*text)(const Variant&);
+  std::function<std::string(const Variant&)> text;
 };
 
-std::vector<VariantColumn> variant_columns(const TuneReport& report) {
+template <typename OneVariant>
+VariantColumn column(const char* title, TextTable::Align align,
+                     std::string (*text)(const OneVariant&)) {
+  return {{title, align},
+          [text](const Variant& variant) { return text(std::get<OneVariant>(variant)); }};
+}
+
+template <typename OneVariant>
+bool any_of(const TuneReport& report, bool (*predicate)(const OneVariant&)) {
+  return std::ranges::any_of(report.results, [&](const VariantResult& result) {
+    return predicate(std::get<OneVariant>(result.variant));
+  });
+}
+
+std::vector<VariantColumn> attention_columns(const TuneReport& report) {
   using Align = TextTable::Align;
+  using One = AttentionVariant;
   std::vector<VariantColumn> columns{
-      {{"tile", Align::right}, tile_text},
-      {{"warps", Align::right}, [](const Variant& v) { return std::to_string(v.warps); }},
-      {{"stages", Align::right}, [](const Variant& v) { return std::to_string(v.stages); }},
-      {{"order", Align::left}, [](const Variant& v) { return std::string(to_string(v.order)); }},
-      {{"persistence", Align::left}, persistence_text},
-      {{"swizzle", Align::left}, swizzle_text},
+      column<One>("tile", Align::right, tile_text),
+      column<One>("warps", Align::right, [](const One& v) { return std::to_string(v.warps); }),
+      column<One>("stages", Align::right, [](const One& v) { return std::to_string(v.stages); }),
+      column<One>("order", Align::left,
+                  [](const One& v) { return std::string(to_string(v.order)); }),
+      column<One>("persistence", Align::left, persistence_text),
+      column<One>("swizzle", Align::left, swizzle_text),
   };
-  const bool any_hopper =
-      std::any_of(report.results.begin(), report.results.end(),
-                  [](const auto& r) { return r.variant.family == Family::hopper; });
-  if (any_hopper) {
-    columns.push_back({{"family", Align::left},
-                       [](const Variant& v) { return std::string(to_string(v.family)); }});
-    columns.push_back({{"mainloop", Align::left}, [](const Variant& v) {
-                         return v.family == Family::hopper ? hopper_text(v) : std::string("-");
-                       }});
+  if (any_of<One>(report, [](const One& v) { return v.family == Family::hopper; })) {
+    columns.push_back(column<One>("family", Align::left,
+                                  [](const One& v) { return std::string(to_string(v.family)); }));
+    columns.push_back(column<One>("mainloop", Align::left, [](const One& v) {
+      return v.family == Family::hopper ? hopper_text(v) : std::string("-");
+    }));
   }
-  const bool any_plain = std::any_of(report.results.begin(), report.results.end(),
-                                     [](const auto& r) { return !r.variant.smem_swizzle; });
-  if (any_plain) {
-    columns.push_back({{"smem rows", Align::left}, [](const Variant& v) {
-                         return std::string(v.smem_swizzle ? "swizzled" : "plain");
-                       }});
+  if (any_of<One>(report, [](const One& v) { return !v.smem_swizzle; })) {
+    columns.push_back(column<One>("smem rows", Align::left, [](const One& v) {
+      return std::string(v.smem_swizzle ? "swizzled" : "plain");
+    }));
   }
   return columns;
+}
+
+std::vector<VariantColumn> gemm_columns(const TuneReport& report) {
+  using Align = TextTable::Align;
+  using One = GemmVariant;
+  std::vector<VariantColumn> columns{
+      column<One>("tile", Align::right, tile_text),
+      column<One>("family", Align::left,
+                  [](const One& v) { return std::string(to_string(v.family)); }),
+      column<One>("form", Align::left, form_text),
+      column<One>("stages", Align::right, [](const One& v) { return std::to_string(v.stages); }),
+      column<One>("persistence", Align::left, persistence_text),
+      column<One>("raster", Align::left, raster_text),
+  };
+  if (any_of<One>(report, [](const One& v) { return v.splits > 1; })) {
+    columns.push_back(
+        column<One>("splits", Align::right, [](const One& v) { return std::to_string(v.splits); }));
+  }
+  if (any_of<One>(report, [](const One& v) { return v.k_order != Order::cyclic; })) {
+    columns.push_back(column<One>("k order", Align::left,
+                                  [](const One& v) { return std::string(to_string(v.k_order)); }));
+  }
+  return columns;
+}
+
+std::vector<VariantColumn> variant_columns(const TuneReport& report) {
+  return op_of(report.problem) == Op::gemm ? gemm_columns(report) : attention_columns(report);
+}
+
+std::string brief(const AttentionVariant& variant) {
+  return tile_text(variant) + "x" + std::to_string(variant.warps) + " stages " +
+         std::to_string(variant.stages);
+}
+
+/// What a pair of orders has in common.
+std::string shared_text(const AttentionVariant& variant) {
+  return brief(variant) + " " + persistence_text(variant) + " " + swizzle_text(variant);
+}
+std::string shared_text(const GemmVariant& variant) {
+  return tile_text(variant) + " " + form_text(variant) + " " + persistence_text(variant) + " " +
+         raster_text(variant);
+}
+
+std::string description(const AttentionVariant& variant) {
+  return brief(variant) + " " + std::string(to_string(variant.order)) + " " +
+         persistence_text(variant) + " " + swizzle_text(variant) +
+         (variant.smem_swizzle ? "" : " plain shared memory rows") +
+         (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
+}
+std::string description(const GemmVariant& variant) {
+  return std::string(to_string(variant.family)) + " " + tile_text(variant) + " " +
+         form_text(variant) + " stages " + std::to_string(variant.stages) + " " +
+         persistence_text(variant) + " " + raster_text(variant) +
+         (variant.splits > 1 ? " splits " + std::to_string(variant.splits) : "") +
+         (variant.k_order == Order::cyclic ? "" : " k " + std::string(to_string(variant.k_order)));
 }
 
 /// Metrics with a column in the table that at least one result has.
@@ -186,10 +276,9 @@ void print_order_gain(std::ostream& out, const TuneReport& report) {
   if (!pair) {
     return;
   }
-  Variant variant = pair->sawtooth->variant;
-  out << "sawtooth against cyclic, other axes equal (" << tile_text(variant) << "x" << variant.warps
-      << " stages " << variant.stages << " " << persistence_text(variant) << " "
-      << swizzle_text(variant) << "): ";
+  out << "sawtooth against cyclic, other axes equal ("
+      << std::visit([](const auto& one) { return shared_text(one); }, pair->sawtooth->variant)
+      << "): ";
   const auto cyclic = misses(*pair->cyclic);
   const auto sawtooth = misses(*pair->sawtooth);
   if (cyclic && sawtooth) {
@@ -304,9 +393,10 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
       continue;
     }
     Variant shared = result.variant;
-    shared.order = Order::cyclic;
+    const Order order = order_of(shared);
+    set_order(shared, Order::cyclic);
     OrderPair& pair = pairs[shared];
-    (result.variant.order == Order::sawtooth ? pair.sawtooth : pair.cyclic) = &result;
+    (order == Order::sawtooth ? pair.sawtooth : pair.cyclic) = &result;
     by_rank.push_back(shared);
   }
   for (const Variant& shared : by_rank) {
@@ -318,12 +408,15 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
   return std::nullopt;
 }
 
+std::string tile_text(const Variant& variant) {
+  if (const auto* const attention = std::get_if<AttentionVariant>(&variant)) {
+    return tile_text(*attention) + "x" + std::to_string(attention->warps);
+  }
+  return tile_text(std::get<GemmVariant>(variant));
+}
+
 std::string describe(const Variant& variant) {
-  return tile_text(variant) + "x" + std::to_string(variant.warps) + " stages " +
-         std::to_string(variant.stages) + " " + std::string(to_string(variant.order)) + " " +
-         persistence_text(variant) + " " + swizzle_text(variant) +
-         (variant.smem_swizzle ? "" : " plain shared memory rows") +
-         (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
+  return std::visit([](const auto& one) { return description(one); }, variant);
 }
 
 std::string describe(const DeviceInfo& device) {

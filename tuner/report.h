@@ -28,6 +28,9 @@ struct OrderPair {
 /// Of the pairs that differ in the order alone, the one with the fastest member.
 std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& results);
 
+/// Sizes of the tile and, for attention, its warps: "64x64x4", "128x256x64".
+std::string tile_text(const Variant& variant);
+
 /// "64x64x4 stages 2 sawtooth persistent q_fastest": the variant in a line of prose.
 std::string describe(const Variant& variant);
 

@@ -159,9 +159,9 @@ Measurement read_measurement(const Json& result, const std::map<std::string, dou
   return measurement;
 }
 
-VariantResult read_result(const Json& json, L2State l2_state) {
+VariantResult read_result(Op op, const Json& json, L2State l2_state) {
   VariantResult result;
-  result.variant = json_field(json, "configuration").get<Variant>();
+  result.variant = variant_from_json(op, json_field(json, "configuration"));
   result.state = state_of(json_text(json, "invalidity"));
   result.detail = result.state == ResultState::ok ? "" : "imported from T4";
   Measurement measurement;
@@ -183,7 +183,7 @@ RecordedSpace read_space(const Json& document) {
   }
   const Json& about = json_field(document, "swr");
   RecordedSpace space{
-      .problem = json_field(about, "problem").get<AttentionProblem>(),
+      .problem = json_field(about, "problem").get<Problem>(),
       .device = json_field(about, "device").get<DeviceInfo>(),
       .origin = {.swr_version = json_text(about, "swr_version"),
                  .templates_digest = json_text(about, "templates_digest"),
@@ -194,7 +194,8 @@ RecordedSpace read_space(const Json& document) {
                  .l2_state = json_text(about, "l2_state")},
       .results = {}};
   for (const Json& result : json_list(document, "results")) {
-    space.results.push_back(read_result(result, parse_l2_state(space.origin.l2_state)));
+    space.results.push_back(
+        read_result(op_of(space.problem), result, parse_l2_state(space.origin.l2_state)));
   }
   return space;
 }

@@ -8,7 +8,7 @@
 
 namespace swr {
 
-std::vector<std::size_t> with_fewest_misses(const AttentionProblem& problem,
+std::vector<std::size_t> with_fewest_misses(const Problem& problem,
                                             std::span<const VariantResult> results,
                                             std::vector<std::size_t> tied) {
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
@@ -27,7 +27,7 @@ std::vector<std::size_t> with_fewest_misses(const AttentionProblem& problem,
   return tied;
 }
 
-std::size_t first_of_tied(const AttentionProblem& problem, std::span<const VariantResult> results,
+std::size_t first_of_tied(const Problem& problem, std::span<const VariantResult> results,
                           const std::vector<std::size_t>& tied) {
   const auto best = with_fewest_misses(problem, results, tied);
   return *std::ranges::min_element(best, {}, [&](std::size_t place) {

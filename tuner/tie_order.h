@@ -15,13 +15,13 @@ namespace swr {
 /// jitter, so neighbours in the order of counts belong together unless a wide gap parts them: a
 /// count that is half as much again as the one before and a quarter of the compulsory sectors on
 /// top. Unknown counts belong to none while one is known.
-std::vector<std::size_t> with_fewest_misses(const AttentionProblem& problem,
+std::vector<std::size_t> with_fewest_misses(const Problem& problem,
                                             std::span<const VariantResult> results,
                                             std::vector<std::size_t> tied);
 
 /// The place that wins a tie: among those with the fewest excess misses fewest registers, then the
 /// first variant key. Requires: not empty.
-std::size_t first_of_tied(const AttentionProblem& problem, std::span<const VariantResult> results,
+std::size_t first_of_tied(const Problem& problem, std::span<const VariantResult> results,
                           const std::vector<std::size_t>& tied);
 
 }  // namespace swr

@@ -77,21 +77,12 @@ Compilation take(CompileQueue& queue, const Variant& variant) {
   }
 }
 
-/// The variant with every choice that is made at launch reset: equal for equal kernels.
-Variant kernel_of(Variant variant) {
-  const Variant neutral;
-  variant.swizzle = neutral.swizzle;
-  variant.section_heads = neutral.section_heads;
-  variant.workers = neutral.workers;
-  return variant;
-}
-
 int thread_count(const TuneOptions& options) {
   const int hardware = static_cast<int>(std::thread::hardware_concurrency());
   return options.compile_threads > 0 ? options.compile_threads : std::max(1, hardware);
 }
 
-std::string nothing_left_message(const AttentionProblem& problem, const DeviceInfo& device,
+std::string nothing_left_message(const Problem& problem, const DeviceInfo& device,
                                  const std::vector<DroppedVariant>& dropped) {
   const auto counts = dropped_by_constraint(dropped);
   const auto most =
@@ -514,7 +505,7 @@ std::vector<std::vector<Variant>> group_by_kernel(const std::vector<Variant>& va
   return groups;
 }
 
-SearchSpace require_variants(const AttentionProblem& problem, const DeviceInfo& device,
+SearchSpace require_variants(const Problem& problem, const DeviceInfo& device,
                              const SpaceOptions& options) {
   SearchSpace space = enumerate_space(problem, device, options);
   if (space.variants.empty()) {
@@ -523,7 +514,7 @@ SearchSpace require_variants(const AttentionProblem& problem, const DeviceInfo& 
   return space;
 }
 
-TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Generator& generator,
+TuneReport tune(const Problem& problem, Evaluator& evaluator, const Generator& generator,
                 Store& store, const TuneOptions& options, Progress& progress) {
   const int sm_arch = evaluator.device().sm_arch;
   const KernelSource kernels = [&problem, &generator, sm_arch](const Variant& variant) {
@@ -532,7 +523,7 @@ TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Gen
   return tune(problem, evaluator, kernels, store, options, progress);
 }
 
-TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const KernelSource& kernels,
+TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
                 Store& store, const TuneOptions& options, Progress& progress) {
   TuneReport report;
   report.problem = problem;

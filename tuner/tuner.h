@@ -53,7 +53,7 @@ struct PhaseTimes {
 };
 
 struct TuneReport {
-  AttentionProblem problem;
+  Problem problem;
   DeviceInfo device;
   Provenance provenance = Provenance::measured;
   /// True when no GPU took part: the times are those of a recording.
@@ -99,17 +99,17 @@ std::vector<std::vector<Variant>> group_by_kernel(const std::vector<Variant>& va
 /// The variants that constraints leave, and those they drop.
 /// Throws: Error{invalid_argument} naming the constraint and its numbers when none is left, and for
 /// a restriction that names no axis value.
-SearchSpace require_variants(const AttentionProblem& problem, const DeviceInfo& device,
+SearchSpace require_variants(const Problem& problem, const DeviceInfo& device,
                              const SpaceOptions& options);
 
 /// Tunes one problem on the evaluator's device. Every variant tried is a row of the store: one that
 /// does not compile, spills, or fails is recorded with its state. What Store::known_results knows
 /// is not measured again. Throws: what require_variants throws; Error from the store, the evaluator
 /// or the compiler when nothing further can be done. Rows recorded before stay.
-TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const Generator& generator,
+TuneReport tune(const Problem& problem, Evaluator& evaluator, const Generator& generator,
                 Store& store, const TuneOptions& options, Progress& progress);
 /// The same with kernels of another source, which several threads ask at once.
-TuneReport tune(const AttentionProblem& problem, Evaluator& evaluator, const KernelSource& kernels,
+TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
                 Store& store, const TuneOptions& options, Progress& progress);
 
 }  // namespace swr

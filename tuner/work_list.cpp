@@ -94,11 +94,9 @@ class ShapeReader {
     }
     return text == "true";
   }
-  void require_nothing_left() const {
+  void require_nothing_left(const char* known) const {
     if (!text_.empty()) {
-      reject(
-          "unknown key '" + text_.begin()->first +
-          "'; known are seq, seq-kv, batch, heads, kv-heads, head-dim, dtype, causal, alignment");
+      reject("unknown key '" + text_.begin()->first + "'; known are " + known);
     }
   }
 
@@ -106,32 +104,68 @@ class ShapeReader {
   ShapeText text_;
 };
 
-std::vector<AttentionProblem> problems_of(const ShapeText& text) {
-  ShapeReader shape(text);
-  const AttentionProblem usual{.head_dim = 64};
+std::string required(ShapeReader& shape, const std::string& key) {
+  const auto text = shape.take(key);
+  if (!text) {
+    reject(key + " is missing");
+  }
+  return *text;
+}
+
+std::vector<Problem> attention_problems(ShapeReader& shape) {
+  const AttentionProblem usual;
   AttentionProblem problem;
-  problem.heads_q = shape.number("heads", 1);
+  problem.heads_q = shape.number("heads", usual.heads_q);
   problem.heads_kv = shape.number("kv-heads", problem.heads_q);
   problem.head_dim = shape.number("head-dim", usual.head_dim);
   problem.dtype = parse_dtype(shape.take("dtype").value_or("fp16"));
   problem.causal = shape.flag("causal");
   problem.alignment_bytes = shape.number("alignment", usual.alignment_bytes);
-  const auto seq = shape.take("seq");
-  if (!seq) {
-    reject("seq is missing");
-  }
+  const std::string seq = required(shape, "seq");
   const auto seq_kv = shape.take("seq-kv");
   const auto batches = numbers_of("batch", shape.take("batch").value_or("1"));
-  shape.require_nothing_left();
-  std::vector<AttentionProblem> problems;
-  for (const int length : numbers_of("seq", *seq)) {
+  shape.require_nothing_left(
+      "op, seq, seq-kv, batch, heads, kv-heads, head-dim, dtype, causal, alignment");
+  std::vector<Problem> problems;
+  for (const int length : numbers_of("seq", seq)) {
     for (const int batch : batches) {
       problem.batch = batch;
       problem.seq_q = length;
       problem.seq_kv = seq_kv ? number_of("seq-kv", *seq_kv) : length;
-      validate(problem);
-      problems.push_back(problem);
+      problems.emplace_back(problem);
     }
+  }
+  return problems;
+}
+
+std::vector<Problem> gemm_problems(ShapeReader& shape) {
+  const GemmProblem usual;
+  GemmProblem problem;
+  problem.dtype = parse_dtype(shape.take("dtype").value_or("bf16"));
+  problem.output =
+      parse_output_type(shape.take("output").value_or(std::string(to_string(problem.dtype))));
+  problem.layout = parse_gemm_layout(shape.take("layout").value_or("nt"));
+  problem.reads_c = shape.flag("reads-c");
+  problem.alignment_bytes = shape.number("alignment", usual.alignment_bytes);
+  problem.batch = shape.number("batch", usual.batch);
+  const std::string m = required(shape, "m");
+  problem.n = number_of("n", required(shape, "n"));
+  problem.k = number_of("k", required(shape, "k"));
+  shape.require_nothing_left("op, m, n, k, batch, dtype, output, layout, reads-c, alignment");
+  std::vector<Problem> problems;
+  for (const int rows : numbers_of("m", m)) {
+    problem.m = rows;
+    problems.emplace_back(problem);
+  }
+  return problems;
+}
+
+std::vector<Problem> problems_of(const ShapeText& text) {
+  ShapeReader shape(text);
+  const Op op = parse_op(shape.take("op").value_or("attention"));
+  std::vector<Problem> problems = op == Op::gemm ? gemm_problems(shape) : attention_problems(shape);
+  for (const Problem& problem : problems) {
+    validate(problem);
   }
   return problems;
 }
@@ -164,16 +198,16 @@ ShapeText shape_of_object(const Json& object) {
   return shape;
 }
 
-void append(std::vector<AttentionProblem>& all, const std::vector<AttentionProblem>& more) {
+void append(std::vector<Problem>& all, const std::vector<Problem>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-std::vector<AttentionProblem> read_json_shapes(const std::filesystem::path& path) {
+std::vector<Problem> read_json_shapes(const std::filesystem::path& path) {
   const Json list = read_json(path);
   if (!list.is_array()) {
     reject(path.string() + " holds no list of shapes");
   }
-  std::vector<AttentionProblem> problems;
+  std::vector<Problem> problems;
   for (std::size_t i = 0; i < list.size(); ++i) {
     read_at(path.string() + ", shape " + std::to_string(i + 1), [&] {
       append(problems, problems_of(shape_of_object(list[i])));
@@ -183,9 +217,9 @@ std::vector<AttentionProblem> read_json_shapes(const std::filesystem::path& path
   return problems;
 }
 
-std::vector<AttentionProblem> read_text_shapes(const std::filesystem::path& path) {
+std::vector<Problem> read_text_shapes(const std::filesystem::path& path) {
   std::ifstream file = open(path);
-  std::vector<AttentionProblem> problems;
+  std::vector<Problem> problems;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -228,7 +262,7 @@ int head_dim_of(const Json& config, int heads) {
   return hidden_size / heads;
 }
 
-DType dtype_of(const Json& config) {
+DType model_dtype(const Json& config) {
   for (const char* key : {"torch_dtype", "dtype"}) {
     if (config.contains(key) && config[key] == "bfloat16") {
       return DType::bf16;
@@ -244,7 +278,7 @@ const Json& attention_part(const Json& config) {
   return is_nested ? config["text_config"] : config;
 }
 
-std::vector<AttentionProblem> model_problems(const Json& document, const ModelWork& work) {
+std::vector<Problem> model_problems(const Json& document, const ModelWork& work) {
   const Json& config = attention_part(document);
   if (!config.is_object()) {
     reject("it is no model's configuration");
@@ -253,15 +287,15 @@ std::vector<AttentionProblem> model_problems(const Json& document, const ModelWo
   problem.heads_q = required_number(config, "num_attention_heads");
   problem.heads_kv = model_number(config, "num_key_value_heads").value_or(problem.heads_q);
   problem.head_dim = head_dim_of(config, problem.heads_q);
-  problem.dtype = work.dtype.value_or(dtype_of(config));
+  problem.dtype = work.dtype.value_or(model_dtype(config));
   problem.causal = work.causal;
-  std::vector<AttentionProblem> problems;
+  std::vector<Problem> problems;
   for (const int length : work.lengths) {
     for (const int batch : work.batches) {
       problem.batch = batch;
       problem.seq_q = problem.seq_kv = length;
       validate(problem);
-      problems.push_back(problem);
+      problems.emplace_back(problem);
     }
   }
   return problems;
@@ -269,7 +303,7 @@ std::vector<AttentionProblem> model_problems(const Json& document, const ModelWo
 
 }  // namespace
 
-std::vector<AttentionProblem> read_shapes(const std::filesystem::path& path) {
+std::vector<Problem> read_shapes(const std::filesystem::path& path) {
   auto problems = path.extension() == ".json" ? read_json_shapes(path) : read_text_shapes(path);
   if (problems.empty()) {
     reject(path.string() + " holds no shape");
@@ -277,15 +311,15 @@ std::vector<AttentionProblem> read_shapes(const std::filesystem::path& path) {
   return problems;
 }
 
-std::vector<AttentionProblem> read_model(const std::filesystem::path& path, const ModelWork& work) {
+std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work) {
   const Json document = read_json(path);
   return read_at(path.string(), [&] { return model_problems(document, work); });
 }
 
-std::vector<AttentionProblem> without_repeats(const std::vector<AttentionProblem>& problems) {
-  std::vector<AttentionProblem> once;
+std::vector<Problem> without_repeats(const std::vector<Problem>& problems) {
+  std::vector<Problem> once;
   std::map<std::string, bool> seen;
-  for (const AttentionProblem& problem : problems) {
+  for (const Problem& problem : problems) {
     if (seen.emplace(to_string(problem), true).second) {
       once.push_back(problem);
     }
@@ -293,7 +327,7 @@ std::vector<AttentionProblem> without_repeats(const std::vector<AttentionProblem
   return once;
 }
 
-void write_work_list(std::ostream& out, const std::vector<AttentionProblem>& problems) {
+void write_work_list(std::ostream& out, const std::vector<Problem>& problems) {
   Json document = Json::object();
   document["format"] = kFormat;
   document["version"] = kVersion;
@@ -301,7 +335,7 @@ void write_work_list(std::ostream& out, const std::vector<AttentionProblem>& pro
   out << json_document(document);
 }
 
-std::vector<AttentionProblem> read_work_list(const std::filesystem::path& path) {
+std::vector<Problem> read_work_list(const std::filesystem::path& path) {
   const Json document = read_json(path);
   try {
     if (json_text(document, "format") != kFormat) {
@@ -312,10 +346,10 @@ std::vector<AttentionProblem> read_work_list(const std::filesystem::path& path) 
     if (!list.is_array() || list.empty() || list.size() > kMaxProblems) {
       reject("problems is no list of problems");
     }
-    std::vector<AttentionProblem> problems;
+    std::vector<Problem> problems;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      problems.push_back(read_at("problem " + std::to_string(i + 1),
-                                 [&] { return list[i].get<AttentionProblem>(); }));
+      problems.push_back(
+          read_at("problem " + std::to_string(i + 1), [&] { return list[i].get<Problem>(); }));
     }
     return problems;
   } catch (const Error& error) {

@@ -21,21 +21,21 @@ struct ModelWork {
   std::optional<DType> dtype;  ///< Instead of the model's.
 };
 
-/// Problems of a text file, one shape per line as `seq=4096 heads=32 kv-heads=8 causal`
-/// (docs/cluster.md), or of a JSON file (.json) with a list of objects of the same keys. A length
-/// or batch may be a comma-separated list. Throws: Error{not_found}; Error{invalid_argument} naming
-/// file, shape and key.
-std::vector<AttentionProblem> read_shapes(const std::filesystem::path& path);
+/// Problems of a text file, one shape per line as `seq=4096 heads=32 kv-heads=8 causal` or
+/// `op=gemm m=1,4096 n=4096 k=14336` (docs/cluster.md), or of a JSON file (.json) with a list of
+/// objects of the same keys. A length, a batch of attention, or an m may be a comma-separated list.
+/// Throws: Error{not_found}; Error{invalid_argument} naming file, shape and key.
+std::vector<Problem> read_shapes(const std::filesystem::path& path);
 
 /// The attention problems of a model, from a config.json as published with models: one for each
 /// length and batch. Throws: as read_shapes().
-std::vector<AttentionProblem> read_model(const std::filesystem::path& path, const ModelWork& work);
+std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work);
 
 /// Each problem once, in the order of the first.
-std::vector<AttentionProblem> without_repeats(const std::vector<AttentionProblem>& problems);
+std::vector<Problem> without_repeats(const std::vector<Problem>& problems);
 
-void write_work_list(std::ostream& out, const std::vector<AttentionProblem>& problems);
+void write_work_list(std::ostream& out, const std::vector<Problem>& problems);
 /// Throws: Error{not_found}; Error{unreadable} naming the file and what is wrong in it.
-std::vector<AttentionProblem> read_work_list(const std::filesystem::path& path);
+std::vector<Problem> read_work_list(const std::filesystem::path& path);
 
 }  // namespace swr

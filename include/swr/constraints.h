@@ -27,18 +27,20 @@ struct ConstraintInfo {
   std::string_view name;
   std::string_view summary;
 };
-std::span<const ConstraintInfo> constraints();
+std::span<const ConstraintInfo> constraints(Op op);
 
 /// The first constraint the variant violates before compilation, if any.
-std::optional<DroppedVariant> check_constraints(const AttentionProblem& problem,
-                                                const Variant& variant, const DeviceInfo& device);
+/// Throws, as the following: Error{invalid_argument} when problem and variant are of different
+/// operations.
+std::optional<DroppedVariant> check_constraints(const Problem& problem, const Variant& variant,
+                                                const DeviceInfo& device);
 
 /// Constraints that need the compiler's verdict: spills, and registers that leave no CTA resident.
-std::optional<DroppedVariant> check_compiled(const AttentionProblem& problem,
-                                             const Variant& variant, const DeviceInfo& device,
+std::optional<DroppedVariant> check_compiled(const Problem& problem, const Variant& variant,
+                                             const DeviceInfo& device,
                                              const KernelResources& resources);
 
 /// The variant used when nothing is known about a device: legal wherever the family runs.
-Variant default_variant(const AttentionProblem& problem, const DeviceInfo& device);
+Variant default_variant(const Problem& problem, const DeviceInfo& device);
 
 }  // namespace swr

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What is asked for: one matrix product of a given shape, type and layout.
+// What is asked of GEMM: one matrix product of a given shape, type and layout.
 #pragma once
 
 #include <swr/axes.h>
 #include <swr/gemm_axes.h>
+#include <swr/problem_size.h>
 
 #include <compare>
 #include <string>
+#include <string_view>
 
 namespace swr {
 
@@ -32,10 +34,19 @@ void validate(const GemmProblem& problem);
 /// Two per multiplication and addition.
 double flop_count(const GemmProblem& problem);
 
+/// A, B and, where it is read, C are read; C is written.
+CompulsoryBytes compulsory_bytes(const GemmProblem& problem);
+
 /// Bytes of one element of C.
 int output_bytes(OutputType output);
 
 /// Canonical one-line text, e.g. "gemm b1 m4096 n4096 k4096 bf16 nt bf16".
 std::string to_string(const GemmProblem& problem);
+
+std::string_view to_string(GemmLayout value);
+std::string_view to_string(OutputType value);
+/// Throw: Error{invalid_argument} listing the accepted spellings.
+GemmLayout parse_gemm_layout(std::string_view text);
+OutputType parse_output_type(std::string_view text);
 
 }  // namespace swr

@@ -31,8 +31,8 @@ using AxisRestrictions = std::map<std::string, std::vector<AxisValue>, std::less
 struct Tile {
   int tile_m = 0;
   int tile_n = 0;
-  /// 0 for the family's usual number: portable four where each then has whole 16-row blocks, else
-  /// one per 16 rows; hopper one per 16 rows.
+  /// Attention's warps. 0 for the family's usual number: portable four where each then has whole
+  /// 16-row blocks, else one per 16 rows; hopper one per 16 rows. GEMM has none to name here.
   int warps = 0;
 };
 
@@ -50,7 +50,7 @@ struct SearchSpace {
 /// Enumerates every combination of the axis values and applies the constraints that need no
 /// compiler. The order is deterministic.
 /// Throws: Error{invalid_argument} when a restriction names no axis or a value outside it.
-SearchSpace enumerate_space(const AttentionProblem& problem, const DeviceInfo& device,
+SearchSpace enumerate_space(const Problem& problem, const DeviceInfo& device,
                             const SpaceOptions& options);
 
 struct GeneratorOptions {
@@ -82,18 +82,17 @@ class Generator {
 
   /// Throws: Error{compile_failed} with NVRTC's log; Error{invalid_argument} for an architecture
   /// that NVRTC or the family does not support.
-  CompiledKernel compile(const AttentionProblem& problem, const Variant& variant,
-                         int sm_arch) const;
+  CompiledKernel compile(const Problem& problem, const Variant& variant, int sm_arch) const;
 
-  /// GEMM kernels, from their compile-time configurations. Throws: like the first.
+  /// GEMM kernels straight from their compile-time configurations. Throws: like the first.
   CompiledKernel compile(const HopperGemmConfig& config, int sm_arch) const;
   CompiledKernel compile(const PortableGemmConfig& config, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
-  std::string config_header(const AttentionProblem& problem, const Variant& variant) const;
+  std::string config_header(const Problem& problem, const Variant& variant) const;
 
   /// One self-contained .cu file for nvcc, Nsight or a diff.
-  std::string flatten(const AttentionProblem& problem, const Variant& variant) const;
+  std::string flatten(const Problem& problem, const Variant& variant) const;
 
   /// The text of a template by relative path, for kernels outside the search space such as the
   /// tuner's reference. Throws: Error{not_found}.

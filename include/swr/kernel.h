@@ -48,17 +48,26 @@ struct Occupancy {
   std::string limited_by;
 };
 
-/// Dynamic shared memory of a variant in bytes: the Q tile plus `stages` K and V tiles.
-int smem_bytes(const AttentionProblem& problem, const Variant& variant);
+// Throw, all of them: Error{invalid_argument} when problem and variant are of different operations.
+
+/// Dynamic shared memory of a variant in bytes.
+int smem_bytes(const Problem& problem, const Variant& variant);
+
+/// The variant without the choices made at launch: variants of one problem that are equal then
+/// share a cubin.
+Variant kernel_of(const Variant& variant);
+
+/// Threads of a CTA.
+int threads_per_cta(const Problem& problem, const Variant& variant);
 
 /// Resident CTAs from registers, shared memory, threads and slots, with the hardware's allocation
 /// granularity (registers in units of 256 per warp, from the quarter of the SM's registers that the
 /// warp's scheduler owns; shared memory in units of 128 bytes: CUDA occupancy calculator).
-Occupancy occupancy(const KernelResources& resources, const AttentionProblem& problem,
+Occupancy occupancy(const KernelResources& resources, const Problem& problem,
                     const Variant& variant, const DeviceInfo& device);
 
 /// Requires: ctas_per_sm >= 1.
-LaunchGeometry launch_geometry(const AttentionProblem& problem, const Variant& variant,
-                               int sm_count, int ctas_per_sm);
+LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
+                               int ctas_per_sm);
 
 }  // namespace swr

@@ -32,7 +32,7 @@ struct Answer {
   /// stored ones: misses do not scale.
   std::optional<long long> l2_misses;
   /// What answers: a problem of the same kind, and Store's id of the result; 0 for the default.
-  AttentionProblem stored_problem;
+  Problem stored_problem;
   long long result_id = 0;
 };
 
@@ -56,7 +56,7 @@ class Lookup {
 
   /// By the rules of docs/db_schema.md, as Store::best. Always answers: with the built-in default
   /// where nothing stored fits. Throws: Error{invalid_argument} as validate().
-  Answer best(const AttentionProblem& problem, const DeviceInfo& device) const;
+  Answer best(const Problem& problem, const DeviceInfo& device) const;
 
   /// Reads the file again when it has changed since; true when it had. Questions meanwhile are
   /// answered from the former state, which also stays when reading fails.

@@ -1,51 +1,43 @@
 // SPDX-License-Identifier: MIT
-// What is asked for: one attention forward pass of a given shape, type and mask.
+// What is asked for, for any operation.
 #pragma once
 
-#include <swr/axes.h>
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
+#include <swr/problem_size.h>
 
-#include <compare>
 #include <string>
+#include <string_view>
+#include <variant>
 
 namespace swr {
 
-/// One forward pass over Q [batch, heads_q, seq_q, head_dim] and
-/// K, V [batch, heads_kv, seq_kv, head_dim].
-struct AttentionProblem {
-  int batch = 1;
-  int heads_q = 1;
-  int heads_kv = 1;
-  int seq_q = 0;
-  int seq_kv = 0;
-  /// Multiple of 16, at most 256.
-  int head_dim = 64;
-  DType dtype = DType::fp16;
-  /// Bottom-right aligned: row i sees key j when j <= i + seq_kv - seq_q.
-  bool causal = false;
-  /// Largest power of two, at most 16, that divides every base address and stride in bytes.
-  int alignment_bytes = 16;
+/// What kernels compute. Append-only: the spellings are stored.
+enum class Op { attention, gemm };
+std::string_view to_string(Op value);
+/// Throws: Error{invalid_argument} listing the operations.
+Op parse_op(std::string_view text);
 
-  auto operator<=>(const AttentionProblem&) const = default;
-};
+/// The alternatives are in the order of Op.
+using Problem = std::variant<AttentionProblem, GemmProblem>;
 
-/// Throws: Error{invalid_argument} naming the first field that no kernel can serve.
-void validate(const AttentionProblem& problem);
+/// True when `any` is of the other's operation and equal to it.
+inline bool operator==(const Problem& any, const AttentionProblem& problem) {
+  const auto* const same_op = std::get_if<AttentionProblem>(&any);
+  return same_op != nullptr && *same_op == problem;
+}
+inline bool operator==(const Problem& any, const GemmProblem& problem) {
+  const auto* const same_op = std::get_if<GemmProblem>(&any);
+  return same_op != nullptr && *same_op == problem;
+}
 
-/// Floating-point operations of the two matrix products; key positions that the mask hides are not
-/// counted.
-double flop_count(const AttentionProblem& problem);
+Op op_of(const Problem& problem);
+DType dtype_of(const Problem& problem);
 
-/// Bytes of one element: 2 for both supported types.
-int element_bytes(DType dtype);
-
-/// Bytes that must cross the memory bus at least once.
-struct CompulsoryBytes {
-  long long read = 0;   ///< Q, K and V, once each.
-  long long write = 0;  ///< O, once.
-};
-CompulsoryBytes compulsory_bytes(const AttentionProblem& problem);
-
-/// Canonical one-line text, e.g. "attention b1 h16/16 s4096/4096 d128 fp16 causal".
-std::string to_string(const AttentionProblem& problem);
+// As for the problems of one operation.
+void validate(const Problem& problem);
+double flop_count(const Problem& problem);
+CompulsoryBytes compulsory_bytes(const Problem& problem);
+std::string to_string(const Problem& problem);
 
 }  // namespace swr

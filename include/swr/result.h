@@ -110,9 +110,9 @@ struct Prediction {
   double l2_us = 0.0;
   double dram_us = 0.0;
   double latency_us = 0.0;
-  long long read_sectors = 0;       ///< Read sectors the SMs ask L2 for: Q, K and V.
-  long long write_sectors = 0;      ///< Sectors of O.
-  long long compulsory_misses = 0;  ///< First touch of each sector of Q, K, V and O.
+  long long read_sectors = 0;       ///< Read sectors the SMs ask L2 for.
+  long long write_sectors = 0;      ///< Sectors of the output.
+  long long compulsory_misses = 0;  ///< First touch of each sector.
   long long excess_misses = 0;      ///< Sectors fetched again after eviction.
 };
 
@@ -146,11 +146,10 @@ std::optional<long long> l2_sectors(const VariantResult& result);
 
 /// Sectors that came from DRAM beyond the first touch of each; empty when a counter is missing.
 /// Measured: dram_read_bytes / 32 minus the compulsory read sectors, at least 0.
-std::optional<long long> excess_miss_sectors(const AttentionProblem& problem,
-                                             const VariantResult& result);
+std::optional<long long> excess_miss_sectors(const Problem& problem, const VariantResult& result);
 
-/// Compulsory sectors of a problem: Q, K, V and O once each (paper, section 3).
-long long compulsory_sectors(const AttentionProblem& problem);
+/// Compulsory sectors of a problem: every input and the output once (paper, section 3).
+long long compulsory_sectors(const Problem& problem);
 
 inline constexpr int kSectorBytes = 32;
 

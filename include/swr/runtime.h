@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Runs attention on device memory with the best stored kernels:
+// Runs attention and GEMM on device memory with the best stored kernels:
 //
 //   swr::Runtime runtime({.database = "tuned.db"});
 //   runtime.attention({.params = params, .head_dim = 128, .causal = true}, stream);
+//   runtime.gemm({.params = gemm_params, .layout = swr::GemmLayout::nt}, stream);
 #pragma once
 
 #include <swr/attention_params.h>
 #include <swr/axes.h>
 #include <swr/device.h>
+#include <swr/gemm_axes.h>
+#include <swr/gemm_params.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>
 #include <swr/problem.h>
@@ -35,6 +38,19 @@ struct AttentionCall {
 /// of a dimension with more than one element has.
 /// Throws: Error{invalid_argument} as validate(), and for null pointers.
 AttentionProblem problem_of(const AttentionCall& call);
+
+/// One matrix product for each item of a batch, on device memory.
+struct GemmCall {
+  /// Pointers, strides, sizes, alpha and beta; the choices made at launch are ignored, the kernel
+  /// that is chosen decides them. C is read when beta is not 0.
+  GemmParams params;
+  DType dtype = DType::bf16;
+  OutputType output = OutputType::bf16;
+  GemmLayout layout = GemmLayout::nt;
+};
+
+/// As for attention.
+GemmProblem problem_of(const GemmCall& call);
 
 struct RuntimeOptions {
   /// Where variants are looked up. Without one, the exported directory answers; without either, the
@@ -69,12 +85,16 @@ class Runtime {
   /// compiled and nothing that is there fits; Error{driver_failed}; what Generator::compile throws.
   void attention(const AttentionCall& call, CUstream_st* stream);
 
-  /// Does all that the first attention() for this problem would do but the launch, and says what
-  /// was chosen. Requires a current context. Throws: as attention().
-  Answer prepare(const AttentionProblem& problem);
+  /// The same for a matrix product. Kernels that split k among CTAs take memory of the runtime,
+  /// which the first such launch on a stream and every captured one allocate.
+  void gemm(const GemmCall& call, CUstream_st* stream);
+
+  /// Does all that the first call for this problem would do but the launch, and says what was
+  /// chosen. Requires a current context. Throws: as attention().
+  Answer prepare(const Problem& problem);
 
   /// What would run on a device, which need not be present.
-  Answer best(const AttentionProblem& problem, const DeviceInfo& device) const;
+  Answer best(const Problem& problem, const DeviceInfo& device) const;
 
   /// Reads the database again when it has changed, and then chooses anew; true when it had. Kernels
   /// that are loaded stay loaded. Throws: as Lookup::refresh.

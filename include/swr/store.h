@@ -33,9 +33,9 @@ struct Match {
   /// The stored result; its provenance says measured or predicted.
   VariantResult result;
   /// The problem and device it was stored for.
-  AttentionProblem problem;
+  Problem problem;
   DeviceInfo device;
-  /// Root of the summed squared log2 ratios over batch, heads and lengths; 0 between equal ones.
+  /// Root of the summed squared log2 ratios of the sizes; 0 between equal ones.
   double distance = 0.0;
 };
 
@@ -75,7 +75,7 @@ struct RunInfo {
 /// A row of the results table with what it belongs to.
 struct StoredResult {
   long long id = 0;
-  AttentionProblem problem;
+  Problem problem;
   DeviceInfo device;
   VariantResult result;
 };
@@ -132,19 +132,19 @@ class Store {
   /// What the run need not measure again: the newest measured result of every variant that a run
   /// of equal versions, L2 state and conditions has recorded for this problem and device since the
   /// last one that started over. Results of a throttled GPU are not among them.
-  std::vector<StoredResult> known_results(long long run_id, const AttentionProblem& problem,
+  std::vector<StoredResult> known_results(long long run_id, const Problem& problem,
                                           const DeviceInfo& device) const;
 
   /// The newest decision among the runs whose results known_results() takes over; empty when they
   /// held no finals for this problem and device.
-  std::optional<StoredDecision> known_decision(long long run_id, const AttentionProblem& problem,
+  std::optional<StoredDecision> known_decision(long long run_id, const Problem& problem,
                                                const DeviceInfo& device) const;
 
   /// Appends one result in a transaction of its own: what was recorded survives a crash.
   /// Returns the id of its row.
   /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful
   /// result without a time; Error{not_writable} when opened read_only; Error{database_locked}.
-  long long record(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+  long long record(long long run_id, const Problem& problem, const DeviceInfo& device,
                    const VariantResult& result);
 
   /// Adds the counters of a measurement, or why there are none, to a row that waited for them.
@@ -155,19 +155,19 @@ class Store {
   /// tie, in one transaction. From then on the winner is the best for the problem on the device, in
   /// the run's setting.
   /// Throws: as record(). Requires: the winner is the first finalist.
-  void record_decision(long long run_id, const AttentionProblem& problem, const DeviceInfo& device,
+  void record_decision(long long run_id, const Problem& problem, const DeviceInfo& device,
                        std::span<const Finalist> finalists, double tie_threshold);
 
   /// The best stored variant; empty when nothing of this kind of problem is stored for the
   /// device's architecture in this setting. Legal variants only. docs/db_schema.md gives the order
   /// of preference.
   /// Throws, as the following: Error{unreadable} naming the row whose values cannot be believed.
-  std::optional<Match> best(const AttentionProblem& problem, const DeviceInfo& device,
+  std::optional<Match> best(const Problem& problem, const DeviceInfo& device,
                             const Setting& setting = {}) const;
 
   /// The latest result of every variant, measured and predicted, for exactly this problem and
   /// device in this setting: successes first, measured before predicted, fastest first.
-  std::vector<StoredResult> results(const AttentionProblem& problem, const DeviceInfo& device,
+  std::vector<StoredResult> results(const Problem& problem, const DeviceInfo& device,
                                     const Setting& setting = {}) const;
 
   /// The settings of the stored runs, each once and in order.

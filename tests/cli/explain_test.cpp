@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // explain on stored measurements, without a GPU and without a compiler.
 #include "core/json.h"
+#include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/cli/commands.h"
 #include "tuner/model/gpu_profile.h"
@@ -72,12 +73,12 @@ class Explain : public ::testing::Test {
   std::string error_;
 };
 
-constexpr Variant kSawtooth{
+constexpr AttentionVariant kSawtooth{
     .tile_m = 64, .tile_n = 64, .order = Order::sawtooth, .persistence = Persistence::persistent};
 
-Variant cyclic() {
-  Variant variant = kSawtooth;
-  variant.order = Order::cyclic;
+AttentionVariant cyclic() {
+  AttentionVariant variant = kSawtooth;
+  attention(variant).order = Order::cyclic;
   return variant;
 }
 
@@ -110,12 +111,12 @@ TEST_F(Explain, CountsSharedMemoryAndGlobalBytesByName) {
 }
 
 TEST_F(Explain, ExplainsTheHopperFamilyWhereItIsMeasured) {
-  const Variant hopper{.family = Family::hopper,
-                       .tile_m = 128,
-                       .tile_n = 128,
-                       .warps = 8,
-                       .order = Order::sawtooth,
-                       .persistence = Persistence::persistent};
+  const AttentionVariant hopper{.family = Family::hopper,
+                                .tile_m = 128,
+                                .tile_n = 128,
+                                .warps = 8,
+                                .order = Order::sawtooth,
+                                .persistence = Persistence::persistent};
   explain(hopper);
   EXPECT_EQ(code_, 2);
   EXPECT_THAT(error_, HasSubstr("no measurement of family=hopper"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options.h"
+#include "tests/support/attention.h"
 
 #include <swr/error.h>
 
@@ -65,15 +66,15 @@ TEST(Options, ReadsEveryFieldOfTheProblem) {
                                       .dtype = DType::bf16,
                                       .causal = true,
                                       .alignment_bytes = 8}));
-  EXPECT_EQ(all[0].seq_q, 64);
+  EXPECT_EQ(attention(all[0]).seq_q, 64);
 }
 
 TEST(Options, KeyAndValueHeadsFollowTheQueryHeads) {
-  EXPECT_EQ(problems(parse({"--seq", "64", "--heads", "6"}).problem)[0].heads_kv, 6);
+  EXPECT_EQ(attention(problems(parse({"--seq", "64", "--heads", "6"}).problem)[0]).heads_kv, 6);
 }
 
 TEST(Options, TheLastOfARepeatedOptionCounts) {
-  EXPECT_EQ(problems(parse({"--seq", "64", "--seq", "32"}).problem)[0].seq_q, 32);
+  EXPECT_EQ(attention(problems(parse({"--seq", "64", "--seq", "32"}).problem)[0]).seq_q, 32);
 }
 
 TEST(Options, MeasuringIsWarmAndDoneOnceUnlessSaidOtherwise) {
@@ -88,13 +89,13 @@ TEST(Options, MeasuringIsWarmAndDoneOnceUnlessSaidOtherwise) {
 }
 
 TEST(Options, EveryAxisButTheTileHasAnOption) {
-  for (const Axis& axis : axes()) {
+  for (const Axis& axis : axes(Op::attention)) {
     if (axis.name == "tile_m" || axis.name == "tile_n" || axis.name == "warps") {
       continue;
     }
     std::string option = "--" + std::string(axis.name);
     std::replace(option.begin(), option.end(), '_', '-');
-    const std::string value = to_string(axis.get(Variant{}));
+    const std::string value = to_string(axis.get(AttentionVariant{}));
     const SpaceOptions space = space_options(parse({"--seq", "64", option, value + "," + value}));
     ASSERT_TRUE(space.restrictions.contains(axis.name)) << axis.name;
     EXPECT_THAT(space.restrictions.find(axis.name)->second, SizeIs(2)) << axis.name;

@@ -220,7 +220,7 @@ TEST_F(SwrTune, ListsDevicesAndAxes) {
   EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
   const ProgramResult listed = run({"axes"});
   EXPECT_EQ(listed.exit_code, 0);
-  for (const Axis& axis : axes()) {
+  for (const Axis& axis : axes(Op::attention)) {
     EXPECT_THAT(listed.out, HasSubstr("\n" + std::string(axis.name) + " "));
   }
   EXPECT_THAT(listed.out, HasSubstr("shared_memory"));
@@ -505,7 +505,7 @@ TEST_F(SwrTune, ImportsT4AndGivesItBackAsT4AndCsv) {
                           .registers_per_sm = 65536,
                           .max_threads_per_sm = 1536,
                           .max_ctas_per_sm = 16};
-  const Json result{{"configuration", Variant{}},
+  const Json result{{"configuration", AttentionVariant{}},
                     {"objectives", {"time"}},
                     {"times", {{"runtimes", {0.5, 0.25, 0.75}}}},
                     {"invalidity", "correct"},
@@ -544,7 +544,7 @@ TEST_F(SwrTune, WritesAReportOfWhatIsStored) {
   std::ifstream file(path("report.html"));
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(page, StartsWith("<!DOCTYPE html>"));
-  EXPECT_THAT(page, HasSubstr("\"problem\":{\"batch\":1"));
+  EXPECT_THAT(page, HasSubstr("\"problem\":{\"op\":\"attention\",\"batch\":1"));
 }
 
 TEST_F(SwrTune, SaysWhyNoReportCanBeWritten) {
@@ -563,6 +563,21 @@ std::set<std::string> options_in(const std::string& text) {
     all.insert(match->str());
   }
   return all;
+}
+
+TEST_F(SwrTune, PlansGemmAndSaysThatItIsMeasuredOnly) {
+  const std::vector<std::string> gemm{"--op", "gemm", "--m",  "4096",  "--n",
+                                      "4096", "--k",  "4096", "--gpu", "h200"};
+  const ProgramResult plan = run(gemm, {"--dry-run"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("gemm b1 m4096 n4096 k4096 fp16 nt fp16"));
+  EXPECT_THAT(plan.out, HasSubstr("family=hopper,tile_m=128"));
+  EXPECT_THAT(error_of(gemm, 2), HasSubstr("no model of gemm"));
+  EXPECT_THAT(error_of({"--op", "gemm", "--m", "64", "--n", "64", "--gpu", "h200"}, 2),
+              HasSubstr("--k is required"));
+  EXPECT_THAT(error_of({"--op", "gemm", "--m", "64", "--n", "64", "--k", "64", "--causal"}, 2),
+              HasSubstr("--causal belongs to --op attention"));
+  EXPECT_THAT(error_of({"--seq", "64", "--layout", "nn"}, 2), HasSubstr("belongs to --op gemm"));
 }
 
 TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {

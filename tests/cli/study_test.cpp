@@ -29,7 +29,7 @@ std::size_t store_points(const std::filesystem::path& database, const Study& stu
                          const DeviceInfo& device) {
   Store store(database, Store::Mode::read_write);
   const long long run_id = store.begin_run({.command = "test", .swr_version = "0"});
-  std::set<std::pair<AttentionProblem, Variant>> stored;
+  std::set<std::pair<AttentionProblem, AttentionVariant>> stored;
   for (const Experiment& experiment : study.experiments) {
     for (const StudyPoint& point : experiment.points) {
       if (stored.emplace(point.problem, point.variant).second) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/core/fictional.h"
+#include "tests/support/attention.h"
 #include <swr/constraints.h>
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ AttentionProblem some_problem() {
 }
 
 /// Name of the constraint that fires, or "" when the variant is legal.
-std::string fired(const Variant& variant, const AttentionProblem& problem = some_problem(),
+std::string fired(const AttentionVariant& variant, const AttentionProblem& problem = some_problem(),
                   const DeviceInfo& device = fictional_device()) {
   const auto dropped = check_constraints(problem, variant, device);
   return dropped ? dropped->constraint : "";
@@ -30,7 +31,8 @@ TEST(Constraints, AcceptTheDefaultVariantForEveryHeadDimOnEveryChip) {
       problem.head_dim = head_dim;
       DeviceInfo device = fictional_device();
       device.smem_per_cta_bytes = smem;
-      EXPECT_EQ(fired(default_variant(problem, device), problem, device), "") << head_dim;
+      EXPECT_EQ(fired(attention(default_variant(problem, device)), problem, device), "")
+          << head_dim;
     }
   }
 }
@@ -62,12 +64,12 @@ DeviceInfo hopper_device() {
   return device;
 }
 
-Variant hopper(int tile_m, int tile_n, int warps) {
+AttentionVariant hopper(int tile_m, int tile_n, int warps) {
   return {.family = Family::hopper, .tile_m = tile_m, .tile_n = tile_n, .warps = warps};
 }
 
 TEST(Constraints, OfTheHopperFamilyFireOnTheirOwnViolations) {
-  const auto on_hopper = [](const Variant& variant) {
+  const auto on_hopper = [](const AttentionVariant& variant) {
     return fired(variant, some_problem(), hopper_device());
   };
   EXPECT_EQ(on_hopper(hopper(128, 128, 8)), "");
@@ -77,17 +79,17 @@ TEST(Constraints, OfTheHopperFamilyFireOnTheirOwnViolations) {
   EXPECT_EQ(on_hopper(hopper(256, 64, 16)), "tile_shape");
   EXPECT_EQ(on_hopper(hopper(128, 128, 4)), "tile_shape");
   EXPECT_EQ(on_hopper(hopper(128, 256, 8)), "shared_memory");
-  Variant overlapped = hopper(192, 128, 12);
+  AttentionVariant overlapped = hopper(192, 128, 12);
   overlapped.mainloop = Mainloop::overlap;
   EXPECT_EQ(on_hopper(overlapped), "registers");
-  Variant plain_rows = hopper(128, 128, 8);
+  AttentionVariant plain_rows = hopper(128, 128, 8);
   plain_rows.smem_swizzle = false;
   EXPECT_EQ(on_hopper(plain_rows), "family_axes");
   EXPECT_EQ(on_hopper({.mainloop = Mainloop::overlap}), "family_axes");
   EXPECT_EQ(on_hopper({.persistence = Persistence::dynamic}), "tile_counter");
   AttentionProblem wide = some_problem();
   wide.head_dim = 224;
-  Variant narrow_tile = hopper(192, 16, 12);
+  AttentionVariant narrow_tile = hopper(192, 16, 12);
   narrow_tile.p_operand = POperand::shared;
   EXPECT_EQ(fired(narrow_tile, wide, hopper_device()), "product_registers");
   wide.head_dim = 192;
@@ -106,8 +108,8 @@ TEST(Constraints, SerializedProductsAreRefusedAfterCompilation) {
 }
 
 TEST(Constraints, ReasonsCarryTheNumbers) {
-  const auto dropped =
-      check_constraints(some_problem(), {.tile_n = 128, .stages = 4}, fictional_device());
+  const auto dropped = check_constraints(
+      some_problem(), AttentionVariant{.tile_n = 128, .stages = 4}, fictional_device());
   ASSERT_TRUE(dropped);
   EXPECT_NE(dropped->reason.find("278528"), std::string::npos) << dropped->reason;
   EXPECT_NE(dropped->reason.find("232448"), std::string::npos) << dropped->reason;
@@ -127,7 +129,7 @@ TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
 
 TEST(Constraints, NamesAreUniqueAndDescribed) {
   std::set<std::string_view> names;
-  for (const ConstraintInfo& info : constraints()) {
+  for (const ConstraintInfo& info : constraints(Op::attention)) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.summary.empty()) << info.name;
   }

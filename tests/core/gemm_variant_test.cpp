@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <swr/constraints.h>
 #include <swr/error.h>
-#include <swr/gemm_variant.h>
+#include <swr/variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,12 @@ DeviceInfo device_of(int sm_arch) {
   return {.name = "Fictional",
           .sm_arch = sm_arch,
           .sm_count = 132,
-          .smem_per_cta_bytes = sm_arch == 90 ? 232448 : 101376};
+          .smem_per_cta_bytes = sm_arch == 90 ? 232448 : 101376,
+          .smem_per_sm_bytes = sm_arch == 90 ? 233472 : 102400,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = 2048,
+          .max_ctas_per_sm = 32};
 }
 
 GemmProblem problem_of(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
@@ -118,16 +124,22 @@ TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
 
 TEST(GemmConstraints, AreNamedOnceEach) {
   std::set<std::string_view> names;
-  for (const ConstraintInfo& info : gemm_constraints()) {
+  for (const ConstraintInfo& info : constraints(Op::gemm)) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.summary.empty());
   }
 }
 
 TEST(GemmConstraints, TheCompilersVerdictIsLast) {
-  EXPECT_FALSE(check_compiled({.registers_per_thread = 168}));
-  EXPECT_EQ(check_compiled({.spill_store_bytes = 4})->constraint, "spills");
-  EXPECT_EQ(check_compiled({.wgmma_warnings = 1})->constraint, "serialized_wgmma");
+  const auto verdict = [](const KernelResources& resources) {
+    const auto dropped =
+        check_compiled(problem_of(4096, 4096, 4096), hopper(), device_of(90), resources);
+    return dropped ? dropped->constraint : "";
+  };
+  EXPECT_EQ(verdict({.registers_per_thread = 168}), "");
+  EXPECT_EQ(verdict({.registers_per_thread = 168, .spill_store_bytes = 4}), "spills");
+  EXPECT_EQ(verdict({.registers_per_thread = 168, .wgmma_warnings = 1}), "serialized_wgmma");
+  EXPECT_EQ(verdict({.registers_per_thread = 255}), "residency");
 }
 
 TEST(GemmVariant, KeysAreReadBack) {
@@ -138,8 +150,8 @@ TEST(GemmVariant, KeysAreReadBack) {
   variant.swizzle_stride = 1792;
   variant.k_order = Order::sawtooth;
   variant.splits = 3;
-  EXPECT_EQ(parse_gemm_variant(to_key(variant)), variant);
-  EXPECT_EQ(parse_gemm_variant(to_key(GemmVariant{})), GemmVariant{});
+  EXPECT_EQ(parse_variant(Op::gemm, to_key(variant)), Variant(variant));
+  EXPECT_EQ(parse_variant(Op::gemm, to_key(GemmVariant{})), default_axes(Op::gemm));
   EXPECT_THAT(to_key(variant), testing::HasSubstr("mainloop=pingpong"));
   EXPECT_THAT(to_key(GemmVariant{}), testing::Not(testing::HasSubstr("mainloop")));
 }
@@ -147,7 +159,7 @@ TEST(GemmVariant, KeysAreReadBack) {
 TEST(GemmVariant, WrongKeysAreRefused) {
   for (const char* key : {"tile_m", "tile_m=ten", "tile_m=8", "raster=zigzag", "colour=red",
                           "family=portable,consumers=2"}) {
-    EXPECT_THROW(parse_gemm_variant(key), Error) << key;
+    EXPECT_THROW(parse_variant(Op::gemm, key), Error) << key;
   }
 }
 

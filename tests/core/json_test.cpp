@@ -2,6 +2,7 @@
 #include "core/json.h"
 
 #include "core/fields.h"
+#include "tests/support/attention.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -36,20 +37,20 @@ TEST(Json, ProblemRoundTrips) {
 }
 
 TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
-  const Variant variant{.tile_m = 80,
-                        .tile_n = 80,
-                        .warps = 5,
-                        .order = Order::sawtooth,
-                        .persistence = Persistence::persistent,
-                        .workers = 48,
-                        .smem_swizzle = false};
-  const Json json = variant;
-  EXPECT_EQ(json.size(), std::ranges::count_if(axes(), [](const Axis& axis) {
+  const AttentionVariant variant{.tile_m = 80,
+                                 .tile_n = 80,
+                                 .warps = 5,
+                                 .order = Order::sawtooth,
+                                 .persistence = Persistence::persistent,
+                                 .workers = 48,
+                                 .smem_swizzle = false};
+  const Json json = Variant(variant);
+  EXPECT_EQ(json.size(), std::ranges::count_if(axes(Op::attention), [](const Axis& axis) {
               return axis.belongs_to(Family::portable);
             }));
   EXPECT_EQ(json["order"], "sawtooth");
   EXPECT_EQ(json["workers"], 48);
-  EXPECT_EQ(json.get<Variant>(), variant);
+  EXPECT_EQ(variant_from_json(Op::attention, json), Variant(variant));
 }
 
 TEST(Json, DeviceRoundTrips) {
@@ -113,7 +114,7 @@ TEST(Json, AProblemThatNoKernelServesIsRefused) {
 
 VariantResult measured_result() {
   VariantResult result;
-  result.variant.stages = 3;
+  attention(result.variant).stages = 3;
   result.detail = "no detail";
   result.resources.registers_per_thread = 200;
   result.smem_bytes = 1024;

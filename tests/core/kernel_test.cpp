@@ -13,14 +13,14 @@ const AttentionProblem kProblem{
     .batch = 2, .heads_q = 3, .heads_kv = 3, .seq_q = 300, .seq_kv = 300, .head_dim = 64};
 
 TEST(Kernel, SharedMemoryHoldsTheQTileAndEveryStageOfKAndV) {
-  const Variant variant{.tile_m = 128, .tile_n = 64, .stages = 3};
+  const AttentionVariant variant{.tile_m = 128, .tile_n = 64, .stages = 3};
   EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2);
 }
 
 TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {
   // 176 registers are 5632 per warp: two fit the 16384 of a scheduler, so the SM holds 8 warps and
   // one CTA of 5, although 56320 registers of two would fit 65536. Seen on an H200.
-  const Variant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
+  const AttentionVariant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
   const auto ctas = [&](int registers) {
     return occupancy({.registers_per_thread = registers}, kProblem, five, fictional_device())
         .ctas_per_sm;
@@ -30,7 +30,7 @@ TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {
 }
 
 TEST(Kernel, OccupancyNamesWhatLimitsIt) {
-  const Variant variant{.tile_m = 64, .tile_n = 64, .warps = 4, .stages = 2};
+  const AttentionVariant variant{.tile_m = 64, .tile_n = 64, .warps = 4, .stages = 2};
   const auto limit = [&](int registers, const DeviceInfo& device) {
     return occupancy({.registers_per_thread = registers}, kProblem, variant, device);
   };
@@ -51,7 +51,9 @@ TEST(Kernel, OccupancyNamesWhatLimitsIt) {
 TEST(Kernel, GridFollowsThePersistence) {
   // 2 * 3 heads of ceil(300 / 64) = 5 tiles.
   const auto grid = [](Persistence persistence, int workers) {
-    return launch_geometry(kProblem, {.persistence = persistence, .workers = workers}, 8, 2).grid_x;
+    return launch_geometry(kProblem,
+                           AttentionVariant{.persistence = persistence, .workers = workers}, 8, 2)
+        .grid_x;
   };
   EXPECT_EQ(grid(Persistence::grid, 0), 30);
   EXPECT_EQ(grid(Persistence::pairs, 0), 15);
@@ -62,7 +64,8 @@ TEST(Kernel, GridFollowsThePersistence) {
 
 TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
   const auto section = [](Swizzle swizzle, int heads) {
-    return launch_geometry(kProblem, {.swizzle = swizzle, .section_heads = heads}, 8, 2)
+    return launch_geometry(kProblem, AttentionVariant{.swizzle = swizzle, .section_heads = heads},
+                           8, 2)
         .section_heads;
   };
   EXPECT_EQ(section(Swizzle::q_fastest, 0), 1);

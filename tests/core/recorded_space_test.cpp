@@ -2,6 +2,7 @@
 #include "core/recorded_space.h"
 
 #include "tests/core/fictional.h"
+#include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>
 
@@ -18,7 +19,7 @@ using ::testing::SizeIs;
 
 VariantResult row(int stages, double median_us) {
   VariantResult result;
-  result.variant.stages = stages;
+  attention(result.variant).stages = stages;
   result.resources.registers_per_thread = 100 + stages;
   result.ctas_per_sm = 3;
   Measurement measurement;
@@ -32,7 +33,7 @@ VariantResult row(int stages, double median_us) {
 
 VariantResult failed(int stages) {
   VariantResult result;
-  result.variant.stages = stages;
+  attention(result.variant).stages = stages;
   result.state = ResultState::correctness;
   return result;
 }
@@ -40,7 +41,9 @@ VariantResult failed(int stages) {
 class RecordedSpaceTest : public ::testing::Test {
  protected:
   static RecordedSpace some_space() {
-    return {.problem = {.heads_q = 8, .heads_kv = 2, .seq_q = 128, .seq_kv = 256, .causal = true},
+    return {.problem =
+                AttentionProblem{
+                    .heads_q = 8, .heads_kv = 2, .seq_q = 128, .seq_kv = 256, .causal = true},
             .device = swr::testing::fictional_device(),
             .origin = {.templates_digest = "00ff", .l2_state = "warm"},
             .results = {row(1, 12.5), row(2, 10.1234), failed(3)}};

@@ -74,7 +74,9 @@ inline AttentionProblem problem_of(int seq) {
   return {.heads_q = 8, .heads_kv = 8, .seq_q = seq, .seq_kv = seq, .head_dim = 64};
 }
 
-inline Variant tile(int tile_m, int tile_n) { return {.tile_m = tile_m, .tile_n = tile_n}; }
+inline AttentionVariant tile(int tile_m, int tile_n) {
+  return {.tile_m = tile_m, .tile_n = tile_n};
+}
 
 inline VariantResult result_of(const Variant& variant) {
   VariantResult result;

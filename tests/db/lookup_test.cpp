@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class LookupTest : public ::testing::Test {
  protected:
-  void record(const AttentionProblem& problem, const VariantResult& result,
+  void record(const Problem& problem, const VariantResult& result,
               const DeviceInfo& device = fictional_gpu()) {
     store_.record(run_, problem, device, result);
   }
@@ -201,15 +201,15 @@ struct Naive {
 
   struct Found {
     MatchLevel level;
-    AttentionProblem problem;
+    Problem problem;
     Variant variant;
   };
 
-  std::optional<Found> best(const AttentionProblem& problem, const DeviceInfo& device) const {
+  std::optional<Found> best(const Problem& problem, const DeviceInfo& device) const {
     for (const bool same : {true, false}) {
       for (const Provenance provenance : {Provenance::measured, Provenance::predicted}) {
         if (const LookupRow* row = nearest(problem, device, same, provenance)) {
-          const AttentionProblem& stored = records.problems[row->problem];
+          const Problem& stored = records.problems[row->problem];
           const MatchLevel level = provenance == Provenance::predicted ? MatchLevel::predicted
                                    : !same                             ? MatchLevel::same_arch
                                    : stored == problem                 ? MatchLevel::exact
@@ -221,21 +221,20 @@ struct Naive {
     return std::nullopt;
   }
 
-  const LookupRow* nearest(const AttentionProblem& problem, const DeviceInfo& device, bool same,
+  const LookupRow* nearest(const Problem& problem, const DeviceInfo& device, bool same,
                            Provenance provenance) const {
     const LookupRow* best = nullptr;
     const auto rank = [&](const LookupRow& row) {
       const DeviceInfo& stored = records.devices[row.device];
-      return std::tuple(
-          squared_distance(shape_point(records.problems[row.problem]), shape_point(problem)),
-          same ? 0.0 : device_distance(stored, device), records.problems[row.problem], row.merit,
-          to_key(records.variants[row.variant]));
+      return std::tuple(*shape_distance(records.problems[row.problem], problem),
+                        same ? 0.0 : device_distance(stored, device), records.problems[row.problem],
+                        row.merit, to_key(records.variants[row.variant]));
     };
     for (const LookupRow& row : records.rows) {
       const DeviceInfo& stored = records.devices[row.device];
       if (row.is_ok && row.provenance == provenance && stored.sm_arch == device.sm_arch &&
           (!same || same_device(stored, device)) &&
-          is_same_kind(records.problems[row.problem], problem) &&
+          shape_distance(records.problems[row.problem], problem) &&
           !check_constraints(problem, records.variants[row.variant], device) &&
           (best == nullptr || rank(row) < rank(*best))) {
         best = &row;
@@ -271,13 +270,14 @@ LookupRecords random_records(std::mt19937& random) {
   }
   records.devices.push_back(fictional_gpu());
   records.devices.back().name = "the first under another name";
-  for (const Variant& variant :
-       {tile(64, 64), tile(128, 64), tile(64, 256), Variant{.swizzle = Swizzle::head_fastest},
-        Variant{.swizzle = Swizzle::head_sections, .section_heads = 2}}) {
-    records.variants.push_back(variant);
+  for (const AttentionVariant& variant :
+       {tile(64, 64), tile(128, 64), tile(64, 256),
+        AttentionVariant{.swizzle = Swizzle::head_fastest},
+        AttentionVariant{.swizzle = Swizzle::head_sections, .section_heads = 2}}) {
+    records.variants.emplace_back(variant);
   }
   for (int i = 0; i < 40; ++i) {
-    const AttentionProblem problem = random_problem(random);
+    const Problem problem = random_problem(random);
     if (std::ranges::find(records.problems, problem) == records.problems.end()) {
       records.problems.push_back(problem);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/db/fixtures.h"
+#include "tests/support/attention.h"
 #include <swr/lookup.h>
 
 #include <cmath>
@@ -11,11 +12,11 @@ namespace {
 /// A store in a directory of its own, with a run begun.
 class StoreTest : public ::testing::Test {
  protected:
-  void record(const AttentionProblem& problem, const VariantResult& result,
+  void record(const Problem& problem, const VariantResult& result,
               const DeviceInfo& device = fictional_gpu()) {
     store_.record(run_, problem, device, result);
   }
-  Match best(const AttentionProblem& problem) const {
+  Match best(const Problem& problem) const {
     const auto match = store_.best(problem, fictional_gpu());
     EXPECT_TRUE(match);
     return match.value_or(Match{});
@@ -27,16 +28,16 @@ class StoreTest : public ::testing::Test {
 };
 
 VariantResult full_measurement() {
-  return {.variant = {.tile_m = 80,
-                      .tile_n = 80,
-                      .warps = 5,
-                      .stages = 3,
-                      .order = Order::sawtooth,
-                      .persistence = Persistence::persistent,
-                      .workers = 48,
-                      .swizzle = Swizzle::head_sections,
-                      .section_heads = 4,
-                      .smem_swizzle = false},
+  return {.variant = AttentionVariant{.tile_m = 80,
+                                      .tile_n = 80,
+                                      .warps = 5,
+                                      .stages = 3,
+                                      .order = Order::sawtooth,
+                                      .persistence = Persistence::persistent,
+                                      .workers = 48,
+                                      .swizzle = Swizzle::head_sections,
+                                      .section_heads = 4,
+                                      .smem_swizzle = false},
           .state = ResultState::ok,
           .detail = "",
           .resources = {168, 0, 0, 16, 1024},
@@ -318,7 +319,7 @@ TEST_F(StoreTest, LevelsArePreferredInTheDocumentedOrder) {
     const Match match = best(wanted);
     EXPECT_EQ(match.level, level);
     EXPECT_EQ(match.result.provenance(), provenance);
-    EXPECT_EQ(match.result.variant.tile_m, tile_m);
+    EXPECT_EQ(attention(match.result.variant).tile_m, tile_m);
   };
   record(wanted, predicted(tile(128, 16), 1.0), cousin);
   expect(MatchLevel::predicted, Provenance::predicted, 128);
@@ -347,7 +348,7 @@ TEST_F(StoreTest, ReturnsTheBestOfTheNearestShapeWhenExactIsMissing) {
 
 TEST_F(StoreTest, ANeighboursIllegalVariantGivesWayToItsNextBest) {
   // Head sections of 4 exist with 8 heads; with 4 heads they equal another swizzle.
-  Variant sections = tile(64, 64);
+  AttentionVariant sections = tile(64, 64);
   sections.swizzle = Swizzle::head_sections;
   sections.section_heads = 4;
   record(problem_of(4096), measured(sections, 10.0));
@@ -358,7 +359,7 @@ TEST_F(StoreTest, ANeighboursIllegalVariantGivesWayToItsNextBest) {
 }
 
 TEST_F(StoreTest, ANeighbourWithoutALegalVariantGivesWayToTheNextNeighbour) {
-  Variant sections = tile(64, 64);
+  AttentionVariant sections = tile(64, 64);
   sections.swizzle = Swizzle::head_sections;
   sections.section_heads = 4;
   record(problem_of(4096), measured(sections, 10.0));
@@ -372,7 +373,7 @@ TEST_F(StoreTest, AVariantThatDoesNotFitTheDeviceAskedForIsNotTransferred) {
   DeviceInfo bigger = fictional_gpu();
   bigger.sm_count = 192;
   bigger.smem_per_cta_bytes = 227 * 1024;
-  Variant deep = tile(128, 128);
+  AttentionVariant deep = tile(128, 128);
   deep.stages = 4;
   record(problem_of(4096), measured(deep, 10.0), bigger);
   EXPECT_FALSE(store_.best(problem_of(4096), fictional_gpu()));

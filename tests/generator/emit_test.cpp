@@ -22,7 +22,7 @@ using testing::Not;
 struct GoldenCase {
   const char* file;
   AttentionProblem problem;
-  Variant variant;
+  AttentionVariant variant;
 };
 
 const std::array kGolden{
@@ -63,8 +63,9 @@ const std::array kGolden{
                            .p_operand = POperand::shared}},
 };
 
-std::string header(const AttentionProblem& problem, const Variant& variant) {
-  return config_header(make_family_config(problem, variant));
+std::string header(const AttentionProblem& problem, const AttentionVariant& variant) {
+  return std::visit([](const auto& config) { return config_header(config); },
+                    make_family_config(problem, variant));
 }
 
 /// The golden file, rewritten first when SWR_UPDATE_GOLDEN=1.
@@ -125,7 +126,10 @@ TEST(ConfigHeader, OfGemmMatchesTheGoldenFiles) {
 
 TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
-  for (const FamilySource& source : gemm_sources()) {
+  for (const FamilySource& source : family_sources()) {
+    if (source.op != Op::gemm) {
+      continue;
+    }
     const std::string config =
         source.family == Family::hopper ? config_header(kHopperGemm) : config_header(kPortableGemm);
     const TemplateSet set = TemplateSet::built_in().with(std::string(source.config_header), config);
@@ -147,8 +151,8 @@ TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
 
 TEST(ConfigHeader, LeavesLaunchTimeChoicesOut) {
   const AttentionProblem problem{.heads_q = 8, .heads_kv = 8, .seq_q = 64, .seq_kv = 64};
-  const Variant plain{.persistence = Persistence::persistent};
-  Variant launched_differently = plain;
+  const AttentionVariant plain{.persistence = Persistence::persistent};
+  AttentionVariant launched_differently = plain;
   launched_differently.workers = 48;
   launched_differently.swizzle = Swizzle::head_sections;
   launched_differently.section_heads = 4;
@@ -171,10 +175,13 @@ TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
             "int a;\n");
 }
 
-TEST(Flatten, OfEveryFamilyCompilesOnItsOwn) {
+TEST(Flatten, OfEveryAttentionFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
   for (const FamilySource& source : family_sources()) {
-    const Variant variant{.family = source.family, .tile_m = 128, .warps = 8};
+    if (source.op != Op::attention) {
+      continue;
+    }
+    const AttentionVariant variant{.family = source.family, .tile_m = 128, .warps = 8};
     const TemplateSet set = TemplateSet::built_in().with(
         std::string(source.config_header), header({.seq_q = 64, .seq_kv = 64}, variant));
     const std::string flat = flatten_template(set, source.file);

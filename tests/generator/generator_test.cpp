@@ -189,24 +189,26 @@ TEST_F(OverlayGenerator, TemplatesDigestTellsAnOverlayFromStockTemplates) {
 
 TEST(Generator, RejectsAnArchitectureThatNvrtcDoesNotKnow) {
   const Generator generator({});
-  const std::string message = message_of(
-      ErrorCode::invalid_argument, [&] { generator.compile({.seq_q = 64, .seq_kv = 64}, {}, 91); });
+  const std::string message = message_of(ErrorCode::invalid_argument, [&] {
+    generator.compile(AttentionProblem{.seq_q = 64, .seq_kv = 64}, AttentionVariant{}, 91);
+  });
   EXPECT_THAT(message, HasSubstr("it supports"));
 }
 
 TEST(Generator, RejectsAnArchitectureBelowTheFamily) {
   const Generator generator({});
-  const std::string message = message_of(
-      ErrorCode::invalid_argument, [&] { generator.compile({.seq_q = 64, .seq_kv = 64}, {}, 75); });
+  const std::string message = message_of(ErrorCode::invalid_argument, [&] {
+    generator.compile(AttentionProblem{.seq_q = 64, .seq_kv = 64}, AttentionVariant{}, 75);
+  });
   EXPECT_THAT(message, HasSubstr("needs sm_80"));
 }
 
 TEST(Generator, RejectsAProblemBeforeItReachesSource) {
   const Generator generator({});
   const AttentionProblem problem{.seq_q = 64, .seq_kv = 64, .head_dim = 63};
-  EXPECT_THAT(
-      message_of(ErrorCode::invalid_argument, [&] { generator.config_header(problem, {}); }),
-      HasSubstr("head-dim"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] { generator.config_header(problem, AttentionVariant{}); }),
+              HasSubstr("head-dim"));
 }
 
 TEST(Generator, SaysWhichCacheDirectoryCannotBeUsed) {
@@ -244,8 +246,8 @@ TEST(Generator, ServesTemplateTexts) {
 
 TEST(Generator, FlattensAVariantWithItsConfiguration) {
   const Generator generator({});
-  const std::string flat =
-      generator.flatten({.seq_q = 64, .seq_kv = 64, .head_dim = 128}, {.stages = 3});
+  const std::string flat = generator.flatten(
+      AttentionProblem{.seq_q = 64, .seq_kv = 64, .head_dim = 128}, AttentionVariant{.stages = 3});
   EXPECT_THAT(flat, HasSubstr(".head_dim = 128,"));
   EXPECT_THAT(flat, HasSubstr(".stages = 3,"));
   EXPECT_THAT(flat, HasSubstr("swr_attention"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The Hopper attention kernel compiles for every width of wgmma and every value of every axis, and
 // the tiles of the default space stay in registers at the largest head_dim they are offered for.
-#include "generator/search_space.h"
+#include "generator/attention_space.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -35,7 +35,7 @@ AttentionProblem problem_of(int head_dim, bool causal) {
           .causal = causal};
 }
 
-Variant hopper(int tile_m, int tile_n) {
+AttentionVariant hopper(int tile_m, int tile_n) {
   return {.family = Family::hopper,
           .tile_m = tile_m,
           .tile_n = tile_n,
@@ -45,7 +45,7 @@ Variant hopper(int tile_m, int tile_n) {
 }
 
 /// The constraint that drops a variant once it is compiled; empty when none does.
-std::string dropped_because(const AttentionProblem& problem, const Variant& variant) {
+std::string dropped_because(const AttentionProblem& problem, const AttentionVariant& variant) {
   static const Generator generator({});
   try {
     const CompiledKernel kernel = generator.compile(problem, variant, kH200.sm_arch);
@@ -59,7 +59,7 @@ std::string dropped_because(const AttentionProblem& problem, const Variant& vari
 TEST(HopperKernel, EveryWidthCompiles) {
   constexpr int kWidestThatFitsRegisters = 224;
   for (int tile_n = 16; tile_n <= kWidestThatFitsRegisters; tile_n += 16) {
-    const Variant variant = hopper(64, tile_n);
+    const AttentionVariant variant = hopper(64, tile_n);
     const AttentionProblem problem = problem_of(64, false);
     ASSERT_FALSE(check_constraints(problem, variant, kH200)) << tile_n;
     // Wide tiles spill; none may fail to compile.
@@ -73,11 +73,12 @@ TEST(HopperKernel, EveryWidthCompiles) {
 TEST(HopperKernel, EveryValueOfEveryAxisCompiles) {
   const auto spaces = family_spaces();
   for (const AxisDefaults& defaults : spaces[1].axes) {
-    const Axis* axis = find_axis(defaults.axis);
+    const Axis* axis = find_axis(Op::attention, defaults.axis);
     for (const std::string_view value : defaults.values) {
       Variant variant = hopper(128, 64);
       axis->set(*axis, variant, std::string(value));
-      EXPECT_EQ(dropped_because(problem_of(64, true), variant), "") << to_key(variant);
+      EXPECT_EQ(dropped_because(problem_of(64, true), std::get<AttentionVariant>(variant)), "")
+          << to_key(variant);
     }
   }
 }
@@ -87,7 +88,7 @@ class HopperTiles : public testing::TestWithParam<int> {};
 TEST_P(HopperTiles, OfTheDefaultSpaceStayInRegisters) {
   const int head_dim = GetParam();
   for (const Tile& tile : family_spaces()[1].tiles_of(head_dim)) {
-    const Variant variant = hopper(tile.tile_m, tile.tile_n);
+    const AttentionVariant variant = hopper(tile.tile_m, tile.tile_n);
     const AttentionProblem problem = problem_of(head_dim, true);
     const auto forbidden = check_constraints(problem, variant, kH200);
     EXPECT_FALSE(forbidden) << to_key(variant) << " " << forbidden->reason;

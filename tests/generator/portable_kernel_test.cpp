@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The portable attention kernel compiles for every architecture and every value of every axis.
 #include "core/attention_config.h"
-#include "generator/search_space.h"
+#include "generator/attention_space.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -46,7 +46,7 @@ AttentionProblem problem_of(int head_dim, DType dtype, bool causal, int alignmen
 }
 
 /// A variant that fits every architecture at any head_dim.
-Variant small_variant() { return {.tile_m = 64, .tile_n = 16, .warps = 4, .stages = 1}; }
+AttentionVariant small_variant() { return {.tile_m = 64, .tile_n = 16, .warps = 4, .stages = 1}; }
 
 const Generator& generator() {
   static const Generator instance({});
@@ -54,8 +54,8 @@ const Generator& generator() {
 }
 
 /// Compiles and reports what went wrong with the inputs in the message.
-std::optional<CompiledKernel> compile(const AttentionProblem& problem, const Variant& variant,
-                                      int sm_arch) {
+std::optional<CompiledKernel> compile(const AttentionProblem& problem,
+                                      const AttentionVariant& variant, int sm_arch) {
   try {
     return generator().compile(problem, variant, sm_arch);
   } catch (const Error& error) {
@@ -75,20 +75,20 @@ INSTANTIATE_TEST_SUITE_P(Archs, PortableKernel, testing::ValuesIn(kArchs), arch_
 TEST_P(PortableKernel, CornersOfTheSpaceCompile) {
   const AttentionProblem plain = problem_of(64, DType::fp16, false, 16);
   const AttentionProblem other = problem_of(128, DType::bf16, true, 2);
-  const Variant largest{.tile_m = 128,
-                        .tile_n = 128,
-                        .warps = 8,
-                        .stages = 1,
-                        .order = Order::sawtooth,
-                        .persistence = Persistence::persistent};
-  const Variant deepest{.tile_m = 64,
-                        .tile_n = 32,
-                        .warps = 4,
-                        .stages = 4,
-                        .order = Order::sawtooth,
-                        .persistence = Persistence::pairs};
-  const Variant smallest{.tile_m = 16, .tile_n = 16, .warps = 1, .stages = 1};
-  for (const Variant& variant : {largest, deepest, smallest}) {
+  const AttentionVariant largest{.tile_m = 128,
+                                 .tile_n = 128,
+                                 .warps = 8,
+                                 .stages = 1,
+                                 .order = Order::sawtooth,
+                                 .persistence = Persistence::persistent};
+  const AttentionVariant deepest{.tile_m = 64,
+                                 .tile_n = 32,
+                                 .warps = 4,
+                                 .stages = 4,
+                                 .order = Order::sawtooth,
+                                 .persistence = Persistence::pairs};
+  const AttentionVariant smallest{.tile_m = 16, .tile_n = 16, .warps = 1, .stages = 1};
+  for (const AttentionVariant& variant : {largest, deepest, smallest}) {
     for (const AttentionProblem& problem : {plain, other}) {
       ASSERT_FALSE(check_constraints(problem, variant, device_of(GetParam())));
       compile(problem, variant, GetParam());
@@ -98,7 +98,7 @@ TEST_P(PortableKernel, CornersOfTheSpaceCompile) {
 
 /// Scores and output take less than half of a thread's registers. Larger tiles are legal, but
 /// ptxas spills a few bytes of some of them at head_dim 128; the spills constraint drops those.
-bool is_roomy(const AttentionProblem& problem, const Variant& variant) {
+bool is_roomy(const AttentionProblem& problem, const AttentionVariant& variant) {
   const AttentionConfig config = make_attention_config(problem, variant);
   return 2 * config.accumulator_registers() < config.register_limit();
 }
@@ -109,7 +109,7 @@ TEST_P(PortableKernel, DefaultTilesDoNotSpill) {
   for (const int head_dim : {64, 128}) {
     const AttentionProblem problem = problem_of(head_dim, DType::fp16, false, 16);
     for (const Tile& tile : family_spaces()[0].tiles_of(64)) {
-      const Variant variant{
+      const AttentionVariant variant{
           .tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps, .stages = 1};
       if (check_constraints(problem, variant, device) ||
           (head_dim == 128 && !is_roomy(problem, variant))) {
@@ -127,22 +127,22 @@ TEST_P(PortableKernel, DefaultTilesDoNotSpill) {
 
 TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {
   const AttentionProblem problem = problem_of(64, DType::fp16, true, 16);
-  std::vector<Variant> variants;
+  std::vector<AttentionVariant> variants;
   for (const Tile& tile : family_spaces()[0].tiles_of(64)) {
     variants.push_back({.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps});
   }
   for (const AxisDefaults& defaults : family_spaces()[0].axes) {
-    const Axis* axis = find_axis(defaults.axis);
+    const Axis* axis = find_axis(Op::attention, defaults.axis);
     for (const std::string_view value : defaults.values) {
       Variant variant = small_variant();
       axis->set(*axis, variant, std::string(value));
-      variants.push_back(variant);
+      variants.push_back(std::get<AttentionVariant>(variant));
     }
   }
-  Variant bank_conflicts = small_variant();
+  AttentionVariant bank_conflicts = small_variant();
   bank_conflicts.smem_swizzle = false;
   variants.push_back(bank_conflicts);
-  for (const Variant& variant : variants) {
+  for (const AttentionVariant& variant : variants) {
     compile(problem, variant, 121);
   }
 }
@@ -165,7 +165,7 @@ TEST_P(PortableKernelHeadDim, CompilesForEveryTypeMaskAndAlignment) {
 
 TEST(PortableKernelCache, LaunchTimeChoicesShareOneCubin) {
   const AttentionProblem problem = problem_of(64, DType::fp16, false, 16);
-  Variant launched_differently = small_variant();
+  AttentionVariant launched_differently = small_variant();
   launched_differently.swizzle = Swizzle::head_fastest;
   const auto first = compile(problem, small_variant(), 90);
   const auto second = compile(problem, launched_differently, 90);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "generator/search_space.h"
-
+#include "generator/attention_space.h"
 #include "tests/generator/expect_error.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +43,7 @@ AttentionProblem many_heads() {
 std::set<std::string> values_of(const std::vector<Variant>& variants, std::string_view axis) {
   std::set<std::string> values;
   for (const Variant& variant : variants) {
-    values.insert(to_string(find_axis(axis)->get(variant)));
+    values.insert(to_string(find_axis(Op::attention, axis)->get(variant)));
   }
   return values;
 }
@@ -98,7 +97,7 @@ TEST(SearchSpace, EveryVariantIsLegalAndAppearsOnce) {
 TEST(SearchSpace, EveryDroppedVariantNamesAConstraintThatExists) {
   const SearchSpace space = enumerate_space(many_heads(), small_device(), {});
   std::set<std::string> known;
-  for (const ConstraintInfo& info : constraints()) {
+  for (const ConstraintInfo& info : constraints(Op::attention)) {
     known.emplace(info.name);
   }
   EXPECT_FALSE(space.dropped.empty());

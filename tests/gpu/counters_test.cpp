@@ -18,7 +18,7 @@ AttentionProblem published_problem(int seq) {
   return {.seq_q = seq, .seq_kv = seq, .head_dim = 64};
 }
 
-Variant published_variant(Persistence persistence, int workers) {
+AttentionVariant published_variant(Persistence persistence, int workers) {
   return {.tile_m = 80,
           .tile_n = 80,
           .warps = 5,
@@ -30,7 +30,8 @@ Variant published_variant(Persistence persistence, int workers) {
 class CountersTest : public GpuTest {
  protected:
   /// Empty when counters are refused; the test is then skipped, or fails where a GPU is required.
-  static std::optional<Counters> count(const AttentionProblem& problem, const Variant& variant) {
+  static std::optional<Counters> count(const AttentionProblem& problem,
+                                       const AttentionVariant& variant) {
     MeasuringEvaluator evaluator(bench().generator, MeasureOptions{});
     const Contender contender{variant, &bench().compile(problem, variant)};
     const CounterReading reading = evaluator.count(problem, std::span(&contender, 1)).front();
@@ -78,7 +79,7 @@ TEST_F(CountersTest, DataBeyondTheL2IsReadFromDramAtLeastOnce) {
   // K and V of 64 heads: 256 MiB, beyond any L2.
   const AttentionProblem problem{
       .heads_q = 64, .heads_kv = 64, .seq_q = 256, .seq_kv = 16384, .head_dim = 64};
-  const auto counters = count(problem, Variant{});
+  const auto counters = count(problem, AttentionVariant{});
   if (!counters || counters->dram_read_bytes == 0) {
     GTEST_SKIP() << "DRAM is not counted";
   }
@@ -92,7 +93,7 @@ TEST_F(CountersTest, GivesEachOfSeveralVariantsItsOwnCounts) {
   const AttentionProblem problem = published_problem(8192);
   std::vector<Contender> contenders;
   for (const int tile_m : {64, 128, 64}) {
-    const Variant variant{.tile_m = tile_m};
+    const AttentionVariant variant{.tile_m = tile_m};
     contenders.push_back({variant, &bench().compile(problem, variant)});
   }
   const auto readings = evaluator.count(problem, contenders);
@@ -111,9 +112,9 @@ TEST_F(CountersTest, GivesEachOfSeveralVariantsItsOwnCounts) {
 TEST_F(CountersTest, TimesAreTheSameBeforeAndAfterCounting) {
   MeasuringEvaluator evaluator(bench().generator, MeasureOptions{});
   const AttentionProblem problem = published_problem(8192);
-  const CompiledKernel& compiled = bench().compile(problem, Variant{});
-  const double before_us = evaluator.evaluate(problem, Variant{}, compiled).time_us();
-  const double after_us = evaluator.evaluate(problem, Variant{}, compiled).time_us();
+  const CompiledKernel& compiled = bench().compile(problem, AttentionVariant{});
+  const double before_us = evaluator.evaluate(problem, AttentionVariant{}, compiled).time_us();
+  const double after_us = evaluator.evaluate(problem, AttentionVariant{}, compiled).time_us();
   EXPECT_NEAR(after_us / before_us, 1.0, 0.2);
 }
 

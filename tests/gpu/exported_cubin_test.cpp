@@ -29,7 +29,7 @@ AttentionProblem shipped_problem() {
           .causal = true};
 }
 
-Variant shipped_variant() {
+AttentionVariant shipped_variant() {
   return {.tile_m = 64,
           .tile_n = 32,
           .warps = 4,
@@ -87,7 +87,7 @@ class ExportedCubin : public GpuTest {
   /// Measures the variant, stores the result and exports it.
   void export_winner() {
     const AttentionProblem problem = shipped_problem();
-    const Variant variant = shipped_variant();
+    const AttentionVariant variant = shipped_variant();
     MeasureOptions options;
     options.counters = false;
     MeasuringEvaluator evaluator(bench().generator, options);
@@ -109,7 +109,7 @@ TEST_F(ExportedCubin, GivesTheRightOutputWithNothingButTheDriver) {
   ASSERT_EQ(manifest.kernels.size(), 1U);
   const ExportedKernel& kernel = manifest.kernels.front();
   EXPECT_FALSE(kernel.rebuilt);
-  const AttentionProblem& problem = kernel.problem;
+  const auto& problem = std::get<AttentionProblem>(kernel.problem);
   EXPECT_EQ(problem, shipped_problem());
 
   std::mt19937 random(5);

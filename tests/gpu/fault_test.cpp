@@ -15,13 +15,13 @@ class FaultingKernel : public ReplacedKernel {};
 TEST_F(FaultingKernel, IsARuntimeFailureAfterWhichTheEvaluatorRefusesToGoOn) {
   const AttentionProblem problem = square(1, 128, 64);
   MeasuringEvaluator evaluator(bench().generator, without_counters());
-  const CompiledKernel good = bench().compile(problem, Variant{});
+  const CompiledKernel good = bench().compile(problem, AttentionVariant{});
   const VariantResult fault =
       evaluate_body(evaluator, problem, "  *reinterpret_cast<volatile int*>(16) = 1;\n");
   EXPECT_EQ(fault.state, ResultState::runtime);
   EXPECT_THAT(fault.detail, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
   try {
-    evaluator.evaluate(problem, Variant{}, good);
+    evaluator.evaluate(problem, AttentionVariant{}, good);
     FAIL() << "a lost context was used again";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::driver_failed);

@@ -43,7 +43,8 @@ GpuBench::GpuBench()
       generator(GeneratorOptions{}),
       kernels(generator, device.sm_arch) {}
 
-const CompiledKernel& GpuBench::compile(const AttentionProblem& problem, const Variant& variant) {
+const CompiledKernel& GpuBench::compile(const AttentionProblem& problem,
+                                        const AttentionVariant& variant) {
   const std::string key = generator.config_header(problem, variant);
   const auto found = compiled_.find(key);
   if (found != compiled_.end()) {

@@ -19,7 +19,7 @@ struct GpuBench {
   GpuBench();
 
   /// Compiles a variant for the device; kernels are kept for later tests.
-  const CompiledKernel& compile(const AttentionProblem& problem, const Variant& variant);
+  const CompiledKernel& compile(const AttentionProblem& problem, const AttentionVariant& variant);
 
   DeviceInfo device;
   PrimaryContext context;

@@ -10,7 +10,7 @@
 namespace swr {
 namespace {
 
-Variant hopper(int tile_m, int tile_n, int stages = 2) {
+AttentionVariant hopper(int tile_m, int tile_n, int stages = 2) {
   return {.family = Family::hopper,
           .tile_m = tile_m,
           .tile_n = tile_n,
@@ -39,7 +39,7 @@ std::vector<VariantCase> mainloop_cases() {
        {Mainloop::plain, Mainloop::mutex, Mainloop::overlap, Mainloop::overlap_ordered}) {
     for (const POperand p_operand : {POperand::registers, POperand::shared}) {
       for (const int tile_m : {64, 128, 192}) {
-        Variant variant = hopper(tile_m, 64);
+        AttentionVariant variant = hopper(tile_m, 64);
         variant.mainloop = mainloop;
         variant.p_operand = p_operand;
         cases.push_back({std::string(to_string(mainloop)) + "_p_" +
@@ -50,7 +50,7 @@ std::vector<VariantCase> mainloop_cases() {
   }
   for (const int eighths : {0, 1, 2, 3, 4}) {
     for (const int unroll : {1, 2}) {
-      Variant variant = hopper(128, 96);
+      AttentionVariant variant = hopper(128, 96);
       variant.exp2_fma_eighths = eighths;
       variant.unroll = unroll;
       cases.push_back(
@@ -67,7 +67,7 @@ std::vector<VariantCase> schedule_cases() {
          {Persistence::grid, Persistence::persistent, Persistence::pairs, Persistence::snake,
           Persistence::dynamic}) {
       for (const int workers : {0, 3}) {
-        Variant variant = hopper(64, 32);
+        AttentionVariant variant = hopper(64, 32);
         variant.order = order;
         variant.persistence = persistence;
         variant.workers = workers;
@@ -78,7 +78,7 @@ std::vector<VariantCase> schedule_cases() {
     }
   }
   for (const Persistence persistence : {Persistence::grid, Persistence::dynamic}) {
-    Variant variant = hopper(128, 64);
+    AttentionVariant variant = hopper(128, 64);
     variant.persistence = persistence;
     variant.swizzle = Swizzle::head_fastest;
     const std::string suffix = "_" + std::string(to_string(persistence));
@@ -102,7 +102,7 @@ std::vector<VariantCase> length_cases() {
                                          .seq_kv = seq_kv,
                                          .head_dim = 64,
                                          .causal = causal};
-          Variant variant = hopper(128, 64);
+          AttentionVariant variant = hopper(128, 64);
           variant.persistence = persistence;
           cases.push_back({"q_" + text(seq_q) + "_kv_" + text(seq_kv) +
                                (causal ? "_causal_" : "_") + std::string(to_string(persistence)),
@@ -123,7 +123,7 @@ std::vector<VariantCase> hidden_row_cases() {
       AttentionProblem problem = common_problem();
       problem.seq_q = 500;
       problem.seq_kv = 54;
-      Variant variant = hopper(128, 64);
+      AttentionVariant variant = hopper(128, 64);
       variant.order = order;
       variant.persistence = Persistence::persistent;
       variant.workers = 3;

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 class MeasuringEvaluatorTest : public GpuTest {
  protected:
   static VariantResult evaluate(MeasuringEvaluator& evaluator, const AttentionProblem& problem,
-                                const Variant& variant) {
+                                const AttentionVariant& variant) {
     return evaluator.evaluate(problem, variant, bench().compile(problem, variant));
   }
 };
@@ -29,7 +29,7 @@ class MeasuringEvaluatorTest : public GpuTest {
 TEST_F(MeasuringEvaluatorTest, FillsInEveryFieldOfAGoodVariant) {
   MeasuringEvaluator evaluator(bench().generator, without_counters());
   const AttentionProblem problem = square(4, 1024, 64);
-  const Variant variant;
+  const AttentionVariant variant;
   const VariantResult result = evaluate(evaluator, problem, variant);
   ASSERT_EQ(result.state, ResultState::ok) << result.detail;
   EXPECT_EQ(result.variant, variant);
@@ -48,7 +48,7 @@ TEST_F(MeasuringEvaluatorTest, FillsInEveryFieldOfAGoodVariant) {
 
 TEST_F(MeasuringEvaluatorTest, SaysHowTheGpuWasOrWhyThatIsUnknown) {
   MeasuringEvaluator evaluator(bench().generator, without_counters());
-  const VariantResult result = evaluate(evaluator, square(4, 1024, 64), Variant{});
+  const VariantResult result = evaluate(evaluator, square(4, 1024, 64), AttentionVariant{});
   const Measurement& measurement = *result.measurement();
   EXPECT_EQ(measurement.l2_state, L2State::warm);
   EXPECT_EQ(measurement.sampling, Sampling::screening);
@@ -66,10 +66,10 @@ TEST_F(MeasuringEvaluatorTest, AColdL2IsNoFasterThanAWarmOne) {
   const AttentionProblem problem = square(8, 2048, 64);
   MeasureOptions options = without_counters();
   MeasuringEvaluator warm(bench().generator, options);
-  const double warm_us = evaluate(warm, problem, Variant{}).time_us();
+  const double warm_us = evaluate(warm, problem, AttentionVariant{}).time_us();
   options.l2_state = L2State::cold;
   MeasuringEvaluator cold(bench().generator, options);
-  const VariantResult result = evaluate(cold, problem, Variant{});
+  const VariantResult result = evaluate(cold, problem, AttentionVariant{});
   EXPECT_EQ(result.measurement()->l2_state, L2State::cold);
   EXPECT_GT(result.time_us(), 0.98 * warm_us);
 }
@@ -77,7 +77,7 @@ TEST_F(MeasuringEvaluatorTest, AColdL2IsNoFasterThanAWarmOne) {
 TEST_F(MeasuringEvaluatorTest, ShortKernelsTimedFromAGraphAgreeWithTheirLaunches) {
   // A kernel of a few microseconds: a sample is a graph of dozens of launches.
   MeasuringEvaluator evaluator(bench().generator, without_counters());
-  const VariantResult result = evaluate(evaluator, square(1, 64, 64), Variant{});
+  const VariantResult result = evaluate(evaluator, square(1, 64, 64), AttentionVariant{});
   ASSERT_EQ(result.state, ResultState::ok) << result.detail;
   EXPECT_GT(result.time_us(), 0.5);
   EXPECT_LT(result.time_us(), 100.0);
@@ -86,10 +86,10 @@ TEST_F(MeasuringEvaluatorTest, ShortKernelsTimedFromAGraphAgreeWithTheirLaunches
 TEST_F(MeasuringEvaluatorTest, RacesAgreeWithTheScreening) {
   MeasuringEvaluator evaluator(bench().generator, without_counters());
   const AttentionProblem problem = square(8, 4096, 64);
-  const Variant small{.tile_n = 16};
-  const CompiledKernel& usual = bench().compile(problem, Variant{});
+  const AttentionVariant small{.tile_n = 16};
+  const CompiledKernel& usual = bench().compile(problem, AttentionVariant{});
   const CompiledKernel& slower = bench().compile(problem, small);
-  const std::array<Contender, 2> contenders{{{Variant{}, &usual}, {small, &slower}}};
+  const std::array<Contender, 2> contenders{{{AttentionVariant{}, &usual}, {small, &slower}}};
   const RaceResult race = evaluator.race(problem, contenders, {.rounds = 11});
   ASSERT_EQ(race.samples_us.size(), 2U);
   for (std::size_t i = 0; i < contenders.size(); ++i) {
@@ -103,7 +103,7 @@ TEST_F(MeasuringEvaluatorTest, RacesAgreeWithTheScreening) {
 TEST_F(MeasuringEvaluatorTest, TimesGrowWithTheWork) {
   MeasuringEvaluator evaluator(bench().generator, without_counters());
   const auto median_us = [&](int seq) {
-    const VariantResult result = evaluate(evaluator, square(16, seq, 64), Variant{});
+    const VariantResult result = evaluate(evaluator, square(16, seq, 64), AttentionVariant{});
     EXPECT_EQ(result.state, ResultState::ok) << result.detail;
     EXPECT_LE(result.measurement()->median_us, result.measurement()->p95_us);
     return result.measurement()->median_us;
@@ -120,8 +120,8 @@ TEST_F(MeasuringEvaluatorTest, TimesGrowWithTheWork) {
 TEST_F(MeasuringEvaluatorTest, RepeatsItselfOnTheSameVariant) {
   MeasuringEvaluator evaluator(bench().generator, without_counters());
   const AttentionProblem problem = square(16, 4096, 64);
-  const double first_us = evaluate(evaluator, problem, Variant{}).time_us();
-  const double second_us = evaluate(evaluator, problem, Variant{}).time_us();
+  const double first_us = evaluate(evaluator, problem, AttentionVariant{}).time_us();
+  const double second_us = evaluate(evaluator, problem, AttentionVariant{}).time_us();
   EXPECT_NEAR(second_us / first_us, 1.0, 0.2);
 }
 
@@ -141,8 +141,8 @@ TEST_F(MeasuringEvaluatorTest, ReportsACubinForAnotherChipAsALaunchFailure) {
   MeasuringEvaluator evaluator(bench().generator, without_counters());
   const AttentionProblem problem = square(1, 128, 64);
   const int other_arch = bench().device.sm_arch == 121 ? 90 : 121;
-  const CompiledKernel foreign = bench().generator.compile(problem, Variant{}, other_arch);
-  const VariantResult result = evaluator.evaluate(problem, Variant{}, foreign);
+  const CompiledKernel foreign = bench().generator.compile(problem, AttentionVariant{}, other_arch);
+  const VariantResult result = evaluator.evaluate(problem, AttentionVariant{}, foreign);
   EXPECT_EQ(result.state, ResultState::launch);
   EXPECT_THAT(result.detail, HasSubstr("CUDA_ERROR"));
 }

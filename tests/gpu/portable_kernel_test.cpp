@@ -11,7 +11,7 @@
 namespace swr {
 namespace {
 
-Variant tiled(int tile_m, int tile_n, int warps, int stages = 2) {
+AttentionVariant tiled(int tile_m, int tile_n, int warps, int stages = 2) {
   return {.tile_m = tile_m, .tile_n = tile_n, .warps = warps, .stages = stages};
 }
 
@@ -47,8 +47,8 @@ std::vector<VariantCase> tile_cases() {
   return cases;
 }
 
-Variant scheduled(Order order, Persistence persistence, int workers) {
-  Variant variant = tiled(32, 32, 2);
+AttentionVariant scheduled(Order order, Persistence persistence, int workers) {
+  AttentionVariant variant = tiled(32, 32, 2);
   variant.order = order;
   variant.persistence = persistence;
   variant.workers = workers;
@@ -69,7 +69,7 @@ std::vector<VariantCase> schedule_cases() {
   no_mask.causal = false;
   cases.push_back({"sawtooth_persistent_without_mask", no_mask,
                    scheduled(Order::sawtooth, Persistence::persistent, 3)});
-  Variant one_stage = scheduled(Order::sawtooth, Persistence::persistent, 3);
+  AttentionVariant one_stage = scheduled(Order::sawtooth, Persistence::persistent, 3);
   one_stage.stages = 1;
   cases.push_back({"sawtooth_persistent_one_stage", no_mask, one_stage});
   one_stage.stages = 4;
@@ -82,7 +82,7 @@ std::vector<VariantCase> swizzle_cases() {
   for (const Persistence persistence :
        {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
     const std::string suffix = "_" + std::string(to_string(persistence));
-    Variant variant = scheduled(Order::cyclic, persistence, 0);
+    AttentionVariant variant = scheduled(Order::cyclic, persistence, 0);
     variant.swizzle = Swizzle::head_fastest;
     cases.push_back({"head_fastest" + suffix, common_problem(), variant});
     variant.swizzle = Swizzle::head_sections;
@@ -95,7 +95,7 @@ std::vector<VariantCase> swizzle_cases() {
   for (const int head_dim : {16, 48, 64, 80, 128}) {
     AttentionProblem problem = common_problem();
     problem.head_dim = head_dim;
-    Variant variant = tiled(64, 32, 4);
+    AttentionVariant variant = tiled(64, 32, 4);
     variant.smem_swizzle = false;
     cases.push_back({"smem_swizzle_off_head_dim_" + text(head_dim), problem, variant});
   }

@@ -60,8 +60,8 @@ class Draw {
     return kind;
   }
 
-  Variant variant() {
-    Variant variant = chance(65) ? hopper() : portable();
+  AttentionVariant variant() {
+    AttentionVariant variant = chance(65) ? hopper() : portable();
     variant.tile_n = 16 * between(1, 12);
     variant.stages = between(1, 4);
     variant.order = one_of({Order::cyclic, Order::sawtooth, Order::right_to_left});
@@ -71,7 +71,8 @@ class Draw {
   }
 
   /// What a launch chooses: the mapping of tiles, and workers from few to twice the SMs.
-  Variant launch_of(Variant variant, const AttentionProblem& problem, const DeviceInfo& device) {
+  AttentionVariant launch_of(AttentionVariant variant, const AttentionProblem& problem,
+                             const DeviceInfo& device) {
     variant.swizzle = one_of({Swizzle::q_fastest, Swizzle::head_fastest, Swizzle::head_sections});
     if (variant.swizzle == Swizzle::head_sections) {
       variant.section_heads = between(2, std::max(2, problem.batch * problem.heads_q - 1));
@@ -85,8 +86,8 @@ class Draw {
   unsigned long long input_seed() { return random_(); }
 
  private:
-  Variant hopper() {
-    Variant variant{.family = Family::hopper};
+  AttentionVariant hopper() {
+    AttentionVariant variant{.family = Family::hopper};
     variant.tile_m = one_of({64, 128, 192});
     variant.warps = variant.tile_m / 16;
     variant.mainloop =
@@ -97,8 +98,8 @@ class Draw {
     return variant;
   }
 
-  Variant portable() {
-    Variant variant;
+  AttentionVariant portable() {
+    AttentionVariant variant;
     variant.warps = between(1, 8);
     variant.tile_m = 16 * variant.warps * between(1, 2);
     variant.smem_swizzle = chance(80);
@@ -110,7 +111,7 @@ class Draw {
 
 struct Candidate {
   AttentionProblem kind;
-  Variant variant;
+  AttentionVariant variant;
 };
 
 class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int> {
@@ -130,10 +131,10 @@ class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int>
     }
   }
 
-  static Variant draw_legal_launch(Draw& draw, const Variant& variant,
-                                   const AttentionProblem& problem) {
+  static AttentionVariant draw_legal_launch(Draw& draw, const AttentionVariant& variant,
+                                            const AttentionProblem& problem) {
     for (;;) {
-      const Variant launched = draw.launch_of(variant, problem, bench().device);
+      const AttentionVariant launched = draw.launch_of(variant, problem, bench().device);
       if (!check_constraints(problem, launched, bench().device)) {
         return launched;
       }
@@ -141,7 +142,7 @@ class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int>
   }
 
   static void expect_right_and_repeatable(Draw& draw, const AttentionProblem& problem,
-                                          const Variant& variant) {
+                                          const AttentionVariant& variant) {
     SCOPED_TRACE(to_string(problem) + " " + to_key(variant));
     const CompiledKernel& compiled = bench().compile(problem, variant);
     const int resident =

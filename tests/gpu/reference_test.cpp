@@ -2,6 +2,7 @@
 // The GPU reference against float64 on the CPU, and the random inputs both read.
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/attention.h"
 #include "tuner/measure/attention_oracle.h"
 #include "tuner/measure/verifier.h"
 
@@ -66,7 +67,7 @@ TEST_P(Reference, MatchesFloat64OnTheCpu) {
   const ReferenceCase& given = GetParam();
   const ProblemBuffers buffers(given.problem, bench().kernels, bench().stream, 7, given.order);
   const Verifier verifier(bench().kernels, buffers, bench().stream);
-  const DType dtype = given.problem.dtype;
+  const DType dtype = attention(given.problem).dtype;
   const OracleOutputs expected = attention_oracle(
       given.problem,
       {download(buffers.q(), dtype), download(buffers.k(), dtype), download(buffers.v(), dtype)});

@@ -29,8 +29,9 @@ class ReplacedKernel : public GpuTest {
     GeneratorOptions options;
     options.template_overlay = overlay(body);
     const Generator generator(options);
-    return evaluator.evaluate(problem, Variant{},
-                              generator.compile(problem, Variant{}, evaluator.device().sm_arch));
+    return evaluator.evaluate(
+        problem, AttentionVariant{},
+        generator.compile(problem, AttentionVariant{}, evaluator.device().sm_arch));
   }
 
   void TearDown() override { std::filesystem::remove_all(directory()); }

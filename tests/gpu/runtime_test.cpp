@@ -35,7 +35,7 @@ AttentionCall call_on(const ProblemBuffers& buffers, bool with_lse) {
 class RuntimeOnGpu : public GpuTest {
  protected:
   /// A database that knows one shape.
-  void record(int seq, const Variant& variant) {
+  void record(int seq, const AttentionVariant& variant) {
     const CompiledKernel& kernel = bench().compile(served_problem(seq), variant);
     VariantResult result = measured(variant, 10.0);
     result.resources = kernel.resources;

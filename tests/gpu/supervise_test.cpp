@@ -29,8 +29,8 @@ class SupervisedKernel : public ReplacedKernel {
     return evaluate_body(*evaluator_, kProblem, body);
   }
   void expect_the_next_to_be_measured() {
-    const VariantResult result =
-        evaluator_->evaluate(kProblem, Variant{}, bench().compile(kProblem, Variant{}));
+    const VariantResult result = evaluator_->evaluate(
+        kProblem, AttentionVariant{}, bench().compile(kProblem, AttentionVariant{}));
     EXPECT_EQ(result.state, ResultState::ok) << result.detail;
     EXPECT_GT(result.time_us(), 0.0);
   }

@@ -16,7 +16,7 @@ namespace swr {
 struct VariantCase {
   std::string name;
   AttentionProblem problem;
-  Variant variant;
+  AttentionVariant variant;
   MemoryOrder order = MemoryOrder::bhsd;
   bool with_lse = true;
 };

@@ -3,6 +3,7 @@
 // H200 spaces with finals of the fastest, predictions of one, texts that try to leave their place,
 // and repeats the spaces' shapes until 5,000 measurements are there.
 #include "core/recorded_space.h"
+#include "tests/support/attention.h"
 #include <swr/store.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ int make(const char* out, char** begin, char** end) {
                                             .driver_version = "13.0",
                                             .l2_state = "warm"});
   VariantResult failure;
-  failure.variant = {.tile_m = 48, .tile_n = 48, .warps = 3};
+  failure.variant = AttentionVariant{.tile_m = 48, .tile_n = 48, .warps = 3};
   failure.state = ResultState::compile;
   failure.detail = kHostile;
   failure.outcome = Measurement{};
@@ -64,7 +65,7 @@ int make(const char* out, char** begin, char** end) {
   for (int round = 0; measurements < kMeasurements; ++round) {
     for (char** path = begin; path != end && measurements < kMeasurements; ++path) {
       RecordedSpace space = read_recorded_space(*path);
-      space.problem.batch += round;
+      attention(space.problem).batch += round;
       for (VariantResult& result : space.results) {
         auto& measurement = std::get<Measurement>(result.outcome);
         measurement.samples_us.assign(1, measurement.median_us);

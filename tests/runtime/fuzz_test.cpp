@@ -3,6 +3,7 @@
 // a crash. Deterministic; the sanitizer presets run it too.
 #include "runtime/kernel_source.h"
 #include "tests/runtime/serving.h"
+#include "tests/support/attention.h"
 #include <swr/constraints.h>
 
 #include <fstream>
@@ -146,7 +147,7 @@ TEST_F(FuzzTest, AbsurdProblemsGiveErrorsOrLegalAnswers) {
                              .head_dim = random() % 2 == 0 ? 64 : number(),
                              .dtype = random() % 2 == 0 ? DType::fp16 : DType::bf16,
                              .causal = random() % 2 == 0};
-    problem.heads_kv = random() % 2 == 0 ? problem.heads_q : problem.heads_kv;
+    problem.heads_kv = random() % 2 == 0 ? attention(problem).heads_q : attention(problem).heads_kv;
     try {
       const Answer answer = lookup.best(problem, device_);
       EXPECT_FALSE(check_constraints(problem, answer.variant, device_)) << to_string(problem);

@@ -4,6 +4,7 @@
 #include "generator/cubin_cache.h"
 #include "generator/template_set.h"
 #include "tests/runtime/serving.h"
+#include "tests/support/attention.h"
 
 #include <fstream>
 
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 class KernelSourceTest : public ServingTest {
  protected:
-  Choice choice(const AttentionProblem& problem) const {
+  Choice choice(const Problem& problem) const {
     return {Lookup(database_).best(problem, device_), true};
   }
   /// Puts a cubin where the cache keeps it.
@@ -45,7 +46,7 @@ TEST_F(KernelSourceTest, AnExportedKernelServesEveryShapeAndLaunchOfItsKind) {
   const KernelSource source({.exported = export_all()});
   Choice wanted = source.best_exported(problem_of(8192), device_).value();
   EXPECT_EQ(wanted.answer.level, MatchLevel::nearest);
-  wanted.answer.variant.swizzle = Swizzle::head_fastest;
+  attention(wanted.answer.variant).swizzle = Swizzle::head_fastest;
   const auto kernel = source.find(problem_of(8192), wanted, 90);
   ASSERT_TRUE(kernel);
   EXPECT_EQ(kernel->cubin, key_as_cubin({}, tile(128, 64), 90).cubin);
@@ -53,7 +54,7 @@ TEST_F(KernelSourceTest, AnExportedKernelServesEveryShapeAndLaunchOfItsKind) {
   AttentionProblem causal = problem_of(8192);
   causal.causal = true;
   EXPECT_FALSE(source.find(causal, wanted, 90)) << "another kind";
-  wanted.answer.variant.tile_m = 64;
+  attention(wanted.answer.variant).tile_m = 64;
   EXPECT_FALSE(source.find(problem_of(8192), wanted, 90)) << "another tile";
 }
 

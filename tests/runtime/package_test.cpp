@@ -4,6 +4,7 @@
 #include "db/lookup_table.h"
 #include "runtime/kernel_source.h"
 #include "tests/runtime/serving.h"
+#include "tests/support/attention.h"
 
 #include <cstdio>
 #include <fstream>
@@ -28,11 +29,11 @@ std::string output_of(const std::string& command) {
   return output;
 }
 
-Variant tile_drawing() {
-  Variant variant = tile(128, 16);
-  variant.family = Family::hopper;
-  variant.warps = 8;
-  variant.persistence = Persistence::dynamic;
+AttentionVariant tile_drawing() {
+  AttentionVariant variant = tile(128, 16);
+  attention(variant).family = Family::hopper;
+  attention(variant).warps = 8;
+  attention(variant).persistence = Persistence::dynamic;
   return variant;
 }
 
@@ -51,13 +52,13 @@ class PackageTest : public ServingTest {
   void SetUp() override {
     record(problem_of(4096), tile(128, 64), 10.0);
     record(problem_of(512), tile(64, 64), 1.0);
-    Variant sections = tile(64, 32);
+    AttentionVariant sections = tile(64, 32);
     sections.swizzle = Swizzle::head_sections;
     sections.section_heads = 4;
     record(problem_of(100000), sections, 90.0);
     AttentionProblem causal = problem_of(1000);
     causal.causal = true;
-    Variant persistent = tile(64, 64);
+    AttentionVariant persistent = tile(64, 64);
     persistent.persistence = Persistence::persistent;
     record(causal, persistent, 3.0);
     AttentionProblem wide = problem_of(1000);
@@ -147,7 +148,7 @@ TEST_F(PackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
     problem.seq_kv = 1 + below(100000);
     problem.batch = 1 + below(4);
     problem.heads_kv = 1 << below(3);
-    problem.heads_q = problem.heads_kv << below(3);
+    problem.heads_q = attention(problem).heads_kv << below(3);
     problem.causal = below(3) == 0;
     problem.dtype = below(8) == 0 ? DType::bf16 : DType::fp16;
     questions += line_of(problem);

@@ -3,6 +3,7 @@
 // several devices, and while the database changes.
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
+#include "tests/support/attention.h"
 #include "tuner/driver/cuda_driver.h"
 
 #include <array>
@@ -28,8 +29,8 @@ class RuntimeTest : public ServingTest {
 };
 
 TEST_F(RuntimeTest, LaunchesTheBestVariantOnTheCallersStream) {
-  Variant variant = tile(128, 64);
-  variant.swizzle = Swizzle::head_fastest;
+  AttentionVariant variant = tile(128, 64);
+  attention(variant).swizzle = Swizzle::head_fastest;
   record(problem_of(4096), variant, 10.0);
   Runtime runtime(serving_only());
   runtime.attention(call_of(problem_of(4096)), stream_);
@@ -67,8 +68,8 @@ TEST_F(RuntimeTest, LoadsAKernelOnceForAllItsShapesAndUnloadsItAtTheEnd) {
 }
 
 TEST_F(RuntimeTest, APersistentLaunchFillsTheDevice) {
-  Variant variant = tile(64, 64);
-  variant.persistence = Persistence::persistent;
+  AttentionVariant variant = tile(64, 64);
+  attention(variant).persistence = Persistence::persistent;
   record(problem_of(4096), variant, 10.0);
   Runtime runtime(serving_only());
   runtime.attention(call_of(problem_of(4096)), stream_);
@@ -79,10 +80,10 @@ TEST_F(RuntimeTest, APersistentLaunchFillsTheDevice) {
 class TileDrawingTest : public RuntimeTest {
  protected:
   void SetUp() override {
-    Variant variant = tile(128, 64);
-    variant.family = Family::hopper;
-    variant.warps = 8;
-    variant.persistence = Persistence::dynamic;
+    AttentionVariant variant = tile(128, 64);
+    attention(variant).family = Family::hopper;
+    attention(variant).warps = 8;
+    attention(variant).persistence = Persistence::dynamic;
     record(problem_of(4096), variant, 10.0);
   }
   unsigned* counter_of_launch(CUstream_st* stream) {

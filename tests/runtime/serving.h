@@ -5,6 +5,7 @@
 
 #include "core/sha256.h"
 #include "tests/db/fixtures.h"
+#include "tests/support/attention.h"
 #include "tuner/driver/devices.h"
 #include "tuner/export.h"
 #include <swr/runtime.h>
@@ -14,7 +15,7 @@
 namespace swr {
 
 /// A cubin whose bytes are the variant's key: enough for everything but running it.
-inline CompiledKernel key_as_cubin(const AttentionProblem& /*problem*/, const Variant& variant,
+inline CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant,
                                    int sm_arch) {
   const std::string key = to_key(variant);
   CompiledKernel kernel;
@@ -47,7 +48,7 @@ inline AttentionCall call_of(const AttentionProblem& problem) {
 /// A database on the first fake device.
 class ServingTest : public ::testing::Test {
  protected:
-  void record(const AttentionProblem& problem, const Variant& variant, double median_us) {
+  void record(const Problem& problem, const Variant& variant, double median_us) {
     VariantResult result = measured(variant, median_us);
     result.resources = key_as_cubin(problem, variant, 90).resources;
     result.cubin_digest = key_as_cubin(problem, variant, 90).cubin_digest;

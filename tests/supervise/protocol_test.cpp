@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/protocol.h"
 
+#include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 
 #include <gmock/gmock.h>
@@ -17,25 +18,25 @@ const AttentionProblem kProblem{.seq_q = 64, .seq_kv = 64};
 class Recorder final : public Evaluator {
  public:
   const DeviceInfo& device() const override { return device_; }
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
     arrived = kernel;
-    asked = problem;
+    asked = attention(problem);
     VariantResult result;
     result.variant = variant;
     result.outcome = Prediction{.time_us = 4.0};
     return result;
   }
-  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+  std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {
     std::vector<CounterReading> readings(contenders.size());
     for (std::size_t i = 0; i < contenders.size(); ++i) {
-      readings[i].counters.emplace().l2_hits = contenders[i].variant.stages;
+      readings[i].counters.emplace().l2_hits = attention(contenders[i].variant).stages;
       readings[i].missing_because = contenders[i].kernel->cubin_digest;
     }
     return readings;
   }
-  RaceResult race(const AttentionProblem& /*problem*/, std::span<const Contender> contenders,
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     seed = options.seed;
     return {.samples_us = {contenders.size(), {1.0, options.rounds + 0.5}},
@@ -75,7 +76,7 @@ std::string complaint(const std::function<void()>& action) {
 TEST(Protocol, CarriesAKernelToTheEvaluatorAndTheResultBack) {
   Recorder recorder;
   const CompiledKernel sent = kernel_named("digest");
-  const Variant variant{.stages = 3};
+  const AttentionVariant variant{.stages = 3};
   const Json reply = answer(evaluate_request(kProblem, variant, sent), recorder);
   EXPECT_EQ(recorder.asked, kProblem);
   EXPECT_EQ(recorder.arrived.entry, sent.entry);
@@ -86,14 +87,15 @@ TEST(Protocol, CarriesAKernelToTheEvaluatorAndTheResultBack) {
   EXPECT_EQ(recorder.arrived.resources, sent.resources);
   EXPECT_TRUE(recorder.arrived.from_cache);
   EXPECT_EQ(read_result(reply, variant).time_us(), 4.0);
-  EXPECT_THAT(complaint([&] { read_result(reply, Variant{}); }), HasSubstr("stages=3"));
+  EXPECT_THAT(complaint([&] { read_result(reply, AttentionVariant{}); }), HasSubstr("stages=3"));
 }
 
 TEST(Protocol, KeepsContendersAndTheirKernelsTogether) {
   Recorder recorder;
   const CompiledKernel a = kernel_named("a");
   const CompiledKernel b = kernel_named("b");
-  const std::vector<Contender> contenders{{Variant{.stages = 1}, &a}, {Variant{.stages = 4}, &b}};
+  const std::vector<Contender> contenders{{AttentionVariant{.stages = 1}, &a},
+                                          {AttentionVariant{.stages = 4}, &b}};
   const Json reply = answer(count_request(kProblem, contenders), recorder);
   const auto readings = read_readings(reply, 2);
   EXPECT_EQ(readings[0].counters->l2_hits, 1);
@@ -106,7 +108,8 @@ TEST(Protocol, KeepsContendersAndTheirKernelsTogether) {
 TEST(Protocol, CarriesARace) {
   Recorder recorder;
   const CompiledKernel kernel = kernel_named("a");
-  const std::vector<Contender> contenders{{Variant{}, &kernel}, {Variant{.stages = 4}, &kernel}};
+  const std::vector<Contender> contenders{{AttentionVariant{}, &kernel},
+                                          {AttentionVariant{.stages = 4}, &kernel}};
   constexpr unsigned long long kSeed = ~0ULL;
   const Json reply =
       answer(race_request(kProblem, contenders, {.rounds = 5, .seed = kSeed}), recorder);
@@ -132,7 +135,7 @@ TEST(Protocol, CarriesTheDeviceAndErrors) {
 TEST(Protocol, RefusesWhatNoEvaluatorAnswers) {
   Recorder recorder;
   const CompiledKernel kernel = kernel_named("a");
-  Json request = evaluate_request(kProblem, Variant{}, kernel);
+  Json request = evaluate_request(kProblem, AttentionVariant{}, kernel);
   request["request"] = "sing";
   EXPECT_THAT(complaint([&] { answer(request, recorder); }), HasSubstr("'sing'"));
   EXPECT_THAT(complaint([&] { answer(Json(3), recorder); }), HasSubstr("request"));

@@ -33,7 +33,7 @@ CompiledKernel some_kernel() {
           .from_cache = true};
 }
 
-Variant behaving(int behaviour) {
+AttentionVariant behaving(int behaviour) {
   return {.persistence = Persistence::persistent, .workers = behaviour};
 }
 

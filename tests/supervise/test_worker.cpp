@@ -2,6 +2,7 @@
 // A measuring process whose evaluator misbehaves as the variant says
 // (tests/supervise/behaviours.h).
 #include "tests/supervise/behaviours.h"
+#include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/supervise/worker.h"
 #include <swr/error.h>
@@ -63,7 +64,7 @@ class MisbehavingEvaluator final : public Evaluator {
 
   const DeviceInfo& device() const override { return device_; }
 
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
     VariantResult result;
     result.variant = variant;
@@ -71,29 +72,29 @@ class MisbehavingEvaluator final : public Evaluator {
     result.smem_bytes = smem_bytes(problem, variant);
     result.ctas_per_sm = 1;
     result.cubin_digest = kernel.cubin_digest;
-    result.outcome = timed(1.0 + variant.workers);
+    result.outcome = timed(1.0 + attention(variant).workers);
     result.detail = "process " + std::to_string(getpid());
-    behave(variant.workers, result);
+    behave(attention(variant).workers, result);
     if (damaged_) {
       fail(result, ResultState::runtime, "CUDA_ERROR_ILLEGAL_ADDRESS in a context that was lost");
     }
-    damaged_ = damaged_ || variant.workers == kDamagesTheProcess;
+    damaged_ = damaged_ || attention(variant).workers == kDamagesTheProcess;
     return result;
   }
 
-  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+  std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {
     crash_if_any(contenders);
     return {contenders.size(), CounterReading{Counters{.l2_hits = 7}, ""}};
   }
 
-  RaceResult race(const AttentionProblem& /*problem*/, std::span<const Contender> contenders,
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     crash_if_any(contenders);
     RaceResult result;
     for (const Contender& contender : contenders) {
       result.samples_us.emplace_back(static_cast<std::size_t>(options.rounds),
-                                     1.0 + contender.variant.workers);
+                                     1.0 + attention(contender.variant).workers);
     }
     return result;
   }
@@ -116,7 +117,7 @@ class MisbehavingEvaluator final : public Evaluator {
 
   static void crash_if_any(std::span<const Contender> contenders) {
     for (const Contender& contender : contenders) {
-      if (contender.variant.workers == kCrashesWhenCounted) {
+      if (attention(contender.variant).workers == kCrashesWhenCounted) {
         crash();
       }
     }

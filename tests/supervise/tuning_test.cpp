@@ -2,6 +2,7 @@
 // Whole tuning runs over a measuring process, disturbed from inside and outside: the run finishes
 // or a later one does, the right variant is blamed, nothing stored is lost.
 #include "tests/supervise/supervision.h"
+#include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
@@ -76,7 +77,7 @@ class SupervisedTuning : public ::testing::Test {
     States states;
     const Store store(database(), Store::Mode::read_only);
     for (const StoredResult& row : store.results(kProblem, fictional_device())) {
-      states[row.result.variant.workers] = row.result.state;
+      states[attention(row.result.variant).workers] = row.result.state;
     }
     return states;
   }
@@ -107,7 +108,7 @@ TEST_F(SupervisedTuning, FinishesARunOverVariantsThatBreakInEveryWay) {
   deadline_ = std::chrono::milliseconds(2000);
   const TuneReport report = run({kCrashes, kHangs, kIsWrong, kFaults, kExhaustsMemory, kGood});
   ASSERT_NE(report.best(), nullptr);
-  EXPECT_EQ(report.best()->variant.workers, kGood);
+  EXPECT_EQ(attention(report.best()->variant).workers, kGood);
   const States states = stored();
   EXPECT_THAT(states, Contains(Pair(kCrashes, ResultState::crash)));
   EXPECT_THAT(states, Contains(Pair(kHangs, ResultState::timeout)));

@@ -3,6 +3,8 @@
 // L2.
 #include "tuner/analysis.h"
 
+#include "tests/support/attention.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,7 +114,7 @@ TEST(Analysis, KnobsFollowTheNumbers) {
   EXPECT_THAT(next_steps_in_words(kProblem, spilling, round_profile()),
               Contains(HasSubstr("registers spill")));
   VariantResult lonely = predicted(100.0, 0);
-  lonely.variant.persistence = Persistence::persistent;
+  attention(lonely.variant).persistence = Persistence::persistent;
   lonely.ctas_per_sm = 1;
   EXPECT_THAT(next_steps_in_words(kProblem, lonely, round_profile()),
               Contains(HasSubstr("only 4 computing warps")));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/compile_queue.h"
 
+#include "tests/support/attention.h"
 #include <swr/error.h>
 
 #include <gtest/gtest.h>
@@ -14,14 +15,14 @@ namespace {
 std::vector<Variant> variants(int count) {
   std::vector<Variant> all(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    all[static_cast<std::size_t>(i)].workers = i;
+    attention(all[static_cast<std::size_t>(i)]).workers = i;
   }
   return all;
 }
 
 CompiledKernel kernel_named_after(const Variant& variant) {
   CompiledKernel kernel;
-  kernel.entry = std::to_string(variant.workers);
+  kernel.entry = std::to_string(attention(variant).workers);
   return kernel;
 }
 
@@ -30,7 +31,7 @@ TEST(CompileQueue, HandsOutKernelsInTheOrderWantedFromManyThreads) {
   CompileQueue queue(8, kernel_named_after);
   queue.want(all);
   for (const Variant& variant : all) {
-    ASSERT_EQ(queue.take(variant).entry, std::to_string(variant.workers));
+    ASSERT_EQ(queue.take(variant).entry, std::to_string(attention(variant).workers));
   }
 }
 
@@ -94,7 +95,7 @@ TEST(CompileQueue, AWantedVariantCanBeWantedAgainOnceItWasTaken) {
 TEST(CompileQueue, ThrowsTheCompilersErrorForThatVariantAlone) {
   const auto all = variants(3);
   CompileQueue queue(2, [](const Variant& variant) {
-    if (variant.workers == 1) {
+    if (attention(variant).workers == 1) {
       throw Error(ErrorCode::compile_failed, "bad variant");
     }
     return kernel_named_after(variant);

@@ -21,7 +21,7 @@ std::vector<std::string> fields(const std::string& line) {
 }
 
 TEST(CutlassCsv, HasTheProfilersColumnsAndRates) {
-  RecordedSpace space{.problem = {.seq_q = 1024, .seq_kv = 1024, .head_dim = 64},
+  RecordedSpace space{.problem = AttentionProblem{.seq_q = 1024, .seq_kv = 1024, .head_dim = 64},
                       .device = test::fictional_device(),
                       .origin = {},
                       .results = {}};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/event_log.h"
 
+#include "tests/support/attention.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,7 @@ namespace {
 
 VariantResult measured(int stages, double median_us) {
   VariantResult result;
-  result.variant.stages = stages;
+  attention(result.variant).stages = stages;
   result.outcome = Measurement{.samples_us = {median_us}, .median_us = median_us};
   return result;
 }
@@ -36,7 +38,8 @@ std::vector<std::string> kinds(const std::vector<Json>& lines) {
 TEST(EventLog, TellsTheStoryOfARunLineByLine) {
   std::ostringstream out;
   EventLog log(out);
-  log.announce({.seq_q = 512, .seq_kv = 512}, {.name = "Fictional One"}, Provenance::measured);
+  log.announce(AttentionProblem{.seq_q = 512, .seq_kv = 512}, {.name = "Fictional One"},
+               Provenance::measured);
   log.begin("a title for people", 4);
   log.known(measured(1, 12.0));
   log.advance(measured(2, 10.0));

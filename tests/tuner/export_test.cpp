@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 /// A cubin whose bytes are the variant's key: enough for everything but running it.
-CompiledKernel key_as_cubin(const AttentionProblem& /*problem*/, const Variant& variant,
-                            int sm_arch) {
+CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant, int sm_arch) {
   const std::string key = to_key(variant);
   CompiledKernel kernel;
   kernel.entry = "swr_attention";
@@ -31,7 +30,7 @@ CompiledKernel key_as_cubin(const AttentionProblem& /*problem*/, const Variant& 
 
 class ExportTest : public ::testing::Test {
  protected:
-  void record(const AttentionProblem& problem, VariantResult result,
+  void record(const Problem& problem, VariantResult result,
               const DeviceInfo& device = fictional_gpu()) {
     result.ctas_per_sm = 2;
     result.cubin_digest = key_as_cubin(problem, result.variant, device.sm_arch).cubin_digest;
@@ -70,7 +69,7 @@ class ExportTest : public ::testing::Test {
 };
 
 TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
-  Variant persistent = tile(128, 64);
+  AttentionVariant persistent = tile(128, 64);
   persistent.persistence = Persistence::persistent;
   persistent.order = Order::sawtooth;
   record(problem_of(4096), measured(tile(64, 64), 20.0));

@@ -35,7 +35,7 @@ class FakeEvaluator final : public Evaluator {
 
   const DeviceInfo& device() const override { return device_; }
 
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
     VariantResult result;
     result.variant = variant;
@@ -43,7 +43,8 @@ class FakeEvaluator final : public Evaluator {
     result.smem_bytes = smem_bytes(problem, variant);
     result.ctas_per_sm = occupancy(kernel.resources, problem, variant, device_).ctas_per_sm;
     result.cubin_digest = kernel.cubin_digest;
-    result.outcome = Prediction{.time_us = 1.0 + variant.stages};
+    const int stages = std::visit([](const auto& one) { return one.stages; }, variant);
+    result.outcome = Prediction{.time_us = 1.0 + stages};
     keys.push_back(to_key(variant));
     if (script) {
       script(result);
@@ -51,12 +52,12 @@ class FakeEvaluator final : public Evaluator {
     return result;
   }
 
-  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+  std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {
     return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
   }
 
-  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result;
     for (const Contender& contender : contenders) {

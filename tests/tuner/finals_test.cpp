@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/finals.h"
 
+#include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
 
@@ -16,7 +17,7 @@ using ::testing::SizeIs;
 const AttentionProblem kProblem{
     .heads_q = 4, .heads_kv = 4, .seq_q = 1024, .seq_kv = 1024, .head_dim = 64};
 
-Variant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
+AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
   VariantResult result;
@@ -106,7 +107,7 @@ TEST(Finals, AVariantThatIsTwoPercentFasterWinsWhateverTheTieBreaks) {
   const std::vector<VariantResult> finalists{with_registers(measured(with_tile_n(16), 99.0), 64),
                                              with_registers(measured(with_tile_n(32), 99.5), 255)};
   const auto true_time_us = [](const Variant& variant) {
-    return variant.tile_n == 32 ? 98.0 : 100.0;
+    return attention(variant).tile_n == 32 ? 98.0 : 100.0;
   };
   for (unsigned long long seed = 1; seed <= 20; ++seed) {
     test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, seed);
@@ -119,7 +120,7 @@ TEST(Finals, AVariantThatIsTwoPercentFasterWinsWhateverTheTieBreaks) {
 
 TEST(Finals, ADriftingClockDoesNotFlipTheWinner) {
   const auto true_time_us = [](const Variant& variant) {
-    return variant.tile_n == 32 ? 98.5 : 100.0;
+    return attention(variant).tile_n == 32 ? 98.5 : 100.0;
   };
   for (const double drift : {-0.0005, 0.0005}) {
     test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, 3);
@@ -139,7 +140,10 @@ TEST(Finals, StopAtTheFirstLookWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds
     // The slower one has the key that wins a tie.
     test::NoisyEvaluator gpu(
         test::fictional_device(),
-        [slowdown](const Variant& variant) { return variant.tile_n == 16 ? slowdown : 100.0; }, 1);
+        [slowdown](const Variant& variant) {
+          return attention(variant).tile_n == 16 ? slowdown : 100.0;
+        },
+        1);
     gpu.noise = noise;
     const FinalsOutcome outcome = decide(gpu, finalists);
     return outcome.finalists.front().result.measurement()->samples_us.size();
@@ -152,7 +156,10 @@ TEST(Finals, StopAtTheFirstLookWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds
 TEST(Finals, StopWhenTheGpuTimeIsSpent) {
   test::NoisyEvaluator gpu(
       test::fictional_device(),
-      [](const Variant& variant) { return variant.tile_n == 16 ? 100'500.0 : 100'000.0; }, 1);
+      [](const Variant& variant) {
+        return attention(variant).tile_n == 16 ? 100'500.0 : 100'000.0;
+      },
+      1);
   gpu.noise = 0.02;
   const FinalsOutcome outcome =
       decide(gpu, {measured(with_tile_n(16), 1e5), measured(with_tile_n(32), 1e5)});
@@ -168,7 +175,9 @@ TEST(Finals, RaceOnlyThoseThatMayStillWin) {
   test::NoisyEvaluator gpu(
       test::fictional_device(),
       [](const Variant& variant) {
-        return variant.tile_n == 16 ? 100.5 : variant.tile_n == 32 ? 100.0 : 104.0;
+        return attention(variant).tile_n == 16   ? 100.5
+               : attention(variant).tile_n == 32 ? 100.0
+                                                 : 104.0;
       },
       1);
   const FinalsOutcome outcome = decide(gpu, finalists);
@@ -183,12 +192,12 @@ class TwoSpeeds final : public test::NoisyEvaluator {
  public:
   using NoisyEvaluator::NoisyEvaluator;
 
-  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result = NoisyEvaluator::race(problem, contenders, options);
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       for (double& sample_us : result.samples_us[i]) {
-        sample_us *= contenders[i].variant.tile_n == 16 && coins_() % 2 == 0 ? 1.1 : 1.0;
+        sample_us *= attention(contenders[i].variant).tile_n == 16 && coins_() % 2 == 0 ? 1.1 : 1.0;
       }
     }
     return result;
@@ -202,7 +211,7 @@ TEST(Finals, CountEverySpeedOfAKernelThatHasTwo) {
   // Its median is 100 or 110, as it comes; its mean is 105.
   TwoSpeeds gpu(
       test::fictional_device(),
-      [](const Variant& variant) { return variant.tile_n == 16 ? 100.0 : 103.0; }, 1);
+      [](const Variant& variant) { return attention(variant).tile_n == 16 ? 100.0 : 103.0; }, 1);
   for (unsigned long long seed = 1; seed <= 10; ++seed) {
     const FinalsOutcome outcome =
         decide(gpu, {measured(with_tile_n(16), 100.0), measured(with_tile_n(32), 103.0)}, seed);
@@ -239,7 +248,7 @@ TEST(Finals, DecideNothingWhenTheGpuThrottledInTheFirstRaceAlone) {
   class ThrottledOnce final : public test::NoisyEvaluator {
    public:
     using NoisyEvaluator::NoisyEvaluator;
-    RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+    RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                     const RaceOptions& options) override {
       degraded_because = races == 0 ? "hardware slowdown" : "";
       return NoisyEvaluator::race(problem, contenders, options);

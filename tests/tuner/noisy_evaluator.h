@@ -23,7 +23,7 @@ class NoisyEvaluator : public Evaluator {
 
   const DeviceInfo& device() const override { return device_; }
 
-  VariantResult evaluate(const AttentionProblem& /*problem*/, const Variant& variant,
+  VariantResult evaluate(const Problem& /*problem*/, const Variant& variant,
                          const CompiledKernel& kernel) override {
     VariantResult result;
     result.variant = variant;
@@ -41,7 +41,7 @@ class NoisyEvaluator : public Evaluator {
     return result;
   }
 
-  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+  std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {
     std::vector<CounterReading> readings;
     for (const Contender& contender : contenders) {
@@ -53,7 +53,7 @@ class NoisyEvaluator : public Evaluator {
     return readings;
   }
 
-  RaceResult race(const AttentionProblem& /*problem*/, std::span<const Contender> contenders,
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     ++races;
     std::mt19937_64 order_of_rounds(options.seed);

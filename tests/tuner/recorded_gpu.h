@@ -32,7 +32,7 @@ class RecordedGpu final : public Evaluator {
 
   const DeviceInfo& device() const override { return space_.device; }
 
-  VariantResult evaluate(const AttentionProblem& /*problem*/, const Variant& variant,
+  VariantResult evaluate(const Problem& /*problem*/, const Variant& variant,
                          const CompiledKernel& /*kernel*/) override {
     const Kernel& kernel = kernels_.at(variant);
     VariantResult result = *kernel.recorded;
@@ -57,12 +57,12 @@ class RecordedGpu final : public Evaluator {
     return result;
   }
 
-  std::vector<CounterReading> count(const AttentionProblem& /*problem*/,
+  std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {
     return {contenders.size(), CounterReading{std::nullopt, "counted with evaluate()"}};
   }
 
-  RaceResult race(const AttentionProblem& /*problem*/, std::span<const Contender> contenders,
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result;
     std::vector<double> rounds(static_cast<std::size_t>(options.rounds));

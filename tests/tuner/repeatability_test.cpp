@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Variant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
+AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
   VariantResult result;
@@ -24,7 +24,7 @@ VariantResult measured(const Variant& variant, double median_us) {
 /// A run that ranked two variants so.
 TuneReport run_of(const Variant& first, double first_us, const Variant& second, double second_us) {
   TuneReport report;
-  report.problem = {.seq_q = 4096, .seq_kv = 4096};
+  report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
   report.results = {measured(first, first_us), measured(second, second_us)};
   return report;
 }
@@ -79,7 +79,8 @@ TEST(Repeatability, AChoiceThatFailsElsewhereHasNoBound) {
 
 TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
   const std::vector<Agreement> agreements{
-      {.problem = {.seq_q = 64, .seq_kv = 64}, .choices = {with_tile_n(16), with_tile_n(16)}},
+      {.problem = AttentionProblem{.seq_q = 64, .seq_kv = 64},
+       .choices = {with_tile_n(16), with_tile_n(16)}},
       {.problem = {}, .choices = {with_tile_n(16), with_tile_n(32)}, .worst_regret = 0.0125}};
   EXPECT_EQ(identical_share(agreements), 0.5);
   EXPECT_EQ(worst_regret(agreements), 0.0125);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/report.h"
 
+#include "tests/support/attention.h"
 #include "tuner/records.h"
 
 #include <gmock/gmock.h>
@@ -18,8 +19,8 @@ using ::testing::Not;
 
 VariantResult predicted(Order order, double time_us, long long excess) {
   VariantResult result;
-  result.variant.order = order;
-  result.variant.persistence = Persistence::persistent;
+  attention(result.variant).order = order;
+  attention(result.variant).persistence = Persistence::persistent;
   result.resources.registers_per_thread = 128;
   result.smem_bytes = 40960;
   result.ctas_per_sm = 2;
@@ -44,7 +45,7 @@ VariantResult measured(Order order, double time_us) {
 /// Ranked as tune() ranks: successes by time, then failures.
 TuneReport sample_report() {
   TuneReport report;
-  report.problem = {.seq_q = 4096, .seq_kv = 4096};
+  report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
   report.device = {.name = "Fictional One", .sm_arch = 121, .sm_count = 48, .l2_bytes = 25165824};
   report.provenance = Provenance::predicted;
   report.results = {predicted(Order::sawtooth, 1000.0, 500'000),
@@ -54,8 +55,8 @@ TuneReport sample_report() {
   failure.detail = "error: \"wrong\", line 3";
   failure.outcome = Prediction{};
   report.results.push_back(failure);
-  report.dropped = {{Variant{}, "shared_memory", "too much"},
-                    {Variant{}, "shared_memory", "again"}};
+  report.dropped = {{AttentionVariant{}, "shared_memory", "too much"},
+                    {AttentionVariant{}, "shared_memory", "again"}};
   return report;
 }
 
@@ -92,7 +93,7 @@ TEST(Report, ShowsTimesOfTheFinalsBesideThoseOfTheScreening) {
   TuneReport report = sample_report();
   report.provenance = Provenance::measured;
   report.results = {measured(Order::sawtooth, 1026.0), measured(Order::cyclic, 1010.0)};
-  report.results[0].variant.stages = 1;
+  attention(report.results[0].variant).stages = 1;
   std::get<Measurement>(report.results[0].outcome).sampling = Sampling::finals;
   report.screening_us[report.results[0].variant] = 1000.0;
   const std::string text = printed(report);
@@ -146,10 +147,10 @@ TEST(OrderPair, IsThePairWithTheFastestMemberAndEqualOtherAxes) {
   std::vector<VariantResult> results{
       predicted(Order::sawtooth, 1.0, 0), predicted(Order::sawtooth, 2.0, 0),
       predicted(Order::cyclic, 3.0, 0), predicted(Order::cyclic, 4.0, 0)};
-  results[0].variant.stages = 4;  // Has no cyclic twin.
-  results[1].variant.stages = 3;
-  results[2].variant.stages = 1;  // Has no sawtooth twin.
-  results[3].variant.stages = 3;
+  attention(results[0].variant).stages = 4;  // Has no cyclic twin.
+  attention(results[1].variant).stages = 3;
+  attention(results[2].variant).stages = 1;  // Has no sawtooth twin.
+  attention(results[3].variant).stages = 3;
   const auto pair = best_order_pair(results);
   ASSERT_TRUE(pair.has_value());
   EXPECT_EQ(pair->sawtooth, &results[1]);
@@ -171,7 +172,7 @@ TEST(Records, JsonCarriesProvenanceKeyAndMetricsOfEveryRow) {
   EXPECT_EQ(best["provenance"], "predicted");
   EXPECT_EQ(best["state"], "ok");
   EXPECT_EQ(best["key"], json["best"]);
-  EXPECT_EQ(parse_variant(best["key"].get<std::string>()).order, Order::sawtooth);
+  EXPECT_EQ(parse_attention(best["key"].get<std::string>()).order, Order::sawtooth);
   EXPECT_EQ(best["metrics"]["l2_sectors"], 107'478'656);
   EXPECT_EQ(best["metrics"]["excess_miss_sectors"], 500'000);
   EXPECT_DOUBLE_EQ(best["metrics"]["time_us"], 1000.0);

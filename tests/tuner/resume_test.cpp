@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs that are killed, interrupted or out of time, and the ones that continue them. NVRTC, the
 // generator and the store are as they are; only the GPU is faked.
+#include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/tuner.h"
@@ -29,10 +30,10 @@ class ResumedRun : public ::testing::Test {
     options_.compile_threads = 2;
     evaluator_.script = [](VariantResult& result) {
       Measurement measurement;
-      measurement.median_us = measurement.p95_us = 1.0 + result.variant.stages;
+      measurement.median_us = measurement.p95_us = 1.0 + attention(result.variant).stages;
       measurement.samples_us = {measurement.median_us};
       result.outcome = measurement;
-      if (result.variant.order == Order::sawtooth) {
+      if (attention(result.variant).order == Order::sawtooth) {
         result.state = ResultState::correctness;
       }
     };
@@ -150,7 +151,7 @@ TEST_F(ResumedRun, AnswersAFinishedRunFromTheDatabase) {
 TEST_F(ResumedRun, ShowsTheDecisionAndBothMediansOfFinalsHeldBefore) {
   evaluator_.script = [](VariantResult& result) {
     Measurement measurement;
-    measurement.median_us = measurement.p95_us = 10.0 + 0.1 * result.variant.stages;
+    measurement.median_us = measurement.p95_us = 10.0 + 0.1 * attention(result.variant).stages;
     measurement.samples_us = {measurement.median_us};
     result.outcome = measurement;
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "tests/support/attention.h"
 #include "tuner/model/gpu_profile.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
@@ -45,7 +46,7 @@ VariantResult predicted(const StudyPoint& point, double time_us, long long exces
 
 /// Sawtooth has a quarter of cyclic's excess misses.
 std::optional<VariantResult> quarter(const StudyPoint& point) {
-  const bool sawtooth = point.variant.order == Order::sawtooth;
+  const bool sawtooth = attention(point.variant).order == Order::sawtooth;
   return predicted(point, 1000.0, sawtooth ? 2'500'000 : 10'000'000);
 }
 
@@ -61,7 +62,7 @@ TEST(Study, SawtoothHasTheExperimentsOfThePaper) {
   // Tables 1 and 2: 32K and 128K, both launches.
   std::set<int> lengths;
   for (const StudyPoint& point : experiment_of(study, "sectors").points) {
-    lengths.insert(point.problem.seq_q);
+    lengths.insert(attention(point.problem).seq_q);
   }
   EXPECT_TRUE(lengths.contains(32768));
   EXPECT_TRUE(lengths.contains(131072));
@@ -125,7 +126,7 @@ TEST(Study, CsvHasALinePerPointWithAResult) {
 TEST(Study, PageHasTheStudiesThatHaveResults) {
   const Study study = make_study("sawtooth", gb10());
   const ResultOf few = [](const StudyPoint& point) {
-    return point.problem.seq_q == 65536 ? quarter(point) : std::nullopt;
+    return attention(point.problem).seq_q == 65536 ? quarter(point) : std::nullopt;
   };
   EXPECT_TRUE(study_json(study, few).is_null());
   EXPECT_TRUE(study_json(study, [](const StudyPoint&) { return std::nullopt; }).is_null());
@@ -138,8 +139,8 @@ TEST(Study, ChoicesAreTheBestOfEachTile) {
   const Study study = make_study("tiled-attention", gb10());
   // 128x64 is best for long sequences, 64x64 for short ones; stages cost nothing.
   const ResultOf by_length = [](const StudyPoint& point) -> std::optional<VariantResult> {
-    const bool is_long = point.problem.seq_q > 1024;
-    const Variant& variant = point.variant;
+    const bool is_long = attention(point.problem).seq_q > 1024;
+    const AttentionVariant& variant = point.variant;
     const bool wide = variant.tile_m == 128;
     if (variant.tile_n != 64) {
       return std::nullopt;
@@ -149,9 +150,10 @@ TEST(Study, ChoicesAreTheBestOfEachTile) {
   const auto choices = tile_choices(study, by_length);
   ASSERT_THAT(choices, SizeIs(80));
   for (const TileChoice& choice : choices) {
-    EXPECT_EQ(choice.best.variant.tile_m, choice.problem.seq_q > 1024 ? 128 : 64);
+    EXPECT_EQ(attention(choice.best.variant).tile_m,
+              attention(choice.problem).seq_q > 1024 ? 128 : 64);
     ASSERT_TRUE(choice.runner_up);
-    EXPECT_NE(choice.runner_up->variant.tile_m, choice.best.variant.tile_m);
+    EXPECT_NE(attention(choice.runner_up->variant).tile_m, attention(choice.best.variant).tile_m);
   }
   const auto fixed = best_fixed_tile(study, by_length);
   ASSERT_TRUE(fixed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/t4.h"
 
+#include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include <swr/error.h>
 
@@ -24,13 +25,13 @@ constexpr std::array kStates{
 
 /// One result of every state.
 RecordedSpace some_space() {
-  RecordedSpace space{.problem = {.seq_q = 128, .seq_kv = 128, .head_dim = 16},
+  RecordedSpace space{.problem = AttentionProblem{.seq_q = 128, .seq_kv = 128, .head_dim = 16},
                       .device = test::fictional_device(),
                       .origin = {.l2_state = "warm"},
                       .results = {}};
   for (const ResultState state : kStates) {
     VariantResult result;
-    result.variant.workers = static_cast<int>(space.results.size());
+    attention(result.variant).workers = static_cast<int>(space.results.size());
     result.state = state;
     Measurement measurement;
     if (state == ResultState::ok) {
@@ -90,13 +91,14 @@ TEST(T4, NamesWhatWentWrong) {
 TEST(T4, ConfigurationsAreTheAxes) {
   const RecordedSpace space = some_space();
   const Json results = t4_document(space).at("results");
-  EXPECT_EQ(results.at(3).at("configuration").get<Variant>(), space.results[3].variant);
+  EXPECT_EQ(variant_from_json(Op::attention, results.at(3).at("configuration")),
+            space.results[3].variant);
 }
 
 TEST(T4, SaysWhatTheResultsAreOf) {
   const RecordedSpace space = some_space();
   const Json about = t4_document(space).at("swr");
-  EXPECT_EQ(about.at("problem").get<AttentionProblem>(), space.problem);
+  EXPECT_EQ(about.at("problem").get<Problem>(), space.problem);
   EXPECT_EQ(about.at("device").at("name"), space.device.name);
 }
 

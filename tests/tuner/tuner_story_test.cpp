@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
+#include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
@@ -70,7 +71,7 @@ class TunerStory : public ::testing::Test {
 TEST_F(TunerStory, RanksByTimeAndRecordsEveryRow) {
   const TuneReport report = tune_with(make_generator());
   ASSERT_THAT(report.results, SizeIs(2));
-  EXPECT_EQ(report.results[0].variant.stages, 1);
+  EXPECT_EQ(attention(report.results[0].variant).stages, 1);
   EXPECT_EQ(report.best(), &report.results[0]);
   EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(2));
   EXPECT_EQ(progress_.announced, 2U);
@@ -83,13 +84,14 @@ TEST_F(TunerStory, RanksByTimeAndRecordsEveryRow) {
 
 TEST_F(TunerStory, PutsTheRowThatAQueryReturnsFirstAlsoWhenTimesTie) {
   evaluator_.script = [](VariantResult& result) {
-    result.outcome = Prediction{.time_us = 5.0, .excess_misses = 10 * (4 - result.variant.stages)};
+    result.outcome =
+        Prediction{.time_us = 5.0, .excess_misses = 10 * (4 - attention(result.variant).stages)};
   };
   const TuneReport report = tune_with(make_generator());
   const auto match = store_->best(problem_, evaluator_.device());
   ASSERT_TRUE(match.has_value());
   EXPECT_EQ(match->result.variant, report.best()->variant);
-  EXPECT_EQ(report.best()->variant.stages, 2);
+  EXPECT_EQ(attention(report.best()->variant).stages, 2);
 }
 
 TEST_F(TunerStory, CompilesOnceForVariantsThatDifferOnlyAtLaunch) {
@@ -191,7 +193,7 @@ class MeasuredStory : public TunerStory {
 TEST_F(MeasuredStory, DecidesInFinalsAndAnswersQueriesWithTheWinner) {
   // One stage is 2 percent slower, two and three are equal: fewer registers, then the key decide.
   const auto true_time_us = [](const Variant& variant) {
-    return variant.stages == 1 ? 102.0 : 100.0;
+    return attention(variant).stages == 1 ? 102.0 : 100.0;
   };
   const Generator generator = make_generator();
   std::vector<Variant> winners;
@@ -209,12 +211,13 @@ TEST_F(MeasuredStory, DecidesInFinalsAndAnswersQueriesWithTheWinner) {
     winners.push_back(report.best()->variant);
   }
   EXPECT_THAT(winners, ::testing::Each(winners.front()));
-  EXPECT_NE(winners.front().stages, 1);
+  EXPECT_NE(attention(winners.front()).stages, 1);
 }
 
 TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt) {
   const Variant rival = default_variant(problem_, test::fictional_device());
-  options_.space.tiles = {{.tile_m = rival.tile_m, .tile_n = rival.tile_n, .warps = rival.warps}};
+  const AttentionVariant& tile = attention(rival);
+  options_.space.tiles = {{.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps}};
   options_.space.restrictions["stages"] = {1LL, 2LL};
   options_.search = {.strategy = StrategyKind::exhaustive, .max_variants = 1};
   // Slower than all others: it takes part whatever its time.
@@ -231,7 +234,7 @@ TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt)
 TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
   test::NoisyEvaluator gpu(
       test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
-  gpu.excess_sectors = [](const Variant& variant) { return 1000LL * variant.stages; };
+  gpu.excess_sectors = [](const Variant& variant) { return 1000LL * attention(variant).stages; };
   options_.finals.reset();
   tune(problem_, gpu, make_generator(), *store_, options_, progress_);
   const auto rows = store_->results(problem_, gpu.device());
@@ -239,7 +242,7 @@ TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
   for (const StoredResult& row : rows) {
     const auto& counters = row.result.measurement()->counters;
     ASSERT_TRUE(counters.has_value());
-    EXPECT_EQ(counters->dram_read_bytes, 32'000LL * row.result.variant.stages);
+    EXPECT_EQ(counters->dram_read_bytes, 32'000LL * attention(row.result.variant).stages);
   }
 }
 
@@ -255,12 +258,12 @@ TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
 
 TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
   std::vector<Variant> variants(5);
-  variants[1].stages = 3;
-  variants[2].workers = 7;
-  variants[3].stages = 3;
-  variants[3].swizzle = Swizzle::head_sections;
-  variants[3].section_heads = 2;
-  variants[4].order = Order::sawtooth;
+  attention(variants[1]).stages = 3;
+  attention(variants[2]).workers = 7;
+  attention(variants[3]).stages = 3;
+  attention(variants[3]).swizzle = Swizzle::head_sections;
+  attention(variants[3]).section_heads = 2;
+  attention(variants[4]).order = Order::sawtooth;
   const auto groups = group_by_kernel(variants);
   ASSERT_THAT(groups, SizeIs(3));
   EXPECT_EQ(groups[0], (std::vector{variants[0], variants[2]}));

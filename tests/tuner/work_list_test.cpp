@@ -36,9 +36,9 @@ class WorkListTest : public ::testing::Test {
   TempDirectory directory_;
 };
 
-std::vector<std::string> texts(const std::vector<AttentionProblem>& problems) {
+std::vector<std::string> texts(const std::vector<Problem>& problems) {
   std::vector<std::string> texts;
-  for (const AttentionProblem& problem : problems) {
+  for (const Problem& problem : problems) {
     texts.push_back(to_string(problem));
   }
   return texts;

@@ -6,6 +6,7 @@
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
+#include <swr/error.h>
 
 #include <cstdlib>
 #include <ostream>
@@ -223,12 +224,27 @@ void print_explanation(std::ostream& out, const Explained& all) {
 
 }  // namespace
 
+namespace {
+
+/// Throws: Error{invalid_argument} for what explain does not know.
+const AttentionProblem& require_attention(const Problem& problem) {
+  if (op_of(problem) != Op::attention) {
+    throw Error(ErrorCode::invalid_argument,
+                "explain knows attention alone so far; swr-tune query --op gemm says what was "
+                "measured");
+  }
+  return std::get<AttentionProblem>(problem);
+}
+
+}  // namespace
+
 int run_explain(const Session& session) {
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const GpuProfile profile = gpu.profile ? *gpu.profile : profile_for_device(gpu.device);
   Json document = Json::object();
   document["explanations"] = Json::array();
-  for (const AttentionProblem& problem : problems(session.options.problem)) {
+  for (const Problem& asked : problems(session.options.problem)) {
+    const AttentionProblem& problem = require_attention(asked);
     const Explained all = explain_all(problem, profile, choose_subject(session, problem, profile));
     if (session.options.json) {
       document["explanations"].push_back(explanation_json(all));

@@ -28,13 +28,13 @@ std::vector<StoredResult> stored_results(const Session& session, const Attention
 
 /// Adds what was measured of the subject and of its counterpart.
 void add_measured(const std::vector<StoredResult>& stored, ExplainSubject& subject) {
-  const Variant other = in_other_order(subject.variant);
+  const AttentionVariant other = in_other_order(subject.variant);
   for (const StoredResult& one : stored) {
     const bool measured =
         one.result.provenance() == Provenance::measured && one.result.state == ResultState::ok;
-    if (measured && one.result.variant == subject.variant) {
+    if (measured && one.result.variant == Variant(subject.variant)) {
       subject.measured = one.result;
-    } else if (measured && one.result.variant == other) {
+    } else if (measured && one.result.variant == Variant(other)) {
       subject.measured_other = one.result;
     }
   }
@@ -42,11 +42,12 @@ void add_measured(const std::vector<StoredResult>& stored, ExplainSubject& subje
 
 ExplainSubject named_subject(const Session& session, const AttentionProblem& problem,
                              const DeviceInfo& device) {
-  ExplainSubject subject{parse_variant(session.options.variant_key),
-                         {},
-                         "named by --variant",
-                         std::nullopt,
-                         std::nullopt};
+  ExplainSubject subject{
+      std::get<AttentionVariant>(parse_variant(Op::attention, session.options.variant_key)),
+      {},
+      "named by --variant",
+      std::nullopt,
+      std::nullopt};
   if (const auto dropped = check_constraints(problem, subject.variant, device)) {
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
@@ -71,10 +72,10 @@ std::optional<ExplainSubject> stored_subject(const Session& session,
   }
   const auto match =
       Store(database_path(session), Store::Mode::read_only).best(problem, device, setting(session));
-  if (!match || match->problem != problem || !same_device(match->device, device)) {
+  if (!match || match->problem != Problem(problem) || !same_device(match->device, device)) {
     return std::nullopt;
   }
-  ExplainSubject subject{match->result.variant, match->result.resources,
+  ExplainSubject subject{std::get<AttentionVariant>(match->result.variant), match->result.resources,
                          "best stored (" + std::string(to_string(match->result.provenance())) +
                              " " + time_text(match->result.time_us()) + ")",
                          std::nullopt, std::nullopt};
@@ -113,13 +114,13 @@ ExplainSubject predicted_subject(const Session& session, const AttentionProblem&
     throw Error(ErrorCode::compile_failed, "no variant of " + to_string(problem) +
                                                " survives compilation; see swr-tune --dry-run");
   }
-  return {best->variant, best->resources, "best predicted; nothing is stored for this problem",
-          std::nullopt, std::nullopt};
+  return {std::get<AttentionVariant>(best->variant), best->resources,
+          "best predicted; nothing is stored for this problem", std::nullopt, std::nullopt};
 }
 
 }  // namespace
 
-Variant in_other_order(Variant variant) {
+AttentionVariant in_other_order(AttentionVariant variant) {
   variant.order = variant.order == Order::sawtooth ? Order::cyclic : Order::sawtooth;
   return variant;
 }

@@ -14,7 +14,7 @@
 namespace swr::cli {
 
 struct ExplainSubject {
-  Variant variant;
+  AttentionVariant variant;
   KernelResources resources;
   std::string chosen;  ///< Where it comes from.
   /// Stored for exactly this problem and device.
@@ -24,7 +24,7 @@ struct ExplainSubject {
 };
 
 /// The same variant in the other of the two orders that differ in traffic.
-Variant in_other_order(Variant variant);
+AttentionVariant in_other_order(AttentionVariant variant);
 
 /// The variant of --variant, else the best stored for this problem and device, else the best of the
 /// whole space by prediction.

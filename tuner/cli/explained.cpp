@@ -9,7 +9,7 @@
 namespace swr::cli {
 namespace {
 
-long long modelled_excess(const Explained& all, const Variant& variant) {
+long long modelled_excess(const Explained& all, const AttentionVariant& variant) {
   const bool modelled = is_modelled(variant.family);
   const int ctas_per_sm = all.fit.ctas_per_sm;
   const ScheduleShape shape =
@@ -21,7 +21,7 @@ long long modelled_excess(const Explained& all, const Variant& variant) {
 
 /// Empty when the other order is no variant of its own, as in launches of one Q tile per CTA.
 std::optional<OtherOrder> other_order(const Explained& all) {
-  const Variant other = in_other_order(all.subject.variant);
+  const AttentionVariant other = in_other_order(all.subject.variant);
   if (check_constraints(all.problem, other, all.profile.device)) {
     return std::nullopt;
   }
@@ -73,7 +73,7 @@ Explained explain_all(const AttentionProblem& problem, const GpuProfile& profile
                 .model = std::nullopt,
                 .result = {},
                 .other = std::nullopt};
-  const Variant& variant = all.subject.variant;
+  const AttentionVariant& variant = all.subject.variant;
   if (is_modelled(variant.family)) {
     // Throws when no CTA fits.
     all.model = explain(problem, variant, all.subject.resources, profile);

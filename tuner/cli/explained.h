@@ -17,7 +17,7 @@ namespace swr::cli {
 
 /// What the other order would fetch, all else equal.
 struct OtherOrder {
-  Variant variant;
+  AttentionVariant variant;
   /// Excess misses of the other order and of the subject, of one provenance.
   long long other_sectors = 0;
   long long own_sectors = 0;

@@ -92,30 +92,31 @@ std::string values_text(const Axis& axis) {
   return values.empty() ? "whole number" : values;
 }
 
-void print_axes(std::ostream& out) {
+void print_axes(std::ostream& out, Op op) {
   using Align = TextTable::Align;
+  out << "Axes of " << to_string(op) << ":\n";
   TextTable axis_table({{"axis", Align::left}, {"values", Align::left}, {"meaning", Align::left}});
-  for (const Axis& axis : axes()) {
+  for (const Axis& axis : axes(op)) {
     axis_table.add_row({std::string(axis.name), values_text(axis), std::string(axis.summary)});
   }
   axis_table.print(out);
-  out << "\nConstraints that drop a variant:\n";
+  out << "\nConstraints that drop a variant of " << to_string(op) << ":\n";
   TextTable constraint_table({{"constraint", Align::left}, {"meaning", Align::left}});
-  for (const ConstraintInfo& constraint : constraints()) {
+  for (const ConstraintInfo& constraint : constraints(op)) {
     constraint_table.add_row({std::string(constraint.name), std::string(constraint.summary)});
   }
   constraint_table.print(out);
 }
 
-Json axes_json() {
+Json axes_json(Op op) {
   Json json = Json::object();
-  for (const Axis& axis : axes()) {
+  for (const Axis& axis : axes(op)) {
     json["axes"].push_back(
         {{"name", axis.name},
          {"summary", axis.summary},
          {"values", std::vector<std::string>(axis.spellings.begin(), axis.spellings.end())}});
   }
-  for (const ConstraintInfo& constraint : constraints()) {
+  for (const ConstraintInfo& constraint : constraints(op)) {
     json["constraints"].push_back({{"name", constraint.name}, {"summary", constraint.summary}});
   }
   return json;
@@ -130,10 +131,17 @@ DeviceInfo roomy_device() {
           .max_threads_per_sm = kNoLimit};
 }
 
-/// The kernel does not depend on lengths and head counts; sections need more heads than this.
-AttentionProblem kernel_problem(ProblemText text) {
-  text.seq = "1";
-  text.heads = 1 << 20;
+/// The kernel does not depend on sizes; sections need more heads than this, splits a longer k.
+Problem kernel_problem(ProblemText text) {
+  constexpr int kLarge = 1 << 20;
+  if (parse_op(text.op) == Op::gemm) {
+    text.m = std::to_string(kLarge);
+    text.n = kLarge;
+    text.k = kLarge;
+  } else {
+    text.seq = "1";
+    text.heads = kLarge;
+  }
   return problems(text).front();
 }
 
@@ -151,16 +159,22 @@ int run_devices(const Session& session) {
 
 int run_axes(const Session& session) {
   if (session.options.json) {
-    session.out << json_document(axes_json());
+    Json json = Json::object();
+    for (const Op op : {Op::attention, Op::gemm}) {
+      json[std::string(to_string(op))] = axes_json(op);
+    }
+    session.out << json_document(json);
   } else {
-    print_axes(session.out);
+    print_axes(session.out, Op::attention);
+    session.out << "\n";
+    print_axes(session.out, Op::gemm);
   }
   return kExitSuccess;
 }
 
 int run_emit(const Session& session) {
-  const AttentionProblem problem = kernel_problem(session.options.problem);
-  const Variant variant = parse_variant(session.options.variant_key);
+  const Problem problem = kernel_problem(session.options.problem);
+  const Variant variant = parse_variant(op_of(problem), session.options.variant_key);
   if (const auto dropped = check_constraints(problem, variant, roomy_device())) {
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);

@@ -46,14 +46,24 @@ inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
 struct ProblemText {
   std::string op = "attention";
   int batch = 1;
-  int heads = 1;
-  std::optional<int> kv_heads;
+  std::string dtype = "fp16";
+  int alignment = 16;
+
+  // Of attention.
   std::string seq;
   std::optional<int> seq_kv;
-  int head_dim = 64;
-  std::string dtype = "fp16";
+  std::optional<int> heads;
+  std::optional<int> kv_heads;
+  std::optional<int> head_dim;
   bool causal = false;
-  int alignment = 16;
+
+  // Of GEMM.
+  std::string m;
+  std::optional<int> n;
+  std::optional<int> k;
+  std::optional<std::string> layout;
+  std::optional<std::string> output;
+  bool reads_c = false;
 };
 
 /// What plan makes a list of: a file of shapes, or a model with lengths and batches.
@@ -137,7 +147,7 @@ struct Options {
 Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
-std::vector<AttentionProblem> problems(const ProblemText& text);
+std::vector<Problem> problems(const ProblemText& text);
 
 /// --strategy, --budget, --time and --seed. Throws: Error{invalid_argument} naming the option.
 SearchOptions search_options(const Options& options);

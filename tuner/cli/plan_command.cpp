@@ -25,7 +25,7 @@ std::vector<int> lengths(const std::string& text, const std::string& option) {
   return numbers;
 }
 
-std::vector<AttentionProblem> planned(const PlanOptions& plan) {
+std::vector<Problem> planned(const PlanOptions& plan) {
   if (plan.shapes) {
     return read_shapes(*plan.shapes);
   }

@@ -14,7 +14,7 @@ namespace swr::cli {
 namespace {
 
 /// The stored answer, or the built-in variant when nothing stored fits.
-Match answer(const Store& store, const AttentionProblem& problem, const DeviceInfo& device,
+Match answer(const Store& store, const Problem& problem, const DeviceInfo& device,
              const Setting& setting) {
   if (auto match = store.best(problem, device, setting)) {
     return *match;
@@ -27,7 +27,7 @@ Match answer(const Store& store, const AttentionProblem& problem, const DeviceIn
   return match;
 }
 
-void print_match(std::ostream& out, const AttentionProblem& problem, const DeviceInfo& device,
+void print_match(std::ostream& out, const Problem& problem, const DeviceInfo& device,
                  const Match& match) {
   out << "match    " << to_string(match.level);
   const bool is_other_device = !same_device(match.device, device);
@@ -53,7 +53,7 @@ void print_metrics(std::ostream& out, const Match& match) {
   }
 }
 
-void print_answer(std::ostream& out, const AttentionProblem& problem, const DeviceInfo& device,
+void print_answer(std::ostream& out, const Problem& problem, const DeviceInfo& device,
                   const Match& match) {
   out << "problem  " << to_string(problem) << " on " << describe(device) << "\n"
       << "variant  " << describe(match.result.variant) << "\n"
@@ -67,7 +67,7 @@ void print_answer(std::ostream& out, const AttentionProblem& problem, const Devi
   print_metrics(out, match);
 }
 
-Json answer_json(const AttentionProblem& problem, const DeviceInfo& device, const Match& match) {
+Json answer_json(const Problem& problem, const DeviceInfo& device, const Match& match) {
   Json json = Json::object();
   json["problem"] = problem;
   json["device"] = device;
@@ -98,7 +98,7 @@ int run_query(const Session& session) {
   Json document = Json::object();
   document["answers"] = Json::array();
   document["replayed"] = session.options.replayed;
-  for (const AttentionProblem& problem : wanted) {
+  for (const Problem& problem : wanted) {
     const Match match = answer(store, problem, gpu.device, asked);
     if (session.options.json) {
       document["answers"].push_back(answer_json(problem, gpu.device, match));

@@ -56,12 +56,12 @@ class StoredPoints {
     return result != of_problem.end() ? std::optional(result->second) : std::nullopt;
   }
 
-  void forget(const AttentionProblem& problem) { results_.erase(problem); }
+  void forget(const Problem& problem) { results_.erase(problem); }
 
  private:
   using OfProblem = std::map<Variant, VariantResult>;
 
-  OfProblem read(const AttentionProblem& problem) const {
+  OfProblem read(const Problem& problem) const {
     OfProblem of_problem;
     for (StoredResult& stored : store_.results(problem, device_, setting_)) {
       if (stored.result.provenance() == provenance_) {
@@ -75,7 +75,7 @@ class StoredPoints {
   DeviceInfo device_;
   Provenance provenance_;
   Setting setting_;
-  std::map<AttentionProblem, OfProblem> results_;
+  std::map<Problem, OfProblem> results_;
 };
 
 struct Tally {
@@ -89,7 +89,7 @@ template <typename TunePoint>
 Tally tune_points(const Study& study, StoredPoints& stored, const DeviceInfo& device, bool force,
                   const InterruptListener& interrupt, TunePoint&& tune_point) {
   Tally tally;
-  std::map<std::pair<AttentionProblem, Variant>, bool> done;
+  std::map<std::pair<Problem, Variant>, bool> done;
   for (const Experiment& experiment : study.experiments) {
     for (const StudyPoint& point : experiment.points) {
       if (interrupt.interrupted()) {

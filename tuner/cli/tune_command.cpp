@@ -57,22 +57,65 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .starts_over = session.options.force || session.options.repeat > 1};
 }
 
-/// The options that ask for the same problem again.
-std::string problem_arguments(const Options& options, const AttentionProblem& problem) {
-  std::string text = "--gpu " + options.gpu + " --seq " + std::to_string(problem.seq_q);
+/// Adds options that differ from what they are without being named.
+class Arguments {
+ public:
+  explicit Arguments(std::string text) : text_(std::move(text)) {}
+
+  void add(const char* option, int value) { add(option, std::to_string(value)); }
+  void add(const char* option, int value, int usual) {
+    if (value != usual) {
+      add(option, value);
+    }
+  }
+  void add(const char* option, std::string_view value) {
+    text_ += std::string(" ") + option + " " + std::string(value);
+  }
+  void add_flag(const char* option, bool value) { text_ += value ? std::string(" ") + option : ""; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void add_problem(Arguments& arguments, const AttentionProblem& problem) {
   const AttentionProblem usual;
-  const auto add = [&text](const char* option, int value) {
-    text += std::string(" ") + option + " " + std::to_string(value);
-  };
-  if (problem.seq_kv != problem.seq_q) add("--seq-kv", problem.seq_kv);
-  if (problem.batch != usual.batch) add("--batch", problem.batch);
-  if (problem.heads_q != usual.heads_q) add("--heads", problem.heads_q);
-  if (problem.heads_kv != problem.heads_q) add("--kv-heads", problem.heads_kv);
-  if (problem.head_dim != usual.head_dim) add("--head-dim", problem.head_dim);
-  if (problem.dtype != usual.dtype) text += " --dtype " + std::string(to_string(problem.dtype));
-  if (problem.causal) text += " --causal";
-  if (problem.alignment_bytes != usual.alignment_bytes) add("--alignment", problem.alignment_bytes);
-  return text;
+  arguments.add("--seq", problem.seq_q);
+  arguments.add("--seq-kv", problem.seq_kv, problem.seq_q);
+  arguments.add("--batch", problem.batch, usual.batch);
+  arguments.add("--heads", problem.heads_q, usual.heads_q);
+  arguments.add("--kv-heads", problem.heads_kv, problem.heads_q);
+  arguments.add("--head-dim", problem.head_dim, usual.head_dim);
+  if (problem.dtype != usual.dtype) {
+    arguments.add("--dtype", to_string(problem.dtype));
+  }
+  arguments.add_flag("--causal", problem.causal);
+  arguments.add("--alignment", problem.alignment_bytes, usual.alignment_bytes);
+}
+
+void add_problem(Arguments& arguments, const GemmProblem& problem) {
+  const GemmProblem usual;
+  arguments.add("--op", "gemm");
+  arguments.add("--m", problem.m);
+  arguments.add("--n", problem.n);
+  arguments.add("--k", problem.k);
+  arguments.add("--batch", problem.batch, usual.batch);
+  arguments.add("--dtype", to_string(problem.dtype));
+  if (to_string(problem.output) != to_string(problem.dtype)) {
+    arguments.add("--output", to_string(problem.output));
+  }
+  if (problem.layout != usual.layout) {
+    arguments.add("--layout", to_string(problem.layout));
+  }
+  arguments.add_flag("--reads-c", problem.reads_c);
+  arguments.add("--alignment", problem.alignment_bytes, usual.alignment_bytes);
+}
+
+/// The options that ask for the same problem again.
+std::string problem_arguments(const Options& options, const Problem& problem) {
+  Arguments arguments("--gpu " + options.gpu);
+  std::visit([&](const auto& one) { add_problem(arguments, one); }, problem);
+  return arguments.text();
 }
 
 /// What to do with what was found.
@@ -87,7 +130,7 @@ std::string next_steps(const Session& session, const TuneReport& report) {
          "\nship it: swr-tune export --out DIR" + db + "\n";
 }
 
-void print_plan(std::ostream& out, const AttentionProblem& problem, const GpuChoice& gpu,
+void print_plan(std::ostream& out, const Problem& problem, const GpuChoice& gpu,
                 const SearchSpace& space) {
   out << to_string(problem) << " on " << describe(gpu.device) << ", would be "
       << to_string(gpu.provenance()) << ": " << space.variants.size() << " variants of "
@@ -102,7 +145,7 @@ void print_plan(std::ostream& out, const AttentionProblem& problem, const GpuCho
   }
 }
 
-Json plan_json(const AttentionProblem& problem, const SearchSpace& space) {
+Json plan_json(const Problem& problem, const SearchSpace& space) {
   Json plan = Json::object();
   plan["problem"] = problem;
   plan["variants"] = Json::array();
@@ -118,11 +161,11 @@ Json plan_json(const AttentionProblem& problem, const SearchSpace& space) {
   return plan;
 }
 
-int dry_run(const Session& session, const GpuChoice& gpu,
-            const std::vector<AttentionProblem>& wanted, const SpaceOptions& space_options) {
+int dry_run(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted,
+            const SpaceOptions& space_options) {
   auto json = document(session, gpu.provenance(), gpu.device);
   json["plans"] = Json::array();
-  for (const AttentionProblem& problem : wanted) {
+  for (const Problem& problem : wanted) {
     const SearchSpace space = require_variants(problem, gpu.device, space_options);
     if (session.options.json) {
       json["plans"].push_back(plan_json(problem, space));
@@ -191,8 +234,8 @@ class RepeatedTuning {
 };
 
 /// Lets choices of several runs meet in rounds of their own.
-MeetAgain meet_again(const AttentionProblem& problem, Evaluator& evaluator,
-                     const Generator& generator, unsigned long long seed) {
+MeetAgain meet_again(const Problem& problem, Evaluator& evaluator, const Generator& generator,
+                     unsigned long long seed) {
   return [&problem, &evaluator, &generator, seed](std::span<const Variant> choices) {
     constexpr int kRaces = 200;
     const KernelSource kernels = [&](const Variant& variant) {
@@ -202,19 +245,24 @@ MeetAgain meet_again(const AttentionProblem& problem, Evaluator& evaluator,
   };
 }
 
+bool is_attention(const Problem& problem) { return op_of(problem) == Op::attention; }
+
 /// Leaves to a GPU that is absent the families that can be predicted.
 /// Throws: Error{invalid_argument} when another one was asked for.
-void restrict_to_modelled(SpaceOptions& space) {
-  constexpr std::string_view kFamilyAxis = "family";
-  const Axis& axis = *find_axis(kFamilyAxis);
-  const auto family_of = [&](const AxisValue& value) {
-    Variant variant;
+void restrict_to_modelled(SpaceOptions& space, const std::vector<Problem>& problems) {
+  if (!std::ranges::all_of(problems, is_attention)) {
+    return;  // Refused before anything is predicted.
+  }
+  constexpr const char* kFamilyAxis = "family";
+  const Axis& axis = *find_axis(Op::attention, kFamilyAxis);
+  const auto is_modelled_family = [&](const AxisValue& value) {
+    Variant variant = AttentionVariant{};
     axis.set(axis, variant, value);
-    return variant.family;
+    return is_modelled(family_of(variant));
   };
-  std::vector<AxisValue>& families = space.restrictions[std::string(kFamilyAxis)];
+  std::vector<AxisValue>& families = space.restrictions[kFamilyAxis];
   for (const AxisValue& asked : families) {
-    if (!is_modelled(family_of(asked))) {
+    if (!is_modelled_family(asked)) {
       throw Error(ErrorCode::invalid_argument,
                   "family " + to_string(asked) +
                       " cannot be predicted; run on a machine with such a GPU, or leave it out");
@@ -222,24 +270,35 @@ void restrict_to_modelled(SpaceOptions& space) {
   }
   if (families.empty()) {
     for (const std::string_view name : axis.spellings) {
-      if (is_modelled(family_of(std::string(name)))) {
+      if (is_modelled_family(std::string(name))) {
         families.emplace_back(std::string(name));
       }
     }
   }
 }
 
-std::vector<std::string> identities_of(const std::vector<AttentionProblem>& problems) {
+/// Throws: Error{invalid_argument} for a problem that no model knows.
+void require_modelled(const std::vector<Problem>& problems, const GpuChoice& gpu) {
+  for (const Problem& problem : problems) {
+    if (!is_attention(problem)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "there is no model of " + std::string(to_string(op_of(problem))) + " yet, and " +
+                      gpu.device.name + " is not here; tune it where that GPU is, with --gpu auto");
+    }
+  }
+}
+
+std::vector<std::string> identities_of(const std::vector<Problem>& problems) {
   std::vector<std::string> identities;
-  for (const AttentionProblem& problem : problems) {
+  for (const Problem& problem : problems) {
     identities.push_back(to_string(problem));
   }
   return identities;
 }
 
-std::vector<AttentionProblem> chosen(const std::vector<AttentionProblem>& all,
-                                     const std::vector<std::size_t>& places) {
-  std::vector<AttentionProblem> problems;
+std::vector<Problem> chosen(const std::vector<Problem>& all,
+                            const std::vector<std::size_t>& places) {
+  std::vector<Problem> problems;
   for (const std::size_t place : places) {
     problems.push_back(all[place]);
   }
@@ -253,10 +312,10 @@ int run_tune(const Session& asked) {
     return run_replay(asked);
   }
   const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
-  const std::vector<AttentionProblem> all =
+  const std::vector<Problem> all =
       asked.options.work ? read_work_list(*asked.options.work) : problems(asked.options.problem);
   const auto places = places_of(asked, worker, identities_of(all));
-  const std::vector<AttentionProblem> wanted = chosen(all, places);
+  const std::vector<Problem> wanted = chosen(all, places);
   const Session session = as_worker(asked, worker, wanted.size(), all.size());
   const Options& options = session.options;
   if (wanted.empty()) {
@@ -267,12 +326,15 @@ int run_tune(const Session& asked) {
                            .compile_threads = options.jobs};
   const GpuChoice gpu = choose_gpu(options.gpu);
   if (gpu.profile) {
-    restrict_to_modelled(tune_options.space);
+    restrict_to_modelled(tune_options.space, wanted);
   }
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
-  for (const AttentionProblem& problem : wanted) {
+  if (gpu.profile) {
+    require_modelled(wanted, gpu);
+  }
+  for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
     require_variants(problem, gpu.device, tune_options.space);
   }
@@ -292,7 +354,7 @@ int run_tune(const Session& asked) {
   bool every_problem_solved = true;
   bool finished = true;
   while (const auto place = work.next(tune_options.stop_requested)) {
-    const AttentionProblem& problem = all[*place];
+    const Problem& problem = all[*place];
     const auto tune_once = [&](long long run_id, unsigned long long number) {
       tune_options.run_id = run_id;
       tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};

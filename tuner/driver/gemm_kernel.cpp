@@ -17,16 +17,19 @@ bool maps_alike(const GemmParams& a, const GemmParams& b) {
 
 }  // namespace
 
+const GemmLaunchCalls& gemm_launch_calls() {
+  static const GemmLaunchCalls calls = find_gemm_launch_calls(
+      [](const char* name) { return cuda_driver().library.function<void()>(name); });
+  return calls;
+}
+
 GemmKernel::GemmKernel(std::span<const std::byte> cubin, const std::string& entry,
                        const Config& config, int workers)
-    : kernel_(cubin, entry),
-      config_(config),
-      workers_(workers),
-      calls_(find_gemm_launch_calls(
-          [](const char* name) { return cuda_driver().library.function<void()>(name); })) {
+    : kernel_(cubin, entry), config_(config), workers_(workers) {
   require_success(
-      std::visit([&](const auto& one) { return prepare_gemm(calls_, kernel_.handle(), one); },
-                 config_),
+      std::visit(
+          [&](const auto& one) { return prepare_gemm(gemm_launch_calls(), kernel_.handle(), one); },
+          config_),
       "cuFuncSetAttribute");
 }
 
@@ -36,8 +39,8 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream) {
   }
   require_success(std::visit(
                       [&](const auto& one) {
-                        return launch_gemm(calls_, kernel_.handle(), one, params, maps_, workers_,
-                                           stream);
+                        return launch_gemm(gemm_launch_calls(), kernel_.handle(), one, params,
+                                           maps_, workers_, stream);
                       },
                       config_),
                   "cuLaunchKernelEx");
@@ -45,7 +48,8 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream) {
 
 void GemmKernel::encode_maps(const GemmParams& params) {
   if (const auto* hopper = std::get_if<HopperGemmConfig>(&config_)) {
-    require_success(encode_gemm_maps(calls_, *hopper, params, maps_), "cuTensorMapEncodeTiled");
+    require_success(encode_gemm_maps(gemm_launch_calls(), *hopper, params, maps_),
+                    "cuTensorMapEncodeTiled");
   }
   mapped_ = params;
 }

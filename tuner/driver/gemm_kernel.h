@@ -11,6 +11,10 @@
 
 namespace swr {
 
+/// The driver's functions, found at the first call. Throws: Error{no_driver}, also for one before
+/// CUDA 11.8, which cannot launch clusters.
+const GemmLaunchCalls& gemm_launch_calls();
+
 class GemmKernel {
  public:
   using Config = std::variant<PortableGemmConfig, HopperGemmConfig>;
@@ -33,7 +37,6 @@ class GemmKernel {
   Kernel kernel_;
   Config config_;
   int workers_;
-  GemmLaunchCalls calls_;
   GemmTensorMaps maps_{};
   std::optional<GemmParams> mapped_;  ///< What `maps_` describes.
 };

@@ -22,10 +22,14 @@ int columns_of_a(const GemmProblem& p) { return p.layout == GemmLayout::tn ? p.m
 int rows_of_b(const GemmProblem& p) { return p.layout == GemmLayout::nt ? p.n : p.k; }
 int columns_of_b(const GemmProblem& p) { return p.layout == GemmLayout::nt ? p.k : p.n; }
 
-MatrixStrides padded_strides(int rows, int columns, int element_bytes, int alignment_bytes) {
+MatrixStrides strides_of(int rows, int columns, int element_bytes, int alignment_bytes,
+                         RowGap gap) {
+  constexpr int kLargestAlignment = 16;
   const int unit = alignment_bytes / element_bytes;
-  const long long row = static_cast<long long>((columns + unit - 1) / unit + 1) * unit;
-  return {.batch = row * rows, .row = row};
+  long long units = (columns + unit - 1) / unit;
+  const bool is_aligned_better = alignment_bytes < kLargestAlignment && units % 2 == 0;
+  units += gap == RowGap::one_unit || is_aligned_better ? 1 : 0;
+  return {.batch = units * unit * rows, .row = units * unit};
 }
 
 }  // namespace
@@ -38,10 +42,10 @@ GemmReferenceKernels::GemmReferenceKernels(const Generator& generator, int sm_ar
       count_disturbed(load(generator, sm_arch, "reference/compare.cu", "swr_count_disturbed")) {}
 
 GuardedMatrix::GuardedMatrix(int batch, int rows, int columns, int element_bytes,
-                             int alignment_bytes)
+                             int alignment_bytes, RowGap gap)
     : rows_(rows),
       columns_(columns),
-      strides_(padded_strides(rows, columns, element_bytes, alignment_bytes)),
+      strides_(strides_of(rows, columns, element_bytes, alignment_bytes, gap)),
       offset_bytes_(kGuardBytes +
                     (alignment_bytes == 16 ? 0U : static_cast<std::size_t>(alignment_bytes))),
       memory_(offset_bytes_ + kGuardBytes +
@@ -54,24 +58,24 @@ void* GuardedMatrix::address() const {
 }
 
 GemmBuffers::GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels& kernels,
-                         const Stream& stream, GemmInputs inputs, float alpha, float beta)
+                         const Stream& stream, GemmInputs inputs, float alpha, float beta,
+                         RowGap gap, unsigned long long seed)
     : problem_(problem),
       kernels_(kernels),
+      inputs_(inputs),
+      seed_(seed),
       alpha_(alpha),
       beta_(beta),
-      a_(problem.batch, rows_of_a(problem), columns_of_a(problem), 2, problem.alignment_bytes),
-      b_(problem.batch, rows_of_b(problem), columns_of_b(problem), 2, problem.alignment_bytes),
-      c_(problem.batch, problem.m, problem.n, output_bytes(problem.output),
-         problem.alignment_bytes),
+      a_(problem.batch, rows_of_a(problem), columns_of_a(problem), 2, problem.alignment_bytes, gap),
+      b_(problem.batch, rows_of_b(problem), columns_of_b(problem), 2, problem.alignment_bytes, gap),
+      c_(problem.batch, problem.m, problem.n, output_bytes(problem.output), problem.alignment_bytes,
+         gap),
       expected_(sizeof(float) * static_cast<std::size_t>(problem.batch) *
                 static_cast<std::size_t>(problem.m) * static_cast<std::size_t>(problem.n)) {
   const int dtype = static_cast<int>(problem.dtype);
-  fill(a_, dtype, inputs, 1, stream);
-  fill(b_, dtype, inputs, 2, stream);
-  c_.memory().fill(kPoison, stream);
-  if (problem.reads_c) {
-    fill_c(inputs, stream);
-  }
+  fill(a_, dtype, inputs, 3 * seed, stream);
+  fill(b_, dtype, inputs, 3 * seed + 1, stream);
+  reset_output(stream);
   const LaunchShape shape{.grid_x = static_cast<unsigned>((problem.n + 15) / 16),
                           .grid_y = static_cast<unsigned>((problem.m + 15) / 16),
                           .grid_z = static_cast<unsigned>(problem.batch),
@@ -95,15 +99,23 @@ void GemmBuffers::fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs
                               matrix.rows(), matrix.columns(), dtype, seed);
 }
 
+void GemmBuffers::reset_output(const Stream& stream) const {
+  c_.memory().fill(kPoison, stream);
+  if (problem_.reads_c) {
+    fill_c(stream);
+  }
+}
+
 /// Two bf16 patterns side by side are one finite fp32 element.
-void GemmBuffers::fill_c(GemmInputs inputs, const Stream& stream) const {
+void GemmBuffers::fill_c(const Stream& stream) const {
+  const unsigned long long seed = 3 * seed_ + 2;
   if (problem_.output != OutputType::fp32) {
-    fill(c_, static_cast<int>(problem_.output), inputs, 3, stream);
+    fill(c_, static_cast<int>(problem_.output), inputs_, seed, stream);
     return;
   }
   const TensorStrides strides{.batch = 2 * c_.strides().batch, .seq = 2 * c_.strides().row};
   kernels_.random_fill.launch(kElementwise, stream, c_.address(), strides, problem_.batch, 1,
-                              c_.rows(), 2 * c_.columns(), static_cast<int>(DType::bf16), 3ULL);
+                              c_.rows(), 2 * c_.columns(), static_cast<int>(DType::bf16), seed);
 }
 
 GemmParams GemmBuffers::params() const {

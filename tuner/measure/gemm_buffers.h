@@ -28,11 +28,19 @@ enum class GemmInputs {
   binary,  ///< 0 and 1: sums up to 256 are exact in every type.
 };
 
-/// A matrix of a strided batch between guards of 0xff bytes, NaN in every type. Rows lie one unit
-/// of alignment further apart than they must.
+/// How far apart the rows of matrices lie.
+enum class RowGap {
+  /// As close as the alignment allows; the distance is no multiple of a larger power of two than an
+  /// alignment below 16 bytes.
+  none,
+  one_unit,  ///< One unit of alignment further, which finds kernels that take rows for contiguous.
+};
+
+/// A matrix of a strided batch between guards of 0xff bytes, NaN in every type.
 class GuardedMatrix {
  public:
-  GuardedMatrix(int batch, int rows, int columns, int element_bytes, int alignment_bytes);
+  GuardedMatrix(int batch, int rows, int columns, int element_bytes, int alignment_bytes,
+                RowGap gap);
 
   const DeviceBuffer& memory() const { return memory_; }
   void* address() const;
@@ -53,12 +61,19 @@ class GemmBuffers {
   /// Fills A and B, and C where the problem reads it, and computes the expected C.
   /// Throws: DriverError, also when the device is out of memory.
   GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels& kernels, const Stream& stream,
-              GemmInputs inputs, float alpha, float beta);
+              GemmInputs inputs, float alpha, float beta, RowGap gap = RowGap::one_unit,
+              unsigned long long seed = 1);
+
+  const GemmProblem& problem() const { return problem_; }
 
   const DeviceBuffer& c_memory() const { return c_.memory(); }
 
   /// Arguments of a launch; schedule, partials and arrivals are the caller's.
   GemmParams params() const;
+
+  /// Fills C and what surrounds it with 0xff bytes and, where the problem reads it, C with its
+  /// input.
+  void reset_output(const Stream& stream) const;
 
   /// Compares C with what is expected. C is poisoned by the comparison, so a kernel that writes
   /// nothing afterwards is found.
@@ -69,10 +84,12 @@ class GemmBuffers {
  private:
   void fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs, unsigned long long seed,
             const Stream& stream) const;
-  void fill_c(GemmInputs inputs, const Stream& stream) const;
+  void fill_c(const Stream& stream) const;
 
   GemmProblem problem_;
   const GemmReferenceKernels& kernels_;
+  GemmInputs inputs_;
+  unsigned long long seed_;
   float alpha_;
   float beta_;
   GuardedMatrix a_;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/measuring_evaluator.h"
 
-#include "core/launch.h"
 #include "tuner/driver/cuda_driver.h"
 #include "tuner/driver/devices.h"
 #include "tuner/driver/nvml.h"
 #include "tuner/driver/range_profiler.h"
+#include "tuner/measure/attention_workload.h"
+#include "tuner/measure/gemm_workload.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
-#include "tuner/measure/problem_buffers.h"
 #include "tuner/measure/reference_kernels.h"
 #include "tuner/measure/statistics.h"
 #include "tuner/measure/throttling.h"
-#include "tuner/measure/verifier.h"
 
 #include <algorithm>
 #include <chrono>
@@ -25,16 +24,6 @@
 namespace swr {
 namespace {
 
-/// Inputs and reference of the problem at hand.
-struct ProblemState {
-  ProblemState(const AttentionProblem& problem, const ReferenceKernels& kernels,
-               const Stream& stream, unsigned long long seed)
-      : buffers(problem, kernels, stream, seed), verifier(kernels, buffers, stream) {}
-
-  ProblemBuffers buffers;
-  Verifier verifier;
-};
-
 /// Everything that lives in one context and is lost with it.
 struct Session {
   Session(const Generator& generator, int device_ordinal, int sm_arch)
@@ -44,26 +33,12 @@ struct Session {
   GpuMonitor monitor;
   Stream stream;
   ReferenceKernels kernels;
-  std::optional<ProblemState> problem;
+  std::unique_ptr<GemmReferenceKernels> gemm_kernels;  ///< Loaded for the first GEMM.
+  std::unique_ptr<Workload> workload;                  ///< Of the problem at hand.
   /// Twice the size of the L2; only there when kernels are timed on a cold one.
   DeviceBuffer l2_scratch;
   std::unique_ptr<RangeProfiler> profiler;
   std::string no_profiler_because;
-};
-
-/// One variant ready to run.
-class Launcher {
- public:
-  Launcher(const CompiledKernel& compiled, const LaunchPlan& plan, const Stream& stream)
-      : kernel_(compiled.cubin, compiled.entry, plan), stream_(stream) {}
-
-  void launch(const ProblemBuffers& buffers, bool with_lse) const {
-    kernel_.launch(buffers.params(with_lse), stream_.handle());
-  }
-
- private:
-  AttentionKernel kernel_;
-  const Stream& stream_;
 };
 
 DeviceInfo find_device(int ordinal) {
@@ -122,20 +97,20 @@ struct MeasuringEvaluator::Impl {
     }
   }
 
-  void prepare(const AttentionProblem& problem);
-  bool verify(const Launcher& launcher, VariantResult& result, bool with_lse);
-  void measure(const CompiledKernel& kernel, const LaunchPlan& plan, VariantResult& result);
-  void time(const Launcher& launcher, VariantResult& result);
+  void prepare(const Problem& problem);
+  std::unique_ptr<Workload> make_workload(const AttentionProblem& problem);
+  std::unique_ptr<Workload> make_workload(const GemmProblem& problem);
+  void measure(const Contender& contender, VariantResult& result);
+  void time(Trial& trial, VariantResult& result);
   std::function<void()> flush_l2() const;
-  std::unique_ptr<KernelTimer> timer(const Launcher& launcher, const ProblemBuffers& buffers);
+  std::unique_ptr<KernelTimer> timer(Trial& trial);
   Watch watch() const;
-  Launcher launcher(const AttentionProblem& problem, const Contender& contender) const;
-  std::vector<std::unique_ptr<Launcher>> load_somewhere(const AttentionProblem& problem,
-                                                        std::span<const Contender> contenders,
-                                                        std::mt19937_64& random) const;
-  std::vector<CounterReading> count(const AttentionProblem& problem,
-                                    std::span<const Contender> contenders);
-  CountedLaunch counted(const Launcher& launcher) const;
+  std::unique_ptr<Trial> load(Workload& workload, const Contender& contender) const;
+  std::vector<std::unique_ptr<Trial>> load_somewhere(Workload& workload,
+                                                     std::span<const Contender> contenders,
+                                                     std::mt19937_64& random) const;
+  std::vector<CounterReading> count(std::span<const Contender> contenders);
+  CountedLaunch counted(Trial& trial) const;
   std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
 
@@ -147,49 +122,49 @@ struct MeasuringEvaluator::Impl {
   bool context_is_lost = false;
 };
 
-void MeasuringEvaluator::Impl::prepare(const AttentionProblem& problem) {
+void MeasuringEvaluator::Impl::prepare(const Problem& problem) {
   if (context_is_lost) {
     throw Error(ErrorCode::driver_failed,
                 "an earlier variant faulted and took this process's GPU context with it; run the "
                 "command again without that variant");
   }
   session->context.make_current();
-  if (!session->problem || session->problem->buffers.problem() != problem) {
-    session->problem.reset();
-    session->problem.emplace(problem, session->kernels, session->stream, options.seed);
+  if (!session->workload || session->workload->problem() != problem) {
+    session->workload.reset();
+    session->workload = std::visit([&](const auto& one) { return make_workload(one); }, problem);
   }
 }
 
-/// Judges the outputs of the latest launch. True when they are right.
-bool MeasuringEvaluator::Impl::verify(const Launcher& launcher, VariantResult& result,
-                                      bool with_lse) {
-  ProblemState& problem = *session->problem;
-  problem.buffers.poison_outputs(session->stream);
-  launcher.launch(problem.buffers, with_lse);
-  const Verdict verdict = problem.verifier.check(with_lse);
+std::unique_ptr<Workload> MeasuringEvaluator::Impl::make_workload(const AttentionProblem& problem) {
+  return std::make_unique<AttentionWorkload>(problem, session->kernels, session->stream,
+                                             device.sm_count, options.seed);
+}
+
+std::unique_ptr<Workload> MeasuringEvaluator::Impl::make_workload(const GemmProblem& problem) {
+  if (!session->gemm_kernels) {
+    session->gemm_kernels = std::make_unique<GemmReferenceKernels>(generator, device.sm_arch);
+  }
+  return std::make_unique<GemmWorkload>(problem, *session->gemm_kernels, session->stream,
+                                        device.sm_count, options.seed);
+}
+
+void MeasuringEvaluator::Impl::measure(const Contender& contender, VariantResult& result) {
+  const auto trial = load(*session->workload, contender);
+  const Verdict verdict = trial->verify();
   std::get<Measurement>(result.outcome).relative_error = verdict.relative_error;
   if (!verdict.failure.empty()) {
     fail(result, ResultState::correctness, verdict.failure);
-  }
-  return verdict.failure.empty();
-}
-
-void MeasuringEvaluator::Impl::measure(const CompiledKernel& kernel, const LaunchPlan& plan,
-                                       VariantResult& result) {
-  const Launcher launcher(kernel, plan, session->stream);
-  // With and without lse: the timed launches do not write it.
-  if (!verify(launcher, result, true) || !verify(launcher, result, false)) {
     return;
   }
-  time(launcher, result);
-  const Verdict after = session->problem->verifier.check(false);
+  time(*trial, result);
+  const Verdict after = trial->check_after_timing();
   if (!after.failure.empty()) {
     fail(result, ResultState::correctness, "after timing: " + after.failure);
   }
 }
 
-void MeasuringEvaluator::Impl::time(const Launcher& launcher, VariantResult& result) {
-  const auto timer = this->timer(launcher, session->problem->buffers);
+void MeasuringEvaluator::Impl::time(Trial& trial, VariantResult& result) {
+  const auto timer = this->timer(trial);
   auto watched = sample_watched(watch(), [&] { return sample(*timer, options.stopping); });
   Measurement& measurement = std::get<Measurement>(result.outcome);
   measurement.samples_us = std::move(watched.samples);
@@ -213,11 +188,10 @@ std::function<void()> MeasuringEvaluator::Impl::flush_l2() const {
   return [this] { session->l2_scratch.fill(0, session->stream); };
 }
 
-/// Both must outlive the timer.
-std::unique_ptr<KernelTimer> MeasuringEvaluator::Impl::timer(const Launcher& launcher,
-                                                             const ProblemBuffers& buffers) {
+/// The trial must outlive the timer.
+std::unique_ptr<KernelTimer> MeasuringEvaluator::Impl::timer(Trial& trial) {
   return std::make_unique<KernelTimer>(
-      session->stream, [&launcher, &buffers] { launcher.launch(buffers, false); },
+      session->stream, [&trial] { trial.launch(); },
       KernelTimer::Before{.flush_l2 = flush_l2(),
                           .shake_placement = [this] { shaker.shake(session->stream); }},
       options.warmup_launches);
@@ -249,7 +223,7 @@ std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
   }
 }
 
-CountedLaunch MeasuringEvaluator::Impl::counted(const Launcher& launcher) const {
+CountedLaunch MeasuringEvaluator::Impl::counted(Trial& trial) const {
   return {.prepare =
               [this, flush = flush_l2()] {
                 if (flush) {
@@ -258,21 +232,17 @@ CountedLaunch MeasuringEvaluator::Impl::counted(const Launcher& launcher) const 
                 }
               },
           .launch =
-              [this, &launcher] {
-                launcher.launch(session->problem->buffers, false);
+              [this, &trial] {
+                trial.launch();
                 session->stream.synchronize();
               }};
 }
 
-std::vector<CounterReading> MeasuringEvaluator::Impl::count(const AttentionProblem& problem,
-                                                            std::span<const Contender> contenders) {
-  std::vector<Launcher> launchers;
-  for (const Contender& contender : contenders) {
-    launchers.push_back(launcher(problem, contender));
-  }
+std::vector<CounterReading> MeasuringEvaluator::Impl::count(std::span<const Contender> contenders) {
+  std::vector<std::unique_ptr<Trial>> trials;
   std::vector<CountedLaunch> launches;
-  for (const Launcher& one : launchers) {
-    launches.push_back(counted(one));
+  for (const Contender& contender : contenders) {
+    launches.push_back(counted(*trials.emplace_back(load(*session->workload, contender))));
   }
   const auto counting = start_counting();
   if (counting == nullptr) {
@@ -286,33 +256,30 @@ std::vector<CounterReading> MeasuringEvaluator::Impl::count(const AttentionProbl
   return readings;
 }
 
-/// Requires: the contender was evaluated, so that its CTAs fit.
-Launcher MeasuringEvaluator::Impl::launcher(const AttentionProblem& problem,
-                                            const Contender& contender) const {
+/// Requires: its CTAs fit.
+std::unique_ptr<Trial> MeasuringEvaluator::Impl::load(Workload& workload,
+                                                      const Contender& contender) const {
   const Occupancy resident =
-      occupancy(contender.kernel->resources, problem, contender.variant, device);
-  return {*contender.kernel,
-          launch_plan(problem, contender.variant, device.sm_count, resident.ctas_per_sm),
-          session->stream};
+      occupancy(contender.kernel->resources, workload.problem(), contender.variant, device);
+  return workload.load(contender.variant, *contender.kernel, resident.ctas_per_sm);
 }
 
 /// Loads the contenders in an order of its own, with copies in between, so that their code lies
 /// elsewhere than in other races: those of the contenders come first, in their order.
-std::vector<std::unique_ptr<Launcher>> MeasuringEvaluator::Impl::load_somewhere(
-    const AttentionProblem& problem, std::span<const Contender> contenders,
-    std::mt19937_64& random) const {
+std::vector<std::unique_ptr<Trial>> MeasuringEvaluator::Impl::load_somewhere(
+    Workload& workload, std::span<const Contender> contenders, std::mt19937_64& random) const {
   constexpr std::size_t kMostCopies = 4;
   const std::size_t copies = random() % (kMostCopies + 1);
   std::vector<std::size_t> order(contenders.size() + copies);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), random);
-  std::vector<std::unique_ptr<Launcher>> launchers(order.size());
+  std::vector<std::unique_ptr<Trial>> trials(order.size());
   for (const std::size_t place : order) {
     const Contender& contender =
         contenders[place < contenders.size() ? place : random() % contenders.size()];
-    launchers[place] = std::make_unique<Launcher>(launcher(problem, contender));
+    trials[place] = load(workload, contender);
   }
-  return launchers;
+  return trials;
 }
 
 /// A fault costs the context for the rest of the process: the driver (580) returns the sticky error
@@ -330,7 +297,7 @@ MeasuringEvaluator::~MeasuringEvaluator() = default;
 
 const DeviceInfo& MeasuringEvaluator::device() const { return impl_->device; }
 
-VariantResult MeasuringEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+VariantResult MeasuringEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                            const CompiledKernel& kernel) {
   validate(problem);
   const Occupancy resident = occupancy(kernel.resources, problem, variant, impl_->device);
@@ -347,23 +314,21 @@ VariantResult MeasuringEvaluator::evaluate(const AttentionProblem& problem, cons
   }
   impl_->prepare(problem);
   try {
-    impl_->measure(kernel,
-                   launch_plan(problem, variant, impl_->device.sm_count, resident.ctas_per_sm),
-                   result);
+    impl_->measure({variant, &kernel}, result);
   } catch (const DriverError& error) {
     impl_->handle(error, result);
   }
   return result;
 }
 
-std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& problem,
+std::vector<CounterReading> MeasuringEvaluator::count(const Problem& problem,
                                                       std::span<const Contender> contenders) {
   if (!impl_->options.counters) {
     return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
   }
   impl_->prepare(problem);
   try {
-    return impl_->count(problem, contenders);
+    return impl_->count(contenders);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_counters) {
       throw;
@@ -372,19 +337,17 @@ std::vector<CounterReading> MeasuringEvaluator::count(const AttentionProblem& pr
   }
 }
 
-RaceResult MeasuringEvaluator::race(const AttentionProblem& problem,
-                                    std::span<const Contender> contenders,
+RaceResult MeasuringEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
                                     const RaceOptions& options) {
   impl_->prepare(problem);
   std::mt19937_64 random(~options.seed);
-  const Session& session = *impl_->session;
-  const auto memory = copy_elsewhere(session.problem->buffers, session.kernels, session.stream,
-                                     impl_->options.seed, random);
-  const ProblemBuffers& buffers = memory ? memory->buffers : session.problem->buffers;
-  const auto launchers = impl_->load_somewhere(problem, contenders, random);
+  Workload& original = *impl_->session->workload;
+  const auto memory = copy_elsewhere(original, random);
+  const auto trials =
+      impl_->load_somewhere(memory ? *memory->workload : original, contenders, random);
   std::vector<std::unique_ptr<KernelTimer>> timers;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    timers.push_back(impl_->timer(*launchers[i], buffers));
+    timers.push_back(impl_->timer(*trials[i]));
   }
   auto watched = sample_watched(impl_->watch(), [&] { return sample_in_rounds(timers, options); });
   return {std::move(watched.samples), std::move(watched.degraded_because), watched.before,

@@ -32,11 +32,11 @@ class MeasuringEvaluator final : public Evaluator {
 
   const DeviceInfo& device() const override;
   /// The reference is computed once per problem and kept for the following variants.
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
-  std::vector<CounterReading> count(const AttentionProblem& problem,
+  std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
-  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 
  private:

@@ -2,6 +2,7 @@
 #include "tuner/measure/placement.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace swr {
 
@@ -12,20 +13,17 @@ void PlacementShaker::shake(const Stream& stream) {
                  static_cast<unsigned>(random_()));
 }
 
-std::unique_ptr<RaceMemory> copy_elsewhere(const ProblemBuffers& original,
-                                           const ReferenceKernels& kernels, const Stream& stream,
-                                           unsigned long long seed, std::mt19937_64& random) {
+std::optional<RaceMemory> copy_elsewhere(Workload& original, std::mt19937_64& random) {
   constexpr std::size_t kStepBytes = std::size_t{64} << 10U;
   constexpr std::size_t kSteps = 512;
   try {
-    return std::make_unique<RaceMemory>(
-        RaceMemory{DeviceBuffer(kStepBytes * (1 + random() % kSteps)),
-                   ProblemBuffers(original.problem(), kernels, stream, seed)});
+    DeviceBuffer gap(kStepBytes * (1 + random() % kSteps));
+    return RaceMemory{std::move(gap), original.copy()};
   } catch (const DriverError& error) {
     if (error.result() != CUDA_ERROR_OUT_OF_MEMORY) {
       throw;
     }
-    return nullptr;
+    return std::nullopt;
   }
 }
 

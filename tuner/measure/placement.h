@@ -4,10 +4,10 @@
 #pragma once
 
 #include "tuner/driver/cuda_driver.h"
-#include "tuner/measure/problem_buffers.h"
-#include "tuner/measure/reference_kernels.h"
+#include "tuner/measure/workload.h"
 
 #include <memory>
+#include <optional>
 #include <random>
 
 namespace swr {
@@ -27,16 +27,14 @@ class PlacementShaker {
   std::mt19937_64 random_;
 };
 
-/// Tensors of a race, behind a gap.
+/// A copy of a workload, behind a gap.
 struct RaceMemory {
   DeviceBuffer gap;
-  ProblemBuffers buffers;
+  std::unique_ptr<Workload> workload;
 };
 
-/// The same tensors as `original`, from the same seed, behind a gap of drawn size; nullptr where
-/// the memory does not suffice for both. Throws: DriverError otherwise.
-std::unique_ptr<RaceMemory> copy_elsewhere(const ProblemBuffers& original,
-                                           const ReferenceKernels& kernels, const Stream& stream,
-                                           unsigned long long seed, std::mt19937_64& random);
+/// Behind a gap of drawn size; empty where the memory does not suffice for both.
+/// Throws: DriverError otherwise.
+std::optional<RaceMemory> copy_elsewhere(Workload& original, std::mt19937_64& random);
 
 }  // namespace swr

@@ -3,14 +3,16 @@
 #pragma once
 
 #include "templates/reference/comparison.h"
+#include "templates/reference/gemm_comparison.h"
 #include <swr/axes.h>
+#include <swr/gemm_axes.h>
 
 #include <string>
 
 namespace swr {
 
 struct Verdict {
-  /// ||out - reference|| / ||reference|| over all of O; infinite when an element is NaN.
+  /// ||out - reference|| / ||reference|| over the whole output; infinite when an element is NaN.
   double relative_error = 0.0;
   /// What is wrong; empty when the output is right.
   std::string failure;
@@ -20,5 +22,17 @@ struct Verdict {
 double error_tolerance(DType dtype);
 
 Verdict judge(const reference::Comparison& comparison, DType dtype);
+
+/// Largest relative L2 error of C on random data. Rounding to 8 (11) bits of significand leaves
+/// about 1.7e-3 (2.1e-4); fp32 sums of tensor cores are a little less exact than fp32 itself.
+double error_tolerance(OutputType output);
+
+/// `disturbed_words` counts what was written outside of C.
+Verdict judge(const reference::GemmComparison& comparison, OutputType output,
+              unsigned long long disturbed_words);
+
+/// On data whose products are exact, no element may differ.
+Verdict judge_exact(const reference::GemmComparison& comparison,
+                    unsigned long long disturbed_words);
 
 }  // namespace swr

@@ -82,7 +82,7 @@ void assess_choice(const std::vector<Comparison>& rows, Accuracy& accuracy) {
   const auto measured = [&rows](std::size_t i) { return rows[i].measured_us; };
   const std::size_t count = rows.size();
   accuracy.rank_correlation = correlation(ranks(count, predicted), ranks(count, measured));
-  std::vector<Variant> variants;
+  std::vector<AttentionVariant> variants;
   std::vector<double> predicted_us;
   for (const Comparison& row : rows) {
     variants.push_back(row.variant);
@@ -121,14 +121,14 @@ void assess_traffic(const std::vector<Comparison>& rows, Accuracy& accuracy) {
 
 void assess_orders(const std::vector<Comparison>& rows, Accuracy& accuracy) {
   constexpr double kClearly = 0.05;
-  std::map<Variant, const Comparison*> cyclic;
+  std::map<AttentionVariant, const Comparison*> cyclic;
   for (const Comparison& row : rows) {
     if (row.variant.order == Order::cyclic) {
       cyclic[row.variant] = &row;
     }
   }
   for (const Comparison& sawtooth : rows) {
-    Variant partner = sawtooth.variant;
+    AttentionVariant partner = sawtooth.variant;
     partner.order = Order::cyclic;
     const auto found = cyclic.find(partner);
     if (sawtooth.variant.order != Order::sawtooth || found == cyclic.end()) {
@@ -163,7 +163,7 @@ std::vector<Comparison> compare(const RecordedSpace& space, const GpuProfile& pr
         *model.evaluate(space.problem, result.variant, kernel).prediction();
     const Counters counters = result.measurement()->counters.value_or(Counters{});
     const long long missed = prediction.compulsory_misses + prediction.excess_misses;
-    rows.push_back({.variant = result.variant,
+    rows.push_back({.variant = std::get<AttentionVariant>(result.variant),
                     .measured_us = result.time_us(),
                     .predicted_us = prediction.time_us,
                     .measured_read_sectors = counters.sectors_demanded,
@@ -189,7 +189,7 @@ Accuracy assess(const std::vector<Comparison>& comparisons) {
   return accuracy;
 }
 
-std::string accuracy_row(const AttentionProblem& problem, const Accuracy& accuracy) {
+std::string accuracy_row(const Problem& problem, const Accuracy& accuracy) {
   char text[512];
   std::snprintf(text, sizeof text,
                 "| %s | %zu | %.2f | %.1f / %.1f / %.1f %% | %s | %.2f | %.2f %% | "

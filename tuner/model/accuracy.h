@@ -15,7 +15,7 @@ namespace swr {
 
 /// A measured variant beside its prediction.
 struct Comparison {
-  Variant variant;
+  AttentionVariant variant;
   double measured_us = 0.0;
   double predicted_us = 0.0;
   long long measured_read_sectors = 0;  ///< Demanded by the SMs; 0 without counters.
@@ -25,7 +25,7 @@ struct Comparison {
   long long compulsory_read_bytes = 0;  ///< Q, K and V once.
 };
 
-/// One per successful measurement. Requires: a measured space.
+/// One per successful measurement. Requires: a measured space of attention.
 std::vector<Comparison> compare(const RecordedSpace& space, const GpuProfile& profile);
 
 /// Times this close count as equal: medians of one variant measured twice differ by 0.22 % in the
@@ -62,7 +62,7 @@ struct Accuracy {
 Accuracy assess(const std::vector<Comparison>& comparisons);
 
 /// A row of the table in docs/results/l2_model.md.
-std::string accuracy_row(const AttentionProblem& problem, const Accuracy& accuracy);
+std::string accuracy_row(const Problem& problem, const Accuracy& accuracy);
 
 inline constexpr std::string_view kAccuracyHeader =
     "| Problem | Variants | Rank correlation | Regret of first 1 / 4 / 8 | Best in first 8 | "

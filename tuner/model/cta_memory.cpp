@@ -83,7 +83,8 @@ std::vector<NamedBytes> buffer_bytes(std::span<const BufferLayout> layout, int t
   return buffers;
 }
 
-std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem, const Variant& variant) {
+std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem,
+                                     const AttentionVariant& variant) {
   return std::visit([](const auto& config) { return buffers_of(config); },
                     make_family_config(problem, variant));
 }
@@ -101,7 +102,7 @@ int ctas_by_smem(long long smem_bytes, const DeviceInfo& device) {
                           ((wanted + kUnitBytes - 1) / kUnitBytes * kUnitBytes));
 }
 
-int bank_conflict_ways(const AttentionProblem& problem, const Variant& variant) {
+int bank_conflict_ways(const AttentionProblem& problem, const AttentionVariant& variant) {
   const bool is_swizzled = variant.family == Family::hopper || variant.smem_swizzle;
   return is_swizzled ? 1 : swizzle_group(problem.head_dim * 2 / kChunkBytes);
 }

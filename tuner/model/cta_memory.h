@@ -35,7 +35,8 @@ std::vector<NamedBytes> buffer_bytes(std::span<const BufferLayout> layout, int t
                                      int head_dim);
 
 /// The buffers of a variant of the families here; together smem_bytes().
-std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem, const Variant& variant);
+std::vector<NamedBytes> smem_buffers(const AttentionProblem& problem,
+                                     const AttentionVariant& variant);
 
 long long total_bytes(std::span<const NamedBytes> buffers);
 
@@ -43,7 +44,7 @@ long long total_bytes(std::span<const NamedBytes> buffers);
 int ctas_by_smem(long long smem_bytes, const DeviceInfo& device);
 
 /// How many ways the reads of a variant's K and V rows conflict, by the layout; 1 when none do.
-int bank_conflict_ways(const AttentionProblem& problem, const Variant& variant);
+int bank_conflict_ways(const AttentionProblem& problem, const AttentionVariant& variant);
 
 /// How the last tile of a length counts that tiles do not divide.
 enum class LastTile {

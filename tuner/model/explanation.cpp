@@ -22,8 +22,9 @@ AttentionProblem with_length(AttentionProblem problem, int seq) {
 constexpr double kNoticed = 0.05;
 
 /// Doubles the length until misses begin, then bisects the last doubling.
-std::optional<int> first_seq_with_excess(const AttentionProblem& problem, const Variant& variant,
-                                         int ctas_per_sm, const GpuProfile& profile) {
+std::optional<int> first_seq_with_excess(const AttentionProblem& problem,
+                                         const AttentionVariant& variant, int ctas_per_sm,
+                                         const GpuProfile& profile) {
   const auto misses = [&](int seq) {
     const ScheduleShape shape =
         schedule_on_gpu(with_length(problem, seq), variant, ctas_per_sm, profile);
@@ -58,7 +59,7 @@ void add_curve(const MissCurve& curve, long long l2_effective_bytes, Explanation
 
 }  // namespace
 
-Explanation explain(const AttentionProblem& problem, const Variant& variant,
+Explanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
                     const KernelResources& resources, const GpuProfile& profile) {
   Explanation result;
   result.occupancy = occupancy(resources, problem, variant, profile.device);

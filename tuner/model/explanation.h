@@ -45,7 +45,7 @@ struct Explanation {
 inline constexpr int kLongestSequence = 256 * 1024;
 
 /// Throws: Error{invalid_argument} when no CTA fits an SM.
-Explanation explain(const AttentionProblem& problem, const Variant& variant,
+Explanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
                     const KernelResources& resources, const GpuProfile& profile);
 
 }  // namespace swr

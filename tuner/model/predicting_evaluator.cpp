@@ -3,6 +3,7 @@
 
 #include "tuner/model/time_model.h"
 #include <swr/constraints.h>
+#include <swr/error.h>
 
 #include <future>
 #include <map>
@@ -50,6 +51,17 @@ class TrafficMemo {
   std::map<ScheduleShape, std::shared_future<L2Traffic>> walks_;
 };
 
+/// Both as what there is a model for.
+std::pair<const AttentionProblem&, const AttentionVariant&> modelled(const Problem& problem,
+                                                                     const Variant& variant) {
+  if (op_of(problem) != Op::attention) {
+    throw Error(ErrorCode::invalid_argument,
+                "there is no model of " + std::string(to_string(op_of(problem))) +
+                    " yet; tune it on the GPU itself, with --gpu auto");
+  }
+  return {std::get<AttentionProblem>(problem), std::get<AttentionVariant>(variant)};
+}
+
 }  // namespace
 
 struct PredictingEvaluator::Impl {
@@ -66,7 +78,7 @@ PredictingEvaluator::~PredictingEvaluator() = default;
 
 const DeviceInfo& PredictingEvaluator::device() const { return impl_->profile.device; }
 
-VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                             const CompiledKernel& kernel) {
   const DeviceInfo& gpu = device();
   VariantResult result;
@@ -81,19 +93,20 @@ VariantResult PredictingEvaluator::evaluate(const AttentionProblem& problem, con
     result.detail = violated->constraint + ": " + violated->reason;
     return result;
   }
-  const ScheduleShape shape = schedule_on_gpu(problem, variant, result.ctas_per_sm, impl_->profile);
-  result.outcome = predict_time(problem, variant, kernel.resources, shape,
+  const auto& [attention, chosen] = modelled(problem, variant);
+  const ScheduleShape shape =
+      schedule_on_gpu(attention, chosen, result.ctas_per_sm, impl_->profile);
+  result.outcome = predict_time(attention, chosen, kernel.resources, shape,
                                 impl_->memo.traffic(shape), impl_->profile);
   return result;
 }
 
-std::vector<CounterReading> PredictingEvaluator::count(const AttentionProblem& /*problem*/,
+std::vector<CounterReading> PredictingEvaluator::count(const Problem& /*problem*/,
                                                        std::span<const Contender> contenders) {
   return {contenders.size(), CounterReading{std::nullopt, "a model has no hardware counters"}};
 }
 
-RaceResult PredictingEvaluator::race(const AttentionProblem& problem,
-                                     std::span<const Contender> contenders,
+RaceResult PredictingEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
                                      const RaceOptions& options) {
   RaceResult result;
   for (const Contender& contender : contenders) {

@@ -19,13 +19,13 @@ class PredictingEvaluator final : public Evaluator {
   const DeviceInfo& device() const override;
 
   /// Variants that differ only in axes the L2 does not see share one walk of the schedule.
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
 
   /// Readings without counters: a model has none.
-  std::vector<CounterReading> count(const AttentionProblem& problem,
+  std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
-  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 
  private:

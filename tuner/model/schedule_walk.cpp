@@ -6,7 +6,7 @@
 
 namespace swr {
 
-ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant& variant,
+ScheduleShape make_schedule_shape(const AttentionProblem& problem, const AttentionVariant& variant,
                                   int sm_count, int ctas_per_sm) {
   const LaunchGeometry launch = launch_geometry(problem, variant, sm_count, ctas_per_sm);
   const bool one_iteration = variant.persistence == Persistence::grid;

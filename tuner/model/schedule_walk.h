@@ -65,7 +65,7 @@ struct ScheduleShape {
 };
 
 /// Requires: ctas_per_sm >= 1, sm_count >= 1.
-ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Variant& variant,
+ScheduleShape make_schedule_shape(const AttentionProblem& problem, const AttentionVariant& variant,
                                   int sm_count, int ctas_per_sm);
 
 /// L2 partition of the SM that is dealt the launch's CTA number `sm`; `runs` as

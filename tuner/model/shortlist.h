@@ -14,7 +14,7 @@ namespace swr {
 /// order of the variants. Of variants that differ in the swizzle alone and are predicted within
 /// 0.2 %, which the model cannot tell apart, all but the first stand behind the others: measuring
 /// one says what the model cannot. Requires: a time for each variant.
-std::vector<std::size_t> shortlist(std::span<const Variant> variants,
+std::vector<std::size_t> shortlist(std::span<const AttentionVariant> variants,
                                    std::span<const double> predicted_us);
 
 }  // namespace swr

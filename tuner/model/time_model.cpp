@@ -119,7 +119,7 @@ double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int r
          expected_delay(arrival - k_lead, spread_clocks);
 }
 
-TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& variant,
+TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
                              const KernelResources& resources, const ScheduleShape& shape,
                              const L2Traffic& traffic, const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
@@ -148,7 +148,7 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const Variant& var
 
 bool is_modelled(Family family) { return family == Family::portable; }
 
-StepCost step_cost(const AttentionProblem& problem, const Variant& variant,
+StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                    const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
   const KernelCosts& kernel = profile.kernel;
@@ -171,7 +171,7 @@ StepCost step_cost(const AttentionProblem& problem, const Variant& variant,
   return cost;
 }
 
-ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
+ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
   const AttentionConfig config = make_attention_config(problem, variant);
@@ -199,7 +199,7 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& va
   return shape;
 }
 
-Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
+Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
                         const KernelResources& resources, const ScheduleShape& shape,
                         const L2Traffic& traffic, const GpuProfile& profile) {
   const ScheduleSummary& schedule = traffic.schedule;

@@ -26,16 +26,16 @@ struct StepCost {
 inline constexpr int kAmpleRegisters = 125;
 
 /// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
-StepCost step_cost(const AttentionProblem& problem, const Variant& variant,
+StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                    const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile);
 
 /// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions. As if
 /// registers were ample, so that variants of one tile share it.
-ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const Variant& variant,
+ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile);
 
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
-Prediction predict_time(const AttentionProblem& problem, const Variant& variant,
+Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
                         const KernelResources& resources, const ScheduleShape& shape,
                         const L2Traffic& traffic, const GpuProfile& profile);
 

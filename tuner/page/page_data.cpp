@@ -74,7 +74,7 @@ struct VariantStory {
 
 /// Results of one problem on one device that may be compared: one provenance, one state of L2.
 struct Field {
-  AttentionProblem problem;
+  Problem problem;
   DeviceInfo device;
   GpuProfile profile;
   Provenance provenance = Provenance::measured;
@@ -211,23 +211,24 @@ constexpr Column kColumns[] = {
      [](const Field&, const VariantStory& story) { return Json(to_key(story.result().variant)); }},
     {"family",
      [](const Field&, const VariantStory& story) {
-       return Json(std::string(to_string(story.result().variant.family)));
+       return Json(std::string(to_string(family_of(story.result().variant))));
      }},
-    {"tile",
-     [](const Field&, const VariantStory& story) {
-       const Variant& variant = story.result().variant;
-       return Json(std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n) + "x" +
-                   std::to_string(variant.warps));
-     }},
+    {"tile", [](const Field&,
+                const VariantStory& story) { return Json(tile_text(story.result().variant)); }},
     {"stages",
-     [](const Field&, const VariantStory& story) { return Json(story.result().variant.stages); }},
+     [](const Field&, const VariantStory& story) {
+       return std::visit([](const auto& variant) { return Json(variant.stages); },
+                         story.result().variant);
+     }},
     {"order",
      [](const Field&, const VariantStory& story) {
-       return Json(std::string(to_string(story.result().variant.order)));
+       return Json(std::string(to_string(order_of(story.result().variant))));
      }},
     {"persistence",
      [](const Field&, const VariantStory& story) {
-       return Json(std::string(to_string(story.result().variant.persistence)));
+       return std::visit(
+           [](const auto& variant) { return Json(std::string(to_string(variant.persistence))); },
+           story.result().variant);
      }},
     {"state",
      [](const Field&, const VariantStory& story) {
@@ -340,8 +341,7 @@ Json tiles_json(const Field& field) {
     if (story.ok()) {
       const Variant& variant = story.result().variant;
       const std::string tile =
-          std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n) + "x" +
-          std::to_string(variant.warps) + (variant.family == Family::hopper ? " hopper" : "");
+          tile_text(variant) + (family_of(variant) == Family::hopper ? " hopper" : "");
       const auto [entry, is_new] = best_us.try_emplace(tile, story.time_us());
       entry->second = std::min(entry->second, story.time_us());
     }
@@ -363,7 +363,7 @@ Json tiles_json(const Field& field) {
 std::vector<VariantResult> order_results(const Field& field) {
   std::vector<VariantResult> results;
   for (const VariantStory& story : field.stories) {
-    if (story.ok() && story.result().variant.order != Order::right_to_left) {
+    if (story.ok() && order_of(story.result().variant) != Order::right_to_left) {
       results.push_back((story.screening != nullptr ? story.screening : story.newest)->result);
     }
   }
@@ -375,8 +375,9 @@ std::vector<VariantResult> order_results(const Field& field) {
 Json curve_json(const Field& field, const VariantResult& result) {
   constexpr int kStepsPerOctave = 4;
   constexpr int kOctaves = 8;
-  const ScheduleShape shape =
-      make_schedule_shape(field.problem, result.variant, field.device.sm_count, result.ctas_per_sm);
+  const ScheduleShape shape = make_schedule_shape(std::get<AttentionProblem>(field.problem),
+                                                  std::get<AttentionVariant>(result.variant),
+                                                  field.device.sm_count, result.ctas_per_sm);
   const L2Traffic traffic = simulate_l2(shape, field.profile.l2_policy());
   const auto demanded =
       static_cast<double>(traffic.schedule.read_sectors + traffic.schedule.write_sectors);
@@ -390,7 +391,7 @@ Json curve_json(const Field& field, const VariantResult& result) {
     points.push_back({bytes, static_cast<double>(misses) / demanded});
   }
   return {{"label", describe(result.variant)},
-          {"order", std::string(to_string(result.variant.order))},
+          {"order", std::string(to_string(order_of(result.variant)))},
           {"compulsory_ratio", static_cast<double>(curve.compulsory_misses()) / demanded},
           {"points", std::move(points)}};
 }
@@ -402,11 +403,11 @@ const VariantStory* other_order(const Field& field) {
   const VariantStory* fastest = nullptr;
   for (const VariantStory& story : field.stories) {
     Variant same_order = story.result().variant;
-    const bool differs = same_order.order != best.order;
+    const bool differs = order_of(same_order) != order_of(best);
     if (!story.ok() || story.result().ctas_per_sm < 1 || !differs) {
       continue;
     }
-    same_order.order = best.order;
+    set_order(same_order, order_of(best));
     if (same_order == best) {
       return &story;
     }
@@ -415,10 +416,10 @@ const VariantStory* other_order(const Field& field) {
   return fastest;
 }
 
-/// The best schedule and that of another order.
+/// The best schedule and that of another order; none where the model does not know the operation.
 Json curves_json(const Field& field) {
   Json curves = Json::array();
-  if (field.best().result().ctas_per_sm < 1) {
+  if (field.best().result().ctas_per_sm < 1 || op_of(field.problem) != Op::attention) {
     return curves;
   }
   curves.push_back(curve_json(field, field.best().result()));
@@ -605,7 +606,7 @@ Json device_json(const Field& field) {
 
 /// The studies of which results are among these fields, all of one device and provenance.
 void add_studies(const std::vector<const Field*>& fields, std::size_t device, Json& studies) {
-  std::map<std::pair<AttentionProblem, Variant>, const VariantResult*> results;
+  std::map<std::pair<Problem, Variant>, const VariantResult*> results;
   for (const Field* field : fields) {
     for (const VariantStory& story : field->stories) {
       results.try_emplace({field->problem, story.result().variant}, &story.result());

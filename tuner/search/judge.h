@@ -25,7 +25,7 @@ struct Judgement {
 
 /// The verdict on one space: every strategy at every budget.
 struct SpaceJudgement {
-  AttentionProblem problem;
+  Problem problem;
   DeviceInfo device;
   std::size_t variants = 0;
   double best_us = 0.0;

@@ -11,10 +11,10 @@ namespace swr {
 
 /// Registers from what a kernel holds across its main loop, no spills: good enough to rank, and
 /// free, where compiling a whole space takes longer than measuring the part worth measuring.
-KernelResources estimated_resources(const AttentionProblem& problem, const Variant& variant);
+KernelResources estimated_resources(const AttentionProblem& problem,
+                                    const AttentionVariant& variant);
 
 /// Predicts with the profile of the device, on `threads` threads. The arguments are copied.
-PredictTimes model_predictor(const AttentionProblem& problem, const DeviceInfo& device,
-                             int threads);
+PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, int threads);
 
 }  // namespace swr

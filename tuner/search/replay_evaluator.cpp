@@ -26,7 +26,7 @@ std::vector<Variant> ReplayEvaluator::variants() const {
   return variants;
 }
 
-const VariantResult& ReplayEvaluator::recorded(const AttentionProblem& problem,
+const VariantResult& ReplayEvaluator::recorded(const Problem& problem,
                                                const Variant& variant) const {
   const auto place = place_of_.find(variant);
   if (problem != space_.problem || place == place_of_.end()) {
@@ -37,7 +37,7 @@ const VariantResult& ReplayEvaluator::recorded(const AttentionProblem& problem,
   return space_.results[place->second];
 }
 
-VariantResult ReplayEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+VariantResult ReplayEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                         const CompiledKernel& /*kernel*/) {
   VariantResult result = recorded(problem, variant);
   auto* const measurement = std::get_if<Measurement>(&result.outcome);
@@ -48,7 +48,7 @@ VariantResult ReplayEvaluator::evaluate(const AttentionProblem& problem, const V
   return result;
 }
 
-std::vector<CounterReading> ReplayEvaluator::count(const AttentionProblem& problem,
+std::vector<CounterReading> ReplayEvaluator::count(const Problem& problem,
                                                    std::span<const Contender> contenders) {
   std::vector<CounterReading> readings;
   for (const Contender& contender : contenders) {
@@ -58,8 +58,7 @@ std::vector<CounterReading> ReplayEvaluator::count(const AttentionProblem& probl
   return readings;
 }
 
-RaceResult ReplayEvaluator::race(const AttentionProblem& problem,
-                                 std::span<const Contender> contenders,
+RaceResult ReplayEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
                                  const RaceOptions& options) {
   RaceResult result;
   for (const Contender& contender : contenders) {

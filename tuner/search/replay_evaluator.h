@@ -25,16 +25,16 @@ class ReplayEvaluator final : public Evaluator {
   /// The recorded row, without its counters, which count() gives.
   /// Throws, as the following: Error{invalid_argument} for a problem or variant that is not
   /// recorded.
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
-  std::vector<CounterReading> count(const AttentionProblem& problem,
+  std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
   /// The recorded time in every round.
-  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 
  private:
-  const VariantResult& recorded(const AttentionProblem& problem, const Variant& variant) const;
+  const VariantResult& recorded(const Problem& problem, const Variant& variant) const;
 
   RecordedSpace space_;
   std::map<Variant, std::size_t> place_of_;  ///< In the space's results.

@@ -16,26 +16,17 @@ constexpr double kOwnShare = 0.05;
 
 }  // namespace
 
-/// A new axis does not compile until it is here.
 ResidualField::Numbers ResidualField::numbers(const Variant& variant) {
-  const auto& [family, tile_m, tile_n, warps, stages, order, persistence, workers, swizzle,
-               section_heads, smem_swizzle, mainloop, p_operand, exp2_fma_eighths, unroll] =
-      variant;
-  return {static_cast<int>(family),
-          tile_m,
-          tile_n,
-          warps,
-          stages,
-          static_cast<int>(order),
-          static_cast<int>(persistence),
-          workers,
-          static_cast<int>(swizzle),
-          section_heads,
-          smem_swizzle ? 1 : 0,
-          static_cast<int>(mainloop),
-          static_cast<int>(p_operand),
-          exp2_fma_eighths,
-          unroll};
+  Numbers numbers;
+  for (const Axis& axis : axes(op_of(variant))) {
+    const AxisValue value = axis.get(variant);
+    const auto* const integer = std::get_if<long long>(&value);
+    numbers.push_back(integer != nullptr
+                          ? *integer
+                          : std::ranges::find(axis.spellings, std::get<std::string>(value)) -
+                                axis.spellings.begin());
+  }
+  return numbers;
 }
 
 ResidualField::ResidualField(const std::vector<Variant>& space) : variances_(space.size(), 1.0) {

@@ -5,7 +5,6 @@
 
 #include <swr/variant.h>
 
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -29,8 +28,8 @@ class ResidualField {
   double deviation(std::size_t place) const;
 
  private:
-  /// The axes as numbers.
-  using Numbers = std::array<int, 15>;
+  /// The axes as numbers: integers as they are, spellings by their place.
+  using Numbers = std::vector<long long>;
 
   static Numbers numbers(const Variant& variant);
   double correlation(std::size_t a, std::size_t b) const;

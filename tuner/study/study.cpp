@@ -100,7 +100,11 @@ void write_table(std::ostream& out, const Experiment& experiment,
   }
 }
 
-std::string tile_text(const Variant& variant) {
+const AttentionVariant& variant_of(const VariantResult& result) {
+  return std::get<AttentionVariant>(result.variant);
+}
+
+std::string tile_text(const AttentionVariant& variant) {
   return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n);
 }
 
@@ -109,15 +113,15 @@ void write_choices(std::ostream& out, const Study& study, const ResultOf& result
          "| "
          "runner-up | loses | |\n|---:|---:|---|---|---|---:|---:|---:|---:|---|---:|---|\n";
   for (const TileChoice& choice : tile_choices(study, result_of)) {
-    const StudyPoint point{choice.problem, choice.best.variant, "", 0.0};
+    const StudyPoint point{choice.problem, variant_of(choice.best), "", 0.0};
     const StudyRow row{&point, choice.best};
     const Value p95 = p95_us(row);
     out << "| " << choice.problem.seq_q << " | " << choice.problem.head_dim << " | "
         << (choice.problem.causal ? "causal" : "none") << " | " << to_string(choice.problem.dtype)
-        << " | " << tile_text(choice.best.variant) << " | " << choice.best.variant.stages << " | "
-        << time_text(choice.best.time_us()) << " | " << (p95 ? time_text(*p95) : "-") << " | "
-        << significant_text(*rate(row), 4) << " | "
-        << (choice.runner_up ? tile_text(choice.runner_up->variant) : "-") << " | "
+        << " | " << tile_text(variant_of(choice.best)) << " | " << variant_of(choice.best).stages
+        << " | " << time_text(choice.best.time_us()) << " | " << (p95 ? time_text(*p95) : "-")
+        << " | " << significant_text(*rate(row), 4) << " | "
+        << (choice.runner_up ? tile_text(variant_of(*choice.runner_up)) : "-") << " | "
         << (choice.runner_up
                 ? significant_text(
                       (choice.runner_up->time_us() / choice.best.time_us() - 1.0) * 100, 3) +
@@ -136,7 +140,7 @@ void write_choices(std::ostream& out, const Study& study, const ResultOf& result
 /// enough of them to speak of.
 void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   constexpr double kWorthASentence = 0.1;  // Of the compulsory misses.
-  std::map<std::pair<AttentionProblem, Variant>, double> cyclic;
+  std::map<std::pair<AttentionProblem, AttentionVariant>, double> cyclic;
   for (const StudyRow& row : rows) {
     if (row.point->variant.order == Order::cyclic) {
       cyclic[{row.point->problem, row.point->variant}] = excess(row).value_or(0.0);
@@ -144,7 +148,7 @@ void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   }
   std::vector<double> changes;
   for (const StudyRow& row : rows) {
-    Variant other = row.point->variant;
+    AttentionVariant other = row.point->variant;
     other.order = Order::cyclic;
     const auto pair = cyclic.find({row.point->problem, other});
     if (row.point->variant.order == Order::sawtooth && pair != cyclic.end() &&
@@ -201,12 +205,12 @@ const std::vector<StudyMetric>& study_metrics() {
   return kMetrics;
 }
 
-SpaceOptions space_of(const Variant& variant) {
+SpaceOptions space_of(const AttentionVariant& variant) {
   SpaceOptions space;
   space.tiles = {{variant.tile_m, variant.tile_n, variant.warps}};
   for (const char* name :
        {"family", "stages", "order", "persistence", "workers", "swizzle", "smem_swizzle"}) {
-    space.restrictions[name] = {find_axis(name)->get(variant)};
+    space.restrictions[name] = {find_axis(Op::attention, name)->get(variant)};
   }
   return space;
 }
@@ -291,7 +295,7 @@ std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_
       continue;
     }
     for (StudyRow& row : rows_of(experiment, result_of)) {
-      const std::pair tile{row.result.variant.tile_m, row.result.variant.tile_n};
+      const std::pair tile{variant_of(row.result).tile_m, variant_of(row.result).tile_n};
       auto& tiles = best_of_tile[row.point->problem];
       const auto slot = tiles.find(tile);
       if (slot == tiles.end() || row.result.time_us() < slot->second.time_us()) {
@@ -324,7 +328,7 @@ std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& res
       const auto best = best_us.find(row.point->problem);
       if (best != best_us.end()) {
         const double loss = row.result.time_us() / best->second - 1.0;
-        auto& of_tile = losses[{row.result.variant.tile_m, row.result.variant.tile_n}];
+        auto& of_tile = losses[{variant_of(row.result).tile_m, variant_of(row.result).tile_n}];
         const auto [slot, is_new] = of_tile.try_emplace(row.point->problem, loss);
         slot->second = std::min(slot->second, loss);
       }

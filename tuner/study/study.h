@@ -23,7 +23,7 @@ namespace swr {
 /// One variant of one problem, in one figure.
 struct StudyPoint {
   AttentionProblem problem;
-  Variant variant;
+  AttentionVariant variant;
   std::string series;  ///< The line it belongs to.
   double x = 0.0;
 };
@@ -64,7 +64,7 @@ struct StudyMetric {
 const std::vector<StudyMetric>& study_metrics();
 
 /// The space that holds exactly this variant.
-SpaceOptions space_of(const Variant& variant);
+SpaceOptions space_of(const AttentionVariant& variant);
 
 /// Gives the result of a point, where there is one.
 using ResultOf = std::function<std::optional<VariantResult>(const StudyPoint&)>;

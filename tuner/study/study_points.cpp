@@ -17,7 +17,7 @@ AttentionProblem square(int seq, int batch = 1, bool causal = false) {
 }
 
 /// The papers' kernel: square tiles, one stage, a warp per 16 rows.
-Variant square_tile(int tile, Persistence persistence, int workers, Order order) {
+AttentionVariant square_tile(int tile, Persistence persistence, int workers, Order order) {
   return {.tile_m = tile,
           .tile_n = tile,
           .warps = tile / 16,
@@ -27,7 +27,7 @@ Variant square_tile(int tile, Persistence persistence, int workers, Order order)
           .workers = workers};
 }
 
-Variant persistent(int tile, int workers, Order order = Order::cyclic) {
+AttentionVariant persistent(int tile, int workers, Order order = Order::cyclic) {
   return square_tile(tile, Persistence::persistent, workers, order);
 }
 
@@ -156,7 +156,8 @@ void add_tiles(const AttentionProblem& problem, Experiment& grid) {
     for (const int tile_n : {64, 128, 256}) {
       for (int stages = 1; stages <= 4; ++stages) {
         grid.points.push_back(
-            {problem, Variant{.tile_m = tile_m, .tile_n = tile_n, .warps = warps, .stages = stages},
+            {problem,
+             AttentionVariant{.tile_m = tile_m, .tile_n = tile_n, .warps = warps, .stages = stages},
              std::to_string(tile_m) + "x" + std::to_string(tile_n), problem.seq_q * 1.0});
       }
     }

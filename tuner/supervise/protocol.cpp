@@ -48,8 +48,7 @@ Json contender_json(const Variant& variant, const CompiledKernel& kernel) {
   return {{"variant", variant}, {"kernel", kernel_json(kernel)}};
 }
 
-Json request(std::string_view name, const AttentionProblem& problem,
-             std::span<const Contender> contenders) {
+Json request(std::string_view name, const Problem& problem, std::span<const Contender> contenders) {
   Json json = Json::object();
   json["request"] = name;
   json["problem"] = problem;
@@ -62,12 +61,12 @@ Json request(std::string_view name, const AttentionProblem& problem,
 
 /// The contenders of a request and the kernels they point to.
 struct Contenders {
-  explicit Contenders(const Json& request) {
+  Contenders(const Json& request, Op op) {
     const Json& json = json_field(request, "contenders");
     kernels.reserve(json.size());
     for (const Json& contender : json) {
       kernels.push_back(read_kernel(json_field(contender, "kernel")));
-      all.push_back({json_field(contender, "variant").get<Variant>(), &kernels.back()});
+      all.push_back({variant_from_json(op, json_field(contender, "variant")), &kernels.back()});
     }
   }
   Contenders(const Contenders&) = delete;
@@ -77,8 +76,8 @@ struct Contenders {
   std::vector<Contender> all;
 };
 
-Json answer_evaluate(const Json& request, const AttentionProblem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request);
+Json answer_evaluate(const Json& request, const Problem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request, op_of(problem));
   if (contenders.all.size() != 1) {
     reject("a number of contenders");
   }
@@ -102,8 +101,8 @@ CounterReading read_reading(const Json& json) {
   return reading;
 }
 
-Json answer_count(const Json& request, const AttentionProblem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request);
+Json answer_count(const Json& request, const Problem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request, op_of(problem));
   Json readings = Json::array();
   for (const CounterReading& reading : evaluator.count(problem, contenders.all)) {
     readings.push_back(reading_json(reading));
@@ -111,8 +110,8 @@ Json answer_count(const Json& request, const AttentionProblem& problem, Evaluato
   return {{"readings", std::move(readings)}};
 }
 
-Json answer_race(const Json& request, const AttentionProblem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request);
+Json answer_race(const Json& request, const Problem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request, op_of(problem));
   const RaceOptions options{.rounds = static_cast<int>(json_integer(request, "rounds", 0, kMaxInt)),
                             .seed = json_field(request, "seed").get<unsigned long long>()};
   const RaceResult race = evaluator.race(problem, contenders.all, options);
@@ -124,7 +123,7 @@ Json answer_race(const Json& request, const AttentionProblem& problem, Evaluator
 
 struct Answerer {
   std::string_view request;
-  Json (*answer)(const Json& request, const AttentionProblem& problem, Evaluator& evaluator);
+  Json (*answer)(const Json& request, const Problem& problem, Evaluator& evaluator);
 };
 
 constexpr std::array kAnswerers{Answerer{"evaluate", answer_evaluate},
@@ -143,17 +142,17 @@ std::vector<double> read_numbers(const Json& json) {
 
 }  // namespace
 
-Json evaluate_request(const AttentionProblem& problem, const Variant& variant,
+Json evaluate_request(const Problem& problem, const Variant& variant,
                       const CompiledKernel& kernel) {
   const std::array only{Contender{variant, &kernel}};
   return request("evaluate", problem, only);
 }
 
-Json count_request(const AttentionProblem& problem, std::span<const Contender> contenders) {
+Json count_request(const Problem& problem, std::span<const Contender> contenders) {
   return request("count", problem, contenders);
 }
 
-Json race_request(const AttentionProblem& problem, std::span<const Contender> contenders,
+Json race_request(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) {
   Json json = request("race", problem, contenders);
   json["rounds"] = options.rounds;
@@ -171,7 +170,7 @@ Json error_answer(const Error& error) {
 
 Json answer(const Json& request, Evaluator& evaluator) {
   const std::string name = json_text(request, "request");
-  const auto problem = json_field(request, "problem").get<AttentionProblem>();
+  const auto problem = json_field(request, "problem").get<Problem>();
   for (const Answerer& answerer : kAnswerers) {
     if (answerer.request == name) {
       return answerer.answer(request, problem, evaluator);

@@ -14,10 +14,9 @@
 
 namespace swr {
 
-Json evaluate_request(const AttentionProblem& problem, const Variant& variant,
-                      const CompiledKernel& kernel);
-Json count_request(const AttentionProblem& problem, std::span<const Contender> contenders);
-Json race_request(const AttentionProblem& problem, std::span<const Contender> contenders,
+Json evaluate_request(const Problem& problem, const Variant& variant, const CompiledKernel& kernel);
+Json count_request(const Problem& problem, std::span<const Contender> contenders);
+Json race_request(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options);
 
 /// What the measuring process says of itself when it is ready.

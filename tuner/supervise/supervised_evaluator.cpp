@@ -16,7 +16,7 @@ bool lost_its_context(const VariantResult& result) { return result.state == Resu
 
 }  // namespace
 
-milliseconds default_deadline(const AttentionProblem& problem) {
+milliseconds default_deadline(const Problem& problem) {
   constexpr double kBaseMs = 60e3;
   constexpr double kFlopPerMs = 1e8;
   return milliseconds(static_cast<long long>(kBaseMs + flop_count(problem) / kFlopPerMs));
@@ -26,7 +26,7 @@ SupervisedEvaluator::SupervisedEvaluator(SuperviseOptions options) : options_(st
   start();
 }
 
-VariantResult SupervisedEvaluator::evaluate(const AttentionProblem& problem, const Variant& variant,
+VariantResult SupervisedEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                             const CompiledKernel& kernel) {
   const Json request = evaluate_request(problem, variant, kernel);
   const auto attempt = [&] {
@@ -49,7 +49,7 @@ VariantResult SupervisedEvaluator::evaluate(const AttentionProblem& problem, con
   return *result;
 }
 
-std::vector<CounterReading> SupervisedEvaluator::count(const AttentionProblem& problem,
+std::vector<CounterReading> SupervisedEvaluator::count(const Problem& problem,
                                                        std::span<const Contender> contenders) {
   const auto limit = deadline(problem) * static_cast<int>(contenders.size());
   auto outcome = ask<std::vector<CounterReading>>(
@@ -65,7 +65,7 @@ std::vector<CounterReading> SupervisedEvaluator::count(const AttentionProblem& p
   return readings;
 }
 
-CounterReading SupervisedEvaluator::count_alone(const AttentionProblem& problem,
+CounterReading SupervisedEvaluator::count_alone(const Problem& problem,
                                                 const Contender& contender) {
   const std::span<const Contender> only(&contender, 1);
   const auto outcome =
@@ -77,8 +77,7 @@ CounterReading SupervisedEvaluator::count_alone(const AttentionProblem& problem,
   return {std::nullopt, "counting failed: " + std::get<Failure>(outcome).silence.detail};
 }
 
-RaceResult SupervisedEvaluator::race(const AttentionProblem& problem,
-                                     std::span<const Contender> contenders,
+RaceResult SupervisedEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
                                      const RaceOptions& options) {
   // Evaluating takes more launches than ten rounds of one contender.
   constexpr int kRoundsPerEvaluation = 10;
@@ -128,7 +127,7 @@ SupervisedEvaluator::Attempt<Answer> SupervisedEvaluator::ask(
 }
 
 /// Throws: what the evaluator threw; that is nothing which a variant did.
-VariantResult SupervisedEvaluator::blame(const AttentionProblem& problem, const Variant& variant,
+VariantResult SupervisedEvaluator::blame(const Problem& problem, const Variant& variant,
                                          const CompiledKernel& kernel,
                                          const Failure& failure) const {
   if (failure.error) {
@@ -146,7 +145,7 @@ VariantResult SupervisedEvaluator::blame(const AttentionProblem& problem, const 
   return result;
 }
 
-milliseconds SupervisedEvaluator::deadline(const AttentionProblem& problem) const {
+milliseconds SupervisedEvaluator::deadline(const Problem& problem) const {
   return options_.deadline.value_or(default_deadline(problem));
 }
 

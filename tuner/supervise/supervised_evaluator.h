@@ -28,7 +28,7 @@ struct SuperviseOptions {
 /// A minute for what does not depend on the problem, and its operations at 100 GFLOP/s, a small
 /// part of what any supported GPU does: enough for the reference and for every launch of a slow
 /// variant.
-std::chrono::milliseconds default_deadline(const AttentionProblem& problem);
+std::chrono::milliseconds default_deadline(const Problem& problem);
 
 /// Keeps one measuring process. A variant during which the process dies, falls silent or loses its
 /// context is tried again, alone in a new process, because a variant before it may have damaged the
@@ -40,12 +40,12 @@ class SupervisedEvaluator final : public Evaluator {
   explicit SupervisedEvaluator(SuperviseOptions options);
 
   const DeviceInfo& device() const override { return device_; }
-  VariantResult evaluate(const AttentionProblem& problem, const Variant& variant,
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
   /// When the process dies, each contender is tried alone: only the one at fault lacks counters.
-  std::vector<CounterReading> count(const AttentionProblem& problem,
+  std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
-  RaceResult race(const AttentionProblem& problem, std::span<const Contender> contenders,
+  RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 
  private:
@@ -61,10 +61,10 @@ class SupervisedEvaluator final : public Evaluator {
   template <typename Answer>
   Attempt<Answer> ask(const Json& request, std::chrono::milliseconds limit,
                       const std::function<Answer(const Json&)>& read);
-  CounterReading count_alone(const AttentionProblem& problem, const Contender& contender);
-  VariantResult blame(const AttentionProblem& problem, const Variant& variant,
-                      const CompiledKernel& kernel, const Failure& failure) const;
-  std::chrono::milliseconds deadline(const AttentionProblem& problem) const;
+  CounterReading count_alone(const Problem& problem, const Contender& contender);
+  VariantResult blame(const Problem& problem, const Variant& variant, const CompiledKernel& kernel,
+                      const Failure& failure) const;
+  std::chrono::milliseconds deadline(const Problem& problem) const;
   WorkerProcess& worker();
   void start();
   void accept(const DeviceInfo& device);

@@ -210,7 +210,29 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned /*grid_y*
                  stream,
                  function,
                  current->device,
-                 *static_cast<const swr::AttentionParams*>(arguments[0])};
+                 *static_cast<const swr::AttentionParams*>(arguments[0]),
+                 {},
+                 1};
+  ++launches;
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
+                          void** /*extra*/) {
+  if (current == nullptr || function->module->context != current) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (static_cast<int>(config->sharedMemBytes) > function->dynamic_smem_bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  last_launch = {config->gridDimX,
+                 config->blockDimX,
+                 config->sharedMemBytes,
+                 config->hStream,
+                 function,
+                 current->device,
+                 {},
+                 *static_cast<const swr::GemmParams*>(arguments[0]),
+                 config->numAttrs > 0 ? config->attrs[0].value.clusterDim.x : 1};
   ++launches;
   return CUDA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <swr/attention_params.h>
+#include <swr/gemm_params.h>
 
 #include <cuda.h>
 
@@ -18,6 +19,9 @@ struct FakeLaunch {
   void* function;
   int device;
   swr::AttentionParams params;
+  /// Of a launch through cuLaunchKernelEx, which is how GEMM is launched.
+  swr::GemmParams gemm;
+  unsigned cluster_x;
 };
 
 FakeLaunch fake_last_launch();

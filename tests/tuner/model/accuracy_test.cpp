@@ -2,6 +2,7 @@
 // The published accuracy of the model, recomputed from committed recordings of an H200, and the
 // paper's table of errors of its closed formulas.
 #include "tuner/model/accuracy.h"
+#include "tests/support/attention.h"
 
 #include "tuner/model/analytic_sectors.h"
 #include "tuner/model/l2_model.h"
@@ -34,7 +35,7 @@ const std::vector<Assessed>& recordings() {
     for (const auto& entry : std::filesystem::directory_iterator(SWR_RECORDINGS)) {
       const RecordedSpace space = read_recorded_space(entry.path());
       EXPECT_TRUE(same_device(space.device, h200.device)) << entry.path();
-      assessed.push_back({space.problem, assess(compare(space, h200))});
+      assessed.push_back({attention(space.problem), assess(compare(space, h200))});
     }
     return assessed;
   }();
@@ -138,13 +139,13 @@ TEST(Accuracy, OfHandMadeRows) {
              .measured_dram_bytes = 1000,
              .predicted_dram_bytes = 1100};
   rows[1] = rows[0];
-  rows[1].variant.order = Order::sawtooth;
+  attention(rows[1].variant).order = Order::sawtooth;
   rows[1].measured_us = 12;
   rows[1].predicted_us = 7;
   rows[1].measured_dram_bytes = 500;
   rows[1].predicted_dram_bytes = 600;
   rows[2] = rows[0];
-  rows[2].variant.stages = 4;
+  attention(rows[2].variant).stages = 4;
   rows[2].measured_us = 20;
   rows[2].predicted_us = 16;
   const Accuracy accuracy = assess(rows);
@@ -168,7 +169,7 @@ double formula_error_percent(bool causal, Persistence persistence) {
   for (int kilo = 8; kilo <= 128; kilo += 8) {
     const AttentionProblem problem{
         .seq_q = kilo * 1024, .seq_kv = kilo * 1024, .head_dim = 64, .causal = causal};
-    const Variant variant{.tile_m = 80, .tile_n = 80, .warps = 5, .persistence = persistence};
+    const AttentionVariant variant{.tile_m = 80, .tile_n = 80, .warps = 5, .persistence = persistence};
     const ScheduleSummary walked =
         simulate_l2(make_schedule_shape(problem, variant, 48, 1), {.effective_bytes = 21LL << 20})
             .schedule;

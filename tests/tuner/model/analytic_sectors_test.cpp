@@ -9,7 +9,7 @@ namespace swr {
 namespace {
 
 double walked_sectors(const AttentionProblem& problem, int tile) {
-  const Variant variant{.tile_m = tile, .tile_n = tile};
+  const AttentionVariant variant{.tile_m = tile, .tile_n = tile};
   const ScheduleShape shape = make_schedule_shape(problem, variant, 48, 1);
   const ScheduleSummary schedule = simulate_l2(shape, {.effective_bytes = 21LL << 20}).schedule;
   return static_cast<double>(schedule.read_sectors + schedule.write_sectors);

@@ -50,11 +50,11 @@ TEST(CtaMemory, GivesThePublishedNumbersForTilesOf120x120) {
 
 TEST(CtaMemory, BuffersOfAVariantAreItsSharedMemory) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .head_dim = 80};
-  Variant portable{.tile_m = 80, .tile_n = 48, .warps = 5, .stages = 3};
+  AttentionVariant portable{.tile_m = 80, .tile_n = 48, .warps = 5, .stages = 3};
   EXPECT_EQ(total_bytes(smem_buffers(problem, portable)), smem_bytes(problem, portable));
   for (const POperand p_operand : {POperand::registers, POperand::shared}) {
     for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
-      const Variant hopper{.family = Family::hopper,
+      const AttentionVariant hopper{.family = Family::hopper,
                            .tile_m = 128,
                            .tile_n = 96,
                            .warps = 8,
@@ -71,7 +71,7 @@ TEST(CtaMemory, BytesAreThoseThatTheScheduleDemands) {
       {.seq_q = 1000, .seq_kv = 1000},
       {.heads_q = 6, .heads_kv = 2, .seq_q = 700, .seq_kv = 1111, .causal = true},
       {.batch = 3, .heads_q = 2, .heads_kv = 1, .seq_q = 515, .seq_kv = 300, .causal = true}};
-  const Variant variant{.tile_m = 64, .tile_n = 48};
+  const AttentionVariant variant{.tile_m = 64, .tile_n = 48};
   for (const AttentionProblem& problem : problems) {
     const L2Traffic walked =
         simulate_l2(make_schedule_shape(problem, variant, 16, 2), {.effective_bytes = 24LL << 20});

@@ -3,6 +3,7 @@
 // against the model. docs/results/l2_model.md publishes the table; it is recomputed here.
 #include "tuner/model/gpu_profile.h"
 #include "tuner/model/time_model.h"
+#include "tests/support/attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ struct Session {
 
 struct Row {
   AttentionProblem problem;
-  Variant variant;
+  AttentionVariant variant;
   /// The recorded kernels with a warm L2, and kernels that noted the time of every sixteenth step
   /// with an empty one.
   std::array<Session, 2> sessions;
@@ -54,7 +55,7 @@ struct Row {
   }
 };
 
-double predicted_mb(const AttentionProblem& problem, const Variant& variant) {
+double predicted_mb(const AttentionProblem& problem, const AttentionVariant& variant) {
   static const GpuProfile h200 = load_profile("h200");
   const ScheduleShape shape = schedule_on_gpu(problem, variant, 1, h200);
   const L2Traffic traffic = simulate_l2(shape, h200.l2_policy());
@@ -159,11 +160,11 @@ std::string session_cells(const Row& row, std::size_t session) {
 
 std::string table_row(const Row& row) {
   char text[160];
-  std::snprintf(text, sizeof text, "| s%d d%d h%d%s | %s %s st%d %s | %.0f |", row.problem.seq_q,
-                row.problem.head_dim, row.problem.heads_q, row.problem.causal ? " causal" : "",
-                std::string(to_string(row.variant.persistence)).c_str(),
-                std::string(to_string(row.variant.swizzle)).c_str(), row.variant.stages,
-                std::string(to_string(row.variant.order)).c_str(), row.predicted_mb);
+  std::snprintf(text, sizeof text, "| s%d d%d h%d%s | %s %s st%d %s | %.0f |", attention(row.problem).seq_q,
+                attention(row.problem).head_dim, attention(row.problem).heads_q, attention(row.problem).causal ? " causal" : "",
+                std::string(to_string(attention(row.variant).persistence)).c_str(),
+                std::string(to_string(attention(row.variant).swizzle)).c_str(), attention(row.variant).stages,
+                std::string(to_string(attention(row.variant).order)).c_str(), row.predicted_mb);
   return text + session_cells(row, 0) + session_cells(row, 1);
 }
 
@@ -224,12 +225,12 @@ struct OrderPair {
 };
 
 std::vector<OrderPair> order_pairs() {
-  std::map<std::pair<std::string, Variant>, OrderPair> pairs;
+  std::map<std::pair<std::string, AttentionVariant>, OrderPair> pairs;
   for (const Row& row : rows()) {
-    Variant either = row.variant;
+    AttentionVariant either = row.variant;
     either.order = Order::cyclic;
     OrderPair& pair = pairs[{to_string(row.problem), either}];
-    (row.variant.order == Order::cyclic ? pair.cyclic : pair.sawtooth) = &row;
+    (attention(row.variant).order == Order::cyclic ? pair.cyclic : pair.sawtooth) = &row;
   }
   std::vector<OrderPair> all;
   for (const auto& [key, pair] : pairs) {
@@ -274,8 +275,8 @@ TEST(DramReads, EveryPairIsPublishedAsMeasuredAndModelled) {
   for (const Row& row : rows()) {
     EXPECT_THAT(published(), HasSubstr(table_row(row) + "\n"));
   }
-  const auto causal = [](const Row& row) { return row.problem.causal; };
-  const auto full = [](const Row& row) { return !row.problem.causal; };
+  const auto causal = [](const Row& row) { return attention(row.problem).causal; };
+  const auto full = [](const Row& row) { return !attention(row.problem).causal; };
   const auto any = [](const Row&) { return true; };
   const auto repeating = [](const Row& row) {
     return row.counts(0) && row.counts(1) && row.repeats();
@@ -294,7 +295,7 @@ TEST(DramReads, EveryPairIsPublishedAsMeasuredAndModelled) {
 
 TEST(DramReads, WithoutAMaskEveryPairIsWithin25Percent) {
   for (const Row& row : rows()) {
-    if (!row.problem.causal && row.counts(0)) {
+    if (!attention(row.problem).causal && row.counts(0)) {
       EXPECT_LE(std::abs(row.error(0)), 0.25) << table_row(row);
     }
   }

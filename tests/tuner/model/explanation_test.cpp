@@ -9,7 +9,7 @@ namespace swr {
 namespace {
 
 constexpr KernelResources kResources{.registers_per_thread = 128};
-constexpr Variant kPaperVariant{.tile_m = 80,
+constexpr AttentionVariant kPaperVariant{.tile_m = 80,
                                 .tile_n = 80,
                                 .warps = 5,
                                 .stages = 1,
@@ -48,7 +48,7 @@ TEST(Explanation, ACurveFallsToZeroAtTheCapacityItNames) {
 TEST(Explanation, AVariantThatFitsNoSmIsRefusedByName) {
   KernelResources huge;
   huge.registers_per_thread = 255;
-  const Variant variant{.tile_m = 256, .tile_n = 16, .warps = 16};
+  const AttentionVariant variant{.tile_m = 256, .tile_n = 16, .warps = 16};
   EXPECT_THROW(explain(problem(1024), variant, huge, load_profile("gb10")), Error);
 }
 

@@ -69,7 +69,7 @@ ScheduleShape random_shape(std::mt19937& random) {
   problem.seq_kv = pick(1, 300);
   problem.head_dim = 16 * pick(1, 4);
   problem.causal = pick(0, 1) == 1;
-  Variant variant;
+  AttentionVariant variant;
   variant.tile_m = 16 * pick(1, 3);
   variant.tile_n = 16 * pick(1, 3);
   variant.order = static_cast<Order>(pick(0, 1));
@@ -112,7 +112,7 @@ TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
 
 TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
   const AttentionProblem problem{.seq_q = 16384, .seq_kv = 16384, .causal = true};
-  const Variant variant{.persistence = Persistence::persistent};
+  const AttentionVariant variant{.persistence = Persistence::persistent};
   ScheduleShape shape = make_schedule_shape(problem, variant, 24, 1);
   constexpr L2Policy kHalfOfKv{.effective_bytes = 2LL << 20};
   const long long spread = simulate_l2(shape, kHalfOfKv).excess_misses;
@@ -124,7 +124,7 @@ TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
 
 TEST(L2Model, TheMissCurveFallsToZeroWhereEverythingFits) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .causal = true};
-  const Variant variant{.order = Order::sawtooth, .persistence = Persistence::persistent};
+  const AttentionVariant variant{.order = Order::sawtooth, .persistence = Persistence::persistent};
   const ScheduleShape shape = make_schedule_shape(problem, variant, 8, 1);
   const MissCurve curve = miss_curve(shape);
   const long long enough = curve.capacity_without_excess();

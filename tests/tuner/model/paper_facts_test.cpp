@@ -16,7 +16,7 @@ AttentionProblem paper_problem(int seq, int batch = 1) {
 L2Traffic gb10_traffic(const AttentionProblem& problem, int tile, Order order,
                        Persistence persistence, int workers = 48) {
   static const GpuProfile profile = load_profile("gb10");
-  const Variant variant{.tile_m = tile,
+  const AttentionVariant variant{.tile_m = tile,
                         .tile_n = tile,
                         .order = order,
                         .persistence = persistence,

@@ -21,7 +21,7 @@ constexpr AttentionProblem kProblem{.seq_q = 8192, .seq_kv = 8192, .head_dim = 6
 
 TEST(PredictingEvaluator, FillsEveryFieldOfAResult) {
   PredictingEvaluator evaluator(load_profile("gb10"));
-  const Variant variant{.stages = 1};
+  const AttentionVariant variant{.stages = 1};
   const VariantResult result = evaluator.evaluate(kProblem, variant, fake_kernel(128));
   EXPECT_EQ(result.variant, variant);
   EXPECT_EQ(result.state, ResultState::ok);
@@ -45,7 +45,7 @@ TEST(PredictingEvaluator, AKernelThatSpillsIsDroppedByName) {
   PredictingEvaluator evaluator(load_profile("gb10"));
   CompiledKernel kernel = fake_kernel(255);
   kernel.resources.spill_store_bytes = 8;
-  const VariantResult result = evaluator.evaluate(kProblem, Variant{}, kernel);
+  const VariantResult result = evaluator.evaluate(kProblem, AttentionVariant{}, kernel);
   EXPECT_EQ(result.state, ResultState::constraint);
   EXPECT_THAT(result.detail, testing::StartsWith("spills: "));
   EXPECT_EQ(result.provenance(), Provenance::predicted);
@@ -55,7 +55,7 @@ TEST(PredictingEvaluator, ACtaThatDoesNotFitIsDroppedByName) {
   GpuProfile profile = load_profile("gb10");
   profile.device.registers_per_sm = 1024;
   PredictingEvaluator evaluator(profile);
-  const VariantResult result = evaluator.evaluate(kProblem, Variant{}, fake_kernel(128));
+  const VariantResult result = evaluator.evaluate(kProblem, AttentionVariant{}, fake_kernel(128));
   EXPECT_EQ(result.state, ResultState::constraint);
   EXPECT_THAT(result.detail, testing::StartsWith("residency: "));
 }
@@ -63,14 +63,14 @@ TEST(PredictingEvaluator, ACtaThatDoesNotFitIsDroppedByName) {
 TEST(PredictingEvaluator, ThreadsGetWhatOneThreadGets) {
   PredictingEvaluator evaluator(load_profile("gb10"));
   PredictingEvaluator alone(load_profile("gb10"));
-  std::vector<Variant> variants;
+  std::vector<AttentionVariant> variants;
   for (int stages = 1; stages <= 4; ++stages) {
     for (const Persistence persistence : {Persistence::grid, Persistence::pairs}) {
       variants.push_back({.stages = stages, .persistence = persistence});
     }
   }
   std::vector<std::future<double>> times;
-  for (const Variant& variant : variants) {
+  for (const AttentionVariant& variant : variants) {
     times.push_back(std::async(std::launch::async, [&evaluator, variant] {
       return evaluator.evaluate(kProblem, variant, fake_kernel(128)).time_us();
     }));

@@ -162,8 +162,8 @@ TEST(ScheduleWalk, PacesLieWithinTheSpread) {
 
 TEST(ScheduleWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096};
-  const Variant plain;
-  Variant staged;
+  const AttentionVariant plain;
+  AttentionVariant staged;
   staged.stages = 4;
   staged.warps = 2;
   staged.smem_swizzle = false;

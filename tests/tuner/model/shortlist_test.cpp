@@ -11,8 +11,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<Variant> four_variants() {
-  std::vector<Variant> variants(4);
+std::vector<AttentionVariant> four_variants() {
+  std::vector<AttentionVariant> variants(4);
   variants[0].stages = 3;
   variants[1].swizzle = Swizzle::head_fastest;
   variants[2].swizzle = Swizzle::q_fastest;
@@ -31,9 +31,9 @@ TEST(Shortlist, PutsSwizzlesThatCannotBeToldApartBehindAllOthers) {
 }
 
 TEST(Shortlist, DoesNotDependOnTheOrderInWhichVariantsCome) {
-  std::vector<Variant> variants = four_variants();
+  std::vector<AttentionVariant> variants = four_variants();
   const std::vector<double> equal(variants.size(), 1.0);
-  const Variant first = variants[shortlist(variants, equal).front()];
+  const AttentionVariant first = variants[shortlist(variants, equal).front()];
   std::swap(variants[0], variants[3]);
   std::swap(variants[1], variants[2]);
   EXPECT_EQ(variants[shortlist(variants, equal).front()], first);

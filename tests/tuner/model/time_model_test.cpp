@@ -45,7 +45,7 @@ constexpr AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64}
 /// Beside 64 accumulators and 16 registers of Q.
 constexpr KernelResources kAmple{.registers_per_thread = 255};
 
-Prediction predict(const AttentionProblem& problem, const Variant& variant, int ctas_per_sm,
+Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant, int ctas_per_sm,
                    const GpuProfile& profile) {
   const ScheduleShape shape =
       make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
@@ -53,7 +53,7 @@ Prediction predict(const AttentionProblem& problem, const Variant& variant, int 
   return predict_time(problem, variant, kAmple, shape, traffic, profile);
 }
 
-constexpr Variant kOneStage{.stages = 1};
+constexpr AttentionVariant kOneStage{.stages = 1};
 
 /// Of a 64x64 tile at head_dim 64: products at 1.25 of the rate, and a quarter of the shared-memory
 /// time (four warps read 16 KiB of K and V, which cp.async wrote once: 80 KiB at 128 bytes a
@@ -83,13 +83,13 @@ TEST(TimeModel, OperandsLoadedJustInTimeExposeSharedMemory) {
 }
 
 TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
-  const Variant two_warps{.warps = 2, .stages = 1};
+  const AttentionVariant two_warps{.warps = 2, .stages = 1};
   EXPECT_NEAR(step_cost(kProblem, two_warps, kAmple, 1, round_profile()).softmax_clocks,
               2 * kSoftmax, 1e-9);
 }
 
 TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
-  const Variant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
+  const AttentionVariant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
   GpuProfile profile = round_profile();
   profile.kernel.softmax_instructions = 1e-6;
   profile.kernel.rescale_instructions = 1e-6;
@@ -102,7 +102,7 @@ TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
 
 TEST(TimeModel, WithoutTheSwizzleReadsConflict) {
   // Rows of 128 bytes conflict eight ways; what cp.async writes does not.
-  const Variant plain{.stages = 1, .smem_swizzle = false};
+  const AttentionVariant plain{.stages = 1, .smem_swizzle = false};
   EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, kAmple, 1, round_profile()).matrix_clocks,
                    kMatrix + 0.25 * 7 * 512);
 }
@@ -135,7 +135,7 @@ TEST(TimeModel, OneStageExposesALongLatencyThatTwoHide) {
   profile.l2_latency_clocks = 1500;
   profile.dram_latency_clocks = 1600;
   EXPECT_GT(predict(kProblem, kOneStage, 1, profile).latency_us,
-            predict(kProblem, Variant{}, 1, profile).latency_us);
+            predict(kProblem, AttentionVariant{}, 1, profile).latency_us);
 }
 
 TEST(TimeModel, MaskedTilesCostMore) {
@@ -143,15 +143,15 @@ TEST(TimeModel, MaskedTilesCostMore) {
   causal.causal = true;
   GpuProfile free_mask = round_profile();
   free_mask.kernel.mask_instructions = 1e-9;
-  EXPECT_GT(predict(causal, Variant{}, 1, round_profile()).time_us,
-            predict(causal, Variant{}, 1, free_mask).time_us);
+  EXPECT_GT(predict(causal, AttentionVariant{}, 1, round_profile()).time_us,
+            predict(causal, AttentionVariant{}, 1, free_mask).time_us);
 }
 
 TEST(TimeModel, ARaggedTileCostsAsMuchAsAFullOne) {
   AttentionProblem ragged = kProblem;
   ragged.seq_kv = 193;
-  EXPECT_DOUBLE_EQ(predict(ragged, Variant{}, 1, round_profile()).matrix_us,
-                   predict(kProblem, Variant{}, 1, round_profile()).matrix_us);
+  EXPECT_DOUBLE_EQ(predict(ragged, AttentionVariant{}, 1, round_profile()).matrix_us,
+                   predict(kProblem, AttentionVariant{}, 1, round_profile()).matrix_us);
 }
 
 TEST(TimeModel, ATailWaveCostsAsMuchAsAFullWave) {
@@ -159,14 +159,14 @@ TEST(TimeModel, ATailWaveCostsAsMuchAsAFullWave) {
   five_tiles.seq_q = 5 * 64;
   AttentionProblem six_tiles = kProblem;
   six_tiles.seq_q = 6 * 64;
-  EXPECT_DOUBLE_EQ(predict(five_tiles, Variant{}, 1, round_profile()).matrix_us,
-                   predict(six_tiles, Variant{}, 1, round_profile()).matrix_us);
+  EXPECT_DOUBLE_EQ(predict(five_tiles, AttentionVariant{}, 1, round_profile()).matrix_us,
+                   predict(six_tiles, AttentionVariant{}, 1, round_profile()).matrix_us);
 }
 
 TEST(TimeModel, SlowMemoryBoundsTheTime) {
   GpuProfile profile = round_profile();
   profile.device.dram_gb_per_s = 2;
-  const Prediction prediction = predict(kProblem, Variant{}, 1, profile);
+  const Prediction prediction = predict(kProblem, AttentionVariant{}, 1, profile);
   EXPECT_GT(prediction.dram_us, prediction.matrix_us);
   EXPECT_GE(prediction.time_us, prediction.dram_us);
 }
@@ -187,7 +187,7 @@ TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   EXPECT_EQ(shape.l2_partitions, 2);
   EXPECT_EQ(shape.pace_spread_ppm, 0);
   // A miss that two stages hide costs 8 clocks.
-  EXPECT_NEAR(schedule_on_gpu(kProblem, Variant{}, 1, profile).miss_ticks, kTicksPerStep * 8 / step,
+  EXPECT_NEAR(schedule_on_gpu(kProblem, AttentionVariant{}, 1, profile).miss_ticks, kTicksPerStep * 8 / step,
               1);
 }
 
@@ -196,7 +196,7 @@ TEST(TimeModel, UnderTheMaskSmsDifferInPace) {
   causal.causal = true;
   GpuProfile profile = round_profile();
   profile.l2_partition_runs = {profile.device.sm_count};
-  const ScheduleShape shape = schedule_on_gpu(causal, Variant{}, 1, profile);
+  const ScheduleShape shape = schedule_on_gpu(causal, AttentionVariant{}, 1, profile);
   EXPECT_GT(shape.pace_spread_ppm, 0);
   EXPECT_EQ(shape.partition_runs, profile.l2_partition_runs);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/judge.h"
 
+#include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/search/model_ranking.h"
 #include <swr/error.h>
@@ -12,15 +13,15 @@ namespace {
 
 /// Times grow with the number of stages; the first variant in order is thus the best.
 RecordedSpace some_space() {
-  RecordedSpace space{.problem = {.seq_q = 128, .seq_kv = 128, .head_dim = 16},
+  RecordedSpace space{.problem = AttentionProblem{.seq_q = 128, .seq_kv = 128, .head_dim = 16},
                       .device = test::fictional_device(),
                       .origin = {},
                       .results = {}};
   for (const int stages : {1, 2, 3, 4}) {
     for (const Order order : {Order::cyclic, Order::sawtooth}) {
       VariantResult result;
-      result.variant.stages = stages;
-      result.variant.order = order;
+      attention(result.variant).stages = stages;
+      attention(result.variant).order = order;
       result.outcome = Prediction{.time_us = 10.0 * stages};
       space.results.push_back(result);
     }
@@ -54,7 +55,7 @@ TEST(SearchRegret, DoesNotDependOnTheOrderOfTheRows) {
 TEST(SearchRegret, ComparesTheBestFoundWithTheBestOfAll) {
   RecordedSpace space = some_space();
   for (VariantResult& result : space.results) {
-    result.outcome = Prediction{.time_us = 50.0 - 10.0 * result.variant.stages};
+    result.outcome = Prediction{.time_us = 50.0 - 10.0 * attention(result.variant).stages};
   }
   EXPECT_DOUBLE_EQ(search_regret(space, {.max_variants = 2}, no_prediction()), 3.0);
 }

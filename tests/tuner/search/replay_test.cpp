@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A recorded space in the place of a GPU: the tuner as it is, nothing compiled.
 #include "tests/core/fictional.h"
+#include "tests/support/attention.h"
 #include "tuner/search/replay_evaluator.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
@@ -18,7 +19,7 @@ const AttentionProblem kProblem{.seq_q = 512, .seq_kv = 512, .head_dim = 16};
 
 VariantResult measured(int stages, double time_us) {
   VariantResult result;
-  result.variant.stages = stages;
+  attention(result.variant).stages = stages;
   Measurement measurement;
   measurement.median_us = measurement.p95_us = time_us;
   measurement.counters = Counters{.dram_read_bytes = 64LL * stages};
@@ -51,7 +52,7 @@ TEST(Replay, FindsTheRecordedBestWithItsCountersAndHoldsFinals) {
   const TuneReport report = replay(recording, {});
   EXPECT_TRUE(report.replayed);
   ASSERT_THAT(report.results, SizeIs(4));
-  EXPECT_EQ(report.best()->variant.stages, 3);
+  EXPECT_EQ(attention(report.best()->variant).stages, 3);
   EXPECT_EQ(report.results[1].measurement()->counters->dram_read_bytes, 64);
   EXPECT_EQ(report.results.back().state, ResultState::constraint);
   EXPECT_FALSE(report.finalists.empty());
@@ -76,7 +77,7 @@ TEST(Replay, TellsNothingOfTheTimesByTheOrderOfTheVariants) {
 
 TEST(Replay, RejectsWhatIsNotRecordedAndASpaceWithoutASuccess) {
   ReplayEvaluator recording(space());
-  Variant unknown;
+  AttentionVariant unknown;
   unknown.stages = 1;
   unknown.tile_m = 16;
   try {

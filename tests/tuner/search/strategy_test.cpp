@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/strategy.h"
 
+#include "tests/support/attention.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -31,7 +32,7 @@ std::vector<Variant> some_space() {
         for (const Order order : {Order::cyclic, Order::sawtooth}) {
           for (const auto persistence :
                {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
-            space.push_back({.tile_m = tile_m,
+            space.push_back(AttentionVariant{.tile_m = tile_m,
                              .tile_n = tile_n,
                              .stages = stages,
                              .order = order,
@@ -76,11 +77,11 @@ double flat(const Variant& /*variant*/) { return 1.0; }
 
 /// Stages help, sawtooth helps, the larger tile helps.
 double truth(const Variant& variant) {
-  return 100.0 - variant.tile_m / 8.0 - 3.0 * variant.stages -
-         (variant.order == Order::sawtooth ? 5.0 : 0.0);
+  return 100.0 - attention(variant).tile_m / 8.0 - 3.0 * attention(variant).stages -
+         (attention(variant).order == Order::sawtooth ? 5.0 : 0.0);
 }
 
-std::vector<Variant> search(const SearchOptions& options, const TimeOf& predicted,
+std::vector<Variant> run_search(const SearchOptions& options, const TimeOf& predicted,
                             const TimeOf& measured) {
   const auto strategy = make_strategy(options, some_space(), predictor(predicted));
   return tried(*strategy, measured);
@@ -95,11 +96,11 @@ double best_of(const std::vector<Variant>& variants, const TimeOf& time_of) {
 }
 
 TEST(Exhaustive, TriesEveryVariantInTheOrderGiven) {
-  EXPECT_THAT(search({}, flat, flat), ElementsAreArray(some_space()));
+  EXPECT_THAT(run_search({}, flat, flat), ElementsAreArray(some_space()));
 }
 
 TEST(Exhaustive, StopsAtItsBudget) {
-  EXPECT_THAT(search({.max_variants = 5}, flat, flat), SizeIs(5));
+  EXPECT_THAT(run_search({.max_variants = 5}, flat, flat), SizeIs(5));
 }
 
 TEST(Exhaustive, DoesNotChargeVariantsThatNeverReachTheDevice) {
@@ -117,7 +118,7 @@ TEST(Exhaustive, DoesNotChargeVariantsThatNeverReachTheDevice) {
 
 TEST(Random, TriesEveryVariantOnceInAnOrderThatFollowsFromTheSeed) {
   const auto order_of = [](unsigned long long seed) {
-    return search({.strategy = StrategyKind::random, .seed = seed}, flat, flat);
+    return run_search({.strategy = StrategyKind::random, .seed = seed}, flat, flat);
   };
   std::vector<Variant> sorted = order_of(1);
   std::ranges::sort(sorted);
@@ -131,42 +132,43 @@ TEST(Random, TriesEveryVariantOnceInAnOrderThatFollowsFromTheSeed) {
 TEST(Model, KeepsItsBudgetAndProposesNothingTwice) {
   for (const std::size_t budget : {1U, 2U, 3U, 8U, 17U, 96U, 500U}) {
     const auto all =
-        search({.strategy = StrategyKind::model, .max_variants = budget}, truth, truth);
+        run_search({.strategy = StrategyKind::model, .max_variants = budget}, truth, truth);
     EXPECT_EQ(all.size(), std::min(budget, some_space().size()));
     EXPECT_EQ(std::set<Variant>(all.begin(), all.end()).size(), all.size());
   }
 }
 
 TEST(Model, PlansATenthOfTheSpaceUnlessToldOtherwise) {
-  EXPECT_THAT(search({.strategy = StrategyKind::model}, truth, truth), SizeIs(9));
+  EXPECT_THAT(run_search({.strategy = StrategyKind::model}, truth, truth), SizeIs(9));
 }
 
 TEST(Model, GoesOnUntilItIsStoppedWhenOnlyTimeIsLimited) {
   const SearchOptions options{.strategy = StrategyKind::model, .max_s = 5.0};
-  EXPECT_THAT(search(options, truth, truth), SizeIs(some_space().size()));
+  EXPECT_THAT(run_search(options, truth, truth), SizeIs(some_space().size()));
 }
 
 TEST(Model, FindsTheBestAtOnceWhenTheModelIsRight) {
-  const auto all = search({.strategy = StrategyKind::model, .max_variants = 4}, truth, truth);
+  const auto all = run_search({.strategy = StrategyKind::model, .max_variants = 4}, truth, truth);
   EXPECT_EQ(best_of(all, truth), best_of(some_space(), truth));
 }
 
 TEST(Model, LearnsWhatTheModelHasBackwards) {
   // The model takes sawtooth and many stages for harmful.
   const TimeOf wrong = [](const Variant& variant) {
-    return 100.0 - variant.tile_m / 8.0 + 3.0 * variant.stages +
-           (variant.order == Order::sawtooth ? 5.0 : 0.0);
+    return 100.0 - attention(variant).tile_m / 8.0 + 3.0 * attention(variant).stages +
+           (attention(variant).order == Order::sawtooth ? 5.0 : 0.0);
   };
-  const auto all = search({.strategy = StrategyKind::model, .max_variants = 24}, wrong, truth);
+  const auto all = run_search({.strategy = StrategyKind::model, .max_variants = 24}, wrong, truth);
   EXPECT_LE(best_of(all, truth), 1.05 * best_of(some_space(), truth));
 }
 
 TEST(Model, TriesVariantsLastThatThePredictionRulesOut) {
   const TimeOf half = [](const Variant& variant) {
-    return variant.stages < 3 ? truth(variant) : std::numeric_limits<double>::infinity();
+    return attention(variant).stages < 3 ? truth(variant) : std::numeric_limits<double>::infinity();
   };
-  const auto all = search({.strategy = StrategyKind::model, .max_variants = 48}, half, truth);
-  EXPECT_TRUE(std::ranges::all_of(all, [](const Variant& variant) { return variant.stages < 3; }));
+  const auto all = run_search({.strategy = StrategyKind::model, .max_variants = 48}, half, truth);
+  EXPECT_TRUE(std::ranges::all_of(
+      all, [](const Variant& variant) { return attention(variant).stages < 3; }));
 }
 
 TEST(Model, EndsWhenEveryVariantFails) {
@@ -186,7 +188,7 @@ TEST(Model, EndsWhenEveryVariantFails) {
 
 TEST(Model, RepeatsItself) {
   const SearchOptions options{.strategy = StrategyKind::model, .max_variants = 20};
-  EXPECT_EQ(search(options, flat, truth), search(options, flat, truth));
+  EXPECT_EQ(run_search(options, flat, truth), run_search(options, flat, truth));
 }
 
 TEST(StrategyNames, AreReadBackAndOthersRefused) {

@@ -35,15 +35,18 @@ std::string axis_help(const Axis& axis) {
 void add_axis_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Axes";
   app.add_option("--tile", options.tiles,
-                 "Q rows x K rows, and warps if wanted: 64x64,128x64,80x80x5")
+                 "Q rows x K rows, and warps if wanted: 64x64,128x64,80x80x5; of gemm rows x "
+                 "columns of C")
       ->type_name("MxN[xWARPS]")
       ->group(kGroup);
-  for (const Axis& axis : axes()) {
-    if (!is_tile_axis(axis.name)) {
-      app.add_option(option_name(axis.name), options.axis_values[std::string(axis.name)],
-                     axis_help(axis))
-          ->type_name("LIST")
-          ->group(kGroup);
+  for (const Op op : {Op::attention, Op::gemm}) {
+    for (const Axis& axis : axes(op)) {
+      std::string& values = options.axis_values[std::string(axis.name)];
+      if (!is_tile_axis(axis.name) && app.get_option_no_throw(option_name(axis.name)) == nullptr) {
+        app.add_option(option_name(axis.name), values, axis_help(axis))
+            ->type_name("LIST")
+            ->group(op == Op::gemm ? "Axes of --op gemm alone" : kGroup);
+      }
     }
   }
 }

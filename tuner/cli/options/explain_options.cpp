@@ -13,8 +13,7 @@ void add_explain(CLI::App& program, Options& options) {
       "Without --variant: the best stored for exactly this problem and GPU, else the best of the\n"
       "whole space by prediction.\n\n"
       "Example: swr-tune explain --gpu gb10 --seq 131072");
-  add_problem_options(app, options.problem, "Sequence length; a list explains several problems")
-      ->required();
+  add_problem_options(app, options.problem, "a list explains several problems");
   add_gpu_option(app, options);
   app.add_option("--variant", options.variant_key,
                  "Key as tune and query print it; axes left out keep their default")

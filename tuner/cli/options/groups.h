@@ -6,7 +6,6 @@
 
 namespace CLI {
 class App;
-class Option;
 class Validator;
 }  // namespace CLI
 
@@ -15,11 +14,11 @@ namespace swr::cli {
 /// CLI11's own range check would repeat the range in every line of the help.
 CLI::Validator at_least(int low);
 
-/// What a kernel depends on, without the lengths.
+/// What a kernel depends on, without the sizes.
 void add_kernel_options(CLI::App& app, ProblemText& problem);
 
-/// The whole problem. Returns the lengths of Q, whose option is the caller's to require.
-CLI::Option* add_problem_options(CLI::App& app, ProblemText& problem, const char* seq_help);
+/// The whole problem; problems() says what is missing. `list_help` says what a list of sizes does.
+void add_problem_options(CLI::App& app, ProblemText& problem, const char* list_help);
 
 /// --tile and one option per axis.
 void add_axis_options(CLI::App& app, Options& options);

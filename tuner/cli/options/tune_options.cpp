@@ -20,6 +20,7 @@ Examples:
   swr-tune --gpu gb10 --seq 131072
   swr-tune --seq 4096,8192 --heads 32 --kv-heads 8 --head-dim 128 --causal --json
   swr-tune --gpu gb10 --seq 32768 --tile 80x80x5 --stages 1 --workers 0,48 --csv rows.csv
+  swr-tune --op gemm --m 1,4096 --n 4096 --k 14336 --dtype bf16 --strategy model
   swr-tune --replay tuned.db --strategy model --budget 16)";
 
 /// "90", "1:30" or "2.5".
@@ -118,8 +119,9 @@ void add_work_option(CLI::App& app, Options& options) {
       app.add_option("--work", options.work, "Tune the problems of a file that swr-tune plan wrote")
           ->type_name("FILE")
           ->group("Problem");
-  for (const char* other : {"--seq", "--seq-kv", "--batch", "--heads", "--kv-heads", "--head-dim",
-                            "--dtype", "--causal", "--alignment"}) {
+  for (const char* other :
+       {"--op", "--batch", "--dtype", "--alignment", "--seq", "--seq-kv", "--heads", "--kv-heads",
+        "--head-dim", "--causal", "--m", "--n", "--k", "--layout", "--output", "--reads-c"}) {
     work->excludes(app.get_option(other));
   }
 }
@@ -147,8 +149,7 @@ void add_worker_options(CLI::App& app, Options& options) {
 
 void add_tune_options(CLI::App& app, Options& options) {
   app.footer(kTuneFooter);
-  CLI::Option* const seq =
-      add_problem_options(app, options.problem, "Sequence lengths, one problem each");
+  add_problem_options(app, options.problem, "a list is one problem each");
   add_work_option(app, options);
   add_gpu_option(app, options);
   add_axis_options(app, options);
@@ -179,11 +180,6 @@ void add_tune_options(CLI::App& app, Options& options) {
   add_search_options(app, options);
   add_worker_options(app, options);
   add_replay_option(app, options);
-  app.callback([seq, &options] {
-    if (options.tune_replay.empty() && !options.work && seq->empty()) {
-      throw CLI::RequiredError(seq->get_name());
-    }
-  });
 }
 
 }  // namespace

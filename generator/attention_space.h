@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The axis values each kernel family is tuned over, as data.
+// The axis values each attention family is tuned over, as data.
 #pragma once
 
 #include <swr/device.h>
@@ -38,5 +38,9 @@ std::span<const FamilySpace> family_spaces();
 /// device's L2 and all of it, with a tenth to spare. The K and V heads of a section are a power of
 /// two, its query heads whole groups. Empty when not even two heads fit, or all do.
 std::vector<int> section_head_candidates(const AttentionProblem& problem, const DeviceInfo& device);
+
+/// The points of a family, legal or not. Requires: restrictions name axes and values of theirs.
+std::vector<Variant> attention_variants(Family family, const AttentionProblem& problem,
+                                        const DeviceInfo& device, const SpaceOptions& options);
 
 }  // namespace swr

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include "core/attention_config.h"
+#include "core/constraint_rules.h"
+#include "core/launch_plan.h"
+
+#include <algorithm>
+#include <array>
+
+namespace swr {
+namespace {
+
+/// What the predicates look at.
+struct Candidate {
+  const AttentionProblem& problem;
+  const AttentionVariant& variant;
+  const DeviceInfo& device;
+  FamilyConfig config;
+};
+
+Reason hopper_tile_shape(const AttentionVariant& variant) {
+  constexpr int kRowsPerWarpgroup = 64;
+  const int warpgroups = variant.tile_m / kRowsPerWarpgroup;
+  if (variant.tile_m % kRowsPerWarpgroup != 0 || warpgroups < 1 || warpgroups > 3) {
+    return "tile_m " + text(variant.tile_m) + " is not 64 rows for each of one to three warpgroups";
+  }
+  if (variant.warps != 4 * warpgroups) {
+    return text(variant.warps) + " warps do not compute " + text(variant.tile_m) +
+           " rows at 16 each";
+  }
+  return std::nullopt;
+}
+
+Reason tile_shape(const Candidate& c) {
+  if (c.variant.family == Family::hopper) {
+    if (Reason reason = hopper_tile_shape(c.variant)) {
+      return reason;
+    }
+  }
+  if (c.variant.tile_m % (16 * c.variant.warps) != 0) {
+    return "tile_m " + text(c.variant.tile_m) + " is no multiple of 16 rows times " +
+           text(c.variant.warps) + " warps";
+  }
+  if (c.variant.tile_n % 16 != 0) {
+    return "tile_n " + text(c.variant.tile_n) + " is no multiple of 16";
+  }
+  return std::nullopt;
+}
+
+Reason threads(const Candidate& c) { return exceeds_threads(threads_per_cta(c.config), c.device); }
+
+Reason shared_memory(const Candidate& c) {
+  return exceeds_shared_memory(smem_bytes(c.config), c.device);
+}
+
+/// Registers for operands and addresses, at the least.
+constexpr int kOperandRegisters = 30;
+
+int register_limit(const AttentionConfig& config) { return config.register_limit(); }
+int register_limit(const HopperConfig& config) { return config.consumer_registers(); }
+
+Reason registers(const Candidate& c) {
+  return std::visit(
+      [](const auto& config) -> Reason {
+        const int needed = config.accumulator_registers() + kOperandRegisters;
+        const int limit = register_limit(config);
+        if (needed > limit) {
+          return "scores and output alone need about " + text(needed) +
+                 " registers per thread of " + text(limit);
+        }
+        return std::nullopt;
+      },
+      c.config);
+}
+
+/// One instruction of the Hopper family holds a whole product.
+Reason product_registers(const Candidate& c) {
+  // What ptxas wants beside the result: 138 in all for 112 (C7602 of CUDA 13.0).
+  constexpr int kOperands = 26;
+  const auto* const config = std::get_if<HopperConfig>(&c.config);
+  if (config == nullptr || config->product_registers() + kOperands <= config->entry_registers()) {
+    return std::nullopt;
+  }
+  return "a product of " + text(2 * config->product_registers()) + " columns needs " +
+         text(config->product_registers() + kOperands) + " registers per thread, and a CTA of " +
+         text(config->threads()) + " threads starts with " + text(config->entry_registers());
+}
+
+/// Kernels that can draw tiles from a counter.
+Reason tile_counter(const Candidate& c) {
+  if (c.variant.persistence == Persistence::dynamic && c.variant.family != Family::hopper) {
+    return "family " + std::string(to_string(c.variant.family)) + " cannot draw tiles";
+  }
+  return std::nullopt;
+}
+
+Reason copy_alignment(const Candidate& c) {
+  return cannot_be_copied(c.variant.family, c.problem.alignment_bytes, "tensors");
+}
+
+Reason family_axes(const Candidate& c) { return sets_axes_of_other_families(c.variant); }
+
+Reason local_iterations(const Candidate& c) {
+  if (c.variant.order == Order::sawtooth && c.variant.persistence == Persistence::grid) {
+    return "one Q tile per CTA has a single iteration, so sawtooth equals cyclic";
+  }
+  return std::nullopt;
+}
+
+Reason worker_count(const Candidate& c) {
+  return misses_workers(c.variant.workers, c.variant.persistence);
+}
+
+Reason sections(const Candidate& c) {
+  const bool sectioned = c.variant.swizzle == Swizzle::head_sections;
+  const int heads = c.problem.batch * c.problem.heads_q;
+  if (is_distinct_mapping(c.variant.swizzle, c.variant.section_heads, heads)) {
+    return std::nullopt;
+  }
+  if (sectioned != (c.variant.section_heads != 0)) {
+    return "section_heads belongs to head_sections and to it alone";
+  }
+  if (sectioned) {
+    return "sections of " + text(c.variant.section_heads) + " of " + text(heads) +
+           " heads equal another swizzle";
+  }
+  return "with one head, head_fastest equals q_fastest";
+}
+
+Reason architecture(const Candidate& c) { return lacks_instructions(c.variant.family, c.device); }
+
+using Rule = Constraint<Candidate>;
+
+constexpr std::array kBeforeCompilation{
+    Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
+    Rule{{"tile_shape", "Every warp owns whole 16-row blocks; keys come in 16s."}, tile_shape},
+    Rule{{"threads", "A CTA has at most 1024 threads."}, threads},
+    Rule{{"family_axes", "Axes of other families keep their default."}, family_axes},
+    Rule{{"tile_counter", "Drawing tiles dynamically needs a kernel that can."}, tile_counter},
+    Rule{{"copy_alignment", "Tensor maps need 16-byte alignment."}, copy_alignment},
+    Rule{{"shared_memory", "Q tile and K, V stages fit the opt-in limit."}, shared_memory},
+    Rule{{"registers", "Scores and output fit the register file."}, registers},
+    Rule{{"product_registers", "One wgmma fits the registers of a CTA that starts."},
+         product_registers},
+    Rule{{"local_iterations", "Sawtooth needs a CTA with several Q tiles."}, local_iterations},
+    Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
+    Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
+};
+
+constexpr auto kInfos = all_infos(kBeforeCompilation);
+
+}  // namespace
+
+std::span<const ConstraintInfo> attention_constraints() { return kInfos; }
+
+std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& problem,
+                                                  const AttentionVariant& variant,
+                                                  const DeviceInfo& device) {
+  return first_broken(kBeforeCompilation,
+                      Candidate{problem, variant, device, make_family_config(problem, variant)});
+}
+
+AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device) {
+  AttentionVariant variant;
+  // The largest of these that fits; 16 x 16 with one stage fits every chip and head_dim.
+  for (const auto& [tile_m, tile_n, warps, stages] :
+       {std::array{64, 64, 4, 2}, std::array{64, 64, 4, 1}, std::array{64, 32, 4, 1},
+        std::array{16, 16, 1, 1}}) {
+    variant.tile_m = tile_m;
+    variant.tile_n = tile_n;
+    variant.warps = warps;
+    variant.stages = stages;
+    if (!broken_constraint(problem, variant, device)) {
+      break;
+    }
+  }
+  return variant;
+}
+
+}  // namespace swr

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include "generator/attention_space.h"
+
+#include "generator/expansion.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+namespace swr {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr int kLargestHeadDim = 256;
+
+constexpr std::array kPortableTiles{
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},   Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},  Tile{.tile_m = 128, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 80, .tile_n = 80, .warps = 5},
+};
+constexpr std::array kPortableTilesOfHeadDim{TilesOfHeadDim{kLargestHeadDim, kPortableTiles}};
+constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
+constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
+constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
+constexpr std::array kWorkers{"0"sv};
+constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
+constexpr std::array kSmemSwizzles{"on"sv};
+constexpr std::array kPortableAxes{
+    AxisDefaults{"stages", kStages},
+    AxisDefaults{"order", kOrders},
+    AxisDefaults{"persistence", kPersistences},
+    AxisDefaults{"workers", kWorkers},
+    AxisDefaults{"swizzle", kSwizzles},
+    AxisDefaults{"smem_swizzle", kSmemSwizzles},
+};
+
+// Measured on an H200 (docs/results/hopper_attention.md). Three consumers pay while O takes few
+// registers. Up to head_dim 160 two Q slots beat wider K tiles, so only tiles that leave room for
+// both are offered; beyond, two leave room for narrow tiles only, and wider ones compete.
+constexpr std::array kHopperTilesTo64{
+    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 176},
+    Tile{.tile_m = 192, .tile_n = 96},  Tile{.tile_m = 192, .tile_n = 112},
+    Tile{.tile_m = 192, .tile_n = 128},
+};
+constexpr std::array kHopperTilesTo96{
+    Tile{.tile_m = 128, .tile_n = 128},
+    Tile{.tile_m = 128, .tile_n = 160},
+    Tile{.tile_m = 192, .tile_n = 80},
+    Tile{.tile_m = 192, .tile_n = 96},
+};
+constexpr std::array kHopperTilesTo128{
+    Tile{.tile_m = 128, .tile_n = 96},  Tile{.tile_m = 128, .tile_n = 112},
+    Tile{.tile_m = 128, .tile_n = 128}, Tile{.tile_m = 128, .tile_n = 144},
+    Tile{.tile_m = 128, .tile_n = 160},
+};
+constexpr std::array kHopperTilesTo160{
+    Tile{.tile_m = 128, .tile_n = 64},
+    Tile{.tile_m = 128, .tile_n = 80},
+    Tile{.tile_m = 128, .tile_n = 96},
+    Tile{.tile_m = 128, .tile_n = 112},
+};
+constexpr std::array kHopperTilesTo192{
+    Tile{.tile_m = 128, .tile_n = 64},
+    Tile{.tile_m = 128, .tile_n = 80},
+    Tile{.tile_m = 128, .tile_n = 96},
+};
+constexpr std::array kHopperTilesBeyond192{
+    Tile{.tile_m = 128, .tile_n = 48},
+    Tile{.tile_m = 128, .tile_n = 64},
+    Tile{.tile_m = 128, .tile_n = 80},
+};
+constexpr std::array kHopperTilesOfHeadDim{
+    TilesOfHeadDim{64, kHopperTilesTo64},   TilesOfHeadDim{96, kHopperTilesTo96},
+    TilesOfHeadDim{128, kHopperTilesTo128}, TilesOfHeadDim{160, kHopperTilesTo160},
+    TilesOfHeadDim{192, kHopperTilesTo192}, TilesOfHeadDim{kLargestHeadDim, kHopperTilesBeyond192},
+};
+constexpr std::array kHopperStages{"2"sv};
+constexpr std::array kHopperOrders{"cyclic"sv, "sawtooth"sv, "right_to_left"sv};
+constexpr std::array kHopperPersistences{"grid"sv, "persistent"sv, "snake"sv, "dynamic"sv};
+constexpr std::array kHopperMainloops{"mutex"sv, "overlap"sv, "overlap_ordered"sv};
+constexpr std::array kHopperPOperands{"registers"sv};
+constexpr std::array kHopperExp2{"0"sv};
+constexpr std::array kHopperUnrolls{"1"sv};
+constexpr std::array kHopperAxes{
+    AxisDefaults{"stages", kHopperStages},
+    AxisDefaults{"order", kHopperOrders},
+    AxisDefaults{"persistence", kHopperPersistences},
+    AxisDefaults{"workers", kWorkers},
+    AxisDefaults{"swizzle", kSwizzles},
+    AxisDefaults{"mainloop", kHopperMainloops},
+    AxisDefaults{"p_operand", kHopperPOperands},
+    AxisDefaults{"exp2_fma_eighths", kHopperExp2},
+    AxisDefaults{"unroll", kHopperUnrolls},
+};
+
+constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes},
+                             FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
+
+constexpr int kRowsPerWarp = 16;
+
+/// Warps of a tile that leaves them open.
+int default_warps(Family family, int tile_m) {
+  constexpr int kUsualWarps = 4;
+  const bool four = tile_m % (kUsualWarps * kRowsPerWarp) == 0;
+  return family == Family::portable && four ? kUsualWarps : std::max(1, tile_m / kRowsPerWarp);
+}
+
+constexpr std::string_view kSectionAxis = "section_heads";
+constexpr std::array kTileAxes{"tile_m"sv, "tile_n"sv, "warps"sv};
+
+const Axis& axis_named(std::string_view name) { return *find_axis(Op::attention, name); }
+
+/// Throws: Error{invalid_argument} for sizes outside of the axes.
+Variant checked_tile(Family family, const Tile& tile) {
+  Variant variant = AttentionVariant{.family = family};
+  const int warps = tile.warps > 0 ? tile.warps : default_warps(family, tile.tile_m);
+  const std::array sizes{tile.tile_m, tile.tile_n, warps};
+  for (std::size_t i = 0; i < kTileAxes.size(); ++i) {
+    const Axis& axis = axis_named(kTileAxes[i]);
+    axis.set(axis, variant, static_cast<long long>(sizes[i]));
+  }
+  return variant;
+}
+
+/// Enumerates the space of one family.
+class Enumeration {
+ public:
+  Enumeration(const FamilySpace& space, const AttentionProblem& problem, const DeviceInfo& device,
+              const SpaceOptions& options)
+      : space_(space),
+        head_dim_(problem.head_dim),
+        options_(options),
+        sections_(section_head_candidates(problem, device)) {}
+
+  std::vector<Variant> variants() const {
+    std::vector<Variant> all = tiles();
+    for (const AxisDefaults& defaults : space_.axes) {
+      const Values* restriction = find_restriction(defaults.axis);
+      all = expand(all, axis_named(defaults.axis),
+                   restriction != nullptr ? *restriction : texts(defaults.values));
+    }
+    return with_sections(all);
+  }
+
+ private:
+  const Values* find_restriction(std::string_view axis) const {
+    return restriction_of(options_, axis);
+  }
+
+  /// The family's tiles or those asked for, with restricted dimensions replaced.
+  std::vector<Variant> tiles() const {
+    const std::span<const Tile> list =
+        options_.tiles.empty() ? space_.tiles_of(head_dim_) : std::span(options_.tiles);
+    std::vector<Variant> expanded;
+    for (const Tile& tile : list) {
+      std::vector<Variant> shapes{checked_tile(space_.family, tile)};
+      for (const std::string_view name : kTileAxes) {
+        if (const Values* restriction = find_restriction(name)) {
+          shapes = expand(shapes, axis_named(name), *restriction);
+        }
+      }
+      for (const Variant& shape : shapes) {
+        append_unique(expanded, shape);
+      }
+    }
+    return expanded;
+  }
+
+  /// Section sizes of a variant: the restriction, else 0 for every swizzle without sections.
+  Values section_values(const Variant& variant) const {
+    if (const Values* restriction = find_restriction(kSectionAxis)) {
+      return *restriction;
+    }
+    if (std::get<AttentionVariant>(variant).swizzle != Swizzle::head_sections) {
+      return {0LL};
+    }
+    if (sections_.empty() && find_restriction("swizzle") != nullptr) {
+      return {2LL};  // Sections were asked for: try the smallest, or say why there is none.
+    }
+    return {sections_.begin(), sections_.end()};
+  }
+
+  std::vector<Variant> with_sections(const std::vector<Variant>& variants) const {
+    std::vector<Variant> expanded;
+    for (const Variant& variant : variants) {
+      for (const Variant& sectioned :
+           expand({variant}, axis_named(kSectionAxis), section_values(variant))) {
+        expanded.push_back(sectioned);
+      }
+    }
+    return expanded;
+  }
+
+  const FamilySpace& space_;
+  int head_dim_;
+  const SpaceOptions& options_;
+  std::vector<int> sections_;
+};
+
+}  // namespace
+
+std::span<const Tile> FamilySpace::tiles_of(int head_dim) const {
+  const auto serves = [&](const TilesOfHeadDim& list) { return head_dim <= list.up_to_head_dim; };
+  return std::ranges::find_if(tiles, serves)->tiles;
+}
+
+std::span<const FamilySpace> family_spaces() { return kSpaces; }
+
+std::vector<int> section_head_candidates(const AttentionProblem& problem,
+                                         const DeviceInfo& device) {
+  const long long kv_head_bytes =
+      2LL * problem.seq_kv * problem.head_dim * element_bytes(problem.dtype);
+  const int heads_per_group = problem.heads_q / problem.heads_kv;
+  const int all_heads = problem.batch * problem.heads_q;
+  std::vector<int> candidates;
+  for (const long long budget_bytes : {device.l2_bytes / 2, device.l2_bytes}) {
+    // A little more than the L2 does no harm: 64 MiB are best on an H200's 60
+    // (docs/results/hopper_attention.md).
+    constexpr double kOverfill = 1.1;
+    const auto fitting = static_cast<unsigned long long>(
+        kOverfill * static_cast<double>(budget_bytes) / static_cast<double>(kv_head_bytes));
+    const auto section_heads = static_cast<long long>(std::bit_floor(fitting)) * heads_per_group;
+    const bool is_new = candidates.empty() || candidates.back() != section_heads;
+    if (section_heads >= 2 && section_heads < all_heads && is_new) {
+      candidates.push_back(static_cast<int>(section_heads));
+    }
+  }
+  return candidates;
+}
+
+std::vector<Variant> attention_variants(Family family, const AttentionProblem& problem,
+                                        const DeviceInfo& device, const SpaceOptions& options) {
+  return Enumeration(*std::ranges::find(kSpaces, family, &FamilySpace::family), problem, device,
+                     options)
+      .variants();
+}
+
+}  // namespace swr

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Dispatch of GEMM against the fake driver.
+#include "tests/runtime/fake_driver/fake_driver.h"
+#include "tests/runtime/serving.h"
+#include "tuner/driver/cuda_driver.h"
+
+#include <thread>
+
+namespace swr {
+namespace {
+
+GemmProblem product(int m, int n = 4096, int k = 4096) { return {.m = m, .n = n, .k = k}; }
+
+GemmVariant hopper_tile(int tile_m, int tile_n) {
+  return {.family = Family::hopper,
+          .tile_m = tile_m,
+          .tile_n = tile_n,
+          .tile_k = 64,
+          .stages = 2,
+          .consumers = tile_m / 64,
+          .persistence = Persistence::persistent};
+}
+
+/// Contiguous matrices at an address that nobody reads.
+GemmCall call_of(const GemmProblem& problem) {
+  GemmCall call{.dtype = problem.dtype, .output = problem.output, .layout = problem.layout};
+  GemmParams& p = call.params;
+  p.a = p.b = p.c = reinterpret_cast<void*>(std::uintptr_t{1} << 20U);
+  p.m = problem.m;
+  p.n = problem.n;
+  p.k = problem.k;
+  p.batch = problem.batch;
+  p.a_strides.row = problem.layout == GemmLayout::tn ? problem.m : problem.k;
+  p.b_strides.row = problem.layout == GemmLayout::nt ? problem.k : problem.n;
+  p.c_strides.row = problem.n;
+  return call;
+}
+
+class GemmRuntimeTest : public ServingTest {
+ protected:
+  RuntimeOptions serving_only() {
+    return {.database = database_, .exported = export_all(), .may_compile = false};
+  }
+
+  PrimaryContext context_{0};
+  CUstream_st* stream_ = reinterpret_cast<CUstream_st*>(std::uintptr_t{64});
+};
+
+TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
+  GemmVariant variant = hopper_tile(64, 128);
+  variant.cluster_m = 2;
+  variant.raster = Raster::serpentine;
+  variant.raster_group = 4;
+  variant.swizzle_stride = 1024;
+  record(product(4096), variant, 10.0);
+  record(product(4096), hopper_tile(64, 64), 20.0);
+  Runtime runtime(serving_only());
+  runtime.gemm(call_of(product(4096)), stream_);
+  const FakeLaunch launch = fake_last_launch();
+  EXPECT_EQ(launch.cluster_x, 2U);
+  EXPECT_EQ(launch.grid_x % 2, 0U);
+  EXPECT_EQ(launch.block_x, 256U) << "a loading and a computing warpgroup";
+  EXPECT_EQ(launch.stream, stream_);
+  EXPECT_EQ(launch.gemm.raster, Raster::serpentine);
+  EXPECT_EQ(launch.gemm.raster_group, 4);
+  EXPECT_EQ(launch.gemm.swizzle_stride, 1024);
+  EXPECT_EQ(launch.gemm.m, 4096);
+}
+
+TEST_F(GemmRuntimeTest, AnswersForANearShapeOfTheSameKindOnly) {
+  record(product(4096), hopper_tile(64, 128), 10.0);
+  record(product(128), hopper_tile(64, 64), 1.0);
+  record(problem_of(4096), tile(128, 64), 5.0);
+  const Runtime runtime(serving_only());
+  const Answer near = runtime.best(product(2048), device_);
+  EXPECT_EQ(near.level, MatchLevel::nearest);
+  EXPECT_EQ(near.variant, hopper_tile(64, 128));
+  EXPECT_EQ(near.stored_problem, product(4096));
+  EXPECT_DOUBLE_EQ(near.distance, 1.0);
+  EXPECT_DOUBLE_EQ(near.time_us.value(), 5.0) << "half the work";
+  GemmProblem transposed = product(4096);
+  transposed.layout = GemmLayout::tn;
+  EXPECT_EQ(runtime.best(transposed, device_).level, MatchLevel::default_only);
+  EXPECT_EQ(runtime.best(problem_of(4096), device_).variant, tile(128, 64));
+}
+
+TEST_F(GemmRuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
+  GemmVariant variant = hopper_tile(64, 128);
+  variant.splits = 4;
+  record(product(64), variant, 10.0);
+  Runtime runtime(serving_only());
+  CUstream_st* const other = reinterpret_cast<CUstream_st*>(std::uintptr_t{128});
+  const auto partials_on = [&](CUstream_st* stream) {
+    runtime.gemm(call_of(product(64)), stream);
+    EXPECT_EQ(fake_last_launch().gemm.splits, 4);
+    EXPECT_EQ(*fake_last_launch().gemm.arrivals, 0U);
+    return fake_last_launch().gemm.partials;
+  };
+  const float* const first = partials_on(stream_);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(partials_on(stream_), first);
+  EXPECT_NE(partials_on(other), first);
+  fake_capture(stream_);
+  const float* const captured = partials_on(stream_);
+  EXPECT_NE(captured, first);
+  EXPECT_NE(partials_on(stream_), captured);
+  fake_capture(nullptr);
+  EXPECT_EQ(partials_on(stream_), first);
+}
+
+TEST_F(GemmRuntimeTest, KernelsWithoutSplitsGetNoMemory) {
+  record(product(64), hopper_tile(64, 128), 10.0);
+  Runtime runtime(serving_only());
+  runtime.gemm(call_of(product(64)), stream_);
+  EXPECT_EQ(fake_last_launch().gemm.partials, nullptr);
+}
+
+TEST(GemmCall, PosesTheProblemOfItsPointersAndStrides) {
+  GemmCall call = call_of(product(4096));
+  EXPECT_EQ(problem_of(call), product(4096));
+  call.params.beta = 0.5F;
+  EXPECT_TRUE(problem_of(call).reads_c);
+  call.params.c_strides.row = 4098;
+  EXPECT_EQ(problem_of(call).alignment_bytes, 4);
+  call.params.m = 1;
+  EXPECT_EQ(problem_of(call).alignment_bytes, 16) << "no step takes the stride of C's only row";
+  call.params.b = nullptr;
+  EXPECT_THROW(problem_of(call), Error);
+  call = call_of(product(4096));
+  call.params.a = reinterpret_cast<void*>((std::uintptr_t{1} << 20U) + 1);
+  EXPECT_THROW(problem_of(call), Error);
+  call = call_of(product(0));
+  EXPECT_THROW(problem_of(call), Error);
+}
+
+}  // namespace
+}  // namespace swr

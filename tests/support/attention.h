@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What tests of attention look at in values that may be of any operation.
+#pragma once
+
+#include <swr/problem.h>
+#include <swr/variant.h>
+
+#include <string_view>
+#include <variant>
+
+namespace swr {
+
+inline const AttentionVariant& attention(const AttentionVariant& variant) { return variant; }
+inline AttentionVariant& attention(AttentionVariant& variant) { return variant; }
+inline const AttentionVariant& attention(const Variant& variant) {
+  return std::get<AttentionVariant>(variant);
+}
+inline AttentionVariant& attention(Variant& variant) { return std::get<AttentionVariant>(variant); }
+
+inline const AttentionProblem& attention(const AttentionProblem& problem) { return problem; }
+inline AttentionProblem& attention(AttentionProblem& problem) { return problem; }
+inline const AttentionProblem& attention(const Problem& problem) {
+  return std::get<AttentionProblem>(problem);
+}
+inline AttentionProblem& attention(Problem& problem) { return std::get<AttentionProblem>(problem); }
+
+inline AttentionVariant parse_attention(std::string_view key) {
+  return attention(parse_variant(Op::attention, key));
+}
+
+}  // namespace swr

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// A problem in device memory, whatever its operation: what measuring needs to know of it.
+#pragma once
+
+#include "tuner/measure/verdict.h"
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/variant.h>
+
+#include <memory>
+
+namespace swr {
+
+/// A kernel loaded for the tensors of one workload, which must outlive it.
+class Trial {
+ public:
+  Trial() = default;
+  virtual ~Trial() = default;
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  /// Enqueues one launch, in the form that is timed. Throws: DriverError.
+  virtual void launch() = 0;
+
+  /// Launches in every form on poisoned outputs, and judges the first that is wrong. Waits for the
+  /// stream, so a fault surfaces here. Throws: DriverError.
+  virtual Verdict verify() = 0;
+
+  /// Judges what timed launches left behind. Throws: DriverError.
+  virtual Verdict check_after_timing() = 0;
+};
+
+/// The tensors of a problem on random data, with what is right for them. Not thread-safe.
+class Workload {
+ public:
+  Workload() = default;
+  virtual ~Workload() = default;
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+
+  virtual const Problem& problem() const = 0;
+
+  /// Requires: ctas_per_sm >= 1. Throws: DriverError when the cubin does not fit the device.
+  virtual std::unique_ptr<Trial> load(const Variant& variant, const CompiledKernel& kernel,
+                                      int ctas_per_sm) = 0;
+
+  /// The same tensors elsewhere in memory, for timing alone: verify() of its trials is not to be
+  /// called. Throws: DriverError, also when the device is out of memory.
+  virtual std::unique_ptr<Workload> copy() = 0;
+};
+
+}  // namespace swr
