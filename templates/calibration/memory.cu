@@ -80,3 +80,54 @@ extern "C" __global__ void swr_chase(const unsigned long long* data, int steps, 
   *clocks = clock64() - started;
   swr::calibration::keep(place == nullptr ? 0x9e3779b9U : 0U, sink);
 }
+
+/// One CTA per SM: clocks of an atomic on each of `lines` 128-byte lines that lie `stride` lines
+/// apart, the mean of a few, as [CTA][line]; atomics are done where the line has its home in
+/// L2. `sms` gets the SM of each CTA. CTAs begin at different lines, so that they do not meet.
+extern "C" __global__ void swr_atomic_latency(unsigned* data, int lines, int stride, int* clocks,
+                                              unsigned* sms) {
+  constexpr int kWordsPerLine = 32;
+  constexpr int kRepeats = 8;
+  if (threadIdx.x != 0) {
+    return;
+  }
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sms[blockIdx.x]));
+  for (int i = 0; i < lines; ++i) {
+    const int line = (i + static_cast<int>(blockIdx.x)) % lines;
+    unsigned* const place = data + static_cast<long long>(line) * stride * kWordsPerLine;
+    unsigned found = 0;
+    const long long started = clock64();
+    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+      found = atomicAdd(place + found, 0U);  // Zero, and the next one waits for it.
+    }
+    if (found == 0) {
+      clocks[static_cast<long long>(blockIdx.x) * lines + line] =
+          static_cast<int>((clock64() - started) / kRepeats);
+    }
+  }
+}
+
+/// One CTA reads line `target`, then `count` other lines, and notes the clocks of reading the
+/// target again: those of L2 when it is still there. `neighbour` lies in the page of the target and
+/// makes its translation known.
+extern "C" __global__ void swr_reread(const unsigned long long* data, const unsigned* lines,
+                                      int count, unsigned target, unsigned neighbour,
+                                      long long* clocks, unsigned* sink) {
+  constexpr unsigned long long kWordsPerLine = 16;
+  const unsigned long long* const place = data + target * kWordsPerLine;
+  unsigned long long bits = threadIdx.x == 0 ? __ldcg(place) : 0;
+  __syncthreads();
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+    bits ^= __ldcg(data + lines[i] * kWordsPerLine);
+  }
+  if (__syncthreads_or(bits != 0 ? 1 : 0) == 0 && threadIdx.x == 0) {
+    bits = __ldcg(data + neighbour * kWordsPerLine);
+    const long long started = clock64();
+    bits = __ldcg(place + bits);
+    if (bits == 0) {  // Waits for the load.
+      *clocks = clock64() - started;
+    }
+  }
+  swr::calibration::keep(static_cast<unsigned>(bits), sink);
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options.h"
-#include "tests/support/attention.h"
 
+#include "tests/support/attention.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

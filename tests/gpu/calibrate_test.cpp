@@ -6,6 +6,7 @@
 #include "tuner/calibrate/calibration_bench.h"
 
 #include <fstream>
+#include <numeric>
 
 namespace swr {
 namespace {
@@ -25,6 +26,28 @@ TEST_F(CalibrateTest, MeasuresRatesThatTheHardwareCanHave) {
   const double mma = calibration.mma_rate().results_per_clock_per_sm;
   EXPECT_GT(mma, 200);
   EXPECT_LT(mma, 4200);
+}
+
+TEST_F(CalibrateTest, EveryPartitionRunHoldsSmsOfItsOwn) {
+  const CalibrationBench calibration(bench().generator, bench().device, 0);
+  const AtomicLatencies latencies = calibration.atomic_latencies();
+  for (const int clocks : latencies.clocks) {
+    ASSERT_GT(clocks, 50);
+    ASSERT_LT(clocks, 10000);
+  }
+  const std::vector<int> runs = partition_runs(latencies);
+  if (!runs.empty()) {
+    EXPECT_EQ(std::accumulate(runs.begin(), runs.end(), 0), bench().device.sm_count);
+    EXPECT_EQ(partition_runs(calibration.atomic_latencies()), runs);
+  }
+}
+
+TEST_F(CalibrateTest, SmallestEvictingSetsAgree) {
+  const CalibrationBench calibration(bench().generator, bench().device, 0);
+  const auto ways = agreed_ways(calibration.evicting_set_sizes(5));
+  ASSERT_TRUE(ways);
+  EXPECT_GE(*ways, 4);
+  EXPECT_LE(*ways, 64);
 }
 
 TEST_F(CalibrateTest, AProfileIsCompleteSaneAndReadable) {

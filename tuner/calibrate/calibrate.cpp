@@ -2,6 +2,7 @@
 #include "tuner/calibrate/calibrate.h"
 
 #include "tuner/calibrate/calibration_bench.h"
+#include "tuner/calibrate/l2_sets.h"
 #include "tuner/driver/devices.h"
 
 #include <algorithm>
@@ -81,6 +82,29 @@ std::vector<SweepPoint> measure_sweep(const CalibrationBench& bench, const Devic
   return points;
 }
 
+/// Where the ways cannot be measured, the runs stand beside those of the nearest profile.
+/// Returns what is missing.
+std::string measure_l2_sets(const CalibrationBench& bench, GpuProfile& profile,
+                            const ProfileWriter& writer, const std::string& source) {
+  constexpr int kTargets = 5;
+  writer.announce("partitions of L2");
+  profile.l2_partition_runs = partition_runs(bench.atomic_latencies());
+  writer.announce("ways of L2");
+  const auto ways = agreed_ways(bench.evicting_set_sizes(kTargets));
+  if (ways) {
+    profile.l2_ways = *ways;
+    profile.sources["l2_sets"] = source;
+    return {};
+  }
+  return "the ways of L2 were not measured, because " + std::to_string(kTargets) +
+         " searches for the smallest set of lines that evicts another do not agree; they come from "
+         "the nearest profile";
+}
+
+std::string joined(const std::string& first, const std::string& second) {
+  return first.empty() || second.empty() ? first + second : first + "; " + second;
+}
+
 }  // namespace
 
 Calibration calibrate(const Generator& generator, const CalibrateOptions& options) {
@@ -103,6 +127,8 @@ Calibration calibrate(const Generator& generator, const CalibrateOptions& option
         (bench.no_counters_because().empty() ? "no sweep missed L2 in full"
                                              : bench.no_counters_because());
   }
+  result.incomplete_because = joined(
+      result.incomplete_because, measure_l2_sets(bench, result.profile, writer, options.source));
   return result;
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -57,6 +59,8 @@ CalibrationBench::CalibrationBench(const Generator& generator, const DeviceInfo&
   stream_once_ = memory.kernel("swr_stream");
   link_ = memory.kernel("swr_link");
   chase_ = memory.kernel("swr_chase");
+  atomic_latency_ = memory.kernel("swr_atomic_latency");
+  reread_ = memory.kernel("swr_reread");
   try {
     profiler_ = std::make_unique<RangeProfiler>(context_.handle(), ordinal);
   } catch (const Error& error) {
@@ -170,6 +174,76 @@ double CalibrationBench::dram_gb_per_s(long long buffer_bytes) const {
                         results_.address());
   });
   return static_cast<double>(buffer_bytes) / time_us / 1e3;
+}
+
+AtomicLatencies CalibrationBench::atomic_latencies() const {
+  constexpr int kLines = 384;
+  constexpr int kStrideLines = 4099;  // Prime, so that lines differ in every bit of their address.
+  const auto ctas = static_cast<std::size_t>(device_.sm_count);
+  const DeviceBuffer data = zeros(kLines * kStrideLines * kLineBytes, stream_);
+  const DeviceBuffer clocks(ctas * kLines * sizeof(int));
+  const DeviceBuffer sms(ctas * sizeof(unsigned));
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(ctas), .block_x = kMemoryThreads};
+  AtomicLatencies result{.sms = std::vector<unsigned>(ctas),
+                         .lines = kLines,
+                         .clocks = std::vector<int>(ctas * kLines)};
+  for (int launch = 0; launch < 2; ++launch) {  // The first brings the lines in.
+    atomic_latency_.launch(shape, stream_, data.address(), kLines, kStrideLines, clocks.address(),
+                           sms.address());
+  }
+  stream_.synchronize();
+  clocks.download(std::as_writable_bytes(std::span(result.clocks)));
+  sms.download(std::as_writable_bytes(std::span(result.sms)));
+  return result;
+}
+
+/// The median of a few.
+double CalibrationBench::reread_clocks(const DeviceBuffer& data, const DeviceBuffer& line_list,
+                                       std::span<const unsigned> lines, unsigned target) const {
+  constexpr unsigned kNeighbourLines = 37;  // In the target's page, in another set.
+  std::array<long long, 3> clocks{};
+  line_list.upload(std::as_bytes(lines));
+  for (long long& sample : clocks) {
+    reread_.launch({.block_x = kMemoryThreads}, stream_, data.address(), line_list.address(),
+                   static_cast<int>(lines.size()), target, target ^ kNeighbourLines,
+                   results_.address(), results_.address() + sizeof(long long));
+    stream_.synchronize();
+    results_.download(std::as_writable_bytes(std::span(&sample, 1)));
+  }
+  std::sort(clocks.begin(), clocks.end());
+  return static_cast<double>(clocks[1]);
+}
+
+int CalibrationBench::evicting_set_size(const DeviceBuffer& data, const DeviceBuffer& line_list,
+                                        unsigned target) const {
+  constexpr int kMostWays = 64;
+  constexpr double kClearly = 1.2;
+  std::vector<unsigned> pool(line_list.size_bytes() / sizeof(unsigned));
+  std::iota(pool.begin(), pool.end(), 0U);
+  std::erase(pool, target);
+  std::shuffle(pool.begin(), pool.end(), std::mt19937(target));  // Pages load sets evenly.
+  const double hit = reread_clocks(data, line_list, {}, target);
+  const double miss = reread_clocks(data, line_list, pool, target);
+  if (miss < kClearly * hit) {
+    return 0;
+  }
+  const Evicts evicts = [&](std::span<const unsigned> lines) {
+    return reread_clocks(data, line_list, lines, target) > (hit + miss) / 2;
+  };
+  return static_cast<int>(smallest_evicting_set(std::move(pool), kMostWays, evicts).size());
+}
+
+std::vector<int> CalibrationBench::evicting_set_sizes(int targets) const {
+  constexpr unsigned kTargetStride = 65537;
+  const auto lines = static_cast<std::size_t>(4 * device_.l2_bytes / kLineBytes);
+  const DeviceBuffer data = zeros(static_cast<long long>(lines) * kLineBytes, stream_);
+  const DeviceBuffer line_list(lines * sizeof(unsigned));
+  std::vector<int> sizes;
+  for (unsigned i = 1; i <= static_cast<unsigned>(targets); ++i) {
+    sizes.push_back(
+        evicting_set_size(data, line_list, i * kTargetStride % static_cast<unsigned>(lines)));
+  }
+  return sizes;
 }
 
 SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, bool sawtooth) const {

@@ -37,13 +37,11 @@ void print_launch(std::ostream& out, const Explained& all) {
   line(out, "occupancy", percent_text(all.occupancy()), "of the threads an SM holds at most");
   line(out, "CTAs", grouped_text(all.shape.ctas), "the grid");
   line(out, "waves", significant_text(all.waves(), 3));
-  if (all.model) {
-    const ScheduleSummary& schedule = all.model->traffic.schedule;
-    line(out, "KV steps", grouped_text(schedule.steps), "of all CTAs");
-    line(out, "busiest SM", grouped_text(schedule.busiest_sm_steps),
-         "KV steps; an even share is " +
-             significant_text(static_cast<double>(schedule.steps) / all.shape.sm_count, 4));
-  }
+  const ScheduleSummary& schedule = all.model.traffic.schedule;
+  line(out, "KV steps", grouped_text(schedule.steps), "of all CTAs");
+  line(out, "busiest SM", grouped_text(schedule.busiest_sm_steps),
+       "KV steps; an even share is " +
+           significant_text(static_cast<double>(schedule.steps) / all.shape.sm_count, 4));
 }
 
 void print_smem(std::ostream& out, const Explained& all) {
@@ -147,11 +145,8 @@ void print_measured(std::ostream& out, const Explained& all) {
   out << "measured, " << to_string(measurement->l2_state) << " L2\n";
   line(out, "time", time_text(measurement->median_us),
        "median; p95 " + time_text(measurement->p95_us));
-  if (all.model) {
-    line(out, "predicted time", time_text(all.model->prediction.time_us),
-         change_text(measurement->median_us, all.model->prediction.time_us) +
-             " against the measured");
-  }
+  line(out, "predicted time", time_text(all.model.prediction.time_us),
+       change_text(measurement->median_us, all.model.prediction.time_us) + " against the measured");
   print_counters(out, all, *measurement);
 }
 
@@ -213,11 +208,9 @@ void print_explanation(std::ostream& out, const Explained& all) {
   print_smem(out, all);
   print_global(out, all);
   print_measured(out, all);
-  if (all.model) {
-    print_time(out, *all.model);
-    print_traffic(out, *all.model, all.profile);
-    print_curve(out, *all.model, all.profile.l2_effective_bytes);
-  }
+  print_time(out, all.model);
+  print_traffic(out, all.model, all.profile);
+  print_curve(out, all.model, all.profile.l2_effective_bytes);
   print_roofline(out, all);
   print_words(out, all);
 }

@@ -3,7 +3,6 @@
 
 #include "tuner/compile_queue.h"
 #include "tuner/model/predicting_evaluator.h"
-#include "tuner/model/time_model.h"
 #include "tuner/number_text.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
@@ -134,12 +133,6 @@ ExplainSubject choose_subject(const Session& session, const AttentionProblem& pr
     subject = *stored;
   } else {
     subject = predicted_subject(session, problem, profile);
-  }
-  if (!is_modelled(subject.variant.family) && !subject.measured) {
-    throw Error(ErrorCode::invalid_argument,
-                "family " + std::string(to_string(subject.variant.family)) +
-                    " is not modelled, and no measurement of " + to_key(subject.variant) +
-                    " is stored for this problem; tune it on a GPU first");
   }
   return subject;
 }

@@ -10,12 +10,8 @@ namespace swr::cli {
 namespace {
 
 long long modelled_excess(const Explained& all, const AttentionVariant& variant) {
-  const bool modelled = is_modelled(variant.family);
-  const int ctas_per_sm = all.fit.ctas_per_sm;
   const ScheduleShape shape =
-      modelled
-          ? schedule_on_gpu(all.problem, variant, ctas_per_sm, all.profile)
-          : make_schedule_shape(all.problem, variant, all.profile.device.sm_count, ctas_per_sm);
+      schedule_on_gpu(all.problem, variant, all.fit.ctas_per_sm, all.profile);
   return simulate_l2(shape, all.profile.l2_policy()).excess_misses;
 }
 
@@ -42,7 +38,7 @@ VariantResult predicted_result(const Explained& all) {
   result.resources = all.subject.resources;
   result.smem_bytes = smem_bytes(all.problem, all.subject.variant);
   result.ctas_per_sm = all.fit.ctas_per_sm;
-  result.outcome = all.model->prediction;
+  result.outcome = all.model.prediction;
   return result;
 }
 
@@ -70,14 +66,12 @@ Explained explain_all(const AttentionProblem& problem, const GpuProfile& profile
                 .shape = {},
                 .buffers = {},
                 .bytes = {},
-                .model = std::nullopt,
+                .model = {},
                 .result = {},
                 .other = std::nullopt};
   const AttentionVariant& variant = all.subject.variant;
-  if (is_modelled(variant.family)) {
-    // Throws when no CTA fits.
-    all.model = explain(problem, variant, all.subject.resources, profile);
-  }
+  // Throws when no CTA fits.
+  all.model = explain(problem, variant, all.subject.resources, profile);
   all.fit = swr::occupancy(all.subject.resources, problem, variant, profile.device);
   all.shape = make_schedule_shape(problem, variant, profile.device.sm_count, all.fit.ctas_per_sm);
   all.buffers = smem_buffers(problem, variant);

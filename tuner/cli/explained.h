@@ -38,7 +38,7 @@ struct Explained {
   ScheduleShape shape;
   std::vector<NamedBytes> buffers;
   GlobalBytes bytes;
-  std::optional<Explanation> model;  ///< Empty for families that are not modelled.
+  Explanation model;
   /// Measured where there is a measurement, else predicted.
   VariantResult result;
   std::optional<OtherOrder> other;

@@ -120,9 +120,7 @@ Json explanation_json(const Explained& all) {
   json["waves"] = all.waves();
   json["global"] = global_json(all);
   json["l2_effective_bytes"] = all.profile.l2_effective_bytes;
-  if (all.model) {
-    add_model(*all.model, json);
-  }
+  add_model(all.model, json);
   if (const Measurement* measurement = all.result.measurement()) {
     json["measured"] = *measurement;
     json["measured"]["excess_miss_sectors"] = or_null(excess_miss_sectors(all.problem, all.result));

@@ -8,7 +8,6 @@
 #include "tuner/cli/work_source.h"
 #include "tuner/driver/devices.h"
 #include "tuner/model/predicting_evaluator.h"
-#include "tuner/model/time_model.h"
 #include "tuner/repeatability.h"
 #include "tuner/report.h"
 #include "tuner/tuner.h"
@@ -247,36 +246,6 @@ MeetAgain meet_again(const Problem& problem, Evaluator& evaluator, const Generat
 
 bool is_attention(const Problem& problem) { return op_of(problem) == Op::attention; }
 
-/// Leaves to a GPU that is absent the families that can be predicted.
-/// Throws: Error{invalid_argument} when another one was asked for.
-void restrict_to_modelled(SpaceOptions& space, const std::vector<Problem>& problems) {
-  if (!std::ranges::all_of(problems, is_attention)) {
-    return;  // Refused before anything is predicted.
-  }
-  constexpr const char* kFamilyAxis = "family";
-  const Axis& axis = *find_axis(Op::attention, kFamilyAxis);
-  const auto is_modelled_family = [&](const AxisValue& value) {
-    Variant variant = AttentionVariant{};
-    axis.set(axis, variant, value);
-    return is_modelled(family_of(variant));
-  };
-  std::vector<AxisValue>& families = space.restrictions[kFamilyAxis];
-  for (const AxisValue& asked : families) {
-    if (!is_modelled_family(asked)) {
-      throw Error(ErrorCode::invalid_argument,
-                  "family " + to_string(asked) +
-                      " cannot be predicted; run on a machine with such a GPU, or leave it out");
-    }
-  }
-  if (families.empty()) {
-    for (const std::string_view name : axis.spellings) {
-      if (is_modelled_family(std::string(name))) {
-        families.emplace_back(std::string(name));
-      }
-    }
-  }
-}
-
 /// Throws: Error{invalid_argument} for a problem that no model knows.
 void require_modelled(const std::vector<Problem>& problems, const GpuChoice& gpu) {
   for (const Problem& problem : problems) {
@@ -325,9 +294,6 @@ int run_tune(const Session& asked) {
                            .search = search_options(options),
                            .compile_threads = options.jobs};
   const GpuChoice gpu = choose_gpu(options.gpu);
-  if (gpu.profile) {
-    restrict_to_modelled(tune_options.space, wanted);
-  }
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }

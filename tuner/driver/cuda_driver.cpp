@@ -178,6 +178,10 @@ void DeviceBuffer::fill(unsigned char value, const Stream& stream) const {
   cuda_driver().memset_async(address_, value, size_bytes_, stream.handle());
 }
 
+void DeviceBuffer::upload(std::span<const std::byte> source) const {
+  cuda_driver().copy_to_device(address_, static_cast<const void*>(source.data()), source.size());
+}
+
 void DeviceBuffer::download(std::span<std::byte> destination) const {
   cuda_driver().copy_to_host(static_cast<void*>(destination.data()), address_, destination.size());
 }

@@ -215,6 +215,8 @@ class DeviceBuffer {
 
   /// Sets every byte, in stream order.
   void fill(unsigned char value, const Stream& stream) const;
+  /// Copies to the start of the buffer; waits for work of every blocking stream.
+  void upload(std::span<const std::byte> source) const;
   /// Copies from the start of the buffer; waits for work of every blocking stream.
   void download(std::span<std::byte> destination) const;
 

@@ -82,7 +82,7 @@ void assess_choice(const std::vector<Comparison>& rows, Accuracy& accuracy) {
   const auto measured = [&rows](std::size_t i) { return rows[i].measured_us; };
   const std::size_t count = rows.size();
   accuracy.rank_correlation = correlation(ranks(count, predicted), ranks(count, measured));
-  std::vector<AttentionVariant> variants;
+  std::vector<Variant> variants;
   std::vector<double> predicted_us;
   for (const Comparison& row : rows) {
     variants.push_back(row.variant);

@@ -50,7 +50,9 @@ struct GemmBlocks {
 
 /// Totals of a launch, independent of any cache.
 struct GemmSummary {
-  long long read_sectors = 0;   ///< Of A and B, once per cluster that asks for them.
+  long long read_sectors = 0;  ///< Of A and B, once per cluster that asks for them.
+  /// Of these, once per partition and step: what clusters ask for together is one touch.
+  long long touched_sectors = 0;
   long long write_sectors = 0;  ///< Of C.
   long long steps = 0;          ///< k steps of all clusters together.
   long long makespan_steps = 0;
@@ -212,6 +214,7 @@ void GemmWalk<Sink>::touch(int block, int partition) {
       touched_at_[static_cast<std::size_t>(partition) * blocks_.sectors.size() + index];
   if (touched_at != now_) {
     touched_at = now_;
+    summary_.touched_sectors += sectors;
     sink_.touch(block, sectors, partition);
   }
 }

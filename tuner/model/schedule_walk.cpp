@@ -22,6 +22,7 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Attenti
           .order = one_iteration ? Order::cyclic : variant.order,
           .persistence = variant.persistence,
           .section_heads = launch.section_heads,
+          .longest_first = problem.causal && variant.family == Family::hopper,
           .ctas = launch.grid_x,
           .sm_count = sm_count,
           .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count)),
@@ -30,6 +31,26 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Attenti
           .pace_spread_ppm = 0,
           .l2_partitions = 1,
           .partition_runs = {}};
+}
+
+long long next_linear_tile(const ScheduleShape& shape, long long cta, int iteration,
+                           long long tiles, long long& drawn) {
+  if (shape.persistence != Persistence::dynamic || iteration == 0) {
+    return cta_tile(shape.persistence, cta, shape.ctas, iteration, tiles);
+  }
+  const long long linear = shape.ctas + drawn++;
+  return linear < tiles ? linear : -1;
+}
+
+QTile q_tile_at(const ScheduleShape& shape, long long linear, int q_tiles) {
+  const QTile tile = map_tile(linear, q_tiles, shape.batch * shape.heads_q, shape.section_heads);
+  return longest_first(tile, q_tiles, shape.longest_first);
+}
+
+bool scans_backward(const ScheduleShape& shape, long long linear, int iteration) {
+  // As in the kernel's work list: a drawn tile takes the direction that a deal would give it.
+  const bool drawn = shape.persistence == Persistence::dynamic;
+  return scans_backward(shape.order, drawn ? static_cast<int>(linear / shape.ctas) : iteration);
 }
 
 int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int sm) {

@@ -44,6 +44,8 @@ struct ScheduleShape {
   Order order = Order::cyclic;
   Persistence persistence = Persistence::grid;
   int section_heads = 1;
+  /// The Q tiles of a head with most K and V tiles come first under the mask.
+  bool longest_first = false;
   long long ctas = 0;   ///< CTAs launched.
   int sm_count = 0;     ///< Slot s belongs to SM s % sm_count: CTAs are dealt breadth first.
   int ctas_per_sm = 0;  ///< CTAs an SM holds at once; never more than the launch can fill.
@@ -67,6 +69,17 @@ struct ScheduleShape {
 /// Requires: ctas_per_sm >= 1, sm_count >= 1.
 ScheduleShape make_schedule_shape(const AttentionProblem& problem, const AttentionVariant& variant,
                                   int sm_count, int ctas_per_sm);
+
+/// Linear tile of a CTA's iteration, or -1 when it is done. Persistence::dynamic draws the tiles
+/// after those dealt first: `drawn` counts them.
+long long next_linear_tile(const ScheduleShape& shape, long long cta, int iteration,
+                           long long tiles, long long& drawn);
+
+/// The Q tile of a linear index, `q_tiles` to a head.
+QTile q_tile_at(const ScheduleShape& shape, long long linear, int q_tiles);
+
+/// True when this Q tile streams K and V from last to first.
+bool scans_backward(const ScheduleShape& shape, long long linear, int iteration);
 
 /// L2 partition of the SM that is dealt the launch's CTA number `sm`; `runs` as
 /// ScheduleShape::partition_runs.
@@ -135,7 +148,7 @@ class ScheduleWalk {
   }
   bool start_tile(Slot& slot);
   bool start_next(Slot& slot);
-  void enter_tile(Slot& slot, QTile tile);
+  void enter_tile(Slot& slot, QTile tile, bool backward);
   void finish_tile(Slot& slot);
   void collect_streams();
   void join_stream(Slot& slot);
@@ -153,11 +166,11 @@ class ScheduleWalk {
   ScheduleShape shape_;
   Sink& sink_;
   SequenceShape sequence_;
-  int heads_ = 0;
   int q_tiles_per_head_ = 0;
   int kv_tiles_per_head_ = 0;
   long long tiles_ = 0;
   long long next_cta_ = 0;
+  long long drawn_ = 0;  ///< Tiles of Persistence::dynamic beyond the first of each CTA.
   long long now_ = 0;
   long long burst_ = 0;
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
@@ -191,10 +204,9 @@ ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
     : shape_(shape),
       sink_(sink),
       sequence_{shape.seq_q, shape.seq_kv, shape.causal},
-      heads_(shape.batch * shape.heads_q),
       q_tiles_per_head_(ceil_div(shape.seq_q, shape.tile_m)),
       kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)),
-      tiles_(static_cast<long long>(heads_) * q_tiles_per_head_) {
+      tiles_(static_cast<long long>(shape.batch) * shape.heads_q * q_tiles_per_head_) {
   const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
   pair_sectors_.resize(pair_count);
   for (std::size_t pair = 0; pair < pair_count; ++pair) {
@@ -234,12 +246,12 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
 /// Gives the slot the CTA's next Q tile; false when the CTA is done.
 template <typename Sink>
 bool ScheduleWalk<Sink>::start_tile(Slot& slot) {
-  const long long linear =
-      cta_tile(shape_.persistence, slot.cta, shape_.ctas, slot.iteration, tiles_);
+  const long long linear = next_linear_tile(shape_, slot.cta, slot.iteration, tiles_, drawn_);
   if (linear < 0) {
     return false;
   }
-  enter_tile(slot, map_tile(linear, q_tiles_per_head_, heads_, shape_.section_heads));
+  enter_tile(slot, q_tile_at(shape_, linear, q_tiles_per_head_),
+             scans_backward(shape_, linear, slot.iteration));
   return true;
 }
 
@@ -257,9 +269,8 @@ bool ScheduleWalk<Sink>::start_next(Slot& slot) {
 }
 
 template <typename Sink>
-void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile) {
+void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile, bool backward) {
   const int count = kv_tile_count(tile.index, shape_.tile_m, shape_.tile_n, sequence_);
-  const bool backward = scans_backward(shape_.order, slot.iteration);
   const int heads_per_kv = shape_.heads_q / shape_.heads_kv;
   const int kv_head =
       tile.head / shape_.heads_q * shape_.heads_kv + tile.head % shape_.heads_q / heads_per_kv;

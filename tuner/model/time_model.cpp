@@ -3,6 +3,7 @@
 
 #include "core/attention_config.h"
 #include "templates/common/smem_layout.h"
+#include "tuner/model/hopper_time.h"
 #include "tuner/model/sm_timeline.h"
 
 #include <algorithm>
@@ -102,54 +103,78 @@ double expected_delay(double late, double spread) {
   return late > 20 * spread ? late : spread * std::log1p(std::exp(late / spread));
 }
 
+/// The KV steps of each of `resident` CTAs of an SM, whatever the family.
+struct Stream {
+  StepCost cost;
+  double step_clocks = 0.0;  ///< When K and V are there when they are needed.
+  int kv_tile_bytes = 0;
+  int stages = 0;
+};
+
+Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant,
+                 const KernelResources& resources, int resident, const GpuProfile& profile) {
+  const StepCost cost = step_cost(problem, variant, resources, resident, profile);
+  if (variant.family == Family::hopper) {
+    const HopperConfig config = make_hopper_config(problem, variant);
+    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
+  }
+  const AttentionConfig config = make_attention_config(problem, variant);
+  return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
+          config.kv_tile_bytes(), config.stages};
+}
+
 /// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
 /// the L2 bandwidth. The kernel asks for V `stages` - 1 steps and a first product before it needs
 /// it, for K the rest of a step more. `spread_clocks` is how much latencies scatter.
-double exposed_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
-                      double latency_clocks, double spread_clocks, const GpuProfile& profile) {
-  const double step_clocks = unhindered_step_clocks(config, cost, resident, profile.kernel);
+double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
+                      double spread_clocks, const GpuProfile& profile) {
   const double sm_bytes_per_clock =
       profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
-  const double arrival = latency_clocks + resident * config.kv_tile_bytes() / sm_bytes_per_clock;
+  const double arrival = latency_clocks + resident * stream.kv_tile_bytes / sm_bytes_per_clock;
   const double first_product =
-      0.5 * cost.matrix_clocks / (cost.matrix_clocks + cost.softmax_clocks);
-  const double v_lead = (config.stages - 1 + first_product) * step_clocks;
-  const double k_lead = (config.stages - first_product) * step_clocks;
+      0.5 * stream.cost.matrix_clocks / (stream.cost.matrix_clocks + stream.cost.softmax_clocks);
+  const double v_lead = (stream.stages - 1 + first_product) * stream.step_clocks;
+  const double k_lead = (stream.stages - first_product) * stream.step_clocks;
   return expected_delay(arrival - v_lead, spread_clocks) +
          expected_delay(arrival - k_lead, spread_clocks);
+}
+
+double tile_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const GpuProfile& profile) {
+  if (variant.family == Family::hopper) {
+    return hopper_tile_clocks(make_hopper_config(problem, variant), profile);
+  }
+  return profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
+                                          make_attention_config(problem, variant).q_tile_bytes() /
+                                          kSmemBytesPerClock;
 }
 
 TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
                              const KernelResources& resources, const ScheduleShape& shape,
                              const L2Traffic& traffic, const GpuProfile& profile) {
-  const AttentionConfig config = make_attention_config(problem, variant);
   const double latency =
       profile.l2_latency_clocks +
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
-    const StepCost cost = step_cost(problem, variant, resources, resident, profile);
+    const Stream stream = kv_stream(problem, variant, resources, resident, profile);
+    // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
+    const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
     costs.step_clocks.push_back(
-        unhindered_step_clocks(config, cost, resident, profile.kernel) +
-        exposed_clocks(config, cost, resident, latency, kNoSpread, profile) / resident);
+        stream.step_clocks + std::max(0.0, exposed - (resident - 1) * stream.cost.compute_clocks));
   }
-  const double mask_clocks = profile.kernel.mask_instructions * config.tile_m * config.tile_n *
-                             scheduler_imbalance(config.warps) / profile.fma_per_clock_per_sm;
+  const double mask_clocks = profile.kernel.mask_instructions * variant.tile_m * variant.tile_n *
+                             scheduler_imbalance(variant.warps) / profile.fma_per_clock_per_sm;
   costs.masked_extra_steps =
       mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
-  costs.tile_delay_clocks = profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
-                                                             config.q_tile_bytes() /
-                                                             kSmemBytesPerClock;
+  costs.tile_delay_clocks = tile_clocks(problem, variant, profile);
   costs.younger_share = profile.kernel.younger_share;
   return costs;
 }
 
-}  // namespace
-
-bool is_modelled(Family family) { return family == Family::portable; }
-
-StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
-                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
+StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
+                            const KernelResources& resources, int ctas_per_sm,
+                            const GpuProfile& profile) {
   const AttentionConfig config = make_attention_config(problem, variant);
   const KernelCosts& kernel = profile.kernel;
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
@@ -171,6 +196,17 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
   return cost;
 }
 
+}  // namespace
+
+StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
+  if (variant.family == Family::hopper) {
+    const HopperStep step = hopper_step(make_hopper_config(problem, variant), profile);
+    return {step.matrix_clocks, step.softmax_clocks, step.step_clocks};
+  }
+  return portable_step_cost(problem, variant, resources, ctas_per_sm, profile);
+}
+
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
@@ -178,18 +214,16 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
   const KernelResources ample{.registers_per_thread = config.accumulator_registers() +
                                                       config.m_blocks() * config.head_dim / 4 +
                                                       kAmpleRegisters};
-  const StepCost cost = step_cost(problem, variant, ample, shape.ctas_per_sm, profile);
-  const double step_clocks =
-      unhindered_step_clocks(config, cost, shape.ctas_per_sm, profile.kernel);
-  const double step_bytes = microseconds(step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
+  const Stream stream = kv_stream(problem, variant, ample, shape.ctas_per_sm, profile);
+  const double step_bytes =
+      microseconds(stream.step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
   const auto exposed = [&](double latency_clocks) {
-    return exposed_clocks(config, cost, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks,
-                          profile);
+    return exposed_clocks(stream, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks, profile);
   };
   const double delay =
       exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks) + kHiddenMissClocks;
-  shape.miss_ticks = static_cast<int>(std::lround(kTicksPerStep * delay / step_clocks));
+  shape.miss_ticks = static_cast<int>(std::lround(kTicksPerStep * delay / stream.step_clocks));
   shape.l2_partitions =
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));

@@ -12,9 +12,6 @@
 
 namespace swr {
 
-/// Families the model knows the cost of. The others can be measured only.
-bool is_modelled(Family family);
-
 /// Clocks one SM spends on one KV step of one CTA when nothing else limits it.
 struct StepCost {
   double matrix_clocks = 0.0;   ///< Tensor cores, or the shared memory that feeds them.

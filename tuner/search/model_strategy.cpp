@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/model_strategy.h"
 
+#include "tuner/model/shortlist.h"
 #include "tuner/search/residual_field.h"
 
 #include <algorithm>
@@ -23,7 +24,10 @@ class ModelStrategy final : public Strategy {
  public:
   ModelStrategy(const SearchOptions& options, std::vector<Variant> space,
                 const std::vector<double>& predicted_us)
-      : space_(std::move(space)), is_proposed_(space_.size(), false), results_us_(space_.size()) {
+      : space_(std::move(space)),
+        shortlist_(shortlist(space_, predicted_us)),
+        is_proposed_(space_.size(), false),
+        results_us_(space_.size()) {
     for (const double time_us : predicted_us) {
       log_predicted_.push_back(std::log(time_us));
     }
@@ -40,7 +44,8 @@ class ModelStrategy final : public Strategy {
     ResidualField field(space_);
     const std::vector<double> corrected = corrected_predictions(field);
     const std::size_t count = step(evaluated_);
-    const std::vector<Variant> batch = choose(field, corrected, count);
+    const std::vector<Variant> batch =
+        evaluated_ == 0 ? head(field, count) : choose(field, corrected, count);
     // What would follow if the batch in hand met the expectations.
     if (evaluated_ + count < limit_) {
       const std::vector<bool> proposed = is_proposed_;
@@ -92,6 +97,23 @@ class ModelStrategy final : public Strategy {
     return corrected;
   }
 
+  /// The first of the shortlist: what the model holds for best before anything is measured.
+  std::vector<Variant> head(ResidualField& field, std::size_t count) {
+    std::vector<Variant> chosen;
+    for (const std::size_t place : shortlist_) {
+      if (chosen.size() == count) {
+        break;
+      }
+      if (is_proposed_[place]) {
+        continue;
+      }
+      is_proposed_[place] = true;
+      field.add(place);
+      chosen.push_back(space_[place]);
+    }
+    return chosen;
+  }
+
   /// One after the other the variant that may be fastest: the more is unknown of it, the more
   /// credit it has. Each choice makes similar ones less unknown, so that a batch is diverse.
   std::vector<Variant> choose(ResidualField& field, const std::vector<double>& corrected,
@@ -120,6 +142,7 @@ class ModelStrategy final : public Strategy {
   }
 
   std::vector<Variant> space_;
+  std::vector<std::size_t> shortlist_;
   std::vector<double> log_predicted_;  ///< Infinite for what the prediction rules out.
   std::vector<bool> is_proposed_;
   std::vector<double> results_us_;  ///< 0 unless it succeeded.

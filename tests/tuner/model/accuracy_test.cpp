@@ -2,8 +2,8 @@
 // The published accuracy of the model, recomputed from committed recordings of an H200, and the
 // paper's table of errors of its closed formulas.
 #include "tuner/model/accuracy.h"
-#include "tests/support/attention.h"
 
+#include "tests/support/attention.h"
 #include "tuner/model/analytic_sectors.h"
 #include "tuner/model/l2_model.h"
 
@@ -169,7 +169,8 @@ double formula_error_percent(bool causal, Persistence persistence) {
   for (int kilo = 8; kilo <= 128; kilo += 8) {
     const AttentionProblem problem{
         .seq_q = kilo * 1024, .seq_kv = kilo * 1024, .head_dim = 64, .causal = causal};
-    const AttentionVariant variant{.tile_m = 80, .tile_n = 80, .warps = 5, .persistence = persistence};
+    const AttentionVariant variant{
+        .tile_m = 80, .tile_n = 80, .warps = 5, .persistence = persistence};
     const ScheduleSummary walked =
         simulate_l2(make_schedule_shape(problem, variant, 48, 1), {.effective_bytes = 21LL << 20})
             .schedule;

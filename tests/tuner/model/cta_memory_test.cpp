@@ -55,12 +55,12 @@ TEST(CtaMemory, BuffersOfAVariantAreItsSharedMemory) {
   for (const POperand p_operand : {POperand::registers, POperand::shared}) {
     for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
       const AttentionVariant hopper{.family = Family::hopper,
-                           .tile_m = 128,
-                           .tile_n = 96,
-                           .warps = 8,
-                           .stages = 2,
-                           .persistence = persistence,
-                           .p_operand = p_operand};
+                                    .tile_m = 128,
+                                    .tile_n = 96,
+                                    .warps = 8,
+                                    .stages = 2,
+                                    .persistence = persistence,
+                                    .p_operand = p_operand};
       EXPECT_EQ(total_bytes(smem_buffers(problem, hopper)), smem_bytes(problem, hopper));
     }
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Bytes that an H200 read from memory past the effective L2, four times each in two sessions,
 // against the model. docs/results/l2_model.md publishes the table; it is recomputed here.
+#include "tests/support/attention.h"
 #include "tuner/model/gpu_profile.h"
 #include "tuner/model/time_model.h"
-#include "tests/support/attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -160,10 +160,12 @@ std::string session_cells(const Row& row, std::size_t session) {
 
 std::string table_row(const Row& row) {
   char text[160];
-  std::snprintf(text, sizeof text, "| s%d d%d h%d%s | %s %s st%d %s | %.0f |", attention(row.problem).seq_q,
-                attention(row.problem).head_dim, attention(row.problem).heads_q, attention(row.problem).causal ? " causal" : "",
+  std::snprintf(text, sizeof text, "| s%d d%d h%d%s | %s %s st%d %s | %.0f |",
+                attention(row.problem).seq_q, attention(row.problem).head_dim,
+                attention(row.problem).heads_q, attention(row.problem).causal ? " causal" : "",
                 std::string(to_string(attention(row.variant).persistence)).c_str(),
-                std::string(to_string(attention(row.variant).swizzle)).c_str(), attention(row.variant).stages,
+                std::string(to_string(attention(row.variant).swizzle)).c_str(),
+                attention(row.variant).stages,
                 std::string(to_string(attention(row.variant).order)).c_str(), row.predicted_mb);
   return text + session_cells(row, 0) + session_cells(row, 1);
 }

@@ -10,11 +10,11 @@ namespace {
 
 constexpr KernelResources kResources{.registers_per_thread = 128};
 constexpr AttentionVariant kPaperVariant{.tile_m = 80,
-                                .tile_n = 80,
-                                .warps = 5,
-                                .stages = 1,
-                                .persistence = Persistence::persistent,
-                                .workers = 48};
+                                         .tile_n = 80,
+                                         .warps = 5,
+                                         .stages = 1,
+                                         .persistence = Persistence::persistent,
+                                         .workers = 48};
 
 AttentionProblem problem(int seq) { return {.seq_q = seq, .seq_kv = seq, .head_dim = 64}; }
 

@@ -17,10 +17,10 @@ L2Traffic gb10_traffic(const AttentionProblem& problem, int tile, Order order,
                        Persistence persistence, int workers = 48) {
   static const GpuProfile profile = load_profile("gb10");
   const AttentionVariant variant{.tile_m = tile,
-                        .tile_n = tile,
-                        .order = order,
-                        .persistence = persistence,
-                        .workers = persistence == Persistence::persistent ? workers : 0};
+                                 .tile_n = tile,
+                                 .order = order,
+                                 .persistence = persistence,
+                                 .workers = persistence == Persistence::persistent ? workers : 0};
   const ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, 1);
   return simulate_l2(shape, profile.l2_policy());
 }

@@ -77,6 +77,44 @@ TEST(ScheduleWalk, ACausalCtaThatEndsEarlyMakesRoomForTheNext) {
   EXPECT_EQ(touches_of(shape), "- - 0 - - 0 1 - 1 2 - ");
 }
 
+TEST(ScheduleWalk, UnderTheMaskLongTilesMayComeFirst) {
+  // One SM: Q tiles of 1 and 2 pairs.
+  ScheduleShape shape = small_shape(32, 32);
+  shape.causal = true;
+  shape.sm_count = 1;
+  EXPECT_EQ(touches_of(shape), "- 0 - - 0 1 - ");
+  shape.longest_first = true;
+  EXPECT_EQ(touches_of(shape), "- 0 1 - - 0 - ");
+}
+
+TEST(ScheduleWalk, DrawnTilesGoToTheCtaThatEndsFirst) {
+  // Two CTAs, Q tiles of 1, 2, 3 and 4 steps. Dealt, the first computes 1 and 3; drawn, it ends
+  // first and takes 3, and the second 4: as many steps. With long tiles first, 4 | 3, then 2 | 1:
+  // the second CTA ends its 3 first and draws the 2.
+  ScheduleShape shape = small_shape(64, 64);
+  shape.causal = true;
+  shape.longest_first = true;
+  shape.ctas = 2;
+  const auto makespan = [&shape](Persistence persistence) {
+    shape.persistence = persistence;
+    Recorder recorder;
+    return ScheduleWalk(shape, recorder).run().makespan_steps;
+  };
+  EXPECT_EQ(makespan(Persistence::persistent), 6);
+  EXPECT_EQ(makespan(Persistence::dynamic), 5);
+}
+
+TEST(ScheduleWalk, DrawnTilesTurnAsIfTheyHadBeenDealt) {
+  ScheduleShape shape = small_shape(64, 32);
+  shape.order = Order::sawtooth;
+  shape.persistence = Persistence::dynamic;
+  shape.ctas = 2;
+  EXPECT_FALSE(scans_backward(shape, 1, 3));
+  EXPECT_TRUE(scans_backward(shape, 2, 0));
+  shape.persistence = Persistence::persistent;
+  EXPECT_TRUE(scans_backward(shape, 1, 3));
+}
+
 TEST(ScheduleWalk, CrossingStreamsTouchTheSharedPairOnce) {
   ScheduleShape shape = small_shape(64, 64);
   shape.causal = true;

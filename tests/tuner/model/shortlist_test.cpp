@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/model/shortlist.h"
 
+#include "tests/support/attention.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,12 +13,12 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<AttentionVariant> four_variants() {
-  std::vector<AttentionVariant> variants(4);
-  variants[0].stages = 3;
-  variants[1].swizzle = Swizzle::head_fastest;
-  variants[2].swizzle = Swizzle::q_fastest;
-  variants[3].tile_m = 128;
+std::vector<Variant> four_variants() {
+  std::vector<Variant> variants(4);
+  attention(variants[0]).stages = 3;
+  attention(variants[1]).swizzle = Swizzle::head_fastest;
+  attention(variants[2]).swizzle = Swizzle::q_fastest;
+  attention(variants[3]).tile_m = 128;
   return variants;
 }
 
@@ -31,9 +33,9 @@ TEST(Shortlist, PutsSwizzlesThatCannotBeToldApartBehindAllOthers) {
 }
 
 TEST(Shortlist, DoesNotDependOnTheOrderInWhichVariantsCome) {
-  std::vector<AttentionVariant> variants = four_variants();
+  std::vector<Variant> variants = four_variants();
   const std::vector<double> equal(variants.size(), 1.0);
-  const AttentionVariant first = variants[shortlist(variants, equal).front()];
+  const Variant first = variants[shortlist(variants, equal).front()];
   std::swap(variants[0], variants[3]);
   std::swap(variants[1], variants[2]);
   EXPECT_EQ(variants[shortlist(variants, equal).front()], first);

@@ -47,6 +47,31 @@ TEST(SmTimeline, PersistentCtasKeepTheirTiles) {
   EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 400 + 300);
 }
 
+TEST(SmTimeline, APartlyEmptyLastRoundCostsTheMeanOfTwoDeals) {
+  // Eight CTAs on four SMs, of which the first four have two Q tiles. Breadth first each of these
+  // has an SM of its own; dealt three SMs first, the fourth meets the first.
+  ScheduleShape shape = four_steps(12, 4, 2);
+  shape.persistence = Persistence::persistent;
+  shape.ctas = 8;
+  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, ((400 + 300) + 800) / 2.0);
+  // One CTA to an SM, and CTAs that fill the GPU in part only, lie breadth first.
+  shape.ctas = 7;
+  shape.seq_q = 16 * 7;
+  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 400);
+}
+
+TEST(SmTimeline, DrawnTilesGoToTheCtaThatEndsFirst) {
+  // Q tiles of 4, 3, 2 and 1 steps on two SMs.
+  ScheduleShape shape = four_steps(4, 2, 1);
+  shape.causal = true;
+  shape.longest_first = true;
+  shape.ctas = 2;
+  shape.persistence = Persistence::persistent;
+  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 6 * 75);
+  shape.persistence = Persistence::dynamic;
+  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 5 * 75);
+}
+
 TEST(SmTimeline, TheOlderCtaEndsFirstAndLeavesTheRestAlone) {
   TimelineCosts unfair = costs();
   unfair.younger_share = 1.0 / 3;

@@ -45,8 +45,8 @@ constexpr AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64}
 /// Beside 64 accumulators and 16 registers of Q.
 constexpr KernelResources kAmple{.registers_per_thread = 255};
 
-Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant, int ctas_per_sm,
-                   const GpuProfile& profile) {
+Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant,
+                   int ctas_per_sm, const GpuProfile& profile) {
   const ScheduleShape shape =
       make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
   const L2Traffic traffic = simulate_l2(shape, profile.l2_policy());
@@ -130,6 +130,20 @@ TEST(TimeModel, TermsOfAHandComputedLaunch) {
               1e-9);
 }
 
+TEST(TimeModel, AnotherCtaComputesWhileOneWaits) {
+  // K and V come later than they are asked for, but by less than the other CTA computes.
+  GpuProfile late = round_profile();
+  late.l2_latency_clocks = late.dram_latency_clocks = 1500;
+  GpuProfile early = late;
+  early.l2_latency_clocks = early.dram_latency_clocks = 1;
+  const auto slowdown = [&](int ctas_per_sm) {
+    return predict(kProblem, kOneStage, ctas_per_sm, late).time_us /
+           predict(kProblem, kOneStage, ctas_per_sm, early).time_us;
+  };
+  EXPECT_GT(slowdown(1), 1.05);
+  EXPECT_DOUBLE_EQ(slowdown(2), 1.0);
+}
+
 TEST(TimeModel, OneStageExposesALongLatencyThatTwoHide) {
   GpuProfile profile = round_profile();
   profile.l2_latency_clocks = 1500;
@@ -187,8 +201,8 @@ TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   EXPECT_EQ(shape.l2_partitions, 2);
   EXPECT_EQ(shape.pace_spread_ppm, 0);
   // A miss that two stages hide costs 8 clocks.
-  EXPECT_NEAR(schedule_on_gpu(kProblem, AttentionVariant{}, 1, profile).miss_ticks, kTicksPerStep * 8 / step,
-              1);
+  EXPECT_NEAR(schedule_on_gpu(kProblem, AttentionVariant{}, 1, profile).miss_ticks,
+              kTicksPerStep * 8 / step, 1);
 }
 
 TEST(TimeModel, UnderTheMaskSmsDifferInPace) {

@@ -6,11 +6,11 @@
 namespace swr {
 namespace {
 
-const std::vector<Variant> kSpace{AttentionVariant{.stages = 1},
-                                  AttentionVariant{.stages = 2},
-                                  AttentionVariant{.order = Order::sawtooth},
-                                  AttentionVariant{.tile_m = 128, .stages = 4, .order = Order::sawtooth},
-                                  AttentionVariant{.tile_m = 128, .stages = 4}};
+const std::vector<Variant> kSpace{
+    AttentionVariant{.stages = 1}, AttentionVariant{.stages = 2},
+    AttentionVariant{.order = Order::sawtooth},
+    AttentionVariant{.tile_m = 128, .stages = 4, .order = Order::sawtooth},
+    AttentionVariant{.tile_m = 128, .stages = 4}};
 
 ResidualField field_with(const std::vector<std::size_t>& places) {
   ResidualField field(kSpace);

@@ -2,6 +2,7 @@
 #include "tuner/search/strategy.h"
 
 #include "tests/support/attention.h"
+#include "tuner/model/shortlist.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -33,10 +34,10 @@ std::vector<Variant> some_space() {
           for (const auto persistence :
                {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
             space.push_back(AttentionVariant{.tile_m = tile_m,
-                             .tile_n = tile_n,
-                             .stages = stages,
-                             .order = order,
-                             .persistence = persistence});
+                                             .tile_n = tile_n,
+                                             .stages = stages,
+                                             .order = order,
+                                             .persistence = persistence});
           }
         }
       }
@@ -82,7 +83,7 @@ double truth(const Variant& variant) {
 }
 
 std::vector<Variant> run_search(const SearchOptions& options, const TimeOf& predicted,
-                            const TimeOf& measured) {
+                                const TimeOf& measured) {
   const auto strategy = make_strategy(options, some_space(), predictor(predicted));
   return tried(*strategy, measured);
 }
@@ -150,6 +151,35 @@ TEST(Model, GoesOnUntilItIsStoppedWhenOnlyTimeIsLimited) {
 TEST(Model, FindsTheBestAtOnceWhenTheModelIsRight) {
   const auto all = run_search({.strategy = StrategyKind::model, .max_variants = 4}, truth, truth);
   EXPECT_EQ(best_of(all, truth), best_of(some_space(), truth));
+}
+
+TEST(Model, BeginsWithTheShortlist) {
+  const std::vector<Variant> space = some_space();
+  std::vector<double> predicted_us;
+  std::ranges::transform(space, std::back_inserter(predicted_us), truth);
+  const std::vector<std::size_t> order = shortlist(space, predicted_us);
+  const auto strategy =
+      make_strategy({.strategy = StrategyKind::model, .max_variants = 12}, space, predictor(truth));
+  const std::vector<Variant> first = strategy->propose();
+  ASSERT_EQ(first.size(), 6U);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i], space[order[i]]);
+  }
+}
+
+TEST(Model, BeginsAgainBehindVariantsThatNeverReachTheDevice) {
+  const auto strategy = make_strategy({.strategy = StrategyKind::model, .max_variants = 4},
+                                      some_space(), predictor(truth));
+  std::set<Variant> proposed;
+  for (int batch = 0; batch < 3; ++batch) {
+    for (const Variant& variant : strategy->propose()) {
+      EXPECT_TRUE(proposed.insert(variant).second);
+      VariantResult result = result_of(variant, 1.0);
+      result.state = ResultState::constraint;
+      strategy->tell(result);
+    }
+  }
+  EXPECT_EQ(proposed.size(), 6U);
 }
 
 TEST(Model, LearnsWhatTheModelHasBackwards) {

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// The time of GEMM: terms by hand, and against what an H200 measured (docs/results/gemm.md).
+#include "tuner/model/gemm_time.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr GemmVariant kVariant{.family = Family::hopper,
+                               .tile_m = 128,
+                               .tile_n = 256,
+                               .tile_k = 64,
+                               .stages = 4,
+                               .mainloop = GemmMainloop::cooperative,
+                               .consumers = 2,
+                               .persistence = Persistence::persistent,
+                               .raster = Raster::along_m};
+
+const GpuProfile& h200() {
+  static const GpuProfile profile = load_profile("h200");
+  return profile;
+}
+
+GemmPrediction predict(const GemmProblem& problem, const GemmVariant& variant,
+                       int ctas_per_sm = 1) {
+  const GemmLaunch launch = gemm_launch_on_gpu(problem, variant, ctas_per_sm, h200());
+  return predict_gemm_time(problem, variant, launch, simulate_gemm_l2(launch, h200().l2_policy()),
+                           h200());
+}
+
+TEST(GemmTime, ProductsOfTheBusiestSm) {
+  // 256 tiles on 132 SMs: two rounds of 64 k-blocks of 1024 clocks, a third longer.
+  const GemmPrediction prediction = predict({.m = 4096, .n = 2048, .k = 4096}, kVariant);
+  EXPECT_NEAR(prediction.matrix_us, 2 * 64 * 1024 * 1.33 / h200().clock_mhz, 1e-9);
+  EXPECT_GT(prediction.time_us, prediction.matrix_us);
+}
+
+TEST(GemmTime, NarrowTilesWaitForSharedMemory) {
+  GemmVariant narrow = kVariant;
+  narrow.tile_m = 64;
+  narrow.tile_n = 16;
+  narrow.consumers = 1;
+  // Four products of 8 clocks read 10,240 bytes, and the copy engine writes as many.
+  const GemmPrediction prediction = predict({.m = 64, .n = 16, .k = 64}, narrow);
+  EXPECT_NEAR(prediction.matrix_us, 2 * 10240 / 128.0 / h200().clock_mhz, 1e-9);
+}
+
+TEST(GemmTime, PingPongHidesAllEpiloguesButTheLast) {
+  const GemmProblem problem{.m = 4096, .n = 4096, .k = 512};
+  GemmVariant turns = kVariant;
+  turns.mainloop = GemmMainloop::pingpong;
+  turns.tile_n = 128;
+  GemmVariant together = turns;
+  together.mainloop = GemmMainloop::cooperative;
+  // 1024 tiles on 132 SMs are 8 rounds.
+  EXPECT_NEAR(predict(problem, together).epilogue_us, 8 * predict(problem, turns).epilogue_us,
+              1e-9);
+}
+
+TEST(GemmTime, AClusterLoadsLess) {
+  const GemmProblem problem{.m = 2048, .n = 4096, .k = 4096};
+  GemmVariant cluster = kVariant;
+  cluster.cluster_m = 2;
+  EXPECT_LT(predict(problem, cluster).l2_us, predict(problem, kVariant).l2_us);
+}
+
+TEST(GemmTime, SplittingFillsTheGpuAndCostsASum) {
+  const GemmProblem problem{.m = 128, .n = 2048, .k = 16384};
+  GemmVariant split = kVariant;
+  split.splits = 8;
+  const GemmPrediction whole = predict(problem, kVariant);
+  const GemmPrediction parts = predict(problem, split);
+  EXPECT_EQ(whole.split_us, 0.0);
+  EXPECT_GT(parts.split_us, 1.0);
+  EXPECT_NEAR(parts.matrix_us, whole.matrix_us / 8, 1e-9);
+  EXPECT_LT(parts.time_us, whole.time_us);
+}
+
+/// A measured row of the tables.
+struct Row {
+  GemmProblem problem;
+  GemmVariant variant;
+  double measured_us = 0.0;
+};
+
+/// Reads "128x256x64 coop2 c21 s4 rg8 k2".
+GemmVariant read_variant(const std::string& name) {
+  GemmVariant variant = kVariant;
+  std::istringstream words(name);
+  std::string word;
+  words >> word;
+  std::sscanf(word.c_str(), "%dx%dx%d", &variant.tile_m, &variant.tile_n, &variant.tile_k);
+  words >> word;
+  variant.mainloop = word.front() == 'p' ? GemmMainloop::pingpong : GemmMainloop::cooperative;
+  variant.consumers = word.back() - '0';
+  while (words >> word) {
+    const int number =
+        word.size() > 1 ? std::atoi(word.c_str() + (word.front() == 'r' ? 2 : 1)) : 0;
+    switch (word.front()) {
+      case 'c':
+        variant.cluster_m = number / 10;
+        variant.cluster_n = number % 10;
+        break;
+      case 's':
+        variant.stages = number;
+        break;
+      case 'k':
+        variant.splits = number;
+        break;
+      case 'r':
+        variant.raster = word[1] == 'm'   ? Raster::along_m
+                         : word[1] == 'g' ? Raster::grouped
+                         : word[1] == 's' ? Raster::serpentine
+                                          : Raster::hilbert;
+        variant.raster_group = std::max(1, number);
+        break;
+      default:
+        ADD_FAILURE() << "unknown part " << word << " of " << name;
+    }
+  }
+  return variant;
+}
+
+/// "| m = n = k | .. | swr us / p95 | variant |" or "| m | n x k | .. | us / p95 | .. | variant |".
+std::optional<Row> read_row(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream stream(line);
+  for (std::string cell; std::getline(stream, cell, '|');) {
+    cells.push_back(cell);
+  }
+  if (cells.size() != 9 || cells[8].find("x64 ") == std::string::npos) {
+    return std::nullopt;
+  }
+  Row row;
+  row.problem.m = row.problem.n = row.problem.k = std::stoi(cells[1]);
+  int n = 0;
+  int k = 0;
+  const bool projection = std::sscanf(cells[2].c_str(), " %d x %d", &n, &k) == 2;
+  if (projection) {
+    row.problem.n = n;
+    row.problem.k = k;
+  }
+  row.measured_us = std::stod(cells[projection ? 5 : 7]);
+  row.variant = read_variant(cells[8]);
+  return row;
+}
+
+TEST(GemmTime, ErrorsOnTheMeasuredChoicesArePublishedAsComputed) {
+  std::ifstream file(SWR_GEMM_DOC);
+  const std::string published{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream lines(published);
+  int rows = 0;
+  int within_10_percent = 0;
+  double sum = 0.0;
+  double worst = 0.0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = read_row(line);
+    if (!row) {
+      continue;
+    }
+    const double error =
+        std::abs(predict(row->problem, row->variant).time_us / row->measured_us - 1);
+    ++rows;
+    within_10_percent += error <= 0.10;
+    sum += error;
+    worst = std::max(worst, error);
+  }
+  ASSERT_EQ(rows, 49);
+  char text[160];
+  std::snprintf(text, sizeof text, "mean error %.1f %%, worst %.1f %%, within 10 %% in %d of %d",
+                100 * sum / rows, 100 * worst, within_10_percent, rows);
+  EXPECT_THAT(published, HasSubstr(text));
+  EXPECT_LT(sum / rows, 0.07);
+  EXPECT_LT(worst, 0.25);
+}
+
+}  // namespace
+}  // namespace swr
