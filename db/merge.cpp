@@ -46,20 +46,22 @@ struct MergedTable {
 /// In the order in which they refer to each other. `sample` and `finalist` follow `result` and
 /// `decision`.
 const std::vector<MergedTable>& merged_tables() {
-  static const std::vector<MergedTable> kTables{{"device", {}},
-                                                {"problem", {}},
-                                                {"variant", {}},
-                                                {"run", {}},
-                                                {"result",
-                                                 {{"run_id", "run"},
-                                                  {"device_id", "device"},
-                                                  {"problem_id", "problem"},
-                                                  {"variant_id", "variant"}}},
-                                                {"decision",
-                                                 {{"run_id", "run"},
-                                                  {"device_id", "device"},
-                                                  {"problem_id", "problem"},
-                                                  {"winner_id", "result"}}}};
+  static const std::vector<MergedTable> kTables{
+      {"device", {}},
+      {"problem", {}},
+      {"variant", {}},
+      {"run", {}},
+      {"result",
+       {{"run_id", "run"},
+        {"device_id", "device"},
+        {"problem_id", "problem"},
+        {"variant_id", "variant"}}},
+      {"decision",
+       {{"run_id", "run"},
+        {"device_id", "device"},
+        {"problem_id", "problem"},
+        {"winner_id", "result"}}},
+      {"gpu_reference", {{"run_id", "run"}, {"device_id", "device"}}}};
   return kTables;
 }
 
@@ -228,10 +230,11 @@ void put_in_order(SQLite::Database& database) {
     return;
   }
   renumber(database, "run", "started_at, id) FROM main.run",
-           {{"result", "run_id"}, {"decision", "run_id"}});
+           {{"result", "run_id"}, {"decision", "run_id"}, {"gpu_reference", "run_id"}});
   renumber(database, "result", "run_id, id) FROM main.result",
            {{"sample", "result_id"}, {"finalist", "result_id"}, {"decision", "winner_id"}});
   renumber(database, "decision", "run_id, id) FROM main.decision", {{"finalist", "decision_id"}});
+  renumber(database, "gpu_reference", "run_id, id) FROM main.gpu_reference", {});
 }
 
 /// Attaches a copy of `from` as `source`, and merges it in one transaction.
@@ -279,6 +282,10 @@ void require_sound(SQLite::Database& database, const fs::path& path) {
                                          " FROM result JOIN variant ON variant.id = variant_id");
   while (result.executeStep()) {
     read_result(result, {path, "result"});
+  }
+  SQLite::Statement reference(database, "SELECT * FROM gpu_reference");
+  while (reference.executeStep()) {
+    read_reference(reference, {path, "gpu_reference"});
   }
   SQLite::Statement sample(database, "SELECT result_id, position, time_us FROM sample");
   while (sample.executeStep()) {

@@ -38,6 +38,10 @@ std::optional<StoredDecision> find_known_decision(const SQLite::Database& databa
                                                   long long run_id, const Problem& problem,
                                                   const DeviceInfo& device);
 
+/// Store::references.
+std::vector<GpuReference> find_references(const SQLite::Database& database,
+                                          const std::filesystem::path& path, long long run_id);
+
 /// Store::result.
 StoredResult find_result(const SQLite::Database& database, const std::filesystem::path& path,
                          long long result_id);

@@ -405,6 +405,25 @@ Cells to_cells(const RunInfo& run) {
           {"starts_over", run.starts_over ? 1LL : 0LL}};
 }
 
+Cells to_cells(const GpuReference& reference) {
+  const bool ok = reference.state == ResultState::ok;
+  if (ok && !(reference.median_us > 0)) {
+    reject("time of a reference that is ok", "above 0");
+  }
+  Cells cells;
+  const Writer write{cells};
+  write("gpu", reference.gpu, 0, kMaxInt);
+  write("card", reference.card);
+  write("tuned", reference.tuned);
+  write("kernel", reference.kernel);
+  write("state", std::string(to_string(reference.state)));
+  if (ok) {
+    write("median_us", reference.median_us);
+  }
+  visit_fields(reference.condition, write);
+  return cells;
+}
+
 Cells counter_cells(const Measurement& measurement) {
   Cells cells;
   write_counters(measurement, Writer{cells});
@@ -517,6 +536,22 @@ std::optional<double> read_tie_threshold(SQLite::Statement& row, const RowSource
       read("tie_threshold", tie_threshold.emplace());
     }
     return tie_threshold;
+  });
+}
+
+GpuReference read_reference(SQLite::Statement& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    GpuReference reference;
+    read("gpu", reference.gpu);
+    read("card", reference.card);
+    read("tuned", reference.tuned);
+    read("kernel", reference.kernel);
+    reference.state = parse_result_state(read.text("state"));
+    if (reference.state == ResultState::ok) {
+      read("median_us", reference.median_us);
+    }
+    visit_fields(reference.condition, read);
+    return reference;
   });
 }
 

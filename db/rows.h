@@ -32,6 +32,9 @@ Cells kind_cells(const Problem& problem);
 /// Without the keys of what the result belongs to.
 Cells to_cells(const VariantResult& result);
 
+/// Without the keys of run and device.
+Cells to_cells(const GpuReference& reference);
+
 /// The columns of `variant`, as SQL, quoted and separated by commas.
 std::string variant_columns();
 
@@ -77,6 +80,8 @@ void bind_setting(SQLite::Statement& statement, const Setting& setting);
 /// A row of `finalist` without its result, and the threshold in a row of `decision`.
 Finalist read_finalist(SQLite::Statement& row, const RowSource& source);
 std::optional<double> read_tie_threshold(SQLite::Statement& row, const RowSource& source);
+
+GpuReference read_reference(SQLite::Statement& row, const RowSource& source);
 
 /// The value of `time_us` in a row of `sample`.
 double read_sample(SQLite::Statement& row, const RowSource& source);

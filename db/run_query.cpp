@@ -27,6 +27,17 @@ std::vector<Setting> find_settings(const SQLite::Database& database, const fs::p
   return settings;
 }
 
+std::vector<GpuReference> find_references(const SQLite::Database& database, const fs::path& path,
+                                          long long run_id) {
+  std::vector<GpuReference> references;
+  SQLite::Statement row(database, "SELECT * FROM gpu_reference WHERE run_id = ? ORDER BY id");
+  row.bind(1, static_cast<std::int64_t>(run_id));
+  while (row.executeStep()) {
+    references.push_back(read_reference(row, {path, "gpu_reference"}));
+  }
+  return references;
+}
+
 RunInfo find_run_of(const SQLite::Database& database, const fs::path& path, long long result_id) {
   SQLite::Statement row(database,
                         "SELECT run.* FROM run JOIN result ON result.run_id = run.id "

@@ -161,6 +161,23 @@ void Store::record_decision(long long run_id, const Problem& problem, const Devi
   });
 }
 
+void Store::record_reference(long long run_id, const DeviceInfo& device,
+                             const GpuReference& reference) {
+  impl_->write([&] {
+    SQLite::Database& database = impl_->database;
+    require_run(database, run_id, impl_->path);
+    Cells cells = to_cells(reference);
+    cells.push_back({"run_id", run_id});
+    cells.push_back({"device_id", find_or_insert_row(database, "device", to_cells(device))});
+    return insert_row(database, "gpu_reference", cells);
+  });
+}
+
+std::vector<GpuReference> Store::references(long long run_id) const {
+  return with_database_errors(
+      impl_->path, [&] { return find_references(impl_->database, impl_->path, run_id); });
+}
+
 std::optional<Match> Store::best(const Problem& problem, const DeviceInfo& device,
                                  const Setting& setting) const {
   validate(problem);

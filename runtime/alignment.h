@@ -36,7 +36,7 @@ class Alignment {
     const int largest = static_cast<int>(all & ~(all - 1));
     if (largest < element_bytes) {
       throw Error(ErrorCode::invalid_argument,
-                  "the address of a tensor is no multiple of its elements' " +
+                  "the address of a tensor is odd or no multiple of its elements' " +
                       std::to_string(element_bytes) + " bytes");
     }
     return largest;

@@ -6,6 +6,13 @@
 
 namespace swr {
 
+void JsonLines::write(const Json& object) {
+  const std::lock_guard lock(mutex_);
+  out_ << object.dump() << "\n" << std::flush;
+}
+
+EventLog::EventLog(JsonLines& lines, Json common) : lines_(lines), common_(std::move(common)) {}
+
 void EventLog::announce(const Problem& problem, const DeviceInfo& device, Provenance provenance) {
   // The event comes first in its line.
   announced_ = {{"event", "start"},
@@ -71,7 +78,10 @@ void EventLog::finish(const TuneReport& report) {
          {"device_idle_s", report.times.device_idle_s()}});
 }
 
-void EventLog::write(const Json& event) { out_ << event.dump() << "\n" << std::flush; }
+void EventLog::write(Json event) {
+  event.update(common_);
+  lines_.write(event);
+}
 
 void ProgressPair::begin(const std::string& title, std::size_t total) {
   first_.begin(title, total);

@@ -8,14 +8,28 @@
 
 #include <cstddef>
 #include <iosfwd>
+#include <mutex>
 #include <string>
 
 namespace swr {
 
-/// Each line is flushed, so that a reader sees it at once.
+/// JSON objects, a line each, from any number of threads. Each line is flushed, so that a reader
+/// sees it at once.
+class JsonLines {
+ public:
+  explicit JsonLines(std::ostream& out) : out_(out) {}
+  void write(const Json& object);
+
+ private:
+  std::ostream& out_;
+  std::mutex mutex_;
+};
+
+/// Used by one thread; several may share the lines.
 class EventLog final : public Progress {
  public:
-  explicit EventLog(std::ostream& out) : out_(out) {}
+  /// `common` holds fields that every event gets, such as which GPU it is about.
+  explicit EventLog(JsonLines& lines, Json common = Json::object());
 
   /// Whose run begins next. Call it before tune().
   void announce(const Problem& problem, const DeviceInfo& device, Provenance provenance);
@@ -29,9 +43,10 @@ class EventLog final : public Progress {
 
  private:
   void tried(const VariantResult& result, bool is_known);
-  void write(const Json& event);
+  void write(Json event);
 
-  std::ostream& out_;
+  JsonLines& lines_;
+  Json common_;
   Json announced_;
   std::size_t done_ = 0;
   double best_us_ = 0.0;  ///< 0 while nothing succeeded.

@@ -24,6 +24,15 @@ std::string minutes_text(double seconds) {
 
 }  // namespace
 
+std::string failures_text(const std::map<ResultState, std::size_t>& failures) {
+  std::string text;
+  for (const auto& [state, count] : failures) {
+    text += "  " + std::to_string(count) + " " +
+            (state == ResultState::constraint ? "dropped" : std::string(to_string(state)));
+  }
+  return text;
+}
+
 void Progress::known(const VariantResult& /*result*/) {}
 void Progress::device_idle(double /*idle_s*/) {}
 
@@ -31,8 +40,35 @@ void QuietProgress::begin(const std::string& /*title*/, std::size_t /*total*/) {
 void QuietProgress::advance(const VariantResult& /*result*/) {}
 void QuietProgress::end() {}
 
-StreamProgress::StreamProgress(std::ostream& out, bool redraw, Clock clock)
-    : out_(out), redraw_(redraw), clock_(std::move(clock)) {}
+StatusLine::StatusLine(std::ostream& out, bool redraw, Clock clock)
+    : out_(out), redraw_(redraw), clock_(std::move(clock)), last_write_(clock_()) {}
+
+bool StatusLine::is_due() const {
+  return clock_() - last_write_ >= (redraw_ ? kRedrawInterval : kPlainInterval);
+}
+
+void StatusLine::write(const std::string& line) {
+  // ESC [ K erases what a longer line left behind.
+  out_ << (redraw_ ? "\r" : "") << line << (redraw_ ? "\x1b[K" : "\n") << std::flush;
+  last_write_ = clock_();
+  is_drawn_ = redraw_;
+}
+
+void StatusLine::print(const std::string& line) {
+  out_ << (is_drawn_ ? "\r" : "") << line << (is_drawn_ ? "\x1b[K\n" : "\n") << std::flush;
+  last_write_ = clock_();
+  is_drawn_ = false;
+}
+
+void StatusLine::end() {
+  if (is_drawn_) {
+    out_ << "\n" << std::flush;
+  }
+  is_drawn_ = false;
+}
+
+StreamProgress::StreamProgress(std::ostream& out, bool redraw, StatusLine::Clock clock)
+    : line_(out, redraw, std::move(clock)) {}
 
 void StreamProgress::begin(const std::string& title, std::size_t total) {
   total_ = total;
@@ -41,16 +77,15 @@ void StreamProgress::begin(const std::string& title, std::size_t total) {
   failures_.clear();
   idle_s_ = 0.0;
   best_us_ = 0.0;
-  started_ = clock_();
-  last_write_ = started_;
-  out_ << title << "\n" << std::flush;
+  started_ = line_.now();
+  line_.print(title);
 }
 
 void StreamProgress::advance(const VariantResult& result) {
   ++done_;
   count_best(result);
-  if (clock_() - last_write_ >= (redraw_ ? kRedrawInterval : kPlainInterval)) {
-    write(status());
+  if (line_.is_due()) {
+    line_.write(status());
   }
 }
 
@@ -70,14 +105,12 @@ void StreamProgress::count_best(const VariantResult& result) {
 }
 
 void StreamProgress::end() {
-  write(status());
-  if (redraw_) {
-    out_ << "\n" << std::flush;
-  }
+  line_.write(status());
+  line_.end();
 }
 
 std::string StreamProgress::status() const {
-  const double elapsed_s = Seconds(clock_() - started_).count();
+  const double elapsed_s = Seconds(line_.now() - started_).count();
   const std::size_t behind = done_ + known_;
   // What a constraint drops after compilation comes on top of a search's budget.
   const std::size_t total = std::max(total_, behind);
@@ -96,17 +129,7 @@ std::string StreamProgress::status() const {
   if (known_ > 0) {
     text += "  " + std::to_string(known_) + " known";
   }
-  for (const auto& [state, count] : failures_) {
-    text += "  " + std::to_string(count) + " " +
-            (state == ResultState::constraint ? "dropped" : std::string(to_string(state)));
-  }
-  return text;
-}
-
-void StreamProgress::write(const std::string& line) {
-  // ESC [ K erases what a longer line left behind.
-  out_ << (redraw_ ? "\r" : "") << line << (redraw_ ? "\x1b[K" : "\n") << std::flush;
-  last_write_ = clock_();
+  return text + failures_text(failures_);
 }
 
 }  // namespace swr

@@ -40,14 +40,41 @@ class QuietProgress final : public Progress {
   void end() override;
 };
 
+/// The line that is redrawn on a terminal, or written now and then elsewhere.
+class StatusLine {
+ public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// `redraw` overwrites one line (a terminal).
+  StatusLine(std::ostream& out, bool redraw, Clock clock);
+
+  std::chrono::steady_clock::time_point now() const { return clock_(); }
+  /// True when the last writing is long enough ago; more often only costs time.
+  bool is_due() const;
+  void write(const std::string& line);
+  /// A line that stays, in place of the one that is redrawn.
+  void print(const std::string& line);
+  /// What follows starts on a line of its own.
+  void end();
+
+ private:
+  std::ostream& out_;
+  bool redraw_;
+  Clock clock_;
+  std::chrono::steady_clock::time_point last_write_;
+  bool is_drawn_ = false;  ///< The cursor stands behind a line that is redrawn.
+};
+
+/// "  2 crash  1 dropped"; constraint counts variants dropped after compilation.
+std::string failures_text(const std::map<ResultState, std::size_t>& failures);
+
 /// Writes done and total, variants per second, the time left, the best time so far, the share of
 /// time in which the device waited, and failures by state.
 class StreamProgress final : public Progress {
  public:
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
-
-  /// `redraw` overwrites one line (a terminal); otherwise a line is written now and then.
-  StreamProgress(std::ostream& out, bool redraw, Clock clock = std::chrono::steady_clock::now);
+  /// As StatusLine.
+  StreamProgress(std::ostream& out, bool redraw,
+                 StatusLine::Clock clock = std::chrono::steady_clock::now);
 
   void begin(const std::string& title, std::size_t total) override;
   void advance(const VariantResult& result) override;
@@ -58,17 +85,13 @@ class StreamProgress final : public Progress {
  private:
   void count_best(const VariantResult& result);
   std::string status() const;
-  void write(const std::string& line);
 
-  std::ostream& out_;
-  bool redraw_;
-  Clock clock_;
+  StatusLine line_;
   std::chrono::steady_clock::time_point started_;
-  std::chrono::steady_clock::time_point last_write_;
   std::size_t total_ = 0;
   std::size_t done_ = 0;
   std::size_t known_ = 0;
-  /// Results of each state but ok; constraint counts variants dropped after compilation.
+  /// Results of each state but ok.
   std::map<ResultState, std::size_t> failures_;
   double idle_s_ = 0.0;
   double best_us_ = 0.0;  ///< 0 while nothing succeeded.

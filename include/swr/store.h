@@ -101,8 +101,22 @@ struct StoredDecision {
   std::optional<double> tie_threshold;
 };
 
-/// One SQLite database file (WAL). A Store may be used by one thread at a time; several processes
-/// may open the same file.
+/// What a GPU took for the kernel that all GPUs of a run measure again and again, by which drift
+/// and unequal cards show.
+struct GpuReference {
+  int gpu = 0;       ///< As --gpus counts.
+  std::string card;  ///< What tells equal GPUs apart: the PCI bus id.
+  /// The problem that the GPU tuned since its reference before; empty for its first.
+  std::string tuned;
+  std::string kernel;  ///< Problem and variant.
+  ResultState state = ResultState::ok;
+  double median_us = 0.0;  ///< 0 unless ok.
+  /// Right after the samples.
+  GpuCondition condition;
+};
+
+/// One SQLite database file (WAL). A Store may be used by one thread at a time; several, in one
+/// process or in many, may open the same file.
 class Store {
  public:
   enum class Mode { read_only, read_write };
@@ -157,6 +171,12 @@ class Store {
   /// Throws: as record(). Requires: the winner is the first finalist.
   void record_decision(long long run_id, const Problem& problem, const DeviceInfo& device,
                        std::span<const Finalist> finalists, double tie_threshold);
+
+  /// Appends a reference to a run. Throws: as record().
+  void record_reference(long long run_id, const DeviceInfo& device, const GpuReference& reference);
+
+  /// The references of a run in the order taken.
+  std::vector<GpuReference> references(long long run_id) const;
 
   /// The best stored variant; empty when nothing of this kind of problem is stored for the
   /// device's architecture in this setting. Legal variants only. docs/db_schema.md gives the order

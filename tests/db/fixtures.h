@@ -103,6 +103,15 @@ inline VariantResult predicted(const Variant& variant, double time_us) {
   return result;
 }
 
+inline GpuReference some_reference(const std::string& tuned) {
+  return {.gpu = 1,
+          .card = "0000:3b:00.0",
+          .tuned = tuned,
+          .kernel = "a problem and a variant",
+          .median_us = 123.5,
+          .condition = {.sm_clock_mhz = 1980, .temperature_c = 41}};
+}
+
 inline RunInfo some_run() {
   return {.command = "swr-tune --seq 4096",
           .swr_version = "0.1.0",

@@ -38,8 +38,8 @@ std::vector<std::string> rows_of(const fs::path& path, const std::string& query)
 
 std::vector<std::string> everything_in(const fs::path& path) {
   std::vector<std::string> all;
-  for (const char* table :
-       {"device", "problem", "variant", "run", "result", "sample", "decision", "finalist"}) {
+  for (const char* table : {"device", "problem", "variant", "run", "result", "sample", "decision",
+                            "finalist", "gpu_reference"}) {
     for (const std::string& row : rows_of(path, std::string("SELECT * FROM ") + table)) {
       all.push_back(table + (" " + row));
     }
@@ -62,6 +62,8 @@ class MergeTest : public ::testing::Test {
     const Finalist winner{.result = measured(tile(tile_m, 64), 11.0), .tied = true};
     const Finalist loser{measured(tile(tile_m, 32), 21.0), 1.9, 1.8, 2.0, false};
     store.record_decision(run_id, problem, device, std::vector{winner, loser}, 0.005);
+    store.record_reference(run_id, device, some_reference(""));
+    store.record_reference(run_id, device, some_reference(to_string(problem)));
     store.finish_run(run_id);
     return path(name);
   }
@@ -106,6 +108,9 @@ TEST_F(MergeTest, KeepsEveryRowWithItsRunSamplesAndDecision) {
   EXPECT_EQ(rows_of(out_, "SELECT * FROM run WHERE finished_at IS NULL").size(), 0U);
   const Store merged(out_, Store::Mode::read_only);
   EXPECT_EQ(merged.best(problem_of(2048), fictional_gpu())->result.variant, tile(128, 64));
+  ASSERT_EQ(merged.references(2).size(), 2U);
+  EXPECT_EQ(merged.references(2)[0].tuned, "");
+  EXPECT_EQ(merged.references(2)[1].tuned, to_string(problem_of(2048)));
 }
 
 TEST_F(MergeTest, AddsNothingWhenRepeatedAndSkipsItself) {
@@ -307,8 +312,8 @@ TEST_F(MergeTest, KnowsEveryTableOfTheSchema) {
   EXPECT_THAT(rows_of(path("a.db"),
                       "SELECT name FROM sqlite_master WHERE type = 'table' "
                       "ORDER BY name"),
-              ElementsAre("decision|", "device|", "finalist|", "problem|", "result|", "run|",
-                          "sample|", "variant|"))
+              ElementsAre("decision|", "device|", "finalist|", "gpu_reference|", "problem|",
+                          "result|", "run|", "sample|", "variant|"))
       << "teach db/merge.cpp the new table";
 }
 

@@ -432,6 +432,35 @@ TEST_F(StoreTest, AReaderSeesWhatAWriterAppends) {
   EXPECT_EQ(reader.winners().size(), 1U);
 }
 
+TEST_F(StoreTest, KeepsTheReferencesOfARunInTheOrderTaken) {
+  GpuReference failed = some_reference("a problem");
+  failed.state = ResultState::throttled;
+  failed.median_us = 0.0;
+  store_.record_reference(run_, fictional_gpu(), some_reference(""));
+  store_.record_reference(run_, fictional_gpu(), failed);
+  store_.record_reference(store_.begin_run(some_run()), fictional_gpu(), some_reference(""));
+  const auto references = store_.references(run_);
+  ASSERT_EQ(references.size(), 2U);
+  EXPECT_EQ(references[0].gpu, 1);
+  EXPECT_EQ(references[0].card, "0000:3b:00.0");
+  EXPECT_EQ(references[0].kernel, "a problem and a variant");
+  EXPECT_EQ(references[0].median_us, 123.5);
+  EXPECT_EQ(references[0].condition, some_reference("").condition);
+  EXPECT_EQ(references[1].tuned, "a problem");
+  EXPECT_EQ(references[1].state, ResultState::throttled);
+}
+
+TEST_F(StoreTest, RefusesAReferenceWithoutATimeOrARun) {
+  GpuReference timeless = some_reference("");
+  timeless.median_us = 0.0;
+  EXPECT_EQ(error_of([&] { store_.record_reference(run_, fictional_gpu(), timeless); }).code(),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([&] {
+              store_.record_reference(run_ + 1, fictional_gpu(), some_reference(""));
+            }).code(),
+            ErrorCode::invalid_argument);
+}
+
 TEST_F(StoreTest, AReaderCannotRecord) {
   Store reader(directory_ / "tuned.db", Store::Mode::read_only);
   EXPECT_EQ(error_of([&] { reader.begin_run(some_run()); }).code(), ErrorCode::not_writable);

@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string>
+
 namespace swr {
 namespace {
 
@@ -23,6 +26,19 @@ TEST_F(DevicesTest, DescribeThemselvesCompletely) {
     EXPECT_GE(device.max_threads_per_sm, 1024);
     EXPECT_GE(device.max_ctas_per_sm, 16);
   }
+}
+
+TEST_F(DevicesTest, HaveDetailsThatTellThemApart) {
+  std::set<std::string> bus_ids;
+  const std::size_t count = list_devices().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const DeviceDetails details = device_details(static_cast<int>(i));
+    EXPECT_THAT(details.pci_bus_id, ::testing::HasSubstr(":"));
+    EXPECT_GT(details.sm_clock_khz, 0);
+    EXPECT_GE(details.memory_clock_khz, 0);
+    bus_ids.insert(details.pci_bus_id);
+  }
+  EXPECT_EQ(bus_ids.size(), count);
 }
 
 TEST_F(DevicesTest, AreTheSameOnEveryCall) {

@@ -36,6 +36,9 @@ inline constexpr int kCrashesWhenCounted = 14;
 /// Arguments of the worker program: the directory of the meeting place, then perhaps one of these.
 inline constexpr const char* kWithoutDevice = "without-device";
 inline constexpr const char* kDiesAtStart = "dies-at-start";
+/// Dies at start once a file of this name lies in the directory.
+inline constexpr const char* kDiesWhenGone = "dies-when-gone";
+inline constexpr const char* kGoneMark = "gone";
 
 /// A pipe with a name in that directory, where a waiting variant says its process id. It stays open
 /// for as long as the process lives.

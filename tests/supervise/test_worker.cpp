@@ -183,7 +183,10 @@ int main(int argc, char** argv) {
   using namespace swr;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const std::string mood = arguments.size() > 1 ? arguments[1] : "";
-  if (mood == test::kDiesAtStart) {
+  const bool is_gone =
+      mood == test::kDiesWhenGone &&
+      std::filesystem::exists(std::filesystem::path(arguments[0]) / test::kGoneMark);
+  if (mood == test::kDiesAtStart || is_gone) {
     std::cerr << "no time to live\n";
     return 3;
   }

@@ -37,7 +37,8 @@ std::vector<std::string> kinds(const std::vector<Json>& lines) {
 
 TEST(EventLog, TellsTheStoryOfARunLineByLine) {
   std::ostringstream out;
-  EventLog log(out);
+  JsonLines file(out);
+  EventLog log(file);
   log.announce(AttentionProblem{.seq_q = 512, .seq_kv = 512}, {.name = "Fictional One"},
                Provenance::measured);
   log.begin("a title for people", 4);
@@ -70,7 +71,8 @@ TEST(EventLog, TellsTheStoryOfARunLineByLine) {
 
 TEST(EventLog, StartsAnewWithEveryRun) {
   std::ostringstream out;
-  EventLog log(out);
+  JsonLines file(out);
+  EventLog log(file);
   for (int run = 0; run < 2; ++run) {
     log.begin("", 1);
     log.advance(measured(1, 10.0));

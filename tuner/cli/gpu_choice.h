@@ -2,12 +2,15 @@
 // From --gpu to a device: one that is present is measured, another one is predicted.
 #pragma once
 
+#include "tuner/driver/devices.h"
 #include "tuner/model/gpu_profile.h"
 #include <swr/device.h>
 #include <swr/result.h>
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace swr::cli {
 
@@ -17,6 +20,8 @@ struct GpuChoice {
   std::optional<GpuProfile> profile;
   /// Ordinal of the device when it is present.
   int ordinal = 0;
+  /// PCI bus id, where the device is one of several.
+  std::string card;
 
   Provenance provenance() const { return profile ? Provenance::predicted : Provenance::measured; }
 };
@@ -25,5 +30,23 @@ struct GpuChoice {
 /// Throws: Error{no_driver} for auto without a GPU; Error{invalid_argument} for an unknown id;
 /// Error{unreadable} for a profile file.
 GpuChoice choose_gpu(const std::string& gpu);
+
+/// The GPUs that --gpus names: all, or numbers of those present, separated by commas.
+/// Throws: Error{no_driver} without a GPU; Error{invalid_argument} for a number that is none or
+/// stands twice, and, naming the difference, for GPUs that are not equal.
+std::vector<GpuChoice> choose_gpus(const std::string& gpus);
+
+/// A GPU of this machine as the driver describes it.
+struct PresentGpu {
+  int number = 0;
+  DeviceInfo device;
+  DeviceDetails details;
+};
+
+/// Throws: Error{invalid_argument} naming the first difference that matters for speed.
+void require_equal(std::span<const PresentGpu> gpus);
+
+/// The numbers of the GPUs that --gpus names, of so many. Throws: as choose_gpus().
+std::vector<int> parse_gpus(const std::string& gpus, int present);
 
 }  // namespace swr::cli

@@ -25,11 +25,15 @@ std::unique_ptr<Evaluator> measure_in_this_process(const GpuChoice& gpu, const G
 
 /// This program, also when the file it came from was replaced meanwhile, with the options of this
 /// run: whatever shapes a measurement reaches the measuring process without being listed again.
-WorkerCommand measuring_process(const Session& session) {
+WorkerCommand measuring_process(const Session& session, const GpuChoice& gpu) {
   WorkerCommand command{"/proc/self/exe", session.arguments};
   const bool named = !command.arguments.empty() && command.arguments.front() == "tune";
   command.arguments.erase(command.arguments.begin(), command.arguments.begin() + (named ? 1 : 0));
   command.arguments.insert(command.arguments.begin(), kMeasureWorkerCommand);
+  if (!session.options.gpus.empty()) {
+    // The last of a repeated option counts.
+    command.arguments.insert(command.arguments.end(), {"--gpus", std::to_string(gpu.ordinal)});
+  }
   return command;
 }
 
@@ -40,7 +44,7 @@ std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, cons
   if (session.options.no_isolation) {
     return measure_in_this_process(gpu, generator, session.options);
   }
-  SuperviseOptions options{.command = measuring_process(session)};
+  SuperviseOptions options{.command = measuring_process(session, gpu)};
   if (session.options.deadline_s > 0) {
     options.deadline = std::chrono::seconds(session.options.deadline_s);
   }
@@ -51,7 +55,9 @@ int run_measure_worker(const Session& session) {
   std::unique_ptr<Generator> generator;
   serve_evaluator(STDIN_FILENO, [&] {
     generator = std::make_unique<Generator>(generator_options(session));
-    return measure_in_this_process(choose_gpu(session.options.gpu), *generator, session.options);
+    const GpuChoice gpu = session.options.gpus.empty() ? choose_gpu(session.options.gpu)
+                                                       : choose_gpus(session.options.gpus).front();
+    return measure_in_this_process(gpu, *generator, session.options);
   });
   return kExitSuccess;
 }

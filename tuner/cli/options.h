@@ -82,6 +82,8 @@ struct Options {
 
   ProblemText problem;
   std::string gpu = "auto";
+  /// Several GPUs of this machine: all, or their numbers; empty for one, by `gpu`.
+  std::string gpus;
   /// --gpu of export, whose default is every GPU.
   std::string export_gpu = "all";
   std::string export_format = "dir";

@@ -66,6 +66,14 @@ void ReportSink::add(const std::vector<Agreement>& agreements) {
   }
 }
 
+void ReportSink::add(const std::vector<GpuHistory>& histories) {
+  if (session_.options.json) {
+    json_["gpus"] = gpu_histories_record(histories);
+  } else {
+    print_gpu_histories(session_.out, histories);
+  }
+}
+
 void ReportSink::finish() {
   if (session_.options.json) {
     session_.out << json_document(json_);
@@ -76,15 +84,35 @@ void ReportSink::finish() {
   }
 }
 
-ProgressSinks::ProgressSinks(const Session& session)
+ProgressSinks::ProgressSinks(const Session& session, std::span<const int> gpus, std::size_t runs)
     : session_(session), display_(make_display(session)) {
   if (session.options.events) {
     file_ = open_output(*session.options.events);
   }
+  if (gpus.size() > 1 && !session.options.quiet) {
+    team_ = std::make_unique<TeamProgress>(session.err, session.environment.stderr_is_terminal,
+                                           gpus, runs);
+  }
+  if (gpus.empty()) {
+    members_.push_back(std::make_unique<Member>(*display_, events_, Json::object()));
+  }
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    members_.push_back(std::make_unique<Member>(team_ ? team_->member(i) : *display_, events_,
+                                                Json{{"gpu", gpus[i]}}));
+  }
 }
 
-Progress& ProgressSinks::progress() {
-  return session_.options.events ? static_cast<Progress&>(both_) : *display_;
+Progress& ProgressSinks::progress(std::size_t member) {
+  Member& one = *members_[member];
+  return session_.options.events ? static_cast<Progress&>(one.both) : one.display;
+}
+
+void ProgressSinks::quietly(const std::function<void()>& write) {
+  if (team_) {
+    team_->quietly(write);
+  } else {
+    write();
+  }
 }
 
 void ProgressSinks::finish() {

@@ -6,13 +6,17 @@
 #include "core/json.h"
 #include "tuner/cli/commands.h"
 #include "tuner/event_log.h"
+#include "tuner/gpu_history.h"
 #include "tuner/repeatability.h"
+#include "tuner/team_progress.h"
 #include "tuner/tuner.h"
 #include <swr/device.h>
 #include <swr/result.h>
 
 #include <fstream>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +34,8 @@ class ReportSink {
   /// `note` follows the report for people, `more` is added to its record for programs.
   void add(const TuneReport& report, std::string_view note, const Json& more = Json::object());
   void add(const std::vector<Agreement>& agreements);
+  /// How the GPUs of a run on several compared.
+  void add(const std::vector<GpuHistory>& histories);
 
   /// Throws: Error{not_writable} when the CSV file is incomplete.
   void finish();
@@ -40,24 +46,40 @@ class ReportSink {
   std::ofstream csv_;
 };
 
-/// What --quiet and --events ask for.
+/// What --quiet and --events ask for. Every GPU of --gpus has its own, used by its thread.
 class ProgressSinks {
  public:
+  /// `gpus` of --gpus, and how often they will begin a run all together; none without the option.
   /// Throws: Error{not_writable} when the file of events cannot be.
-  explicit ProgressSinks(const Session& session);
+  explicit ProgressSinks(const Session& session, std::span<const int> gpus = {},
+                         std::size_t runs = 0);
 
-  Progress& progress();
-  EventLog& events() { return events_; }
+  Progress& progress(std::size_t member = 0);
+  EventLog& events(std::size_t member = 0) { return members_[member]->events; }
+
+  /// Writes to the terminal while several GPUs share its line.
+  void quietly(const std::function<void()>& write);
 
   /// Throws: Error{not_writable} when the file of events is incomplete.
   void finish();
 
  private:
+  struct Member {
+    Member(Progress& shown, JsonLines& lines, Json common)
+        : display(shown), events(lines, std::move(common)) {}
+
+    Progress& display;
+    EventLog events;
+    ProgressPair both{display, events};
+  };
+
   const Session& session_;
   std::unique_ptr<Progress> display_;
+  /// In the place of the display, where several GPUs share one line.
+  std::unique_ptr<TeamProgress> team_;
   std::ofstream file_;
-  EventLog events_{file_};
-  ProgressPair both_{*display_, events_};
+  JsonLines events_{file_};
+  std::vector<std::unique_ptr<Member>> members_;
 };
 
 }  // namespace swr::cli

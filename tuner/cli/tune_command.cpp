@@ -3,12 +3,14 @@
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
+#include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/shard_choice.h"
+#include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
 #include "tuner/driver/devices.h"
+#include "tuner/gpu_team.h"
 #include "tuner/model/predicting_evaluator.h"
-#include "tuner/repeatability.h"
 #include "tuner/report.h"
 #include "tuner/tuner.h"
 #include "tuner/work_list.h"
@@ -16,9 +18,10 @@
 #include <swr/version.h>
 
 #include <algorithm>
-#include <fstream>
+#include <functional>
 #include <memory>
 #include <ostream>
+#include <span>
 
 namespace swr::cli {
 namespace {
@@ -178,72 +181,6 @@ int dry_run(const Session& session, const GpuChoice& gpu, const std::vector<Prob
   return kExitSuccess;
 }
 
-/// The database may lie in a directory that does not exist yet.
-Store open_store(const std::filesystem::path& path) {
-  std::error_code ignored_until_open;
-  std::filesystem::create_directories(path.parent_path(), ignored_until_open);
-  return Store(path, Store::Mode::read_write);
-}
-
-/// Tunes one problem as often as asked for, each time as a run of its own.
-class RepeatedTuning {
- public:
-  RepeatedTuning(const Session& session, Store& store, const RunInfo& info, ReportSink& sink)
-      : session_(session), sink_(sink) {
-    for (int i = 0; i < session.options.repeat; ++i) {
-      run_ids_.push_back(store.begin_run(info));
-    }
-  }
-
-  /// `tune_once` tunes as the given run; its number draws the order of the finals. Stops early
-  /// after an interrupted or fruitless run. Choices that differ meet again. False when a run found
-  /// nothing.
-  template <typename TuneOnce>
-  bool tune_all(TuneOnce&& tune_once, const MeetAgain& meet_again) {
-    std::vector<TuneReport> runs;
-    for (std::size_t i = 0; i < run_ids_.size(); ++i) {
-      runs.push_back(tune_once(run_ids_[i], i));
-      sink_.add(runs.back(), next_steps(session_, runs.back()));
-      if (runs.back().interrupted || runs.back().best() == nullptr) {
-        return runs.back().best() != nullptr;
-      }
-    }
-    agreements_.push_back(compare_runs(runs, meet_again));
-    return true;
-  }
-
-  /// Notes that the runs did all they were asked to.
-  void finish(Store& store) const {
-    for (const long long run_id : run_ids_) {
-      store.finish_run(run_id);
-    }
-  }
-
-  void report_agreement() const {
-    if (run_ids_.size() > 1) {
-      sink_.add(agreements_);
-    }
-  }
-
- private:
-  const Session& session_;
-  ReportSink& sink_;
-  std::vector<long long> run_ids_;
-  std::vector<Agreement> agreements_;
-};
-
-/// Lets choices of several runs meet in rounds of their own.
-MeetAgain meet_again(const Problem& problem, Evaluator& evaluator, const Generator& generator,
-                     unsigned long long seed) {
-  return [&problem, &evaluator, &generator, seed](std::span<const Variant> choices) {
-    constexpr int kRaces = 200;
-    const KernelSource kernels = [&](const Variant& variant) {
-      return generator.compile(problem, variant, evaluator.device().sm_arch);
-    };
-    return slowdowns_in_rounds(problem, evaluator, kernels, choices, kRaces, {.seed = seed});
-  };
-}
-
 bool is_attention(const Problem& problem) { return op_of(problem) == Op::attention; }
 
 /// Throws: Error{invalid_argument} for a problem that no model knows.
@@ -274,6 +211,93 @@ std::vector<Problem> chosen(const std::vector<Problem>& all,
   return problems;
 }
 
+/// What takes longest comes first, so that all GPUs end at about the same time.
+std::vector<std::size_t> longest_first(std::vector<std::size_t> places,
+                                       const std::vector<Problem>& all) {
+  std::ranges::stable_sort(places, std::greater{},
+                           [&](std::size_t place) { return flop_count(all[place]); });
+  return places;
+}
+
+/// The GPUs to tune on: those of --gpus, as far as there are problems, else the one of --gpu.
+std::vector<GpuChoice> gpus_of(const Session& session, std::size_t problems) {
+  const Options& options = session.options;
+  std::vector<GpuChoice> gpus =
+      options.gpus.empty() ? std::vector{choose_gpu(options.gpu)} : choose_gpus(options.gpus);
+  if (gpus.size() > problems) {
+    session.err << "swr-tune: note: " + std::to_string(gpus.size()) + " GPUs for " +
+                       std::to_string(problems) +
+                       " problems: a problem is not divided, so the last GPUs stay idle\n"
+                << std::flush;
+    gpus.resize(problems);
+  }
+  return gpus;
+}
+
+std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
+  std::vector<int> numbers;
+  for (const GpuChoice& gpu : gpus) {
+    numbers.push_back(gpu.ordinal);
+  }
+  return numbers;
+}
+
+/// The problems of the command, and the places of those that are this process's.
+struct TuningWork {
+  const std::vector<Problem>& all;
+  const std::vector<std::size_t>& places;
+};
+
+/// Returns the exit code. Requires: the GPUs are equal; at least one.
+int tune_on(const std::vector<GpuChoice>& gpus, const Session& session, const ShardChoice& worker,
+            const TuningWork& wanted, TuneOptions tune_options) {
+  const Options& options = session.options;
+  const GpuChoice& gpu = gpus.front();
+  // First of all, so that every thread started from here on leaves SIGINT to it.
+  const InterruptListener interrupt;
+  tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
+  const bool are_side_by_side = gpus.size() > 1;
+  WorkSource work(session, worker, identities_of(wanted.all),
+                  are_side_by_side ? longest_first(wanted.places, wanted.all) : wanted.places);
+  const Generator generator(generator_options(session));
+  Json head = document(session, tune_options.provenance, gpu.device);
+  head["database"] = database_path(session).string();
+  ReportSink sink(session, std::move(head));
+  const std::vector<int> numbers = numbers_of(gpus);
+  ProgressSinks progress(session, options.gpus.empty() ? std::span<const int>{} : numbers,
+                         wanted.places.size() * static_cast<std::size_t>(options.repeat));
+  ReportOrder reports(
+      sink, progress, [&session](const TuneReport& report) { return next_steps(session, report); },
+      are_side_by_side ? wanted.places : std::vector<std::size_t>{});
+  const auto start = [&](const GpuChoice& chosen_gpu) {
+    return make_evaluator(session, chosen_gpu, generator);
+  };
+  TeamTuning tuning({start, session, generator, interrupt, wanted.all, work, reports, progress},
+                    gpus, tune_options, run_info(session, gpu, generator));
+  try {
+    run_team(
+        numbers, [&] { return work.next(tune_options.stop_requested); }, tuning);
+  } catch (...) {
+    reports.finish();  // What is done is reported all the same.
+    throw;
+  }
+  tuning.finish();
+  reports.finish();
+  if (!options.gpus.empty()) {
+    sink.add(tuning.histories());
+  }
+  sink.finish();
+  progress.finish();
+  if (interrupt.interrupted()) {
+    return kExitInterrupted;
+  }
+  if (!tuning.every_problem_solved()) {
+    throw Error(ErrorCode::compile_failed,
+                "no variant succeeded; the report above and the database say why for each");
+  }
+  return kExitSuccess;
+}
+
 }  // namespace
 
 int run_tune(const Session& asked) {
@@ -293,7 +317,8 @@ int run_tune(const Session& asked) {
   TuneOptions tune_options{.space = space_options(options),
                            .search = search_options(options),
                            .compile_threads = options.jobs};
-  const GpuChoice gpu = choose_gpu(options.gpu);
+  const std::vector<GpuChoice> gpus = gpus_of(session, wanted.size());
+  const GpuChoice& gpu = gpus.front();  // The others are equal.
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
@@ -304,55 +329,8 @@ int run_tune(const Session& asked) {
     // Wrong values surface before the first problem is tuned, not after.
     require_variants(problem, gpu.device, tune_options.space);
   }
-  // First of all, so that every thread started from here on leaves SIGINT to it.
-  const InterruptListener interrupt;
-  WorkSource work(session, worker, identities_of(all), places);
-  Store store = open_store(database_path(session));
-  const Generator generator(generator_options(session));
-  const auto evaluator = make_evaluator(session, gpu, generator);
-  Json head = document(session, gpu.provenance(), gpu.device);
-  head["database"] = database_path(session).string();
-  ReportSink sink(session, std::move(head));
   tune_options.provenance = gpu.provenance();
-  RepeatedTuning repeated(session, store, run_info(session, gpu, generator), sink);
-  tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
-  ProgressSinks progress(session);
-  bool every_problem_solved = true;
-  bool finished = true;
-  while (const auto place = work.next(tune_options.stop_requested)) {
-    const Problem& problem = all[*place];
-    const auto tune_once = [&](long long run_id, unsigned long long number) {
-      tune_options.run_id = run_id;
-      tune_options.finals = FinalsOptions{.seed = options.seed + 1000 * number};
-      progress.events().announce(problem, gpu.device, gpu.provenance());
-      TuneReport report =
-          tune(problem, *evaluator, generator, store, tune_options, progress.progress());
-      progress.events().finish(report);
-      finished = finished && !report.interrupted && !report.out_of_time;
-      return report;
-    };
-    const bool solved =
-        repeated.tune_all(tune_once, meet_again(problem, *evaluator, generator, options.seed));
-    every_problem_solved = every_problem_solved && solved;
-    if (interrupt.interrupted()) {
-      break;
-    }
-    work.done();
-  }
-  if (finished && !interrupt.interrupted()) {
-    repeated.finish(store);
-  }
-  repeated.report_agreement();
-  sink.finish();
-  progress.finish();
-  if (interrupt.interrupted()) {
-    return kExitInterrupted;
-  }
-  if (!every_problem_solved) {
-    throw Error(ErrorCode::compile_failed,
-                "no variant succeeded; the report above and the database say why for each");
-  }
-  return kExitSuccess;
+  return tune_on(gpus, session, worker, {all, places}, std::move(tune_options));
 }
 
 }  // namespace swr::cli

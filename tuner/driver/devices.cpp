@@ -59,7 +59,23 @@ DeviceInfo describe_device(int ordinal) {
   return info;
 }
 
+std::string pci_bus_id(CUdevice device) {
+  std::array<char, 32> text{};
+  cuda_driver().device_get_pci_bus_id(text.data(), static_cast<int>(text.size()), device);
+  return text.data();
+}
+
 }  // namespace
+
+DeviceDetails device_details(int ordinal) {
+  CUdevice device = 0;
+  cuda_driver().device_get(&device, ordinal);
+  const Attributes attribute(device);
+  return {.pci_bus_id = pci_bus_id(device),
+          .sm_clock_khz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+          .memory_clock_khz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+          .ecc = attribute(CU_DEVICE_ATTRIBUTE_ECC_ENABLED) != 0};
+}
 
 std::vector<DeviceInfo> list_devices() {
   int count = 0;

@@ -2,7 +2,7 @@
 #include "tuner/driver/nvml.h"
 
 #include "core/dynamic_library.h"
-#include "tuner/driver/cuda_driver.h"
+#include "tuner/driver/devices.h"
 
 #include <array>
 
@@ -22,14 +22,6 @@ DynamicLibrary open_nvml() {
   const std::array<std::string, 2> candidates{"libnvidia-ml.so.1", "libnvidia-ml.so"};
   return DynamicLibrary(candidates, ErrorCode::no_driver, "NVML",
                         "it comes with the driver; clocks and throttling stay unknown");
-}
-
-std::string pci_bus_id(int device_ordinal) {
-  CUdevice device = 0;
-  cuda_driver().device_get(&device, device_ordinal);
-  std::array<char, 32> text{};
-  cuda_driver().device_get_pci_bus_id(text.data(), static_cast<int>(text.size()), device);
-  return text.data();
 }
 
 using ReadNumber = NvmlResult(NvmlDevice*, unsigned*);
@@ -91,7 +83,7 @@ struct GpuMonitor::Impl {
 };
 
 GpuMonitor::GpuMonitor(int device_ordinal) {
-  const std::string bus_id = pci_bus_id(device_ordinal);
+  const std::string bus_id = device_details(device_ordinal).pci_bus_id;
   try {
     impl_ = std::make_unique<Impl>(bus_id);
   } catch (const Error& error) {

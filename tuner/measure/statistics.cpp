@@ -17,6 +17,12 @@ std::vector<double> sorted(std::span<const double> samples) {
   return copy;
 }
 
+/// log(n!). std::lgamma() would write the sign to a global variable, and several threads come here.
+double log_factorial(double n) {
+  int sign = 0;
+  return lgamma_r(n + 1, &sign);
+}
+
 /// Samples to leave out at either end: the most for which the interval between the rest still
 /// covers the median. A sample lies below the median with probability 1/2, so the number of those
 /// that do is binomial.
@@ -24,8 +30,8 @@ std::size_t trimmed_at_each_end(std::size_t count, double confidence) {
   const auto n = static_cast<double>(count);
   // Ten standard deviations below the mean nothing is left to sum.
   const double first = std::max(0.0, std::floor(n / 2 - 5 * std::sqrt(n)));
-  double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(first + 1) -
-                            std::lgamma(n - first + 1) - n * std::log(2.0));
+  double exactly = std::exp(log_factorial(n) - log_factorial(first) - log_factorial(n - first) -
+                            n * std::log(2.0));
   double at_most = exactly;
   auto trimmed = static_cast<std::size_t>(first);
   while (trimmed + 1 < count / 2) {

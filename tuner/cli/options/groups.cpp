@@ -12,10 +12,11 @@ CLI::Validator at_least(int low) {
   return check;
 }
 
-void add_gpu_option(CLI::App& app, Options& options) {
-  app.add_option("--gpu", options.gpu,
-                 "auto (the first GPU present), a profile (see swr-tune devices) or a profile's "
-                 ".json file; a GPU that is not present is predicted")
+CLI::Option* add_gpu_option(CLI::App& app, Options& options) {
+  return app
+      .add_option("--gpu", options.gpu,
+                  "auto (the first GPU present), a profile (see swr-tune devices) or a profile's "
+                  ".json file; a GPU that is not present is predicted")
       ->capture_default_str()
       ->type_name("GPU");
 }

@@ -6,6 +6,7 @@
 
 namespace CLI {
 class App;
+class Option;
 class Validator;
 }  // namespace CLI
 
@@ -23,7 +24,7 @@ void add_problem_options(CLI::App& app, ProblemText& problem, const char* list_h
 /// --tile and one option per axis.
 void add_axis_options(CLI::App& app, Options& options);
 
-void add_gpu_option(CLI::App& app, Options& options);
+CLI::Option* add_gpu_option(CLI::App& app, Options& options);
 
 void add_database_option(CLI::App& app, Options& options);
 

@@ -90,6 +90,7 @@ void add_measuring_options(CLI::App& app, Options& options) {
       ->group(kGroup);
   app.add_flag("--no-isolation", options.no_isolation,
                "Measure in this process, where a variant that faults ends the run")
+      ->excludes(app.get_option("--gpus"))
       ->group(kGroup);
 }
 
@@ -137,6 +138,7 @@ void add_worker_options(CLI::App& app, Options& options) {
                      "Take problems one by one from a directory shared with other workers of the "
                      "same list; each has a database of its own")
           ->type_name("DIR")
+          ->excludes(app.get_option("--gpus"))
           ->group("Workers");
   app.add_option("--lease", options.lease_s,
                  "Seconds after which a worker that gives no sign loses its problem to another")
@@ -147,11 +149,20 @@ void add_worker_options(CLI::App& app, Options& options) {
       ->group("Workers");
 }
 
+/// Each of several GPUs needs a process of its own and is one that is present.
+void add_gpus_option(CLI::App& app, Options& options, CLI::Option* gpu) {
+  app.add_option("--gpus", options.gpus,
+                 "Several equal GPUs of this machine at once, each with a problem of its own: all, "
+                 "or numbers as in 0,1")
+      ->type_name("LIST")
+      ->excludes(gpu);
+}
+
 void add_tune_options(CLI::App& app, Options& options) {
   app.footer(kTuneFooter);
   add_problem_options(app, options.problem, "a list is one problem each");
   add_work_option(app, options);
-  add_gpu_option(app, options);
+  add_gpus_option(app, options, add_gpu_option(app, options));
   add_axis_options(app, options);
   add_database_option(app, options);
   add_generator_options(app, options);

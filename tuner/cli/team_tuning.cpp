@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/team_tuning.h"
+
+#include <swr/error.h>
+
+#include <algorithm>
+#include <ostream>
+#include <thread>
+#include <utility>
+
+namespace swr::cli {
+namespace {
+
+/// The database may lie in a directory that does not exist yet.
+Store open_store(const std::filesystem::path& path) {
+  std::error_code ignored_until_open;
+  std::filesystem::create_directories(path.parent_path(), ignored_until_open);
+  return Store(path, Store::Mode::read_write);
+}
+
+int compile_threads(int asked) {
+  const int hardware = static_cast<int>(std::thread::hardware_concurrency());
+  return asked > 0 ? asked : std::max(1, hardware);
+}
+
+/// Holds a slot while it lives.
+class Slot {
+ public:
+  explicit Slot(std::counting_semaphore<>& slots) : slots_(slots) { slots_.acquire(); }
+  ~Slot() { slots_.release(); }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+ private:
+  std::counting_semaphore<>& slots_;
+};
+
+/// Lets choices of several runs meet in rounds of their own.
+MeetAgain meet_again(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
+                     unsigned long long seed) {
+  return [&problem, &evaluator, &kernels, seed](std::span<const Variant> choices) {
+    constexpr int kRaces = 200;
+    return slowdowns_in_rounds(problem, evaluator, kernels, choices, kRaces, {.seed = seed});
+  };
+}
+
+}  // namespace
+
+TeamTuning::TeamTuning(TuningTools tools, std::span<const GpuChoice> gpus, TuneOptions options,
+                       RunInfo info)
+    : tools_(std::move(tools)),
+      options_(std::move(options)),
+      info_(std::move(info)),
+      compile_slots_(compile_threads(options_.compile_threads)) {
+  for (const GpuChoice& gpu : gpus) {
+    members_.push_back({.gpu = gpu,
+                        .store = open_store(database_path(tools_.session)),
+                        .history = {.gpu = gpu.ordinal, .card = gpu.card}});
+  }
+}
+
+std::unique_ptr<Evaluator> TeamTuning::start(std::size_t member) {
+  return tools_.start(members_[member].gpu);
+}
+
+void TeamTuning::check(std::size_t member, Evaluator& evaluator, std::optional<std::size_t> tuned) {
+  Member& one = members_[member];
+  std::call_once(runs_begun_, [&] { begin_runs(one.store); });
+  if (!compares_gpus() || tools_.interrupt.interrupted()) {
+    return;
+  }
+  GpuReference reference = measure_reference(evaluator, kernels(reference_problem(), evaluator));
+  reference.gpu = one.gpu.ordinal;
+  reference.card = one.gpu.card;
+  reference.tuned = tuned ? to_string(tools_.problems[*tuned]) : "";
+  one.store.record_reference(run_ids_.front(), evaluator.device(), reference);
+  one.history.references.push_back(std::move(reference));
+}
+
+void TeamTuning::begin_runs(Store& store) {
+  for (int i = 0; i < tools_.session.options.repeat; ++i) {
+    run_ids_.push_back(store.begin_run(info_));
+  }
+}
+
+void TeamTuning::tune(std::size_t member, Evaluator& evaluator, std::size_t place) {
+  tools_.reports.restart(place);
+  auto agreement = repeat(member, evaluator, place);
+  tools_.reports.done(place, std::move(agreement));
+  if (!tools_.interrupt.interrupted()) {
+    tools_.work.done();
+  }
+}
+
+/// Tunes as often as asked for. Stops early after an interrupted or fruitless run; without that,
+/// several runs give an agreement.
+std::optional<Agreement> TeamTuning::repeat(std::size_t member, Evaluator& evaluator,
+                                            std::size_t place) {
+  std::vector<TuneReport> runs;
+  for (std::size_t i = 0; i < run_ids_.size(); ++i) {
+    runs.push_back(tune_once(member, evaluator, place, i));
+    tools_.reports.add(place, runs.back());
+    const bool is_solved = runs.back().best() != nullptr;
+    every_problem_solved_ = every_problem_solved_ && is_solved;
+    if (runs.back().interrupted || !is_solved) {
+      return std::nullopt;
+    }
+  }
+  if (runs.size() == 1) {
+    return std::nullopt;
+  }
+  const Problem& problem = tools_.problems[place];
+  const KernelSource source = kernels(problem, evaluator);
+  return compare_runs(runs, meet_again(problem, evaluator, source, tools_.session.options.seed));
+}
+
+TuneReport TeamTuning::tune_once(std::size_t member, Evaluator& evaluator, std::size_t place,
+                                 std::size_t repetition) {
+  constexpr unsigned long long kSeedsApart = 1000;
+  const Problem& problem = tools_.problems[place];
+  Member& one = members_[member];
+  TuneOptions options = options_;
+  options.run_id = run_ids_[repetition];
+  // Each repetition draws another order in its finals.
+  options.finals = FinalsOptions{.seed = tools_.session.options.seed + kSeedsApart * repetition};
+  EventLog& events = tools_.progress.events(member);
+  events.announce(problem, evaluator.device(), options.provenance);
+  TuneReport report = swr::tune(problem, evaluator, kernels(problem, evaluator), one.store, options,
+                                tools_.progress.progress(member));
+  events.finish(report);
+  finished_ = finished_ && !report.interrupted && !report.out_of_time;
+  return report;
+}
+
+KernelSource TeamTuning::kernels(const Problem& problem, const Evaluator& evaluator) {
+  return [this, problem, sm_arch = evaluator.device().sm_arch](const Variant& variant) {
+    const Slot slot(compile_slots_);
+    return tools_.generator.compile(problem, variant, sm_arch);
+  };
+}
+
+void TeamTuning::lost(std::size_t member, const Error& why) {
+  Member& one = members_[member];
+  one.history.lost_because = why.what();
+  if (members_.size() > 1) {
+    tools_.progress.quietly([&] {
+      tools_.session.err << "swr-tune: note: GPU " << one.gpu.ordinal
+                         << " measures no further, others do its work: " << why.what() << "\n"
+                         << std::flush;
+    });
+  }
+}
+
+void TeamTuning::finish() {
+  if (!finished_ || tools_.interrupt.interrupted()) {
+    return;
+  }
+  for (const long long run_id : run_ids_) {
+    members_.front().store.finish_run(run_id);
+  }
+}
+
+std::vector<GpuHistory> TeamTuning::histories() const {
+  std::vector<GpuHistory> histories;
+  for (const Member& member : members_) {
+    histories.push_back(member.history);
+  }
+  return histories;
+}
+
+}  // namespace swr::cli

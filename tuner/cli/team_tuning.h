@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Tunes the problems of one command on its GPU, or on each of several at once, into one database.
+#pragma once
+
+#include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
+#include "tuner/cli/interrupt.h"
+#include "tuner/cli/report_order.h"
+#include "tuner/cli/report_sink.h"
+#include "tuner/cli/work_source.h"
+#include "tuner/gpu_history.h"
+#include "tuner/gpu_team.h"
+#include "tuner/tuner.h"
+#include <swr/generator.h>
+#include <swr/store.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <span>
+#include <vector>
+
+namespace swr::cli {
+
+/// What all GPUs of a command share. Everything must outlive the tuning.
+struct TuningTools {
+  /// Starts what measures on a GPU, or models it; called on the thread that will use it.
+  std::function<std::unique_ptr<Evaluator>(const GpuChoice&)> start;
+  const Session& session;
+  const Generator& generator;
+  const InterruptListener& interrupt;
+  /// The list that work is given by places of.
+  std::span<const Problem> problems;
+  WorkSource& work;
+  ReportOrder& reports;
+  ProgressSinks& progress;
+};
+
+class TeamTuning final : public TeamWork {
+ public:
+  /// One member per GPU, all of them equal; `options` but for the run and the finals, which every
+  /// problem has its own of. Opens the database. Throws: what Store's constructor throws.
+  TeamTuning(TuningTools tools, std::span<const GpuChoice> gpus, TuneOptions options, RunInfo info);
+
+  std::unique_ptr<Evaluator> start(std::size_t member) override;
+  void check(std::size_t member, Evaluator& evaluator, std::optional<std::size_t> tuned) override;
+  void tune(std::size_t member, Evaluator& evaluator, std::size_t place) override;
+  void lost(std::size_t member, const Error& why) override;
+
+  /// Notes in the database that the runs did all they were asked to, if they did.
+  void finish();
+
+  /// With --gpus; call it when all is done.
+  std::vector<GpuHistory> histories() const;
+  bool every_problem_solved() const { return every_problem_solved_; }
+
+ private:
+  /// What a GPU has for itself; only its thread uses it.
+  struct Member {
+    GpuChoice gpu;
+    Store store;
+    GpuHistory history;
+  };
+
+  bool compares_gpus() const { return !tools_.session.options.gpus.empty(); }
+  void begin_runs(Store& store);
+  TuneReport tune_once(std::size_t member, Evaluator& evaluator, std::size_t place,
+                       std::size_t repetition);
+  std::optional<Agreement> repeat(std::size_t member, Evaluator& evaluator, std::size_t place);
+  KernelSource kernels(const Problem& problem, const Evaluator& evaluator);
+
+  TuningTools tools_;
+  TuneOptions options_;
+  RunInfo info_;
+  /// Bounds the compilations of all GPUs together.
+  std::counting_semaphore<> compile_slots_;
+  std::deque<Member> members_;
+  std::once_flag runs_begun_;
+  /// One for each repetition.
+  std::vector<long long> run_ids_;
+  std::atomic<bool> every_problem_solved_ = true;
+  std::atomic<bool> finished_ = true;
+};
+
+}  // namespace swr::cli
