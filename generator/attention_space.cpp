@@ -15,13 +15,51 @@ using namespace std::string_view_literals;
 
 constexpr int kLargestHeadDim = 256;
 
-constexpr std::array kPortableTiles{
+// Tiles that keep everything in registers, for every chip, mask, type and schedule
+// (docs/results/portable_attention.md). Two 16-row blocks to a warp halve what is read from shared
+// memory per product, while O leaves room for them.
+constexpr std::array kPortableTilesTo64{
     Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
     Tile{.tile_m = 64, .tile_n = 32, .warps = 4},   Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 64, .warps = 8},  Tile{.tile_m = 128, .tile_n = 32, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 80, .tile_n = 80, .warps = 5},
 };
-constexpr std::array kPortableTilesOfHeadDim{TilesOfHeadDim{kLargestHeadDim, kPortableTiles}};
+constexpr std::array kPortableTilesTo96{
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 96, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 128, .warps = 4}, Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 32, .warps = 4}, Tile{.tile_m = 128, .tile_n = 48, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8}, Tile{.tile_m = 128, .tile_n = 128, .warps = 8},
+};
+constexpr std::array kPortableTilesTo128{
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 96, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 128, .warps = 4},  Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 32, .warps = 4},  Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+    Tile{.tile_m = 128, .tile_n = 128, .warps = 8},
+};
+constexpr std::array kPortableTilesTo160{
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 80, .warps = 4},  Tile{.tile_m = 64, .tile_n = 96, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8}, Tile{.tile_m = 128, .tile_n = 96, .warps = 8},
+};
+constexpr std::array kPortableTilesTo192{
+    Tile{.tile_m = 64, .tile_n = 48, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 48, .warps = 8},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+};
+constexpr std::array kPortableTilesBeyond192{
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 48, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+};
+constexpr std::array kPortableTilesOfHeadDim{
+    TilesOfHeadDim{64, kPortableTilesTo64},
+    TilesOfHeadDim{96, kPortableTilesTo96},
+    TilesOfHeadDim{128, kPortableTilesTo128},
+    TilesOfHeadDim{160, kPortableTilesTo160},
+    TilesOfHeadDim{192, kPortableTilesTo192},
+    TilesOfHeadDim{kLargestHeadDim, kPortableTilesBeyond192},
+};
 constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
 constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
 constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};

@@ -31,8 +31,14 @@ struct AttentionConfig {
   SWR_HD constexpr int q_tile_bytes() const { return tile_m * head_dim * 2; }
   SWR_HD constexpr int kv_tile_bytes() const { return tile_n * head_dim * 2; }
 
-  /// Dynamic shared memory: the Q tile, then `stages` K tiles, then `stages` V tiles.
-  SWR_HD constexpr int smem_bytes() const { return q_tile_bytes() + 2 * stages * kv_tile_bytes(); }
+  /// Dynamic shared memory: the Q tile, then `stages` K tiles, then `stages` V tiles, then what
+  /// registers have no room for.
+  SWR_HD constexpr int smem_bytes() const {
+    return parked_offset() + (parks_work() ? kParkedBytes : 0);
+  }
+  SWR_HD constexpr int parked_offset() const {
+    return q_tile_bytes() + 2 * stages * kv_tile_bytes();
+  }
 
   /// Registers a thread may use so that one CTA still fits an SM of 64K registers.
   SWR_HD constexpr int register_limit() const {
@@ -45,11 +51,19 @@ struct AttentionConfig {
     return m_blocks() * (tile_n / 2 + head_dim / 2);
   }
 
-  /// Q fragments stay in registers when they fit beside the accumulators and about 60 registers
+  /// Q fragments stay in registers when they fit beside the accumulators and about 80 registers
   /// for operands, addresses and softmax state; otherwise they are read again from shared memory.
   SWR_HD constexpr bool q_in_registers() const {
-    return accumulator_registers() + m_blocks() * head_dim / 4 + 60 <= register_limit();
+    return accumulator_registers() + m_blocks() * head_dim / 4 + 80 <= register_limit();
   }
+
+  /// Which Q tile it is and where its K and V lie wait in shared memory when accumulators and Q
+  /// fragments leave few registers: ptxas of CUDA 13.0 spills about a dozen from here on.
+  SWR_HD constexpr bool parks_work() const {
+    const int q_registers = m_blocks() * (q_in_registers() ? head_dim / 4 : 4);
+    return accumulator_registers() + q_registers > 150;
+  }
+  static constexpr int kParkedBytes = 32;
 };
 
 }  // namespace swr

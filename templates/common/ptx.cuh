@@ -153,4 +153,19 @@ __device__ inline float exp2_polynomial(float x) {
   return __int_as_float(__float_as_int(power) + (__float_as_int(shifted) << 23));
 }
 
+/// The same value as if it had just been read: what follows from it is computed again instead of kept
+/// in registers from one round of a loop to the next.
+__device__ inline int anew(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+/// redux.sync ("Parallel Synchronization and Communication Instructions"): a value that all lanes
+/// hold alike, in a register of the warp instead of one of each thread.
+__device__ inline int uniform(int value) {
+  int result;
+  asm("redux.sync.or.b32 %0, %1, 0xffffffff;" : "=r"(result) : "r"(value));
+  return result;
+}
+
 }  // namespace swr::ptx

@@ -124,9 +124,14 @@ SWR_HD constexpr int kv_tile_at(int step, int count, bool backward) {
   return backward ? count - 1 - step : step;
 }
 
+/// Query row `row` may attend to the keys below the result, which is negative or 0 when to none.
+SWR_HD constexpr int visible_keys(int row, SequenceShape shape) {
+  return shape.causal ? min_of(shape.seq_kv, row + shape.seq_kv - shape.seq_q + 1) : shape.seq_kv;
+}
+
 /// True when query row `row` may attend to key `key`.
 SWR_HD constexpr bool is_visible(int row, int key, SequenceShape shape) {
-  return key < shape.seq_kv && (!shape.causal || key <= row + shape.seq_kv - shape.seq_q);
+  return key < visible_keys(row, shape);
 }
 
 /// True when some (row, key) of the tile pair is hidden, so scores must be masked one by one.

@@ -111,7 +111,7 @@ TEST(Constraints, ReasonsCarryTheNumbers) {
   const auto dropped = check_constraints(
       some_problem(), AttentionVariant{.tile_n = 128, .stages = 4}, fictional_device());
   ASSERT_TRUE(dropped);
-  EXPECT_NE(dropped->reason.find("278528"), std::string::npos) << dropped->reason;
+  EXPECT_NE(dropped->reason.find("278560"), std::string::npos) << dropped->reason;
   EXPECT_NE(dropped->reason.find("232448"), std::string::npos) << dropped->reason;
 }
 

@@ -13,8 +13,10 @@ const AttentionProblem kProblem{
     .batch = 2, .heads_q = 3, .heads_kv = 3, .seq_q = 300, .seq_kv = 300, .head_dim = 64};
 
 TEST(Kernel, SharedMemoryHoldsTheQTileAndEveryStageOfKAndV) {
-  const AttentionVariant variant{.tile_m = 128, .tile_n = 64, .stages = 3};
+  AttentionVariant variant{.tile_m = 128, .tile_n = 64, .warps = 8, .stages = 3};
   EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2);
+  variant.warps = 4;  // Twice the registers per thread: some of what they held is parked.
+  EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2 + 32);
 }
 
 TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {

@@ -16,6 +16,7 @@ namespace swr {
 namespace {
 
 using emulation::CopyTime;
+using emulation::Pace;
 
 constexpr PortableGemmConfig kBase{.dtype = DType::bf16,
                                    .output = OutputType::bf16,
@@ -95,7 +96,7 @@ struct Launch {
   int swizzle_stride = 0;
   int splits = 1;
   int workers = 3;
-  bool drifting = false;  ///< One warp of a CTA runs ahead of the others.
+  Pace pace = Pace::together;
 };
 
 template <PortableGemmConfig C>
@@ -134,9 +135,14 @@ class Product {
     std::vector<unsigned> arrivals(static_cast<std::size_t>(C.arrival_words(params)));
     params.partials = partials.data();
     params.arrivals = arrivals.data();
-    emulation::launch(static_cast<unsigned>(schedule.clusters(launch.workers)), C.threads(),
-                      C.smem_bytes(), copies, launch.drifting,
-                      [&] { portable::run<C>(params, 0); });
+    const auto traffic =
+        emulation::run({.grid = static_cast<unsigned>(schedule.clusters(launch.workers)),
+                        .threads = C.threads(),
+                        .smem_bytes = C.smem_bytes(),
+                        .copies = copies,
+                        .pace = launch.pace},
+                       [&] { portable::run<C>(params, 0); });
+    EXPECT_EQ(traffic[emulation::Access::ldmatrix].conflicts(), 0);
     std::size_t wrong = 0;
     for (int item = 0; item < size_.batch; ++item) {
       for (int m = 0; m < size_.m; ++m) {
@@ -296,7 +302,9 @@ constexpr PortableGemmConfig kOneCta = [] {
 }();
 
 TEST(EmulatedPortableGemm, WarpsWaitForEachOtherBetweenTiles) {
-  expect_exact<kOneCta>({.m = 100, .n = 150, .k = 128}, {.workers = 1, .drifting = true});
+  for (const Pace pace : {Pace::first_warp_ahead, Pace::last_warp_ahead}) {
+    expect_exact<kOneCta>({.m = 100, .n = 150, .k = 128}, {.workers = 1, .pace = pace});
+  }
 }
 
 constexpr PortableGemmConfig kSplit = [] {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Runs a CTA of a kernel template on the CPU: one thread per CUDA thread, barriers where the
-// hardware has them. Instructions that a whole warp executes exchange their operands here; see
-// common/ptx.cuh beside this file, which stands in for the template of the same name.
+// Runs a CTA of a kernel template on the CPU: one fiber per CUDA thread, so that who runs when is
+// chosen, not left to chance. Instructions that a whole warp executes exchange their operands
+// here; see common/ptx.cuh beside this file, which stands in for the template of the same name.
 #pragma once
 
+#include "tests/emulation/fiber.h"
+#include "tests/emulation/shared_traffic.h"
+
 #include <array>
-#include <barrier>
-#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <span>
-#include <thread>
 #include <vector>
 
 #define __device__
@@ -20,9 +22,9 @@
 struct Dim3 {
   unsigned x = 1;
 };
-inline thread_local Dim3 threadIdx;
-inline thread_local Dim3 blockIdx;
-inline thread_local Dim3 gridDim;
+inline Dim3 threadIdx;
+inline Dim3 blockIdx;
+inline Dim3 gridDim;
 
 struct float2 {
   float x, y;
@@ -43,38 +45,61 @@ namespace emulation {
 /// early finds copies into what is still being read.
 enum class CopyTime { early, late };
 
-/// What the 32 lanes of a warp exchange. Two sets of slots take turns, so that one barrier per
-/// exchange is enough.
-class Warp {
+/// Which warp runs: each in turn from one exchange to the next, or one of them as far ahead of the
+/// others as barriers let it.
+enum class Pace { together, first_warp_ahead, last_warp_ahead };
+
+/// Faults that a test plants to see that it would notice them.
+enum class Fault { none, copies_not_awaited, barriers_ignored };
+
+struct Launch {
+  unsigned grid = 1;
+  int threads = 32;
+  int smem_bytes = 0;
+  CopyTime copies = CopyTime::early;
+  Pace pace = Pace::together;
+  Fault fault = Fault::none;
+};
+
+[[noreturn]] inline void fail(const char* what) {
+  std::fprintf(stderr, "emulated block %u, thread %u: %s\n", blockIdx.x, threadIdx.x, what);
+  std::abort();
+}
+
+/// A point that a number of threads reach before any of them goes on.
+class Meeting {
  public:
-  template <typename Value>
-  std::span<const Value> exchange(const Value& own) {
-    hold_back();
-    static_assert(sizeof(Value) <= sizeof(Slot));
-    auto& slots = slots_[turn_of_[lane()]++ % 2];
-    std::memcpy(slots[lane()].data(), &own, sizeof own);
-    barrier_.arrive_and_wait();
-    auto& values = gathered<Value>();
-    for (std::size_t i = 0; i < 32; ++i) {
-      std::memcpy(&values[i], slots[i].data(), sizeof(Value));
+  explicit Meeting(int members) : members_(members) {}
+  /// Returns the round to wait for.
+  long long arrive() {
+    const long long mine = round_;
+    if (++arrived_ == members_) {
+      arrived_ = 0;
+      ++round_;
     }
-    return values;
+    return mine;
   }
+  bool is_over(long long mine) const { return round_ != mine; }
+  long long round() const { return round_; }
+  /// True when the next to arrive completes the round.
+  bool is_last() const { return arrived_ + 1 == members_; }
 
  private:
-  static void hold_back();
+  int members_;
+  int arrived_ = 0;
+  long long round_ = 0;
+};
 
+/// What the 32 lanes of a warp exchange. Two sets of slots take turns, so that a lane may leave
+/// before the others have read.
+struct Warp {
   using Slot = std::array<std::byte, 32>;
-  static std::size_t lane() { return threadIdx.x % 32; }
-  template <typename Value>
-  static std::array<Value, 32>& gathered() {
-    static thread_local std::array<Value, 32> values;
-    return values;
-  }
-
-  std::array<std::array<Slot, 32>, 2> slots_;
-  std::array<unsigned, 32> turn_of_{};
-  std::barrier<> barrier_{32};
+  struct Exchange {
+    std::array<Slot, 32> operands;
+    std::array<Slot, 32> results;
+  };
+  Meeting meeting{32};
+  std::array<Exchange, 2> exchanges;
 };
 
 struct Copy {
@@ -84,61 +109,148 @@ struct Copy {
   int source_bytes;
 };
 
-struct Cta {
-  Cta(int threads, int smem_bytes, CopyTime copies, bool drifting)
-      : warps(static_cast<std::size_t>(threads / 32)),
-        smem(static_cast<std::size_t>(smem_bytes), std::byte{0xff}),
-        barrier(threads),
-        copy_time(copies),
-        is_drifting(drifting) {}
+/// One CUDA thread.
+struct Thread {
+  std::unique_ptr<Fiber> fiber;
+  const Meeting* waits_at = nullptr;
+  long long round = 0;
+  /// Copies that have not moved, by group; the last group is open.
+  std::vector<std::vector<Copy>> pending_copies{1};
 
-  std::vector<Warp> warps;
-  std::vector<std::byte> smem;
-  std::barrier<> barrier;
-  CopyTime copy_time;
-  bool is_drifting;  ///< The first warp runs ahead of the others as far as barriers let it.
+  bool can_run() const {
+    return !fiber->is_finished() && (waits_at == nullptr || waits_at->is_over(round));
+  }
 };
 
-inline thread_local Cta* cta = nullptr;
-/// Copies of this thread that have not moved, by group; the last group is open.
-inline thread_local std::vector<std::vector<Copy>> pending_copies;
+struct Cta {
+  explicit Cta(const Launch& how)
+      : launch(how),
+        warps(static_cast<std::size_t>(how.threads / 32)),
+        threads(static_cast<std::size_t>(how.threads)),
+        smem(static_cast<std::size_t>(how.smem_bytes), std::byte{0xff}),
+        barrier(how.threads),
+        traffic(how.threads) {}
 
-inline void Warp::hold_back() {
-  if (cta->is_drifting && threadIdx.x >= 32 && lane() == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
+  Launch launch;
+  std::vector<Warp> warps;
+  std::vector<Thread> threads;
+  std::vector<std::byte> smem;
+  Meeting barrier;
+  TrafficLog traffic;
+};
+
+inline Cta* cta = nullptr;
 
 inline Warp& warp() { return cta->warps[threadIdx.x / 32]; }
+inline Thread& thread() { return cta->threads[threadIdx.x]; }
+
 inline std::byte* shared(unsigned address, std::size_t bytes) {
-  if (address % bytes != 0 || address + bytes > cta->smem.size()) {
-    std::abort();  // Misaligned or past the end: the hardware would fault.
+  if (address % bytes != 0) {
+    fail("misaligned shared address");
+  }
+  if (address + bytes > cta->smem.size()) {
+    fail("shared address past the end");
   }
   return cta->smem.data() + address;
 }
 
-/// Runs `kernel` in every thread of every CTA of a grid, one CTA after the other.
-inline void launch(unsigned grid, int threads, int smem_bytes, CopyTime copies, bool drifting,
-                   const std::function<void()>& kernel) {
-  for (unsigned block = 0; block < grid; ++block) {
-    Cta state(threads, smem_bytes, copies, drifting);
-    std::vector<std::jthread> running;
-    for (int thread = 0; thread < threads; ++thread) {
-      running.emplace_back([&, block, thread] {
-        threadIdx.x = static_cast<unsigned>(thread);
-        blockIdx.x = block;
-        gridDim.x = grid;
-        cta = &state;
-        pending_copies.assign(1, {});
-        kernel();
-      });
+inline void meet(Meeting& meeting) {
+  Thread& self = thread();
+  cta->traffic.start_next_epoch(threadIdx.x);
+  self.round = meeting.arrive();
+  self.waits_at = &meeting;
+  if (!meeting.is_over(self.round)) {
+    self.fiber->pause();
+  }
+  self.waits_at = nullptr;
+}
+
+/// A warp-wide instruction: the last lane to come turns the operands of all into the results of
+/// all, `compute(operands, results)`.
+template <typename Result, typename Operand, typename Compute>
+Result collective(const Operand& own, const Compute& compute) {
+  static_assert(sizeof(Operand) <= sizeof(Warp::Slot) && sizeof(Result) <= sizeof(Warp::Slot));
+  Warp& mine = warp();
+  const unsigned lane = threadIdx.x % 32;
+  Warp::Exchange& exchange = mine.exchanges[static_cast<std::size_t>(mine.meeting.round() % 2)];
+  std::memcpy(exchange.operands[lane].data(), &own, sizeof own);
+  if (mine.meeting.is_last()) {
+    std::array<Operand, 32> operands;
+    std::array<Result, 32> results;
+    for (std::size_t i = 0; i < 32; ++i) {
+      std::memcpy(&operands[i], exchange.operands[i].data(), sizeof(Operand));
+    }
+    compute(operands, results);
+    for (std::size_t i = 0; i < 32; ++i) {
+      std::memcpy(exchange.results[i].data(), &results[i], sizeof(Result));
     }
   }
+  meet(mine.meeting);
+  Result result;
+  std::memcpy(&result, exchange.results[lane].data(), sizeof result);
+  return result;
+}
+
+/// Runs threads [first, last) until each waits or has finished. True when any of them ran.
+inline bool run_threads(std::size_t first, std::size_t last) {
+  bool any = false;
+  for (std::size_t i = first; i < last; ++i) {
+    if (cta->threads[i].can_run()) {
+      threadIdx.x = static_cast<unsigned>(i);
+      cta->threads[i].fiber->resume();
+      any = true;
+    }
+  }
+  return any;
+}
+
+inline bool run_warps(Pace pace) {
+  const std::size_t warps = cta->warps.size();
+  bool any = false;
+  for (std::size_t i = 0; i < warps; ++i) {
+    const std::size_t warp = pace == Pace::last_warp_ahead ? warps - 1 - i : i;
+    while (run_threads(32 * warp, 32 * warp + 32)) {
+      any = true;
+      if (pace == Pace::together) {
+        break;
+      }
+    }
+  }
+  return any;
+}
+
+/// Runs `kernel` in every thread of every CTA of a grid, one CTA after the other. Returns what the
+/// accesses to shared memory cost.
+inline SharedTraffic run(const Launch& launch, const std::function<void()>& kernel) {
+  SharedTraffic traffic;
+  gridDim.x = launch.grid;
+  for (blockIdx.x = 0; blockIdx.x < launch.grid; ++blockIdx.x) {
+    Cta state(launch);
+    cta = &state;
+    for (Thread& thread : state.threads) {
+      thread.fiber = std::make_unique<Fiber>(kernel);
+    }
+    while (run_warps(launch.pace)) {
+    }
+    for (const Thread& thread : state.threads) {
+      if (!thread.fiber->is_finished()) {
+        fail("deadlock: a barrier or warp-wide instruction that not all threads reach");
+      }
+    }
+    traffic += state.traffic.total();
+    cta = nullptr;
+  }
+  return traffic;
 }
 
 }  // namespace emulation
 
-inline void __syncthreads() { emulation::cta->barrier.arrive_and_wait(); }
+inline void __syncthreads() {
+  if (emulation::cta->launch.fault != emulation::Fault::barriers_ignored) {
+    emulation::meet(emulation::cta->barrier);
+  }
+}
+inline void __syncwarp() { emulation::meet(emulation::warp().meeting); }
 inline void __threadfence() {}
 inline void __stcg(float4* target, float4 value) { *target = value; }
 inline float4 __ldcg(const float4* source) { return *source; }
@@ -151,4 +263,21 @@ inline float __uint_as_float(unsigned bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
+}
+inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
+inline float __shfl_xor_sync(unsigned /*mask*/, float value, int distance) {
+  return emulation::collective<float>(value, [&](const auto& values, auto& results) {
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      results[lane] = values[lane ^ static_cast<std::size_t>(distance)];
+    }
+  });
+}
+inline bool __any_sync(unsigned /*mask*/, bool value) {
+  return emulation::collective<bool>(value, [](const auto& values, auto& results) {
+    bool any = false;
+    for (const bool one : values) {
+      any = any || one;
+    }
+    results.fill(any);
+  });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The portable attention kernel compiles for every architecture and every value of every axis.
-#include "core/attention_config.h"
 #include "generator/attention_space.h"
+#include "tests/generator/chips.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -15,24 +15,6 @@ namespace swr {
 namespace {
 
 constexpr std::array kArchs{80, 86, 89, 90, 100, 120, 121};
-
-/// Limits of the chips of an architecture: CUDA C++ Programming Guide, table of technical
-/// specifications per compute capability.
-DeviceInfo device_of(int sm_arch) {
-  const bool data_center = sm_arch == 80 || sm_arch == 90 || sm_arch == 100;
-  const int smem_per_sm_kib = sm_arch == 80 ? 164 : data_center ? 228 : 100;
-  return {.name = "sm_" + std::to_string(sm_arch),
-          .sm_arch = sm_arch,
-          .sm_count = 48,
-          .l2_bytes = 24LL << 20,
-          .dram_gb_per_s = 273.0,
-          .smem_per_cta_bytes = (smem_per_sm_kib - 1) * 1024,
-          .smem_per_sm_bytes = smem_per_sm_kib * 1024,
-          .smem_reserved_per_cta_bytes = 1024,
-          .registers_per_sm = 65536,
-          .max_threads_per_sm = data_center ? 2048 : 1536,
-          .max_ctas_per_sm = data_center ? 32 : 24};
-}
 
 AttentionProblem problem_of(int head_dim, DType dtype, bool causal, int alignment_bytes) {
   return {.heads_q = 2,
@@ -94,35 +76,6 @@ TEST_P(PortableKernel, CornersOfTheSpaceCompile) {
       compile(problem, variant, GetParam());
     }
   }
-}
-
-/// Scores and output take less than half of a thread's registers. Larger tiles are legal, but
-/// ptxas spills a few bytes of some of them at head_dim 128; the spills constraint drops those.
-bool is_roomy(const AttentionProblem& problem, const AttentionVariant& variant) {
-  const AttentionConfig config = make_attention_config(problem, variant);
-  return 2 * config.accumulator_registers() < config.register_limit();
-}
-
-TEST_P(PortableKernel, DefaultTilesDoNotSpill) {
-  const DeviceInfo device = device_of(GetParam());
-  int checked = 0;
-  for (const int head_dim : {64, 128}) {
-    const AttentionProblem problem = problem_of(head_dim, DType::fp16, false, 16);
-    for (const Tile& tile : family_spaces()[0].tiles_of(64)) {
-      const AttentionVariant variant{
-          .tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps, .stages = 1};
-      if (check_constraints(problem, variant, device) ||
-          (head_dim == 128 && !is_roomy(problem, variant))) {
-        continue;
-      }
-      ++checked;
-      if (const auto kernel = compile(problem, variant, GetParam())) {
-        EXPECT_EQ(kernel->resources.spill_store_bytes, 0) << head_dim << " " << to_key(variant);
-        EXPECT_EQ(kernel->resources.spill_load_bytes, 0) << head_dim << " " << to_key(variant);
-      }
-    }
-  }
-  EXPECT_EQ(checked, 12);  // All eight tiles at 64, four at 128.
 }
 
 TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {

@@ -91,7 +91,7 @@ TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
   // 8 heads of 32 tiles exceed 2 CTAs on each of 96 SMs.
   EXPECT_EQ(kernel.launch.grid_x, 192);
   EXPECT_EQ(kernel.launch.block_x, 128);
-  EXPECT_EQ(kernel.launch.dynamic_smem_bytes, (128 + 2 * 2 * 64) * 64 * 2);
+  EXPECT_EQ(kernel.launch.dynamic_smem_bytes, (128 + 2 * 2 * 64) * 64 * 2 + 32);
   EXPECT_EQ(kernel.launch.section_heads, 1);
   EXPECT_EQ(read_cubin(out_, kernel), key_as_cubin({}, persistent, 90).cubin);
   EXPECT_THAT(kernel.file, ::testing::MatchesRegex(

@@ -27,7 +27,12 @@ long long length_of(Extent extent, int tile_m, int tile_n, int head_dim) {
 
 std::vector<NamedBytes> buffers_of(const AttentionConfig& config) {
   const long long ring = static_cast<long long>(config.stages) * config.kv_tile_bytes();
-  return {{"Q tile, later O", config.q_tile_bytes()}, {"K ring", ring}, {"V ring", ring}};
+  std::vector<NamedBytes> buffers{
+      {"Q tile, later O", config.q_tile_bytes()}, {"K ring", ring}, {"V ring", ring}};
+  if (config.parks_work()) {
+    buffers.push_back({"parked work", AttentionConfig::kParkedBytes});
+  }
+  return buffers;
 }
 
 std::vector<NamedBytes> buffers_of(const HopperConfig& config) {

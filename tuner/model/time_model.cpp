@@ -30,20 +30,27 @@ constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a milli
 /// A latency whose mean is all that counts.
 constexpr double kNoSpread = 1e-3;
 
+/// What the kernel did with Q whose spaces were recorded and fitted; today's wants 20 registers
+/// more.
+bool kept_q_in_registers(const AttentionConfig& config) {
+  return config.accumulator_registers() + config.m_blocks() * config.head_dim / 4 + 60 <=
+         config.register_limit();
+}
+
 /// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
 /// own rows, cp.async writes them once, and Q is read again when it does not stay in registers.
 double smem_clocks(const AttentionConfig& config) {
   const int chunks_per_row = config.head_dim * 2 / kChunkBytes;
   const int conflict_ways = config.smem_swizzle ? 1 : swizzle_group(chunks_per_row);
   const double kv_bytes = 2.0 * config.kv_tile_bytes();
-  const double q_bytes = config.q_in_registers() ? 0.0 : config.q_tile_bytes();
+  const double q_bytes = kept_q_in_registers(config) ? 0.0 : config.q_tile_bytes();
   const double read_bytes = (config.warps * kv_bytes + q_bytes) * conflict_ways;
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
 }
 
 /// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
 int lacking_registers(const AttentionConfig& config, const KernelResources& resources) {
-  const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
+  const int q_registers = kept_q_in_registers(config) ? config.m_blocks() * config.head_dim / 4 : 0;
   const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
   return std::max(0, kAmpleRegisters - others);
 }

@@ -23,44 +23,97 @@ __device__ inline GlobalRows head_rows(const void* tensor, const TensorStrides& 
           strides.seq * kElementBytes, rows};
 }
 
+/// Rows of K and V of the head that a Q tile belongs to, and which Q tile it is: in registers, or
+/// parked in shared memory when C.parks_work().
+template <AttentionConfig C>
+class Work {
+ public:
+  /// Every thread of the CTA calls it with the same values, and passes a barrier before the others.
+  __device__ Work(const AttentionParams& params, unsigned smem, QTile tile)
+      : params_(params), parked_(smem + C.parked_offset()), tile_(tile) {
+    const int kv_head =
+        ptx::uniform(tile.head % params.heads_q / (params.heads_q / params.heads_kv));
+    const int batch = ptx::uniform(tile.head / params.heads_q);
+    keys_ = head_rows(params.k, params.k_strides, batch, kv_head, params.seq_kv).base;
+    values_ = head_rows(params.v, params.v_strides, batch, kv_head, params.seq_kv).base;
+    if (C.parks_work() && threadIdx.x == 0) {
+      ptx::store_shared(parked_, halves(keys_, values_));
+      ptx::store_shared(parked_ + 16, make_uint4(static_cast<unsigned>(tile.head),
+                                                 static_cast<unsigned>(tile.index), 0, 0));
+    }
+  }
+
+  __device__ QTile tile() const {
+    if constexpr (C.parks_work()) {
+      const uint4 parked = ptx::load_shared(parked_ + 16);
+      return {static_cast<int>(parked.x), static_cast<int>(parked.y)};
+    } else {
+      return tile_;
+    }
+  }
+  __device__ GlobalRows keys() const {
+    const uint4 parked = bases();
+    return {pointer(parked.x, parked.y), params_.k_strides.seq * 2, params_.seq_kv};
+  }
+  __device__ GlobalRows values() const {
+    const uint4 parked = bases();
+    return {pointer(parked.z, parked.w), params_.v_strides.seq * 2, params_.seq_kv};
+  }
+
+ private:
+  __device__ uint4 bases() const {
+    if constexpr (C.parks_work()) {
+      return ptx::load_shared(parked_);
+    } else {
+      return halves(keys_, values_);
+    }
+  }
+  __device__ static uint4 halves(const char* first, const char* second) {
+    const auto a = reinterpret_cast<unsigned long long>(first);
+    const auto b = reinterpret_cast<unsigned long long>(second);
+    return make_uint4(static_cast<unsigned>(a), static_cast<unsigned>(a >> 32),
+                      static_cast<unsigned>(b), static_cast<unsigned>(b >> 32));
+  }
+  __device__ static char* pointer(unsigned low, unsigned high) {
+    return reinterpret_cast<char*>(static_cast<unsigned long long>(high) << 32 | low);
+  }
+
+  const AttentionParams& params_;
+  unsigned parked_;
+  QTile tile_;
+  char* keys_;
+  char* values_;
+};
+
 /// The K and V tiles of one scan, in scan order, through a ring of C.stages tiles each.
+///
+/// With one stage, K of the next step is copied while V of this one is multiplied, and V while K
+/// is: two barriers a step. With more, K and V of a step arrive together, C.stages - 1 steps ahead:
+/// one barrier.
 template <AttentionConfig C>
 class KvStream {
  public:
-  __device__ KvStream(unsigned ring, GlobalRows keys, GlobalRows values, int tiles, bool backward)
-      : ring_(ring), keys_(keys), values_(values), tiles_(tiles), backward_(backward) {}
+  __device__ KvStream(unsigned ring, const Work<C>& work, int tiles, bool backward, int thread)
+      : ring_(ring), work_(work), tiles_(tiles), backward_(backward), thread_(thread) {}
 
   __device__ int tile(int step) const { return kv_tile_at(step, tiles_, backward_); }
 
   __device__ unsigned k_slot(int step) const {
-    return ring_ + static_cast<unsigned>(step % C.stages * C.kv_tile_bytes());
+    return ring_ + static_cast<unsigned>(step) % C.stages * C.kv_tile_bytes();
   }
   __device__ unsigned v_slot(int step) const {
     return k_slot(step) + static_cast<unsigned>(C.stages * C.kv_tile_bytes());
   }
 
-  /// Starts the copy of a step's K or V tile as a group of its own; past the end the group is
-  /// empty, which keeps the count of groups in flight the same for every step.
-  __device__ void request_k(int step) const {
-    if (step < tiles_) {
-      copy_tile_in<C, C.tile_n>(k_slot(step), keys_, tile(step) * C.tile_n);
-    }
-    ptx::commit_copies();
-  }
-  __device__ void request_v(int step) const {
-    if (step < tiles_) {
-      copy_tile_in<C, C.tile_n>(v_slot(step), values_, tile(step) * C.tile_n);
-    }
-    ptx::commit_copies();
-  }
-
-  /// Fills the ring: K of every stage, V of all but the last.
+  /// Starts the first copies; those that the CTA has begun belong to the first group.
   __device__ void fill() const {
+    if constexpr (C.stages == 1) {
+      request_k(0);
+      ptx::commit_copies();
+    } else {
 #pragma unroll
-    for (int stage = 0; stage < C.stages; ++stage) {
-      request_k(stage);
-      if (stage < C.stages - 1) {
-        request_v(stage);
+      for (int step = 0; step < C.stages - 1; ++step) {
+        request_both(step);
       }
     }
   }
@@ -68,110 +121,212 @@ class KvStream {
   /// Waits for the oldest group in flight and makes it visible to the CTA. Also: every warp has
   /// finished what it read before.
   __device__ static void arrive() {
-    ptx::wait_copies<2 * C.stages - 2>();
+    ptx::wait_copies<C.stages == 1 ? 0 : C.stages - 2>();
     __syncthreads();
   }
 
+  /// Before a step's K is read.
+  __device__ void begin(int step) const {
+    arrive();
+    if constexpr (C.stages == 1) {
+      request_v(step);
+      ptx::commit_copies();
+    } else {
+      request_both(step + C.stages - 1);
+    }
+  }
+
+  /// Between the reads of a step's K and of its V.
+  __device__ void turn(int step) const {
+    if constexpr (C.stages == 1) {
+      arrive();
+      request_k(step + 1);
+      ptx::commit_copies();
+    }
+  }
+
  private:
+  __device__ void request_k(int step) const {
+    if (step < tiles_) {
+      copy_tile_in<C, C.tile_n>(k_slot(step), work_.keys(), tile(step) * C.tile_n, thread_);
+    }
+  }
+  __device__ void request_v(int step) const {
+    if (step < tiles_) {
+      copy_tile_in<C, C.tile_n>(v_slot(step), work_.values(), tile(step) * C.tile_n, thread_);
+    }
+  }
+  /// As one group; past the end it is empty, which keeps the number of groups in flight the same
+  /// for every step.
+  __device__ void request_both(int step) const {
+    request_k(step);
+    request_v(step);
+    ptx::commit_copies();
+  }
+
   unsigned ring_;
-  GlobalRows keys_;
-  GlobalRows values_;
+  const Work<C>& work_;
   int tiles_;
   bool backward_;
+  int thread_;
 };
 
-/// Normalises, writes O through the warp's own rows of the Q tile, and the log-sum-exp.
+/// The rows of one warp of a Q tile, over the scan of K and V.
 template <AttentionConfig C>
-__device__ inline void write_output(const Output<C>& output, const SoftmaxState<C>& softmax,
-                                    unsigned q_tile, const GlobalRows& target, float* lse,
-                                    int first_row, int warp_row, float scale_log2) {
+class WarpRows {
+ public:
+  /// `first_row` is the global index of the first of them, `warp_row` that in the Q tile.
+  __device__ WarpRows(const KvStream<C>& stream, unsigned q_tile, int first_row, int warp_row,
+                      int lane, SequenceShape shape, float scale_log2)
+      : stream_(stream),
+        query_(q_tile, warp_row, lane),
+        first_row_(first_row),
+        shape_(shape),
+        scale_log2_(scale_log2) {
+    query_.load();
+  }
+
+  /// One K/V tile, which needs a mask or does not.
+  template <bool Masked>
+  __device__ void take(int step) {
+    stream_.begin(step);
+    Scores<C> scores;
+    multiply_q_k<C>(scores, query_, stream_.k_slot(step));
+    if constexpr (Masked) {
+      mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n, shape_);
+    }
+    stream_.turn(step);
+    softmax_.raise(scores, output_, scale_log2_);
+    const auto numerators = [&](Numerators<C>& p, int keys) {
+      softmax_.exponentiate(p, scores, keys, scale_log2_);
+    };
+    multiply_p_v<C>(output_, numerators, stream_.v_slot(step));
+  }
+
+  /// Steps [first, last), which all need a mask or all do not.
+  template <bool Masked>
+  __device__ void scan(int first, int last) {
+#pragma unroll 1
+    for (int step = first; step < last; ++step) {
+      take<Masked>(step);
+    }
+  }
+
+  __device__ const Output<C>& output() const { return output_; }
+  __device__ const SoftmaxState<C>& softmax() const { return softmax_; }
+
+ private:
+  const KvStream<C>& stream_;
+  QueryFragments<C> query_;
+  int first_row_;
+  SequenceShape shape_;
+  float scale_log2_;
+  Output<C> output_ = {};
+  SoftmaxState<C> softmax_;
+};
+
+/// Normalises, writes O through the warp's own rows of the Q tile at `q_tile`, and the log-sum-exp.
+template <AttentionConfig C>
+__device__ inline void write_output(const WarpRows<C>& rows, const AttentionParams& params,
+                                    unsigned q_tile, QTile tile, int warp_row) {
   constexpr float kLn2 = 0.693147180559945F;
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int lane = ptx::anew(static_cast<int>(threadIdx.x % 32));
+  const int first_row = tile.index * C.tile_m;
+  float* const lse = params.lse == nullptr
+                         ? nullptr
+                         : params.lse + static_cast<long long>(tile.head) * params.seq_q;
   __syncwarp();
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float sum = row_sum(softmax.sum[m][half]);
-      const float inverse = sum > 0.0F ? 1.0F / sum : 0.0F;
+      const float sum = row_sum(rows.softmax().sum[m][half]);
+      const bool sees_nothing = sum == 0.0F;  // Not for a NaN, which belongs into O and lse.
+      const float inverse = sees_nothing ? 0.0F : 1.0F / sum;
       const int row = warp_row + 16 * m + 8 * half + lane / 4;
 #pragma unroll
       for (int d = 0; d < C.head_dim / 8; ++d) {
-        ptx::store_shared(q_tile + tile_offset<C>(row, d) + lane % 4 * 4,
-                          ptx::pack<C.dtype>(output[m][d][2 * half] * inverse,
-                                             output[m][d][2 * half + 1] * inverse));
+        const auto& sums = rows.output()[m][d];
+        ptx::store_shared(
+            q_tile + tile_offset<C>(row, d) + lane % 4 * 4,
+            ptx::pack<C.dtype>(sums[2 * half] * inverse, sums[2 * half + 1] * inverse));
       }
-      if (lse != nullptr && lane % 4 == 0 && first_row + row < target.rows) {
-        lse[first_row + row] = sum > 0.0F
-                                   ? (softmax.maximum[m][half] * scale_log2 + log2f(sum)) * kLn2
-                                   : minus_infinity();
+      if (lse != nullptr && lane % 4 == 0 && first_row + row < params.seq_q) {
+        lse[first_row + row] =
+            sees_nothing ? minus_infinity() : (rows.softmax().shift[m][half] + log2f(sum)) * kLn2;
       }
     }
   }
   __syncwarp();
-  copy_rows_out<C, 16 * C.m_blocks()>(q_tile, target, first_row, warp_row);
+  const GlobalRows target = head_rows(params.o, params.o_strides, tile.head / params.heads_q,
+                                      tile.head % params.heads_q, params.seq_q);
+  copy_rows_out<C, 16 * C.m_blocks()>(q_tile, target, first_row, warp_row, lane);
 }
 
-/// Computes one Q tile. `smem` holds the Q tile, then the K ring, then the V ring.
+/// Tiles from `unmasked` on need a mask: the last steps of a scan, or the first of a backward one.
 template <AttentionConfig C>
-__device__ inline void attend(const AttentionParams& params, unsigned smem, QTile work,
+__device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, int steps,
+                                int unmasked) {
+  if constexpr (C.order == Order::cyclic) {
+    rows.template scan<false>(0, unmasked);
+    rows.template scan<true>(unmasked, steps);
+  } else if constexpr (C.order == Order::right_to_left) {
+    rows.template scan<true>(0, steps - unmasked);
+    rows.template scan<false>(steps - unmasked, steps);
+  } else {
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      if (stream.tile(step) < unmasked) {
+        rows.template take<false>(step);
+      } else {
+        rows.template take<true>(step);
+      }
+    }
+  }
+}
+
+/// Computes one Q tile. `smem` holds the Q tile, the K ring, the V ring and what is parked.
+template <AttentionConfig C>
+__device__ inline void attend(const AttentionParams& params, unsigned smem, QTile tile,
                               bool backward) {
   const SequenceShape shape{params.seq_q, params.seq_kv, C.causal};
-  const int batch = work.head / params.heads_q;
-  const int head = work.head % params.heads_q;
-  const int kv_head = head / (params.heads_q / params.heads_kv);
-  const int first_row = work.index * C.tile_m;
-  const int warp_row = static_cast<int>(threadIdx.x / 32) * (16 * C.m_blocks());
-  const int steps = kv_tile_count(work.index, C.tile_m, C.tile_n, shape);
-  const KvStream<C> stream(
-      smem + C.q_tile_bytes(), head_rows(params.k, params.k_strides, batch, kv_head, params.seq_kv),
-      head_rows(params.v, params.v_strides, batch, kv_head, params.seq_kv), steps, backward);
+  const int thread = ptx::anew(static_cast<int>(threadIdx.x));
+  const int warp_row = thread / 32 * (16 * C.m_blocks());
+  const int steps = kv_tile_count(tile.index, C.tile_m, C.tile_n, shape);
+  const int unmasked = min_of(steps, unmasked_kv_tile_count(tile.index, C.tile_m, C.tile_n, shape));
 
   __syncthreads();  // The previous Q tile's readers are done with shared memory.
-  copy_tile_in<C, C.tile_m>(smem, head_rows(params.q, params.q_strides, batch, head, params.seq_q),
-                            first_row);
+  const Work<C> work(params, smem, tile);
+  if constexpr (C.parks_work()) {
+    __syncthreads();
+  }
+  copy_tile_in<C, C.tile_m>(smem,
+                            head_rows(params.q, params.q_strides, tile.head / params.heads_q,
+                                      tile.head % params.heads_q, params.seq_q),
+                            tile.index * C.tile_m, thread);
+  const KvStream<C> stream(smem + C.q_tile_bytes(), work, steps, backward, thread);
   stream.fill();
   stream.arrive();
-  QueryFragments<C> query(smem, warp_row);
-  query.load();
-
-  Output<C> output = {};
-  SoftmaxState<C> softmax;
-  for (int step = 0; step < steps; ++step) {
-    stream.arrive();  // K of this step; V of the step before is read.
-    stream.request_v(step + C.stages - 1);
-    Scores<C> scores;
-    multiply_q_k<C>(scores, query, stream.k_slot(step));
-    const int tile = stream.tile(step);
-    if (needs_mask(work.index, tile, C.tile_m, C.tile_n, shape)) {
-      mask_scores<C>(scores, first_row + warp_row, tile * C.tile_n, shape);
-    }
-    stream.arrive();  // V of this step; K of this step is read.
-    stream.request_k(step + C.stages);
-    softmax.update(scores, output, params.scale_log2);
-    multiply_p_v<C>(output, scores, stream.v_slot(step));
-  }
+  WarpRows<C> rows(stream, smem, tile.index * C.tile_m + warp_row, warp_row, thread % 32, shape,
+                   params.scale_log2);
+  scan_all<C>(rows, stream, steps, unmasked);
   ptx::wait_copies<0>();
-  float* lse = params.lse == nullptr
-                   ? nullptr
-                   : params.lse + static_cast<long long>(work.head) * params.seq_q;
-  write_output<C>(output, softmax, smem,
-                  head_rows(params.o, params.o_strides, batch, head, params.seq_q), lse, first_row,
-                  warp_row, params.scale_log2);
+  write_output<C>(rows, params, smem, work.tile(), warp_row);
 }
 
 /// All Q tiles of this CTA.
 template <AttentionConfig C>
 __device__ inline void run(const AttentionParams& params, unsigned smem) {
-  const int q_tiles = ceil_div(params.seq_q, C.tile_m);
-  const int heads = params.batch * params.heads_q;
-  const long long tiles = static_cast<long long>(q_tiles) * heads;
   for (int iteration = 0;; ++iteration) {
+    const int q_tiles = ceil_div(ptx::anew(params.seq_q), C.tile_m);
+    const int heads = ptx::anew(params.batch) * params.heads_q;
+    const long long tiles = static_cast<long long>(q_tiles) * heads;
     const long long linear = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, tiles);
     if (linear < 0) {
       return;
     }
-    attend<C>(params, smem, map_tile(linear, q_tiles, heads, params.section_heads),
+    const QTile tile = map_tile(linear, q_tiles, heads, params.section_heads);
+    attend<C>(params, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)},
               scans_backward(C.order, iteration));
   }
 }

@@ -23,7 +23,8 @@ template <AttentionConfig C>
 class QueryFragments {
  public:
   /// `q_tile` is the shared address of the CTA's Q tile, `warp_row` the warp's first row in it.
-  __device__ QueryFragments(unsigned q_tile, int warp_row) : q_tile_(q_tile), row_(warp_row) {}
+  __device__ QueryFragments(unsigned q_tile, int warp_row, int lane)
+      : q_tile_(q_tile), lane_(warp_row + lane % 16, lane / 16) {}
 
   /// Call once the Q tile has arrived.
   __device__ void load() {
@@ -55,16 +56,14 @@ class QueryFragments {
 
   /// Matrices 0..3 of ldmatrix: (rows 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
   __device__ void read(unsigned (&fragment)[C.m_blocks()][4], int step) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int m = 0; m < C.m_blocks(); ++m) {
-      ptx::load_matrices(fragment[m],
-                         q_tile_ + tile_offset<C>(row_ + 16 * m + lane % 16, 2 * step + lane / 16));
+      ptx::load_matrices(fragment[m], lane_.at(q_tile_, 16 * m, 2 * step));
     }
   }
 
   unsigned q_tile_;
-  int row_;
+  LaneOffset<C> lane_;
   unsigned kept_[C.q_in_registers() ? kSteps : 1][C.m_blocks()][4];
 };
 
@@ -74,8 +73,7 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
                                     unsigned k_tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Matrices 0..3: (keys 0-7, columns 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
-  const int key = lane % 8 + lane / 16 * 8;
-  const int chunk = lane / 8 % 2;
+  const LaneOffset<C> place(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
@@ -93,7 +91,7 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
 #pragma unroll
     for (int n = 0; n < C.tile_n / 16; ++n) {
       unsigned k[4];
-      ptx::load_matrices(k, k_tile + tile_offset<C>(16 * n + key, 2 * step + chunk));
+      ptx::load_matrices(k, place.at(k_tile, 16 * n, 2 * step));
 #pragma unroll
       for (int m = 0; m < C.m_blocks(); ++m) {
         ptx::multiply_accumulate<C.dtype>(scores[m][2 * n], q[m], k[0], k[1]);
@@ -103,31 +101,27 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
   }
 }
 
-/// output += P V for the V tile at `v_tile`. `probabilities` are the softmax numerators; the
-/// accumulator layout of two 8-column groups is the operand layout of one 16-column step.
+/// Softmax numerators of 16 keys as operand A.
 template <AttentionConfig C>
-__device__ inline void multiply_p_v(Output<C>& output, const Scores<C>& probabilities,
+using Numerators = unsigned[C.m_blocks()][4];
+
+/// output += P V for the V tile at `v_tile`. `numerators(p, step)` gives P of keys [16 step,
+/// 16 step + 16): asked for just before they are multiplied, so that the exponentials of a step run
+/// under the products of another.
+template <AttentionConfig C, typename NumeratorsOf>
+__device__ inline void multiply_p_v(Output<C>& output, const NumeratorsOf& numerators,
                                     unsigned v_tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Transposed matrices 0..3: (keys 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
-  const int key = lane % 16;
-  const int chunk = lane / 16;
+  const LaneOffset<C> place(lane % 16, lane / 16);
 #pragma unroll
   for (int step = 0; step < C.tile_n / 16; ++step) {
-    unsigned p[C.m_blocks()][4];
-#pragma unroll
-    for (int m = 0; m < C.m_blocks(); ++m) {
-      const auto& left = probabilities[m][2 * step];
-      const auto& right = probabilities[m][2 * step + 1];
-      p[m][0] = ptx::pack<C.dtype>(left[0], left[1]);
-      p[m][1] = ptx::pack<C.dtype>(left[2], left[3]);
-      p[m][2] = ptx::pack<C.dtype>(right[0], right[1]);
-      p[m][3] = ptx::pack<C.dtype>(right[2], right[3]);
-    }
+    Numerators<C> p;
+    numerators(p, step);
 #pragma unroll
     for (int d = 0; d < C.head_dim / 16; ++d) {
       unsigned v[4];
-      ptx::load_matrices_transposed(v, v_tile + tile_offset<C>(16 * step + key, 2 * d + chunk));
+      ptx::load_matrices_transposed(v, place.at(v_tile, 16 * step, 2 * d));
 #pragma unroll
       for (int m = 0; m < C.m_blocks(); ++m) {
         ptx::multiply_accumulate<C.dtype>(output[m][2 * d], p[m], v[0], v[1]);

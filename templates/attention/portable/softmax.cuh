@@ -32,83 +32,114 @@ template <AttentionConfig C>
 __device__ inline void mask_scores(Scores<C>& scores, int first_row, int first_key,
                                    SequenceShape shape) {
   const int lane = static_cast<int>(threadIdx.x % 32);
+  const int lane_key = first_key + lane % 4 * 2;
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
-    for (int n = 0; n < C.tile_n / 8; ++n) {
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_row + 16 * m + 8 * half + lane / 4;
+      const int visible = visible_keys(row, shape) - lane_key;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = first_row + 16 * m + lane / 4 + i / 2 * 8;
-        const int key = first_key + 8 * n + lane % 4 * 2 + i % 2;
-        if (!is_visible(row, key, shape)) {
-          scores[m][n][i] = minus_infinity();
+      for (int n = 0; n < C.tile_n / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (8 * n + i >= visible) {
+            scores[m][n][2 * half + i] = minus_infinity();
+          }
         }
       }
     }
   }
 }
 
-/// Running maximum and sum of each row a lane takes part in: two per 16-row block.
+/// Reference point and sum of the numerators of each row a lane takes part in: two per 16-row
+/// block. A numerator is exp2(scale_log2 * score - shift), with the row's maximum or a little less
+/// as shift.
 template <AttentionConfig C>
 struct SoftmaxState {
-  float maximum[C.m_blocks()][2];  ///< Of the unscaled scores, equal in the row's four lanes.
-  float sum[C.m_blocks()][2];      ///< This lane's share.
+  float shift[C.m_blocks()][2];  ///< Equal in the row's four lanes; never minus infinity.
+  float sum[C.m_blocks()][2];    ///< This lane's share.
 
   __device__ SoftmaxState() {
+    constexpr float kLowest = -3.402823466e38F;
 #pragma unroll
     for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        maximum[m][half] = minus_infinity();
+        shift[m][half] = kLowest;
         sum[m][half] = 0.0F;
       }
     }
   }
 
-  /// Turns scores into numerators exp2(scale_log2 * (score - maximum)) and rescales what was
-  /// accumulated under the old maximum.
-  __device__ void update(Scores<C>& scores, Output<C>& output, float scale_log2) {
+  /// Raises the shifts of rows that have outgrown theirs, and rescales what was accumulated under
+  /// the old ones.
+  __device__ void raise(const Scores<C>& scores, Output<C>& output, float scale_log2) {
+    float highest[C.m_blocks()][2];
+    bool outgrown = false;
 #pragma unroll
     for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float shift = raise_maximum(scores[m], output[m], m, half, scale_log2);
-        float added = 0.0F;
+        highest[m][half] = highest_score(scores[m], half);
+        outgrown |= fmaf(highest[m][half], scale_log2, -shift[m][half]) > kHeadroom;
+      }
+    }
+    if (__any_sync(0xffffffffU, outgrown)) {
+      raise_shifts(highest, output, scale_log2);
+    }
+  }
+
+  /// The numerators of keys [16 step, 16 step + 16), added to the sums. The accumulator layout of
+  /// two 8-column groups of scores is the operand layout of one 16-column step.
+  __device__ void exponentiate(Numerators<C>& numerators, const Scores<C>& scores, int step,
+                               float scale_log2) {
 #pragma unroll
-        for (int n = 0; n < C.tile_n / 8; ++n) {
+    for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
-          for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            scores[m][n][i] = ptx::exp2_approximate(fmaf(scores[m][n][i], scale_log2, -shift));
-            added += scores[m][n][i];
-          }
-        }
-        sum[m][half] += added;
+      for (int i = 0; i < 4; ++i) {
+        const int half = i % 2;
+        const float* const pair = scores[m][2 * step + i / 2] + 2 * half;
+        const float low = ptx::exp2_approximate(fmaf(pair[0], scale_log2, -shift[m][half]));
+        const float high = ptx::exp2_approximate(fmaf(pair[1], scale_log2, -shift[m][half]));
+        sum[m][half] += low + high;
+        numerators[m][i] = ptx::pack<C.dtype>(low, high);
       }
     }
   }
 
  private:
-  /// Returns the new maximum times scale_log2; 0 while every key of the row was hidden, so that
-  /// minus infinity is never subtracted from itself.
-  __device__ float raise_maximum(const float (&scores)[C.tile_n / 8][4],
-                                 float (&output)[C.head_dim / 8][4], int m, int half,
-                                 float scale_log2) {
-    float highest = maximum[m][half];
+  /// A shift may lag behind its row's maximum by a factor of 2^8 in the numerators: they stay far
+  /// from the largest fp16, and after the first tiles hardly any needs a rescaled output.
+  static constexpr float kHeadroom = 8.0F;
+
+  /// Over the four lanes of a row.
+  __device__ static float highest_score(const float (&scores)[C.tile_n / 8][4], int half) {
+    float highest = scores[0][2 * half];
 #pragma unroll
     for (int n = 0; n < C.tile_n / 8; ++n) {
       highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
     }
-    highest = row_maximum(highest);
-    const float shift = highest == minus_infinity() ? 0.0F : highest * scale_log2;
-    const float rescale = ptx::exp2_approximate(fmaf(maximum[m][half], scale_log2, -shift));
-    maximum[m][half] = highest;
-    sum[m][half] *= rescale;
+    return row_maximum(highest);
+  }
+
+  __device__ void raise_shifts(const float (&highest)[C.m_blocks()][2], Output<C>& output,
+                               float scale_log2) {
 #pragma unroll
-    for (int d = 0; d < C.head_dim / 8; ++d) {
-      output[d][2 * half] *= rescale;
-      output[d][2 * half + 1] *= rescale;
+    for (int m = 0; m < C.m_blocks(); ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float raised = fmaxf(shift[m][half], highest[m][half] * scale_log2);
+        const float rescale = ptx::exp2_approximate(shift[m][half] - raised);
+        shift[m][half] = raised;
+        sum[m][half] *= rescale;
+#pragma unroll
+        for (int d = 0; d < C.head_dim / 8; ++d) {
+          output[m][d][2 * half] *= rescale;
+          output[m][d][2 * half + 1] *= rescale;
+        }
+      }
     }
-    return shift;
   }
 };
 

@@ -24,6 +24,29 @@ __device__ inline unsigned tile_offset(int row, int chunk) {
   return static_cast<unsigned>(smem_offset(row, chunk, kChunksPerRow<C>, C.smem_swizzle));
 }
 
+/// The tile_offset of a lane along its row and down its column, at the cost of one XOR per group of
+/// swizzled chunks: rows that are a multiple of 8 apart are permuted alike, so all else is known
+/// when the kernel is compiled.
+template <AttentionConfig C>
+class LaneOffset {
+ public:
+  /// The lane's place in the first block.
+  __device__ LaneOffset(int row, int chunk) : offset_(tile_offset<C>(row, chunk)) {}
+
+  /// The address in the tile at `tile`, `rows` (a multiple of 8) further down and `chunks` (even,
+  /// while the lane's own chunk is 0 or 1) further along.
+  __device__ unsigned at(unsigned tile, int rows, int chunks) const {
+    constexpr int kGroup = C.smem_swizzle ? swizzle_group(kChunksPerRow<C>) : 1;
+    const int permuted = chunks & (kGroup - 1);
+    const int further = rows * kChunksPerRow<C> + chunks - permuted;
+    return ((tile + offset_) ^ static_cast<unsigned>(permuted * kChunkBytes)) +
+           static_cast<unsigned>(further * kChunkBytes);
+  }
+
+ private:
+  unsigned offset_;
+};
+
 /// Copies one chunk whose source is aligned to C.alignment_bytes; zeros when not `valid`.
 template <AttentionConfig C>
 __device__ inline void copy_chunk_in(unsigned shared, const char* global, bool valid) {
@@ -46,28 +69,33 @@ __device__ inline void copy_chunk_in(unsigned shared, const char* global, bool v
   }
 }
 
-/// All threads of the CTA copy rows [first_row, first_row + Rows) into the tile at `shared`; rows
-/// past the end become zeros. The copies complete asynchronously.
+/// All threads of the CTA, `thread` being this one, copy rows [first_row, first_row + Rows) into
+/// the tile at `shared`; rows past the end become zeros. The copies complete asynchronously.
 ///
 /// A thread keeps its column and walks down the rows, so that one pointer serves all its copies.
+/// What depends on the thread and what on the tile stay apart: the one is the same for every tile,
+/// the other for every thread.
 template <AttentionConfig C, int Rows>
-__device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, int first_row) {
+__device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, int first_row,
+                                    int thread) {
   constexpr int kRowsPerTrip = C.threads() / kChunksPerRow<C>;
   constexpr int kTrips = (Rows + kRowsPerTrip - 1) / kRowsPerTrip;
-  const int thread = static_cast<int>(threadIdx.x);
   const int chunk = thread % kChunksPerRow<C>;
   const int thread_row = thread / kChunksPerRow<C>;
   if (C.threads() % kChunksPerRow<C> != 0 && thread_row >= kRowsPerTrip) {
     return;
   }
-  const char* global =
-      source.base + (first_row + thread_row) * source.row_stride_bytes + chunk * kChunkBytes;
-  const int rows_left = source.rows - first_row;
+  const char* global = source.base + first_row * source.row_stride_bytes +
+                       (thread_row * source.row_stride_bytes + chunk * kChunkBytes);
+  const int rows_left = source.rows - first_row - thread_row;
+  const int tile_rows_left = Rows - thread_row;
 #pragma unroll
   for (int trip = 0; trip < kTrips; ++trip) {
-    const int row = thread_row + trip * kRowsPerTrip;
-    if (Rows % kRowsPerTrip == 0 || row < Rows) {
-      copy_chunk_in<C>(shared + tile_offset<C>(row, chunk), global, row < rows_left);
+    constexpr bool kWholeTrips = Rows % kRowsPerTrip == 0;
+    const int passed = trip * kRowsPerTrip;
+    if (kWholeTrips || passed < tile_rows_left) {
+      copy_chunk_in<C>(shared + tile_offset<C>(thread_row + passed, chunk), global,
+                       passed < rows_left);
     }
     global += kRowsPerTrip * source.row_stride_bytes;
   }
@@ -91,9 +119,9 @@ __device__ inline void copy_chunk_out(char* global, uint4 value) {
 /// `target` that start at first_row + tile_row, leaving out those past the end.
 template <AttentionConfig C, int Rows>
 __device__ inline void copy_rows_out(unsigned shared, const GlobalRows& target, int first_row,
-                                     int tile_row) {
+                                     int tile_row, int lane) {
   constexpr int kChunks = Rows * kChunksPerRow<C>;
-  for (int index = static_cast<int>(threadIdx.x % 32); index < kChunks; index += 32) {
+  for (int index = lane; index < kChunks; index += 32) {
     const int row = tile_row + index / kChunksPerRow<C>;
     const int chunk = index % kChunksPerRow<C>;
     if (first_row + row < target.rows) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The instructions of templates/common/ptx.cuh that the portable GEMM uses, on the CPU, after the
-// figures of the PTX ISA manual.
+// The instructions of templates/common/ptx.cuh that the portable families use, on the CPU, after
+// the figures of the PTX ISA manual.
 #pragma once
 
 #include "tests/emulation/simt.h"
 #include <swr/axes.h>
 
+#include <array>
 #include <cmath>
-#include <cstdlib>
+#include <cstdint>
+#include <cstring>
+#include <vector>
 
 namespace swr::ptx {
 
@@ -23,21 +26,33 @@ template <int Bytes>
 void copy_async_partly(unsigned shared, const void* global, int source_bytes) {
   if (source_bytes < 0 || source_bytes > Bytes ||
       (source_bytes > 0 && reinterpret_cast<std::uintptr_t>(global) % Bytes != 0)) {
-    std::abort();
+    emulation::fail("cp.async with a misaligned source or a wrong size");
   }
   const emulation::Copy copy{shared, global, Bytes, source_bytes};
-  if (emulation::cta->copy_time == emulation::CopyTime::early) {
+  emulation::cta->traffic.add(threadIdx.x, emulation::Access::async_copy, shared, Bytes);
+  if (emulation::cta->launch.copies == emulation::CopyTime::early) {
     move(copy);
   } else {
-    emulation::pending_copies.back().push_back(copy);
+    emulation::thread().pending_copies.back().push_back(copy);
   }
 }
 
-inline void commit_copies() { emulation::pending_copies.emplace_back(); }
+template <int Bytes>
+void copy_async(unsigned shared, const void* global, bool valid) {
+  copy_async_partly<Bytes>(shared, global, valid ? Bytes : 0);
+}
+
+inline void commit_copies() {
+  emulation::cta->traffic.start_next_epoch(threadIdx.x);
+  emulation::thread().pending_copies.emplace_back();
+}
 
 template <int Pending>
 void wait_copies() {
-  auto& groups = emulation::pending_copies;
+  if (emulation::cta->launch.fault == emulation::Fault::copies_not_awaited) {
+    return;
+  }
+  auto& groups = emulation::thread().pending_copies;
   while (groups.size() > Pending + 1) {
     for (const emulation::Copy& copy : groups.front()) {
       move(copy);
@@ -48,13 +63,18 @@ void wait_copies() {
 
 template <typename Value>
 void store_shared(unsigned shared, Value value) {
+  emulation::cta->traffic.add(threadIdx.x, emulation::Access::store, shared, sizeof value);
   std::memcpy(emulation::shared(shared, sizeof value), &value, sizeof value);
 }
-inline unsigned load_shared_word(unsigned shared) {
-  unsigned value;
+template <typename Value>
+Value load_from_shared(unsigned shared) {
+  emulation::cta->traffic.add(threadIdx.x, emulation::Access::load, shared, sizeof(Value));
+  Value value;
   std::memcpy(&value, emulation::shared(shared, sizeof value), sizeof value);
   return value;
 }
+inline uint4 load_shared(unsigned shared) { return load_from_shared<uint4>(shared); }
+inline unsigned load_shared_word(unsigned shared) { return load_from_shared<unsigned>(shared); }
 
 /// Element `column` of the 8-element row at a shared address.
 inline unsigned row_element(unsigned address, unsigned column) {
@@ -63,22 +83,39 @@ inline unsigned row_element(unsigned address, unsigned column) {
   return element;
 }
 
+struct Fragment {
+  unsigned words[4];
+};
+
+/// ldmatrix: `element(rows, lane, i)` is word i of a lane, from the addresses of the 32 rows.
+template <typename Element>
+void load_matrices_with(unsigned (&fragment)[4], unsigned shared, const Element& element) {
+  const auto load = [&](const auto& rows, auto& results) {
+    std::vector<emulation::LaneAddress> lanes;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      lanes.push_back({lane, rows[lane]});
+      for (unsigned i = 0; i < 4; ++i) {
+        results[lane].words[i] = element(rows, lane, i);
+      }
+    }
+    emulation::cta->traffic.add(emulation::Access::ldmatrix, lanes, 16);
+  };
+  const auto loaded = emulation::collective<Fragment>(shared, load);
+  std::memcpy(fragment, loaded.words, sizeof fragment);
+}
+
 inline void load_matrices(unsigned (&fragment)[4], unsigned shared) {
-  const auto rows = emulation::warp().exchange(shared);
-  const unsigned lane = threadIdx.x % 32;
-  for (unsigned i = 0; i < 4; ++i) {
+  load_matrices_with(fragment, shared, [](const auto& rows, unsigned lane, unsigned i) {
     const unsigned row = rows[8 * i + lane / 4];
-    fragment[i] = row_element(row, lane % 4 * 2) | row_element(row, lane % 4 * 2 + 1) << 16;
-  }
+    return row_element(row, lane % 4 * 2) | row_element(row, lane % 4 * 2 + 1) << 16;
+  });
 }
 
 inline void load_matrices_transposed(unsigned (&fragment)[4], unsigned shared) {
-  const auto rows = emulation::warp().exchange(shared);
-  const unsigned lane = threadIdx.x % 32;
-  for (unsigned i = 0; i < 4; ++i) {
-    fragment[i] = row_element(rows[8 * i + lane % 4 * 2], lane / 4) |
-                  row_element(rows[8 * i + lane % 4 * 2 + 1], lane / 4) << 16;
-  }
+  load_matrices_with(fragment, shared, [](const auto& rows, unsigned lane, unsigned i) {
+    return row_element(rows[8 * i + lane % 4 * 2], lane / 4) |
+           row_element(rows[8 * i + lane % 4 * 2 + 1], lane / 4) << 16;
+  });
 }
 
 inline float unpack_fp16(unsigned short bits) {
@@ -93,13 +130,26 @@ inline float unpack_fp16(unsigned short bits) {
 
 template <DType Type>
 float decode(unsigned bits) {
-  return Type == DType::fp16 ? unpack_fp16(static_cast<unsigned short>(bits))
-                             : __uint_as_float(bits << 16);
+  if constexpr (Type == DType::bf16) {
+    return __uint_as_float(bits << 16);
+  } else {
+    static const std::vector<float> values = [] {
+      std::vector<float> all;
+      for (unsigned i = 0; i < 0x10000U; ++i) {
+        all.push_back(unpack_fp16(static_cast<unsigned short>(i)));
+      }
+      return all;
+    }();
+    return values[bits];
+  }
 }
 
-/// Rounds to nearest even. Requires: finite and within the type's range.
+/// Rounds to nearest even; too large a value to infinity.
 template <DType Type>
 unsigned encode(float value) {
+  if (std::isnan(value)) {
+    return 0x7fffU;
+  }
   if constexpr (Type == DType::bf16) {
     unsigned bits;
     std::memcpy(&bits, &value, sizeof bits);
@@ -108,6 +158,10 @@ unsigned encode(float value) {
     const unsigned sign = std::signbit(value) ? 0x8000U : 0U;
     if (value == 0.0F) {
       return sign;
+    }
+    constexpr float kSmallestTooLarge = 65520.0F;
+    if (std::fabs(value) >= kSmallestTooLarge) {
+      return sign | 0x7c00U;
     }
     int exponent = 0;
     std::frexp(std::fabs(value), &exponent);
@@ -128,23 +182,57 @@ struct Operands {
   unsigned a[4];
   unsigned b[2];
 };
+struct Sums {
+  float c[4];
+};
 
 /// mma.sync m16n8k16.
 template <DType Type>
 void multiply_accumulate(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  const auto lanes = emulation::warp().exchange(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
-  const unsigned lane = threadIdx.x % 32;
-  const auto half = [](unsigned packed, unsigned i) { return packed >> (16 * i) & 0xffffU; };
-  for (unsigned i = 0; i < 4; ++i) {
-    const unsigned row = lane / 4;
-    const unsigned column = lane % 4 * 2 + i % 2;
-    for (unsigned k = 0; k < 16; ++k) {
-      const unsigned in_quad = k % 8 / 2;
-      const float left = decode<Type>(half(lanes[row * 4 + in_quad].a[k / 8 * 2 + i / 2], k % 2));
-      const float right = decode<Type>(half(lanes[column * 4 + in_quad].b[k / 8], k % 2));
-      c[i] += left * right;
+  const auto multiply = [](const auto& lanes, auto& products) {
+    float left[16][16];
+    float right[16][8];
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      for (unsigned i = 0; i < 8; ++i) {
+        const unsigned in_row = lane % 4 * 2 + i % 2;
+        const unsigned a_bits = lanes[lane].a[i / 2] >> (16 * (i % 2)) & 0xffffU;
+        left[lane / 4 + 8 * (i / 2 % 2)][in_row + 8 * (i / 4)] = decode<Type>(a_bits);
+        if (i < 4) {
+          const unsigned b_bits = lanes[lane].b[i / 2] >> (16 * (i % 2)) & 0xffffU;
+          right[in_row + 8 * (i / 2)][lane / 4] = decode<Type>(b_bits);
+        }
+      }
     }
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      for (unsigned i = 0; i < 4; ++i) {
+        float sum = 0.0F;
+        for (unsigned k = 0; k < 16; ++k) {
+          sum += left[lane / 4 + 8 * (i / 2)][k] * right[k][lane % 4 * 2 + i % 2];
+        }
+        products[lane].c[i] = sum;
+      }
+    }
+  };
+  const Sums sums =
+      emulation::collective<Sums>(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}}, multiply);
+  for (unsigned i = 0; i < 4; ++i) {
+    c[i] += sums.c[i];
   }
 }
+
+inline int anew(int value) { return value; }
+
+inline int uniform(int value) {
+  return emulation::collective<int>(value, [](const auto& values, auto& results) {
+    for (const int other : values) {
+      if (other != values[0]) {
+        emulation::fail("lanes differ in a value said to be uniform");
+      }
+    }
+    results = values;
+  });
+}
+
+inline float exp2_approximate(float x) { return std::exp2(x); }
 
 }  // namespace swr::ptx

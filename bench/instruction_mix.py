@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Counts what the portable attention kernels execute per K/V tile, from their machine code.
+
+    bench/instruction_mix.py --swr-tune BUILD/tuner/cli/swr-tune --nvdisasm NVDISASM [--csv FILE]
+
+Needs no GPU: swr-tune predicts the best variant of each head_dim on each chip, and nvdisasm (of a CUDA
+toolkit, or of NVIDIA's Python package nvidia-cuda-nvdisasm) shows its cubin. Counted is the loop over
+K/V tiles that no mask cuts, per warp; what is executed only when a row outgrows its softmax shift is
+left out and listed apart. docs/results/portable_attention.md derives the minimum.
+"""
+
+import argparse
+import collections
+import csv
+import dataclasses
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+KINDS = {
+    "tensor": r"HMMA",
+    "special": r"MUFU",
+    "shared": r"LDSM|LDS|STS",
+    "fp32": r"FFMA|FADD|FMUL|FMNMX3?|FSEL|FSETP|FSET",
+    "convert": r"F2FP|F2F",
+    "copy": r"LDGSTS",
+    "exchange": r"SHFL|VOTE|VOTEU",
+    "spill": r"LDL|STL",
+    "nop": r"NOP",
+}
+# Beside scores, output and Q: fragments of K or V in flight, softmax state, addresses. As in
+# templates/attention/config.h.
+OPERAND_REGISTERS = 80
+BARRED = ("tensor", "special", "shared")
+INSTRUCTION = re.compile(r"/\*([0-9a-f]+)\*/\s+(?:@!?U?P\w+ )?\s*([A-Z][A-Z0-9_]*)(.*)")
+LABEL = re.compile(r"^(\.L_x_\d+):")
+TARGET = re.compile(r"`\((\.L_x_\d+)\)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    name: str
+    target: str = ""
+
+    def kind(self):
+        return next((kind for kind, names in KINDS.items() if re.fullmatch(names, self.name)),
+                    "integer and control")
+
+
+def disassemble(nvdisasm, cubin):
+    """The kernel's instructions, and the index that each label stands at."""
+    text = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    instructions, labels = [], {}
+    for line in text.splitlines():
+        if label := LABEL.match(line):
+            labels[label[1]] = len(instructions)
+        elif found := INSTRUCTION.search(line):
+            target = TARGET.search(found[3])
+            # @!PT: never executed; the compiler puts such loads before copies.
+            name = "NOP" if "@!PT" in line else found[2]
+            instructions.append(Instruction(name, target[1] if target else ""))
+    return instructions, labels
+
+
+def main_loop(instructions, labels):
+    """The instructions of the shortest loop that multiplies: that of the tiles without a mask."""
+    loops = []
+    for end, instruction in enumerate(instructions):
+        start = labels.get(instruction.target, end)
+        body = instructions[start:end + 1]
+        if instruction.name == "BRA" and start < end and any(i.name == "HMMA" for i in body):
+            loops.append((start, end))
+    start, end = min(loops, key=lambda loop: loop[1] - loop[0])
+    return start, instructions[start:end + 1]
+
+
+def split_off_rescaling(start, loop, labels):
+    """What every tile executes, and what only those do in which a row outgrows its shift: the block
+    that a branch skips and in which O is multiplied."""
+    for index, instruction in enumerate(loop):
+        skipped = labels.get(instruction.target, 0) - start
+        block = loop[index + 1:skipped]
+        if instruction.name == "BRA" and sum(i.name == "FMUL" for i in block) > len(block) / 2:
+            return loop[:index + 1] + loop[skipped:], block
+    return loop, []
+
+
+def minimum(variant, head_dim):
+    """Per warp and tile: the products, an exponential per score, the fragments of K and V once, and per
+    score its share of the maximum, the argument of its exponential and the sum. Fragments of Q stay in
+    registers where they fit, and are read with K's where they do not (see the document)."""
+    rows = variant["tile_m"] // (16 * variant["warps"])
+    keys = variant["tile_n"]
+    held = rows * (keys // 2 + head_dim // 2 + head_dim // 4)
+    q_reads = 0 if held + OPERAND_REGISTERS <= 255 else rows * head_dim // 16
+    return {"tensor": rows * keys * head_dim // 64, "special": rows * keys // 2,
+            "shared": keys * head_dim // 128 + q_reads, "fp32": rows * 3 * keys // 2,
+            "convert": rows * keys // 4,
+            "copy": -(-2 * keys * head_dim // (8 * 32 * variant["warps"])), "exchange": 4 * rows}
+
+
+def tuned(options, gpu, head_dim, causal, cache):
+    """The best predicted variant's row and the chip's architecture."""
+    command = [options.swr_tune, "tune", "--gpu", gpu, "--seq", "4096", "--batch", "4", "--heads", "16",
+               "--head-dim", str(head_dim), "--dtype", "bf16", "--family", "portable", "--order",
+               "cyclic", "--persistence", "grid", "--swizzle", "q_fastest", "--db", cache / "rows.db",
+               "--cache-dir", cache, "--json", "--quiet"]
+    command += ["--causal"] if causal else []
+    command += ["--tile", options.tile] if options.tile else []
+    command += ["--stages", options.stages] if options.stages else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"instruction_mix: swr-tune failed: {done.stderr.strip()}")
+    report = json.loads(done.stdout)["reports"][0]
+    best = next(row for row in report["results"] if row["key"] == report["best"])
+    return best, report["device"]["sm_arch"]
+
+
+def count(options, gpu, head_dim, causal, cache):
+    best, arch = tuned(options, gpu, head_dim, causal, cache)
+    cubin = cache / "cubins" / f"{best['cubin_digest']}.cubin"
+    instructions, labels = disassemble(options.nvdisasm, cubin)
+    start, loop = main_loop(instructions, labels)
+    every_tile, rescaling = split_off_rescaling(start, loop, labels)
+    counts = collections.Counter(i.kind() for i in every_tile)
+    least = minimum(best["variant"], head_dim)
+    variant, resources = best["variant"], best["resources"]
+    row = {"gpu": gpu, "sm_arch": arch, "head_dim": head_dim, "causal": causal,
+           "tile": f"{variant['tile_m']}x{variant['tile_n']}x{variant['warps']}",
+           "stages": variant["stages"], "registers": resources["registers_per_thread"],
+           "spill_bytes": resources["spill_store_bytes"] + resources["spill_load_bytes"],
+           "ctas_per_sm": best["ctas_per_sm"]}
+    for kind in [*KINDS, "integer and control"]:
+        row[kind] = counts[kind]
+        row[f"least {kind}"] = least.get(kind, 0)
+    row["rescaling"] = len(rescaling)
+    row["worst barred ratio"] = round(max(counts[kind] / least[kind] for kind in BARRED), 3)
+    return row
+
+
+def markdown(rows):
+    shown = [*KINDS, "integer and control"]
+    shown.remove("spill")
+    print("| chip | D | mask | tile | stages | registers | CTAs/SM | " + " | ".join(shown) +
+          " | rescaling | worst of three |")
+    print("|---" * (9 + len(shown)) + "|")
+    for row in rows:
+        cells = [f"{row[kind]} / {row[f'least {kind}']}" if row[f"least {kind}"] else str(row[kind])
+                 for kind in shown]
+        print(f"| {row['gpu']} | {row['head_dim']} | {'causal' if row['causal'] else 'none'} | "
+              f"{row['tile']} | {row['stages']} | {row['registers']} | {row['ctas_per_sm']} | " +
+              " | ".join(cells) + f" | {row['rescaling']} | {row['worst barred ratio']:.2f} |")
+
+
+def parsed_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--swr-tune", required=True, help="the program")
+    parser.add_argument("--nvdisasm", default="nvdisasm", help="the disassembler")
+    parser.add_argument("--gpu", default="gb10,rtx5090,a100,h200", help="profiles, comma-separated")
+    parser.add_argument("--head-dim", default="64,96,128,160", help="comma-separated")
+    parser.add_argument("--mask", default="none,causal", help="none, causal or both")
+    parser.add_argument("--tile", help="instead of the default space's, MxNxWARPS")
+    parser.add_argument("--stages", help="instead of the default space's")
+    parser.add_argument("--csv", type=pathlib.Path, help="also write the counts to a file")
+    return parser.parse_args()
+
+
+def main(options):
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [count(options, gpu, int(head_dim), mask == "causal", pathlib.Path(folder))
+                for gpu in options.gpu.split(",") for head_dim in options.head_dim.split(",")
+                for mask in options.mask.split(",")]
+    markdown(rows)
+    if options.csv:
+        with open(options.csv, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    over = [row for row in rows if row["worst barred ratio"] > 1.1 or row["spill_bytes"] > 0]
+    print(f"\n{len(rows) - len(over)} of {len(rows)} within 1.1 of the minimum and without spills")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(parsed_arguments()))

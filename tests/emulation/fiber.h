@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// A function that can be paused and resumed, with a stack of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace emulation {
+
+class Fiber {
+ public:
+  explicit Fiber(std::function<void()> body)
+      : body_(std::move(body)), stack_(std::make_unique_for_overwrite<char[]>(kStackBytes)) {
+    getcontext(&own_);
+    own_.uc_stack.ss_sp = stack_.get();
+    own_.uc_stack.ss_size = kStackBytes;
+    own_.uc_link = nullptr;
+    makecontext(&own_, &Fiber::start, 0);
+  }
+  ~Fiber() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_destroy_fiber(tsan_own_);
+#endif
+  }
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  bool is_finished() const { return is_finished_; }
+
+  /// Runs the body until it pauses or ends. Call from outside of any fiber.
+  void resume() {
+    starting() = this;
+#if defined(__SANITIZE_THREAD__)
+    tsan_outside_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_own_, 0);
+#endif
+    swapcontext(&outside_, &own_);
+  }
+
+  /// Call from inside the body.
+  void pause() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(tsan_outside_, 0);
+#endif
+    swapcontext(&own_, &outside_);
+  }
+
+ private:
+  static constexpr std::size_t kStackBytes = 256 * 1024;
+
+  static Fiber*& starting() {
+    static Fiber* fiber = nullptr;
+    return fiber;
+  }
+  static void start() {
+    Fiber* const self = starting();
+    self->body_();
+    self->is_finished_ = true;
+    self->pause();
+  }
+
+  std::function<void()> body_;
+  std::unique_ptr<char[]> stack_;
+  ucontext_t own_;
+  ucontext_t outside_;
+  bool is_finished_ = false;
+#if defined(__SANITIZE_THREAD__)
+  void* tsan_own_ = __tsan_create_fiber(0);
+  void* tsan_outside_ = nullptr;
+#endif
+};
+
+}  // namespace emulation
