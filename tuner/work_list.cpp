@@ -141,7 +141,7 @@ std::vector<Problem> attention_problems(ShapeReader& shape) {
 std::vector<Problem> gemm_problems(ShapeReader& shape) {
   const GemmProblem usual;
   GemmProblem problem;
-  problem.dtype = parse_dtype(shape.take("dtype").value_or("bf16"));
+  problem.dtype = parse_dtype(shape.take("dtype").value_or("fp16"));
   problem.output =
       parse_output_type(shape.take("output").value_or(std::string(to_string(problem.dtype))));
   problem.layout = parse_gemm_layout(shape.take("layout").value_or("nt"));

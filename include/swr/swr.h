@@ -3,7 +3,7 @@
 //
 //   swr::Lookup lookup("tuned.db");
 //   swr::AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
-//   use(lookup.best(problem, device).variant);
+//   use(std::get<swr::AttentionVariant>(lookup.best(problem, device).variant));
 //
 // and running it: swr::Runtime (runtime.h).
 #pragma once

@@ -56,6 +56,42 @@ VariantResult full_measurement() {
                                  .counters_missing_because = ""}};
 }
 
+TEST_F(StoreTest, KeepsBothOperationsApart) {
+  const GemmProblem product{.m = 64,
+                            .n = 4096,
+                            .k = 512,
+                            .batch = 2,
+                            .dtype = DType::fp16,
+                            .output = OutputType::fp32,
+                            .layout = GemmLayout::tn,
+                            .reads_c = true,
+                            .alignment_bytes = 8};
+  const GemmVariant variant{.family = Family::hopper,
+                            .tile_m = 128,
+                            .tile_n = 192,
+                            .tile_k = 64,
+                            .stages = 4,
+                            .mainloop = GemmMainloop::pingpong,
+                            .consumers = 2,
+                            .cluster_n = 2,
+                            .persistence = Persistence::persistent,
+                            .workers = 7,
+                            .k_order = Order::sawtooth,
+                            .splits = 3,
+                            .raster = Raster::serpentine,
+                            .raster_group = 16,
+                            .swizzle_stride = 1024};
+  const long long id = store_.record(run_, product, fictional_gpu(), measured(variant, 3.0));
+  record(problem_of(64), measured(tile(64, 64), 4.0));
+  EXPECT_EQ(store_.result(id).problem, product);
+  EXPECT_EQ(store_.result(id).result.variant, variant);
+  ASSERT_EQ(store_.results(product, fictional_gpu()).size(), 1U);
+  ASSERT_EQ(store_.results(problem_of(64), fictional_gpu()).size(), 1U);
+  GemmProblem other = product;
+  other.output = OutputType::fp16;
+  EXPECT_TRUE(store_.results(other, fictional_gpu()).empty());
+}
+
 TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
   const VariantResult written = full_measurement();
   record(problem_of(4096), written);

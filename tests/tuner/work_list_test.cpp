@@ -57,6 +57,21 @@ TEST_F(WorkListTest, ReadsShapesOfATextFile) {
                   "attention b2 h1/1 s1/4096 d64 fp16", "attention b4 h1/1 s1/4096 d64 fp16"));
 }
 
+TEST_F(WorkListTest, ReadsShapesOfGemmAndKeepsThemInAList) {
+  const auto path = file("gemm.txt",
+                         "op=gemm m=1,4096 n=14336 k=4096 dtype=bf16\n"
+                         "op=gemm m=8 n=8 k=8 layout=tn output=fp32 reads-c batch=3\n"
+                         "seq=64\n");
+  const std::vector<Problem> problems = read_shapes(path);
+  EXPECT_THAT(
+      texts(problems),
+      ElementsAre("gemm b1 m1 n14336 k4096 bf16 nt bf16", "gemm b1 m4096 n14336 k4096 bf16 nt bf16",
+                  "gemm b3 m8 n8 k8 fp16 tn fp32 beta", "attention b1 h1/1 s64/64 d64 fp16"));
+  std::ostringstream list;
+  write_work_list(list, problems);
+  EXPECT_EQ(read_work_list(file("work.json", list.str())), problems);
+}
+
 TEST_F(WorkListTest, ReadsTheSameShapesOfAJsonFile) {
   const auto path = file("shapes.json",
                          R"([{"seq": "1024,2048", "heads": 32, "kv_heads": 8, "head_dim": 128,
