@@ -5,7 +5,6 @@
 // publishes the numbers.
 #include "core/launch.h"
 #include "runtime/manifest.h"
-#include "tests/support/attention.h"
 #include "tuner/driver/cuda_driver.h"
 #include <swr/runtime.h>
 
@@ -51,15 +50,15 @@ struct Work {
     swr::AttentionParams& p = call.params;
     p.q = p.k = p.v = reinterpret_cast<const void*>(inputs.address());
     p.o = reinterpret_cast<void*>(output.address());
-    p.batch = attention(problem).batch;
-    p.heads_q = attention(problem).heads_q;
-    p.heads_kv = attention(problem).heads_kv;
+    p.batch = problem.batch;
+    p.heads_q = problem.heads_q;
+    p.heads_kv = problem.heads_kv;
     p.seq_q = p.seq_kv = kSeq;
-    p.q_strides = p.k_strides = p.v_strides = p.o_strides = {0, 0, attention(problem).head_dim};
+    p.q_strides = p.k_strides = p.v_strides = p.o_strides = {0, 0, problem.head_dim};
     p.scale_log2 = 1.0F;
-    call.head_dim = attention(problem).head_dim;
-    call.dtype = attention(problem).dtype;
-    call.causal = attention(problem).causal;
+    call.head_dim = problem.head_dim;
+    call.dtype = problem.dtype;
+    call.causal = problem.causal;
   }
 
   swr::AttentionProblem problem;
@@ -114,12 +113,13 @@ int run(const char* exported) {
   const swr::PrimaryContext context(0);
   const swr::Stream stream;
   const swr::Manifest manifest = swr::read_manifest(exported);
-  const Work work(manifest.kernels.at(0).problem);
+  const Work work(std::get<swr::AttentionProblem>(manifest.kernels.at(0).problem));
   swr::Runtime runtime({.exported = exported, .may_compile = false});
   const swr::Answer answer = runtime.prepare(work.problem);
   const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
   const swr::LaunchPlan plan =
-      swr::launch_plan(work.problem, answer.variant, kernel.device.sm_count, kernel.ctas_per_sm);
+      swr::launch_plan(work.problem, std::get<swr::AttentionVariant>(answer.variant),
+                       kernel.device.sm_count, kernel.ctas_per_sm);
   const BareLaunch bare(swr::read_cubin(exported, kernel), kernel.entry, plan, work.call.params);
   const auto through_runtime = [&] { runtime.attention(work.call, stream.handle()); };
   const auto directly = [&] { bare.enqueue(stream); };

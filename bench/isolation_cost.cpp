@@ -56,7 +56,7 @@ std::unique_ptr<Evaluator> measure_supervised(const Settings& settings) {
 }
 
 struct Candidate {
-  AttentionVariant variant;
+  Variant variant;
   CompiledKernel kernel;
 };
 

@@ -4,7 +4,6 @@
 #include "db/connection.h"
 #include "db/rows.h"
 #include "db/table.h"
-#include "tests/support/attention.h"
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Transaction.h>
@@ -61,8 +60,9 @@ swr::AttentionProblem random_problem(std::mt19937& random) {
 
 swr::VariantResult random_result(std::mt19937& random) {
   swr::VariantResult result;
-  attention(result.variant).stages = 1 + static_cast<int>(random() % 2);
-  attention(result.variant).tile_m = random() % 2 == 0 ? 64 : 128;
+  auto& variant = std::get<swr::AttentionVariant>(result.variant);
+  variant.stages = 1 + static_cast<int>(random() % 2);
+  variant.tile_m = random() % 2 == 0 ? 64 : 128;
   const double time_us = 10.0 + static_cast<double>(random() % 1000);
   result.outcome = swr::Measurement{.median_us = time_us, .p95_us = time_us};
   return result;
@@ -146,7 +146,7 @@ std::vector<swr::AttentionProblem> questions(const Served& served, Question ques
     const auto& stored = served.database.stored();
     swr::AttentionProblem problem =
         question == kHit ? stored[random() % stored.size()] : random_problem(random);
-    problem.head_dim = question == kMiss ? 96 : attention(problem).head_dim;
+    problem.head_dim = question == kMiss ? 96 : problem.head_dim;
     asked.push_back(problem);
   }
   return asked;
