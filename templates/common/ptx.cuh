@@ -153,8 +153,8 @@ __device__ inline float exp2_polynomial(float x) {
   return __int_as_float(__float_as_int(power) + (__float_as_int(shifted) << 23));
 }
 
-/// The same value as if it had just been read: what follows from it is computed again instead of kept
-/// in registers from one round of a loop to the next.
+/// The same value as if it had just been read: what follows from it is computed again instead of
+/// kept in registers from one round of a loop to the next.
 __device__ inline int anew(int value) {
   asm volatile("" : "+r"(value));
   return value;
