@@ -8,7 +8,7 @@ namespace swr::reference {
 struct GemmComparison {
   double error_squared = 0.0;     ///< Sum of (C - expected)^2.
   double expected_squared = 0.0;  ///< Sum of expected^2.
-  double different_elements = 0.0;
+  double different_elements = 0.0;  ///< C is not `expected` rounded to the type of C.
 };
 
 }  // namespace swr::reference

@@ -38,6 +38,21 @@ __device__ float output_element(const void* matrix, long long index, OutputType 
              : decode(static_cast<const unsigned short*>(matrix)[index], type == OutputType::bf16);
 }
 
+/// The nearest value of C's type, ties to even.
+__device__ float rounded(float value, OutputType type) {
+  if (type == OutputType::fp32 || value == 0.0F || !isfinite(value)) {
+    return value;
+  }
+  const bool is_bf16 = type == OutputType::bf16;
+  const int fraction_bits = is_bf16 ? 7 : 10;
+  const int exponent_of_smallest = is_bf16 ? -133 : -24;
+  const int unit_exponent = max(ilogbf(value) - fraction_bits, exponent_of_smallest);
+  const float nearest = ldexpf(rintf(ldexpf(value, -unit_exponent)), unit_exponent);
+  constexpr float kLargestFp16 = 65504.0F;
+  return !is_bf16 && fabsf(nearest) > kLargestFp16 ? copysignf(__int_as_float(0x7f800000), nearest)
+                                                   : nearest;
+}
+
 /// Overwrites an element of C with the pattern that marks what nobody wrote.
 __device__ void poison(void* matrix, long long index, OutputType type) {
   if (type == OutputType::fp32) {
@@ -153,7 +168,7 @@ extern "C" __global__ void swr_gemm_compare(const __grid_constant__ swr::GemmPar
     poison(params.c, index, type);
     error_squared += (found - wanted) * (found - wanted);
     expected_squared += wanted * wanted;
-    different += found == wanted ? 0.0 : 1.0;
+    different += found == static_cast<double>(rounded(expected[i], type)) ? 0.0 : 1.0;
   }
   error_squared = sum_over_lanes(error_squared);
   expected_squared = sum_over_lanes(expected_squared);

@@ -5,6 +5,7 @@
 #include "tests/support/temp_directory.h"
 #include "tuner/calibrate/calibration_bench.h"
 
+#include <algorithm>
 #include <fstream>
 #include <numeric>
 
@@ -12,6 +13,16 @@ namespace swr {
 namespace {
 
 class CalibrateTest : public GpuTest {};
+
+/// Which GPC the first CTAs of a launch go to differs from launch to launch, and runs with it; how
+/// many SMs a partition has does not.
+int sms_of_smaller_partition(const std::vector<int>& runs) {
+  int sms = 0;
+  for (std::size_t run = 0; run < runs.size(); run += 2) {
+    sms += runs[run];
+  }
+  return std::min(sms, std::accumulate(runs.begin(), runs.end(), 0) - sms);
+}
 
 TEST_F(CalibrateTest, MeasuresRatesThatTheHardwareCanHave) {
   const CalibrationBench calibration(bench().generator, bench().device, 0);
@@ -38,14 +49,16 @@ TEST_F(CalibrateTest, EveryPartitionRunHoldsSmsOfItsOwn) {
   const std::vector<int> runs = partition_runs(latencies);
   if (!runs.empty()) {
     EXPECT_EQ(std::accumulate(runs.begin(), runs.end(), 0), bench().device.sm_count);
-    EXPECT_EQ(partition_runs(calibration.atomic_latencies()), runs);
+    const std::vector<int> again = partition_runs(calibration.atomic_latencies());
+    EXPECT_EQ(sms_of_smaller_partition(again), sms_of_smaller_partition(runs));
   }
 }
 
 TEST_F(CalibrateTest, SmallestEvictingSetsAgree) {
   const CalibrationBench calibration(bench().generator, bench().device, 0);
-  const auto ways = agreed_ways(calibration.evicting_set_sizes(5));
-  ASSERT_TRUE(ways);
+  const std::vector<int> sizes = calibration.evicting_set_sizes(5);
+  const auto ways = agreed_ways(sizes);
+  ASSERT_TRUE(ways) << ::testing::PrintToString(sizes);
   EXPECT_GE(*ways, 4);
   EXPECT_LE(*ways, 64);
 }

@@ -89,7 +89,8 @@ RateMeasurement CalibrationBench::rate(const Launch& launch, double results_per_
 
 RateMeasurement CalibrationBench::fma_rate() const {
   constexpr int kIterations = 1 << 18;
-  const LaunchShape shape{static_cast<unsigned>(device_.sm_count), kRateThreads, 0};
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(device_.sm_count),
+                          .block_x = kRateThreads};
   return rate(
       [&](CUdeviceptr clocks, CUdeviceptr sink) {
         fma_.launch(shape, stream_, kIterations, 0.5F, clocks, sink);
@@ -99,7 +100,8 @@ RateMeasurement CalibrationBench::fma_rate() const {
 
 RateMeasurement CalibrationBench::exp2_rate() const {
   constexpr int kIterations = 1 << 16;
-  const LaunchShape shape{static_cast<unsigned>(device_.sm_count), kRateThreads, 0};
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(device_.sm_count),
+                          .block_x = kRateThreads};
   return rate([&](CUdeviceptr clocks,
                   CUdeviceptr sink) { exp2_.launch(shape, stream_, kIterations, clocks, sink); },
               static_cast<double>(kIterations) * kChains * kRateThreads);
@@ -108,7 +110,8 @@ RateMeasurement CalibrationBench::exp2_rate() const {
 RateMeasurement CalibrationBench::mma_rate() const {
   constexpr int kIterations = 1 << 18;  // Tens of milliseconds: the clock settles under the load.
   constexpr double kFlopPerMma = 2.0 * 16 * 8 * 16;
-  const LaunchShape shape{static_cast<unsigned>(device_.sm_count), kRateThreads, 0};
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(device_.sm_count),
+                          .block_x = kRateThreads};
   return rate([&](CUdeviceptr clocks,
                   CUdeviceptr sink) { mma_.launch(shape, stream_, kIterations, clocks, sink); },
               static_cast<double>(kIterations) * kChains * (kRateThreads / 32) * kFlopPerMma);
@@ -116,12 +119,12 @@ RateMeasurement CalibrationBench::mma_rate() const {
 
 DeviceBuffer CalibrationBench::linked_lines(unsigned lines) const {
   DeviceBuffer buffer(lines * static_cast<std::size_t>(kLineBytes));
-  link_.launch({256, 256, 0}, stream_, buffer.address(), lines);
+  link_.launch({.grid_x = 256, .block_x = 256}, stream_, buffer.address(), lines);
   return buffer;
 }
 
 double CalibrationBench::chase_clocks(const DeviceBuffer& linked, int steps) const {
-  chase_.launch({1, 1, 0}, stream_, linked.address(), steps, results_.address(),
+  chase_.launch({}, stream_, linked.address(), steps, results_.address(),
                 results_.address() + sizeof(long long));
   stream_.synchronize();
   std::array<long long, 1> clocks{};
@@ -156,7 +159,8 @@ double CalibrationBench::l2_gb_per_s(long long buffer_bytes) const {
   constexpr int kRounds = 8;
   constexpr unsigned kCtasPerSm = 2;
   const DeviceBuffer buffer = zeros(buffer_bytes, stream_);
-  const LaunchShape shape{kCtasPerSm * static_cast<unsigned>(device_.sm_count), kMemoryThreads, 0};
+  const LaunchShape shape{.grid_x = kCtasPerSm * static_cast<unsigned>(device_.sm_count),
+                          .block_x = kMemoryThreads};
   const int skew_tiles = std::max(1, tiles_of(buffer_bytes) / static_cast<int>(shape.grid_x));
   const double time_us = best_time_us([&] {
     sweep_.launch(shape, stream_, buffer.address(), tiles_of(buffer_bytes), kRounds, 0, skew_tiles,
@@ -168,7 +172,8 @@ double CalibrationBench::l2_gb_per_s(long long buffer_bytes) const {
 double CalibrationBench::dram_gb_per_s(long long buffer_bytes) const {
   constexpr unsigned kCtasPerSm = 2;
   const DeviceBuffer buffer = zeros(buffer_bytes, stream_);
-  const LaunchShape shape{kCtasPerSm * static_cast<unsigned>(device_.sm_count), kMemoryThreads, 0};
+  const LaunchShape shape{.grid_x = kCtasPerSm * static_cast<unsigned>(device_.sm_count),
+                          .block_x = kMemoryThreads};
   const double time_us = best_time_us([&] {
     stream_once_.launch(shape, stream_, buffer.address(), tiles_of(buffer_bytes),
                         results_.address());
@@ -248,7 +253,8 @@ std::vector<int> CalibrationBench::evicting_set_sizes(int targets) const {
 
 SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, bool sawtooth) const {
   const DeviceBuffer buffer = zeros(buffer_bytes, stream_);
-  const LaunchShape shape{static_cast<unsigned>(device_.sm_count), kRateThreads, 0};
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(device_.sm_count),
+                          .block_x = kRateThreads};
   const auto launch = [&] {
     sweep_.launch(shape, stream_, buffer.address(), tiles_of(buffer_bytes), rounds,
                   sawtooth ? 1 : 0, 0, results_.address());

@@ -43,11 +43,15 @@ std::vector<double> visible_scores(const AttentionProblem& problem, const Oracle
   return scores;
 }
 
+/// Minus infinity where there is no larger score; NaN where one is NaN or plus infinity.
 double log_sum_exp(const std::vector<double>& scores) {
-  if (scores.empty()) {
+  double maximum = kMinusInfinity;
+  for (const double score : scores) {
+    maximum = std::isnan(score) ? score : std::max(score, maximum);
+  }
+  if (maximum == kMinusInfinity) {
     return kMinusInfinity;
   }
-  const double maximum = *std::max_element(scores.begin(), scores.end());
   double sum = 0.0;
   for (const double score : scores) {
     sum += std::exp(score - maximum);
@@ -67,7 +71,8 @@ OracleOutputs attention_oracle(const AttentionProblem& problem, const OracleInpu
       const std::vector<double> scores = visible_scores(problem, inputs, head, head_kv, row);
       const double lse = log_sum_exp(scores);
       std::vector<double> output(static_cast<std::size_t>(problem.head_dim), 0.0);
-      for (std::size_t key = 0; key < scores.size(); ++key) {
+      const std::size_t keys = lse == kMinusInfinity ? 0 : scores.size();
+      for (std::size_t key = 0; key < keys; ++key) {
         const Row value =
             row_of(inputs.v, head_kv, static_cast<int>(key), problem.seq_kv, problem.head_dim);
         for (std::size_t column = 0; column < output.size(); ++column) {

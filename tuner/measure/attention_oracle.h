@@ -24,6 +24,8 @@ struct OracleOutputs {
 };
 
 /// O = softmax(Q K^T / sqrt(head_dim) + mask) V. Dtype and alignment of the problem do not matter.
+/// As in PyTorch's safe softmax, a row without a score above minus infinity gives 0, and a score
+/// that is NaN or plus infinity makes its row NaN.
 OracleOutputs attention_oracle(const AttentionProblem& problem, const OracleInputs& inputs);
 
 /// Value of a 16-bit pattern.

@@ -25,7 +25,7 @@ struct GemmReferenceKernels {
 /// What the inputs hold.
 enum class GemmInputs {
   random,  ///< Normally distributed.
-  binary,  ///< 0 and 1: sums up to 256 are exact in every type.
+  binary,  ///< 0 and 1: sums up to 2^24 are exact before they are rounded to the type of C.
 };
 
 /// How far apart the rows of matrices lie.

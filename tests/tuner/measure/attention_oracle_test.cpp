@@ -13,6 +13,7 @@ namespace {
 using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 using ::testing::Each;
+using ::testing::NanSensitiveDoubleEq;
 
 /// Tensor whose row r holds the value r in every column.
 std::vector<double> row_numbers(int rows, int head_dim) {
@@ -69,6 +70,23 @@ TEST(AttentionOracle, SharesKeysAndValuesWithinAGroupOfHeads) {
   for (int head = 0; head < 8; ++head) {
     EXPECT_EQ(outputs.o[static_cast<std::size_t>(head) * 16], head / 2);
   }
+}
+
+TEST(AttentionOracle, TreatsInfiniteAndNaNScoresAsASafeSoftmax) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const AttentionProblem problem{.seq_q = 1, .seq_kv = 3, .head_dim = 16};
+  const auto with_keys = [&](double first, double second) {
+    std::vector<double> k = constant(3, 16, 1.0);
+    k[0] = first;
+    k[16] = second;
+    k[32] = second;
+    return attention_oracle(problem, {constant(1, 16, 1.0), k, row_numbers(3, 16)});
+  };
+  EXPECT_THAT(with_keys(-kInfinity, 1.0).o, Each(DoubleNear(1.5, 1e-12)));
+  EXPECT_THAT(with_keys(-kInfinity, -kInfinity).o, Each(0.0));
+  EXPECT_EQ(with_keys(-kInfinity, -kInfinity).lse[0], -kInfinity);
+  EXPECT_THAT(with_keys(kInfinity, 1.0).o, Each(NanSensitiveDoubleEq(std::nan(""))));
+  EXPECT_THAT(with_keys(std::nan(""), 1.0).o, Each(NanSensitiveDoubleEq(std::nan(""))));
 }
 
 TEST(DecodeElement, ReadsBothTypes) {

@@ -23,6 +23,9 @@ TEST_P(ReferenceTemplate, CompilesWithoutSpills) {
         ReferenceEntry{"reference/compare.cu", "swr_compare_output"},
         ReferenceEntry{"reference/compare.cu", "swr_compare_lse"},
         ReferenceEntry{"reference/compare.cu", "swr_count_disturbed"},
+        ReferenceEntry{"reference/gemm_reference.cu", "swr_gemm_reference"},
+        ReferenceEntry{"reference/gemm_reference.cu", "swr_binary_fill"},
+        ReferenceEntry{"reference/gemm_reference.cu", "swr_gemm_compare"},
         ReferenceEntry{"reference/shake_placement.cu", "swr_shake_placement"}}) {
     const CompiledKernel kernel = generator.compile_template(path, entry, GetParam());
     EXPECT_FALSE(kernel.cubin.empty()) << entry;
