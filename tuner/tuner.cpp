@@ -445,8 +445,8 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
 
 std::vector<Variant> enumerate(TuneReport& report, const TuneOptions& options) {
   const PhaseTimer timer(report.times.enumerate_s);
-  if (options.recorded) {
-    return *options.recorded;
+  if (options.variants) {
+    return *options.variants;
   }
   SearchSpace space = require_variants(report.problem, report.device, options.space);
   report.dropped = std::move(space.dropped);
@@ -529,7 +529,7 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
   report.problem = problem;
   report.device = evaluator.device();
   report.provenance = options.provenance;
-  report.replayed = options.recorded.has_value();
+  report.replayed = options.replays;
   {
     const PhaseTimer timer(report.times.total_s);
     std::vector<Variant> space = enumerate(report, options);

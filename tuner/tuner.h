@@ -30,9 +30,10 @@ struct TuneOptions {
   long long run_id = 0;
   /// How the winner of a measured run is decided; without, the smallest median wins.
   std::optional<FinalsOptions> finals = FinalsOptions{};
-  /// Set when the evaluator replays a recording: the variants it holds are the space. Nothing is
-  /// compiled, and what a constraint dropped is what it recorded.
-  std::optional<std::vector<Variant>> recorded;
+  /// The space, in place of what `space` describes; no constraint is asked.
+  std::optional<std::vector<Variant>> variants;
+  /// True when the evaluator replays a recording, whose variants are the space: nothing is compiled.
+  bool replays = false;
   /// Asked before every variant; true ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
 };

@@ -19,7 +19,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -78,21 +77,6 @@ TEST(Study, TiledAttentionCoversTheGridOf80) {
 }
 
 TEST(Study, UnknownNamesAreAClearError) { EXPECT_THROW(make_study("spiral", gb10()), Error); }
-
-TEST(Study, EveryLegalPointIsTheOnlyVariantOfItsSpace) {
-  for (const std::string& name : study_names()) {
-    for (const Experiment& experiment : make_study(name, gb10()).experiments) {
-      for (const StudyPoint& point : experiment.points) {
-        const SearchSpace space = enumerate_space(point.problem, gb10(), space_of(point.variant));
-        if (space.dropped.empty()) {
-          ASSERT_THAT(space.variants, ElementsAre(point.variant)) << to_key(point.variant);
-        } else {
-          EXPECT_THAT(space.variants, IsEmpty());
-        }
-      }
-    }
-  }
-}
 
 TEST(Study, TablesMarkEveryRowAndSayWhatSawtoothChanges) {
   const Study study = make_study("sawtooth", gb10());

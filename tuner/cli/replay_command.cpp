@@ -78,7 +78,8 @@ TuneReport replay(ReplayEvaluator& recording, Store& store, const Session& sessi
                             .provenance = space.results.front().provenance(),
                             .run_id = begin_run(store, session, space),
                             .finals = FinalsOptions{.seed = session.options.seed},
-                            .recorded = recording.variants(),
+                            .variants = recording.variants(),
+                            .replays = true,
                             .stop_requested = [&interrupt] { return interrupt.interrupted(); }};
   const KernelSource no_kernels = [](const Variant&) { return CompiledKernel{}; };
   sinks.events().announce(space.problem, space.device, options.provenance);

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <map>
 #include <ostream>
+#include <set>
 
 namespace swr::cli {
 namespace {
@@ -36,7 +37,8 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .driver_version = measured ? driver_version() : "",
           .l2_state = measured ? "warm" : "",
           .seed = session.options.seed,
-          .conditions = "study"};
+          .conditions = "study",
+          .starts_over = session.options.force};
 }
 
 /// What is stored of a study's problems, by variant; read once per problem.
@@ -84,18 +86,22 @@ struct Tally {
   std::size_t illegal = 0;
 };
 
-/// Tunes the points that nothing is known of. What was stored stays when it is interrupted.
-template <typename TunePoint>
-Tally tune_points(const Study& study, StoredPoints& stored, const DeviceInfo& device, bool force,
-                  const InterruptListener& interrupt, TunePoint&& tune_point) {
-  Tally tally;
-  std::map<std::pair<Problem, Variant>, bool> done;
+/// The variants of a problem that nothing is known of.
+struct OpenProblem {
+  AttentionProblem problem;
+  std::vector<Variant> variants;
+};
+
+/// What is to be tuned, by problem in the order of the study: what shares inputs, reference and
+/// counter passes is done together.
+std::vector<OpenProblem> open_problems(const Study& study, StoredPoints& stored,
+                                       const DeviceInfo& device, bool force, Tally& tally) {
+  std::vector<OpenProblem> open;
+  std::map<AttentionProblem, std::size_t> place_of;
+  std::set<std::pair<AttentionProblem, AttentionVariant>> seen;
   for (const Experiment& experiment : study.experiments) {
     for (const StudyPoint& point : experiment.points) {
-      if (interrupt.interrupted()) {
-        return tally;
-      }
-      if (!done.try_emplace({point.problem, point.variant}, true).second) {
+      if (!seen.emplace(point.problem, point.variant).second) {
         continue;
       }
       if (check_constraints(point.problem, point.variant, device)) {
@@ -103,13 +109,15 @@ Tally tune_points(const Study& study, StoredPoints& stored, const DeviceInfo& de
       } else if (!force && stored.find(point)) {
         ++tally.known;
       } else {
-        tune_point(point);
-        stored.forget(point.problem);
-        ++tally.tuned;
+        const auto [place, is_new] = place_of.try_emplace(point.problem, open.size());
+        if (is_new) {
+          open.push_back({point.problem, {}});
+        }
+        open[place->second].variants.emplace_back(point.variant);
       }
     }
   }
-  return tally;
+  return open;
 }
 
 std::string today() {
@@ -174,19 +182,26 @@ int run_study(const Session& session) {
       gpu.profile ? std::make_unique<PredictingEvaluator>(*gpu.profile)
                   : make_measuring_evaluator(session, gpu, generator);
   const RunInfo run = run_info(session, gpu, generator);
-  TuneOptions options{.provenance = gpu.provenance()};
-  options.run_id = store.begin_run(run);
+  // Every point is wanted, not a winner, so no finals are held.
+  TuneOptions options{.provenance = gpu.provenance(),
+                      .run_id = store.begin_run(run),
+                      .finals = std::nullopt,
+                      .stop_requested = [&interrupt] { return interrupt.interrupted(); }};
   StoredPoints stored(store, gpu.device, gpu.provenance(), setting(session));
   QuietProgress progress;
-  const auto tune_point = [&](const StudyPoint& point) {
-    options.space = space_of(point.variant);
-    const TuneReport report = tune(point.problem, *evaluator, generator, store, options, progress);
-    if (!session.options.quiet) {
-      session.err << to_string(point.problem) << "  " << describe(point.variant) << "\n";
+  Tally tally;
+  for (OpenProblem& open : open_problems(study, stored, gpu.device, session.options.force, tally)) {
+    if (interrupt.interrupted()) {
+      break;
     }
-  };
-  const Tally tally =
-      tune_points(study, stored, gpu.device, session.options.force, interrupt, tune_point);
+    options.variants = std::move(open.variants);
+    const TuneReport report = tune(open.problem, *evaluator, generator, store, options, progress);
+    tally.tuned += report.results.size();
+    stored.forget(open.problem);
+    if (!session.options.quiet) {
+      session.err << to_string(open.problem) << "  " << report.results.size() << " variants\n";
+    }
+  }
   session.out << study.name << ": " << tally.tuned << " points " << to_string(gpu.provenance())
               << ", " << tally.known << " known from an earlier run, " << tally.illegal
               << " not legal on this GPU\n";

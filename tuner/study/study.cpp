@@ -205,16 +205,6 @@ const std::vector<StudyMetric>& study_metrics() {
   return kMetrics;
 }
 
-SpaceOptions space_of(const AttentionVariant& variant) {
-  SpaceOptions space;
-  space.tiles = {{variant.tile_m, variant.tile_n, variant.warps}};
-  for (const char* name :
-       {"family", "stages", "order", "persistence", "workers", "swizzle", "smem_swizzle"}) {
-    space.restrictions[name] = {find_axis(Op::attention, name)->get(variant)};
-  }
-  return space;
-}
-
 std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of) {
   std::vector<StudyRow> rows;
   for (const StudyPoint& point : experiment.points) {

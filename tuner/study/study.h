@@ -63,9 +63,6 @@ struct StudyMetric {
 };
 const std::vector<StudyMetric>& study_metrics();
 
-/// The space that holds exactly this variant.
-SpaceOptions space_of(const AttentionVariant& variant);
-
 /// Gives the result of a point, where there is one.
 using ResultOf = std::function<std::optional<VariantResult>(const StudyPoint&)>;
 

@@ -39,7 +39,7 @@ RecordedSpace space() {
 }
 
 TuneReport replay(ReplayEvaluator& recording, const SearchOptions& search) {
-  TuneOptions options{.search = search, .recorded = recording.variants()};
+  TuneOptions options{.search = search, .variants = recording.variants(), .replays = true};
   Store store = Store::in_memory();
   options.run_id = store.begin_run({});
   QuietProgress progress;
