@@ -106,28 +106,3 @@ extern "C" __global__ void swr_atomic_latency(unsigned* data, int lines, int str
     }
   }
 }
-
-/// One CTA reads line `target`, then `count` other lines, and notes the clocks of reading the
-/// target again: those of L2 when it is still there. `neighbour` lies in the page of the target and
-/// makes its translation known.
-extern "C" __global__ void swr_reread(const unsigned long long* data, const unsigned* lines,
-                                      int count, unsigned target, unsigned neighbour,
-                                      long long* clocks, unsigned* sink) {
-  constexpr unsigned long long kWordsPerLine = 16;
-  const unsigned long long* const place = data + target * kWordsPerLine;
-  unsigned long long bits = threadIdx.x == 0 ? __ldcg(place) : 0;
-  __syncthreads();
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
-    bits ^= __ldcg(data + lines[i] * kWordsPerLine);
-  }
-  if (__syncthreads_or(bits != 0 ? 1 : 0) == 0 && threadIdx.x == 0) {
-    bits = __ldcg(data + neighbour * kWordsPerLine);
-    const long long started = clock64();
-    bits = __ldcg(place + bits);
-    if (bits == 0) {  // Waits for the load.
-      *clocks = clock64() - started;
-    }
-  }
-  swr::calibration::keep(static_cast<unsigned>(bits), sink);
-}

@@ -134,6 +134,19 @@ TEST(Options, SayWhatIsWrongWithAValue) {
   EXPECT_THAT(rejection({"--seq", "64", "--top", "0"}), HasSubstr("--top"));
 }
 
+/// Whatever command measures, the measuring process reads its arguments.
+TEST(Options, OfAMeasuringProcessAreThoseOfTheCommandThatStartedIt) {
+  const auto parsed = [](std::vector<std::string> arguments) { return parse_options(arguments); };
+  const Options of_tune = parsed({"measure-worker", "--seq", "64", "--samples", "7"});
+  EXPECT_EQ(of_tune.command, Command::measure_worker);
+  EXPECT_EQ(of_tune.samples, 7);
+  EXPECT_EQ(parsed({"measure-worker", "tune", "--seq", "64"}).command, Command::measure_worker);
+  const Options of_study =
+      parsed({"measure-worker", "study", "sawtooth", "--out", "x", "--gpu", "auto"});
+  EXPECT_EQ(of_study.command, Command::measure_worker);
+  EXPECT_EQ(of_study.gpu, "auto");
+}
+
 TEST(Options, SayWhatIsWrongWithTheCommandLine) {
   EXPECT_THAT(rejection({}), HasSubstr("--seq is required"));
   EXPECT_THAT(rejection({"--seq", "64", "--bogus"}), HasSubstr("--bogus"));

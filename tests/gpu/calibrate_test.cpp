@@ -54,15 +54,6 @@ TEST_F(CalibrateTest, EveryPartitionRunHoldsSmsOfItsOwn) {
   }
 }
 
-TEST_F(CalibrateTest, SmallestEvictingSetsAgree) {
-  const CalibrationBench calibration(bench().generator, bench().device, 0);
-  const std::vector<int> sizes = calibration.evicting_set_sizes(5);
-  const auto ways = agreed_ways(sizes);
-  ASSERT_TRUE(ways) << ::testing::PrintToString(sizes);
-  EXPECT_GE(*ways, 4);
-  EXPECT_LE(*ways, 64);
-}
-
 TEST_F(CalibrateTest, AProfileIsCompleteSaneAndReadable) {
   const Calibration calibration =
       calibrate(bench().generator, {.id = "measured", .source = "measured in a test"});

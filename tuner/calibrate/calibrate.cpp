@@ -2,7 +2,7 @@
 #include "tuner/calibrate/calibrate.h"
 
 #include "tuner/calibrate/calibration_bench.h"
-#include "tuner/calibrate/l2_sets.h"
+#include "tuner/calibrate/l2_partitions.h"
 #include "tuner/driver/devices.h"
 
 #include <algorithm>
@@ -82,27 +82,12 @@ std::vector<SweepPoint> measure_sweep(const CalibrationBench& bench, const Devic
   return points;
 }
 
-/// Where the ways cannot be measured, the runs stand beside those of the nearest profile.
-/// Returns what is missing.
-std::string measure_l2_sets(const CalibrationBench& bench, GpuProfile& profile,
-                            const ProfileWriter& writer, const std::string& source) {
-  constexpr int kTargets = 5;
+/// As one launch showed them: the GPC that the first CTAs go to differs between launches.
+void measure_l2_partitions(const CalibrationBench& bench, GpuProfile& profile,
+                           const ProfileWriter& writer, const std::string& source) {
   writer.announce("partitions of L2");
   profile.l2_partition_runs = partition_runs(bench.atomic_latencies());
-  writer.announce("ways of L2");
-  const auto ways = agreed_ways(bench.evicting_set_sizes(kTargets));
-  if (ways) {
-    profile.l2_ways = *ways;
-    profile.sources["l2_sets"] = source;
-    return {};
-  }
-  return "the ways of L2 were not measured, because " + std::to_string(kTargets) +
-         " searches for the smallest set of lines that evicts another do not agree; they come from "
-         "the nearest profile";
-}
-
-std::string joined(const std::string& first, const std::string& second) {
-  return first.empty() || second.empty() ? first + second : first + "; " + second;
+  profile.sources["l2_sets"] = "partition_runs " + source + "; ways of the nearest profile";
 }
 
 }  // namespace
@@ -127,8 +112,7 @@ Calibration calibrate(const Generator& generator, const CalibrateOptions& option
         (bench.no_counters_because().empty() ? "no sweep missed L2 in full"
                                              : bench.no_counters_because());
   }
-  result.incomplete_because = joined(
-      result.incomplete_because, measure_l2_sets(bench, result.profile, writer, options.source));
+  measure_l2_partitions(bench, result.profile, writer, options.source);
   return result;
 }
 

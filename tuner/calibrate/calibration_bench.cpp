@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <numeric>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -60,7 +58,6 @@ CalibrationBench::CalibrationBench(const Generator& generator, const DeviceInfo&
   link_ = memory.kernel("swr_link");
   chase_ = memory.kernel("swr_chase");
   atomic_latency_ = memory.kernel("swr_atomic_latency");
-  reread_ = memory.kernel("swr_reread");
   try {
     profiler_ = std::make_unique<RangeProfiler>(context_.handle(), ordinal);
   } catch (const Error& error) {
@@ -200,55 +197,6 @@ AtomicLatencies CalibrationBench::atomic_latencies() const {
   clocks.download(std::as_writable_bytes(std::span(result.clocks)));
   sms.download(std::as_writable_bytes(std::span(result.sms)));
   return result;
-}
-
-/// The median of a few.
-double CalibrationBench::reread_clocks(const DeviceBuffer& data, const DeviceBuffer& line_list,
-                                       std::span<const unsigned> lines, unsigned target) const {
-  constexpr unsigned kNeighbourLines = 37;  // In the target's page, in another set.
-  std::array<long long, 3> clocks{};
-  line_list.upload(std::as_bytes(lines));
-  for (long long& sample : clocks) {
-    reread_.launch({.block_x = kMemoryThreads}, stream_, data.address(), line_list.address(),
-                   static_cast<int>(lines.size()), target, target ^ kNeighbourLines,
-                   results_.address(), results_.address() + sizeof(long long));
-    stream_.synchronize();
-    results_.download(std::as_writable_bytes(std::span(&sample, 1)));
-  }
-  std::sort(clocks.begin(), clocks.end());
-  return static_cast<double>(clocks[1]);
-}
-
-int CalibrationBench::evicting_set_size(const DeviceBuffer& data, const DeviceBuffer& line_list,
-                                        unsigned target) const {
-  constexpr int kMostWays = 64;
-  constexpr double kClearly = 1.2;
-  std::vector<unsigned> pool(line_list.size_bytes() / sizeof(unsigned));
-  std::iota(pool.begin(), pool.end(), 0U);
-  std::erase(pool, target);
-  std::shuffle(pool.begin(), pool.end(), std::mt19937(target));  // Pages load sets evenly.
-  const double hit = reread_clocks(data, line_list, {}, target);
-  const double miss = reread_clocks(data, line_list, pool, target);
-  if (miss < kClearly * hit) {
-    return 0;
-  }
-  const Evicts evicts = [&](std::span<const unsigned> lines) {
-    return reread_clocks(data, line_list, lines, target) > (hit + miss) / 2;
-  };
-  return static_cast<int>(smallest_evicting_set(std::move(pool), kMostWays, evicts).size());
-}
-
-std::vector<int> CalibrationBench::evicting_set_sizes(int targets) const {
-  constexpr unsigned kTargetStride = 65537;
-  const auto lines = static_cast<std::size_t>(4 * device_.l2_bytes / kLineBytes);
-  const DeviceBuffer data = zeros(static_cast<long long>(lines) * kLineBytes, stream_);
-  const DeviceBuffer line_list(lines * sizeof(unsigned));
-  std::vector<int> sizes;
-  for (unsigned i = 1; i <= static_cast<unsigned>(targets); ++i) {
-    sizes.push_back(
-        evicting_set_size(data, line_list, i * kTargetStride % static_cast<unsigned>(lines)));
-  }
-  return sizes;
 }
 
 SweepMeasurement CalibrationBench::sweep(long long buffer_bytes, int rounds, bool sawtooth) const {

@@ -3,7 +3,7 @@
 // there for.
 #pragma once
 
-#include "tuner/calibrate/l2_sets.h"
+#include "tuner/calibrate/l2_partitions.h"
 #include "tuner/driver/cuda_driver.h"
 #include "tuner/driver/range_profiler.h"
 #include <swr/device.h>
@@ -55,10 +55,6 @@ class CalibrationBench {
   /// What atomics from every SM to scattered lines take.
   AtomicLatencies atomic_latencies() const;
 
-  /// Sizes of the smallest sets of lines that push each of `targets` lines out of L2; 0 where none
-  /// was found. Takes about a second a target.
-  std::vector<int> evicting_set_sizes(int targets) const;
-
   SweepMeasurement sweep(long long buffer_bytes, int rounds, bool sawtooth) const;
 
   /// Why sweeps carry no DRAM bytes; empty when they do.
@@ -69,10 +65,6 @@ class CalibrationBench {
 
   RateMeasurement rate(const Launch& launch, double results_per_sm) const;
   double chase_clocks(const DeviceBuffer& linked, int steps) const;
-  double reread_clocks(const DeviceBuffer& data, const DeviceBuffer& line_list,
-                       std::span<const unsigned> lines, unsigned target) const;
-  int evicting_set_size(const DeviceBuffer& data, const DeviceBuffer& line_list,
-                        unsigned target) const;
   DeviceBuffer linked_lines(unsigned lines) const;
   double best_time_us(const std::function<void()>& launch) const;
 
@@ -88,7 +80,6 @@ class CalibrationBench {
   Kernel link_;
   Kernel chase_;
   Kernel atomic_latency_;
-  Kernel reread_;
   std::unique_ptr<RangeProfiler> profiler_;
   std::string no_counters_because_;
 };

@@ -27,8 +27,6 @@ std::unique_ptr<Evaluator> measure_in_this_process(const GpuChoice& gpu, const G
 /// run: whatever shapes a measurement reaches the measuring process without being listed again.
 WorkerCommand measuring_process(const Session& session, const GpuChoice& gpu) {
   WorkerCommand command{"/proc/self/exe", session.arguments};
-  const bool named = !command.arguments.empty() && command.arguments.front() == "tune";
-  command.arguments.erase(command.arguments.begin(), command.arguments.begin() + (named ? 1 : 0));
   command.arguments.insert(command.arguments.begin(), kMeasureWorkerCommand);
   if (!session.options.gpus.empty()) {
     // The last of a repeated option counts.

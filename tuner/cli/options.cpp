@@ -51,29 +51,26 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_judge(program, options);
   add_report(program, options);
   add_study(program, options);
-  add_measure_worker(program, options);
 }
 
 const std::map<std::string, Command>& commands() {
-  static const std::map<std::string, Command> kCommands{
-      {"tune", Command::tune},
-      {"query", Command::query},
-      {"explain", Command::explain},
-      {"calibrate", Command::calibrate},
-      {"export", Command::export_results},
-      {"devices", Command::devices},
-      {"emit", Command::emit},
-      {"axes", Command::axes},
-      {"plan", Command::plan},
-      {"db record", Command::record},
-      {"db export-t4", Command::export_t4},
-      {"db import-t4", Command::import_t4},
-      {"db merge", Command::merge},
-      {"db export-csv", Command::export_csv},
-      {"judge", Command::judge},
-      {"report", Command::report},
-      {"study", Command::study},
-      {kMeasureWorkerCommand, Command::measure_worker}};
+  static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
+                                                        {"query", Command::query},
+                                                        {"explain", Command::explain},
+                                                        {"calibrate", Command::calibrate},
+                                                        {"export", Command::export_results},
+                                                        {"devices", Command::devices},
+                                                        {"emit", Command::emit},
+                                                        {"axes", Command::axes},
+                                                        {"plan", Command::plan},
+                                                        {"db record", Command::record},
+                                                        {"db export-t4", Command::export_t4},
+                                                        {"db import-t4", Command::import_t4},
+                                                        {"db merge", Command::merge},
+                                                        {"db export-csv", Command::export_csv},
+                                                        {"judge", Command::judge},
+                                                        {"report", Command::report},
+                                                        {"study", Command::study}};
   return kCommands;
 }
 
@@ -106,7 +103,9 @@ Options parse_options(std::span<const std::string> arguments) {
   Options options;
   CLI::App program(kOverview, "swr-tune");
   add_subcommands(program, options);
-  std::vector<std::string> remaining = with_command(arguments);
+  const bool measures_for_another = !arguments.empty() && arguments[0] == kMeasureWorkerCommand;
+  std::vector<std::string> remaining =
+      with_command(arguments.subspan(measures_for_another ? 1 : 0));
   std::reverse(remaining.begin(), remaining.end());  // CLI11 takes them from the back.
   try {
     program.parse(remaining);
@@ -119,7 +118,8 @@ Options parse_options(std::span<const std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     reject(std::string(error.what()) + "; see swr-tune --help");
   }
-  options.command = commands().at(command_name(program));
+  options.command =
+      measures_for_another ? Command::measure_worker : commands().at(command_name(program));
   return options;
 }
 

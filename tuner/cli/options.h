@@ -28,7 +28,7 @@ enum class Command {
   emit,
   axes,
   plan,
-  measure_worker,  ///< Started by tune, with tune's options.
+  measure_worker,  ///< Started by a command that measures, with that command's arguments.
   record,
   export_t4,
   import_t4,
@@ -39,7 +39,8 @@ enum class Command {
   study,
 };
 
-/// Not in the help: nobody but tune has a use for it.
+/// Stands before the arguments of the command that started it. Not in the help: nobody else has a
+/// use for it.
 inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
 
 /// The problem as it was typed; problems() turns it into values.

@@ -182,11 +182,11 @@ int run_study(const Session& session) {
       gpu.profile ? std::make_unique<PredictingEvaluator>(*gpu.profile)
                   : make_measuring_evaluator(session, gpu, generator);
   const RunInfo run = run_info(session, gpu, generator);
-  // Every point is wanted, not a winner, so no finals are held.
-  TuneOptions options{.provenance = gpu.provenance(),
-                      .run_id = store.begin_run(run),
-                      .finals = std::nullopt,
-                      .stop_requested = [&interrupt] { return interrupt.interrupted(); }};
+  TuneOptions options;
+  options.provenance = gpu.provenance();
+  options.run_id = store.begin_run(run);
+  options.finals.reset();  // Every point is wanted, not a winner.
+  options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
   StoredPoints stored(store, gpu.device, gpu.provenance(), setting(session));
   QuietProgress progress;
   Tally tally;

@@ -18,7 +18,7 @@ TEST_P(CalibrationTemplate, CompilesWithoutSpills) {
     EXPECT_GT(kernel.resources.registers_per_thread, 0) << entry;
   }
   for (const char* entry :
-       {"swr_sweep", "swr_stream", "swr_link", "swr_chase", "swr_atomic_latency", "swr_reread"}) {
+       {"swr_sweep", "swr_stream", "swr_link", "swr_chase", "swr_atomic_latency"}) {
     const auto kernel = generator.compile_template("calibration/memory.cu", entry, GetParam());
     EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << entry;
   }

@@ -23,7 +23,5 @@ void add_db(CLI::App& program, Options& options);
 void add_judge(CLI::App& program, Options& options);
 void add_report(CLI::App& program, Options& options);
 void add_study(CLI::App& program, Options& options);
-/// With tune's options, and not in the help.
-void add_measure_worker(CLI::App& program, Options& options);
 
 }  // namespace swr::cli

@@ -158,7 +158,10 @@ void add_gpus_option(CLI::App& app, Options& options, CLI::Option* gpu) {
       ->excludes(gpu);
 }
 
-void add_tune_options(CLI::App& app, Options& options) {
+}  // namespace
+
+void add_tune(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
   app.footer(kTuneFooter);
   add_problem_options(app, options.problem, "a list is one problem each");
   add_work_option(app, options);
@@ -191,19 +194,6 @@ void add_tune_options(CLI::App& app, Options& options) {
   add_search_options(app, options);
   add_worker_options(app, options);
   add_replay_option(app, options);
-}
-
-}  // namespace
-
-void add_tune(CLI::App& program, Options& options) {
-  add_tune_options(*program.add_subcommand("tune", "Tune one shape or several (the default)"),
-                   options);
-}
-
-void add_measure_worker(CLI::App& program, Options& options) {
-  CLI::App& app = *program.add_subcommand(kMeasureWorkerCommand);
-  app.group("");
-  add_tune_options(app, options);
 }
 
 SearchOptions search_options(const Options& options) {

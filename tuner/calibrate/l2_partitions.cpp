@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/calibrate/l2_sets.h"
+#include "tuner/calibrate/l2_partitions.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -11,28 +10,6 @@ namespace swr {
 namespace {
 
 using Matrix = std::vector<std::vector<double>>;  ///< [CTA][line]
-
-std::vector<unsigned> without(const std::vector<unsigned>& lines, std::size_t begin,
-                              std::size_t end) {
-  std::vector<unsigned> rest(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(begin));
-  rest.insert(rest.end(), lines.begin() + static_cast<std::ptrdiff_t>(end), lines.end());
-  return rest;
-}
-
-/// Drops each of `parts` equal parts that is not needed.
-std::vector<unsigned> drop_parts(std::vector<unsigned> lines, std::size_t parts,
-                                 const Evicts& evicts) {
-  const std::size_t length = (lines.size() + parts - 1) / parts;
-  for (std::size_t end = lines.size(); end > 0;) {
-    const std::size_t begin = (end - 1) / length * length;
-    std::vector<unsigned> rest = without(lines, begin, end);
-    if (evicts(rest)) {
-      lines = std::move(rest);
-    }
-    end = begin;
-  }
-  return lines;
-}
 
 /// What is left when the mean of each SM and of each line is taken away: the distance of an SM from
 /// everything, and of a line from all SMs, say nothing about partitions.
@@ -96,40 +73,6 @@ bool is_two_groups(const std::vector<double>& component) {
 }
 
 }  // namespace
-
-std::vector<unsigned> smallest_evicting_set(std::vector<unsigned> lines, int most_lines,
-                                            const Evicts& evicts) {
-  const auto most = static_cast<std::size_t>(most_lines);
-  if (!evicts(lines)) {
-    return {};
-  }
-  for (std::size_t parts = 2; lines.size() > 1;) {
-    const std::size_t before = lines.size();
-    lines = drop_parts(std::move(lines), parts, evicts);
-    if (lines.size() < before) {
-      parts = std::min(parts, lines.size());
-      continue;
-    }
-    if (parts == lines.size() || parts > 2 * most) {
-      break;
-    }
-    parts = std::min(2 * parts, lines.size());
-  }
-  return lines.size() <= most ? lines : std::vector<unsigned>{};
-}
-
-std::optional<int> agreed_ways(std::span<const int> sizes) {
-  std::map<int, std::size_t> votes;
-  for (const int size : sizes) {
-    ++votes[size];
-  }
-  for (const auto& [size, count] : votes) {
-    if (size > 0 && 2 * count > sizes.size()) {
-      return size;
-    }
-  }
-  return std::nullopt;
-}
 
 std::vector<int> partition_runs(const AtomicLatencies& latencies) {
   const std::set<unsigned> sms(latencies.sms.begin(), latencies.sms.end());
