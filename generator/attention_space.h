@@ -24,13 +24,23 @@ struct TilesOfHeadDim {
   std::span<const Tile> tiles;
 };
 
+/// A tile for head_dims in (above, up to] that ptxas keeps in registers on one architecture only,
+/// or on the others in some schedules only.
+struct ChipTile {
+  int sm_arch;
+  int above_head_dim;
+  int up_to_head_dim;
+  Tile tile;
+};
+
 /// The space of a family. section_heads is not listed: its values follow from problem and device.
 struct FamilySpace {
   Family family;
   std::span<const TilesOfHeadDim> tiles;  ///< Ascending; the last serves every head_dim.
   std::span<const AxisDefaults> axes;
+  std::span<const ChipTile> chip_tiles = {};
 
-  std::span<const Tile> tiles_of(int head_dim) const;
+  std::vector<Tile> tiles_of(int head_dim, int sm_arch) const;
 };
 std::span<const FamilySpace> family_spaces();
 

@@ -87,7 +87,7 @@ class HopperTiles : public testing::TestWithParam<int> {};
 
 TEST_P(HopperTiles, OfTheDefaultSpaceStayInRegisters) {
   const int head_dim = GetParam();
-  for (const Tile& tile : family_spaces()[1].tiles_of(head_dim)) {
+  for (const Tile& tile : family_spaces()[1].tiles_of(head_dim, 90)) {
     const AttentionVariant variant = hopper(tile.tile_m, tile.tile_n);
     const AttentionProblem problem = problem_of(head_dim, true);
     const auto forbidden = check_constraints(problem, variant, kH200);

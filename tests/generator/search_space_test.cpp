@@ -72,7 +72,7 @@ TEST(SearchSpace, OfOneHeadOnThePaperShapeHasAKnownSize) {
   // of all tiles but 64x128 and 128x128 (2 each), 80x80 (4), 128x64 (4): counted below by formula.
   const SearchSpace space = enumerate_space(one_head(), small_device(), {});
   int fitting = 0;
-  for (const Tile& tile : family_spaces()[0].tiles_of(64)) {
+  for (const Tile& tile : family_spaces()[0].tiles_of(64, small_device().sm_arch)) {
     for (int stages = 1; stages <= 4; ++stages) {
       fitting += (tile.tile_m + 2 * stages * tile.tile_n) * 128 <= 101376 ? 1 : 0;
     }
