@@ -78,6 +78,21 @@ TEST(Study, TiledAttentionCoversTheGridOf80) {
 
 TEST(Study, UnknownNamesAreAClearError) { EXPECT_THROW(make_study("spiral", gb10()), Error); }
 
+TEST(Study, HitRateIsThatOfTheSectorsThatSmsAskedFor) {
+  const StudyPoint point{{.seq_q = 128, .seq_kv = 128}, {}, "", 0.0};
+  Measurement measurement;
+  measurement.counters = Counters{.sectors_demanded = 1000,
+                                  .l2_lookups = 500,
+                                  .l2_hits = 600,
+                                  .l2_misses = 100,
+                                  .l2_fabric_sectors = 40};
+  StudyRow row{&point, {}};
+  row.result.outcome = measurement;
+  const auto hit_rate = std::ranges::find(study_metrics(), std::string("hit_rate"),
+                                          [](const StudyMetric& m) { return std::string(m.key); });
+  EXPECT_DOUBLE_EQ(hit_rate->value(row).value(), 0.94);
+}
+
 TEST(Study, TablesMarkEveryRowAndSayWhatSawtoothChanges) {
   const Study study = make_study("sawtooth", gb10());
   std::ostringstream tables;

@@ -35,13 +35,17 @@ Value excess(const StudyRow& row) {
 Value compulsory(const StudyRow& row) {
   return static_cast<double>(compulsory_sectors(row.point->problem));
 }
-/// Counted where it was measured; of a prediction what compulsory and excess misses leave.
+/// Of the sectors that the SMs asked for: what missed where the data have their home, once counted
+/// and once predicted. Not hits over lookups: some GPUs merge equal requests of neighbouring SMs
+/// before they look them up, and by how much differs between the passes that count the two.
 Value hit_rate(const StudyRow& row) {
   if (const Measurement* measurement = row.result.measurement()) {
-    const bool counted = measurement->counters && measurement->counters->l2_lookups > 0;
-    return counted ? Value(static_cast<double>(measurement->counters->l2_hits) /
-                           static_cast<double>(measurement->counters->l2_lookups))
-                   : std::nullopt;
+    const auto& counters = measurement->counters;
+    if (!counters || counters->sectors_demanded == 0) {
+      return std::nullopt;
+    }
+    const long long missed = std::max(0LL, counters->l2_misses - counters->l2_fabric_sectors);
+    return 1.0 - static_cast<double>(missed) / static_cast<double>(counters->sectors_demanded);
   }
   return 1.0 - (*compulsory(row) + *excess(row)) / *sectors(row);
 }

@@ -96,6 +96,7 @@ class KvStream {
   __device__ KvStream(unsigned ring, const Work<C>& work, int tiles, bool backward, int thread)
       : ring_(ring), work_(work), tiles_(tiles), backward_(backward), thread_(thread) {}
 
+  __device__ bool backward() const { return backward_; }
   __device__ int tile(int step) const { return kv_tile_at(step, tiles_, backward_); }
 
   __device__ unsigned k_slot(int step) const {
@@ -267,21 +268,13 @@ __device__ inline void write_output(const WarpRows<C>& rows, const AttentionPara
 template <AttentionConfig C>
 __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, int steps,
                                 int unmasked) {
-  if constexpr (C.order == Order::cyclic) {
-    rows.template scan<false>(0, unmasked);
-    rows.template scan<true>(unmasked, steps);
-  } else if constexpr (C.order == Order::right_to_left) {
-    rows.template scan<true>(0, steps - unmasked);
-    rows.template scan<false>(steps - unmasked, steps);
-  } else {
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      if (stream.tile(step) < unmasked) {
-        rows.template take<false>(step);
-      } else {
-        rows.template take<true>(step);
-      }
-    }
+  const int masked_first = stream.backward() ? steps - unmasked : 0;
+  if constexpr (C.order != Order::cyclic) {
+    rows.template scan<true>(0, masked_first);
+  }
+  rows.template scan<false>(masked_first, masked_first + unmasked);
+  if constexpr (C.order != Order::right_to_left) {
+    rows.template scan<true>(masked_first + unmasked, steps);
   }
 }
 

@@ -95,7 +95,7 @@ struct Row {
   double measured_us = 0.0;
 };
 
-/// Reads "128x256x64 coop2 c21 s4 rg8 k2".
+/// Reads "128x256x64 coop2 c21 s4 rg8 k2" or "64x112x64 coop1 c11 s4 rm1 grid".
 GemmVariant read_variant(const std::string& name) {
   GemmVariant variant = kVariant;
   std::istringstream words(name);
@@ -119,6 +119,9 @@ GemmVariant read_variant(const std::string& name) {
       case 'k':
         variant.splits = number;
         break;
+      case 'g':
+        variant.persistence = Persistence::grid;
+        break;
       case 'r':
         variant.raster = word[1] == 'm'   ? Raster::along_m
                          : word[1] == 'g' ? Raster::grouped
@@ -140,7 +143,7 @@ std::optional<Row> read_row(const std::string& line) {
   for (std::string cell; std::getline(stream, cell, '|');) {
     cells.push_back(cell);
   }
-  if (cells.size() != 9 || cells[8].find("x64 ") == std::string::npos) {
+  if (cells.size() != 9 || cells[8].find_first_of("123456789") != 1) {
     return std::nullopt;
   }
   Row row;
