@@ -11,7 +11,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include <tuned_attention/attention.h>
+#include <tuned_kernels/attention.h>
 #include <vector>
 
 namespace {
@@ -125,7 +125,7 @@ class Device {
   CUstream stream_ = nullptr;
 };
 
-void replay(tuned_attention::Attention& attention, const tuned_attention::Call& call,
+void replay(tuned_kernels::Attention& attention, const tuned_kernels::Call& call,
             CUstream stream) {
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
@@ -146,7 +146,7 @@ int run(int head_dim, bool causal) {
   const Problem p{head_dim, causal, some_halves(count, 1), some_halves(count, 2),
                   some_halves(count, 3)};
   const CUdeviceptr o = upload(Halves(count));
-  tuned_attention::Call call;
+  tuned_kernels::Call call;
   call.params.q = reinterpret_cast<const void*>(upload(p.q));
   call.params.k = reinterpret_cast<const void*>(upload(p.k));
   call.params.v = reinterpret_cast<const void*>(upload(p.v));
@@ -154,15 +154,15 @@ int run(int head_dim, bool causal) {
   call.params.batch = 1;
   call.params.heads_q = call.params.heads_kv = kHeads;
   call.params.seq_q = call.params.seq_kv = kSeq;
-  const tuned_attention::TensorStrides strides{static_cast<long long>(count), 1LL * kSeq * head_dim,
+  const tuned_kernels::TensorStrides strides{static_cast<long long>(count), 1LL * kSeq * head_dim,
                                                head_dim};
   call.params.q_strides = call.params.k_strides = strides;
   call.params.v_strides = call.params.o_strides = strides;
   call.head_dim = head_dim;
   call.causal = causal;
 
-  tuned_attention::Attention attention;
-  const tuned_attention::Choice choice = attention.prepare(call);
+  tuned_kernels::Attention attention;
+  const tuned_kernels::Choice choice = attention.prepare(call);
   std::cout << "kernel " << choice.kernel << ", " << choice.distance << " octaves away\n";
   attention.run(call, device.stream());
   const Halves once = device.finish(o, count);
