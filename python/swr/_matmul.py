@@ -122,8 +122,9 @@ def matmul(a, b, *, out_dtype=None):
     b [batch, k, n]. Of each the rows or the columns are contiguous, and the leading dimensions of a
     follow each other in memory when b has none.
 
-    The result [..., m, n] has out_dtype, a's type unless given; it may be float32. It is contiguous,
-    or its transpose is when both factors are stored transposed. Forward only.
+    The result [..., m, n] has out_dtype, a's type unless given; it may be float32, for which rows (or
+    columns) of the factors must lie at multiples of 4 bytes. It is contiguous, or its transpose is
+    when both factors are stored transposed. Forward only.
     """
     out_dtype = a.dtype if out_dtype is None else out_dtype
     if needs_gradient(a, b):

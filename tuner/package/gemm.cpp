@@ -38,7 +38,8 @@ int alignment_bytes(const GemmCall& call, int output_bytes) {
   add(p.c_strides, p.m, output_bytes);
   const int bytes = alignment.bytes();
   require_argument(bytes >= kInputBytes && bytes >= output_bytes,
-                   "the address of a matrix is odd or no multiple of its elements' bytes");
+                   "the addresses and strides of the matrices must be multiples of " +
+                       text(output_bytes) + " bytes, which the largest element has");
   return bytes;
 }
 
