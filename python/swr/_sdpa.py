@@ -27,7 +27,7 @@ def _check(q, k, v, scale):
         if tensor.stride(3) != 1:
             raise ValueError(f"the innermost dimension of {name} must be contiguous; pass "
                              f"{name}.contiguous()")
-    if not scale > 0 or math.isinf(scale):
+    if not 0 < scale < math.inf:
         raise ValueError(f"scale must be positive, not {scale}")
 
 

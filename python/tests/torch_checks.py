@@ -115,7 +115,8 @@ def check_random_products(count=200):
         error = relative_error(out, (a.double() @ b.double()).float())
         worst[out_dtype] = max(worst[out_dtype], error)
         assert error <= outputs[out_dtype], (error, out_dtype, a.shape, a.stride(), b.shape, b.stride())
-    print(f"{count} random products, {refused} of them refused for their alignment: worst relative L2 error by type of the result",
+    print(f"{count} random products, {refused} of them refused for their alignment: worst relative L2 "
+          "error by type of the result",
           ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
 
 
