@@ -204,7 +204,6 @@ GemmVariant gemm_tile(Family family, int tile_m, int tile_n) {
   if (family == Family::hopper) {
     variant.tile_k = 64;
     variant.stages = 2;
-    variant.warps_m = 2;
     variant.consumers = tile_m / 64;
   }
   return variant;
