@@ -38,6 +38,9 @@ static_assert(static_cast<int>(swr::ErrorCode::invalid_argument) + 1 == SWR_INVA
 static_assert(static_cast<int>(swr::ErrorCode::not_compiled) + 1 == SWR_NOT_COMPILED);
 static_assert(static_cast<int>(swr::MatchLevel::predicted) == SWR_PREDICTED);
 static_assert(static_cast<int>(swr::DType::bf16) == SWR_BF16);
+static_assert(static_cast<int>(swr::OutputType::bf16) == SWR_BF16);
+static_assert(static_cast<int>(swr::OutputType::fp32) == SWR_FP32);
+static_assert(static_cast<int>(swr::GemmLayout::tn) == SWR_TN);
 
 /// Runs `action`; whatever it throws becomes a status and a message.
 template <typename Action>
@@ -73,6 +76,22 @@ swr::DType dtype_of(std::int32_t value) {
   return static_cast<swr::DType>(value);
 }
 
+swr::OutputType output_of(std::int32_t value) {
+  if (value < SWR_FP16 || value > SWR_FP32) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "output must be SWR_FP16, SWR_BF16 or SWR_FP32, not " + std::to_string(value));
+  }
+  return static_cast<swr::OutputType>(value);
+}
+
+swr::GemmLayout layout_of(std::int32_t value) {
+  if (value < SWR_NT || value > SWR_TN) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "layout must be SWR_NT, SWR_NN or SWR_TN, not " + std::to_string(value));
+  }
+  return static_cast<swr::GemmLayout>(value);
+}
+
 swr::AttentionProblem problem_from(const swr_problem& problem) {
   return {.batch = problem.batch,
           .heads_q = problem.heads_q,
@@ -94,6 +113,30 @@ swr_problem problem_to_c(const swr::AttentionProblem& problem) {
           problem.head_dim,
           static_cast<std::int32_t>(problem.dtype),
           problem.causal ? 1 : 0,
+          problem.alignment_bytes};
+}
+
+swr::GemmProblem problem_from(const swr_gemm_problem& problem) {
+  return {.m = problem.m,
+          .n = problem.n,
+          .k = problem.k,
+          .batch = problem.batch,
+          .dtype = dtype_of(problem.dtype),
+          .output = output_of(problem.output),
+          .layout = layout_of(problem.layout),
+          .reads_c = problem.reads_c != 0,
+          .alignment_bytes = problem.alignment_bytes};
+}
+
+swr_gemm_problem problem_to_c(const swr::GemmProblem& problem) {
+  return {problem.m,
+          problem.n,
+          problem.k,
+          problem.batch,
+          static_cast<std::int32_t>(problem.dtype),
+          static_cast<std::int32_t>(problem.output),
+          static_cast<std::int32_t>(problem.layout),
+          problem.reads_c ? 1 : 0,
           problem.alignment_bytes};
 }
 
@@ -137,8 +180,10 @@ swr_device device_to_c(const swr::DeviceInfo& device) {
   return result;
 }
 
-swr_answer answer_to_c(const swr::Answer& answer) {
-  swr_answer result{};
+/// `COf` is swr_answer or swr_gemm_answer, `Problem` what it answers.
+template <typename COf, typename Problem>
+COf answer_to_c(const swr::Answer& answer) {
+  COf result{};
   copy_text(to_key(answer.variant), result.variant);
   result.match = static_cast<std::int32_t>(answer.level);
   result.on_same_device = answer.on_same_device ? 1 : 0;
@@ -146,8 +191,15 @@ swr_answer answer_to_c(const swr::Answer& answer) {
   result.time_us = answer.time_us.value_or(-1.0);
   result.l2_misses = answer.l2_misses.value_or(-1);
   result.result_id = answer.result_id;
-  result.stored_problem = problem_to_c(std::get<swr::AttentionProblem>(answer.stored_problem));
+  result.stored_problem = problem_to_c(std::get<Problem>(answer.stored_problem));
   return result;
+}
+
+swr_answer c_answer(const swr::Answer& answer, const swr_problem& /*asked*/) {
+  return answer_to_c<swr_answer, swr::AttentionProblem>(answer);
+}
+swr_gemm_answer c_answer(const swr::Answer& answer, const swr_gemm_problem& /*asked*/) {
+  return answer_to_c<swr_gemm_answer, swr::GemmProblem>(answer);
 }
 
 std::optional<std::filesystem::path> path_from(const char* path) {
@@ -199,6 +251,53 @@ swr::AttentionCall call_from(const swr_attention& a) {
   return call;
 }
 
+swr::MatrixStrides strides_from(const swr_matrix_strides& strides) {
+  return {strides.batch, strides.row};
+}
+
+swr::GemmCall call_from(const swr_gemm& g) {
+  swr::GemmCall call{
+      .dtype = dtype_of(g.dtype), .output = output_of(g.output), .layout = layout_of(g.layout)};
+  swr::GemmParams& p = call.params;
+  p.a = g.a;
+  p.b = g.b;
+  p.c = g.c;
+  p.a_strides = strides_from(g.a_strides);
+  p.b_strides = strides_from(g.b_strides);
+  p.c_strides = strides_from(g.c_strides);
+  p.m = g.m;
+  p.n = g.n;
+  p.k = g.k;
+  p.batch = g.batch;
+  p.alpha = g.alpha;
+  p.beta = g.beta;
+  return call;
+}
+
+template <typename CProblem, typename CAnswer>
+swr_status best_of(const swr_lookup* lookup, const CProblem* problem, const swr_device* device,
+                   CAnswer* answer) {
+  return guarded([&] {
+    require_pointer(lookup, "lookup");
+    require_pointer(problem, "problem");
+    require_pointer(device, "device");
+    require_pointer(answer, "answer");
+    *answer = c_answer(lookup->lookup.best(problem_from(*problem), device_from(*device)), *problem);
+  });
+}
+
+template <typename CProblem, typename CAnswer>
+swr_status prepare(swr_runtime* runtime, const CProblem* problem, CAnswer* answer) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(problem, "problem");
+    const swr::Answer chosen = runtime->runtime.prepare(problem_from(*problem));
+    if (answer != nullptr) {
+      *answer = c_answer(chosen, *problem);
+    }
+  });
+}
+
 void set_changed(std::int32_t* changed, bool value) {
   if (changed != nullptr) {
     *changed = value ? 1 : 0;
@@ -244,13 +343,12 @@ swr_status swr_lookup_open(const char* database, swr_lookup** lookup) {
 
 swr_status swr_lookup_best(const swr_lookup* lookup, const swr_problem* problem,
                            const swr_device* device, swr_answer* answer) {
-  return guarded([&] {
-    require_pointer(lookup, "lookup");
-    require_pointer(problem, "problem");
-    require_pointer(device, "device");
-    require_pointer(answer, "answer");
-    *answer = answer_to_c(lookup->lookup.best(problem_from(*problem), device_from(*device)));
-  });
+  return best_of(lookup, problem, device, answer);
+}
+
+swr_status swr_lookup_best_gemm(const swr_lookup* lookup, const swr_gemm_problem* problem,
+                                const swr_device* device, swr_gemm_answer* answer) {
+  return best_of(lookup, problem, device, answer);
 }
 
 swr_status swr_lookup_refresh(swr_lookup* lookup, int32_t* changed) {
@@ -279,16 +377,51 @@ swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* atte
   });
 }
 
-swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
-                               swr_answer* answer) {
+swr_status swr_runtime_attention_at(swr_runtime* runtime, const swr_attention* attention,
+                                    const void* q, const void* k, const void* v, void* o,
+                                    float* lse, void* stream) {
   return guarded([&] {
     require_pointer(runtime, "runtime");
-    require_pointer(problem, "problem");
-    const swr::Answer chosen = runtime->runtime.prepare(problem_from(*problem));
-    if (answer != nullptr) {
-      *answer = answer_to_c(chosen);
-    }
+    require_pointer(attention, "attention");
+    swr::AttentionCall call = call_from(*attention);
+    call.params.q = q;
+    call.params.k = k;
+    call.params.v = v;
+    call.params.o = o;
+    call.params.lse = lse;
+    runtime->runtime.attention(call, static_cast<CUstream_st*>(stream));
   });
+}
+
+swr_status swr_runtime_gemm(swr_runtime* runtime, const swr_gemm* gemm, void* stream) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(gemm, "gemm");
+    runtime->runtime.gemm(call_from(*gemm), static_cast<CUstream_st*>(stream));
+  });
+}
+
+swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const void* a,
+                               const void* b, void* c, void* stream) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(gemm, "gemm");
+    swr::GemmCall call = call_from(*gemm);
+    call.params.a = a;
+    call.params.b = b;
+    call.params.c = c;
+    runtime->runtime.gemm(call, static_cast<CUstream_st*>(stream));
+  });
+}
+
+swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
+                               swr_answer* answer) {
+  return prepare(runtime, problem, answer);
+}
+
+swr_status swr_runtime_prepare_gemm(swr_runtime* runtime, const swr_gemm_problem* problem,
+                                    swr_gemm_answer* answer) {
+  return prepare(runtime, problem, answer);
 }
 
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/constraint_rules.h"
 #include "core/gemm_config.h"
+#include "core/gemm_fit.h"
 
 #include <array>
 #include <utility>
@@ -76,13 +77,13 @@ Reason threads(const Candidate& c) {
 }
 
 Reason copy_alignment(const Candidate& c) {
-  constexpr int kCopiedBytes = 16;
   if (Reason reason = cannot_be_copied(c.variant.family, c.problem.alignment_bytes, "matrices")) {
     return reason;
   }
-  const long long row_bytes = static_cast<long long>(c.problem.n) * output_bytes(c.problem.output);
-  if (c.is_hopper() && row_bytes % kCopiedBytes != 0) {
-    return "the copy engine writes whole 16 bytes, and a row of C has " + text(row_bytes);
+  const int element_bytes = output_bytes(c.problem.output);
+  if (c.is_hopper() && !fills_copied_rows(c.problem.n, element_bytes)) {
+    return "the copy engine writes whole 16 bytes, and a row of C has " +
+           text(static_cast<long long>(c.problem.n) * element_bytes);
   }
   return std::nullopt;
 }
@@ -137,9 +138,9 @@ Reason local_iterations(const Candidate& c) {
 }
 
 Reason splits(const Candidate& c) {
-  const int k_blocks = ceil_div(c.problem.k, c.variant.tile_k);
-  if (c.variant.splits > k_blocks) {
-    return text(c.variant.splits) + " splits exceed the " + text(k_blocks) + " k-blocks";
+  const GemmSchedule schedule = c.schedule();
+  if (!has_block_per_split(schedule)) {
+    return text(schedule.splits) + " splits exceed the " + text(schedule.k_blocks()) + " k-blocks";
   }
   return std::nullopt;
 }
@@ -148,18 +149,17 @@ Reason splits(const Candidate& c) {
 Reason raster(const Candidate& c) {
   const GemmVariant& v = c.variant;
   const GemmSchedule schedule = c.schedule();
-  const bool banded = v.raster == Raster::grouped || v.raster == Raster::serpentine;
-  if (banded != (v.raster_group > 1)) {
+  if (is_banded(v.raster) != (v.raster_group > 1)) {
     return "raster_group belongs to grouped and serpentine, where 1 equals along_n";
   }
-  if (banded && v.raster_group >= schedule.rows()) {
+  if (!has_several_bands(schedule)) {
     return "a band of " + text(v.raster_group) + " rows holds all " + text(schedule.rows()) +
            " and equals along_m";
   }
   if (v.swizzle_stride != 0 && v.raster == Raster::along_m) {
     return "along_m takes columns in the same order with any stride";
   }
-  if (v.swizzle_stride >= c.problem.n) {
+  if (!has_several_column_groups(schedule)) {
     return "a stride of " + text(v.swizzle_stride) + " holds all " + text(c.problem.n) +
            " columns and equals none";
   }
@@ -167,10 +167,8 @@ Reason raster(const Candidate& c) {
 }
 
 Reason work_items(const Candidate& c) {
-  constexpr long long kLimit = 1LL << 31;
   const GemmSchedule schedule = c.schedule();
-  const long long band = static_cast<long long>(c.variant.raster_group) * schedule.columns();
-  if (schedule.work_items() >= kLimit || band >= kLimit) {
+  if (!has_small_indices(schedule)) {
     return text(schedule.work_items()) + " tiles and splits exceed 32 bits";
   }
   return std::nullopt;

@@ -36,8 +36,8 @@ class Alignment {
     const int largest = static_cast<int>(all & ~(all - 1));
     if (largest < element_bytes) {
       throw Error(ErrorCode::invalid_argument,
-                  "the address of a tensor is odd or no multiple of its elements' " +
-                      std::to_string(element_bytes) + " bytes");
+                  "the addresses and strides of the tensors must be multiples of " +
+                      std::to_string(element_bytes) + " bytes, which the largest element has");
     }
     return largest;
   }

@@ -42,15 +42,6 @@ CUcontext context_for(const void* memory) {
   return context == nullptr ? adopt_context_of(memory) : context;
 }
 
-CUresult encode_maps(const PortableGemmConfig& /*config*/, const GemmParams& /*params*/,
-                     GemmTensorMaps& /*maps*/) {
-  return CUDA_SUCCESS;
-}
-CUresult encode_maps(const HopperGemmConfig& config, const GemmParams& params,
-                     GemmTensorMaps& maps) {
-  return encode_gemm_maps(gemm_launch_calls(), config, params, maps);
-}
-
 template <typename Config>
 void launch(const Config& config, CUfunction function, GemmParams params, const ReadyGemm& ready,
             CUstream stream) {
@@ -64,7 +55,8 @@ void launch(const Config& config, CUfunction function, GemmParams params, const 
     params.arrivals = part.arrivals;
   }
   GemmTensorMaps maps;
-  require_success(encode_maps(config, params, maps), "cuTensorMapEncodeTiled");
+  require_success(encode_gemm_maps(gemm_launch_calls(), config, params, maps),
+                  "cuTensorMapEncodeTiled");
   require_success(
       launch_gemm(gemm_launch_calls(), function, config, params, maps, ready.workers, stream),
       "cuLaunchKernelEx");

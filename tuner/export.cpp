@@ -271,9 +271,7 @@ Manifest export_package(const Store& store, const CubinSource& cubins, const fs:
                         const std::string& name, const ExportFilter& filter) {
   const fs::path target = resolve(out);
   require_replaceable(target);
-  ExportFilter attention = filter;
-  attention.op = Op::attention;
-  const Winners winners = collect(store, cubins, attention);
+  const Winners winners = collect(store, cubins, filter);
   const PackageFiles files = package_files(winners.manifest, winners.kernels, name);
   const StagingDirectory staging(target);
   for (const auto& [path, text] : files) {

@@ -37,9 +37,9 @@ struct ExportFilter {
 Manifest export_kernels(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const ExportFilter& filter = {});
 
-/// The winners for attention as a C++ package called `name`: a CMake project with the cubins
-/// embedded, which needs nothing but the CUDA driver (docs/export_format.md). Throws: as
-/// export_kernels, and Error{invalid_argument} for a name that cannot be one.
+/// The winners as a C++ package called `name`: a CMake project with the cubins embedded, which
+/// needs nothing but the CUDA driver (docs/export_format.md). Throws: as export_kernels, and
+/// Error{invalid_argument} for a name that cannot be one.
 Manifest export_package(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const std::string& name,
                         const ExportFilter& filter = {});

@@ -2,8 +2,10 @@
 #include "tuner/package_source.h"
 
 #include "core/embedded_file.h"
+#include "core/gemm_config.h"
 #include "core/json.h"
 #include "core/launch.h"
+#include "core/operation.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -18,8 +20,10 @@
 
 namespace swr {
 
-/// Made by swr_embed_files.
+/// Made by swr_embed_files: the files of every package, and those of an operation.
 std::span<const EmbeddedFile> package_templates();
+std::span<const EmbeddedFile> attention_package_templates();
+std::span<const EmbeddedFile> gemm_package_templates();
 
 namespace {
 
@@ -46,17 +50,27 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 }
 
 bool is_public(std::string_view path) {
-  return path.starts_with("include/swr/") || path == "tuner/package/attention.h";
+  return path.starts_with("include/swr/") || path == "tuner/package/common.h" ||
+         path == "tuner/package/attention.h" || path == "tuner/package/gemm.h";
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+/// Its name in the package, where all files lie in two folders: a name that families share gets
+/// the family's in front.
+std::string file_name(std::string_view path) {
+  const std::string_view folder = path.substr(0, path.rfind('/'));
+  const std::string_view name = path.substr(folder.size() + 1);
+  if (name != "config.h") {
+    return std::string(name);
+  }
+  return std::string(folder.substr(folder.rfind('/') + 1)) + "_" + std::string(name);
+}
 
 /// Where a file of swr lies in the package.
 std::string place_of(std::string_view path, const std::string& name) {
   if (path == "tuner/package/CMakeLists.txt.in") {
     return "CMakeLists.txt";
   }
-  return (is_public(path) ? "include/" + name + "/" : "src/") + std::string(base_name(path));
+  return (is_public(path) ? "include/" + name + "/" : "src/") + file_name(path);
 }
 
 /// An include line of swr as one of the package; other lines stay.
@@ -70,7 +84,7 @@ std::string moved_include(const std::string& line, const std::string& name) {
     return line;
   }
   const std::string path = line.substr(kQuoted.size(), line.size() - kQuoted.size() - 1);
-  const std::string file(base_name(path));
+  const std::string file = file_name(path);
   return is_public(path) ? "#include <" + name + "/" + file + ">" : "#include \"" + file + "\"";
 }
 
@@ -104,11 +118,9 @@ std::string list(std::initializer_list<std::string> parts) {
 
 std::string truth(bool value) { return value ? "true" : "false"; }
 
-std::string problem_text(const AttentionProblem& p) {
-  return list({std::to_string(p.batch), std::to_string(p.heads_q), std::to_string(p.heads_kv),
-               std::to_string(p.seq_q), std::to_string(p.seq_kv), std::to_string(p.head_dim),
-               "swr::DType::" + std::string(to_string(p.dtype)), truth(p.causal),
-               std::to_string(p.alignment_bytes)});
+template <typename Enum>
+std::string enumerator(const std::string& type, Enum value) {
+  return "swr::" + type + "::" + std::string(to_string(value));
 }
 
 std::string device_text(const DeviceInfo& device) {
@@ -124,13 +136,37 @@ std::string box_text(const TensorBox& box) {
 /// Every member in its order.
 std::string plan_text(const LaunchPlan& plan) {
   static_assert(sizeof(LaunchPlan) == 15 * sizeof(int), "a new member is to be written here");
-  return list(
-      {std::to_string(plan.tile_m), std::to_string(plan.threads),
-       std::to_string(plan.dynamic_smem_bytes),
-       "swr::Persistence::" + std::string(to_string(plan.persistence)),
-       std::to_string(plan.workers), "swr::Swizzle::" + std::string(to_string(plan.swizzle)),
-       std::to_string(plan.section_heads), "swr::DType::" + std::string(to_string(plan.dtype)),
-       std::to_string(plan.head_dim), box_text(plan.q_box), box_text(plan.kv_box)});
+  return list({std::to_string(plan.tile_m), std::to_string(plan.threads),
+               std::to_string(plan.dynamic_smem_bytes), enumerator("Persistence", plan.persistence),
+               std::to_string(plan.workers), enumerator("Swizzle", plan.swizzle),
+               std::to_string(plan.section_heads), enumerator("DType", plan.dtype),
+               std::to_string(plan.head_dim), box_text(plan.q_box), box_text(plan.kv_box)});
+}
+
+/// Every member in its order, as of the following one.
+std::string config_text(const HopperGemmConfig& c) {
+  static_assert(sizeof(HopperGemmConfig) == 15 * sizeof(int), "a new member is to be written here");
+  return "swr::HopperGemmConfig" +
+         list({enumerator("DType", c.dtype), enumerator("OutputType", c.output),
+               enumerator("GemmLayout", c.layout), truth(c.reads_c), std::to_string(c.tile_m),
+               std::to_string(c.tile_n), std::to_string(c.tile_k), std::to_string(c.stages),
+               enumerator("GemmMainloop", c.mainloop), std::to_string(c.consumers),
+               std::to_string(c.cluster_m), std::to_string(c.cluster_n),
+               enumerator("Persistence", c.persistence), enumerator("Order", c.k_order),
+               truth(c.split_k)});
+}
+
+std::string config_text(const PortableGemmConfig& c) {
+  static_assert(sizeof(PortableGemmConfig) == 14 * sizeof(int),
+                "a new member is to be written here");
+  return "swr::PortableGemmConfig" +
+         list({enumerator("DType", c.dtype), enumerator("OutputType", c.output),
+               enumerator("GemmLayout", c.layout), truth(c.reads_c),
+               std::to_string(c.alignment_bytes), std::to_string(c.tile_m),
+               std::to_string(c.tile_n), std::to_string(c.tile_k), std::to_string(c.warps_m),
+               std::to_string(c.warps_n), std::to_string(c.stages),
+               enumerator("Persistence", c.persistence), enumerator("Order", c.k_order),
+               truth(c.split_k)});
 }
 
 std::string cubin_symbol(const CompiledKernel& kernel) {
@@ -159,38 +195,123 @@ std::string cubin_source(const CompiledKernel& kernel, const std::string& name) 
   return text + "\n};\n}  // namespace " + name + "\n";
 }
 
-std::string kernel_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
-  const auto& problem = std::get<AttentionProblem>(exported.problem);
-  const auto& variant = std::get<AttentionVariant>(exported.variant);
+/// What the kernels of every operation are described by.
+std::string embedded_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
+  const std::string file = exported.file.substr(0, exported.file.rfind('.'));
+  return "{\"" + file + "\", \"" + exported.entry + "\",\n      \"" + exported.sha256 +
+         "\",\n      " + cubin_symbol(kernel) + ", " + std::to_string(kernel.cubin.size()) + ", " +
+         device_text(exported.device) + ", " + truth(exported.provenance == Provenance::measured) +
+         "}";
+}
+
+std::string problem_text(const AttentionProblem& p) {
+  return list({std::to_string(p.batch), std::to_string(p.heads_q), std::to_string(p.heads_kv),
+               std::to_string(p.seq_q), std::to_string(p.seq_kv), std::to_string(p.head_dim),
+               enumerator("DType", p.dtype), truth(p.causal), std::to_string(p.alignment_bytes)});
+}
+
+std::string problem_text(const GemmProblem& p) {
+  return list({std::to_string(p.batch), std::to_string(p.m), std::to_string(p.n),
+               std::to_string(p.k), enumerator("DType", p.dtype),
+               enumerator("OutputType", p.output), enumerator("GemmLayout", p.layout),
+               truth(p.reads_c), std::to_string(p.alignment_bytes)});
+}
+
+/// What follows the problem in the table.
+std::string launch_text(const AttentionProblem& problem, const AttentionVariant& variant,
+                        const ExportedKernel& exported) {
   const LaunchPlan plan =
       launch_plan(problem, variant, exported.device.sm_count, exported.ctas_per_sm);
   const bool fills_device = is_persistent(variant.persistence) && variant.workers == 0;
-  const std::string file = exported.file.substr(0, exported.file.rfind('.'));
-  return "    {\"" + file + "\", \"" + exported.entry + "\",\n     \"" + exported.sha256 +
-         "\",\n     " + cubin_symbol(kernel) + ", " + std::to_string(kernel.cubin.size()) +
-         ",\n     " + problem_text(problem) + ",\n     " + device_text(exported.device) + ", " +
-         truth(exported.provenance == Provenance::measured) + ",\n     " + plan_text(plan) + ", " +
-         truth(fills_device) + "},\n";
+  return plan_text(plan) + ", " + truth(fills_device);
 }
 
-std::string table_source(const Manifest& manifest, const std::vector<CompiledKernel>& kernels,
+std::string launch_text(const GemmProblem& problem, const GemmVariant& variant,
+                        const ExportedKernel& /*exported*/) {
+  const std::string config = std::visit([](const auto& one) { return config_text(one); },
+                                        make_gemm_config(problem, variant));
+  return config + ",\n     " + enumerator("Raster", variant.raster) + ", " +
+         std::to_string(variant.raster_group) + ", " + std::to_string(variant.swizzle_stride) +
+         ", " + std::to_string(variant.splits) + ", " + std::to_string(variant.workers);
+}
+
+std::string kernel_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
+  return visit_operation(
+      exported.problem, exported.variant, [&](const auto& problem, const auto& variant) {
+        return "    {" + embedded_text(exported, kernel) + ",\n     " + problem_text(problem) +
+               ",\n     " + launch_text(problem, variant, exported) + "},\n";
+      });
+}
+
+/// How an operation appears in a package.
+struct OperationFiles {
+  Op op;
+  std::string name;  ///< Of its header, source and table.
+  std::string type;  ///< Of its kernels.
+  std::span<const EmbeddedFile> (*templates)();
+};
+
+const std::array<OperationFiles, 2> kOperations{
+    OperationFiles{Op::attention, "attention", "Attention", attention_package_templates},
+    OperationFiles{Op::gemm, "gemm", "Gemm", gemm_package_templates},
+};
+
+/// A kernel and its cubin.
+struct Embedded {
+  const ExportedKernel& exported;
+  const CompiledKernel& kernel;
+};
+
+std::string table_source(const OperationFiles& operation, const std::vector<Embedded>& kernels,
                          const std::string& name) {
   std::set<std::string> symbols;
-  std::ranges::transform(kernels, std::inserter(symbols, symbols.end()), cubin_symbol);
-  std::string text =
-      "// Generated by swr-tune export.\n#include \"kernels.h\"\n\n#if defined(__BYTE_ORDER__) && "
-      "__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"the embedded cubins are little "
-      "endian\"\n#endif\n\nnamespace " +
-      name + " {\n";
+  for (const Embedded& one : kernels) {
+    symbols.insert(cubin_symbol(one.kernel));
+  }
+  std::string text = "// Generated by swr-tune export.\n#include \"" + operation.name +
+                     "_kernels.h\"\n\n#if defined(__BYTE_ORDER__) && "
+                     "__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"the embedded cubins are "
+                     "little endian\"\n#endif\n\nnamespace " +
+                     name + " {\n";
   for (const std::string& symbol : symbols) {
     text += "extern const std::uint64_t " + symbol + "[];\n";
   }
-  text += "\nconst EmbeddedKernel kKernels[] = {\n";
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    text += kernel_text(manifest.kernels[i], kernels[i]);
+  const std::string table = operation.type + "Kernel";
+  text += "\nconst " + table + " k" + table + "s[] = {\n";
+  for (const Embedded& one : kernels) {
+    text += kernel_text(one.exported, one.kernel);
   }
-  return text + "};\nconst std::size_t kKernelCount = " + std::to_string(kernels.size()) +
+  return text + "};\nconst std::size_t k" + table + "Count = " + std::to_string(kernels.size()) +
          ";\n\n}  // namespace " + name + "\n";
+}
+
+void add_templates(PackageFiles& files, std::span<const EmbeddedFile> templates,
+                   const std::string& name) {
+  for (const EmbeddedFile& file : templates) {
+    files[place_of(file.path, name)] = carried(file.text, name);
+  }
+}
+
+std::vector<Embedded> kernels_of(Op op, const Manifest& manifest,
+                                 const std::vector<CompiledKernel>& kernels) {
+  std::vector<Embedded> own;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (op_of(manifest.kernels[i].problem) == op) {
+      own.push_back({manifest.kernels[i], kernels[i]});
+    }
+  }
+  return own;
+}
+
+/// The sources for CMake, a line each.
+std::string source_list(const PackageFiles& files) {
+  std::string sources;
+  for (const auto& [path, text] : files) {
+    if (path.ends_with(".cpp")) {
+      sources += (sources.empty() ? "  " : "\n  ") + path;
+    }
+  }
+  return sources;
 }
 
 std::string package_manifest(const Manifest& manifest, const std::string& name,
@@ -213,18 +334,18 @@ PackageFiles package_files(const Manifest& manifest, const std::vector<CompiledK
                            const std::string& name) {
   require_name(name);
   PackageFiles files;
-  for (const EmbeddedFile& file : package_templates()) {
-    files[place_of(file.path, name)] = carried(file.text, name);
-  }
-  std::string sources;
-  for (const CompiledKernel& kernel : kernels) {
-    const std::string path = "src/" + cubin_symbol(kernel) + ".cpp";
-    if (files.emplace(path, cubin_source(kernel, name)).second) {
-      sources += (sources.empty() ? "  " : "\n  ") + path;
+  add_templates(files, package_templates(), name);
+  for (const OperationFiles& operation : kOperations) {
+    const std::vector<Embedded> own = kernels_of(operation.op, manifest, kernels);
+    if (!own.empty()) {
+      add_templates(files, operation.templates(), name);
+      files["src/" + operation.name + "_kernels.cpp"] = table_source(operation, own, name);
     }
   }
-  replace_all(files["CMakeLists.txt"], "@SOURCES@", sources);
-  files["src/kernels.cpp"] = table_source(manifest, kernels, name);
+  for (const CompiledKernel& kernel : kernels) {
+    files.emplace("src/" + cubin_symbol(kernel) + ".cpp", cubin_source(kernel, name));
+  }
+  replace_all(files["CMakeLists.txt"], "@SOURCES@", source_list(files));
   files[kManifestFile] = package_manifest(manifest, name, files);
   return files;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * swr for C and for languages that call C: asking a database, and running attention with the best
- * stored kernels. The library is libswr.so.
+ * swr for C and for languages that call C: asking a database, and running attention and GEMM with
+ * the best stored kernels. The library is libswr.so.
  *
  * Functions return a status; swr_last_error() says more. Handles may be used by any number of
  * threads at once and are released once. Structures and values keep their meaning within one
@@ -40,7 +40,18 @@ typedef enum swr_status {
  * what to do. Valid until the next one fails. */
 const char* swr_last_error(void);
 
-typedef enum swr_dtype { SWR_FP16 = 0, SWR_BF16 = 1 } swr_dtype;
+typedef enum swr_dtype {
+  SWR_FP16 = 0,
+  SWR_BF16 = 1,
+  SWR_FP32 = 2 /* C of GEMM alone. */
+} swr_dtype;
+
+/* How A and B lie in memory, all matrices being row-major. */
+typedef enum swr_layout {
+  SWR_NT = 0, /* A [m, k], B [n, k] */
+  SWR_NN = 1, /* A [m, k], B [k, n] */
+  SWR_TN = 2  /* A [k, m], B [k, n] */
+} swr_layout;
 
 typedef struct swr_problem {
   int32_t batch;
@@ -53,6 +64,19 @@ typedef struct swr_problem {
   int32_t causal;          /* 0 or 1; aligned to the bottom right. */
   int32_t alignment_bytes; /* 2, 4, 8 or 16: divides every address and stride. */
 } swr_problem;
+
+/* C = alpha A B + beta C for each item of a batch; C is [m, n], the sum runs over k. */
+typedef struct swr_gemm_problem {
+  int32_t m;
+  int32_t n;
+  int32_t k;
+  int32_t batch;
+  int32_t dtype;           /* swr_dtype of A and B. */
+  int32_t output;          /* swr_dtype of C. */
+  int32_t layout;          /* swr_layout */
+  int32_t reads_c;         /* 1 when beta may differ from 0. */
+  int32_t alignment_bytes; /* 2, 4, 8 or 16: divides every address and stride. */
+} swr_gemm_problem;
 
 typedef struct swr_device {
   char name[256];
@@ -93,11 +117,25 @@ typedef struct swr_answer {
   swr_problem stored_problem;
 } swr_answer;
 
+/* The same of GEMM. */
+typedef struct swr_gemm_answer {
+  char variant[512];
+  int32_t match;
+  int32_t on_same_device;
+  double distance;
+  double time_us;
+  int64_t l2_misses;
+  int64_t result_id;
+  swr_gemm_problem stored_problem;
+} swr_gemm_answer;
+
 /* A database for questions; needs neither NVRTC nor a driver. */
 typedef struct swr_lookup swr_lookup;
 swr_status swr_lookup_open(const char* database, swr_lookup** lookup);
 swr_status swr_lookup_best(const swr_lookup* lookup, const swr_problem* problem,
                            const swr_device* device, swr_answer* answer);
+swr_status swr_lookup_best_gemm(const swr_lookup* lookup, const swr_gemm_problem* problem,
+                                const swr_device* device, swr_gemm_answer* answer);
 /* Reads the file again when it has changed. `changed` may be NULL. */
 swr_status swr_lookup_refresh(swr_lookup* lookup, int32_t* changed);
 void swr_lookup_close(swr_lookup* lookup);
@@ -141,15 +179,52 @@ typedef struct swr_attention {
   float scale;    /* Positive; 0 stands for 1 / sqrt(head_dim). */
 } swr_attention;
 
+/* Strides in elements; a row's elements are contiguous. */
+typedef struct swr_matrix_strides {
+  int64_t batch;
+  int64_t row;
+} swr_matrix_strides;
+
+/* C = alpha A B + beta C over matrices in device memory. C is read when beta is not 0. */
+typedef struct swr_gemm {
+  const void* a;
+  const void* b;
+  void* c;
+  swr_matrix_strides a_strides;
+  swr_matrix_strides b_strides;
+  swr_matrix_strides c_strides;
+  int32_t m;
+  int32_t n;
+  int32_t k;
+  int32_t batch;
+  int32_t dtype;  /* swr_dtype of A and B. */
+  int32_t output; /* swr_dtype of C. */
+  int32_t layout; /* swr_layout */
+  float alpha;
+  float beta;
+} swr_gemm;
+
 typedef struct swr_runtime swr_runtime;
 swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime);
 /* Enqueues on `stream` (CUstream or cudaStream_t) of the current context. The first call for a
  * problem in a context gets and loads its kernel; later ones neither allocate nor synchronise. */
 swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* attention,
                                  void* stream);
-/* All but the launch. `answer` may be NULL. */
+/* The same for callers that keep descriptions: the pointers in `attention` are ignored and those
+ * given count, so that threads may share one description. */
+swr_status swr_runtime_attention_at(swr_runtime* runtime, const swr_attention* attention,
+                                    const void* q, const void* k, const void* v, void* o,
+                                    float* lse, void* stream);
+/* As for attention. A kernel that splits k takes memory of the runtime, which a stream's first such
+ * launch, one that needs more than those before, and every captured one allocate. */
+swr_status swr_runtime_gemm(swr_runtime* runtime, const swr_gemm* gemm, void* stream);
+swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const void* a,
+                               const void* b, void* c, void* stream);
+/* All but the launch, in the current context. `answer` may be NULL. */
 swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
                                swr_answer* answer);
+swr_status swr_runtime_prepare_gemm(swr_runtime* runtime, const swr_gemm_problem* problem,
+                                    swr_gemm_answer* answer);
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed);
 /* Before the contexts that it was used in are destroyed. */
 void swr_runtime_destroy(swr_runtime* runtime);

@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""Tuned attention kernels: ask a database, tune, and run attention on PyTorch tensors.
+"""Tuned kernels: ask a database, tune, and run attention and GEMM on PyTorch tensors.
 
-    from swr import sdpa
-    o = sdpa(q, k, v, causal=True)
+    import swr
+    o = swr.sdpa(q, k, v, causal=True)
+    y = swr.matmul(x, weight.T)
 
 `query` and `tune` need neither PyTorch nor, for another GPU than this machine's, a driver.
 """
 
-from ._library import Error, Problem
+from ._library import Error, GemmProblem, Problem
 from ._query import Answer, Lookup, present_device, profiled_device
 from ._tune import tune
 
 __all__ = [
-    "Answer", "Error", "Lookup", "Problem", "configure", "present_device", "profiled_device",
-    "sdpa", "tune",
+    "Answer", "Error", "GemmProblem", "Lookup", "Problem", "configure", "matmul", "present_device",
+    "profiled_device", "sdpa", "tune",
 ]
 
 
 def __getattr__(name):
-    # PyTorch is imported by those who use it.
-    if name in ("sdpa", "configure"):
-        from . import _torch
-        return getattr(_torch, name)
-    raise AttributeError(f"module 'swr' has no attribute {name!r}")
+    # PyTorch is imported by those who use it. What was found stays: looking it up again on every
+    # call costs 1 us.
+    if name == "configure":
+        from ._torch import configure as found
+    elif name == "sdpa":
+        from ._sdpa import sdpa as found
+    elif name == "matmul":
+        from ._matmul import matmul as found
+    else:
+        raise AttributeError(f"module 'swr' has no attribute {name!r}")
+    globals()[name] = found
+    return found

@@ -37,8 +37,24 @@ class Problem(ctypes.Structure):
                          ("fp16", "bf16").index(dtype), int(causal), alignment_bytes)
 
     def __repr__(self):
-        return ("Problem(" + ", ".join(f"{name}={getattr(self, name)}"
+        return (type(self).__name__ + "(" + ", ".join(f"{name}={getattr(self, name)}"
                                        for name, _ in self._fields_) + ")")
+
+
+class GemmProblem(ctypes.Structure):
+    """C = alpha A B + beta C; `layout` is 0 for nt (A [m, k], B [n, k]), 1 for nn and 2 for tn, the
+    types are 0 for fp16, 1 for bf16 and, of C alone, 2 for fp32."""
+
+    _fields_ = [(name, c_int32) for name in (
+        "m", "n", "k", "batch", "dtype", "output", "layout", "reads_c", "alignment_bytes")]
+
+    def __init__(self, m, n, k, batch=1, dtype="bf16", output=None, layout="nt", reads_c=False,
+                 alignment_bytes=16):
+        types = ("fp16", "bf16", "fp32")
+        super().__init__(m, n, k, batch, types.index(dtype), types.index(output or dtype),
+                         ("nt", "nn", "tn").index(layout), int(reads_c), alignment_bytes)
+
+    __repr__ = Problem.__repr__
 
 
 class Device(ctypes.Structure):
@@ -56,11 +72,21 @@ class RawProblem(ctypes.Structure):
     _fields_ = Problem._fields_
 
 
+class RawGemmProblem(ctypes.Structure):
+    _fields_ = GemmProblem._fields_
+
+
+_ANSWER = [
+    ("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
+    ("distance", c_double), ("time_us", c_double), ("l2_misses", c_int64), ("result_id", c_int64)]
+
+
 class RawAnswer(ctypes.Structure):
-    _fields_ = [
-        ("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
-        ("distance", c_double), ("time_us", c_double), ("l2_misses", c_int64),
-        ("result_id", c_int64), ("stored_problem", RawProblem)]
+    _fields_ = _ANSWER + [("stored_problem", RawProblem)]
+
+
+class RawGemmAnswer(ctypes.Structure):
+    _fields_ = _ANSWER + [("stored_problem", RawGemmProblem)]
 
 
 class RuntimeOptions(ctypes.Structure):
@@ -81,16 +107,34 @@ class Attention(ctypes.Structure):
         ("causal", c_int32), ("scale", c_float)]
 
 
+class MatrixStrides(ctypes.Structure):
+    _fields_ = [("batch", c_int64), ("row", c_int64)]
+
+
+class Gemm(ctypes.Structure):
+    _fields_ = [
+        ("a", c_void_p), ("b", c_void_p), ("c", c_void_p), ("a_strides", MatrixStrides),
+        ("b_strides", MatrixStrides), ("c_strides", MatrixStrides), ("m", c_int32), ("n", c_int32),
+        ("k", c_int32), ("batch", c_int32), ("dtype", c_int32), ("output", c_int32),
+        ("layout", c_int32), ("alpha", c_float), ("beta", c_float)]
+
+
 _FUNCTIONS = {
     "swr_present_device": [c_int32, POINTER(Device)],
     "swr_profiled_device": [c_char_p, POINTER(Device)],
     "swr_lookup_open": [c_char_p, POINTER(c_void_p)],
     "swr_lookup_best": [c_void_p, POINTER(Problem), POINTER(Device), POINTER(RawAnswer)],
+    "swr_lookup_best_gemm": [c_void_p, POINTER(GemmProblem), POINTER(Device),
+                             POINTER(RawGemmAnswer)],
     "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
-    "swr_runtime_attention": [c_void_p, POINTER(Attention), c_void_p],
-    "swr_runtime_prepare": [c_void_p, POINTER(Problem), POINTER(RawAnswer)],
-    "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
+}
+
+# Called per launch, with the address of a description and of each tensor; the caller looks at the
+# status, which costs less than a call back from ctypes.
+_LAUNCHES = {
+    "swr_runtime_attention_at": [c_void_p] * 8,
+    "swr_runtime_gemm_at": [c_void_p] * 6,
 }
 
 
@@ -126,6 +170,8 @@ class _Library:
         if name in _FUNCTIONS:
             function.argtypes = _FUNCTIONS[name]
             function.errcheck = self._check
+        elif name in _LAUNCHES:
+            function.argtypes = _LAUNCHES[name]
         setattr(self, name, function)
         return function
 
@@ -144,9 +190,13 @@ class _Library:
 
     def _check(self, status, function, arguments):
         if status != 0:
-            raise Error(STATUS_NAMES.get(status, str(status)),
-                        self._library.swr_last_error().decode(errors="replace"))
+            raise self.error(status)
         return status
+
+    def error(self, status):
+        """What the last call of this thread, which ended with `status`, has to say."""
+        return Error(STATUS_NAMES.get(status, str(status)),
+                     self._library.swr_last_error().decode(errors="replace"))
 
 
 library = _Library()

@@ -4,7 +4,7 @@
 import ctypes
 import dataclasses
 
-from ._library import Device, RawAnswer, encoded, library
+from ._library import Device, GemmProblem, RawAnswer, RawGemmAnswer, encoded, library
 
 MATCHES = ("exact", "nearest", "same_arch", "default", "predicted")
 
@@ -52,8 +52,13 @@ class Lookup:
         library.swr_lookup_open(encoded(database), self._handle)
 
     def best(self, problem, device):
-        answer = RawAnswer()
-        library.swr_lookup_best(self._handle, problem, device, answer)
+        """The variant for a Problem or a GemmProblem."""
+        if isinstance(problem, GemmProblem):
+            answer = RawGemmAnswer()
+            library.swr_lookup_best_gemm(self._handle, problem, device, answer)
+        else:
+            answer = RawAnswer()
+            library.swr_lookup_best(self._handle, problem, device, answer)
         return Answer.from_c(answer)
 
     def refresh(self):

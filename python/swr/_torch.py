@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""sdpa: attention on PyTorch CUDA tensors with the best stored kernels, as a custom operator."""
+"""What the operators on PyTorch CUDA tensors share: where kernels come from, what was worked out for
+calls of one kind, and the launch."""
 
 import ctypes
-import math
 import os
 import pathlib
 import threading
 
 import torch
 
-from ._library import Attention, Error, RuntimeOptions, Strides, encoded, library
+from ._library import RuntimeOptions, encoded, library
 
-_DTYPES = {torch.float16: 0, torch.bfloat16: 1}
+DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 
 _lock = threading.Lock()
 _runtime = None
+
+# What PyTorch's compiler calls too; the public functions, which make a Stream object, take 1 us.
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
+                      lambda index: torch.cuda.current_stream(index).cuda_stream)
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 
 
 def _default_database():
@@ -31,9 +36,9 @@ def _default_cache():
 
 
 def configure(*, database=None, exported=None, cache_dir=None, may_compile=True, nvrtc=None):
-    """Says where sdpa finds kernels from now on. Without a call it uses swr-tune's database and
-    cache. `exported` is a directory that `swr-tune export` wrote; with may_compile=False nothing is
-    ever compiled while serving."""
+    """Says where sdpa and matmul find kernels from now on. Without a call they use swr-tune's
+    database and cache. `exported` is a directory that `swr-tune export` wrote; with
+    may_compile=False nothing is ever compiled while serving."""
     options = RuntimeOptions(encoded(database), encoded(exported),
                              encoded(cache_dir or _default_cache()),
                              encoded(nvrtc or os.environ.get("SWR_NVRTC")),
@@ -53,78 +58,59 @@ def _handle():
     return _runtime
 
 
-def _check(q, k, v, scale):
-    """Raises ValueError or TypeError for what no kernel serves."""
-    if q.dtype not in _DTYPES or k.dtype != q.dtype or v.dtype != q.dtype:
-        raise TypeError("q, k and v must all be float16 or all bfloat16, not "
-                        f"{q.dtype}, {k.dtype}, {v.dtype}")
-    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
-        raise ValueError("q, k and v must be [batch, heads, length, head_dim]")
-    if (k.shape != v.shape or k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]
-            or q.shape[1] % max(k.shape[1], 1) != 0):
-        raise ValueError("k and v must have one shape, q's batch and head_dim, and a divisor of its "
-                         f"heads: {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}")
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.device != q.device or tensor.device.type != "cuda":
-            raise ValueError(f"q, k and v must be on one CUDA device; {name} is on {tensor.device}")
-        if tensor.stride(3) != 1:
-            raise ValueError(f"the innermost dimension of {name} must be contiguous; pass "
-                             f"{name}.contiguous()")
-    if not scale > 0 or math.isinf(scale):
-        raise ValueError(f"scale must be positive, not {scale}")
-
-
-def _output_like(q):
-    """O in the memory order of Q where that keeps head_dim contiguous."""
-    o = torch.empty_like(q)
-    return o if o.stride(3) == 1 else torch.empty(q.shape, dtype=q.dtype, device=q.device)
-
-
-def _strides(tensor):
-    return Strides(tensor.stride(0), tensor.stride(1), tensor.stride(2))
-
-
-def _launch(q, k, v, causal, scale):
-    o = _output_like(q)
-    if q.numel() == 0:
-        return o
-    attention = Attention(
-        q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), None, _strides(q), _strides(k),
-        _strides(v), _strides(o), q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2],
-        q.shape[3], _DTYPES[q.dtype], int(causal), scale)
-    stream = torch.cuda.current_stream(q.device).cuda_stream
-    if q.device.index == torch.cuda.current_device():
-        library.swr_runtime_attention(_handle(), attention, stream)
+def launch(function, index, *arguments):
+    """Calls function(runtime, *arguments, stream) on the current stream of the index-th GPU. Raises
+    Error."""
+    if index == _current_device():
+        status = function(_handle(), *arguments, _raw_stream(index))
     else:
-        with torch.cuda.device(q.device):
-            library.swr_runtime_attention(_handle(), attention, stream)
-    return o
+        with torch.cuda.device(index):
+            status = function(_handle(), *arguments, _raw_stream(index))
+    if status != 0:
+        raise library.error(status)
 
 
-@torch.library.custom_op("swr::sdpa", mutates_args=(), device_types="cuda")
-def _operator(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
-              scale: float) -> torch.Tensor:
-    return _launch(q, k, v, causal, scale)
+class Plans:
+    """What calls of one kind have in common, made once for each key. A key must hold all that a plan
+    depends on, so that a plan that is found needs no checks. Plans are immutable: threads share
+    them."""
+
+    # Differing lengths must not grow the table without end.
+    _MOST = 1 << 16
+
+    def __init__(self):
+        self._plans = {}
+        self.find = self._plans.get
+
+    def remember(self, key, plan):
+        if len(self._plans) >= self._MOST:
+            self._plans.clear()
+        self._plans[key] = plan
+        return plan
 
 
-@_operator.register_fake
-def _(q, k, v, causal, scale):
-    return _output_like(q)
+def require_cuda(**tensors):
+    """Raises ValueError unless all are on one CUDA device."""
+    names = ", ".join(tensors)
+    device = next(iter(tensors.values())).device
+    for name, tensor in tensors.items():
+        if tensor.device != device or tensor.device.type != "cuda":
+            raise ValueError(f"{names} must be on one CUDA device; {name} is on {tensor.device}")
 
 
-def sdpa(q, k, v, *, causal=False, scale=None):
-    """softmax(scale * Q K^T + mask) V for CUDA tensors [batch, heads, length, head_dim] of float16 or
-    bfloat16 with any strides but a contiguous head_dim, on the current stream and without copies.
+def skips_dispatcher(*tensors):
+    """True for plain tensors outside of tracing: the dispatcher costs more than the launch."""
+    if torch.compiler.is_compiling():
+        return False
+    for tensor in tensors:
+        if type(tensor) is not torch.Tensor:
+            return False
+    return True
 
-    K and V may have fewer heads than Q (a divisor). The causal mask is aligned to the bottom right;
-    a row that sees no key gives zeros. `scale` is 1 / sqrt(head_dim) unless given. Forward only.
-    """
-    scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    _check(q, k, v, scale)
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        raise Error("invalid_argument", "swr.sdpa has no backward pass; call it under "
-                    "torch.no_grad(), or pass tensors that need no gradient")
-    # Plain tensors outside of tracing skip the dispatcher, which costs more than the launch.
-    if not torch.compiler.is_compiling() and type(q) is torch.Tensor:
-        return _launch(q, k, v, causal, scale)
-    return _operator(q, k, v, causal, scale)
+
+def needs_gradient(*tensors):
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor.requires_grad:
+                return True
+    return False

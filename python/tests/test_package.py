@@ -32,6 +32,18 @@ class Package(unittest.TestCase):
         self.assertGreater(lookup.best(swr.Problem(512), device).distance, 0)
         self.assertEqual(lookup.best(swr.Problem(256, causal=True), device).match, "default")
 
+    def test_gemm_is_asked_for_by_its_own_problem(self):
+        self.tune()
+        lookup = swr.Lookup(self.database)
+        problem = swr.GemmProblem(64, 4096, 4096, layout="tn", output="fp32")
+        self.assertIn("output=2, layout=2", repr(problem))
+        answer = lookup.best(problem, swr.profiled_device("h200"))
+        self.assertEqual(answer.match, "default")
+        self.assertIn("swizzle_stride=", answer.variant)
+        with self.assertRaises(swr.Error) as caught:
+            lookup.best(swr.GemmProblem(0, 1, 1), swr.profiled_device("h200"))
+        self.assertEqual(caught.exception.code, "invalid_argument")
+
     def test_a_refresh_sees_what_was_tuned_since(self):
         self.tune()
         lookup = swr.Lookup(self.database)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""swr.sdpa against PyTorch's math SDPA on a GPU: random shapes and strides, torch.compile, CUDA
-graphs, streams, and the overhead per call. Prints what it finds; ends with 1 when a check fails.
+"""swr.sdpa against PyTorch's math SDPA, and swr.matmul against torch.matmul in fp32, on a GPU: random
+shapes and strides, log-sum-exp, torch.compile, CUDA graphs, streams, and the overhead per call. Prints what it finds; ends with 1 when a check fails.
 
     PYTHONPATH=python SWR_LIBRARY=.../libswr.so python python/tests/torch_checks.py
 """
@@ -18,7 +18,8 @@ TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
 
 def math_sdpa(q, k, v, causal, scale=None):
-    """In fp32, with the mask aligned to the bottom right; rows that see no key give zeros."""
+    """O and the log-sum-exp in fp32, with the mask aligned to the bottom right; rows that see no key
+    give zeros and -inf."""
     groups = q.shape[1] // k.shape[1]
     q, k, v = q.float(), k.float().repeat_interleave(groups, 1), v.float().repeat_interleave(groups, 1)
     scores = (q @ k.transpose(-1, -2)) * (scale if scale else q.shape[-1] ** -0.5)
@@ -26,7 +27,7 @@ def math_sdpa(q, k, v, causal, scale=None):
         rows = torch.arange(q.shape[2], device=q.device)[:, None]
         keys = torch.arange(k.shape[2], device=q.device)[None, :]
         scores = scores.masked_fill(keys > rows + k.shape[2] - q.shape[2], float("-inf"))
-    return torch.nan_to_num(scores.softmax(-1)) @ v
+    return torch.nan_to_num(scores.softmax(-1)) @ v, scores.logsumexp(-1)
 
 
 def relative_error(out, reference):
@@ -67,10 +68,55 @@ def check_random_shapes(count=200):
         q = random_tensor(generator, batch, heads, length, head_dim, dtype)
         k = random_tensor(generator, batch, kv_heads, kv_length, head_dim, dtype)
         v = random_tensor(generator, batch, kv_heads, kv_length, head_dim, dtype)
-        error = relative_error(swr.sdpa(q, k, v, causal=causal), math_sdpa(q, k, v, causal))
+        reference, reference_lse = math_sdpa(q, k, v, causal)
+        out, lse = swr.sdpa(q, k, v, causal=causal, return_lse=True)
+        error = relative_error(out, reference)
+        torch.testing.assert_close(lse, reference_lse, rtol=1e-3, atol=1e-3)
         worst[dtype] = max(worst[dtype], error)
         assert error <= TOLERANCE[dtype], (error, q.shape, q.stride(), k.shape, k.stride(), causal)
-    print(f"{count} random shapes: worst relative L2 error",
+    print(f"{count} random shapes of sdpa, log-sum-exp right: worst relative L2 error",
+          ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
+
+
+def random_matrix(generator, batch, rows, columns, dtype):
+    """Rows or columns contiguous; [rows, columns] for no batch."""
+    shape = () if batch is None else (batch,)
+    kind = generator.randrange(4)
+    if kind == 0:
+        return torch.randn(*shape, rows, columns, device="cuda", dtype=dtype)
+    if kind == 1:
+        return torch.randn(*shape, columns, rows, device="cuda", dtype=dtype).mT
+    if kind == 2:  # Rows at odd multiples of 2 bytes.
+        wide = torch.randn(*shape, rows, 2 * columns + 1, device="cuda", dtype=dtype)
+        return wide[..., :columns]
+    return torch.randn(*shape, rows + 3, columns + 8, device="cuda", dtype=dtype)[..., 3:, 8:]
+
+
+def check_random_products(count=200):
+    generator = random.Random(3)
+    torch.manual_seed(3)
+    outputs = {torch.float16: 1e-3, torch.bfloat16: 6e-3, torch.float32: 1e-4}
+    worst = {dtype: 0.0 for dtype in outputs}
+    refused = 0
+    for _ in range(count):
+        m, n, k = (generator.choice([1, 8, generator.randint(1, 300), 8 * generator.randint(1, 200)])
+                   for _ in range(3))
+        batch = generator.choice([None, None, 1, 3])
+        dtype, out_dtype = generator.choice(list(TOLERANCE)), generator.choice(list(outputs))
+        a = random_matrix(generator, batch, m, k, dtype)
+        b = random_matrix(generator, batch, k, n, dtype)
+        try:
+            out = swr.matmul(a, b, out_dtype=out_dtype)
+        except swr.Error as error:
+            # No kernel with a float32 result takes rows at odd multiples of 2 bytes.
+            assert out_dtype is torch.float32 and "multiples of 4 bytes" in str(error), error
+            refused += 1
+            continue
+        error = relative_error(out, (a.double() @ b.double()).float())
+        worst[out_dtype] = max(worst[out_dtype], error)
+        assert error <= outputs[out_dtype], (error, out_dtype, a.shape, a.stride(), b.shape, b.stride())
+    print(f"{count} random products, {refused} of them refused for their alignment: worst relative L2 "
+          "error by type of the result",
           ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
 
 
@@ -87,7 +133,40 @@ def check_compile():
     compiled = torch.compile(model, fullgraph=True)
     assert torch.equal(compiled(q, k, v), model(q, k, v))
     torch.library.opcheck(torch.ops.swr.sdpa.default, (q, k, v, True, 0.1))
+    torch.library.opcheck(torch.ops.swr.sdpa_lse.default, (q, k, v, True, 0.1))
     print("torch.compile(fullgraph=True): equal to eager; opcheck passed")
+
+
+def check_matmul_compile():
+    def model(x, weight, other):
+        return swr.matmul(swr.matmul(x * 0.5, weight.T), other, out_dtype=torch.float32) + 1.0
+    x, weight, other = (torch.randn(*shape, device="cuda", dtype=torch.float16)
+                        for shape in ((2, 40, 64), (96, 64), (96, 48)))
+    compiled = torch.compile(model, fullgraph=True)
+    assert torch.equal(compiled(x, weight, other), model(x, weight, other))
+    columns = torch.randn(32, 96, device="cuda", dtype=torch.float16).mT
+    for arguments in ((x, weight.T, torch.float16), (other.mT, columns, torch.float32)):
+        torch.library.opcheck(torch.ops.swr.matmul.default, arguments)
+    print("torch.compile(fullgraph=True) of matmul: equal to eager; opcheck passed")
+
+
+def check_matmul_graph(replays=1000):
+    x, weight = (torch.randn(64, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    expected = swr.matmul(x, weight.T)
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        elsewhere = swr.matmul(x, weight.T)
+    stream.synchronize()
+    assert torch.equal(elsewhere, expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = swr.matmul(x, weight.T)
+    for _ in range(replays):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, expected)
+    print(f"matmul on another stream and in a CUDA graph, {replays} replays: equal")
 
 
 def check_graph(replays=1000):
@@ -130,6 +209,9 @@ def check_refusals():
     raises(TypeError, lambda: swr.sdpa(q.float(), k.float(), v.float()))
     raises(ValueError, lambda: swr.sdpa(q, k[:, :3], v[:, :3]))
     raises(ValueError, lambda: swr.sdpa(q, k, v, scale=-1.0))
+    a = q[0, 0]
+    assert "CUDA" in raises(ValueError, lambda: swr.matmul(a.cpu(), a.T.cpu()))
+    assert "rows or the columns" in raises(ValueError, lambda: swr.matmul(a[:, ::2], a.T[:64]))
     with torch.enable_grad():
         raises(swr.Error, lambda: swr.sdpa(q.detach().requires_grad_(), k, v))
     print("refusals: as documented")
@@ -149,15 +231,21 @@ def host_us(call, calls=64, rounds=200):
 
 def measure_overhead():
     q, k, v = [torch.randn(1, 1, 64, 64, device="cuda", dtype=torch.float16) for _ in range(3)]
-    print(f"host time per call: swr.sdpa {host_us(lambda: swr.sdpa(q, k, v)):.2f} us, through the "
-          f"operator {host_us(lambda: torch.ops.swr.sdpa(q, k, v, False, 0.125)):.2f} us, torch "
+    print(f"host time per call: swr.sdpa {host_us(lambda: swr.sdpa(q, k, v)):.2f} us, with lse "
+          f"{host_us(lambda: swr.sdpa(q, k, v, return_lse=True)):.2f} us, through the operator "
+          f"{host_us(lambda: torch.ops.swr.sdpa(q, k, v, False, 0.125)):.2f} us, torch "
           f"{host_us(lambda: F.scaled_dot_product_attention(q, k, v)):.2f} us")
+    a, b = q[0, 0], k[0, 0]
+    print(f"swr.matmul {host_us(lambda: swr.matmul(a, b)):.2f} us, through the operator "
+          f"{host_us(lambda: torch.ops.swr.matmul(a, b, torch.float16)):.2f} us, torch "
+          f"{host_us(lambda: torch.matmul(a, b)):.2f} us")
 
 
 def main():
     print("torch", torch.__version__, "on", torch.cuda.get_device_name())
     failures = 0
-    for check in (check_random_shapes, check_streams, check_graph, check_compile, check_refusals,
+    for check in (check_random_shapes, check_random_products, check_streams, check_graph,
+                  check_matmul_graph, check_refusals, check_compile, check_matmul_compile,
                   measure_overhead):
         try:
             with torch.no_grad():

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 // A measured winner goes through the store and the export, and runs from the exported files with
 // the driver's C interface alone.
+#include "core/gemm_config.h"
 #include "runtime/manifest.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
+#include "tuner/driver/gemm_kernel.h"
 #include "tuner/export.h"
 #include "tuner/measure/attention_oracle.h"
+#include "tuner/measure/gemm_buffers.h"
 #include "tuner/measure/measuring_evaluator.h"
 
 #include <bit>
@@ -85,14 +88,12 @@ AttentionParams arguments_for(const AttentionProblem& problem, int section_heads
 class ExportedCubin : public GpuTest {
  protected:
   /// Measures the variant, stores the result and exports it.
-  void export_winner() {
-    const AttentionProblem problem = shipped_problem();
-    const AttentionVariant variant = shipped_variant();
+  void export_winner(const Problem& problem, const Variant& variant) {
     MeasureOptions options;
     options.counters = false;
     MeasuringEvaluator evaluator(bench().generator, options);
-    const VariantResult result =
-        evaluator.evaluate(problem, variant, bench().compile(problem, variant));
+    const VariantResult result = evaluator.evaluate(
+        problem, variant, bench().generator.compile(problem, variant, bench().device.sm_arch));
     ASSERT_EQ(result.state, ResultState::ok) << result.detail;
     Store store(directory_ / "tuned.db", Store::Mode::read_write);
     store.record(store.begin_run({}), problem, evaluator.device(), result);
@@ -104,7 +105,7 @@ class ExportedCubin : public GpuTest {
 };
 
 TEST_F(ExportedCubin, GivesTheRightOutputWithNothingButTheDriver) {
-  ASSERT_NO_FATAL_FAILURE(export_winner());
+  ASSERT_NO_FATAL_FAILURE(export_winner(shipped_problem(), shipped_variant()));
   const Manifest manifest = read_manifest(out_);
   ASSERT_EQ(manifest.kernels.size(), 1U);
   const ExportedKernel& kernel = manifest.kernels.front();
@@ -128,6 +129,42 @@ TEST_F(ExportedCubin, GivesTheRightOutputWithNothingButTheDriver) {
       run_shipped_kernel(shipped, arguments_for(problem, kernel.launch.section_heads), q, k, v);
   const OracleOutputs expected = attention_oracle(problem, {decoded(q), decoded(k), decoded(v)});
   EXPECT_LT(relative_error(decoded(o), expected.o), 1e-2);
+}
+
+TEST_F(ExportedCubin, OfGemmGivesTheRightProduct) {
+  const GemmProblem problem{.m = 300, .n = 264, .k = 520, .layout = GemmLayout::nn};
+  const GemmVariant variant{.tile_m = 64,
+                            .tile_n = 128,
+                            .persistence = Persistence::persistent,
+                            .workers = 3,
+                            .k_order = Order::sawtooth,
+                            .raster = Raster::serpentine,
+                            .raster_group = 2,
+                            .swizzle_stride = 128};
+  ASSERT_NO_FATAL_FAILURE(export_winner(problem, variant));
+  const Manifest manifest = read_manifest(out_);
+  ASSERT_EQ(manifest.kernels.size(), 1U);
+  const ExportedKernel& exported = manifest.kernels.front();
+  EXPECT_EQ(exported.problem, Problem(problem));
+  EXPECT_EQ(exported.launch.grid_x, 3);
+
+  const auto& shipped = std::get<GemmVariant>(exported.variant);
+  const GemmReferenceKernels references(bench().generator, bench().device.sm_arch);
+  const GemmBuffers buffers(problem, references, bench().stream, GemmInputs::binary, 1.0F, 0.0F);
+  GemmKernel kernel(read_cubin(out_, exported), exported.entry, make_gemm_config(problem, shipped),
+                    shipped.workers);
+  GemmParams params = make_gemm_params(problem, shipped);
+  const GemmParams matrices = buffers.params();
+  params.a = matrices.a;
+  params.b = matrices.b;
+  params.c = matrices.c;
+  params.a_strides = matrices.a_strides;
+  params.b_strides = matrices.b_strides;
+  params.c_strides = matrices.c_strides;
+  buffers.reset_output(bench().stream);
+  kernel.launch(params, bench().stream.handle());
+  EXPECT_EQ(buffers.compare(bench().stream).different_elements, 0.0);
+  EXPECT_EQ(buffers.disturbed_words(bench().stream), 0U);
 }
 
 }  // namespace

@@ -94,5 +94,110 @@ TEST_F(CApiTest, RunsAttentionWithTheScaleOfTheCaller) {
   swr_runtime_destroy(runtime);
 }
 
+TEST_F(CApiTest, ADescriptionServesCallsOnOtherTensors) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  const std::string exported = export_all();
+  const swr_runtime_options options{database_.c_str(), exported.c_str(), nullptr, nullptr, 0};
+  swr_runtime* runtime = nullptr;
+  ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
+  const PrimaryContext context(0);
+  swr_attention call{};
+  call.q_strides = call.k_strides = call.v_strides = call.o_strides = {0, 4096 * 64, 64};
+  call.batch = 1;
+  call.heads_q = call.heads_kv = 8;
+  call.seq_q = call.seq_kv = 4096;
+  call.head_dim = 64;
+  const auto at = [](std::uintptr_t page) { return reinterpret_cast<void*>(page * 4096); };
+  float* const lse = static_cast<float*>(at(5));
+  ASSERT_EQ(swr_runtime_attention_at(runtime, &call, at(1), at(2), at(3), at(4), lse, nullptr),
+            SWR_OK)
+      << swr_last_error();
+  const AttentionParams params = fake_last_launch().params;
+  EXPECT_EQ(params.q, at(1));
+  EXPECT_EQ(params.k, at(2));
+  EXPECT_EQ(params.v, at(3));
+  EXPECT_EQ(params.o, at(4));
+  EXPECT_EQ(params.lse, lse);
+  EXPECT_EQ(swr_runtime_attention(runtime, &call, nullptr), SWR_INVALID_ARGUMENT)
+      << "the description itself has no tensors";
+  swr_runtime_destroy(runtime);
+}
+
+class GemmCApiTest : public CApiTest {
+ protected:
+  void SetUp() override {
+    GemmVariant variant{.family = Family::hopper, .tile_m = 64, .tile_n = 128, .tile_k = 64};
+    variant.stages = 2;
+    variant.splits = 4;
+    record(GemmProblem{.m = 64, .n = 4096, .k = 4096}, variant, 10.0);
+  }
+  swr_gemm_problem c_product(int m) const {
+    return {m, 4096, 4096, 1, SWR_BF16, SWR_BF16, SWR_NT, 0, 16};
+  }
+};
+
+TEST_F(GemmCApiTest, AnswersAsTheLookupDoes) {
+  swr_lookup* lookup = nullptr;
+  ASSERT_EQ(swr_lookup_open(database_.c_str(), &lookup), SWR_OK) << swr_last_error();
+  const swr_device device = first_device();
+  swr_gemm_problem problem = c_product(128);
+  swr_gemm_answer answer{};
+  ASSERT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_OK) << swr_last_error();
+  EXPECT_EQ(answer.match, SWR_NEAREST);
+  EXPECT_EQ(answer.distance, 1.0);
+  EXPECT_EQ(answer.stored_problem.m, 64);
+  EXPECT_EQ(answer.stored_problem.output, SWR_BF16);
+  EXPECT_THAT(answer.variant, ::testing::HasSubstr("splits=4"));
+  problem.layout = 3;
+  EXPECT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("layout must be"));
+  problem = c_product(128);
+  problem.dtype = SWR_FP32;
+  EXPECT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_INVALID_ARGUMENT);
+  problem = c_product(128);
+  problem.output = 3;
+  EXPECT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("output must be"));
+  swr_lookup_close(lookup);
+}
+
+TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
+  const std::string exported = export_all();
+  const swr_runtime_options options{database_.c_str(), exported.c_str(), nullptr, nullptr, 0};
+  swr_runtime* runtime = nullptr;
+  ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
+  const PrimaryContext context(0);
+  swr_gemm call{};
+  const auto at = [](std::uintptr_t page) { return reinterpret_cast<void*>(page * 4096); };
+  call.a = at(1);
+  call.b = at(2);
+  call.c = at(3);
+  call.a_strides = call.b_strides = call.c_strides = {0, 4096};
+  call.m = 64;
+  call.n = call.k = 4096;
+  call.batch = 1;
+  call.dtype = call.output = SWR_BF16;
+  call.alpha = 0.5F;
+  ASSERT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_OK) << swr_last_error();
+  GemmParams params = fake_last_launch().gemm;
+  EXPECT_EQ(params.c, at(3));
+  EXPECT_EQ(params.alpha, 0.5F);
+  EXPECT_EQ(params.splits, 4);
+  EXPECT_NE(params.partials, nullptr);
+  ASSERT_EQ(swr_runtime_gemm_at(runtime, &call, at(4), at(5), at(6), nullptr), SWR_OK);
+  params = fake_last_launch().gemm;
+  EXPECT_EQ(params.a, at(4));
+  EXPECT_EQ(params.b, at(5));
+  EXPECT_EQ(params.c, at(6));
+  const swr_gemm_problem problem = c_product(64);
+  swr_gemm_answer answer{};
+  ASSERT_EQ(swr_runtime_prepare_gemm(runtime, &problem, &answer), SWR_OK) << swr_last_error();
+  EXPECT_EQ(answer.match, SWR_EXACT);
+  call.beta = 1.0F;
+  EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_NOT_COMPILED)
+      << "no kernel that reads C is exported";
+  swr_runtime_destroy(runtime);
+}
+
 }  // namespace
 }  // namespace swr

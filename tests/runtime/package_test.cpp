@@ -47,7 +47,56 @@ std::map<std::string, std::string> contents(const fs::path& directory) {
   return files;
 }
 
+void expect_prefixes(const std::vector<std::string>& lines,
+                     const std::vector<std::string>& prefixes) {
+  ASSERT_EQ(lines.size(), prefixes.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_THAT(lines[i], ::testing::StartsWith(prefixes[i])) << i;
+  }
+}
+
+/// An export, a build of a consumer with it, and what that answers.
 class PackageTest : public ServingTest {
+ protected:
+  Manifest do_export(const std::string& name = "my_kernels",
+                     const ExportFilter& filter = {}) const {
+    return export_package(store_, key_as_cubin, package_, name, filter);
+  }
+  /// Builds the consumers in a directory of its own.
+  void build() const {
+    output_of("cmake -S " SWR_CONSUMER " -B " + build_.string() + " -DPACKAGE_DIR=" +
+              package_.string() + " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR +
+              " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "' > " + (directory_ / "log").string());
+    output_of("cmake --build " + build_.string() + " > " + (directory_ / "log").string());
+  }
+  /// The lines of an operation's consumer for its input.
+  std::vector<std::string> ask(const std::string& operation, const std::string& questions) const {
+    std::ofstream(directory_ / "questions") << questions;
+    std::istringstream lines(output_of("LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
+                                       (build_ / (operation + "_consumer")).string() + " < " +
+                                       (directory_ / "questions").string()));
+    std::vector<std::string> answers;
+    for (std::string line; std::getline(lines, line);) {
+      answers.push_back(line);
+    }
+    return answers;
+  }
+  /// How an answer begins: with the kernel that the lookup over the package's kernels chooses.
+  std::string expected(const Manifest& manifest, const LookupTable& table,
+                       const Problem& problem) const {
+    const Answer answer = table.best(problem, device_);
+    if (answer.level == MatchLevel::default_only) {
+      return "error 2 no kernel of";
+    }
+    const std::string& file = manifest.kernels[static_cast<std::size_t>(answer.result_id - 1)].file;
+    return file.substr(0, file.size() - std::string(".cubin").size()) + " ";
+  }
+
+  fs::path package_ = directory_ / "package";
+  fs::path build_ = directory_ / "build";
+};
+
+class AttentionPackageTest : public PackageTest {
  protected:
   void SetUp() override {
     record(problem_of(4096), tile(128, 64), 10.0);
@@ -65,31 +114,6 @@ class PackageTest : public ServingTest {
     wide.head_dim = 128;
     record(wide, tile_drawing(), 4.0);
   }
-  Manifest do_export(const std::string& name = "my_kernels") const {
-    return export_package(store_, key_as_cubin, package_, name);
-  }
-  /// Builds the consumer in a directory of its own.
-  void build() const {
-    output_of("cmake -S " SWR_CONSUMER " -B " + build_.string() + " -DPACKAGE_DIR=" +
-              package_.string() + " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR +
-              " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "' > " + (directory_ / "log").string());
-    output_of("cmake --build " + build_.string() + " > " + (directory_ / "log").string());
-  }
-  /// The consumer's lines for its input.
-  std::vector<std::string> ask(const std::string& questions) const {
-    std::ofstream(directory_ / "questions") << questions;
-    std::istringstream lines(output_of("LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
-                                       (build_ / "consumer").string() + " < " +
-                                       (directory_ / "questions").string()));
-    std::vector<std::string> answers;
-    for (std::string line; std::getline(lines, line);) {
-      answers.push_back(line);
-    }
-    return answers;
-  }
-
-  fs::path package_ = directory_ / "package";
-  fs::path build_ = directory_ / "build";
 };
 
 std::string line_of(const AttentionProblem& p) {
@@ -99,7 +123,7 @@ std::string line_of(const AttentionProblem& p) {
   return line.str();
 }
 
-TEST_F(PackageTest, TheSameDatabaseGivesTheSameBytes) {
+TEST_F(AttentionPackageTest, TheSameDatabaseGivesTheSameBytes) {
   do_export();
   const auto first = contents(package_);
   EXPECT_TRUE(first.contains("CMakeLists.txt"));
@@ -108,7 +132,7 @@ TEST_F(PackageTest, TheSameDatabaseGivesTheSameBytes) {
   EXPECT_EQ(contents(package_), first);
 }
 
-TEST_F(PackageTest, NothingOfSwrIsNamedByAnInclude) {
+TEST_F(AttentionPackageTest, NothingOfSwrIsNamedByAnInclude) {
   do_export();
   for (const auto& [path, text] : contents(package_)) {
     EXPECT_EQ(text.find("#include <swr/"), std::string::npos) << path;
@@ -117,31 +141,32 @@ TEST_F(PackageTest, NothingOfSwrIsNamedByAnInclude) {
   }
 }
 
-TEST_F(PackageTest, ANameThatIsNoIdentifierIsRefused) {
+TEST_F(AttentionPackageTest, ANameThatIsNoIdentifierIsRefused) {
   for (const char* name : {"", "my-kernels", "1st", "swr", "a;b"}) {
     EXPECT_EQ(error_of([&] { do_export(name); }).code(), ErrorCode::invalid_argument) << name;
   }
   EXPECT_FALSE(fs::exists(package_));
 }
 
-TEST_F(PackageTest, AStrangersFileInAPackageIsLeftAlone) {
+TEST_F(AttentionPackageTest, AStrangersFileInAPackageIsLeftAlone) {
   do_export();
   std::ofstream(package_ / "src" / "mine.cpp") << "int x;";
   EXPECT_EQ(error_of([&] { do_export(); }).code(), ErrorCode::invalid_argument);
   EXPECT_EQ(bytes_of(package_ / "src" / "mine.cpp"), "int x;");
 }
 
-TEST_F(PackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
+TEST_F(AttentionPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
   const Manifest manifest = do_export();
   build();
   AttentionProblem drawing = problem_of(1000);
   drawing.head_dim = 128;
-  EXPECT_THAT(ask(line_of(drawing)), ::testing::ElementsAre(::testing::HasSubstr("d128")))
+  EXPECT_THAT(ask("attention", line_of(drawing)),
+              ::testing::ElementsAre(::testing::HasSubstr("d128")))
       << "which brings a tile counter of its own";
   const LookupTable table(lookup_records_of(manifest));
   std::mt19937 random(7);
   std::string questions;
-  std::vector<std::string> expected;
+  std::vector<std::string> expected_kernels;
   for (int i = 0; i < 300; ++i) {
     const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
     AttentionProblem problem = problem_of(1 << below(18));
@@ -152,20 +177,12 @@ TEST_F(PackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
     problem.causal = below(3) == 0;
     problem.dtype = below(8) == 0 ? DType::bf16 : DType::fp16;
     questions += line_of(problem);
-    const Answer answer = table.best(problem, device_);
-    const bool fits = answer.level != MatchLevel::default_only;
-    const std::string file =
-        fits ? manifest.kernels[static_cast<std::size_t>(answer.result_id - 1)].file : "";
-    expected.push_back(fits ? file.substr(0, file.size() - 6) + " " : "error 2 no kernel of");
+    expected_kernels.push_back(expected(manifest, table, problem));
   }
-  const auto answers = ask(questions);
-  ASSERT_EQ(answers.size(), expected.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    EXPECT_THAT(answers[i], ::testing::StartsWith(expected[i])) << i;
-  }
+  expect_prefixes(ask("attention", questions), expected_kernels);
 }
 
-TEST_F(PackageTest, AKernelWhoseBytesChangedIsNotLoaded) {
+TEST_F(AttentionPackageTest, AKernelWhoseBytesChangedIsNotLoaded) {
   do_export();
   for (const auto& [path, text] : contents(package_)) {
     const std::size_t number = path.starts_with("src/cubin_") ? text.find("{\n    0x") : text.npos;
@@ -176,7 +193,155 @@ TEST_F(PackageTest, AKernelWhoseBytesChangedIsNotLoaded) {
     }
   }
   build();
-  EXPECT_THAT(ask(line_of(problem_of(4096))).at(0), ::testing::StartsWith("error 3 "));
+  EXPECT_THAT(ask("attention", line_of(problem_of(4096))).at(0), ::testing::StartsWith("error 3 "));
+}
+
+/// Of GEMM: problems whose rows have 16 bytes of alignment in the consumer.
+GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
+
+GemmVariant gemm_tile(Family family, int tile_m, int tile_n) {
+  GemmVariant variant{.family = family, .tile_m = tile_m, .tile_n = tile_n};
+  if (family == Family::hopper) {
+    variant.tile_k = 64;
+    variant.stages = 2;
+    variant.consumers = tile_m / 64;
+  }
+  return variant;
+}
+
+GemmVariant rastered() {
+  GemmVariant variant = gemm_tile(Family::hopper, 64, 128);
+  variant.cluster_m = 2;
+  variant.persistence = Persistence::persistent;
+  variant.raster = Raster::serpentine;
+  variant.raster_group = 4;
+  variant.swizzle_stride = 1024;
+  return variant;
+}
+
+GemmVariant split() {
+  GemmVariant variant = gemm_tile(Family::hopper, 64, 64);
+  variant.splits = 4;
+  return variant;
+}
+
+std::string line_of(const GemmProblem& p, const std::string& memory = "own") {
+  std::ostringstream line;
+  line << p.batch << " " << p.m << " " << p.n << " " << p.k << " " << static_cast<int>(p.dtype)
+       << " " << static_cast<int>(p.output) << " " << static_cast<int>(p.layout) << " "
+       << (p.reads_c ? 0.5 : 0.0) << " " << memory << "\n";
+  return line.str();
+}
+
+class GemmPackageTest : public PackageTest {
+ protected:
+  void SetUp() override {
+    record(product(4096, 4096, 4096), rastered(), 100.0);
+    record(product(64, 4096, 4096), split(), 10.0);
+    record(product(500, 300, 100), gemm_tile(Family::portable, 64, 64), 3.0);
+    GemmProblem transposed = product(1000, 1000, 1000);
+    transposed.layout = GemmLayout::tn;
+    transposed.output = OutputType::fp32;
+    transposed.reads_c = true;
+    GemmVariant persistent = gemm_tile(Family::portable, 128, 64);
+    persistent.persistence = Persistence::persistent;
+    record(transposed, persistent, 5.0);
+  }
+};
+
+TEST_F(GemmPackageTest, TheSameDatabaseGivesTheSameBytes) {
+  do_export();
+  const auto first = contents(package_);
+  EXPECT_TRUE(first.contains("include/my_kernels/gemm.h"));
+  EXPECT_TRUE(first.contains("src/hopper_config.h"));
+  EXPECT_FALSE(first.contains("include/my_kernels/attention.h")) << "nothing of it was exported";
+  for (const auto& [path, text] : first) {
+    EXPECT_EQ(text.find("#include <swr/"), std::string::npos) << path;
+    EXPECT_EQ(text.find("#include \"templates/"), std::string::npos) << path;
+    EXPECT_EQ(text.find("swr_package"), std::string::npos) << path;
+  }
+  do_export();
+  EXPECT_EQ(contents(package_), first);
+}
+
+TEST_F(GemmPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
+  const Manifest manifest = do_export();
+  build();
+  const LookupTable table(lookup_records_of(manifest));
+  std::mt19937 random(11);
+  std::string questions;
+  std::vector<std::string> expected_kernels;
+  for (int i = 0; i < 300; ++i) {
+    const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+    GemmProblem problem = product(1 << below(14), 8 << below(10), 1 + below(8000));
+    problem.n += below(3);
+    problem.batch = 1 + below(3);
+    if (below(4) == 0) {
+      problem.layout = GemmLayout::tn;
+      problem.output = OutputType::fp32;
+      problem.reads_c = true;
+    }
+    problem.dtype = below(8) == 0 ? DType::fp16 : DType::bf16;
+    questions += line_of(problem);
+    expected_kernels.push_back(expected(manifest, table, problem));
+  }
+  expect_prefixes(ask("gemm", questions), expected_kernels);
+}
+
+TEST_F(GemmPackageTest, LaunchesWithTheChoicesOfTheKernel) {
+  do_export();
+  build();
+  const auto answers =
+      ask("gemm", line_of(product(4096, 4096, 4096)) + line_of(product(64, 4096, 4096)) +
+                      line_of(product(500, 300, 100)));
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_THAT(answers[0], ::testing::HasSubstr("cluster 2 block 256"));
+  EXPECT_THAT(answers[0], ::testing::HasSubstr("raster 3 group 4 stride 1024 splits 1 "
+                                               "partials (nil) arrivals (nil) bytes 0"));
+  // 64 tiles in 4 splits: sums of 64 x 64 each, and a word per tile.
+  EXPECT_THAT(answers[1], ::testing::HasSubstr("grid 256 cluster 1"));
+  EXPECT_THAT(answers[1], ::testing::HasSubstr("splits 4 partials 0x"));
+  EXPECT_THAT(answers[1],
+              ::testing::EndsWith(" bytes " + std::to_string(64 * 4 * 64 * 64 * 4 + 64 * 4)));
+  EXPECT_THAT(answers[2], ::testing::HasSubstr("grid 40 cluster 1 block 128"));
+}
+
+TEST_F(GemmPackageTest, SplitsTakeTheCallersWorkspaceOrRefuseIt) {
+  do_export();
+  build();
+  const GemmProblem problem = product(64, 4096, 4096);
+  const auto answers = ask("gemm", line_of(problem, "workspace") + line_of(problem, "small") +
+                                       line_of(product(500, 300, 100), "workspace"));
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_THAT(answers[0], ::testing::HasSubstr("cleared 64 of 1048640, kept 7"))
+      << "the words alone are cleared, and nothing beyond";
+  EXPECT_THAT(answers[1], ::testing::HasSubstr("error 0 the workspace must be 4194560 bytes"));
+  EXPECT_THAT(answers[2], ::testing::HasSubstr("cleared 0 of 0, kept 7"));
+}
+
+TEST_F(GemmPackageTest, WhatNoKernelServesIsOneClearError) {
+  do_export();
+  build();
+  GemmProblem other = product(100, 64, 64);
+  other.layout = GemmLayout::nn;
+  const auto answers = ask("gemm", line_of(other) + line_of(product(0, 64, 64)));
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_THAT(answers[0],
+              ::testing::StartsWith("error 2 no kernel of this package fits batch 1, m "
+                                    "100, n 64, k 64, bf16 nn bf16, alignment 16 on Fake"));
+  EXPECT_THAT(answers[1], ::testing::StartsWith("error 0 m, n, k and batch must be 1 to 16777216"));
+}
+
+TEST_F(GemmPackageTest, HoldsAttentionToo) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  do_export("my_kernels");
+  build();
+  EXPECT_THAT(ask("attention", line_of(problem_of(4096))).at(0),
+              ::testing::StartsWith("attention_b1"));
+  EXPECT_THAT(ask("gemm", line_of(product(64, 4096, 4096))).at(0),
+              ::testing::StartsWith("gemm_b1"));
+  do_export("my_kernels", {.op = Op::attention});
+  EXPECT_FALSE(fs::exists(package_ / "include/my_kernels/gemm.h"));
 }
 
 }  // namespace

@@ -87,8 +87,10 @@ struct Options {
   std::string gpus;
   /// --gpu of export, whose default is every GPU.
   std::string export_gpu = "all";
+  /// --op of export, whose default is every operation.
+  std::string export_op = "all";
   std::string export_format = "dir";
-  std::string package_name = "tuned_attention";
+  std::string package_name = "tuned_kernels";
   /// Comma-separated tiles and, by axis name, values.
   std::string tiles;
   std::map<std::string, std::string> axis_values;

@@ -47,10 +47,12 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream) {
 }
 
 void GemmKernel::encode_maps(const GemmParams& params) {
-  if (const auto* hopper = std::get_if<HopperGemmConfig>(&config_)) {
-    require_success(encode_gemm_maps(gemm_launch_calls(), *hopper, params, maps_),
-                    "cuTensorMapEncodeTiled");
-  }
+  require_success(std::visit(
+                      [&](const auto& one) {
+                        return encode_gemm_maps(gemm_launch_calls(), one, params, maps_);
+                      },
+                      config_),
+                  "cuTensorMapEncodeTiled");
   mapped_ = params;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The one place where a GEMM kernel is launched.
+// The one place where a GEMM kernel is launched: the tuner's measurements, the runtime and exported
+// packages, which carry this very file, call these functions.
 #pragma once
 
 #include "templates/gemm/hopper/config.h"
@@ -113,6 +114,13 @@ inline CUresult encode_gemm_maps(const GemmLaunchCalls& calls, const HopperGemmC
   return CUDA_SUCCESS;
 }
 
+/// Kernels of the portable family take no maps.
+inline CUresult encode_gemm_maps(const GemmLaunchCalls& /*calls*/,
+                                 const PortableGemmConfig& /*config*/, const GemmParams& /*params*/,
+                                 GemmTensorMaps& /*maps*/) {
+  return CUDA_SUCCESS;
+}
+
 /// Once for a loaded function, before its first launch.
 template <typename Config>
 CUresult prepare_gemm(const GemmLaunchCalls& calls, CUfunction function, const Config& config) {
@@ -125,7 +133,7 @@ CUresult prepare_gemm(const GemmLaunchCalls& calls, CUfunction function, const C
 /// Requires: the function's context is current and the function was prepared.
 template <typename Config>
 CUresult launch_gemm(const GemmLaunchCalls& calls, CUfunction function, const Config& config,
-                     GemmParams params, GemmTensorMaps maps, int workers, CUstream stream) {
+                     GemmParams params, const GemmTensorMaps& maps, int workers, CUstream stream) {
   const GemmSchedule schedule = config.schedule(params);
   CUlaunchAttribute cluster{};
   cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -143,7 +151,9 @@ CUresult launch_gemm(const GemmLaunchCalls& calls, CUfunction function, const Co
   launch.hStream = stream;
   launch.attrs = &cluster;
   launch.numAttrs = schedule.ctas_per_cluster() > 1 ? 1 : 0;
-  void* arguments[] = {&params, &maps.a, &maps.b, &maps.c};
+  // The driver copies its arguments, and takes them by pointers that are not const.
+  GemmTensorMaps copied = maps;
+  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c};
   return calls.launch_kernel_ex(&launch, function, arguments, nullptr);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -67,6 +68,18 @@ int attribute(CUdevice_attribute name) {
 extern "C" {
 
 FakeLaunch fake_last_launch() { return last_launch; }
+const char* fake_last_gemm() {
+  static thread_local std::array<char, 256> line;
+  const swr::GemmParams& p = last_launch.gemm;
+  std::snprintf(line.data(), line.size(),
+                "grid %u cluster %u block %u smem %u raster %d group %d stride %d splits %d "
+                "partials %p arrivals %p",
+                last_launch.grid_x, last_launch.cluster_x, last_launch.block_x,
+                last_launch.dynamic_smem_bytes, static_cast<int>(p.raster), p.raster_group,
+                p.swizzle_stride, p.splits, static_cast<void*>(p.partials),
+                static_cast<void*>(p.arrivals));
+  return line.data();
+}
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
 long long fake_modules_alive() { return loads - unloads; }

@@ -25,6 +25,8 @@ struct FakeLaunch {
 };
 
 FakeLaunch fake_last_launch();
+/// The last launch of GEMM as a line, for programs that know neither structure.
+const char* fake_last_gemm();
 /// Modules loaded and launches made since the process began.
 long long fake_module_loads();
 long long fake_launches();

@@ -13,7 +13,7 @@ void add_export(CLI::App& program, Options& options) {
       "Examples:\n"
       "  swr-tune export --out kernels\n"
       "  swr-tune export --out kernels --gpu gb10\n"
-      "  swr-tune export --format cpp --name my_attention --out my_attention");
+      "  swr-tune export --format cpp --name my_kernels --out my_kernels");
   app.add_option(
          "--format", options.export_format,
          "dir: cubins and manifest.json; cpp: a CMake project with embedded cubins that needs "
@@ -24,6 +24,9 @@ void add_export(CLI::App& program, Options& options) {
                  "With --format cpp: name of the library and its namespace")
       ->capture_default_str()
       ->type_name("NAME");
+  app.add_option("--op", options.export_op, "Winners of one operation only")
+      ->check(CLI::IsMember({"all", "attention", "gemm"}))
+      ->capture_default_str();
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
                  "those of every GPU")

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: MIT
 // A program outside of swr that links an exported package. Reads problems from standard input, one
 // per line, runs each, and prints the kernel that served it or the error.
+#include "driver.h"
+
 #include <cstdint>
-#include <dlfcn.h>
 #include <iostream>
 #include <my_kernels/attention.h>
 
 namespace {
-
-template <typename Function>
-Function* driver(const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
-
-void make_context_current() {
-  void* context = nullptr;
-  driver<int(unsigned)>("cuInit")(0);
-  driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0);
-  driver<int(void*)>("cuCtxSetCurrent")(context);
-}
 
 my_kernels::Call call_of(std::istream& line) {
   my_kernels::Call call;

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// For which shapes a compiled GEMM kernel with its choices at launch is legal. Self-contained
+// arithmetic, so that the constraints and exported packages, which carry this very file, agree.
+#pragma once
+
+#include "templates/common/gemm_schedule.h"
+
+namespace swr {
+
+/// Orders that take rows of tiles in bands of raster_group.
+constexpr bool is_banded(Raster raster) {
+  return raster == Raster::grouped || raster == Raster::serpentine;
+}
+
+/// TMA writes whole 16 bytes at the end of a row of C.
+constexpr bool fills_copied_rows(int n, int output_bytes) {
+  return static_cast<long long>(n) * output_bytes % 16 == 0;
+}
+
+constexpr bool has_block_per_split(const GemmSchedule& schedule) {
+  return schedule.splits <= schedule.k_blocks();
+}
+
+/// False where a single band holds all rows, which equals along_m.
+constexpr bool has_several_bands(const GemmSchedule& schedule) {
+  return !is_banded(schedule.raster) || schedule.raster_group < schedule.rows();
+}
+
+/// False where one column group holds all columns, which equals no stride.
+constexpr bool has_several_column_groups(const GemmSchedule& schedule) {
+  return schedule.swizzle_stride == 0 || schedule.swizzle_stride < schedule.n;
+}
+
+/// Linear indices of work, and those inside a band, have 32 bits.
+constexpr bool has_small_indices(const GemmSchedule& schedule) {
+  constexpr long long kLimit = 1LL << 31;
+  return schedule.work_items() < kLimit &&
+         static_cast<long long>(schedule.raster_group) * schedule.columns() < kLimit;
+}
+
+/// All of these that a schedule decides.
+constexpr bool is_legal(const GemmSchedule& schedule) {
+  return has_block_per_split(schedule) && has_several_bands(schedule) &&
+         has_several_column_groups(schedule) && has_small_indices(schedule);
+}
+
+}  // namespace swr
