@@ -178,6 +178,19 @@ std::optional<long long> dram_bytes(const VariantResult& result) {
                  : std::nullopt;
 }
 
+std::optional<double> l2_hit_rate(const VariantResult& result) {
+  if (const Prediction* prediction = result.prediction()) {
+    const auto missed =
+        static_cast<double>(prediction->compulsory_misses + prediction->excess_misses);
+    return 1.0 - missed / static_cast<double>(prediction->read_sectors + prediction->write_sectors);
+  }
+  const auto& counters = result.measurement()->counters;
+  return counters && counters->l2_lookups > 0
+             ? std::optional(static_cast<double>(counters->l2_hits) /
+                             static_cast<double>(counters->l2_lookups))
+             : std::nullopt;
+}
+
 Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile) {
   const double flop = flop_count(problem);
   const CompulsoryBytes least = compulsory_bytes(problem);

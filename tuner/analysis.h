@@ -43,6 +43,10 @@ double peak_tflop_per_s(Family family, const GpuProfile& profile);
 /// Bytes that crossed the memory bus: counted or modelled; empty without counters.
 std::optional<long long> dram_bytes(const VariantResult& result);
 
+/// Share of the sectors that L2 served: by its counters where it was measured; of a prediction what
+/// compulsory and excess misses leave of the sectors demanded. Empty without counters.
+std::optional<double> l2_hit_rate(const VariantResult& result);
+
 /// Share of the time in which a unit would do its work at its full rate.
 struct UnitUse {
   std::string unit;

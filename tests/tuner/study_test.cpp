@@ -70,7 +70,7 @@ TEST(Study, SawtoothHasTheExperimentsOfThePaper) {
 
 TEST(Study, TiledAttentionCoversTheGridOf80) {
   const Study study = make_study("tiled-attention", gb10());
-  std::set<AttentionProblem> problems;
+  std::set<Problem> problems;
   for (const StudyPoint& point : study.experiments[0].points) {
     problems.insert(point.problem);
   }
@@ -140,7 +140,7 @@ TEST(Study, ChoicesAreTheBestOfEachTile) {
   // 128x64 is best for long sequences, 64x64 for short ones; stages cost nothing.
   const ResultOf by_length = [](const StudyPoint& point) -> std::optional<VariantResult> {
     const bool is_long = attention(point.problem).seq_q > 1024;
-    const AttentionVariant& variant = point.variant;
+    const AttentionVariant& variant = attention(point.variant);
     const bool wide = variant.tile_m == 128;
     if (variant.tile_n != 64) {
       return std::nullopt;

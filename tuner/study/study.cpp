@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "db/match.h"
+#include "tuner/analysis.h"
 #include "tuner/metrics.h"
 #include "tuner/model/analytic_sectors.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
+#include "tuner/study/gemm_study.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,12 +25,17 @@ Value number(std::optional<long long> value) {
 }
 
 Value sectors(const StudyRow& row) { return number(l2_sectors(row.result)); }
+/// Of attention, which has one.
 Value formula(const StudyRow& row) {
-  return analytic_sectors(row.point->problem, row.point->variant.tile_m);
+  const auto* const problem = std::get_if<AttentionProblem>(&row.point->problem);
+  return problem != nullptr ? Value(analytic_sectors(
+                                  *problem, std::get<AttentionVariant>(row.point->variant).tile_m))
+                            : std::nullopt;
 }
 Value deviation(const StudyRow& row) {
   const Value all = sectors(row);
-  return all ? Value(*all / *formula(row) - 1.0) : std::nullopt;
+  const Value expected = formula(row);
+  return all && expected ? Value(*all / *expected - 1.0) : std::nullopt;
 }
 Value excess(const StudyRow& row) {
   return number(excess_miss_sectors(row.point->problem, row.result));
@@ -35,16 +43,9 @@ Value excess(const StudyRow& row) {
 Value compulsory(const StudyRow& row) {
   return static_cast<double>(compulsory_sectors(row.point->problem));
 }
-/// Counted where it was measured; of a prediction what compulsory and excess misses leave.
-Value hit_rate(const StudyRow& row) {
-  if (const Measurement* measurement = row.result.measurement()) {
-    const bool counted = measurement->counters && measurement->counters->l2_lookups > 0;
-    return counted ? Value(static_cast<double>(measurement->counters->l2_hits) /
-                           static_cast<double>(measurement->counters->l2_lookups))
-                   : std::nullopt;
-  }
-  return 1.0 - (*compulsory(row) + *excess(row)) / *sectors(row);
-}
+Value misses(const StudyRow& row) { return number(l2_miss_sectors(row.result)); }
+Value memory_bytes(const StudyRow& row) { return number(dram_bytes(row.result)); }
+Value hit_rate(const StudyRow& row) { return l2_hit_rate(row.result); }
 Value time_us(const StudyRow& row) { return row.result.time_us(); }
 Value p95_us(const StudyRow& row) {
   const Measurement* measurement = row.result.measurement();
@@ -69,6 +70,9 @@ std::string metric_text(const StudyMetric& metric, Value value) {
 /// A table of hundreds of tiles says less than the choices that follow from it.
 bool is_grid_of_tiles(const Experiment& experiment) { return experiment.id == "grid"; }
 
+bool sweeps_strides(const Experiment& experiment) { return experiment.swept == "swizzle_stride"; }
+bool compares_k_orders(const Experiment& experiment) { return experiment.swept == "k_order"; }
+
 /// Metrics that some row has.
 std::vector<StudyMetric> known_metrics(const std::vector<StudyRow>& rows) {
   std::vector<StudyMetric> known;
@@ -79,10 +83,14 @@ std::vector<StudyMetric> known_metrics(const std::vector<StudyRow>& rows) {
   return known;
 }
 
+std::string x_text(const StudyPoint& point) {
+  return point.x_text.empty() ? grouped_text(std::llround(point.x)) : point.x_text;
+}
+
 void write_table(std::ostream& out, const Experiment& experiment,
                  const std::vector<StudyRow>& rows) {
   const auto metrics = known_metrics(rows);
-  out << "\n## " << experiment.title << "\n\n| series | " << experiment.x_title;
+  out << "| series | " << experiment.x_title;
   for (const StudyMetric& metric : metrics) {
     out << " | " << metric.title;
   }
@@ -92,12 +100,16 @@ void write_table(std::ostream& out, const Experiment& experiment,
   }
   out << "|---|\n";
   for (const StudyRow& row : rows) {
-    out << "| " << row.point->series << " | " << grouped_text(std::llround(row.point->x));
+    out << "| " << row.point->series << " | " << x_text(*row.point);
     for (const StudyMetric& metric : metrics) {
       out << " | " << metric_text(metric, metric.value(row));
     }
     out << " | " << to_string(row.result.provenance()) << " |\n";
   }
+}
+
+const AttentionProblem& attention_of(const StudyRow& row) {
+  return std::get<AttentionProblem>(row.point->problem);
 }
 
 const AttentionVariant& variant_of(const VariantResult& result) {
@@ -113,7 +125,7 @@ void write_choices(std::ostream& out, const Study& study, const ResultOf& result
          "| "
          "runner-up | loses | |\n|---:|---:|---|---|---|---:|---:|---:|---:|---|---:|---|\n";
   for (const TileChoice& choice : tile_choices(study, result_of)) {
-    const StudyPoint point{choice.problem, variant_of(choice.best), "", 0.0};
+    const StudyPoint point{choice.problem, choice.best.variant, "", 0.0};
     const StudyRow row{&point, choice.best};
     const Value p95 = p95_us(row);
     out << "| " << choice.problem.seq_q << " | " << choice.problem.head_dim << " | "
@@ -140,18 +152,18 @@ void write_choices(std::ostream& out, const Study& study, const ResultOf& result
 /// enough of them to speak of.
 void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   constexpr double kWorthASentence = 0.1;  // Of the compulsory misses.
-  std::map<std::pair<AttentionProblem, AttentionVariant>, double> cyclic;
+  std::map<std::pair<Problem, Variant>, double> cyclic;
   for (const StudyRow& row : rows) {
-    if (row.point->variant.order == Order::cyclic) {
+    if (order_of(row.point->variant) == Order::cyclic) {
       cyclic[{row.point->problem, row.point->variant}] = excess(row).value_or(0.0);
     }
   }
   std::vector<double> changes;
   for (const StudyRow& row : rows) {
-    AttentionVariant other = row.point->variant;
-    other.order = Order::cyclic;
+    Variant other = row.point->variant;
+    set_order(other, Order::cyclic);
     const auto pair = cyclic.find({row.point->problem, other});
-    if (row.point->variant.order == Order::sawtooth && pair != cyclic.end() &&
+    if (order_of(row.point->variant) == Order::sawtooth && pair != cyclic.end() &&
         pair->second > kWorthASentence * *compulsory(row)) {
       changes.push_back(excess(row).value_or(0.0) / pair->second - 1.0);
     }
@@ -161,6 +173,56 @@ void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
     out << "\nExcess misses of sawtooth against cyclic, where cyclic has any to speak of: "
         << change_text(1.0, 1.0 + low) << " to " << change_text(1.0, 1.0 + high) << ".\n";
   }
+}
+
+/// The name of a problem's sizes in the CSV, and their values.
+using Columns = std::vector<std::pair<std::string, std::string>>;
+
+Columns problem_columns(const AttentionProblem& p) {
+  return {{"batch", std::to_string(p.batch)},         {"heads_q", std::to_string(p.heads_q)},
+          {"heads_kv", std::to_string(p.heads_kv)},   {"seq_q", std::to_string(p.seq_q)},
+          {"seq_kv", std::to_string(p.seq_kv)},       {"head_dim", std::to_string(p.head_dim)},
+          {"dtype", std::string(to_string(p.dtype))}, {"causal", p.causal ? "1" : "0"}};
+}
+
+Columns problem_columns(const GemmProblem& p) {
+  return {{"batch", std::to_string(p.batch)},
+          {"m", std::to_string(p.m)},
+          {"n", std::to_string(p.n)},
+          {"k", std::to_string(p.k)},
+          {"dtype", std::string(to_string(p.dtype))},
+          {"output", std::string(to_string(p.output))},
+          {"layout", std::string(to_string(p.layout))}};
+}
+
+Columns problem_columns(const Problem& problem) {
+  return std::visit([](const auto& one) { return problem_columns(one); }, problem);
+}
+
+void write_csv_rows(std::ostream& out, const Study& study, const ResultOf& result_of) {
+  for (const Experiment& experiment : study.experiments) {
+    for (const StudyRow& row : rows_of(experiment, result_of)) {
+      out << study.name << "," << experiment.id << "," << row.point->series << ","
+          << std::llround(row.point->x) << "," << to_string(row.result.provenance());
+      for (const auto& [name, value] : problem_columns(row.point->problem)) {
+        out << "," << value;
+      }
+      for (const StudyMetric& metric : study_metrics()) {
+        const Value value = metric.value(row);
+        out << "," << (value ? significant_text(*value, 8) : "");
+      }
+      out << ",\"" << to_key(row.result.variant) << "\"\n";
+    }
+  }
+}
+
+/// Strides first in sum, then one by one.
+void write_strides(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
+                   const StudyContext& context) {
+  write_stride_summary(out, stride_sweeps(experiment, result_of, context.predictions),
+                       context.peers);
+  out << "\n";
+  write_table(out, experiment, rows_of(experiment, result_of));
 }
 
 Json choices_json(const Study& study, const ResultOf& result_of) {
@@ -180,7 +242,8 @@ Json choices_json(const Study& study, const ResultOf& result_of) {
 Json points_json(const std::vector<StudyRow>& rows) {
   Json points = Json::array();
   for (const StudyRow& row : rows) {
-    Json point = {{"series", row.point->series}, {"x", row.point->x}};
+    Json point = {
+        {"series", row.point->series}, {"x", row.point->x}, {"x_text", x_text(*row.point)}};
     for (const StudyMetric& metric : study_metrics()) {
       const Value value = metric.value(row);
       point[metric.key] = value ? Json(*value) : Json();
@@ -188,6 +251,34 @@ Json points_json(const std::vector<StudyRow>& rows) {
     points.push_back(std::move(point));
   }
   return points;
+}
+
+Json experiment_json(const Experiment& experiment, const std::vector<StudyRow>& rows) {
+  return {{"id", experiment.id},
+          {"title", experiment.title},
+          {"x_title", experiment.x_title},
+          {"metric", experiment.metric},
+          {"points", points_json(rows)}};
+}
+
+SpaceOptions attention_space(const AttentionVariant& variant) {
+  SpaceOptions space;
+  space.tiles = {{variant.tile_m, variant.tile_n, variant.warps}};
+  for (const char* name :
+       {"family", "stages", "order", "persistence", "workers", "swizzle", "smem_swizzle"}) {
+    space.restrictions[name] = {find_axis(Op::attention, name)->get(variant)};
+  }
+  return space;
+}
+
+SpaceOptions gemm_space(const GemmVariant& variant) {
+  SpaceOptions space;
+  for (const Axis& axis : axes(Op::gemm)) {
+    if (axis.belongs_to(variant.family)) {
+      space.restrictions[std::string(axis.name)] = {axis.get(variant)};
+    }
+  }
+  return space;
 }
 
 }  // namespace
@@ -198,21 +289,18 @@ const std::vector<StudyMetric>& study_metrics() {
                                                  {"deviation", "deviation", deviation},
                                                  {"compulsory_sectors", "compulsory", compulsory},
                                                  {"excess_sectors", "excess misses", excess},
+                                                 {"l2_miss_sectors", "L2 misses", misses},
                                                  {"hit_rate", "hit rate", hit_rate},
+                                                 {"dram_bytes", "DRAM bytes", memory_bytes},
                                                  {"time_us", "time", time_us},
                                                  {"p95_us", "p95", p95_us},
                                                  {"tflop_per_s", "TFLOP/s", rate}};
   return kMetrics;
 }
 
-SpaceOptions space_of(const AttentionVariant& variant) {
-  SpaceOptions space;
-  space.tiles = {{variant.tile_m, variant.tile_n, variant.warps}};
-  for (const char* name :
-       {"family", "stages", "order", "persistence", "workers", "swizzle", "smem_swizzle"}) {
-    space.restrictions[name] = {find_axis(Op::attention, name)->get(variant)};
-  }
-  return space;
+SpaceOptions space_of(const Variant& variant) {
+  const auto* const gemm = std::get_if<GemmVariant>(&variant);
+  return gemm != nullptr ? gemm_space(*gemm) : attention_space(std::get<AttentionVariant>(variant));
 }
 
 std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of) {
@@ -226,44 +314,47 @@ std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& resu
   return rows;
 }
 
-void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of) {
-  out << "study,experiment,series,x,provenance,batch,heads_q,heads_kv,seq_q,seq_kv,head_dim,dtype,"
-         "causal";
+void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of,
+                     const StudyContext& context) {
+  out << "study,experiment,series,x,provenance";
+  const Problem any = study.op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
+  for (const auto& [name, value] : problem_columns(any)) {
+    out << "," << name;
+  }
   for (const StudyMetric& metric : study_metrics()) {
     out << "," << metric.key;
   }
   out << ",variant\n";
-  for (const Experiment& experiment : study.experiments) {
-    for (const StudyRow& row : rows_of(experiment, result_of)) {
-      const AttentionProblem& p = row.point->problem;
-      out << study.name << "," << experiment.id << "," << row.point->series << ","
-          << std::llround(row.point->x) << "," << to_string(row.result.provenance()) << ","
-          << p.batch << "," << p.heads_q << "," << p.heads_kv << "," << p.seq_q << "," << p.seq_kv
-          << "," << p.head_dim << "," << to_string(p.dtype) << "," << (p.causal ? 1 : 0);
-      for (const StudyMetric& metric : study_metrics()) {
-        const Value value = metric.value(row);
-        out << "," << (value ? significant_text(*value, 8) : "");
-      }
-      out << ",\"" << to_key(row.result.variant) << "\"\n";
-    }
+  write_csv_rows(out, study, result_of);
+  if (context.predictions) {
+    write_csv_rows(out, study, context.predictions);
   }
 }
 
-void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of) {
+void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of,
+                        const StudyContext& context) {
   for (const Experiment& experiment : study.experiments) {
     if (is_grid_of_tiles(experiment)) {
       write_choices(out, study, result_of);
       continue;
     }
     const auto rows = rows_of(experiment, result_of);
-    if (!rows.empty()) {
+    if (rows.empty()) {
+      continue;
+    }
+    out << "\n## " << experiment.title << "\n\n";
+    if (sweeps_strides(experiment)) {
+      write_strides(out, experiment, result_of, context);
+    } else if (compares_k_orders(experiment)) {
+      write_k_orders(out, experiment, result_of);
+    } else {
       write_table(out, experiment, rows);
       write_savings(out, rows);
     }
   }
 }
 
-Json study_json(const Study& study, const ResultOf& result_of) {
+Json study_json(const Study& study, const ResultOf& result_of, const StudyContext& context) {
   Json experiments = Json::array();
   for (const Experiment& experiment : study.experiments) {
     const auto rows = rows_of(experiment, result_of);
@@ -271,11 +362,11 @@ Json study_json(const Study& study, const ResultOf& result_of) {
     if (2 * rows.size() < experiment.points.size() || is_grid_of_tiles(experiment)) {
       continue;
     }
-    experiments.push_back({{"id", experiment.id},
-                           {"title", experiment.title},
-                           {"x_title", experiment.x_title},
-                           {"metric", experiment.metric},
-                           {"points", points_json(rows)}});
+    experiments.push_back(experiment_json(experiment, rows));
+    if (sweeps_strides(experiment)) {
+      experiments.back()["sweeps"] =
+          stride_sweeps_json(stride_sweeps(experiment, result_of, context.predictions));
+    }
   }
   Json choices = choices_json(study, result_of);
   constexpr std::size_t kFewestChoices = 40;  // Half of the grid's shapes.
@@ -296,7 +387,7 @@ std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_
     }
     for (StudyRow& row : rows_of(experiment, result_of)) {
       const std::pair tile{variant_of(row.result).tile_m, variant_of(row.result).tile_n};
-      auto& tiles = best_of_tile[row.point->problem];
+      auto& tiles = best_of_tile[attention_of(row)];
       const auto slot = tiles.find(tile);
       if (slot == tiles.end() || row.result.time_us() < slot->second.time_us()) {
         tiles.insert_or_assign(tile, std::move(row.result));
@@ -325,11 +416,11 @@ std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& res
   std::map<std::pair<int, int>, std::map<AttentionProblem, double>> losses;
   for (const Experiment& experiment : study.experiments) {
     for (const StudyRow& row : rows_of(experiment, result_of)) {
-      const auto best = best_us.find(row.point->problem);
+      const auto best = best_us.find(attention_of(row));
       if (best != best_us.end()) {
         const double loss = row.result.time_us() / best->second - 1.0;
         auto& of_tile = losses[{variant_of(row.result).tile_m, variant_of(row.result).tile_n}];
-        const auto [slot, is_new] = of_tile.try_emplace(row.point->problem, loss);
+        const auto [slot, is_new] = of_tile.try_emplace(attention_of(row), loss);
         slot->second = std::min(slot->second, loss);
       }
     }
