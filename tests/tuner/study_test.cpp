@@ -3,6 +3,7 @@
 
 #include "tests/support/attention.h"
 #include "tuner/model/gpu_profile.h"
+#include "tuner/study/tile_choices.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
 

@@ -83,6 +83,9 @@ struct StudyContext {
   PeerTimes peers{};
 };
 
+/// True for a table of hundreds of tiles, which says less than the choices that follow from it.
+bool is_grid_of_tiles(const Experiment& experiment);
+
 /// Rows of an experiment whose points have a result that is ok.
 std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of);
 
@@ -97,23 +100,5 @@ void write_study_tables(std::ostream& out, const Study& study, const ResultOf& r
 /// The study for a page: its experiments of which half of the points have a result;
 /// null when there is none.
 Json study_json(const Study& study, const ResultOf& result_of, const StudyContext& context = {});
-
-/// The best tile of each problem, the runner-up and what it loses, and what one tile for all
-/// problems would lose: the regimes of a study whose points are tiles.
-struct TileChoice {
-  AttentionProblem problem;
-  VariantResult best;
-  std::optional<VariantResult> runner_up;  ///< The best of another tile.
-};
-std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_of);
-
-/// The tile whose worst loss over the problems is smallest, by choosing once for all of them.
-struct FixedTile {
-  int tile_m = 0;
-  int tile_n = 0;
-  double mean_loss = 0.0;  ///< Against the choice by shape.
-  double worst_loss = 0.0;
-};
-std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& result_of);
 
 }  // namespace swr
