@@ -178,4 +178,16 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   return prediction;
 }
 
+Prediction as_prediction(const GemmPrediction& terms, const GemmTraffic& traffic) {
+  return {.time_us = terms.time_us,
+          .matrix_us = terms.matrix_us,
+          .l2_us = terms.l2_us,
+          .dram_us = terms.dram_us,
+          .latency_us = terms.latency_us,
+          .read_sectors = traffic.summary.read_sectors,
+          .write_sectors = traffic.summary.write_sectors,
+          .compulsory_misses = traffic.compulsory_misses,
+          .excess_misses = traffic.excess_misses};
+}
+
 }  // namespace swr

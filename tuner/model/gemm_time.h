@@ -32,4 +32,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                                  const GemmLaunch& launch, const GemmTraffic& traffic,
                                  const GpuProfile& profile);
 
+/// Both in the form in which they are stored.
+Prediction as_prediction(const GemmPrediction& terms, const GemmTraffic& traffic);
+
 }  // namespace swr

@@ -75,16 +75,7 @@ struct PredictingEvaluator::Impl {
                      const VariantResult& result) {
     const GemmLaunch launch = gemm_launch_on_gpu(problem, variant, result.ctas_per_sm, profile);
     const GemmTraffic traffic = gemm_walks.traffic(launch);
-    const GemmPrediction terms = predict_gemm_time(problem, variant, launch, traffic, profile);
-    return {.time_us = terms.time_us,
-            .matrix_us = terms.matrix_us,
-            .l2_us = terms.l2_us,
-            .dram_us = terms.dram_us,
-            .latency_us = terms.latency_us,
-            .read_sectors = traffic.summary.read_sectors,
-            .write_sectors = traffic.summary.write_sectors,
-            .compulsory_misses = traffic.compulsory_misses,
-            .excess_misses = traffic.excess_misses};
+    return as_prediction(predict_gemm_time(problem, variant, launch, traffic, profile), traffic);
   }
 
   GpuProfile profile;
