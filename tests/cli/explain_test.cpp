@@ -55,9 +55,13 @@ class Explain : public ::testing::Test {
 
   /// Output, and the exit code in `code_`.
   std::string explain(const AttentionVariant& variant, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments{
-        "explain",          "--gpu",     "h200",         "--seq", "65536", "--db",
-        database_.string(), "--variant", to_key(variant)};
+    return run_program({"explain", "--gpu", "h200", "--seq", "65536", "--db", database_.string(),
+                        "--variant", to_key(variant)},
+                       more);
+  }
+
+  std::string run_program(std::vector<std::string> arguments,
+                          const std::vector<std::string>& more) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     Environment environment;
     environment.cache_dir = (directory_ / "cache").string();
@@ -109,6 +113,50 @@ TEST_F(Explain, CountsSharedMemoryAndGlobalBytesByName) {
   EXPECT_EQ(all["measured"]["excess_miss_sectors"], 0);
   EXPECT_EQ(all["roofline"]["horizontal_gap"], 1.0);
   EXPECT_EQ(all["other_order"]["provenance"], "predicted");
+}
+
+TEST_F(Explain, ExplainsGemmMeasuredOrNot) {
+  const GemmProblem problem{.m = 4096, .n = 2048, .k = 1024};
+  VariantResult result;
+  result.variant = GemmVariant{.tile_m = 128, .tile_n = 128, .tile_k = 32, .stages = 3};
+  result.resources.registers_per_thread = 168;
+  result.ctas_per_sm = 2;
+  result.outcome = Measurement{.samples_us = {50.0},
+                               .median_us = 50.0,
+                               .p95_us = 51.0,
+                               .counters = Counters{.sectors_demanded = 2'000'000,
+                                                    .l2_lookups = 2'000'000,
+                                                    .l2_hits = 1'500'000,
+                                                    .l2_misses = 500'000,
+                                                    // A and B, 8 and 4 MiB, and 1 KiB again.
+                                                    .dram_read_bytes = (12LL << 20) + 1024}};
+  Store store(database_, Store::Mode::read_write);
+  const long long run_id = store.begin_run({.command = "test", .swr_version = "0"});
+  store.record(run_id, problem, load_profile("h200").device, result);
+  const std::vector<std::string> gemm{"explain", "--op",  "gemm", "--m",  "4096",
+                                      "--n",     "2048",  "--k",  "1024", "--dtype",
+                                      "bf16",    "--gpu", "h200", "--db", database_.string()};
+  const Json all = Json::parse(run_program(gemm, {"--json"}))["explanations"][0];
+  ASSERT_EQ(code_, 0) << error_;
+  EXPECT_EQ(all["provenance"], "measured");
+  EXPECT_EQ(all["smem_buffers_bytes"]["A"], 3 * 128 * 32 * 2);
+  EXPECT_EQ(all["smem_bytes"], 6 * 128 * 32 * 2 + 16);
+  EXPECT_EQ(all["ctas"], 32 * 16);
+  EXPECT_EQ(all["limited_by"], "registers");
+  // 16 columns of tiles read A, 32 rows of them B.
+  EXPECT_EQ(all["matrices"]["A"]["demanded_bytes"], 16LL * (8 << 20));
+  EXPECT_EQ(all["matrices"]["B"]["demanded_bytes"], 32LL * (4 << 20));
+  EXPECT_EQ(all["matrices"]["C"]["compulsory_bytes"], 16 << 20);
+  EXPECT_GT(all["predicted"]["matrix_us"], 0.0);
+  const std::string text = run_program(gemm, {});
+  EXPECT_THAT(text, ContainsRegex("excess +32  1.000? KiB"));
+  EXPECT_THAT(text, HasSubstr("(best stored (measured 50.00 us))"));
+  EXPECT_THAT(text, ContainsRegex("predicted time .* against the measured"));
+  EXPECT_THAT(text, ContainsRegex("roofline \\(measured"));
+  const std::string other =
+      run_program(gemm, {"--variant", "family=portable,tile_m=99,tile_n=64,tile_k=32,stages=3"});
+  EXPECT_EQ(code_, 2);
+  EXPECT_THAT(error_, HasSubstr("--variant breaks the constraint tile_shape"));
 }
 
 TEST_F(Explain, ExplainsTheHopperFamilyMeasuredOrNot) {

@@ -565,14 +565,20 @@ std::set<std::string> options_in(const std::string& text) {
   return all;
 }
 
-TEST_F(SwrTune, PlansGemmAndSaysThatItIsMeasuredOnly) {
+TEST_F(SwrTune, PlansAndPredictsGemm) {
   const std::vector<std::string> gemm{"--op", "gemm", "--m",  "4096",  "--n",
                                       "4096", "--k",  "4096", "--gpu", "h200"};
   const ProgramResult plan = run(gemm, {"--dry-run"});
   ASSERT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("gemm b1 m4096 n4096 k4096 fp16 nt fp16"));
   EXPECT_THAT(plan.out, HasSubstr("family=hopper,tile_m=128"));
-  EXPECT_THAT(error_of(gemm, 2), HasSubstr("no model of gemm"));
+  const ProgramResult predicted =
+      run({"--op",     "gemm",  "--m",       "1024",   "--n",       "1024",     "--k",
+           "512",      "--gpu", "rtx5090",   "--tile", "64x64",     "--tile-k", "32",
+           "--stages", "3",     "--warps-m", "2",      "--warps-n", "2"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("Predicted: gemm b1 m1024 n1024 k512 fp16 nt fp16 on"));
+  EXPECT_THAT(predicted.out, HasSubstr("TFLOP/s (predicted)"));
   EXPECT_THAT(error_of({"--op", "gemm", "--m", "64", "--n", "64", "--gpu", "h200"}, 2),
               HasSubstr("--k is required"));
   EXPECT_THAT(error_of({"--op", "gemm", "--m", "64", "--n", "64", "--k", "64", "--causal"}, 2),

@@ -29,7 +29,7 @@ std::size_t store_points(const std::filesystem::path& database, const Study& stu
                          const DeviceInfo& device) {
   Store store(database, Store::Mode::read_write);
   const long long run_id = store.begin_run({.command = "test", .swr_version = "0"});
-  std::set<std::pair<AttentionProblem, AttentionVariant>> stored;
+  std::set<std::pair<Problem, Variant>> stored;
   for (const Experiment& experiment : study.experiments) {
     for (const StudyPoint& point : experiment.points) {
       if (stored.emplace(point.problem, point.variant).second) {
@@ -46,34 +46,66 @@ std::size_t store_points(const std::filesystem::path& database, const Study& stu
   return stored.size();
 }
 
-TEST(StudyCommand, TunesNothingTwiceAndWritesTablesAndCsv) {
-  const TempDirectory directory;
-  const DeviceInfo device = load_profile("gb10").device;
-  const auto database = directory / "tuned.db";
-  const std::size_t points = store_points(database, make_study("sawtooth", device), device);
-  Environment environment;
-  environment.cache_dir = (directory / "cache").string();
-  std::ostringstream out;
-  std::ostringstream err;
-  const std::vector<std::string> arguments{
-      "study", "sawtooth",        "--gpu", "gb10",
-      "--db",  database.string(), "--out", (directory / "study").string()};
-  ASSERT_EQ(run(arguments, environment, out, err), 0) << err.str();
-  EXPECT_THAT(out.str(), HasSubstr("sawtooth: 0 points predicted, " + std::to_string(points) +
-                                   " known from an earlier run"));
-  std::ifstream tables(directory / "study" / "sawtooth.md");
-  const std::string text{std::istreambuf_iterator<char>(tables), {}};
-  EXPECT_THAT(text, StartsWith("# Sawtooth Wavefront Reordering, predicted\n\n**Every number here "
-                               "is predicted**"));
-  EXPECT_THAT(text, HasSubstr("swr-tune study sawtooth --gpu gb10"));
-  EXPECT_THAT(text, HasSubstr("12,345"));
-  std::ifstream csv(directory / "study" / "sawtooth.csv");
-  std::string head;
-  std::getline(csv, head);
-  EXPECT_THAT(head, StartsWith("study,experiment,series,x,provenance,"));
+/// The command on a database that holds every point.
+class StudyCommand : public ::testing::Test {
+ protected:
+  /// Returns the exit code.
+  int run_study(const std::string& study, const std::string& gpu,
+                const std::vector<std::string>& more = {}) {
+    const DeviceInfo device = load_profile(gpu).device;
+    const auto database = directory_ / "tuned.db";
+    points_ = store_points(database, make_study(study, device), device);
+    Environment environment;
+    environment.cache_dir = (directory_ / "cache").string();
+    std::vector<std::string> arguments{"study", study,
+                                       "--gpu", gpu,
+                                       "--db",  database.string(),
+                                       "--out", (directory_ / "study").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments, environment, out_, err_);
+  }
+  std::string text_of(const std::string& name) const {
+    std::ifstream file(directory_ / "study" / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const TempDirectory directory_;
+  std::size_t points_ = 0;
+  std::ostringstream out_;
+  std::ostringstream err_;
+};
+
+TEST_F(StudyCommand, TunesNothingTwiceAndWritesTablesAndCsv) {
+  ASSERT_EQ(run_study("sawtooth", "gb10"), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("sawtooth: 0 points predicted, " + std::to_string(points_) +
+                                    " known from an earlier run"));
+  const std::string tables = text_of("sawtooth.md");
+  EXPECT_THAT(tables, StartsWith("# Sawtooth Wavefront Reordering, predicted\n\n**Every number "
+                                 "here is predicted**"));
+  EXPECT_THAT(tables, HasSubstr("swr-tune study sawtooth --gpu gb10"));
+  EXPECT_THAT(tables, HasSubstr("12,345"));
+  EXPECT_THAT(text_of("sawtooth.csv"), StartsWith("study,experiment,series,x,provenance,"));
 }
 
-TEST(StudyCommand, UnknownStudiesAreABadCommandLine) {
+TEST_F(StudyCommand, WritesTheStridesOfGemmBesideItsPeers) {
+  const auto peers = directory_ / "peers.csv";
+  std::ofstream(peers) << "m,n,k,stage,contestant,median_us,p95_us,tflops\n"
+                          "8192,8192,8192,final,cublaslt 0,2000,2100,550\n";
+  ASSERT_EQ(run_study("gemm-swizzle", "h200", {"--peers", peers.string()}), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("gemm-swizzle: 0 points predicted, " + std::to_string(points_) +
+                                    " known from an earlier run, 0 not legal"));
+  EXPECT_THAT(text_of("gemm-swizzle.md"), StartsWith("# Block scheduling in GEMM, predicted\n"));
+  // All strides take 1000 us.
+  EXPECT_THAT(text_of("gemm-swizzle.md"), HasSubstr("| 549.8 | 2.000 | predicted |"));
+  EXPECT_THAT(text_of("gemm-swizzle.csv"), HasSubstr("gemm-swizzle,k_order,portable sawtooth,"));
+}
+
+TEST_F(StudyCommand, PeersAreOfGemmAlone) {
+  EXPECT_EQ(run_study("sawtooth", "gb10", {"--peers", "peers.csv"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--peers belongs to study gemm-swizzle, not to sawtooth"));
+}
+
+TEST(StudyCommandLine, UnknownStudiesAreABadCommandLine) {
   std::ostringstream out;
   std::ostringstream err;
   const std::vector<std::string> arguments{"study", "spiral", "--gpu", "gb10", "--out", "x"};

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Writes a database for the browser's test: make_page_database OUT RECORDING... stores the recorded
 // H200 spaces with finals of the fastest, predictions of one, texts that try to leave their place,
-// and repeats the spaces' shapes until 5,000 measurements are there.
+// and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT stores
+// made-up results, measured and predicted, of the study of GEMM's block scheduling.
 #include "core/recorded_space.h"
 #include "tests/support/attention.h"
+#include "tuner/model/gpu_profile.h"
+#include "tuner/study/study_run.h"
 #include <swr/store.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 
@@ -84,13 +88,65 @@ int make(const char* out, char** begin, char** end) {
   return EXIT_SUCCESS;
 }
 
+/// Measured rates are best at a stride of 2,048, predicted ones at 1,024.
+VariantResult strided(const StudyPoint& point, int best_stride) {
+  const auto& variant = std::get<GemmVariant>(point.variant);
+  const auto& problem = std::get<GemmProblem>(point.problem);
+  const double width = variant.swizzle_stride > 0 ? variant.swizzle_stride : problem.n;
+  const double time_us =
+      flop_count(problem) / 600e6 * (1 + 0.02 * std::abs(std::log2(width / best_stride)));
+  VariantResult result;
+  result.variant = variant;
+  result.ctas_per_sm = 1;
+  result.resources.registers_per_thread = 168;
+  if (best_stride == 1024) {
+    result.outcome = Prediction{.time_us = time_us, .read_sectors = 1'000'000};
+  } else {
+    result.outcome = Measurement{.samples_us = {time_us},
+                                 .median_us = time_us,
+                                 .p95_us = 1.01 * time_us,
+                                 .counters = Counters{.sectors_demanded = 4'000'000,
+                                                      .l2_lookups = 4'000'000,
+                                                      .l2_hits = 3'000'000,
+                                                      .l2_misses = 1'000'000,
+                                                      .dram_read_bytes = 2'000'000'000}};
+  }
+  return result;
+}
+
+int make_gemm_study(const char* out) {
+  constexpr int kMeasuredBest = 2048;
+  constexpr int kPredictedBest = 1024;
+  Store store(out, Store::Mode::read_write);
+  const long long run_id = store.begin_run({.command = "swr-tune study gemm-swizzle",
+                                            .swr_version = "0.1.0",
+                                            .templates_digest = "00ff",
+                                            .nvrtc_version = "13.0",
+                                            .driver_version = "13.0",
+                                            .l2_state = "warm"});
+  const DeviceInfo device = load_profile("h200").device;
+  const Study study = make_study("gemm-swizzle", device);
+  for (const StudyGroup& group : study_groups(study)) {
+    for (const StudyPoint* point : group.points) {
+      for (const int best : {kMeasuredBest, kPredictedBest}) {
+        store.record(run_id, point->problem, device, strided(*point, best));
+      }
+    }
+  }
+  store.finish_run(run_id);
+  return EXIT_SUCCESS;
+}
+
 }  // namespace
 }  // namespace swr
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::cerr << "usage: make_page_database OUT RECORDING...\n";
+  if (argc < 2) {
+    std::cerr << "usage: make_page_database OUT [RECORDING...]\n";
     return EXIT_FAILURE;
+  }
+  if (argc == 2) {
+    return swr::make_gemm_study(argv[1]);
   }
   return swr::make(argv[1], argv + 2, argv + argc);
 }

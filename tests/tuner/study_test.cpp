@@ -3,6 +3,8 @@
 
 #include "tests/support/attention.h"
 #include "tuner/model/gpu_profile.h"
+#include "tuner/study/study_run.h"
+#include "tuner/study/tile_choices.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
 
@@ -69,7 +71,7 @@ TEST(Study, SawtoothHasTheExperimentsOfThePaper) {
 
 TEST(Study, TiledAttentionCoversTheGridOf80) {
   const Study study = make_study("tiled-attention", gb10());
-  std::set<AttentionProblem> problems;
+  std::set<Problem> problems;
   for (const StudyPoint& point : study.experiments[0].points) {
     problems.insert(point.problem);
   }
@@ -78,8 +80,18 @@ TEST(Study, TiledAttentionCoversTheGridOf80) {
 
 TEST(Study, UnknownNamesAreAClearError) { EXPECT_THROW(make_study("spiral", gb10()), Error); }
 
+TEST(Study, PointsOfAProblemAreTunedTogetherAndDoNotMeet) {
+  const Study study = make_study("sawtooth", gb10());
+  std::set<Problem> problems;
+  for (const StudyGroup& group : study_groups(study)) {
+    EXPECT_TRUE(problems.insert(group.points.front()->problem).second);
+    EXPECT_FALSE(group.meets());
+  }
+}
+
 TEST(Study, HitRateIsThatOfTheSectorsThatSmsAskedFor) {
-  const StudyPoint point{{.seq_q = 128, .seq_kv = 128}, {}, "", 0.0};
+  const StudyPoint point{AttentionProblem{.seq_q = 128, .seq_kv = 128}, AttentionVariant{}, "",
+                         0.0};
   Measurement measurement;
   measurement.counters = Counters{.sectors_demanded = 1000,
                                   .l2_lookups = 500,
@@ -139,7 +151,7 @@ TEST(Study, ChoicesAreTheBestOfEachTile) {
   // 128x64 is best for long sequences, 64x64 for short ones; stages cost nothing.
   const ResultOf by_length = [](const StudyPoint& point) -> std::optional<VariantResult> {
     const bool is_long = attention(point.problem).seq_q > 1024;
-    const AttentionVariant& variant = point.variant;
+    const AttentionVariant& variant = attention(point.variant);
     const bool wide = variant.tile_m == 128;
     if (variant.tile_n != 64) {
       return std::nullopt;

@@ -2,6 +2,8 @@
 // swr-tune explain: all that is known of one variant, measured or predicted, and what it says.
 #include "tuner/analysis.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/explain_gemm.h"
+#include "tuner/cli/explain_text.h"
 #include "tuner/cli/explained.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/number_text.h"
@@ -14,17 +16,6 @@
 
 namespace swr::cli {
 namespace {
-
-/// One line: name, value, remark.
-void line(std::ostream& out, std::string name, const std::string& value,
-          const std::string& remark = "") {
-  constexpr std::size_t kNameWidth = 26;
-  constexpr std::size_t kValueWidth = 14;
-  name.resize(kNameWidth, ' ');
-  const std::size_t pad = value.size() < kValueWidth ? kValueWidth - value.size() : 0;
-  out << "  " << name << std::string(pad, ' ') << value << (remark.empty() ? "" : "  " + remark)
-      << "\n";
-}
 
 void print_launch(std::ostream& out, const Explained& all) {
   const KernelResources& resources = all.subject.resources;
@@ -87,8 +78,6 @@ void print_time(std::ostream& out, const Explanation& why) {
   line(out, "total", time_text(prediction.time_us), "the first four overlap");
 }
 
-std::string with_bytes(long long sectors) { return bytes_text(sectors * kSectorBytes); }
-
 void print_traffic(std::ostream& out, const Explanation& why, const GpuProfile& profile) {
   const L2Traffic& traffic = why.traffic;
   const long long demanded = traffic.schedule.read_sectors + traffic.schedule.write_sectors;
@@ -117,61 +106,6 @@ void print_curve(std::ostream& out, const Explanation& why, long long l2_effecti
   line(out, bytes_text(why.capacity_without_excess_bytes), "0", "the smallest without");
 }
 
-void print_counters(std::ostream& out, const Explained& all, const Measurement& measurement) {
-  if (!measurement.counters) {
-    line(out, "counters", "none", measurement.counters_missing_because);
-    return;
-  }
-  const Counters& counters = *measurement.counters;
-  const long long compulsory = compulsory_sectors(all.problem);
-  line(out, "demanded of L2", grouped_text(counters.sectors_demanded),
-       "read sectors, " + with_bytes(counters.sectors_demanded));
-  line(out, "L2 misses", grouped_text(counters.l2_misses),
-       "of " + grouped_text(counters.l2_lookups) + " lookups");
-  line(out, "compulsory", grouped_text(compulsory), with_bytes(compulsory));
-  if (const auto excess = excess_miss_sectors(all.problem, all.result)) {
-    line(out, "excess", grouped_text(*excess),
-         with_bytes(*excess) + ", fetched again after eviction");
-  }
-  line(out, "memory read, written", bytes_text(counters.dram_read_bytes),
-       bytes_text(counters.dram_write_bytes));
-}
-
-void print_measured(std::ostream& out, const Explained& all) {
-  const Measurement* measurement = all.result.measurement();
-  if (measurement == nullptr) {
-    return;
-  }
-  out << "measured, " << to_string(measurement->l2_state) << " L2\n";
-  line(out, "time", time_text(measurement->median_us),
-       "median; p95 " + time_text(measurement->p95_us));
-  line(out, "predicted time", time_text(all.model.prediction.time_us),
-       change_text(measurement->median_us, all.model.prediction.time_us) + " against the measured");
-  print_counters(out, all, *measurement);
-}
-
-void print_roofline(std::ostream& out, const Explained& all) {
-  const Roofline roof = roofline(all.problem, all.result, all.profile);
-  const double intensity = roof.observed_intensity.value_or(roof.algorithmic_intensity);
-  out << "roofline (" << to_string(all.result.provenance()) << ", roofs of profile "
-      << all.profile.id << ")\n";
-  line(out, "rate", significant_text(roof.tflop_per_s, 4),
-       "TFLOP/s of " + significant_text(roof.roof_tflop_per_s(intensity), 4) +
-           " under the roof there");
-  line(out, "intensity, algorithmic", significant_text(roof.algorithmic_intensity, 4),
-       "FLOP per compulsory byte");
-  line(out, "intensity, observed",
-       roof.observed_intensity ? significant_text(*roof.observed_intensity, 4) : "unknown",
-       "FLOP per byte of memory");
-  line(out, "vertical gap", significant_text(roof.vertical_gap(), 3), "times below the roof");
-  line(out, "horizontal gap",
-       roof.horizontal_gap() ? significant_text(*roof.horizontal_gap(), 3) : "unknown",
-       "times the compulsory bytes");
-  for (const UnitUse& unit : unit_use(all.problem, all.result, all.profile)) {
-    line(out, unit.unit, percent_text(unit.share), "of the time, at full rate");
-  }
-}
-
 std::string other_order_text(const Explained& all) {
   if (!all.other) {
     return "The other order is no variant of its own here (one Q tile per CTA, or a constraint).";
@@ -187,18 +121,6 @@ std::string other_order_text(const Explained& all) {
          (mb > 0 ? "more" : "less") + " (" + provenance + ").";
 }
 
-void print_words(std::ostream& out, const Explained& all) {
-  out << "what limits it\n";
-  for (const std::string& sentence : limits_in_words(all.problem, all.result, all.profile)) {
-    out << "  " << sentence << "\n";
-  }
-  out << "what to try next\n";
-  for (const std::string& sentence : next_steps_in_words(all.problem, all.result, all.profile)) {
-    out << "  " << sentence << "\n";
-  }
-  out << "  " << other_order_text(all) << "\n";
-}
-
 void print_explanation(std::ostream& out, const Explained& all) {
   out << "problem  " << to_string(all.problem) << " on " << describe(all.profile.device) << ", "
       << to_string(all.result.provenance()) << "\n"
@@ -207,26 +129,33 @@ void print_explanation(std::ostream& out, const Explained& all) {
   print_launch(out, all);
   print_smem(out, all);
   print_global(out, all);
-  print_measured(out, all);
+  print_measured(out, all.problem, all.result, all.model.prediction.time_us);
   print_time(out, all.model);
   print_traffic(out, all.model, all.profile);
   print_curve(out, all.model, all.profile.l2_effective_bytes);
-  print_roofline(out, all);
-  print_words(out, all);
+  print_roofline(out, all.problem, all.result, all.profile);
+  print_words(out, all.problem, all.result, all.profile);
+  out << "  " << other_order_text(all) << "\n";
 }
 
-}  // namespace
-
-namespace {
-
-/// Throws: Error{invalid_argument} for what explain does not know.
-const AttentionProblem& require_attention(const Problem& problem) {
-  if (op_of(problem) != Op::attention) {
-    throw Error(ErrorCode::invalid_argument,
-                "explain knows attention alone so far; swr-tune query --op gemm says what was "
-                "measured");
+void explain_one(const Session& session, const AttentionProblem& problem, const GpuProfile& profile,
+                 Json& explanations) {
+  const Explained all = explain_all(problem, profile, choose_subject(session, problem, profile));
+  if (session.options.json) {
+    explanations.push_back(explanation_json(all));
+  } else {
+    print_explanation(session.out, all);
   }
-  return std::get<AttentionProblem>(problem);
+}
+
+void explain_one(const Session& session, const GemmProblem& problem, const GpuProfile& profile,
+                 Json& explanations) {
+  const ExplainedGemm all = explain_gemm(session, problem, profile);
+  if (session.options.json) {
+    explanations.push_back(explanation_json(all));
+  } else {
+    print_explanation(session.out, all);
+  }
 }
 
 }  // namespace
@@ -236,14 +165,10 @@ int run_explain(const Session& session) {
   const GpuProfile profile = gpu.profile ? *gpu.profile : profile_for_device(gpu.device);
   Json document = Json::object();
   document["explanations"] = Json::array();
-  for (const Problem& asked : problems(session.options.problem)) {
-    const AttentionProblem& problem = require_attention(asked);
-    const Explained all = explain_all(problem, profile, choose_subject(session, problem, profile));
-    if (session.options.json) {
-      document["explanations"].push_back(explanation_json(all));
-    } else {
-      print_explanation(session.out, all);
-    }
+  for (const Problem& problem : problems(session.options.problem)) {
+    std::visit(
+        [&](const auto& one) { explain_one(session, one, profile, document["explanations"]); },
+        problem);
   }
   if (session.options.json) {
     session.out << json_document(document);

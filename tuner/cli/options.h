@@ -125,6 +125,8 @@ struct Options {
   std::vector<std::string> replay;
   /// Name of the study.
   std::string study;
+  /// cuBLASLt's times beside those of a study of GEMM.
+  std::optional<std::filesystem::path> peers;
   std::string strategies = "exhaustive,random,model";
 
   std::size_t top = 20;

@@ -181,19 +181,6 @@ int dry_run(const Session& session, const GpuChoice& gpu, const std::vector<Prob
   return kExitSuccess;
 }
 
-bool is_attention(const Problem& problem) { return op_of(problem) == Op::attention; }
-
-/// Throws: Error{invalid_argument} for a problem that no model knows.
-void require_modelled(const std::vector<Problem>& problems, const GpuChoice& gpu) {
-  for (const Problem& problem : problems) {
-    if (!is_attention(problem)) {
-      throw Error(ErrorCode::invalid_argument,
-                  "there is no model of " + std::string(to_string(op_of(problem))) + " yet, and " +
-                      gpu.device.name + " is not here; tune it where that GPU is, with --gpu auto");
-    }
-  }
-}
-
 std::vector<std::string> identities_of(const std::vector<Problem>& problems) {
   std::vector<std::string> identities;
   for (const Problem& problem : problems) {
@@ -321,9 +308,6 @@ int run_tune(const Session& asked) {
   const GpuChoice& gpu = gpus.front();  // The others are equal.
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
-  }
-  if (gpu.profile) {
-    require_modelled(wanted, gpu);
   }
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.

@@ -32,6 +32,13 @@ MatrixStrides strides_of(int rows, int columns, int element_bytes, int alignment
   return {.batch = units * unit * rows, .row = units * unit};
 }
 
+std::size_t expected_bytes(const GemmProblem& problem, ExpectedC expected) {
+  const std::size_t elements = static_cast<std::size_t>(problem.batch) *
+                               static_cast<std::size_t>(problem.m) *
+                               static_cast<std::size_t>(problem.n);
+  return sizeof(float) * (expected == ExpectedC::computed ? elements : 1);
+}
+
 }  // namespace
 
 GemmReferenceKernels::GemmReferenceKernels(const Generator& generator, int sm_arch)
@@ -59,7 +66,7 @@ void* GuardedMatrix::address() const {
 
 GemmBuffers::GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels& kernels,
                          const Stream& stream, GemmInputs inputs, float alpha, float beta,
-                         RowGap gap, unsigned long long seed)
+                         RowGap gap, unsigned long long seed, ExpectedC expected)
     : problem_(problem),
       kernels_(kernels),
       inputs_(inputs),
@@ -70,20 +77,26 @@ GemmBuffers::GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels&
       b_(problem.batch, rows_of_b(problem), columns_of_b(problem), 2, problem.alignment_bytes, gap),
       c_(problem.batch, problem.m, problem.n, output_bytes(problem.output), problem.alignment_bytes,
          gap),
-      expected_(sizeof(float) * static_cast<std::size_t>(problem.batch) *
-                static_cast<std::size_t>(problem.m) * static_cast<std::size_t>(problem.n)) {
+      expected_(expected_bytes(problem, expected)) {
   const int dtype = static_cast<int>(problem.dtype);
   fill(a_, dtype, inputs, 3 * seed, stream);
   fill(b_, dtype, inputs, 3 * seed + 1, stream);
   reset_output(stream);
-  const LaunchShape shape{.grid_x = static_cast<unsigned>((problem.n + 15) / 16),
-                          .grid_y = static_cast<unsigned>((problem.m + 15) / 16),
-                          .grid_z = static_cast<unsigned>(problem.batch),
+  if (expected == ExpectedC::computed) {
+    compute_expected(stream);
+  }
+  stream.synchronize();
+}
+
+void GemmBuffers::compute_expected(const Stream& stream) const {
+  const LaunchShape shape{.grid_x = static_cast<unsigned>((problem_.n + 15) / 16),
+                          .grid_y = static_cast<unsigned>((problem_.m + 15) / 16),
+                          .grid_z = static_cast<unsigned>(problem_.batch),
                           .block_x = 16,
                           .block_y = 16};
-  kernels_.reference.launch(shape, stream, params(), dtype, static_cast<int>(problem.output),
-                            static_cast<int>(problem.layout), expected_.address());
-  stream.synchronize();
+  kernels_.reference.launch(shape, stream, params(), static_cast<int>(problem_.dtype),
+                            static_cast<int>(problem_.output), static_cast<int>(problem_.layout),
+                            expected_.address());
 }
 
 void GemmBuffers::fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs,

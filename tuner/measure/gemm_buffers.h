@@ -36,6 +36,13 @@ enum class RowGap {
   one_unit,  ///< One unit of alignment further, which finds kernels that take rows for contiguous.
 };
 
+enum class ExpectedC {
+  computed,
+  /// For timing alone: compare() is not to be called. The reference of a large product takes as
+  /// long as hundreds of its launches.
+  absent,
+};
+
 /// A matrix of a strided batch between guards of 0xff bytes, NaN in every type.
 class GuardedMatrix {
  public:
@@ -58,11 +65,12 @@ class GuardedMatrix {
 
 class GemmBuffers {
  public:
-  /// Fills A and B, and C where the problem reads it, and computes the expected C.
+  /// Fills A and B, and C where the problem reads it, and computes the expected C where it is to be
+  /// there.
   /// Throws: DriverError, also when the device is out of memory.
   GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels& kernels, const Stream& stream,
               GemmInputs inputs, float alpha, float beta, RowGap gap = RowGap::one_unit,
-              unsigned long long seed = 1);
+              unsigned long long seed = 1, ExpectedC expected = ExpectedC::computed);
 
   const GemmProblem& problem() const { return problem_; }
 
@@ -84,6 +92,7 @@ class GemmBuffers {
  private:
   void fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs, unsigned long long seed,
             const Stream& stream) const;
+  void compute_expected(const Stream& stream) const;
   void fill_c(const Stream& stream) const;
 
   GemmProblem problem_;

@@ -13,8 +13,9 @@ namespace {
 float beta_of(const GemmProblem& problem) { return problem.reads_c ? 0.5F : 0.0F; }
 
 GemmBuffers buffers_of(const GemmProblem& problem, const GemmReferenceKernels& kernels,
-                       const Stream& stream, GemmInputs inputs, unsigned long long seed) {
-  return {problem, kernels, stream, inputs, 1.0F, beta_of(problem), RowGap::none, seed};
+                       const Stream& stream, GemmInputs inputs, unsigned long long seed,
+                       ExpectedC expected) {
+  return {problem, kernels, stream, inputs, 1.0F, beta_of(problem), RowGap::none, seed, expected};
 }
 
 /// What launches of a variant with several splits share: partial sums, and who has arrived.
@@ -107,19 +108,20 @@ class GemmTrial final : public Trial {
 
 GemmWorkload::GemmWorkload(const GemmProblem& problem, const GemmReferenceKernels& kernels,
                            const Stream& stream, int sm_count, unsigned long long seed)
-    : GemmWorkload(problem, kernels, stream, sm_count, seed, Exact::computed) {}
+    : GemmWorkload(problem, kernels, stream, sm_count, seed, ExpectedC::computed) {}
 
 GemmWorkload::GemmWorkload(const GemmProblem& problem, const GemmReferenceKernels& kernels,
-                           const Stream& stream, int sm_count, unsigned long long seed, Exact exact)
+                           const Stream& stream, int sm_count, unsigned long long seed,
+                           ExpectedC expected)
     : problem_(problem),
       kernels_(kernels),
       stream_(stream),
       sm_count_(sm_count),
       seed_(seed),
-      random_(buffers_of(problem, kernels, stream, GemmInputs::random, seed)) {
+      random_(buffers_of(problem, kernels, stream, GemmInputs::random, seed, expected)) {
   const bool is_representable = !problem.reads_c || problem.output != OutputType::fp32;
-  if (exact == Exact::computed && is_representable) {
-    exact_.emplace(buffers_of(problem, kernels, stream, GemmInputs::binary, seed));
+  if (expected == ExpectedC::computed && is_representable) {
+    exact_.emplace(buffers_of(problem, kernels, stream, GemmInputs::binary, seed, expected));
   }
 }
 
@@ -133,7 +135,7 @@ std::unique_ptr<Trial> GemmWorkload::load(const Variant& variant, const Compiled
 
 std::unique_ptr<Workload> GemmWorkload::copy() {
   return std::unique_ptr<Workload>(
-      new GemmWorkload(random_.problem(), kernels_, stream_, sm_count_, seed_, Exact::none));
+      new GemmWorkload(random_.problem(), kernels_, stream_, sm_count_, seed_, ExpectedC::absent));
 }
 
 }  // namespace swr

@@ -24,9 +24,8 @@ class GemmWorkload final : public Workload {
   std::unique_ptr<Workload> copy() override;
 
  private:
-  enum class Exact { computed, none };
   GemmWorkload(const GemmProblem& problem, const GemmReferenceKernels& kernels,
-               const Stream& stream, int sm_count, unsigned long long seed, Exact exact);
+               const Stream& stream, int sm_count, unsigned long long seed, ExpectedC expected);
 
   Problem problem_;
   const GemmReferenceKernels& kernels_;

@@ -33,8 +33,26 @@ constexpr double kLeastStepClocks = 150.0;
 /// Rows of a tile of C on their way through shared memory, beside their bytes.
 constexpr double kEpilogueClocks = 300.0;
 
-/// Clocks of one k-block of a CTA: products, or the shared memory that feeds them and takes in the
-/// next blocks.
+/// What a CTA's tile costs its SM, whatever the family.
+struct TileCosts {
+  double product_clocks = 0.0;   ///< One k-block: products, and the shared memory that feeds them.
+  double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for.
+  double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
+  bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
+};
+
+double sm_l2_bytes_per_clock(const GpuProfile& profile) {
+  return profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+}
+
+/// Of a tile as it leaves, partial sums in fp32.
+template <typename Config>
+double tile_bytes(const Config& config) {
+  return static_cast<double>(config.tile_m) * config.tile_n *
+         (config.split_k ? 4 : config.output_bytes());
+}
+
+/// Products, or the shared memory that feeds them and takes in the next blocks.
 double product_clocks(const HopperGemmConfig& config) {
   const int rows = config.tile_m / kWgmmaRows;
   const int depth = config.tile_k / kWgmmaDepth;
@@ -44,18 +62,31 @@ double product_clocks(const HopperGemmConfig& config) {
   return std::max(kProductFactor * rows * depth * wgmma_clocks(config.tile_n, true), smem_clocks);
 }
 
-/// Bytes that a CTA loads itself per k-block: multicast brings the rest.
-double loaded_bytes(const HopperGemmConfig& config, int m) {
-  return static_cast<double>(config.loaded_a_rows(m)) * config.tile_k * 2 / config.cluster_n +
-         static_cast<double>(config.b_tile_bytes()) / config.cluster_m;
+TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*profile*/) {
+  return {.product_clocks = product_clocks(config),
+          // Multicast brings the rest.
+          .loaded_bytes =
+              static_cast<double>(config.loaded_a_rows(m)) * config.tile_k * 2 / config.cluster_n +
+              static_cast<double>(config.b_tile_bytes()) / config.cluster_m,
+          // Into shared memory and out of it.
+          .epilogue_clocks = kEpilogueClocks + 2 * tile_bytes(config) / kSmemBytesPerClock,
+          .hides_epilogues = config.mainloop == GemmMainloop::pingpong};
 }
 
-/// Of a tile of C that leaves with nothing beside it.
-double epilogue_clocks(const HopperGemmConfig& config) {
-  const double bytes = static_cast<double>(config.tile_m) * config.tile_n *
-                       (config.split_k ? 4 : config.output_bytes());
-  // Into shared memory and out of it.
-  return kEpilogueClocks + 2 * bytes / kSmemBytesPerClock;
+/// As for the portable attention kernel: mma.sync at its rate, and the part of shared memory's time
+/// that it does not hide. Every warp reads its rows of A and columns of B, cp.async writes both.
+TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& profile) {
+  const double flop = 2.0 * config.tile_m * config.tile_n * config.tile_k;
+  const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
+                            config.warps_m * static_cast<double>(config.b_tile_bytes()) +
+                            config.stage_bytes();
+  return {.product_clocks =
+              profile.kernel.product_factor * flop / profile.matrix_flop_per_clock_per_sm +
+              profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock,
+          .loaded_bytes = 2.0 * config.tile_k * (std::min(config.tile_m, m) + config.tile_n),
+          // From registers to L2.
+          .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
+          .hides_epilogues = false};
 }
 
 double microseconds(double clocks, const GpuProfile& profile) { return clocks / profile.clock_mhz; }
@@ -65,14 +96,13 @@ double transfer_us(double sectors, double gb_per_s) {
 }
 
 /// What L2 looks up: requests that meet, the tiles of C, and partial sums that are read again.
-double l2_sectors(const HopperGemmConfig& config, const GemmSummary& summary) {
+double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, const DeviceInfo& device) {
+  constexpr int kHopperArch = 90;
+  const double most_merged = device.sm_arch == kHopperArch ? kMergedRequests : 1.0;
   const double looked_up = std::max(static_cast<double>(summary.touched_sectors),
-                                    static_cast<double>(summary.read_sectors) / kMergedRequests);
-  return looked_up + static_cast<double>(summary.write_sectors) * (config.split_k ? 2 : 1);
-}
-
-double sm_l2_bytes_per_clock(const GpuProfile& profile) {
-  return profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+                                    static_cast<double>(summary.read_sectors) / most_merged);
+  const int passes_over_c = launch.schedule.splits > 1 ? 2 : 1;
+  return looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
 }
 
 /// A smooth maximum, as for attention (docs/model.md).
@@ -84,13 +114,17 @@ double overlapped(double a, double b, double c) {
 
 GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
-  const HopperGemmConfig config = make_hopper_gemm_config(problem, variant);
   GemmLaunch launch;
-  launch.schedule = config.schedule(make_gemm_params(problem, variant));
+  std::visit(
+      [&](const auto& config) {
+        launch.schedule = config.schedule(make_gemm_params(problem, variant));
+        launch.c_element_bytes = config.split_k ? 4 : config.output_bytes();
+      },
+      make_gemm_config(problem, variant));
   launch.element_bytes = 2;
-  launch.c_element_bytes = config.split_k ? 4 : config.output_bytes();
   launch.sm_count = profile.device.sm_count;
   launch.ctas_per_sm = ctas_per_sm;
+  launch.workers = variant.workers;
   launch.l2_partitions =
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));
@@ -101,42 +135,59 @@ GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& var
 GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& variant,
                                  const GemmLaunch& launch, const GemmTraffic& traffic,
                                  const GpuProfile& profile) {
-  const HopperGemmConfig config = make_hopper_gemm_config(problem, variant);
+  const TileCosts tile =
+      std::visit([&](const auto& config) { return tile_costs(config, problem.m, profile); },
+                 make_gemm_config(problem, variant));
   const GemmSchedule& schedule = launch.schedule;
-  const int resident = launch.ctas_per_sm;
-  const long long places = std::max(1, launch.sm_count * resident / schedule.ctas_per_cluster());
-  const auto rounds = static_cast<double>((schedule.work_items() + places - 1) / places);
+  const long long at_once = launch.resident_clusters();
+  const auto rounds = static_cast<double>((schedule.work_items() + at_once - 1) / at_once);
   const auto steps = static_cast<double>(traffic.summary.makespan_steps);
+  // CTAs go to SMs breadth first; those that share one take turns at its units.
+  const auto resident = static_cast<double>(
+      (at_once * schedule.ctas_per_cluster() + launch.sm_count - 1) / launch.sm_count);
 
-  // CTAs that share an SM take turns at its units.
-  const double products = resident * product_clocks(config);
-  const double arrival = resident * loaded_bytes(config, problem.m) / kSmL2BytesPerClock;
+  const double products = resident * tile.product_clocks;
+  const double arrival = resident * tile.loaded_bytes / kSmL2BytesPerClock;
   const double step_clocks = std::max({products, arrival, kLeastStepClocks});
-  // Ping-pong hides all epilogues but the last behind the other consumer's products; a second CTA
-  // of the SM does likewise.
-  const bool hides = config.mainloop == GemmMainloop::pingpong || resident > 1;
-  const double epilogues = (hides ? 1.0 : rounds) * epilogue_clocks(config);
+  // Epilogues but the last hide behind products of the same CTA or of another one of the SM.
+  const bool hides = tile.hides_epilogues || resident > 1;
+  const double epilogues = (hides ? 1.0 : rounds) * tile.epilogue_clocks;
   const double first_load = profile.dram_latency_clocks + arrival;
 
   GemmPrediction prediction;
   prediction.matrix_us = microseconds(steps * products, profile);
   prediction.epilogue_us = microseconds(epilogues, profile);
-  prediction.l2_us = transfer_us(l2_sectors(config, traffic.summary), profile.l2_gb_per_s);
+  prediction.l2_us =
+      transfer_us(l2_sectors(launch, traffic.summary, profile.device), profile.l2_gb_per_s);
   prediction.dram_us =
       transfer_us(static_cast<double>(traffic.compulsory_misses + traffic.excess_misses),
                   profile.device.dram_gb_per_s * profile.dram_efficiency);
-  if (config.split_k) {
+  if (schedule.splits > 1) {
     // The last of a tile's splits waits for the others' sums to be in L2, and reads them alone.
-    const double tile_bytes = 4.0 * std::min(config.tile_m, problem.m) * config.tile_n;
+    const double sums_bytes = 4.0 * std::min(variant.tile_m, problem.m) * variant.tile_n;
     prediction.split_us =
         microseconds(2 * profile.dram_latency_clocks +
-                         (1 + schedule.splits) * tile_bytes / sm_l2_bytes_per_clock(profile),
+                         (1 + schedule.splits) * sums_bytes / sm_l2_bytes_per_clock(profile),
                      profile);
   }
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
   prediction.time_us =
       kLaunchUs + overlapped(sm_us, prediction.l2_us, prediction.dram_us) + prediction.split_us;
+  prediction.latency_us =
+      prediction.time_us - overlapped(prediction.matrix_us, prediction.l2_us, prediction.dram_us);
   return prediction;
+}
+
+Prediction as_prediction(const GemmPrediction& terms, const GemmTraffic& traffic) {
+  return {.time_us = terms.time_us,
+          .matrix_us = terms.matrix_us,
+          .l2_us = terms.l2_us,
+          .dram_us = terms.dram_us,
+          .latency_us = terms.latency_us,
+          .read_sectors = traffic.summary.read_sectors,
+          .write_sectors = traffic.summary.write_sectors,
+          .compulsory_misses = traffic.compulsory_misses,
+          .excess_misses = traffic.excess_misses};
 }
 
 }  // namespace swr

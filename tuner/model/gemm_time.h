@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// From the walk of a GEMM of the Hopper family to a time. The search ranks GEMM by a floor so far
-// (tuner/search/model_ranking.cpp): a walk for each of its variants has not been timed.
+// From the walk of a GEMM to a time. What the Hopper family costs was read off measurements
+// (docs/results/gemm.md); the portable family takes the costs of portable attention and has not
+// been compared with any.
 #pragma once
 
 #include "tuner/model/gemm_walk.h"
@@ -17,17 +18,21 @@ struct GemmPrediction {
   double epilogue_us = 0.0;  ///< Of its tiles, as far as no products hide it.
   double l2_us = 0.0;
   double dram_us = 0.0;
-  double split_us = 0.0;  ///< Writing, waiting for and adding what other splits computed.
+  double split_us = 0.0;    ///< Writing, waiting for and adding what other splits computed.
+  double latency_us = 0.0;  ///< What lies beyond the overlap of products, L2 and DRAM.
 };
 
-/// The launch as this GPU runs it. Requires: a variant of the Hopper family.
+/// The launch as this GPU runs it.
 GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile);
 
-/// Requires: `launch` is that of the problem and variant, `traffic` its walk through
-/// profile.l2_policy(), and the variant is of the Hopper family.
+/// Requires: `launch` is that of the problem and variant, and `traffic` its walk through
+/// profile.l2_policy().
 GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& variant,
                                  const GemmLaunch& launch, const GemmTraffic& traffic,
                                  const GpuProfile& profile);
+
+/// Both in the form in which they are stored.
+Prediction as_prediction(const GemmPrediction& terms, const GemmTraffic& traffic);
 
 }  // namespace swr

@@ -5,6 +5,7 @@
 #include "tuner/model/reuse_distance.h"
 
 #include <numeric>
+#include <tuple>
 
 namespace swr {
 namespace {
@@ -13,6 +14,12 @@ namespace {
 int block_sectors(int rows, int k_elements, int element_bytes) {
   const int sectors = rows * ceil_div(k_elements * element_bytes, kSectorBytes);
   return sectors + sectors % 2;
+}
+
+auto fields_of(const GemmSchedule& gemm) {
+  return std::tie(gemm.m, gemm.n, gemm.k, gemm.batch, gemm.tile_m, gemm.tile_n, gemm.tile_k,
+                  gemm.cluster_m, gemm.cluster_n, gemm.splits, gemm.raster, gemm.raster_group,
+                  gemm.swizzle_stride, gemm.persistence, gemm.k_order);
 }
 
 template <typename Cache>
@@ -34,6 +41,21 @@ struct WholeL2 {
 };
 
 }  // namespace
+
+long long GemmLaunch::resident_clusters() const {
+  const int places = std::max(1, sm_count * ctas_per_sm / schedule.ctas_per_cluster());
+  return std::min<long long>(places, clusters());
+}
+
+bool operator<(const GemmLaunch& a, const GemmLaunch& b) {
+  const auto order = fields_of(a.schedule) <=> fields_of(b.schedule);
+  const auto machine = [](const GemmLaunch& launch) {
+    return std::tie(launch.element_bytes, launch.c_element_bytes, launch.sm_count,
+                    launch.ctas_per_sm, launch.workers, launch.l2_partitions,
+                    launch.partition_runs);
+  };
+  return order != 0 ? order < 0 : machine(a) < machine(b);
+}
 
 GemmBlocks::GemmBlocks(const GemmLaunch& launch)
     : m_tiles(ceil_div(launch.schedule.m, launch.schedule.tile_m)),

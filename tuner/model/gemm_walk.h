@@ -26,9 +26,19 @@ struct GemmLaunch {
   int c_element_bytes = 2;  ///< Of what a tile writes; every split writes its own.
   int sm_count = 1;
   int ctas_per_sm = 1;
+  int workers = 0;  ///< CTAs of a persistent launch; 0 means one per place.
   int l2_partitions = 1;
   std::vector<int> partition_runs{};  ///< As ScheduleShape::partition_runs.
+
+  long long clusters() const {
+    return schedule.clusters(workers > 0 ? workers : sm_count * ctas_per_sm);
+  }
+  /// Clusters that run at once.
+  long long resident_clusters() const;
 };
+
+/// Some order, so that launches can be keys.
+bool operator<(const GemmLaunch& a, const GemmLaunch& b);
 
 /// Blocks of A and of B: a tile's rows or columns and one k-block.
 struct GemmBlocks {
@@ -126,14 +136,13 @@ GemmWalk<Sink>::GemmWalk(const GemmLaunch& launch, Sink& sink)
       schedule_(launch_.schedule),
       sink_(sink),
       blocks_(launch),
-      clusters_(schedule_.clusters(launch.sm_count * launch.ctas_per_sm)),
+      clusters_(launch.clusters()),
       touched_at_(static_cast<std::size_t>(launch.l2_partitions) * blocks_.sectors.size(), -1) {}
 
 template <typename Sink>
 GemmSummary GemmWalk<Sink>::run() {
   const int cluster_ctas = schedule_.ctas_per_cluster();
-  const long long places = std::max(1, launch_.sm_count * launch_.ctas_per_sm / cluster_ctas);
-  for (long long i = 0; i < std::min(places, clusters_); ++i) {
+  for (long long i = 0; i < launch_.resident_clusters(); ++i) {
     Slot slot;
     const auto sm = static_cast<int>(i * cluster_ctas % launch_.sm_count);
     slot.partition =

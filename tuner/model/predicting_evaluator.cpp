@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/model/predicting_evaluator.h"
 
+#include "core/operation.h"
+#include "tuner/model/gemm_time.h"
 #include "tuner/model/time_model.h"
 #include <swr/constraints.h>
-#include <swr/error.h>
 
 #include <future>
 #include <map>
@@ -14,13 +15,16 @@ namespace swr {
 namespace {
 
 /// Remembers walks. A second thread that wants a walk in progress waits for it.
+template <typename Shape, typename Traffic>
 class TrafficMemo {
  public:
-  explicit TrafficMemo(const L2Policy& l2_policy) : l2_policy_(l2_policy) {}
+  using Walk = Traffic (*)(const Shape&, const L2Policy&);
 
-  L2Traffic traffic(const ScheduleShape& shape) {
-    std::promise<L2Traffic> promise;
-    std::shared_future<L2Traffic> known;
+  TrafficMemo(Walk how, const L2Policy& l2_policy) : walk_(how), l2_policy_(l2_policy) {}
+
+  Traffic traffic(const Shape& shape) {
+    std::promise<Traffic> promise;
+    std::shared_future<Traffic> known;
     {
       const std::lock_guard lock(mutex_);
       const auto [entry, inserted] = walks_.try_emplace(shape);
@@ -35,9 +39,9 @@ class TrafficMemo {
 
  private:
   /// Leaves the result, or what went wrong, for those who wait.
-  L2Traffic walk(const ScheduleShape& shape, std::promise<L2Traffic>& promise) const {
+  Traffic walk(const Shape& shape, std::promise<Traffic>& promise) const {
     try {
-      const L2Traffic result = simulate_l2(shape, l2_policy_);
+      const Traffic result = walk_(shape, l2_policy_);
       promise.set_value(result);
       return result;
     } catch (...) {
@@ -46,29 +50,37 @@ class TrafficMemo {
     }
   }
 
+  Walk walk_;
   L2Policy l2_policy_;
   std::mutex mutex_;
-  std::map<ScheduleShape, std::shared_future<L2Traffic>> walks_;
+  std::map<Shape, std::shared_future<Traffic>> walks_;
 };
-
-/// Both as what there is a model for.
-std::pair<const AttentionProblem&, const AttentionVariant&> modelled(const Problem& problem,
-                                                                     const Variant& variant) {
-  if (op_of(problem) != Op::attention) {
-    throw Error(ErrorCode::invalid_argument,
-                "there is no model of " + std::string(to_string(op_of(problem))) +
-                    " yet; tune it on the GPU itself, with --gpu auto");
-  }
-  return {std::get<AttentionProblem>(problem), std::get<AttentionVariant>(variant)};
-}
 
 }  // namespace
 
 struct PredictingEvaluator::Impl {
-  explicit Impl(GpuProfile gpu) : profile(std::move(gpu)), memo(profile.l2_policy()) {}
+  explicit Impl(GpuProfile gpu)
+      : profile(std::move(gpu)),
+        attention_walks(simulate_l2, profile.l2_policy()),
+        gemm_walks(simulate_gemm_l2, profile.l2_policy()) {}
+
+  Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant,
+                     const VariantResult& result) {
+    const ScheduleShape shape = schedule_on_gpu(problem, variant, result.ctas_per_sm, profile);
+    return predict_time(problem, variant, result.resources, shape, attention_walks.traffic(shape),
+                        profile);
+  }
+
+  Prediction predict(const GemmProblem& problem, const GemmVariant& variant,
+                     const VariantResult& result) {
+    const GemmLaunch launch = gemm_launch_on_gpu(problem, variant, result.ctas_per_sm, profile);
+    const GemmTraffic traffic = gemm_walks.traffic(launch);
+    return as_prediction(predict_gemm_time(problem, variant, launch, traffic, profile), traffic);
+  }
 
   GpuProfile profile;
-  TrafficMemo memo;
+  TrafficMemo<ScheduleShape, L2Traffic> attention_walks;
+  TrafficMemo<GemmLaunch, GemmTraffic> gemm_walks;
 };
 
 PredictingEvaluator::PredictingEvaluator(GpuProfile profile)
@@ -93,11 +105,9 @@ VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Varian
     result.detail = violated->constraint + ": " + violated->reason;
     return result;
   }
-  const auto& [attention, chosen] = modelled(problem, variant);
-  const ScheduleShape shape =
-      schedule_on_gpu(attention, chosen, result.ctas_per_sm, impl_->profile);
-  result.outcome = predict_time(attention, chosen, kernel.resources, shape,
-                                impl_->memo.traffic(shape), impl_->profile);
+  result.outcome = visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {
+    return impl_->predict(one, chosen, result);
+  });
   return result;
 }
 

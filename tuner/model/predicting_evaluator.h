@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Evaluates variants for a GPU that is not here: walks the shared schedule through a model of its
+// Evaluates variants for a GPU that is not here: walks the shared schedules through a model of its
 // L2 and turns the work into a time.
 #pragma once
 

@@ -227,6 +227,44 @@ const swrCharts = (() => {
           fill: { value: theme.text } } } }))],
   });
 
+  /// cells: {size, stride, share (of the size's best rate), text, best, predicted, tip}; repeats: {size, stride}, the
+  /// strides that give the order of stride 0. Both lists of names are in order.
+  const strides = (cells, repeats, sizes, names, theme, width) => ({
+    ...base("Rate by size and swizzle stride, as a share of the size's best", width, 80 + 40 * sizes.length),
+    data: [{ name: "cells", values: cells }, { name: "repeats", values: repeats },
+           { name: "best", source: "cells", transform: [{ type: "filter", expr: "datum.best" }] },
+           { name: "predicted", source: "cells", transform: [{ type: "filter", expr: "datum.predicted" }] }],
+    scales: [
+      { name: "x", type: "band", range: "width", padding: 0.05, domain: names },
+      { name: "y", type: "band", range: "height", padding: 0.08, domain: sizes },
+      { name: "color", type: "linear", domain: { data: "cells", field: "share" }, zero: false,
+        range: [theme.cellLow, theme.cellHigh] }],
+    axes: [{ scale: "x", orient: "bottom", title: "swizzle stride, elements of n (0: off)", domain: false, ticks: false },
+           { scale: "y", orient: "left", title: "m x n x k", domain: false, ticks: false }],
+    legends: [{ fill: "color", title: "share of the best rate of the size", type: "gradient", orient: "top",
+                direction: "horizontal", gradientLength: 160, gradientThickness: 8, format: ".1%" }],
+    marks: [
+      { type: "rect", from: { data: "cells" }, aria: false, encode: { update: {
+        x: { scale: "x", field: "stride" }, width: { scale: "x", band: 1 },
+        y: { scale: "y", field: "size" }, height: { scale: "y", band: 1 },
+        fill: { scale: "color", field: "share" }, cornerRadius: { value: 4 }, tooltip: { field: "tip" },
+        stroke: [{ test: "datum.best", value: theme.best }, { value: "transparent" }],
+        strokeWidth: { value: 2.5 } } } },
+      { type: "text", from: { data: "cells" }, interactive: false, aria: false, encode: { update: {
+        x: { scale: "x", field: "stride", band: 0.5 }, y: { scale: "y", field: "size", band: 0.5 },
+        align: { value: "center" }, baseline: { value: "middle" }, text: { field: "text" },
+        limit: { signal: "bandwidth('x') - 4" }, fontWeight: [{ test: "datum.best", value: 600 }, { value: 400 }],
+        fill: { value: theme.text } } } },
+      { type: "symbol", from: { data: "predicted" }, interactive: false, aria: false, encode: { update: {
+        x: { scale: "x", field: "stride", band: 1, offset: -9 }, y: { scale: "y", field: "size", offset: 9 },
+        shape: { value: "diamond" }, size: { value: 60 }, fill: { value: theme.surface },
+        stroke: { value: theme.warn }, strokeWidth: { value: 2 } } } },
+      { type: "text", from: { data: "repeats" }, interactive: false, aria: false, encode: { update: {
+        x: { scale: "x", field: "stride", band: 0.5 }, y: { scale: "y", field: "size", band: 0.5 },
+        align: { value: "center" }, baseline: { value: "middle" }, text: { value: "= 0" },
+        fill: { value: theme.muted } } } }],
+  });
+
   /// records: {series, x, y, tip}; an experiment of a study.
   const study = (records, xTitle, yTitle, format, theme, width) => ({
     ...base(`${yTitle} by ${xTitle}`, width, 280),
@@ -251,5 +289,5 @@ const swrCharts = (() => {
           tooltip: { field: "tip" } } } }] }],
   });
 
-  return { config, study, missesAndTime, tiles, progress, missCurve, roofline, regimes };
+  return { config, study, strides, missesAndTime, tiles, progress, missCurve, roofline, regimes };
 })();

@@ -604,23 +604,37 @@ Json device_json(const Field& field) {
           {"l2_effective_bytes", profile.l2_effective_bytes}};
 }
 
-/// The studies of which results are among these fields, all of one device and provenance.
-void add_studies(const std::vector<const Field*>& fields, std::size_t device, Json& studies) {
+/// Looks up the results of fields, all of one device and provenance.
+ResultOf results_of(const std::vector<const Field*>& fields) {
   std::map<std::pair<Problem, Variant>, const VariantResult*> results;
   for (const Field* field : fields) {
     for (const VariantStory& story : field->stories) {
       results.try_emplace({field->problem, story.result().variant}, &story.result());
     }
   }
-  const ResultOf result_of = [&](const StudyPoint& point) {
+  return [results = std::move(results)](const StudyPoint& point) {
     const auto result = results.find({point.problem, point.variant});
     return result != results.end() ? std::optional(*result->second) : std::nullopt;
   };
+}
+
+/// Fields by the place of their device and their provenance.
+using FieldGroups = std::map<std::pair<std::size_t, Provenance>, std::vector<const Field*>>;
+
+/// The studies of which results are among the fields of a group.
+void add_studies(const FieldGroups& groups, const FieldGroups::value_type& group, Json& studies) {
+  const auto& [device, provenance] = group.first;
+  const ResultOf result_of = results_of(group.second);
+  StudyContext context;
+  const auto predicted = groups.find({device, Provenance::predicted});
+  if (provenance == Provenance::measured && predicted != groups.end()) {
+    context.predictions = results_of(predicted->second);
+  }
   for (const std::string& name : study_names()) {
-    Json study = study_json(make_study(name, fields.front()->device), result_of);
+    Json study = study_json(make_study(name, group.second.front()->device), result_of, context);
     if (!study.is_null()) {
       study["device"] = device;
-      study["provenance"] = std::string(to_string(fields.front()->provenance));
+      study["provenance"] = std::string(to_string(provenance));
       studies.push_back(std::move(study));
     }
   }
@@ -654,7 +668,7 @@ Json page_data(const History& history, const std::set<long long>& winners,
   }
   std::vector<DeviceInfo> devices;
   const std::vector<Field> fields = fields_of(history, winners);
-  std::map<std::pair<std::size_t, Provenance>, std::vector<const Field*>> by_device;
+  FieldGroups by_device;
   for (const Field& field : fields) {
     const auto known = std::ranges::find_if(
         devices, [&](const DeviceInfo& device) { return same_device(device, field.device); });
@@ -666,8 +680,8 @@ Json page_data(const History& history, const std::set<long long>& winners,
     data["fields"].push_back(field_json(field, index));
     by_device[{index, field.provenance}].push_back(&field);
   }
-  for (const auto& [key, of_device] : by_device) {
-    add_studies(of_device, key.first, data["studies"]);
+  for (const auto& group : by_device) {
+    add_studies(by_device, group, data["studies"]);
   }
   for (const RecordedRun& run : history.runs) {
     data["runs"].push_back(run_json(run));

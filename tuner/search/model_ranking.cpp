@@ -10,13 +10,34 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 namespace swr {
 namespace {
 
-double predicted_us(PredictingEvaluator& model, const AttentionProblem& problem,
-                    const AttentionVariant& variant) {
+/// GEMM variants of a space whose schedules are walked to rank it.
+constexpr std::size_t kWalkedGemmVariants = 96;
+
+/// Calls action(i) for each i below `count`, on `threads` threads.
+template <typename Action>
+void for_each_index(std::size_t count, int threads, const Action& action) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      action(i);
+    }
+  };
+  std::vector<std::jthread> workers;
+  for (int i = 1; i < threads; ++i) {
+    workers.emplace_back(work);
+  }
+  work();
+}
+
+template <typename OneProblem, typename OneVariant>
+double predicted_us(PredictingEvaluator& model, const OneProblem& problem,
+                    const OneVariant& variant) {
   CompiledKernel kernel;
   kernel.resources = estimated_resources(problem, variant);
   const VariantResult result = model.evaluate(problem, variant, kernel);
@@ -40,7 +61,7 @@ double gemm_step_clocks(const GemmVariant& variant, const GpuProfile& profile) {
   return kFixedClocks + std::max(products, bytes / l2_bytes_per_clock);
 }
 
-/// Likewise a floor, for GEMM: rounds of tiles, each as long as its steps over k and its output,
+/// A floor: rounds of tiles, each as long as its steps over k and its output,
 /// or the bytes of the problem at the memory's bandwidth.
 double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
                      const GpuProfile& profile) {
@@ -61,13 +82,76 @@ double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
   return std::max(clocks / profile.clock_mhz, dram_us);
 }
 
-double ranking_us(PredictingEvaluator& model, const AttentionProblem& problem,
-                  const AttentionVariant& variant, const GpuProfile& /*profile*/) {
-  return predicted_us(model, problem, variant);
+using OfGemm = std::vector<GemmVariant>;
+
+std::vector<double> gemm_floors_us(const GemmProblem& problem, const OfGemm& variants,
+                                   const GpuProfile& profile) {
+  std::vector<double> floors_us;
+  std::ranges::transform(variants, std::back_inserter(floors_us), [&](const GemmVariant& variant) {
+    return gemm_floor_us(problem, variant, profile);
+  });
+  return floors_us;
 }
-double ranking_us(PredictingEvaluator& /*model*/, const GemmProblem& problem,
-                  const GemmVariant& variant, const GpuProfile& profile) {
-  return gemm_floor_us(problem, variant, profile);
+
+/// Places of the lowest floors.
+std::vector<std::size_t> lowest(const std::vector<double>& floors_us, std::size_t count) {
+  std::vector<std::size_t> places(floors_us.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::ranges::stable_sort(places, {}, [&](std::size_t place) { return floors_us[place]; });
+  places.resize(std::min(count, places.size()));
+  return places;
+}
+
+/// How much longer than their floors variants take by the model, in the median.
+double median_excess(const std::vector<std::size_t>& places, const std::vector<double>& floors_us,
+                     const std::vector<double>& predicted_us) {
+  std::vector<double> ratios;
+  for (const std::size_t place : places) {
+    ratios.push_back(predicted_us[place] / floors_us[place]);
+  }
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::ranges::nth_element(ratios, middle);
+  return *middle;
+}
+
+std::vector<double> ranking_us(PredictingEvaluator& model, const AttentionProblem& problem,
+                               const std::vector<AttentionVariant>& variants,
+                               const GpuProfile& /*profile*/, int threads) {
+  std::vector<double> times_us(variants.size());
+  for_each_index(variants.size(), threads,
+                 [&](std::size_t i) { times_us[i] = predicted_us(model, problem, variants[i]); });
+  return times_us;
+}
+
+/// A walk takes up to a second for the largest matrices, so only what the floors put first is
+/// walked. The others keep their floors, raised as much as the walk raised those.
+std::vector<double> ranking_us(PredictingEvaluator& model, const GemmProblem& problem,
+                               const OfGemm& variants, const GpuProfile& profile, int threads) {
+  std::vector<double> times_us = gemm_floors_us(problem, variants, profile);
+  const std::vector<std::size_t> walked = lowest(times_us, kWalkedGemmVariants);
+  if (walked.empty()) {
+    return times_us;
+  }
+  std::vector<double> predicted = times_us;
+  for_each_index(walked.size(), threads, [&](std::size_t i) {
+    predicted[walked[i]] = predicted_us(model, problem, variants[walked[i]]);
+  });
+  const double excess = median_excess(walked, times_us, predicted);
+  for (double& time_us : times_us) {
+    time_us *= excess;
+  }
+  for (const std::size_t place : walked) {
+    times_us[place] = predicted[place];
+  }
+  return times_us;
+}
+
+template <typename OneVariant>
+std::vector<OneVariant> of_operation(const std::vector<Variant>& variants) {
+  std::vector<OneVariant> chosen;
+  std::ranges::transform(variants, std::back_inserter(chosen),
+                         [](const Variant& variant) { return std::get<OneVariant>(variant); });
+  return chosen;
 }
 
 }  // namespace
@@ -85,27 +169,31 @@ KernelResources estimated_resources(const AttentionProblem& problem,
   return {.registers_per_thread = std::min(wanted, config.register_limit())};
 }
 
+KernelResources estimated_resources(const GemmProblem& problem, const GemmVariant& variant) {
+  /// Addresses, and operands on their way.
+  constexpr int kWorkingRegisters = 60;
+  constexpr int kMostRegisters = 255;
+  constexpr int kRegistersPerSm = 65536;
+  return std::visit(
+      [](const auto& config) {
+        // A CTA owns what its threads hold at entry, also when warpgroups trade registers later.
+        const int share = kRegistersPerSm / config.threads() / 8 * 8;
+        const int wanted = config.accumulator_registers() + kWorkingRegisters;
+        return KernelResources{.registers_per_thread = std::min({wanted, share, kMostRegisters})};
+      },
+      make_gemm_config(problem, variant));
+}
+
 PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, int threads) {
   return [problem, device, threads](const std::vector<Variant>& variants) {
     const GpuProfile profile = profile_for_device(device);
     PredictingEvaluator model(profile);
-    std::vector<double> times_us(variants.size());
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < variants.size(); i = next++) {
-        times_us[i] =
-            visit_operation(problem, variants[i], [&](const auto& one, const auto& variant) {
-              return ranking_us(model, one, variant, profile);
-            });
-      }
-    };
-    std::vector<std::jthread> workers;
-    for (int i = 1; i < threads; ++i) {
-      workers.emplace_back(work);
-    }
-    work();
-    workers.clear();
-    return times_us;
+    return std::visit(
+        [&]<typename OneProblem>(const OneProblem& one) {
+          using OneVariant = typename VariantOf<OneProblem>::type;
+          return ranking_us(model, one, of_operation<OneVariant>(variants), profile, threads);
+        },
+        problem);
   };
 }
 

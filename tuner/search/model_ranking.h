@@ -13,6 +13,7 @@ namespace swr {
 /// free, where compiling a whole space takes longer than measuring the part worth measuring.
 KernelResources estimated_resources(const AttentionProblem& problem,
                                     const AttentionVariant& variant);
+KernelResources estimated_resources(const GemmProblem& problem, const GemmVariant& variant);
 
 /// Predicts with the profile of the device, on `threads` threads. The arguments are copied.
 PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, int threads);

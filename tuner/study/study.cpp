@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "db/match.h"
+#include "tuner/analysis.h"
 #include "tuner/metrics.h"
 #include "tuner/model/analytic_sectors.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
+#include "tuner/study/gemm_study.h"
+#include "tuner/study/tile_choices.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,12 +26,17 @@ Value number(std::optional<long long> value) {
 }
 
 Value sectors(const StudyRow& row) { return number(l2_sectors(row.result)); }
+/// Of attention, which has one.
 Value formula(const StudyRow& row) {
-  return analytic_sectors(row.point->problem, row.point->variant.tile_m);
+  const auto* const problem = std::get_if<AttentionProblem>(&row.point->problem);
+  return problem != nullptr ? Value(analytic_sectors(
+                                  *problem, std::get<AttentionVariant>(row.point->variant).tile_m))
+                            : std::nullopt;
 }
 Value deviation(const StudyRow& row) {
   const Value all = sectors(row);
-  return all ? Value(*all / *formula(row) - 1.0) : std::nullopt;
+  const Value expected = formula(row);
+  return all && expected ? Value(*all / *expected - 1.0) : std::nullopt;
 }
 Value excess(const StudyRow& row) {
   return number(excess_miss_sectors(row.point->problem, row.result));
@@ -35,20 +44,9 @@ Value excess(const StudyRow& row) {
 Value compulsory(const StudyRow& row) {
   return static_cast<double>(compulsory_sectors(row.point->problem));
 }
-/// Of the sectors that the SMs asked for: what missed where the data have their home, once counted
-/// and once predicted. Not hits over lookups: some GPUs merge equal requests of neighbouring SMs
-/// before they look them up, and by how much differs between the passes that count the two.
-Value hit_rate(const StudyRow& row) {
-  if (const Measurement* measurement = row.result.measurement()) {
-    const auto& counters = measurement->counters;
-    if (!counters || counters->sectors_demanded == 0) {
-      return std::nullopt;
-    }
-    const long long missed = std::max(0LL, counters->l2_misses - counters->l2_fabric_sectors);
-    return 1.0 - static_cast<double>(missed) / static_cast<double>(counters->sectors_demanded);
-  }
-  return 1.0 - (*compulsory(row) + *excess(row)) / *sectors(row);
-}
+Value misses(const StudyRow& row) { return number(l2_miss_sectors(row.result)); }
+Value memory_bytes(const StudyRow& row) { return number(dram_bytes(row.result)); }
+Value hit_rate(const StudyRow& row) { return l2_hit_rate(row.result); }
 Value time_us(const StudyRow& row) { return row.result.time_us(); }
 Value p95_us(const StudyRow& row) {
   const Measurement* measurement = row.result.measurement();
@@ -70,8 +68,8 @@ std::string metric_text(const StudyMetric& metric, Value value) {
   return key == "tflop_per_s" ? significant_text(*value, 4) : grouped_text(std::llround(*value));
 }
 
-/// A table of hundreds of tiles says less than the choices that follow from it.
-bool is_grid_of_tiles(const Experiment& experiment) { return experiment.id == "grid"; }
+bool sweeps_strides(const Experiment& experiment) { return experiment.swept == "swizzle_stride"; }
+bool compares_k_orders(const Experiment& experiment) { return experiment.swept == "k_order"; }
 
 /// Metrics that some row has.
 std::vector<StudyMetric> known_metrics(const std::vector<StudyRow>& rows) {
@@ -83,10 +81,14 @@ std::vector<StudyMetric> known_metrics(const std::vector<StudyRow>& rows) {
   return known;
 }
 
+std::string x_text(const StudyPoint& point) {
+  return point.x_text.empty() ? grouped_text(std::llround(point.x)) : point.x_text;
+}
+
 void write_table(std::ostream& out, const Experiment& experiment,
                  const std::vector<StudyRow>& rows) {
   const auto metrics = known_metrics(rows);
-  out << "\n## " << experiment.title << "\n\n| series | " << experiment.x_title;
+  out << "| series | " << experiment.x_title;
   for (const StudyMetric& metric : metrics) {
     out << " | " << metric.title;
   }
@@ -96,7 +98,7 @@ void write_table(std::ostream& out, const Experiment& experiment,
   }
   out << "|---|\n";
   for (const StudyRow& row : rows) {
-    out << "| " << row.point->series << " | " << grouped_text(std::llround(row.point->x));
+    out << "| " << row.point->series << " | " << x_text(*row.point);
     for (const StudyMetric& metric : metrics) {
       out << " | " << metric_text(metric, metric.value(row));
     }
@@ -104,58 +106,22 @@ void write_table(std::ostream& out, const Experiment& experiment,
   }
 }
 
-const AttentionVariant& variant_of(const VariantResult& result) {
-  return std::get<AttentionVariant>(result.variant);
-}
-
-std::string tile_text(const AttentionVariant& variant) {
-  return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n);
-}
-
-void write_choices(std::ostream& out, const Study& study, const ResultOf& result_of) {
-  out << "\n## Best tile by shape\n\n| S | D | mask | type | best | stages | time | p95 | TFLOP/s "
-         "| "
-         "runner-up | loses | |\n|---:|---:|---|---|---|---:|---:|---:|---:|---|---:|---|\n";
-  for (const TileChoice& choice : tile_choices(study, result_of)) {
-    const StudyPoint point{choice.problem, variant_of(choice.best), "", 0.0};
-    const StudyRow row{&point, choice.best};
-    const Value p95 = p95_us(row);
-    out << "| " << choice.problem.seq_q << " | " << choice.problem.head_dim << " | "
-        << (choice.problem.causal ? "causal" : "none") << " | " << to_string(choice.problem.dtype)
-        << " | " << tile_text(variant_of(choice.best)) << " | " << variant_of(choice.best).stages
-        << " | " << time_text(choice.best.time_us()) << " | " << (p95 ? time_text(*p95) : "-")
-        << " | " << significant_text(*rate(row), 4) << " | "
-        << (choice.runner_up ? tile_text(variant_of(*choice.runner_up)) : "-") << " | "
-        << (choice.runner_up
-                ? significant_text(
-                      (choice.runner_up->time_us() / choice.best.time_us() - 1.0) * 100, 3) +
-                      " %"
-                : "-")
-        << " | " << to_string(choice.best.provenance()) << " |\n";
-  }
-  if (const auto fixed = best_fixed_tile(study, result_of)) {
-    out << "\nChoosing by shape gains over the best single tile, " << fixed->tile_m << "x"
-        << fixed->tile_n << ": " << significant_text(fixed->mean_loss * 100, 3)
-        << " % in the mean, " << significant_text(fixed->worst_loss * 100, 3) << " % at most.\n";
-  }
-}
-
 /// How sawtooth changes the excess misses of cyclic, where only the order differs and cyclic has
 /// enough of them to speak of.
 void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   constexpr double kWorthASentence = 0.1;  // Of the compulsory misses.
-  std::map<std::pair<AttentionProblem, AttentionVariant>, double> cyclic;
+  std::map<std::pair<Problem, Variant>, double> cyclic;
   for (const StudyRow& row : rows) {
-    if (row.point->variant.order == Order::cyclic) {
+    if (order_of(row.point->variant) == Order::cyclic) {
       cyclic[{row.point->problem, row.point->variant}] = excess(row).value_or(0.0);
     }
   }
   std::vector<double> changes;
   for (const StudyRow& row : rows) {
-    AttentionVariant other = row.point->variant;
-    other.order = Order::cyclic;
+    Variant other = row.point->variant;
+    set_order(other, Order::cyclic);
     const auto pair = cyclic.find({row.point->problem, other});
-    if (row.point->variant.order == Order::sawtooth && pair != cyclic.end() &&
+    if (order_of(row.point->variant) == Order::sawtooth && pair != cyclic.end() &&
         pair->second > kWorthASentence * *compulsory(row)) {
       changes.push_back(excess(row).value_or(0.0) / pair->second - 1.0);
     }
@@ -167,24 +133,61 @@ void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   }
 }
 
-Json choices_json(const Study& study, const ResultOf& result_of) {
-  Json choices = Json::array();
-  for (const TileChoice& choice : tile_choices(study, result_of)) {
-    const auto& next = choice.runner_up;
-    choices.push_back(
-        {{"problem", to_string(choice.problem)},
-         {"best", describe(choice.best.variant)},
-         {"time_us", choice.best.time_us()},
-         {"runner_up", next ? Json(describe(next->variant)) : Json()},
-         {"loss", next ? Json(next->time_us() / choice.best.time_us() - 1.0) : Json()}});
+/// The name of a problem's sizes in the CSV, and their values.
+using Columns = std::vector<std::pair<std::string, std::string>>;
+
+Columns problem_columns(const AttentionProblem& p) {
+  return {{"batch", std::to_string(p.batch)},         {"heads_q", std::to_string(p.heads_q)},
+          {"heads_kv", std::to_string(p.heads_kv)},   {"seq_q", std::to_string(p.seq_q)},
+          {"seq_kv", std::to_string(p.seq_kv)},       {"head_dim", std::to_string(p.head_dim)},
+          {"dtype", std::string(to_string(p.dtype))}, {"causal", p.causal ? "1" : "0"}};
+}
+
+Columns problem_columns(const GemmProblem& p) {
+  return {{"batch", std::to_string(p.batch)},
+          {"m", std::to_string(p.m)},
+          {"n", std::to_string(p.n)},
+          {"k", std::to_string(p.k)},
+          {"dtype", std::string(to_string(p.dtype))},
+          {"output", std::string(to_string(p.output))},
+          {"layout", std::string(to_string(p.layout))}};
+}
+
+Columns problem_columns(const Problem& problem) {
+  return std::visit([](const auto& one) { return problem_columns(one); }, problem);
+}
+
+void write_csv_rows(std::ostream& out, const Study& study, const ResultOf& result_of) {
+  for (const Experiment& experiment : study.experiments) {
+    for (const StudyRow& row : rows_of(experiment, result_of)) {
+      out << study.name << "," << experiment.id << "," << row.point->series << ","
+          << std::llround(row.point->x) << "," << to_string(row.result.provenance());
+      for (const auto& [name, value] : problem_columns(row.point->problem)) {
+        out << "," << value;
+      }
+      for (const StudyMetric& metric : study_metrics()) {
+        const Value value = metric.value(row);
+        out << "," << (value ? significant_text(*value, 8) : "");
+      }
+      out << ",\"" << to_key(row.result.variant) << "\"\n";
+    }
   }
-  return choices;
+}
+
+/// Strides first in sum, then one by one.
+void write_strides(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
+                   const StudyContext& context) {
+  write_stride_summary(out, stride_sweeps(experiment, result_of, context.predictions),
+                       context.peers);
+  out << "\n";
+  write_table(out, experiment, rows_of(experiment, result_of));
 }
 
 Json points_json(const std::vector<StudyRow>& rows) {
   Json points = Json::array();
   for (const StudyRow& row : rows) {
-    Json point = {{"series", row.point->series}, {"x", row.point->x}};
+    Json point = {
+        {"series", row.point->series}, {"x", row.point->x}, {"x_text", x_text(*row.point)}};
     for (const StudyMetric& metric : study_metrics()) {
       const Value value = metric.value(row);
       point[metric.key] = value ? Json(*value) : Json();
@@ -192,6 +195,14 @@ Json points_json(const std::vector<StudyRow>& rows) {
     points.push_back(std::move(point));
   }
   return points;
+}
+
+Json experiment_json(const Experiment& experiment, const std::vector<StudyRow>& rows) {
+  return {{"id", experiment.id},
+          {"title", experiment.title},
+          {"x_title", experiment.x_title},
+          {"metric", experiment.metric},
+          {"points", points_json(rows)}};
 }
 
 }  // namespace
@@ -202,12 +213,16 @@ const std::vector<StudyMetric>& study_metrics() {
                                                  {"deviation", "deviation", deviation},
                                                  {"compulsory_sectors", "compulsory", compulsory},
                                                  {"excess_sectors", "excess misses", excess},
+                                                 {"l2_miss_sectors", "L2 misses", misses},
                                                  {"hit_rate", "hit rate", hit_rate},
+                                                 {"dram_bytes", "DRAM bytes", memory_bytes},
                                                  {"time_us", "time", time_us},
                                                  {"p95_us", "p95", p95_us},
                                                  {"tflop_per_s", "TFLOP/s", rate}};
   return kMetrics;
 }
+
+bool is_grid_of_tiles(const Experiment& experiment) { return experiment.id == "grid"; }
 
 std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of) {
   std::vector<StudyRow> rows;
@@ -220,44 +235,47 @@ std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& resu
   return rows;
 }
 
-void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of) {
-  out << "study,experiment,series,x,provenance,batch,heads_q,heads_kv,seq_q,seq_kv,head_dim,dtype,"
-         "causal";
+void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of,
+                     const StudyContext& context) {
+  out << "study,experiment,series,x,provenance";
+  const Problem any = study.op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
+  for (const auto& [name, value] : problem_columns(any)) {
+    out << "," << name;
+  }
   for (const StudyMetric& metric : study_metrics()) {
     out << "," << metric.key;
   }
   out << ",variant\n";
-  for (const Experiment& experiment : study.experiments) {
-    for (const StudyRow& row : rows_of(experiment, result_of)) {
-      const AttentionProblem& p = row.point->problem;
-      out << study.name << "," << experiment.id << "," << row.point->series << ","
-          << std::llround(row.point->x) << "," << to_string(row.result.provenance()) << ","
-          << p.batch << "," << p.heads_q << "," << p.heads_kv << "," << p.seq_q << "," << p.seq_kv
-          << "," << p.head_dim << "," << to_string(p.dtype) << "," << (p.causal ? 1 : 0);
-      for (const StudyMetric& metric : study_metrics()) {
-        const Value value = metric.value(row);
-        out << "," << (value ? significant_text(*value, 8) : "");
-      }
-      out << ",\"" << to_key(row.result.variant) << "\"\n";
-    }
+  write_csv_rows(out, study, result_of);
+  if (context.predictions) {
+    write_csv_rows(out, study, context.predictions);
   }
 }
 
-void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of) {
+void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of,
+                        const StudyContext& context) {
   for (const Experiment& experiment : study.experiments) {
     if (is_grid_of_tiles(experiment)) {
-      write_choices(out, study, result_of);
+      write_tile_choices(out, study, result_of);
       continue;
     }
     const auto rows = rows_of(experiment, result_of);
-    if (!rows.empty()) {
+    if (rows.empty()) {
+      continue;
+    }
+    out << "\n## " << experiment.title << "\n\n";
+    if (sweeps_strides(experiment)) {
+      write_strides(out, experiment, result_of, context);
+    } else if (compares_k_orders(experiment)) {
+      write_k_orders(out, experiment, result_of);
+    } else {
       write_table(out, experiment, rows);
       write_savings(out, rows);
     }
   }
 }
 
-Json study_json(const Study& study, const ResultOf& result_of) {
+Json study_json(const Study& study, const ResultOf& result_of, const StudyContext& context) {
   Json experiments = Json::array();
   for (const Experiment& experiment : study.experiments) {
     const auto rows = rows_of(experiment, result_of);
@@ -265,13 +283,13 @@ Json study_json(const Study& study, const ResultOf& result_of) {
     if (2 * rows.size() < experiment.points.size() || is_grid_of_tiles(experiment)) {
       continue;
     }
-    experiments.push_back({{"id", experiment.id},
-                           {"title", experiment.title},
-                           {"x_title", experiment.x_title},
-                           {"metric", experiment.metric},
-                           {"points", points_json(rows)}});
+    experiments.push_back(experiment_json(experiment, rows));
+    if (sweeps_strides(experiment)) {
+      experiments.back()["sweeps"] =
+          stride_sweeps_json(stride_sweeps(experiment, result_of, context.predictions));
+    }
   }
-  Json choices = choices_json(study, result_of);
+  Json choices = tile_choices_json(study, result_of);
   constexpr std::size_t kFewestChoices = 40;  // Half of the grid's shapes.
   if (experiments.empty() && choices.size() < kFewestChoices) {
     return {};
@@ -280,67 +298,6 @@ Json study_json(const Study& study, const ResultOf& result_of) {
           {"title", study.title},
           {"experiments", std::move(experiments)},
           {"choices", std::move(choices)}};
-}
-
-std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_of) {
-  std::map<AttentionProblem, std::map<std::pair<int, int>, VariantResult>> best_of_tile;
-  for (const Experiment& experiment : study.experiments) {
-    if (!is_grid_of_tiles(experiment)) {
-      continue;
-    }
-    for (StudyRow& row : rows_of(experiment, result_of)) {
-      const std::pair tile{variant_of(row.result).tile_m, variant_of(row.result).tile_n};
-      auto& tiles = best_of_tile[row.point->problem];
-      const auto slot = tiles.find(tile);
-      if (slot == tiles.end() || row.result.time_us() < slot->second.time_us()) {
-        tiles.insert_or_assign(tile, std::move(row.result));
-      }
-    }
-  }
-  std::vector<TileChoice> choices;
-  for (auto& [problem, tiles] : best_of_tile) {
-    std::vector<VariantResult> ranked;
-    for (auto& [tile, result] : tiles) {
-      ranked.push_back(std::move(result));
-    }
-    std::ranges::stable_sort(ranked, {}, &VariantResult::time_us);
-    choices.push_back(
-        {problem, ranked[0], ranked.size() > 1 ? std::optional(ranked[1]) : std::nullopt});
-  }
-  return choices;
-}
-
-std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& result_of) {
-  const auto choices = tile_choices(study, result_of);
-  std::map<AttentionProblem, double> best_us;
-  for (const TileChoice& choice : choices) {
-    best_us[choice.problem] = choice.best.time_us();
-  }
-  std::map<std::pair<int, int>, std::map<AttentionProblem, double>> losses;
-  for (const Experiment& experiment : study.experiments) {
-    for (const StudyRow& row : rows_of(experiment, result_of)) {
-      const auto best = best_us.find(row.point->problem);
-      if (best != best_us.end()) {
-        const double loss = row.result.time_us() / best->second - 1.0;
-        auto& of_tile = losses[{variant_of(row.result).tile_m, variant_of(row.result).tile_n}];
-        const auto [slot, is_new] = of_tile.try_emplace(row.point->problem, loss);
-        slot->second = std::min(slot->second, loss);
-      }
-    }
-  }
-  std::optional<FixedTile> best;
-  for (const auto& [tile, by_problem] : losses) {
-    if (by_problem.size() < best_us.size()) {
-      continue;  // It does not run everywhere.
-    }
-    FixedTile fixed{tile.first, tile.second, 0.0, 0.0};
-    for (const auto& [problem, loss] : by_problem) {
-      fixed.mean_loss += loss / static_cast<double>(by_problem.size());
-      fixed.worst_loss = std::max(fixed.worst_loss, loss);
-    }
-    best = !best || fixed.worst_loss < best->worst_loss ? fixed : best;
-  }
-  return best;
 }
 
 }  // namespace swr

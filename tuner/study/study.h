@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/json.h"
+#include "tuner/study/peer_times.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 #include <swr/problem.h>
@@ -22,10 +23,11 @@ namespace swr {
 
 /// One variant of one problem, in one figure.
 struct StudyPoint {
-  AttentionProblem problem;
-  AttentionVariant variant;
+  Problem problem;
+  Variant variant;
   std::string series;  ///< The line it belongs to.
   double x = 0.0;
+  std::string x_text{};  ///< Shown in place of x, where x is a place in a list.
 };
 
 /// One figure or table.
@@ -35,12 +37,18 @@ struct Experiment {
   std::string x_title;
   std::string metric;  ///< The column of study_metrics() that it is about.
   std::vector<StudyPoint> points;
+  /// The axis whose values are set against each other: points that differ in it alone are timed in
+  /// shared rounds. Empty where every point is timed by itself.
+  std::string swept{};
 };
 
 struct Study {
   std::string name;
   std::string title;
   std::vector<Experiment> experiments;
+  Op op = Op::attention;
+  /// The model predicts measured points too, so that they judge it.
+  bool judges_model = false;
 };
 
 /// Names of the studies, as on the command line.
@@ -66,35 +74,28 @@ const std::vector<StudyMetric>& study_metrics();
 /// Gives the result of a point, where there is one.
 using ResultOf = std::function<std::optional<VariantResult>(const StudyPoint&)>;
 
+/// What stands beside a study's results.
+struct StudyContext {
+  ResultOf predictions{};  ///< The model's, of points that were measured; may be empty.
+  PeerTimes peers{};
+};
+
+/// True for a table of hundreds of tiles, which says less than the choices that follow from it.
+bool is_grid_of_tiles(const Experiment& experiment);
+
 /// Rows of an experiment whose points have a result that is ok.
 std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of);
 
-/// One line per row of every experiment.
-void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of);
+/// One line per row of every experiment, predictions beside measurements in lines of their own.
+void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of,
+                     const StudyContext& context = {});
 
 /// One table per experiment, as Markdown, and what the study concludes.
-void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of);
+void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of,
+                        const StudyContext& context = {});
 
 /// The study for a page: its experiments of which half of the points have a result;
 /// null when there is none.
-Json study_json(const Study& study, const ResultOf& result_of);
-
-/// The best tile of each problem, the runner-up and what it loses, and what one tile for all
-/// problems would lose: the regimes of a study whose points are tiles.
-struct TileChoice {
-  AttentionProblem problem;
-  VariantResult best;
-  std::optional<VariantResult> runner_up;  ///< The best of another tile.
-};
-std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_of);
-
-/// The tile whose worst loss over the problems is smallest, by choosing once for all of them.
-struct FixedTile {
-  int tile_m = 0;
-  int tile_n = 0;
-  double mean_loss = 0.0;  ///< Against the choice by shape.
-  double worst_loss = 0.0;
-};
-std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& result_of);
+Json study_json(const Study& study, const ResultOf& result_of, const StudyContext& context = {});
 
 }  // namespace swr

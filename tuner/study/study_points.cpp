@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The points of the studies. Sources: Sawtooth Wavefront Reordering (Zhu, Pan, Ding) and
-// TiledAttention (Khan), both on a GB10; their numbers of figures and tables are in the titles.
+// The points of the studies of attention, and all studies by name. Sources: Sawtooth Wavefront
+// Reordering (Zhu, Pan, Ding) and TiledAttention (Khan), both on a GB10; their numbers of figures
+// and tables are in the titles.
+#include "tuner/study/gemm_study.h"
 #include "tuner/study/study.h"
 #include <swr/error.h>
 
@@ -178,7 +180,7 @@ Study tiled_attention() {
 
 }  // namespace
 
-std::vector<std::string> study_names() { return {"sawtooth", "tiled-attention"}; }
+std::vector<std::string> study_names() { return {"sawtooth", "tiled-attention", "gemm-swizzle"}; }
 
 Study make_study(std::string_view name, const DeviceInfo& device) {
   if (name == "sawtooth") {
@@ -187,8 +189,12 @@ Study make_study(std::string_view name, const DeviceInfo& device) {
   if (name == "tiled-attention") {
     return tiled_attention();
   }
-  throw Error(ErrorCode::invalid_argument, "there is no study '" + std::string(name) +
-                                               "'; there are sawtooth and tiled-attention");
+  if (name == "gemm-swizzle") {
+    return gemm_swizzle_study(device);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "there is no study '" + std::string(name) +
+                  "'; there are sawtooth, tiled-attention and gemm-swizzle");
 }
 
 }  // namespace swr

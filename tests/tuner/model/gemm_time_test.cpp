@@ -88,6 +88,62 @@ TEST(GemmTime, SplittingFillsTheGpuAndCostsASum) {
   EXPECT_LT(parts.time_us, whole.time_us);
 }
 
+constexpr GemmVariant kPortable{.tile_m = 128,
+                                .tile_n = 128,
+                                .tile_k = 32,
+                                .stages = 3,
+                                .warps_m = 2,
+                                .warps_n = 2,
+                                .raster = Raster::along_n};
+
+TEST(GemmTime, PortableProductsRunAtTheRateOfMmaSyncAndWaitForPartOfSharedMemory) {
+  // One tile; two rows and two columns of warps read A and B twice, cp.async writes them once.
+  const GemmPrediction prediction = predict({.m = 128, .n = 128, .k = 320}, kPortable);
+  const double products = 1.111 * 2.0 * 128 * 128 * 32 / 2730.6;
+  const double smem = 0.202 * 3 * (128 + 128) * 32 * 2 / 128.0;
+  EXPECT_NEAR(prediction.matrix_us, 10 * (products + smem) / h200().clock_mhz, 1e-9);
+}
+
+TEST(GemmTime, CtasThatShareAnSmTakeTurns) {
+  // 264 tiles: one round of two CTAs to each of 132 SMs, or two rounds of one.
+  const GemmProblem problem{.m = 128 * 12, .n = 128 * 22, .k = 1024};
+  EXPECT_NEAR(predict(problem, kPortable, 2).matrix_us, predict(problem, kPortable, 1).matrix_us,
+              1e-9);
+  EXPECT_LT(predict(problem, kPortable, 2).epilogue_us, predict(problem, kPortable, 1).epilogue_us);
+  // Fewer tiles than SMs have none to share with.
+  const GemmProblem small{.m = 1024, .n = 1024, .k = 1024};
+  EXPECT_EQ(predict(small, kPortable, 2).time_us, predict(small, kPortable, 1).time_us);
+}
+
+TEST(GemmTime, WorkersBoundTheCtasOfAPersistentLaunch) {
+  const GemmProblem problem{.m = 4096, .n = 4096, .k = 512};
+  GemmVariant variant = kVariant;
+  variant.workers = 66;
+  EXPECT_NEAR(predict(problem, variant).matrix_us, predict(problem, kVariant).matrix_us * 8 / 4,
+              1e-9)
+      << "512 tiles are 8 rounds of 66 and 4 of 132";
+}
+
+TEST(GemmTime, OnlyHopperMergesRequests) {
+  const GemmProblem problem{.m = 4096, .n = 4096, .k = 4096};
+  const auto l2_us = [&](int sm_arch) {
+    GpuProfile profile = h200();
+    profile.device.sm_arch = sm_arch;
+    const GemmLaunch launch = gemm_launch_on_gpu(problem, kPortable, 1, profile);
+    return predict_gemm_time(problem, kPortable, launch,
+                             simulate_gemm_l2(launch, profile.l2_policy()), profile)
+        .l2_us;
+  };
+  EXPECT_GT(l2_us(120), 2 * l2_us(90));
+}
+
+TEST(GemmTime, LatencyIsWhatTheOtherTermsLeave) {
+  const GemmPrediction p = predict({.m = 4096, .n = 4096, .k = 4096}, kVariant);
+  const double overlap =
+      std::pow(std::pow(p.matrix_us, 4) + std::pow(p.l2_us, 4) + std::pow(p.dram_us, 4), 0.25);
+  EXPECT_NEAR(p.latency_us, p.time_us - overlap, 1e-9);
+}
+
 /// A measured row of the tables.
 struct Row {
   GemmProblem problem;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/model/predicting_evaluator.h"
 
+#include <swr/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +41,37 @@ TEST(PredictingEvaluator, FillsEveryFieldOfAResult) {
   EXPECT_EQ(prediction.compulsory_misses, compulsory_sectors(kProblem));
   EXPECT_EQ(prediction.excess_misses, 0);
   EXPECT_EQ(prediction.write_sectors, 4 * 8192);
+}
+
+TEST(PredictingEvaluator, PredictsGemmOfBothFamilies) {
+  PredictingEvaluator evaluator(load_profile("h200"));
+  const GemmProblem problem{.m = 2048, .n = 2048, .k = 1024};
+  GemmVariant hopper{.family = Family::hopper, .tile_m = 128, .tile_n = 128, .tile_k = 64};
+  hopper.stages = 4;
+  hopper.consumers = 2;
+  hopper.persistence = Persistence::persistent;
+  const GemmVariant portable{.tile_m = 128, .tile_n = 128, .tile_k = 32, .stages = 3};
+  const VariantResult fast = evaluator.evaluate(problem, hopper, fake_kernel(168));
+  const VariantResult slow = evaluator.evaluate(problem, portable, fake_kernel(168));
+  for (const VariantResult* result : {&fast, &slow}) {
+    ASSERT_EQ(result->state, ResultState::ok) << result->detail;
+    const Prediction& prediction = *result->prediction();
+    EXPECT_GT(prediction.matrix_us, 0);
+    EXPECT_EQ(prediction.softmax_us, 0);
+    EXPECT_GT(prediction.latency_us, 0);
+    EXPECT_GE(prediction.time_us, prediction.matrix_us);
+    EXPECT_EQ(prediction.compulsory_misses, compulsory_sectors(problem));
+    EXPECT_EQ(prediction.write_sectors, 2048 * 2048 * 2 / 32);
+  }
+  EXPECT_EQ(fast.ctas_per_sm, 1);
+  EXPECT_LT(fast.time_us(), slow.time_us()) << "wgmma is faster than mma.sync";
+}
+
+TEST(PredictingEvaluator, VariantsOfAnotherOperationAreRefused) {
+  PredictingEvaluator evaluator(load_profile("h200"));
+  EXPECT_THROW(evaluator.evaluate(GemmProblem{.m = 64, .n = 64, .k = 64}, AttentionVariant{},
+                                  fake_kernel(128)),
+               Error);
 }
 
 TEST(PredictingEvaluator, AKernelThatSpillsIsDroppedByName) {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Times of cuBLASLt, as bench/gemm_peers measured them in a process of its own: swr links no
+// library of kernels.
+#pragma once
+
+#include <swr/gemm_problem.h>
+
+#include <array>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+namespace swr {
+
+/// Median time in microseconds of the library's first choice, by m, n and k.
+using PeerTimes = std::map<std::array<int, 3>, double>;
+
+/// Reads the file of `gemm_peers --csv`.
+/// Throws: Error{unreadable} naming the file, the line and what is wrong with it.
+PeerTimes read_peer_times(const std::filesystem::path& path);
+
+/// The time for a problem of the benchmark's kind: bf16 in and out, nt, one product.
+std::optional<double> peer_time_us(const PeerTimes& peers, const GemmProblem& problem);
+
+}  // namespace swr
