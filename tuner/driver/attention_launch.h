@@ -80,16 +80,21 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
                                       plan.dynamic_smem_bytes);
 }
 
-/// Enqueues one launch; section_heads of `params` is filled in here. Neither allocates nor
-/// synchronises, so it may be captured in a graph.
+/// Enqueues one launch; section_heads and kv_splits of `params` are filled in here. Neither
+/// allocates nor synchronises, so it may be captured in a graph.
 /// Requires: the function's context is current and the function was prepared; for
-/// Persistence::dynamic, a tile counter (CUDA_ERROR_INVALID_VALUE without).
+/// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
+/// launch_geometry() says (CUDA_ERROR_INVALID_VALUE without).
 inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
                                  const LaunchPlan& plan, AttentionParams params, CUstream stream) {
-  const LaunchGeometry geometry =
-      launch_geometry(plan, params.batch * params.heads_q, params.seq_q);
+  const LaunchGeometry geometry = launch_geometry(plan, params);
   params.section_heads = geometry.section_heads;
-  if (plan.persistence == Persistence::dynamic && params.tile_counter == nullptr) {
+  params.kv_splits = plan.kv_splits;
+  const bool lacks_counter =
+      plan.persistence == Persistence::dynamic && params.tile_counter == nullptr;
+  const bool lacks_partials =
+      plan.kv_splits > 1 && (params.partials == nullptr || params.arrivals == nullptr);
+  if (lacks_counter || lacks_partials) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   AttentionMaps maps;

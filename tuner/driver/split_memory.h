@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The memory in which GEMM kernels with several splits of k leave partial sums, for programs that
-// launch on streams and graphs of their own.
+// The memory in which kernels with several splits, of k or of K and V, leave partial results, for
+// programs that launch on streams and graphs of their own.
 #pragma once
 
+#include "core/launch_plan.h"
 #include "tuner/driver/launch_calls.h"
+#include <swr/attention_params.h>
 
 #include <cuda.h>
 
@@ -111,5 +113,21 @@ class SplitMemory {
   std::vector<CUdeviceptr> all_;
   std::unordered_map<unsigned long long, Block> of_stream_;
 };
+
+/// Gives an attention launch with splits what it needs, unless the caller brought it.
+inline CUresult find_split_memory(SplitMemory& memory, const LaunchPlan& plan, CUstream stream,
+                                  AttentionParams& params) {
+  if (params.partials != nullptr && params.arrivals != nullptr) {
+    return CUDA_SUCCESS;
+  }
+  const LaunchGeometry geometry = launch_geometry(plan, params);
+  SplitMemory::Part part;
+  const CUresult result =
+      memory.of_launch(stream, static_cast<std::size_t>(geometry.partials_bytes),
+                       static_cast<std::size_t>(geometry.arrival_words), part);
+  params.partials = part.partials;
+  params.arrivals = part.arrivals;
+  return result;
+}
 
 }  // namespace swr

@@ -2,6 +2,7 @@
 #include "tuner/package/attention.h"
 
 #include "tuner/driver/attention_launch.h"
+#include "tuner/driver/split_memory.h"
 #include "tuner/driver/tile_counters.h"
 #include "tuner/package/kernels.h"
 #include "tuner/package/sha256.h"
@@ -184,11 +185,28 @@ swr::ShapePoint point(const Problem& p) {
   return swr::shape_point(p.batch, p.heads_q, p.heads_kv, p.seq_q, p.seq_kv);
 }
 
+/// Every split has a tile of K and V, and what splits leave is as little as swr allows.
+bool splits_fit(const EmbeddedKernel& kernel, const Problem& problem) {
+  if (kernel.plan.kv_splits == 1) {
+    return true;
+  }
+  swr::AttentionParams params;
+  params.batch = problem.batch;
+  params.heads_q = problem.heads_q;
+  params.heads_kv = problem.heads_kv;
+  params.seq_q = problem.seq_q;
+  return kernel.plan.kv_splits <= swr::ceil_div(problem.seq_kv, kernel.plan.tile_n) &&
+         swr::launch_geometry(kernel.plan, params).partials_bytes <= swr::kMostPartialsBytes;
+}
+
 bool fits(const EmbeddedKernel& kernel, const Problem& problem, const Device& device) {
   return kind(kernel.problem) == kind(problem) && kernel.device.sm_arch == device.point.sm_arch &&
          kernel.plan.dynamic_smem_bytes <= device.smem_per_cta_bytes &&
-         swr::is_distinct_mapping(kernel.plan.swizzle, kernel.plan.section_heads,
-                                  problem.batch * problem.heads_q);
+         swr::is_distinct_mapping(
+             kernel.plan.swizzle, kernel.plan.section_heads,
+             problem.batch * (kernel.plan.pack_gqa ? problem.heads_kv : problem.heads_q)) &&
+         (!kernel.plan.pack_gqa || problem.heads_q > problem.heads_kv) &&
+         splits_fit(kernel, problem);
 }
 
 /// Smaller is better: this device's kernels first, measured before predicted, then the nearest
@@ -237,6 +255,8 @@ struct Ready {
   swr::LaunchPlan plan;
   /// Where the kernel's tiles are drawn; nullptr when it draws none.
   swr::TileCounters* tile_counters = nullptr;
+  /// Where splits of K and V meet; nullptr when there is one.
+  swr::SplitMemory* split_memory = nullptr;
 };
 
 using OwnedKey = std::tuple<int, int, int, int, int, int, DType, bool, int>;
@@ -246,6 +266,7 @@ struct Context {
   std::map<std::string, Loaded> modules;  ///< By digest.
   std::map<OwnedKey, Ready> ready;
   std::unique_ptr<swr::TileCounters> tile_counters;
+  std::unique_ptr<swr::SplitMemory> split_memory;
 };
 
 }  // namespace
@@ -260,6 +281,7 @@ struct Attention::Impl {
         driver.module_unload(loaded.module);
       }
       context.tile_counters.reset();
+      context.split_memory.reset();
     }
     driver.context_set_current(former);
   }
@@ -291,7 +313,10 @@ struct Attention::Impl {
     if (known == context.modules.end()) {
       known = context.modules.emplace(kernel.sha256, load(kernel)).first;
     }
-    Ready ready{&kernel, known->second.function, kernel.plan, nullptr};
+    Ready ready{&kernel, known->second.function, kernel.plan, nullptr, nullptr};
+    if (kernel.plan.kv_splits > 1) {
+      ready.split_memory = context.split_memory.get();
+    }
     if (kernel.plan.persistence == swr::Persistence::dynamic) {
       driver.require(context.tile_counters->reserve(), "allocating tile counters");
       ready.tile_counters = context.tile_counters.get();
@@ -318,10 +343,11 @@ struct Attention::Impl {
       return known->second;
     }
     return contexts
-        .emplace(
-            handle,
-            Context{
-                current_device(driver), {}, {}, std::make_unique<swr::TileCounters>(driver.launch)})
+        .emplace(handle, Context{current_device(driver),
+                                 {},
+                                 {},
+                                 std::make_unique<swr::TileCounters>(driver.launch),
+                                 std::make_unique<swr::SplitMemory>(driver.launch)})
         .first->second;
   }
 
@@ -366,6 +392,11 @@ void Attention::run(const Call& call, CUstream_st* stream) {
   if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
     impl_->driver.require(ready.tile_counters->of_launch(stream, params.tile_counter),
                           "finding a tile counter");
+  }
+  if (ready.split_memory != nullptr) {
+    impl_->driver.require(
+        swr::find_split_memory(*ready.split_memory, ready.plan, stream, params),
+        "finding memory for the results of splits");
   }
   impl_->driver.require(
       swr::launch_attention(impl_->driver.launch, ready.function, ready.plan, params, stream),
