@@ -173,7 +173,8 @@ constexpr std::array kBeforeCompilation{
          product_registers},
     Rule{{"local_iterations", "Sawtooth needs a CTA with several Q tiles."}, local_iterations},
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
-    Rule{{"kv_splits", "Every split has a tile of K and V; results of splits fit 1 GiB."}, kv_splits},
+    Rule{{"kv_splits", "Every split has a tile of K and V; results of splits fit 1 GiB."},
+         kv_splits},
     Rule{{"pack_gqa", "Packed query heads share a K and V head."}, pack_gqa},
     Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
 };

@@ -52,8 +52,7 @@ inline constexpr long long kMostPartialsBytes = 1LL << 30;
 constexpr long long partials_bytes(const WorkItems& items, int tile_m, int head_dim) {
   constexpr int kFloatBytes = 4;
   constexpr int kShiftAndSum = 2;
-  return items.splits == 1 ? 0
-                           : items.count() * tile_m * (head_dim + kShiftAndSum) * kFloatBytes;
+  return items.splits == 1 ? 0 : items.count() * tile_m * (head_dim + kShiftAndSum) * kFloatBytes;
 }
 
 /// Heads per section of the tile mapping. `heads` as scheduled_heads() counts them.

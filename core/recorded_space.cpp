@@ -30,9 +30,7 @@ struct OptionalColumns {
   bool splits = false;  ///< Splits of K and V, packed heads.
 };
 
-bool is_split_axis(const Axis& axis) {
-  return axis.name == "kv_splits" || axis.name == "pack_gqa";
-}
+bool is_split_axis(const Axis& axis) { return axis.name == "kv_splits" || axis.name == "pack_gqa"; }
 
 /// The columns of a row: the axes, then what is known of every variant.
 std::vector<std::string> leading_columns(Op op, const OptionalColumns& optional) {

@@ -82,16 +82,14 @@ constexpr std::array kPortableAxes{
 // CTAs that an SM holds, and in the warps that copy and combine splits
 // (docs/results/portable_attention.md). Nothing is read twice, so the order of tiles is one.
 constexpr std::array kDecodeTilesTo128{
-    Tile{.tile_m = 16, .tile_n = 32, .warps = 1}, Tile{.tile_m = 16, .tile_n = 64, .warps = 1},
-    Tile{.tile_m = 32, .tile_n = 64, .warps = 2}, Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4}, Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
+    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 16, .tile_n = 64, .warps = 1},
+    Tile{.tile_m = 32, .tile_n = 64, .warps = 2},  Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
 };
 constexpr std::array kDecodeTilesBeyond128{
-    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},
-    Tile{.tile_m = 32, .tile_n = 32, .warps = 2},
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 32, .tile_n = 32, .warps = 2},
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
 };
 constexpr std::array kDecodeTilesOfHeadDim{

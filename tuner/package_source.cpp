@@ -124,14 +124,14 @@ std::string box_text(const TensorBox& box) {
 /// Every member in its order.
 std::string plan_text(const LaunchPlan& plan) {
   static_assert(sizeof(LaunchPlan) == 18 * sizeof(int), "a new member is to be written here");
-  return list(
-      {std::to_string(plan.tile_m), std::to_string(plan.tile_n), std::to_string(plan.threads),
-       std::to_string(plan.dynamic_smem_bytes),
-       "swr::Persistence::" + std::string(to_string(plan.persistence)),
-       std::to_string(plan.workers), "swr::Swizzle::" + std::string(to_string(plan.swizzle)),
-       std::to_string(plan.section_heads), std::to_string(plan.kv_splits), truth(plan.pack_gqa),
-       "swr::DType::" + std::string(to_string(plan.dtype)),
-       std::to_string(plan.head_dim), box_text(plan.q_box), box_text(plan.kv_box)});
+  return list({std::to_string(plan.tile_m), std::to_string(plan.tile_n),
+               std::to_string(plan.threads), std::to_string(plan.dynamic_smem_bytes),
+               "swr::Persistence::" + std::string(to_string(plan.persistence)),
+               std::to_string(plan.workers),
+               "swr::Swizzle::" + std::string(to_string(plan.swizzle)),
+               std::to_string(plan.section_heads), std::to_string(plan.kv_splits),
+               truth(plan.pack_gqa), "swr::DType::" + std::string(to_string(plan.dtype)),
+               std::to_string(plan.head_dim), box_text(plan.q_box), box_text(plan.kv_box)});
 }
 
 std::string cubin_symbol(const CompiledKernel& kernel) {

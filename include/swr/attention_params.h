@@ -46,8 +46,8 @@ struct AttentionParams {
   /// split_kv.
   int kv_splits = 1;
   /// For split_kv: what the splits leave, as many bytes as the launch geometry says, and a word per
-  /// Q tile that is 0 when the kernel starts and that it leaves at 0. Launches that may overlap need
-  /// their own. swr::Runtime and exported packages bring them.
+  /// Q tile that is 0 when the kernel starts and that it leaves at 0. Launches that may overlap
+  /// need their own. swr::Runtime and exported packages bring them.
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
 };

@@ -219,7 +219,8 @@ std::vector<VariantCase> decode_cases() {
   return cases;
 }
 
-/// Every head_dim class, type, layout and alignment of split and packed kernels, and every schedule.
+/// Every head_dim class, type, layout and alignment of split and packed kernels, and every
+/// schedule.
 std::vector<VariantCase> decode_axis_cases() {
   std::vector<VariantCase> cases;
   AttentionProblem problem{
@@ -253,9 +254,9 @@ std::vector<VariantCase> decode_axis_cases() {
       variant.order = order;
       variant.persistence = persistence;
       variant.workers = persistence == Persistence::pairs ? 0 : 3;
-      cases.push_back({"decode_" + std::string(to_string(order)) + "_" +
-                           std::string(to_string(persistence)),
-                       problem, variant});
+      cases.push_back(
+          {"decode_" + std::string(to_string(order)) + "_" + std::string(to_string(persistence)),
+           problem, variant});
     }
   }
   return cases;

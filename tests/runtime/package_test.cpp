@@ -64,6 +64,13 @@ class PackageTest : public ServingTest {
     AttentionProblem wide = problem_of(1000);
     wide.head_dim = 128;
     record(wide, tile_drawing(), 4.0);
+    AttentionProblem decode = problem_of(2000);
+    decode.heads_kv = 2;
+    decode.seq_q = 1;
+    AttentionVariant split = tile(64, 16);
+    split.kv_splits = 12;
+    split.pack_gqa = true;
+    record(decode, split, 5.0);
   }
   Manifest do_export(const std::string& name = "my_kernels") const {
     return export_package(store_, key_as_cubin, package_, name);

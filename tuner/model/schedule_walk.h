@@ -220,9 +220,7 @@ class ScheduleWalk {
 
 template <typename Sink>
 ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
-    : shape_(shape),
-      sink_(sink),
-      kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)) {
+    : shape_(shape), sink_(sink), kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)) {
   const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
   pair_sectors_.resize(pair_count);
   for (std::size_t pair = 0; pair < pair_count; ++pair) {
@@ -286,8 +284,7 @@ bool ScheduleWalk<Sink>::start_next(Slot& slot) {
 template <typename Sink>
 void ScheduleWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool backward) {
   const int count = item.kv_tiles.count;
-  const int first =
-      item.kv_tiles.first + (count > 0 ? kv_tile_at(0, count, backward) : 0);
+  const int first = item.kv_tiles.first + (count > 0 ? kv_tile_at(0, count, backward) : 0);
   const int kv_head = kv_head_of(shape_, item.tile);
   slot.steps = max_of(count, 1);  // An item that sees no key still occupies its CTA.
   slot.remaining = count;
@@ -360,7 +357,8 @@ long long ScheduleWalk<Sink>::queue_streams() {
     if (streams_[i].remaining == 0) {
       end = std::min(end, free.first);
     } else {
-      (free.first <= now_ + kTicksPerStep ? punctual_ : late_).push_back(free);
+      // One that is free in exactly a step would come before those that take it from now on.
+      (free.first < now_ + kTicksPerStep ? punctual_ : late_).push_back(free);
     }
   }
   std::sort(punctual_.begin(), punctual_.end());

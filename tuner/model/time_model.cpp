@@ -114,15 +114,15 @@ double combine_clocks(const AttentionProblem& problem, const AttentionVariant& v
   if (shape.kv_splits == 1) {
     return 0.0;
   }
-  constexpr double kBytesUnderWayPerThread = 8 * 40.0;  ///< Eight parts of 8 columns, shift and sum.
+  constexpr double kBytesUnderWayPerThread =
+      8 * 40.0;  ///< Eight parts of 8 columns, shift and sum.
   constexpr int kColumnsPerThread = 8;
   const WorkItem first = work_item_at(shape, 0);
   const double bytes =
       static_cast<double>(partial_sectors(shape, first)) * kSectorBytes * shape.kv_splits;
   const int threads = std::min(make_attention_config(problem, variant).threads(),
                                first.q_rows * problem.head_dim / kColumnsPerThread);
-  const double share =
-      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double share = profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
   const double bytes_per_clock =
       std::min(share, threads * kBytesUnderWayPerThread / profile.l2_latency_clocks);
   return 2 * profile.dram_latency_clocks + bytes / bytes_per_clock;

@@ -394,9 +394,8 @@ void Attention::run(const Call& call, CUstream_st* stream) {
                           "finding a tile counter");
   }
   if (ready.split_memory != nullptr) {
-    impl_->driver.require(
-        swr::find_split_memory(*ready.split_memory, ready.plan, stream, params),
-        "finding memory for the results of splits");
+    impl_->driver.require(swr::find_split_memory(*ready.split_memory, ready.plan, stream, params),
+                          "finding memory for the results of splits");
   }
   impl_->driver.require(
       swr::launch_attention(impl_->driver.launch, ready.function, ready.plan, params, stream),

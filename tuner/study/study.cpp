@@ -208,8 +208,8 @@ const std::vector<StudyMetric>& study_metrics() {
 SpaceOptions space_of(const AttentionVariant& variant) {
   SpaceOptions space;
   space.tiles = {{variant.tile_m, variant.tile_n, variant.warps}};
-  for (const char* name :
-       {"family", "stages", "order", "persistence", "workers", "swizzle", "smem_swizzle"}) {
+  for (const char* name : {"family", "stages", "order", "persistence", "workers", "swizzle",
+                           "smem_swizzle", "kv_splits", "pack_gqa"}) {
     space.restrictions[name] = {find_axis(Op::attention, name)->get(variant)};
   }
   return space;

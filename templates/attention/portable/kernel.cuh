@@ -290,8 +290,8 @@ __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, in
   }
 }
 
-/// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring and what
-/// is parked.
+/// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring and
+/// what is parked.
 template <AttentionConfig C>
 __device__ inline void attend(const AttentionParams& params, unsigned smem, QTile tile, int split,
                               bool backward) {
@@ -337,8 +337,7 @@ template <AttentionConfig C>
 __device__ inline void run(const AttentionParams& params, unsigned smem) {
   for (int iteration = 0;; ++iteration) {
     const WorkItems items = work_items<C>(params);
-    const long long item =
-        cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items.count());
+    const long long item = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items.count());
     if (item < 0) {
       return;
     }

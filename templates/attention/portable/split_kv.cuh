@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The results of a Q tile whose K and V tiles several CTAs have scanned. Whoever comes last combines
-// what all have left, always in the order of the splits, so that results do not depend on who that
-// is (Dao et al., "Flash-Decoding for long-context inference").
+// The results of a Q tile whose K and V tiles several CTAs have scanned. Whoever comes last
+// combines what all have left, always in the order of the splits, so that results do not depend on
+// who that is (Dao et al., "Flash-Decoding for long-context inference").
 #pragma once
 
 #include "attention/config.h"
@@ -45,13 +45,13 @@ struct PartialRow {
   }
 };
 
-/// Where the splits of one Q tile meet in global memory: per split the rows of O [tile_m, head_dim],
-/// then per row its shift and its sum.
+/// Where the splits of one Q tile meet in global memory: per split the rows of O [tile_m,
+/// head_dim], then per row its shift and its sum.
 template <AttentionConfig C>
 class SplitResults {
  public:
-  /// `vote` is a word of shared memory that nobody else uses between the barriers of this object and
-  /// the CTA's next one.
+  /// `vote` is a word of shared memory that nobody else uses between the barriers of this object
+  /// and the CTA's next one.
   __device__ SplitResults(const AttentionParams& params, unsigned vote, QTile tile)
       : params_(params),
         vote_(vote),
