@@ -11,6 +11,11 @@ with the peers: one process, the same random tensors of [B, S, H, D] strides, ev
 graph of its own that is long enough to time, each round in an order drawn anew. The ratio of a round is
 peer time over swr time. Outputs are compared with attention in fp32 before anything is timed.
 With --shard I/N several GPUs share the list.
+
+--shapes decode has one query token on long K and V. What is measured there is memory: consecutive launches take turns over
+copies of K and V that together are several times the L2, for every contender alike, so that none finds them there;
+gb_per_s is the bytes of K and V over the time of a launch. Tuning itself times a variant on one K and V, of which an L2 may keep
+those of 8192 keys.
 """
 
 import argparse
@@ -30,6 +35,8 @@ TOLERANCE = {"fp16": 2e-3, "bf16": 1e-2}
 ROUNDS = 21
 GRAPH_US = 1000.0
 MOST_LAUNCHES = 32
+# Copies of K and V that decoding takes turns over: at least so many times the L2.
+L2_MULTIPLE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +48,18 @@ class Shape:
     head_dim: int
     dtype: str
     causal: bool
+    seq_q: int = 0  # 0: as long as K and V.
+
+    def queries(self):
+        return self.seq_q or self.seq
 
     def tflops(self, microseconds):
         """Causal counts half the operations, as the peers' publications do."""
-        operations = 4.0 * self.batch * self.heads * self.seq**2 * self.head_dim
+        operations = 4.0 * self.batch * self.heads * self.queries() * self.seq * self.head_dim
         return operations * (0.5 if self.causal else 1.0) / microseconds / 1e6
+
+    def kv_bytes(self):
+        return 2 * 2 * self.batch * self.kv_heads * self.seq * self.head_dim
 
 
 def tokens_16k(seq, head_dim, dtype, causal, heads=16, kv_heads=16):
@@ -64,21 +78,37 @@ def shapes(name):
                for head_dim, causal, seq in itertools.product((64, 128), masks, (16384, 32768))]
     beyond += [tokens_16k(seq, 128, "bf16", causal, heads=64, kv_heads=8)
                for causal, seq in itertools.product(masks, (2048, 8192))]
-    return {"grid": grid, "beyond": beyond, "all": grid + beyond}[name]
+    decode = [Shape(batch, 64, 8, seq, 128, "bf16", False, seq_q=1)
+              for batch, seq in itertools.product((1, 8), (8192, 32768, 131072))]
+    return {"grid": grid, "beyond": beyond, "all": grid + beyond, "decode": decode}[name]
 
 
 def random_tensors(shape):
-    def normal(heads):
-        return torch.randn(shape.batch, shape.seq, heads, shape.head_dim, device="cuda",
+    """[B, H, S, D]; decoding has the strides of a cache of K and V, others those of [B, S, H, D]."""
+    def normal(heads, seq):
+        if shape.seq_q:
+            return torch.randn(shape.batch, heads, seq, shape.head_dim, device="cuda",
+                               dtype=DTYPES[shape.dtype])
+        return torch.randn(shape.batch, seq, heads, shape.head_dim, device="cuda",
                            dtype=DTYPES[shape.dtype]).transpose(1, 2)
-    return normal(shape.heads), normal(shape.kv_heads), normal(shape.kv_heads)
+    return (normal(shape.heads, shape.queries()), normal(shape.kv_heads, shape.seq),
+            normal(shape.kv_heads, shape.seq))
+
+
+def copies_of(shape, k, v):
+    """What launches take turns over: K and V alone, or for decoding copies that exceed the L2."""
+    if not shape.seq_q:
+        return [(k, v)]
+    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    count = max(2, math.ceil(L2_MULTIPLE * l2_bytes / shape.kv_bytes()))
+    return [(k, v)] + [(k.clone(), v.clone()) for _ in range(count - 1)]
 
 
 def reference(q, k, v, causal):
     """Attention in fp32, one head after the other so that the scores fit."""
     group = q.shape[1] // k.shape[1]
     out = torch.empty(q.shape, dtype=torch.float32, device=q.device)
-    mask = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
+    mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
     for batch, head in itertools.product(range(q.shape[0]), range(q.shape[1])):
         scores = q[batch, head].float() @ k[batch, head // group].float().t()
         scores *= 1.0 / math.sqrt(q.shape[3])
@@ -92,15 +122,19 @@ def relative_error(out, expected):
     return ((out.float() - expected).norm() / expected.norm()).item()
 
 
-def contenders(shape, q, k, v):
-    """Name to a call that computes the output."""
+def contenders(shape, q, copies):
+    """Name to a call that computes the output; every call takes the next copy of K and V."""
+    def in_turns(attention):
+        turn = itertools.count()
+        return lambda: attention(*copies[next(turn) % len(copies)])
+
     def peer(backend):
-        def call():
+        def attention(k, v):
             with sdpa_kernel(backend):
                 return functional.scaled_dot_product_attention(
                     q, k, v, is_causal=shape.causal, enable_gqa=shape.heads != shape.kv_heads)
-        return call
-    return {"swr": lambda: swr.sdpa(q, k, v, causal=shape.causal),
+        return in_turns(attention)
+    return {"swr": in_turns(lambda k, v: swr.sdpa(q, k, v, causal=shape.causal)),
             "cudnn": peer(SDPBackend.CUDNN_ATTENTION), "flash": peer(SDPBackend.FLASH_ATTENTION)}
 
 
@@ -113,11 +147,13 @@ def elapsed_us(action):
     return start.elapsed_time(stop) * 1e3
 
 
-def graph_of(call):
-    """A graph of several launches that takes about GRAPH_US, and their number."""
+def graph_of(call, copies):
+    """A graph of several launches that takes about GRAPH_US, and their number: a multiple of the
+    copies they take turns over."""
     for _ in range(3):
         call()
     launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / elapsed_us(call))))
+    launches = math.ceil(launches / copies) * copies
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(launches):
@@ -125,9 +161,9 @@ def graph_of(call):
     return graph, launches
 
 
-def time_in_turns(calls, seed):
+def time_in_turns(calls, copies, seed):
     """Name to microseconds per launch, one sample a round; the rounds of all names correspond."""
-    graphs = {name: graph_of(call) for name, call in calls.items()}
+    graphs = {name: graph_of(call, copies) for name, call in calls.items()}
     order, draw = list(graphs), random.Random(seed)
     samples = collections.defaultdict(list)
     for _ in range(ROUNDS):
@@ -149,7 +185,8 @@ def compare(shape, variant, seed):
     q, k, v = random_tensors(shape)
     expected = reference(q, k, v, shape.causal)
     calls, errors, rows = {}, {}, []
-    for name, call in contenders(shape, q, k, v).items():
+    copies = copies_of(shape, k, v)
+    for name, call in contenders(shape, q, copies).items():
         try:
             errors[name] = relative_error(call(), expected)
         except RuntimeError as error:
@@ -161,7 +198,7 @@ def compare(shape, variant, seed):
             raise SystemExit(f"{shape}: {variant} is wrong, relative error {errors[name]:.2e}")
         calls[name] = call
     del expected
-    samples = time_in_turns(calls, seed)
+    samples = time_in_turns(calls, len(copies), seed)
     for name, times in samples.items():
         ratios = [time / own for time, own in zip(times, samples["swr"])]
         median = statistics.median(times)
@@ -169,6 +206,7 @@ def compare(shape, variant, seed):
                      "relative_error": f"{errors[name]:.2e}", "median_us": f"{median:.3f}",
                      "p95_us": f"{nearest_rank(times, 0.95):.3f}", "rounds": ROUNDS,
                      "tflops": f"{shape.tflops(median):.1f}",
+                     "gb_per_s": f"{shape.kv_bytes() / median / 1e3:.0f}",
                      "ratio": f"{statistics.median(ratios):.4f}",
                      "ratio_p5": f"{nearest_rank(ratios, 0.05):.4f}",
                      "ratio_p95": f"{nearest_rank(ratios, 0.95):.4f}"})
@@ -176,13 +214,13 @@ def compare(shape, variant, seed):
 
 
 def tune(shape, options):
-    swr.tune(shape.seq, heads=shape.heads, kv_heads=shape.kv_heads, batch=shape.batch,
-             head_dim=shape.head_dim, dtype=shape.dtype, causal=shape.causal,
+    swr.tune(shape.queries(), seq_kv=shape.seq, heads=shape.heads, kv_heads=shape.kv_heads,
+             batch=shape.batch, head_dim=shape.head_dim, dtype=shape.dtype, causal=shape.causal,
              database=options.database, arguments=shlex.split(options.tune_arguments))
 
 
 def stored_variant(shape, lookup, device):
-    problem = swr.Problem(shape.seq, batch=shape.batch, heads_q=shape.heads,
+    problem = swr.Problem(shape.queries(), seq_kv=shape.seq, batch=shape.batch, heads_q=shape.heads,
                           heads_kv=shape.kv_heads, head_dim=shape.head_dim, dtype=shape.dtype,
                           causal=shape.causal)
     answer = lookup.best(problem, device)
@@ -190,7 +228,7 @@ def stored_variant(shape, lookup, device):
 
 
 COLUMNS = [field.name for field in dataclasses.fields(Shape)] + [
-    "who", "variant", "relative_error", "median_us", "p95_us", "rounds", "tflops", "ratio",
+    "who", "variant", "relative_error", "median_us", "p95_us", "rounds", "tflops", "gb_per_s", "ratio",
     "ratio_p5", "ratio_p95", "refused"]
 
 
@@ -211,7 +249,8 @@ def measure(options):
             torch.cuda.empty_cache()
             writer.writerows(rows)
             file.flush()
-            print(shape, {row["who"]: row.get("ratio", "refused") for row in rows}, flush=True)
+            shown = "gb_per_s" if shape.seq_q else "ratio"
+            print(shape, shown, {row["who"]: row.get(shown, "refused") for row in rows}, flush=True)
 
 
 def geometric_mean(values):
@@ -226,7 +265,7 @@ def summarise(paths):
             rows += [row for row in csv.DictReader(file) if row["median_us"]]
 
     def key(row):
-        return tuple(row[field.name] for field in dataclasses.fields(Shape))
+        return tuple(row.get(field.name, "0") for field in dataclasses.fields(Shape))
 
     own = {key(row): row for row in rows if row["who"] == "swr"}
     for peer in PEERS:
@@ -254,7 +293,7 @@ def parsed_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--database", type=pathlib.Path, help="swr-tune's database; made if missing")
     parser.add_argument("--out", type=pathlib.Path, help="directory for the CSV")
-    parser.add_argument("--shapes", default="all", choices=("grid", "beyond", "all"))
+    parser.add_argument("--shapes", default="all", choices=("grid", "beyond", "all", "decode"))
     parser.add_argument("--skip", type=int, default=0, help="leave out so many of the first shapes")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
     parser.add_argument("--no-tuning", action="store_true", help="take what the database holds")

@@ -73,7 +73,7 @@ class BareLaunch {
   BareLaunch(const std::vector<std::byte>& cubin, const std::string& entry,
              const swr::LaunchPlan& plan, swr::AttentionParams params)
       : plan_(plan), params_(params), kernel_(cubin, entry) {
-    geometry_ = swr::launch_geometry(plan, params.batch * params.heads_q, params.seq_q);
+    geometry_ = swr::launch_geometry(plan, params);
     params_.section_heads = geometry_.section_heads;
     params_.tile_counter = reinterpret_cast<unsigned*>(counter_.address());
     counter_.fill(0, swr::Stream());

@@ -15,7 +15,9 @@ AttentionConfig make_attention_config(const AttentionProblem& problem,
           .stages = variant.stages,
           .order = variant.order,
           .persistence = variant.persistence,
-          .smem_swizzle = variant.smem_swizzle};
+          .smem_swizzle = variant.smem_swizzle,
+          .split_kv = variant.kv_splits > 1,
+          .pack_gqa = variant.pack_gqa};
 }
 
 HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant) {
@@ -41,6 +43,16 @@ FamilyConfig make_family_config(const AttentionProblem& problem, const Attention
       return make_hopper_config(problem, variant);
   }
   return {};
+}
+
+AttentionParams make_attention_params(const AttentionProblem& problem) {
+  AttentionParams params;
+  params.batch = problem.batch;
+  params.heads_q = problem.heads_q;
+  params.heads_kv = problem.heads_kv;
+  params.seq_q = problem.seq_q;
+  params.seq_kv = problem.seq_kv;
+  return params;
 }
 
 }  // namespace swr

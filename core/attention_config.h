@@ -5,6 +5,7 @@
 
 #include "templates/attention/config.h"
 #include "templates/attention/hopper/config.h"
+#include <swr/attention_params.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 
@@ -21,6 +22,9 @@ HopperConfig make_hopper_config(const AttentionProblem& problem, const Attention
 /// The configuration of a variant's own family.
 using FamilyConfig = std::variant<AttentionConfig, HopperConfig>;
 FamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant);
+
+/// The sizes of the problem; pointers, strides and what a launch chooses are the caller's.
+AttentionParams make_attention_params(const AttentionProblem& problem);
 
 int threads_per_cta(const FamilyConfig& config);
 /// Dynamic shared memory of a CTA.

@@ -110,9 +110,39 @@ Reason worker_count(const Candidate& c) {
   return misses_workers(c.variant.workers, c.variant.persistence);
 }
 
+/// The heads that Q tiles belong to.
+int scheduled_heads(const Candidate& c) {
+  return c.problem.batch * (c.variant.pack_gqa ? c.problem.heads_kv : c.problem.heads_q);
+}
+
+Reason kv_splits(const Candidate& c) {
+  const int splits = c.variant.kv_splits;
+  if (splits == 1) {
+    return std::nullopt;
+  }
+  const int kv_tiles = ceil_div(c.problem.seq_kv, c.variant.tile_n);
+  if (splits > kv_tiles) {
+    return text(splits) + " splits exceed the " + text(kv_tiles) + " tiles of K and V";
+  }
+  const int packed = c.variant.pack_gqa ? c.problem.heads_q / c.problem.heads_kv : 1;
+  const WorkItems items{scheduled_heads(c), ceil_div(c.problem.seq_q * packed, c.variant.tile_m),
+                        splits};
+  const long long bytes = partials_bytes(items, c.variant.tile_m, c.problem.head_dim);
+  return bytes <= kMostPartialsBytes
+             ? Reason{}
+             : "the results of " + text(splits) + " splits take " + text(bytes >> 20) +
+                   " MiB of the " + text(kMostPartialsBytes >> 20) + " allowed";
+}
+
+Reason pack_gqa(const Candidate& c) {
+  return c.variant.pack_gqa && c.problem.heads_q == c.problem.heads_kv
+             ? Reason("every query head has K and V of its own, so there is nothing to pack")
+             : Reason{};
+}
+
 Reason sections(const Candidate& c) {
   const bool sectioned = c.variant.swizzle == Swizzle::head_sections;
-  const int heads = c.problem.batch * c.problem.heads_q;
+  const int heads = scheduled_heads(c);
   if (is_distinct_mapping(c.variant.swizzle, c.variant.section_heads, heads)) {
     return std::nullopt;
   }
@@ -143,6 +173,9 @@ constexpr std::array kBeforeCompilation{
          product_registers},
     Rule{{"local_iterations", "Sawtooth needs a CTA with several Q tiles."}, local_iterations},
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
+    Rule{{"kv_splits", "Every split has a tile of K and V; results of splits fit 1 GiB."},
+         kv_splits},
+    Rule{{"pack_gqa", "Packed query heads share a K and V head."}, pack_gqa},
     Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
 };
 

@@ -14,6 +14,7 @@ constexpr std::array kPOperands{"registers"sv, "shared"sv};
 
 constexpr int kMaxTile = 1024;
 constexpr int kMaxCount = 1 << 20;
+constexpr int kMaxKvSplits = 64;
 
 constexpr std::array kAxes{
     enum_axis<&AttentionVariant::family>("family", "Kernel family.", kFamilies),
@@ -33,6 +34,10 @@ constexpr std::array kAxes{
         "section_heads", "Heads per section of head_sections."),
     switch_axis<&AttentionVariant::smem_swizzle>("smem_swizzle", "XOR-swizzled shared memory rows.",
                                                  Family::portable),
+    integer_axis<&AttentionVariant::kv_splits, 1, kMaxKvSplits>(
+        "kv_splits", "CTAs that share the K and V tiles of a Q tile.", Family::portable),
+    switch_axis<&AttentionVariant::pack_gqa>(
+        "pack_gqa", "Query heads of one K and V head share Q tiles.", Family::portable),
     enum_axis<&AttentionVariant::mainloop>(
         "mainloop", "How products and softmax of tiles interleave.", kMainloops, Family::hopper),
     enum_axis<&AttentionVariant::p_operand>(

@@ -96,6 +96,8 @@ void visit_fields(Geometry& geometry, Visitor&& visit) {
   visit("block_x", geometry.block_x, 1, 1024);
   visit("dynamic_smem_bytes", geometry.dynamic_smem_bytes);
   visit("section_heads", geometry.section_heads, 1, kMaxInt);
+  visit("partials_bytes", geometry.partials_bytes);
+  visit("arrival_words", geometry.arrival_words);
 }
 
 template <MaybeConst<Counters> Values, typename Visitor>

@@ -104,6 +104,11 @@ AxisValue axis_value(const Axis& axis, const Json& json) {
   return json_text(json, axis.name);
 }
 
+/// Axes that variants written before they came do not name; these have the default.
+bool may_be_missing(const Axis& axis) {
+  return axis.name == "kv_splits" || axis.name == "pack_gqa";
+}
+
 }  // namespace
 
 void to_json(Json& json, const AttentionProblem& problem) { write_fields(json, problem); }
@@ -189,7 +194,8 @@ void from_json(const Json& json, Problem& problem) {
 Variant variant_from_json(Op op, const Json& json) {
   Variant variant = default_axes(op);
   for (const Axis& axis : axes(op)) {  // The family comes first.
-    if (axis.belongs_to(family_of(variant))) {
+    const bool defaulted = may_be_missing(axis) && !json.contains(axis.name);
+    if (axis.belongs_to(family_of(variant)) && !defaulted) {
       axis.set(axis, variant, axis_value(axis, json));
     }
   }
@@ -207,7 +213,15 @@ void from_json(const Json& json, DeviceInfo& device) { visit_fields(device, Read
 void from_json(const Json& json, KernelResources& resources) {
   visit_fields(resources, Reader{json});
 }
-void from_json(const Json& json, LaunchGeometry& geometry) { visit_fields(geometry, Reader{json}); }
+void from_json(const Json& json, LaunchGeometry& geometry) {
+  Json complete = json;
+  for (const char* name : {"partials_bytes", "arrival_words"}) {
+    if (complete.is_object() && !complete.contains(name)) {
+      complete[name] = 0;  // Written before there were splits.
+    }
+  }
+  visit_fields(geometry, Reader{complete});
+}
 
 void from_json(const Json& json, Counters& counters) { visit_fields(counters, Reader{json}); }
 

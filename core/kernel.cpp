@@ -26,15 +26,16 @@ auto visit_config(const GemmProblem& problem, const GemmVariant& variant, Action
   return std::visit(action, make_gemm_config(problem, variant));
 }
 
+/// A kernel that combines splits serves any number of them from two on, here and below.
 AttentionVariant without_launch_choices(AttentionVariant variant) {
   const AttentionVariant usual;
   variant.workers = usual.workers;
   variant.swizzle = usual.swizzle;
   variant.section_heads = usual.section_heads;
+  variant.kv_splits = std::min(variant.kv_splits, 2);
   return variant;
 }
 
-/// A kernel that sums splits serves any number of them from two on.
 GemmVariant without_launch_choices(GemmVariant variant) {
   const GemmVariant usual;
   variant.workers = usual.workers;
@@ -48,7 +49,7 @@ GemmVariant without_launch_choices(GemmVariant variant) {
 LaunchGeometry geometry(const AttentionProblem& problem, const AttentionVariant& variant,
                         int sm_count, int ctas_per_sm) {
   return launch_geometry(launch_plan(problem, variant, sm_count, ctas_per_sm),
-                         problem.batch * problem.heads_q, problem.seq_q);
+                         make_attention_params(problem));
 }
 
 LaunchGeometry geometry(const GemmProblem& problem, const GemmVariant& variant, int sm_count,
@@ -60,7 +61,9 @@ LaunchGeometry geometry(const GemmProblem& problem, const GemmVariant& variant, 
         .grid_x = static_cast<int>(schedule.clusters(workers) * schedule.ctas_per_cluster()),
         .block_x = config.threads(),
         .dynamic_smem_bytes = config.smem_bytes(),
-        .section_heads = 1};
+        .section_heads = 1,
+        .partials_bytes = 0,
+        .arrival_words = 0};
   });
 }
 
@@ -121,12 +124,15 @@ LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& 
                        int sm_count, int ctas_per_sm) {
   const FamilyConfig config = make_family_config(problem, variant);
   LaunchPlan plan{.tile_m = variant.tile_m,
+                  .tile_n = variant.tile_n,
                   .threads = threads_per_cta(config),
                   .dynamic_smem_bytes = smem_bytes(config),
                   .persistence = variant.persistence,
                   .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
                   .swizzle = variant.swizzle,
                   .section_heads = variant.section_heads,
+                  .kv_splits = variant.kv_splits,
+                  .pack_gqa = variant.pack_gqa,
                   .dtype = problem.dtype,
                   .head_dim = problem.head_dim};
   if (const auto* hopper = std::get_if<HopperConfig>(&config)) {

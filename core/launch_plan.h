@@ -5,6 +5,7 @@
 #pragma once
 
 #include "templates/common/schedule.h"
+#include <swr/attention_params.h>
 #include <swr/axes.h>
 #include <swr/launch_geometry.h>
 #include <swr/tensor_map.h>
@@ -14,12 +15,15 @@ namespace swr {
 /// Everything about the launches of one compiled kernel on one device that no shape changes.
 struct LaunchPlan {
   int tile_m = 0;   ///< Q rows per tile.
+  int tile_n = 0;   ///< K and V rows per tile.
   int threads = 0;  ///< Threads per CTA.
   int dynamic_smem_bytes = 0;
   Persistence persistence = Persistence::grid;
   int workers = 1;  ///< CTAs of a persistent launch, at least 1.
   Swizzle swizzle = Swizzle::q_fastest;
   int section_heads = 0;  ///< The axis; counts for Swizzle::head_sections only.
+  int kv_splits = 1;      ///< CTAs that share the K and V tiles of a Q tile.
+  bool pack_gqa = false;  ///< Query heads of one K and V head share Q tiles.
   DType dtype = DType::fp16;
   int head_dim = 0;
   /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without maps.
@@ -29,7 +33,29 @@ struct LaunchPlan {
   constexpr bool takes_tensor_maps() const { return q_box.columns > 0; }
 };
 
-/// Heads per section of the tile mapping. `heads` counts batch * heads_q.
+/// Heads that have Q tiles of their own, over the batch.
+constexpr int scheduled_heads(const LaunchPlan& plan, const AttentionParams& params) {
+  return params.batch * (plan.pack_gqa ? params.heads_kv : params.heads_q);
+}
+
+/// What the CTAs of a launch are dealt.
+constexpr WorkItems work_items(const LaunchPlan& plan, const AttentionParams& params) {
+  const int packed_heads = plan.pack_gqa ? params.heads_q / params.heads_kv : 1;
+  return {scheduled_heads(plan, params), ceil_div(params.seq_q * packed_heads, plan.tile_m),
+          plan.kv_splits};
+}
+
+/// More than any launch for which splits pay needs.
+inline constexpr long long kMostPartialsBytes = 1LL << 30;
+
+/// Bytes that splits leave for the one that combines them; 0 without splits.
+constexpr long long partials_bytes(const WorkItems& items, int tile_m, int head_dim) {
+  constexpr int kFloatBytes = 4;
+  constexpr int kShiftAndSum = 2;
+  return items.splits == 1 ? 0 : items.count() * tile_m * (head_dim + kShiftAndSum) * kFloatBytes;
+}
+
+/// Heads per section of the tile mapping. `heads` as scheduled_heads() counts them.
 constexpr int mapped_section_heads(const LaunchPlan& plan, int heads) {
   switch (plan.swizzle) {
     case Swizzle::q_fastest:
@@ -42,8 +68,8 @@ constexpr int mapped_section_heads(const LaunchPlan& plan, int heads) {
   return 1;
 }
 
-/// False when another swizzle maps the tiles of so many heads alike. `heads` counts
-/// batch * heads_q, `section_heads` is the axis.
+/// False when another swizzle maps the tiles of so many heads alike. `heads` as scheduled_heads()
+/// counts them, `section_heads` is the axis.
 constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads) {
   switch (swizzle) {
     case Swizzle::q_fastest:
@@ -56,14 +82,16 @@ constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads
   return false;
 }
 
-/// The launch for a shape. `heads` counts batch * heads_q.
-constexpr LaunchGeometry launch_geometry(const LaunchPlan& plan, int heads, int seq_q) {
-  const long long tiles = static_cast<long long>(heads) * ceil_div(seq_q, plan.tile_m);
+/// The launch for the sizes of `params`.
+constexpr LaunchGeometry launch_geometry(const LaunchPlan& plan, const AttentionParams& params) {
+  const WorkItems items = work_items(plan, params);
   LaunchGeometry geometry;
-  geometry.grid_x = static_cast<int>(cta_count(plan.persistence, tiles, plan.workers));
+  geometry.grid_x = static_cast<int>(cta_count(plan.persistence, items.count(), plan.workers));
   geometry.block_x = plan.threads;
   geometry.dynamic_smem_bytes = plan.dynamic_smem_bytes;
-  geometry.section_heads = mapped_section_heads(plan, heads);
+  geometry.section_heads = mapped_section_heads(plan, items.heads);
+  geometry.partials_bytes = partials_bytes(items, plan.tile_m, plan.head_dim);
+  geometry.arrival_words = plan.kv_splits == 1 ? 0 : items.tiles();
   return geometry;
 }
 

@@ -23,15 +23,21 @@ constexpr int kVersion = 1;
 /// More rows than any space has; a file with more is no recording.
 constexpr std::size_t kMaxRows = 1 << 20;
 
-/// Whether a file has columns for the axes of the Hopper family; those of the portable family are
-/// there always, as they were before there was another.
-enum class HopperColumns { absent, present };
+/// For which axes, beside those that every file has, there are columns: files of before there were
+/// such axes, and files whose variants all have the defaults, have none.
+struct OptionalColumns {
+  bool hopper = false;  ///< Axes of the Hopper family.
+  bool splits = false;  ///< Splits of K and V, packed heads.
+};
+
+bool is_split_axis(const Axis& axis) { return axis.name == "kv_splits" || axis.name == "pack_gqa"; }
 
 /// The columns of a row: the axes, then what is known of every variant.
-std::vector<std::string> leading_columns(Op op, HopperColumns hopper) {
+std::vector<std::string> leading_columns(Op op, const OptionalColumns& optional) {
   std::vector<std::string> names;
   for (const Axis& axis : axes(op)) {
-    if (hopper == HopperColumns::present || axis.belongs_to(Family::portable)) {
+    const bool of_family = optional.hopper || axis.belongs_to(Family::portable);
+    if (of_family && (optional.splits || !is_split_axis(axis))) {
       names.emplace_back(axis.name);
     }
   }
@@ -51,8 +57,8 @@ struct FieldNames {
   }
 };
 
-std::vector<std::string> columns(Op op, Provenance provenance, HopperColumns hopper) {
-  std::vector<std::string> names = leading_columns(op, hopper);
+std::vector<std::string> columns(Op op, Provenance provenance, const OptionalColumns& optional) {
+  std::vector<std::string> names = leading_columns(op, optional);
   if (provenance == Provenance::predicted) {
     names.emplace_back("time_us");
     return names;
@@ -91,6 +97,16 @@ Json named_row(const VariantResult& result) {
     row["time_us"] = nanosecond(result.time_us());
   }
   return row;
+}
+
+OptionalColumns needed_columns(const std::vector<VariantResult>& results) {
+  OptionalColumns needed;
+  for (const VariantResult& result : results) {
+    needed.hopper |= family_of(result.variant) == Family::hopper;
+    const auto* const attention = std::get_if<AttentionVariant>(&result.variant);
+    needed.splits |= attention != nullptr && (attention->kv_splits > 1 || attention->pack_gqa);
+  }
+  return needed;
 }
 
 /// The values of a row in the order of the columns. What is absent at the end is left out.
@@ -202,10 +218,12 @@ RecordedOrigin read_origin(const Json& json) {
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
 std::vector<std::string> read_columns(const Json& json, Op op, Provenance provenance) {
   const Json& listed = json_field(json, "columns");
-  for (const HopperColumns hopper : {HopperColumns::absent, HopperColumns::present}) {
-    std::vector<std::string> names = columns(op, provenance, hopper);
-    if (listed == Json(names)) {
-      return names;
+  for (const bool hopper : {false, true}) {
+    for (const bool splits : {false, true}) {
+      std::vector<std::string> names = columns(op, provenance, {hopper, splits});
+      if (listed == Json(names)) {
+        return names;
+      }
     }
   }
   throw Error(ErrorCode::invalid_argument,
@@ -300,12 +318,8 @@ double RecordedSpace::best_us() const {
 void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   const Provenance provenance =
       space.results.empty() ? Provenance::measured : space.results.front().provenance();
-  const bool any_hopper = std::ranges::any_of(space.results, [](const auto& result) {
-    return family_of(result.variant) == Family::hopper;
-  });
   const std::vector<std::string> names =
-      columns(op_of(space.problem), provenance,
-              any_hopper ? HopperColumns::present : HopperColumns::absent);
+      columns(op_of(space.problem), provenance, needed_columns(space.results));
   const auto text = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };

@@ -2,6 +2,7 @@
 #include "generator/attention_space.h"
 
 #include "generator/expansion.h"
+#include "templates/common/schedule.h"
 
 #include <algorithm>
 #include <array>
@@ -72,6 +73,7 @@ constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
 constexpr std::array kWorkers{"0"sv};
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
 constexpr std::array kSmemSwizzles{"on"sv};
+constexpr std::array kUnpacked{"off"sv};
 constexpr std::array kPortableAxes{
     AxisDefaults{"stages", kStages},
     AxisDefaults{"order", kOrders},
@@ -79,7 +81,41 @@ constexpr std::array kPortableAxes{
     AxisDefaults{"workers", kWorkers},
     AxisDefaults{"swizzle", kSwizzles},
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
+    AxisDefaults{"pack_gqa", kUnpacked},
 };
+
+// A few query rows: memory decides, so tiles differ in the bytes that a CTA has under way, in the
+// CTAs that an SM holds, and in the warps that copy and combine splits
+// (docs/results/portable_attention.md). Nothing is read twice, so the order of tiles is one.
+constexpr std::array kDecodeTilesTo128{
+    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 16, .tile_n = 64, .warps = 1},
+    Tile{.tile_m = 32, .tile_n = 64, .warps = 2},  Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+};
+constexpr std::array kDecodeTilesBeyond128{
+    Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 32, .tile_n = 32, .warps = 2},
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
+};
+constexpr std::array kDecodeTilesOfHeadDim{
+    TilesOfHeadDim{128, kDecodeTilesTo128},
+    TilesOfHeadDim{kLargestHeadDim, kDecodeTilesBeyond128},
+};
+constexpr std::array kOneOrder{"cyclic"sv};
+constexpr std::array kOnePersistence{"grid"sv};
+constexpr std::array kOneSwizzle{"q_fastest"sv};
+constexpr std::array kPacking{"off"sv, "on"sv};
+constexpr std::array kDecodeAxes{
+    AxisDefaults{"stages", kStages},
+    AxisDefaults{"order", kOneOrder},
+    AxisDefaults{"persistence", kOnePersistence},
+    AxisDefaults{"workers", kWorkers},
+    AxisDefaults{"swizzle", kOneSwizzle},
+    AxisDefaults{"smem_swizzle", kSmemSwizzles},
+    AxisDefaults{"pack_gqa", kPacking},
+};
+constexpr FamilySpace kDecodeSpace{Family::portable, kDecodeTilesOfHeadDim, kDecodeAxes};
 
 // Measured on an H200 (docs/results/hopper_attention.md). Three consumers pay while O takes few
 // registers. Up to head_dim 160 two Q slots beat wider K tiles, so only tiles that leave room for
@@ -154,6 +190,7 @@ int default_warps(Family family, int tile_m) {
 }
 
 constexpr std::string_view kSectionAxis = "section_heads";
+constexpr std::string_view kSplitAxis = "kv_splits";
 constexpr std::array kTileAxes{"tile_m"sv, "tile_n"sv, "warps"sv};
 
 const Axis& axis_named(std::string_view name) { return *find_axis(Op::attention, name); }
@@ -176,8 +213,8 @@ class Enumeration {
   Enumeration(const FamilySpace& space, const AttentionProblem& problem, const DeviceInfo& device,
               const SpaceOptions& options)
       : space_(space),
-        head_dim_(problem.head_dim),
-        sm_arch_(device.sm_arch),
+        problem_(problem),
+        device_(device),
         options_(options),
         sections_(section_head_candidates(problem, device)) {}
 
@@ -188,7 +225,7 @@ class Enumeration {
       all = expand(all, axis_named(defaults.axis),
                    restriction != nullptr ? *restriction : texts(defaults.values));
     }
-    return with_sections(all);
+    return with_splits(with_sections(all));
   }
 
  private:
@@ -198,10 +235,14 @@ class Enumeration {
 
   /// The family's tiles or those asked for, with restricted dimensions replaced.
   std::vector<Variant> tiles() const {
+    const bool asked_for = !options_.tiles.empty();
     const std::vector<Tile> list =
-        options_.tiles.empty() ? space_.tiles_of(head_dim_, sm_arch_) : options_.tiles;
+        asked_for ? options_.tiles : space_.tiles_of(problem_.head_dim, device_.sm_arch);
     std::vector<Variant> expanded;
     for (const Tile& tile : list) {
+      if (!asked_for && is_mostly_empty(tile)) {
+        continue;
+      }
       std::vector<Variant> shapes{checked_tile(space_.family, tile)};
       for (const std::string_view name : kTileAxes) {
         if (const Values* restriction = find_restriction(name)) {
@@ -213,6 +254,14 @@ class Enumeration {
       }
     }
     return expanded;
+  }
+
+  /// Of the tiles for a few rows, those made for more than there are.
+  bool is_mostly_empty(const Tile& tile) const {
+    constexpr int kUsualRows = 64;
+    const int packed_rows = problem_.seq_q * (problem_.heads_q / problem_.heads_kv);
+    return is_decode(problem_) && space_.family == Family::portable && tile.tile_m > kUsualRows &&
+           packed_rows <= kUsualRows;
   }
 
   /// Section sizes of a variant: the restriction, else 0 for every swizzle without sections.
@@ -240,9 +289,33 @@ class Enumeration {
     return expanded;
   }
 
+  Values split_values(const AttentionVariant& variant) const {
+    if (const Values* restriction = find_restriction(kSplitAxis)) {
+      return *restriction;
+    }
+    const std::vector<int> splits = kv_split_candidates(problem_, variant, device_);
+    Values values{1LL};
+    values.insert(values.end(), splits.begin(), splits.end());
+    return values;
+  }
+
+  std::vector<Variant> with_splits(const std::vector<Variant>& variants) const {
+    if (!axis_named(kSplitAxis).belongs_to(space_.family)) {
+      return variants;
+    }
+    std::vector<Variant> expanded;
+    for (const Variant& variant : variants) {
+      for (const Variant& split : expand({variant}, axis_named(kSplitAxis),
+                                         split_values(std::get<AttentionVariant>(variant)))) {
+        expanded.push_back(split);
+      }
+    }
+    return expanded;
+  }
+
   const FamilySpace& space_;
-  int head_dim_;
-  int sm_arch_;
+  const AttentionProblem& problem_;
+  const DeviceInfo& device_;
   const SpaceOptions& options_;
   std::vector<int> sections_;
 };
@@ -263,6 +336,45 @@ std::vector<Tile> FamilySpace::tiles_of(int head_dim, int sm_arch) const {
 }
 
 std::span<const FamilySpace> family_spaces() { return kSpaces; }
+
+bool is_decode(const AttentionProblem& problem) {
+  constexpr int kRowsOfAWarp = 16;
+  return problem.seq_q <= kRowsOfAWarp;
+}
+
+const FamilySpace& space_of(Family family, const AttentionProblem& problem) {
+  const bool is_small = family == Family::portable && is_decode(problem);
+  return is_small ? kDecodeSpace : *std::ranges::find(kSpaces, family, &FamilySpace::family);
+}
+
+std::vector<int> kv_split_candidates(const AttentionProblem& problem,
+                                     const AttentionVariant& variant, const DeviceInfo& device) {
+  constexpr int kMostCtasPerSm = 4;
+  constexpr int kMostSplits = 64;
+  constexpr int kLeastTilesPerSplit = 2;
+  const int packed_heads = variant.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
+  const WorkItems whole{problem.batch * problem.heads_q / packed_heads,
+                        ceil_div(problem.seq_q * packed_heads, variant.tile_m), 1};
+  const bool is_usual = variant.order == Order::cyclic &&
+                        variant.persistence == Persistence::grid &&
+                        variant.swizzle == Swizzle::q_fastest;
+  // Long tiles keep an SM busy alone; then splits pay where at least half of the SMs would idle.
+  const int fewer_tiles_than = is_decode(problem) ? device.sm_count : device.sm_count / 2;
+  if (!is_usual || whole.count() >= fewer_tiles_than) {
+    return {};
+  }
+  const int most =
+      std::min(kMostSplits, ceil_div(problem.seq_kv, variant.tile_n) / kLeastTilesPerSplit);
+  std::vector<int> candidates;
+  for (int ctas_per_sm = 1; ctas_per_sm <= kMostCtasPerSm; ++ctas_per_sm) {
+    const auto filling = static_cast<int>(ctas_per_sm * device.sm_count / whole.count());
+    const int splits = std::min(filling, most);
+    if (splits > 1 && (candidates.empty() || candidates.back() != splits)) {
+      candidates.push_back(splits);
+    }
+  }
+  return candidates;
+}
 
 std::vector<int> section_head_candidates(const AttentionProblem& problem,
                                          const DeviceInfo& device) {
@@ -288,9 +400,7 @@ std::vector<int> section_head_candidates(const AttentionProblem& problem,
 
 std::vector<Variant> attention_variants(Family family, const AttentionProblem& problem,
                                         const DeviceInfo& device, const SpaceOptions& options) {
-  return Enumeration(*std::ranges::find(kSpaces, family, &FamilySpace::family), problem, device,
-                     options)
-      .variants();
+  return Enumeration(space_of(family, problem), problem, device, options).variants();
 }
 
 }  // namespace swr

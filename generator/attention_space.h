@@ -33,7 +33,8 @@ struct ChipTile {
   Tile tile;
 };
 
-/// The space of a family. section_heads is not listed: its values follow from problem and device.
+/// The space of a family. section_heads and kv_splits are not listed: their values follow from
+/// problem and device.
 struct FamilySpace {
   Family family;
   std::span<const TilesOfHeadDim> tiles;  ///< Ascending; the last serves every head_dim.
@@ -42,7 +43,20 @@ struct FamilySpace {
 
   std::vector<Tile> tiles_of(int head_dim, int sm_arch) const;
 };
+/// For as many query rows as tiles hold.
 std::span<const FamilySpace> family_spaces();
+
+/// True for so few query positions (16) that reading K and V takes the time, not computing: the
+/// portable family then has a space of its own.
+bool is_decode(const AttentionProblem& problem);
+const FamilySpace& space_of(Family family, const AttentionProblem& problem);
+
+/// Splits worth trying beside 1, ascending: with them the Q tiles of a variant, fewer than the SMs,
+/// become as many CTAs as one to four to each SM. Every split has two K and V tiles at least. Empty
+/// where Q tiles fill the SMs (beyond decoding: half of them), and for other orders of tiles than
+/// the usual one.
+std::vector<int> kv_split_candidates(const AttentionProblem& problem,
+                                     const AttentionVariant& variant, const DeviceInfo& device);
 
 /// Section sizes worth trying, ascending: query heads whose K and V together fill half of the
 /// device's L2 and all of it, with a tenth to spare. The K and V heads of a section are a power of

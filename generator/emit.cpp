@@ -29,12 +29,13 @@ std::string field(std::string_view name, const std::string& value) {
 /// to AttentionConfig and forgotten here.
 std::string config_fields(const AttentionConfig& config) {
   const auto& [head_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps, stages, order,
-               persistence, smem_swizzle] = config;
+               persistence, smem_swizzle, split_kv, pack_gqa] = config;
   return field("head_dim", text(head_dim)) + field("dtype", text(dtype)) +
          field("causal", text(causal)) + field("alignment_bytes", text(alignment_bytes)) +
          field("tile_m", text(tile_m)) + field("tile_n", text(tile_n)) +
          field("warps", text(warps)) + field("stages", text(stages)) + field("order", text(order)) +
-         field("persistence", text(persistence)) + field("smem_swizzle", text(smem_swizzle));
+         field("persistence", text(persistence)) + field("smem_swizzle", text(smem_swizzle)) +
+         field("split_kv", text(split_kv)) + field("pack_gqa", text(pack_gqa));
 }
 
 /// The same for the Hopper family.

@@ -93,7 +93,8 @@ ReadyAttention LoadedKernels::ready(const AttentionProblem& problem,
   if (draws_tiles) {
     require_success(tile_counters_->reserve(), "allocating tile counters");
   }
-  return {plan, draws_tiles ? tile_counters_.get() : nullptr};
+  return {plan, draws_tiles ? tile_counters_.get() : nullptr,
+          plan.kv_splits > 1 ? split_memory_.get() : nullptr};
 }
 
 ReadyGemm LoadedKernels::ready(const GemmProblem& problem, const GemmVariant& variant,

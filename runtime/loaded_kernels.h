@@ -26,6 +26,8 @@ struct ReadyAttention {
   LaunchPlan plan;
   /// Where the kernel's tiles are drawn; nullptr when it draws none.
   TileCounters* tile_counters = nullptr;
+  /// Where splits of K and V meet; nullptr when there is one.
+  SplitMemory* split_memory = nullptr;
 };
 
 struct ReadyGemm {

@@ -188,6 +188,10 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
     require_success(ready.tile_counters->of_launch(stream, params.tile_counter),
                     "finding a tile counter");
   }
+  if (ready.split_memory != nullptr) {
+    require_success(find_split_memory(*ready.split_memory, ready.plan, stream, params),
+                    "finding memory for the results of splits");
+  }
   if (params.scale_log2 == 0.0F) {
     params.scale_log2 = usual_scale_log2(call.head_dim);
   }

@@ -105,6 +105,15 @@ std::vector<VariantColumn> attention_columns(const TuneReport& report) {
       return v.family == Family::hopper ? hopper_text(v) : std::string("-");
     }));
   }
+  if (any_of<One>(report, [](const One& v) { return v.kv_splits > 1; })) {
+    columns.push_back(column<One>("KV splits", Align::right,
+                                  [](const One& v) { return std::to_string(v.kv_splits); }));
+  }
+  if (any_of<One>(report, [](const One& v) { return v.pack_gqa; })) {
+    columns.push_back(column<One>("heads", Align::left, [](const One& v) {
+      return std::string(v.pack_gqa ? "packed" : "apart");
+    }));
+  }
   if (any_of<One>(report, [](const One& v) { return !v.smem_swizzle; })) {
     columns.push_back(column<One>("smem rows", Align::left, [](const One& v) {
       return std::string(v.smem_swizzle ? "swizzled" : "plain");
@@ -145,9 +154,16 @@ std::string brief(const AttentionVariant& variant) {
          std::to_string(variant.stages);
 }
 
+/// The choices for a few query rows.
+std::string decode_text(const AttentionVariant& variant) {
+  return (variant.kv_splits > 1 ? " splits " + std::to_string(variant.kv_splits) : "") +
+         (variant.pack_gqa ? " packed heads" : "");
+}
+
 /// What a pair of orders has in common.
 std::string shared_text(const AttentionVariant& variant) {
-  return brief(variant) + " " + persistence_text(variant) + " " + swizzle_text(variant);
+  return brief(variant) + " " + persistence_text(variant) + " " + swizzle_text(variant) +
+         decode_text(variant);
 }
 std::string shared_text(const GemmVariant& variant) {
   return tile_text(variant) + " " + form_text(variant) + " " + persistence_text(variant) + " " +
@@ -156,7 +172,7 @@ std::string shared_text(const GemmVariant& variant) {
 
 std::string description(const AttentionVariant& variant) {
   return brief(variant) + " " + std::string(to_string(variant.order)) + " " +
-         persistence_text(variant) + " " + swizzle_text(variant) +
+         persistence_text(variant) + " " + swizzle_text(variant) + decode_text(variant) +
          (variant.smem_swizzle ? "" : " plain shared memory rows") +
          (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
 }

@@ -42,6 +42,14 @@ struct AttentionParams {
   /// Launches that may overlap need words of their own. swr::Runtime and exported packages bring
   /// them when this is null.
   unsigned* tile_counter = nullptr;
+  /// CTAs that share the K and V tiles of a Q tile; more than 1 only for kernels built with
+  /// split_kv.
+  int kv_splits = 1;
+  /// For split_kv: what the splits leave, as many bytes as the launch geometry says, and a word per
+  /// Q tile that is 0 when the kernel starts and that it leaves at 0. Launches that may overlap
+  /// need their own. swr::Runtime and exported packages bring them.
+  float* partials = nullptr;
+  unsigned* arrivals = nullptr;
 };
 
 }  // namespace swr

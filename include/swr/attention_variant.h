@@ -31,6 +31,12 @@ struct AttentionVariant {
   int section_heads = 0;
   /// Portable: XOR-swizzled shared memory rows; off shows what bank conflicts cost.
   bool smem_swizzle = true;
+  /// Portable: CTAs that share the K and V tiles of a Q tile, 1 to 64; the last of them combines
+  /// what all have found.
+  int kv_splits = 1;
+  /// Portable: the rows of a Q tile are those of all query heads of one K and V head, which is then
+  /// read once for all of them.
+  bool pack_gqa = false;
   /// Hopper: how products and softmax of neighbouring tiles interleave.
   Mainloop mainloop = Mainloop::plain;
   /// Hopper: where P lies while it is multiplied with V.

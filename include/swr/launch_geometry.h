@@ -10,6 +10,9 @@ struct LaunchGeometry {
   int block_x = 0;  ///< Threads per CTA.
   int dynamic_smem_bytes = 0;
   int section_heads = 1;  ///< Value of AttentionParams::section_heads.
+  /// Bytes behind AttentionParams::partials, and words behind arrivals; 0 without splits.
+  long long partials_bytes = 0;
+  long long arrival_words = 0;
 };
 
 }  // namespace swr

@@ -8,8 +8,8 @@
 
 namespace swr {
 
-/// Launch-time choices (swizzle, section_heads, workers) are not here, so variants that differ
-/// only in those share one cubin.
+/// Launch-time choices (swizzle, section_heads, workers, the number of splits) are not here, so
+/// variants that differ only in those share one cubin.
 struct AttentionConfig {
   int head_dim;
   DType dtype;
@@ -22,6 +22,8 @@ struct AttentionConfig {
   Order order;
   Persistence persistence;
   bool smem_swizzle;
+  bool split_kv = false;  ///< A Q tile's K and V tiles are dealt to several CTAs.
+  bool pack_gqa = false;  ///< Query heads of one K and V head share Q tiles.
 
   SWR_HD constexpr int threads() const { return warps * 32; }
 
@@ -64,6 +66,14 @@ struct AttentionConfig {
     return accumulator_registers() + q_registers > 150;
   }
   static constexpr int kParkedBytes = 32;
+
+  /// Q tiles that are longer than their rows are usual where splits and packed heads pay: warps
+  /// without rows copy, but do not compute.
+  SWR_HD constexpr bool has_idle_warps() const { return (split_kv || pack_gqa) && warps > 1; }
+
+  /// fp32 values that a split leaves of a Q tile: unnormalised rows of O, and per row the shift of
+  /// its exponentials and their sum.
+  SWR_HD constexpr int partial_floats() const { return tile_m * (head_dim + 2); }
 };
 
 }  // namespace swr

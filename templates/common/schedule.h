@@ -22,12 +22,45 @@ struct SequenceShape {
   int seq_q = 0;
   int seq_kv = 0;
   bool causal = false;
+  /// Query heads of a K and V head whose rows share its Q tiles: row r of a tile is query position
+  /// r / packed_heads of head r % packed_heads. 1 when every query head has Q tiles of its own.
+  int packed_heads = 1;
+
+  /// Rows that the Q tiles of one head divide.
+  SWR_HD constexpr int q_rows() const { return seq_q * packed_heads; }
+  /// The query position of such a row.
+  SWR_HD constexpr int position(int row) const { return row / packed_heads; }
 };
 
-/// One unit of work: rows [index * tile_m, (index + 1) * tile_m) of one head.
+/// One unit of work: rows [index * tile_m, (index + 1) * tile_m) of one head, or of the packed
+/// query heads of one K and V head.
 struct QTile {
-  int head = 0;  ///< batch_index * heads_q + head_index.
+  int head = 0;  ///< batch_index * heads_q + head_index; packed: of the K and V heads.
   int index = 0;
+};
+
+/// Consecutive K and V tiles, in the order of their keys.
+struct KvTiles {
+  int first = 0;
+  int count = 0;
+};
+
+/// The part of a Q tile's `tiles` K and V tiles that split `split` of `splits` scans. Parts differ
+/// by one tile at most; some are empty when there are more splits than tiles.
+SWR_HD constexpr KvTiles kv_part(int tiles, int split, int splits) {
+  const int first = tiles * split / splits;
+  return {first, tiles * (split + 1) / splits - first};
+}
+
+/// What the CTAs of a launch are dealt: the Q tiles of `heads` heads, each as `splits` consecutive
+/// work items. The linear tile is an item's number over `splits`, its split the remainder.
+struct WorkItems {
+  int heads = 0;    ///< batch * heads_q; packed: batch * heads_kv.
+  int q_tiles = 0;  ///< Of one head.
+  int splits = 1;
+
+  SWR_HD constexpr long long tiles() const { return static_cast<long long>(heads) * q_tiles; }
+  SWR_HD constexpr long long count() const { return tiles() * splits; }
 };
 
 /// Maps a linear tile index to its Q tile. `heads` counts batch * heads_q. Sections of
@@ -104,8 +137,8 @@ SWR_HD constexpr int kv_tile_count(int q_index, int tile_m, int tile_n, Sequence
   if (!shape.causal) {
     return all;
   }
-  const int last_row = min_of((q_index + 1) * tile_m, shape.seq_q) - 1;
-  const int visible_keys = last_row + shape.seq_kv - shape.seq_q + 1;
+  const int last_row = min_of((q_index + 1) * tile_m, shape.q_rows()) - 1;
+  const int visible_keys = shape.position(last_row) + shape.seq_kv - shape.seq_q + 1;
   return visible_keys <= 0 ? 0 : min_of(all, ceil_div(visible_keys, tile_n));
 }
 
@@ -113,8 +146,8 @@ SWR_HD constexpr int kv_tile_count(int q_index, int tile_m, int tile_n, Sequence
 /// some (row, key) pair.
 SWR_HD constexpr int unmasked_kv_tile_count(int q_index, int tile_m, int tile_n,
                                             SequenceShape shape) {
-  const int first_row = q_index * tile_m;
-  const int seen_by_first_row = first_row + shape.seq_kv - shape.seq_q + 1;
+  const int first_position = shape.position(q_index * tile_m);
+  const int seen_by_first_row = first_position + shape.seq_kv - shape.seq_q + 1;
   const int keys = shape.causal ? max_of(0, min_of(shape.seq_kv, seen_by_first_row)) : shape.seq_kv;
   return keys / tile_n;
 }
@@ -126,7 +159,8 @@ SWR_HD constexpr int kv_tile_at(int step, int count, bool backward) {
 
 /// Query row `row` may attend to the keys below the result, which is negative or 0 when to none.
 SWR_HD constexpr int visible_keys(int row, SequenceShape shape) {
-  return shape.causal ? min_of(shape.seq_kv, row + shape.seq_kv - shape.seq_q + 1) : shape.seq_kv;
+  return shape.causal ? min_of(shape.seq_kv, shape.position(row) + shape.seq_kv - shape.seq_q + 1)
+                      : shape.seq_kv;
 }
 
 /// True when query row `row` may attend to key `key`.

@@ -19,6 +19,8 @@ inline constexpr AttentionConfig kConfig{
     .order = Order::cyclic,
     .persistence = Persistence::grid,
     .smem_swizzle = true,
+    .split_kv = false,
+    .pack_gqa = false,
 };
 
 }  // namespace swr

@@ -51,6 +51,32 @@ TEST(Constraints, EachFiresOnItsOwnViolation) {
   EXPECT_EQ(fired({.swizzle = Swizzle::head_sections, .section_heads = 2}), "");
 }
 
+TEST(Constraints, SplitsAndPackedHeadsNeedSomethingToDivideAndToPack) {
+  AttentionProblem decode{.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 4096};
+  EXPECT_EQ(fired({.kv_splits = 64}, decode), "");
+  EXPECT_EQ(fired({.kv_splits = 64, .pack_gqa = true}, decode), "");
+  EXPECT_EQ(fired({.tile_n = 32, .stages = 1, .kv_splits = 64}, decode), "");
+  decode.seq_kv = 64 * 7 + 1;
+  EXPECT_EQ(fired({.kv_splits = 8}, decode), "");
+  EXPECT_EQ(fired({.kv_splits = 9}, decode), "kv_splits") << "eight tiles";
+  decode.heads_q = 8;
+  EXPECT_EQ(fired({.pack_gqa = true}, decode), "pack_gqa");
+  // 2 batches, 16384 / 64 tiles of 64 heads, 64 splits, 64 rows of 130 floats: 65 GiB.
+  const AttentionProblem prefill{
+      .batch = 2, .heads_q = 64, .heads_kv = 8, .seq_q = 16384, .seq_kv = 16384, .head_dim = 128};
+  EXPECT_EQ(fired({.tile_n = 32, .kv_splits = 64}, prefill), "kv_splits");
+}
+
+TEST(Constraints, SectionsOfPackedHeadsCountKAndVHeads) {
+  const AttentionProblem decode{.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 4096};
+  AttentionVariant sections{.swizzle = Swizzle::head_sections, .section_heads = 8};
+  EXPECT_EQ(fired(sections, decode), "");
+  sections.pack_gqa = true;
+  EXPECT_EQ(fired(sections, decode), "sections");
+  sections.section_heads = 4;
+  EXPECT_EQ(fired(sections, decode), "");
+}
+
 TEST(Constraints, OldArchitecturesAreRefused) {
   DeviceInfo turing = fictional_device();
   turing.sm_arch = 75;
@@ -85,6 +111,9 @@ TEST(Constraints, OfTheHopperFamilyFireOnTheirOwnViolations) {
   AttentionVariant plain_rows = hopper(128, 128, 8);
   plain_rows.smem_swizzle = false;
   EXPECT_EQ(on_hopper(plain_rows), "family_axes");
+  AttentionVariant splits = hopper(128, 128, 8);
+  splits.kv_splits = 2;
+  EXPECT_EQ(on_hopper(splits), "family_axes");
   EXPECT_EQ(on_hopper({.mainloop = Mainloop::overlap}), "family_axes");
   EXPECT_EQ(on_hopper({.persistence = Persistence::dynamic}), "tile_counter");
   AttentionProblem wide = some_problem();

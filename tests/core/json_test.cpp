@@ -53,6 +53,17 @@ TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
   EXPECT_EQ(variant_from_json(Op::attention, json), Variant(variant));
 }
 
+TEST(Json, VariantsOfBeforeThereWereSplitsHaveNone) {
+  Json json = Variant(AttentionVariant{.kv_splits = 5, .pack_gqa = true});
+  json.erase("kv_splits");
+  json.erase("pack_gqa");
+  EXPECT_EQ(variant_from_json(Op::attention, json), Variant(AttentionVariant{}));
+  Json launch = LaunchGeometry{.grid_x = 1, .block_x = 32};
+  launch.erase("partials_bytes");
+  launch.erase("arrival_words");
+  EXPECT_EQ(launch.get<LaunchGeometry>().partials_bytes, 0);
+}
+
 TEST(Json, DeviceRoundTrips) {
   const DeviceInfo device{.name = "Fictional F1",
                           .sm_arch = 121,

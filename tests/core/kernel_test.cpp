@@ -64,6 +64,36 @@ TEST(Kernel, GridFollowsThePersistence) {
   EXPECT_EQ(grid(Persistence::persistent, 1000), 30) << "never more CTAs than tiles";
 }
 
+TEST(Kernel, SplitsMultiplyTheGridAndNeedMemory) {
+  const AttentionProblem decode{
+      .batch = 3, .heads_q = 16, .heads_kv = 2, .seq_q = 5, .seq_kv = 4096, .head_dim = 128};
+  const auto launch = [&](const AttentionVariant& variant) {
+    return launch_geometry(decode, variant, 8, 2);
+  };
+  AttentionVariant variant{.tile_m = 32, .tile_n = 64, .warps = 2};
+  EXPECT_EQ(launch(variant).grid_x, 3 * 16);
+  EXPECT_EQ(launch(variant).partials_bytes, 0);
+  EXPECT_EQ(launch(variant).arrival_words, 0);
+  variant.pack_gqa = true;
+  EXPECT_EQ(launch(variant).grid_x, 3 * 2 * 2) << "two tiles of 32 hold 5 x 8 rows";
+  variant.kv_splits = 7;
+  EXPECT_EQ(launch(variant).grid_x, 3 * 2 * 2 * 7);
+  EXPECT_EQ(launch(variant).partials_bytes, 3 * 2 * 2 * 7 * 32 * 130 * 4);
+  EXPECT_EQ(launch(variant).arrival_words, 3 * 2 * 2);
+  variant.persistence = Persistence::persistent;
+  EXPECT_EQ(launch(variant).grid_x, 16);
+  EXPECT_EQ(launch(variant).arrival_words, 3 * 2 * 2);
+  variant.swizzle = Swizzle::head_fastest;
+  EXPECT_EQ(launch(variant).section_heads, 3 * 2);
+}
+
+TEST(Kernel, AnyNumberOfSplitsButOneSharesACubin) {
+  const AttentionVariant two{.kv_splits = 2};
+  const AttentionVariant many{.kv_splits = 40};
+  EXPECT_EQ(kernel_of(two), kernel_of(many));
+  EXPECT_FALSE(kernel_of(two) == kernel_of(AttentionVariant{}));
+}
+
 TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
   const auto section = [](Swizzle swizzle, int heads) {
     return launch_geometry(kProblem, AttentionVariant{.swizzle = swizzle, .section_heads = heads},

@@ -89,6 +89,16 @@ TEST_F(RecordedSpaceTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(text_of(again), text_of(space));
 }
 
+TEST_F(RecordedSpaceTest, HasColumnsForSplitsWhereThereAreSome) {
+  RecordedSpace space = some_space();
+  EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("kv_splits")));
+  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  variant.kv_splits = 2;
+  space.results[1].variant = variant;
+  EXPECT_THAT(text_of(space), HasSubstr("\"kv_splits\",\"pack_gqa\""));
+  EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
+}
+
 TEST_F(RecordedSpaceTest, RoundsTimesToNanosecondsAndKnowsTheBest) {
   const RecordedSpace again = read(text_of(some_space()));
   EXPECT_DOUBLE_EQ(again.results[1].time_us(), 10.123);

@@ -18,8 +18,12 @@ TEST(AttentionVariant, KeyRoundTripsEveryAxis) {
                                  .workers = 48,
                                  .swizzle = Swizzle::head_sections,
                                  .section_heads = 4,
-                                 .smem_swizzle = false};
+                                 .smem_swizzle = false,
+                                 .kv_splits = 33,
+                                 .pack_gqa = true};
   EXPECT_EQ(parse_attention(to_key(variant)), variant);
+  EXPECT_NE(to_key(variant).find("kv_splits=33,pack_gqa=on"), std::string::npos);
+  EXPECT_EQ(parse_attention("tile_m=64").kv_splits, 1) << "keys of before there were splits";
 }
 
 TEST(AttentionVariant, KeyHoldsTheAxesOfItsFamilyAlone) {
@@ -56,6 +60,9 @@ TEST(AttentionVariant, RejectsAnUnknownAxisByName) {
   EXPECT_THROW(parse_attention("order=zigzag"), Error);
   EXPECT_THROW(parse_attention("stages=9"), Error);
   EXPECT_THROW(parse_attention("stages=two"), Error);
+  EXPECT_THROW(parse_attention("kv_splits=65"), Error);
+  EXPECT_THROW(parse_attention("kv_splits=0"), Error);
+  EXPECT_THROW(parse_attention("family=hopper,pack_gqa=on"), Error);
 }
 
 }  // namespace

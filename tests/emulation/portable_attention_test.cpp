@@ -3,6 +3,7 @@
 // and tiny lengths, masks, grouped heads, strides, inputs that are not finite. Also: no access to
 // shared memory conflicts with another of its instruction.
 #include "attention/portable/kernel.cuh"
+#include "core/launch_plan.h"
 #include "tests/emulation/simt.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@ namespace {
 
 using emulation::Access;
 using emulation::CopyTime;
+using emulation::CtaOrder;
 using emulation::Fault;
 using emulation::Pace;
 
@@ -52,8 +54,10 @@ struct Launch {
   MemoryOrder memory = MemoryOrder::bhsd;
   int section_heads = 1;
   int workers = 3;
+  int kv_splits = 1;
   bool with_lse = true;
   Fault fault = Fault::none;
+  CtaOrder ctas = CtaOrder::ascending;
 };
 
 /// [batch, heads, seq, head_dim] of 16-bit elements; everything between and around the rows is NaN
@@ -156,17 +160,33 @@ class Attention {
   }
 
   emulation::SharedTraffic run(CopyTime copies, Pace pace) {
-    const int q_tiles = ceil_div(shape_.seq_q, C.tile_m);
-    const long long tiles = static_cast<long long>(q_tiles) * shape_.batch * shape_.heads_q;
-    const AttentionParams params = make_params();
-    return emulation::run(
-        {.grid = static_cast<unsigned>(cta_count(C.persistence, tiles, launch_.workers)),
-         .threads = C.threads(),
-         .smem_bytes = C.smem_bytes(),
-         .copies = copies,
-         .pace = pace,
-         .fault = launch_.fault},
-        [&] { portable::run<C>(params, 0); });
+    const LaunchPlan plan{.tile_m = C.tile_m,
+                          .persistence = C.persistence,
+                          .workers = launch_.workers,
+                          .kv_splits = launch_.kv_splits,
+                          .pack_gqa = C.pack_gqa,
+                          .head_dim = C.head_dim};
+    AttentionParams params = make_params();
+    const LaunchGeometry geometry = launch_geometry(plan, params);
+    // What is not written reads as NaN.
+    std::vector<float> partials(static_cast<std::size_t>(geometry.partials_bytes / 4), NAN);
+    arrivals_.assign(static_cast<std::size_t>(geometry.arrival_words), 0);
+    params.partials = partials.data();
+    params.arrivals = arrivals_.data();
+    return emulation::run({.grid = static_cast<unsigned>(geometry.grid_x),
+                           .threads = C.threads(),
+                           .smem_bytes = C.smem_bytes(),
+                           .copies = copies,
+                           .pace = pace,
+                           .fault = launch_.fault,
+                           .ctas = launch_.ctas},
+                          [&] { portable::run<C>(params, 0); });
+  }
+
+  /// Words that the launch after this one would not find at 0.
+  int counters_left() const {
+    return static_cast<int>(arrivals_.size()) -
+           static_cast<int>(std::count(arrivals_.begin(), arrivals_.end(), 0U));
   }
 
   /// Values that differ from the reference by more than rounding P and O explains, or that are not
@@ -267,6 +287,7 @@ class Attention {
     params.seq_kv = shape_.seq_kv;
     params.scale_log2 = static_cast<float>(kScale / std::log(2.0));
     params.section_heads = launch_.section_heads;
+    params.kv_splits = launch_.kv_splits;
     return params;
   }
 
@@ -277,6 +298,7 @@ class Attention {
   Tensor v_;
   Tensor o_;
   std::vector<float> lse_;
+  std::vector<unsigned> arrivals_;
 };
 
 std::string text(const Shape& shape) {
@@ -314,6 +336,7 @@ void expect_right(const Shape& shape = {}, const Launch& launch = {}) {
     const auto traffic = attention.run(copies, pace);
     EXPECT_EQ(attention.wrong_values(), 0) << text(shape) << " head_dim " << C.head_dim;
     EXPECT_EQ(attention.disturbed(), 0) << text(shape) << " head_dim " << C.head_dim;
+    EXPECT_EQ(attention.counters_left(), 0) << text(shape) << " head_dim " << C.head_dim;
     if (C.smem_swizzle && C.alignment_bytes == 16) {
       expect_no_conflicts<C>(traffic);
     }
@@ -526,6 +549,146 @@ TEST(EmulatedPortableAttention, InfiniteScoresAreWhatSoftmaxMakesOfThem) {
   expect_reference(every_key, 1.0F, 40);
   expect_reference({40}, -1.0F, 10);
   expect_reference({69}, -1.0F, 40);
+}
+
+constexpr AttentionConfig split(AttentionConfig config) {
+  config.split_kv = true;
+  return config;
+}
+constexpr AttentionConfig packed(AttentionConfig config) {
+  config.pack_gqa = true;
+  return config;
+}
+
+/// A token of eight query heads on each K and V head.
+constexpr Shape kDecode{.batch = 2, .heads_q = 16, .heads_kv = 2, .seq_q = 1, .seq_kv = 83};
+
+TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryHeadDim) {
+  const Launch splits{.kv_splits = 2};
+  expect_right<split(packed(with_head_dim(16, DType::fp16, true)))>(kDecode, splits);
+  expect_right<split(packed(with_head_dim(48, DType::bf16, false)))>(kDecode, splits);
+  expect_right<split(packed(with_head_dim(80, DType::fp16, true)))>(kDecode, splits);
+  constexpr Shape kOneGroup{.heads_q = 8, .heads_kv = 1, .seq_q = 1, .seq_kv = 83};
+  expect_right<split(packed(with_head_dim(64, DType::bf16, true)))>(kOneGroup, splits);
+  expect_right<split(packed(with_head_dim(96, DType::bf16, true)))>(kOneGroup, splits);
+  expect_right<split(packed(with_head_dim(128, DType::bf16, true)))>(kOneGroup, splits);
+  expect_right<split(packed(with_head_dim(192, DType::fp16, false)))>(kOneGroup, splits);
+  expect_right<split(packed(with_head_dim(256, DType::fp16, true)))>(kOneGroup, splits);
+}
+
+TEST(EmulatedPortableAttention, PackedHeadsAreRightForEveryLengthAndMask) {
+  constexpr AttentionConfig kCausal = packed(with_tile(32, 16, 2, 2));
+  for (const int group : {2, 3, 8}) {
+    for (const int seq_q : {1, 3, 5, 16}) {
+      for (const int seq_kv : {1, 4, 37}) {
+        const Shape shape{.heads_q = group, .heads_kv = 1, .seq_q = seq_q, .seq_kv = seq_kv};
+        expect_right<kCausal>(shape);
+        expect_right<without_mask(kCausal)>(shape);
+      }
+    }
+  }
+}
+
+/// Also more splits than K and V tiles, and tiles that the mask hides from all rows.
+TEST(EmulatedPortableAttention, SplitsAreRightForEveryLengthAndMask) {
+  constexpr AttentionConfig kCausal = split(with_tile(32, 16, 2, 2));
+  for (const int kv_splits : {2, 3, 7}) {
+    for (const int seq_q : {1, 17, 70}) {
+      for (const int seq_kv : {1, 32, 50}) {
+        const Shape shape{.heads_q = 1, .seq_q = seq_q, .seq_kv = seq_kv};
+        expect_right<kCausal>(shape, {.kv_splits = kv_splits});
+        expect_right<without_mask(kCausal)>(shape, {.kv_splits = kv_splits});
+      }
+    }
+  }
+}
+
+/// Results of more splits than are fetched at once.
+TEST(EmulatedPortableAttention, IsRightForTheMostSplits) {
+  constexpr Shape kLong{.heads_q = 8, .heads_kv = 1, .seq_q = 1, .seq_kv = 16 * 70 + 5};
+  expect_right<split(packed(with_tile(16, 16, 1, 3)))>(kLong, {.kv_splits = 64});
+  expect_right<split(packed(with_tile(16, 16, 1, 1)))>(kLong, {.kv_splits = 9});
+}
+
+TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryTileAndDepth) {
+  constexpr Shape kShape{.heads_q = 4, .heads_kv = 2, .seq_q = 9, .seq_kv = 100};
+  const Launch splits{.kv_splits = 3};
+  expect_right<split(packed(with_tile(16, 16, 1, 4)))>(kShape, splits);
+  expect_right<split(packed(with_tile(32, 32, 1, 2)))>(kShape, splits);
+  expect_right<split(packed(with_tile(64, 32, 4, 1)))>(kShape, splits);
+  expect_right<split(packed(with_tile(64, 32, 4, 3)))>(kShape, splits);
+  expect_right<split(packed(with_tile(80, 32, 5, 2)))>(kShape, splits);
+}
+
+TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightInEveryScheduleAndMapping) {
+  constexpr Shape kShape{.batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 30, .seq_kv = 75};
+  for (const int section_heads : {1, 2, 4}) {
+    const Launch launch{.section_heads = section_heads, .kv_splits = 3};
+    expect_right<split(scheduled(Order::sawtooth, Persistence::persistent))>(kShape, launch);
+    expect_right<split(packed(scheduled(Order::sawtooth, Persistence::pairs)))>(kShape, launch);
+  }
+  const Launch launch{.kv_splits = 2};
+  expect_right<split(packed(scheduled(Order::right_to_left, Persistence::grid)))>(kShape, launch);
+  expect_right<split(packed(scheduled(Order::right_to_left, Persistence::snake)))>(kShape, launch);
+  expect_right<packed(scheduled(Order::sawtooth, Persistence::persistent))>(kShape);
+}
+
+TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryLayoutAndAlignment) {
+  constexpr Shape kGrouped{.batch = 2, .heads_q = 6, .heads_kv = 2, .seq_q = 3, .seq_kv = 70};
+  for (const MemoryOrder memory : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
+    const Launch launch{.memory = memory, .kv_splits = 2, .with_lse = false};
+    expect_right<split(packed(with_alignment(16, 64)))>(kGrouped, launch);
+    expect_right<split(packed(with_alignment(2, 48)))>(kGrouped, launch);
+    expect_right<packed(with_alignment(4, 64))>(kGrouped, {.memory = memory});
+  }
+}
+
+/// Whichever CTA combines the splits, every bit is the same.
+TEST(EmulatedPortableAttention, SplitsAreCombinedInTheirOrder) {
+  constexpr AttentionConfig kConfig = split(packed(with_tile(32, 16, 2, 2)));
+  constexpr Shape kShape{.heads_q = 6, .heads_kv = 2, .seq_q = 4, .seq_kv = 150};
+  Attention<kConfig> first(kShape, {.kv_splits = 5});
+  Attention<kConfig> second(kShape, {.kv_splits = 5, .ctas = CtaOrder::descending});
+  first.run(CopyTime::late, Pace::together);
+  second.run(CopyTime::late, Pace::together);
+  EXPECT_EQ(second.wrong_values(), 0);
+  for (int head = 0; head < kShape.heads_q; ++head) {
+    for (int row = 0; row < kShape.seq_q; ++row) {
+      EXPECT_EQ(first.lse(0, head, row), second.lse(0, head, row));
+      for (int d = 0; d < kConfig.head_dim; ++d) {
+        EXPECT_EQ(first.o(0, head, row, d), second.o(0, head, row, d));
+      }
+    }
+  }
+}
+
+/// In one split of several: NaN and infinity reach the rows that see the key, and no others.
+TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfThem) {
+  constexpr AttentionConfig kConfig = split(packed(with_tile(32, 16, 2, 2)));
+  constexpr Shape kShape{.heads_q = 4, .heads_kv = 1, .seq_q = 20, .seq_kv = 70};
+  const auto expect_reference = [&](float in_q, float in_k, int key) {
+    Attention<kConfig> attention(kShape, {.kv_splits = 3});
+    for (int head = 0; head < kShape.heads_q; ++head) {
+      for (int row = 0; row < kShape.seq_q; ++row) {
+        attention.q().at(0, head, row, 5) =
+            static_cast<std::uint16_t>(ptx::encode<DType::fp16>(in_q));
+      }
+    }
+    attention.k().at(0, 0, key, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(in_k));
+    attention.run(CopyTime::late, Pace::together);
+    EXPECT_EQ(attention.wrong_values(), 0) << in_q << " " << in_k << " key " << key;
+  };
+  for (const int key : {0, 40, 60, 69}) {
+    expect_reference(1.0F, NAN, key);
+    expect_reference(1.0F, HUGE_VALF, key);
+    expect_reference(1.0F, -HUGE_VALF, key);
+  }
+  constexpr Shape kOneKey{.heads_q = 4, .heads_kv = 1, .seq_q = 2, .seq_kv = 1};
+  Attention<without_mask(kConfig)> hidden(kOneKey, {.kv_splits = 2});
+  hidden.q().at(0, 0, 0, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(1.0F));
+  hidden.k().at(0, 0, 0, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(-HUGE_VALF));
+  hidden.run(CopyTime::late, Pace::together);
+  EXPECT_EQ(hidden.wrong_values(), 0);
 }
 
 /// The same scores without XOR-swizzled rows conflict, so conflicts are seen.

@@ -49,6 +49,9 @@ enum class CopyTime { early, late };
 /// others as barriers let it.
 enum class Pace { together, first_warp_ahead, last_warp_ahead };
 
+/// Which CTA runs before the others, which decides who combines what several have computed.
+enum class CtaOrder { ascending, descending };
+
 /// Faults that a test plants to see that it would notice them.
 enum class Fault { none, copies_not_awaited, barriers_ignored };
 
@@ -59,6 +62,7 @@ struct Launch {
   CopyTime copies = CopyTime::early;
   Pace pace = Pace::together;
   Fault fault = Fault::none;
+  CtaOrder ctas = CtaOrder::ascending;
 };
 
 [[noreturn]] inline void fail(const char* what) {
@@ -224,7 +228,8 @@ inline bool run_warps(Pace pace) {
 inline SharedTraffic run(const Launch& launch, const std::function<void()>& kernel) {
   SharedTraffic traffic;
   gridDim.x = launch.grid;
-  for (blockIdx.x = 0; blockIdx.x < launch.grid; ++blockIdx.x) {
+  for (unsigned i = 0; i < launch.grid; ++i) {
+    blockIdx.x = launch.ctas == CtaOrder::ascending ? i : launch.grid - 1 - i;
     Cta state(launch);
     cta = &state;
     for (Thread& thread : state.threads) {
@@ -253,7 +258,9 @@ inline void __syncthreads() {
 inline void __syncwarp() { emulation::meet(emulation::warp().meeting); }
 inline void __threadfence() {}
 inline void __stcg(float4* target, float4 value) { *target = value; }
+inline void __stcg(float2* target, float2 value) { *target = value; }
 inline float4 __ldcg(const float4* source) { return *source; }
+inline float2 __ldcg(const float2* source) { return *source; }
 inline unsigned atomicAdd(unsigned* target, unsigned value) {
   const unsigned old = *target;
   *target += value;

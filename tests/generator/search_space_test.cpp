@@ -226,6 +226,56 @@ TEST(SearchSpace, ProblemNoKernelCanServeIsRejected) {
               HasSubstr("head-dim"));
 }
 
+AttentionProblem one_token() {
+  return {.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 32768, .head_dim = 128};
+}
+
+TEST(DecodeSpace, OffersSplitsThatFillTheSmsAndPackedHeads) {
+  // Eight K and V heads, or 64 query heads, on 48 SMs.
+  const AttentionVariant packed{.tile_m = 16, .tile_n = 64, .warps = 1, .pack_gqa = true};
+  EXPECT_THAT(kv_split_candidates(one_token(), packed, small_device()), ElementsAre(6, 12, 18, 24));
+  EXPECT_THAT(kv_split_candidates(one_token(), {.tile_m = 16}, small_device()), IsEmpty());
+  const SearchSpace space = enumerate_space(one_token(), small_device(), {});
+  EXPECT_THAT(values_of(space.variants, "pack_gqa"), ElementsAre("off", "on"));
+  EXPECT_THAT(values_of(space.variants, "tile_m"), ElementsAre("16", "32", "64"));
+  EXPECT_THAT(values_of(space.variants, "kv_splits"), ElementsAre("1", "12", "18", "24", "6"));
+  EXPECT_THAT(values_of(space.variants, "persistence"), ElementsAre("grid"));
+  EXPECT_LT(space.variants.size(), 150U);
+}
+
+TEST(DecodeSpace, LeavesEverySplitTwoTiles) {
+  AttentionProblem problem = one_token();
+  problem.seq_kv = 1000;
+  const AttentionVariant packed{.tile_m = 16, .tile_n = 64, .warps = 1, .pack_gqa = true};
+  EXPECT_THAT(kv_split_candidates(problem, packed, small_device()), ElementsAre(6, 8));
+  problem.seq_kv = 128;
+  EXPECT_THAT(kv_split_candidates(problem, packed, small_device()), IsEmpty());
+}
+
+TEST(DecodeSpace, TakesWhatItIsAskedFor) {
+  SpaceOptions options;
+  options.restrictions["kv_splits"] = {AxisValue(5LL)};
+  options.restrictions["pack_gqa"] = {AxisValue("on")};
+  const SearchSpace space = enumerate_space(one_token(), small_device(), options);
+  EXPECT_THAT(values_of(space.variants, "kv_splits"), ElementsAre("5"));
+  EXPECT_THAT(values_of(space.variants, "pack_gqa"), ElementsAre("on"));
+}
+
+TEST(DecodeSpace, IsForAFewQueryRowsAlone) {
+  AttentionProblem problem = one_token();
+  problem.seq_q = 16;
+  EXPECT_TRUE(is_decode(problem));
+  EXPECT_THAT(values_of(enumerate_space(problem, small_device(), {}).variants, "tile_m"),
+              ElementsAre("128", "16", "32", "64"));
+  problem.seq_q = 17;
+  EXPECT_FALSE(is_decode(problem));
+  for (const AttentionProblem& prefill : {one_head(), many_heads()}) {
+    const SearchSpace space = enumerate_space(prefill, small_device(), {});
+    EXPECT_THAT(values_of(space.variants, "kv_splits"), ElementsAre("1"));
+    EXPECT_THAT(values_of(space.variants, "pack_gqa"), ElementsAre("off"));
+  }
+}
+
 TEST(SectionHeads, FillHalfOfL2AndAllOfIt) {
   // K and V of a head take 2 * 4096 * 128 * 2 bytes = 2 MiB; 24 MiB hold 12, half of it 6.
   EXPECT_THAT(section_head_candidates(many_heads(), small_device()), ElementsAre(4, 8));

@@ -5,6 +5,7 @@
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tuner/measure/attention_oracle.h"
+#include "tuner/measure/kv_split_memory.h"
 #include "tuner/measure/verifier.h"
 
 #include <cmath>
@@ -30,7 +31,9 @@ struct NonfiniteCase {
 }
 
 std::vector<NonfiniteCase> cases() {
-  std::vector<AttentionVariant> variants{{.tile_m = 64, .tile_n = 32, .warps = 4, .stages = 2}};
+  std::vector<AttentionVariant> variants{
+      {.tile_m = 64, .tile_n = 32, .warps = 4, .stages = 2},
+      {.tile_m = 64, .tile_n = 32, .warps = 4, .stages = 2, .kv_splits = 4}};
   for (const Mainloop mainloop :
        {Mainloop::plain, Mainloop::mutex, Mainloop::overlap, Mainloop::overlap_ordered}) {
     for (const int eighths : {0, 4}) {
@@ -49,6 +52,7 @@ std::vector<NonfiniteCase> cases() {
       for (const bool causal : {false, true}) {
         std::string name(variant.family == Family::hopper ? to_string(variant.mainloop)
                                                           : to_string(variant.family));
+        name += variant.kv_splits > 1 ? "_splits_" + std::to_string(variant.kv_splits) : "";
         name += "_fma_" + std::to_string(variant.exp2_fma_eighths);
         name += "_" + std::string(to_string(dtype)) + (causal ? "_causal" : "");
         cases.push_back({std::move(name), dtype, causal, variant});
@@ -104,10 +108,11 @@ class NonfiniteInputs : public GpuTest, public ::testing::WithParamInterface<Non
     const AttentionVariant& variant = GetParam().variant;
     const CompiledKernel& compiled = bench().compile(problem_, variant);
     const Occupancy resident = occupancy(compiled.resources, problem_, variant, bench().device);
-    const AttentionKernel kernel(
-        compiled.cubin, compiled.entry,
-        launch_plan(problem_, variant, bench().device.sm_count, resident.ctas_per_sm));
-    kernel.launch(buffers.params(true), bench().stream.handle());
+    const LaunchPlan plan =
+        launch_plan(problem_, variant, bench().device.sm_count, resident.ctas_per_sm);
+    const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
+    const KvSplitMemory splits(plan, buffers.params(true), bench().stream);
+    kernel.launch(splits.of_launch(buffers.params(true)), bench().stream.handle());
     bench().stream.synchronize();
     const DType dtype = problem_.dtype;
     const OracleOutputs expected = attention_oracle(

@@ -173,6 +173,95 @@ std::vector<VariantCase> memory_cases() {
   return cases;
 }
 
+/// A few query rows on long K and V: splits, packed heads and both, groups of 2 to 8 heads, rows
+/// that fill no tile or several, more query rows than keys, splits without tiles under the mask.
+std::vector<VariantCase> decode_cases() {
+  struct Form {
+    std::string name;
+    int kv_splits;
+    bool pack_gqa;
+  };
+  const std::vector<Form> forms{{"splits_2", 2, false},
+                                {"splits_7", 7, false},
+                                {"packed", 1, true},
+                                {"packed_splits_3", 3, true},
+                                {"packed_splits_16", 16, true}};
+  constexpr std::array<std::array<int, 4>, 6> kShapes{{{1, 1000, 64, 8},
+                                                       {1, 4096, 8, 1},
+                                                       {4, 515, 6, 2},
+                                                       {16, 700, 16, 2},
+                                                       {70, 300, 4, 2},
+                                                       {300, 290, 6, 2}}};
+  std::vector<VariantCase> cases;
+  for (const auto& [name, kv_splits, pack_gqa] : forms) {
+    for (const auto& [seq_q, seq_kv, heads_q, heads_kv] : kShapes) {
+      for (const bool causal : {false, true}) {
+        for (const auto& [tile_m, tile_n, warps] :
+             {std::array{16, 16, 1}, std::array{64, 16, 4}, std::array{32, 16, 1}}) {
+          const AttentionProblem problem{.batch = 2,
+                                         .heads_q = heads_q,
+                                         .heads_kv = heads_kv,
+                                         .seq_q = seq_q,
+                                         .seq_kv = seq_kv,
+                                         .head_dim = 128,
+                                         .causal = causal};
+          AttentionVariant variant = tiled(tile_m, tile_n, warps, 3);
+          variant.kv_splits = kv_splits;
+          variant.pack_gqa = pack_gqa;
+          cases.push_back({name + "_q_" + text(seq_q) + "_kv_" + text(seq_kv) + "_heads_" +
+                               text(heads_q) + "_on_" + text(heads_kv) + "_tile_" + text(tile_m) +
+                               "x" + text(warps) + (causal ? "_causal" : ""),
+                           problem, variant});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+/// Every head_dim class, type, layout and alignment of split and packed kernels, and every
+/// schedule.
+std::vector<VariantCase> decode_axis_cases() {
+  std::vector<VariantCase> cases;
+  AttentionProblem problem{
+      .batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 3, .seq_kv = 333, .causal = true};
+  AttentionVariant variant = tiled(64, 32, 4, 2);
+  variant.kv_splits = 5;
+  variant.pack_gqa = true;
+  for (const int head_dim : {16, 48, 64, 80, 96, 160, 192, 256}) {
+    for (const DType dtype : {DType::fp16, DType::bf16}) {
+      problem.head_dim = head_dim;
+      problem.dtype = dtype;
+      AttentionVariant one_stage = variant;
+      one_stage.stages = 1;
+      cases.push_back({"decode_head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)),
+                       problem, one_stage});
+    }
+  }
+  problem.head_dim = 64;
+  for (const MemoryOrder order : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
+    for (const int alignment : {2, 8, 16}) {
+      problem.alignment_bytes = alignment;
+      cases.push_back({std::string(order == MemoryOrder::bhsd ? "bhsd" : "bshd") +
+                           "_decode_alignment_" + text(alignment),
+                       problem, variant, order, alignment == 16});
+    }
+  }
+  problem.alignment_bytes = 16;
+  for (const Order order : {Order::cyclic, Order::sawtooth, Order::right_to_left}) {
+    for (const Persistence persistence :
+         {Persistence::persistent, Persistence::pairs, Persistence::snake}) {
+      variant.order = order;
+      variant.persistence = persistence;
+      variant.workers = persistence == Persistence::pairs ? 0 : 3;
+      cases.push_back(
+          {"decode_" + std::string(to_string(order)) + "_" + std::string(to_string(persistence)),
+           problem, variant});
+    }
+  }
+  return cases;
+}
+
 class PortableKernel : public VariantTest {};
 
 TEST_P(PortableKernel, MatchesTheReference) { expect_match(GetParam()); }
@@ -183,6 +272,9 @@ INSTANTIATE_TEST_SUITE_P(Schedules, PortableKernel, ::testing::ValuesIn(schedule
 INSTANTIATE_TEST_SUITE_P(Swizzles, PortableKernel, ::testing::ValuesIn(swizzle_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel, ::testing::ValuesIn(head_dim_cases()),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Decode, PortableKernel, ::testing::ValuesIn(decode_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(DecodeAxes, PortableKernel, ::testing::ValuesIn(decode_axis_cases()),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Memory, PortableKernel, ::testing::ValuesIn(memory_cases()), case_name);
 

@@ -6,6 +6,7 @@
 #include "core/launch.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
+#include "tuner/measure/kv_split_memory.h"
 #include "tuner/measure/verifier.h"
 #include <swr/constraints.h>
 
@@ -40,9 +41,10 @@ class Draw {
     return values.begin()[between(0, static_cast<int>(values.size()) - 1)];
   }
 
-  /// What a kernel is compiled for; lengths and heads follow in a_problem().
+  /// What a kernel is compiled for; lengths and heads, here such that no variant is refused for
+  /// them, follow in a_problem().
   AttentionProblem kind() {
-    AttentionProblem kind{.seq_q = 1, .seq_kv = 1};
+    AttentionProblem kind{.heads_q = 2, .heads_kv = 1, .seq_q = 1, .seq_kv = 1024};
     kind.head_dim = chance(60) ? one_of({64, 96, 128, 160, 192, 256}) : 16 * between(1, 16);
     kind.dtype = one_of({DType::fp16, DType::bf16});
     kind.causal = chance(50);
@@ -50,13 +52,16 @@ class Draw {
     return kind;
   }
 
-  AttentionProblem a_problem(AttentionProblem kind) {
+  AttentionProblem a_problem(AttentionProblem kind, const AttentionVariant& variant) {
     const auto length = [&] { return chance(25) ? between(1, 40) : between(1, 900); };
     kind.batch = between(1, 3);
     kind.heads_kv = between(1, 3);
-    kind.heads_q = kind.heads_kv * one_of({1, 1, 2, 4});
+    kind.heads_q = kind.heads_kv * (variant.pack_gqa ? one_of({2, 3, 8}) : one_of({1, 1, 2, 4}));
     kind.seq_q = length();
     kind.seq_kv = chance(40) ? kind.seq_q : length();
+    if (variant.kv_splits > 1) {
+      kind.seq_kv = std::max(kind.seq_kv, variant.tile_n + 1);  // Two tiles.
+    }
     return kind;
   }
 
@@ -76,6 +81,9 @@ class Draw {
     variant.swizzle = one_of({Swizzle::q_fastest, Swizzle::head_fastest, Swizzle::head_sections});
     if (variant.swizzle == Swizzle::head_sections) {
       variant.section_heads = between(2, std::max(2, problem.batch * problem.heads_q - 1));
+    }
+    if (variant.kv_splits > 1) {
+      variant.kv_splits = one_of({2, 3, between(2, 64)});
     }
     if (is_persistent(variant.persistence)) {
       variant.workers = one_of({0, 0, 5, device.sm_count, 2 * device.sm_count});
@@ -103,6 +111,8 @@ class Draw {
     variant.warps = between(1, 8);
     variant.tile_m = 16 * variant.warps * between(1, 2);
     variant.smem_swizzle = chance(80);
+    variant.kv_splits = chance(40) ? 2 : 1;
+    variant.pack_gqa = chance(30);
     return variant;
   }
 
@@ -152,9 +162,10 @@ class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int>
     const ProblemBuffers buffers(problem, bench().kernels, bench().stream, draw.input_seed(),
                                  draw.one_of({MemoryOrder::bhsd, MemoryOrder::bshd}));
     const Verifier verifier(bench().kernels, buffers, bench().stream);
+    const KvSplitMemory splits(plan, buffers.params(true), bench().stream);
     const bool with_lse = draw.chance(50);
     const auto output = [&] {
-      kernel.launch(buffers.params(with_lse), bench().stream.handle());
+      kernel.launch(splits.of_launch(buffers.params(with_lse)), bench().stream.handle());
       bench().stream.synchronize();
       std::vector<double> values = download(buffers.o(), problem.dtype);
       // Poisons the output again once it is compared.
@@ -170,7 +181,7 @@ TEST_P(RandomVariants, MatchTheReferenceAndRepeat) {
   Draw draw(GetParam());
   const Candidate drawn = draw_legal(draw);
   for (int i = 0; i < kProblemsPerVariant && !HasFailure(); ++i) {
-    const AttentionProblem problem = draw.a_problem(drawn.kind);
+    const AttentionProblem problem = draw.a_problem(drawn.kind, drawn.variant);
     expect_right_and_repeatable(draw, problem, draw_legal_launch(draw, drawn.variant, problem));
   }
 }

@@ -2,6 +2,7 @@
 #include "tests/gpu/variant_case.h"
 
 #include "core/launch.h"
+#include "tuner/measure/kv_split_memory.h"
 #include "tuner/measure/verifier.h"
 #include <swr/constraints.h>
 
@@ -22,7 +23,8 @@ void VariantTest::expect_match(const VariantCase& given) {
   const Verifier verifier(bench().kernels, buffers, bench().stream);
 
   const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
-  kernel.launch(buffers.params(with_lse), bench().stream.handle());
+  const KvSplitMemory splits(plan, buffers.params(with_lse), bench().stream);
+  kernel.launch(splits.of_launch(buffers.params(with_lse)), bench().stream.handle());
   EXPECT_EQ(verifier.check(with_lse).failure, "") << to_string(problem) << " " << to_key(variant);
 }
 

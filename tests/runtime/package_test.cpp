@@ -113,6 +113,13 @@ class AttentionPackageTest : public PackageTest {
     AttentionProblem wide = problem_of(1000);
     wide.head_dim = 128;
     record(wide, tile_drawing(), 4.0);
+    AttentionProblem decode = problem_of(2000);
+    decode.heads_kv = 2;
+    decode.seq_q = 1;
+    AttentionVariant split = tile(64, 16);
+    split.kv_splits = 12;
+    split.pack_gqa = true;
+    record(decode, split, 5.0);
   }
 };
 

@@ -44,6 +44,39 @@ TEST_F(RuntimeTest, LaunchesTheBestVariantOnTheCallersStream) {
   EXPECT_FLOAT_EQ(launch.params.scale_log2, std::log2(std::exp(1.0F)) / 8.0F) << "1 / sqrt(64)";
 }
 
+TEST_F(RuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
+  AttentionVariant variant = tile(64, 64);
+  attention(variant).kv_splits = 4;
+  record(problem_of(4096), variant, 10.0);
+  Runtime runtime(serving_only());
+  CUstream_st* const other = reinterpret_cast<CUstream_st*>(std::uintptr_t{128});
+  const auto partials_on = [&](CUstream_st* stream) {
+    runtime.attention(call_of(problem_of(4096)), stream);
+    EXPECT_EQ(fake_last_launch().grid_x, 8U * 4096 / 64 * 4);
+    EXPECT_EQ(fake_last_launch().params.kv_splits, 4);
+    EXPECT_EQ(*fake_last_launch().params.arrivals, 0U);
+    return fake_last_launch().params.partials;
+  };
+  const float* const first = partials_on(stream_);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(partials_on(stream_), first);
+  EXPECT_NE(partials_on(other), first);
+  fake_capture(stream_);
+  const float* const captured = partials_on(stream_);
+  EXPECT_NE(captured, first);
+  EXPECT_NE(partials_on(stream_), captured);
+  fake_capture(nullptr);
+  EXPECT_EQ(partials_on(stream_), first);
+}
+
+TEST_F(RuntimeTest, KernelsWithoutSplitsGetNoMemory) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_EQ(fake_last_launch().params.partials, nullptr);
+  EXPECT_EQ(fake_last_launch().params.kv_splits, 1);
+}
+
 TEST_F(RuntimeTest, AGivenScaleIsKept) {
   record(problem_of(4096), tile(128, 64), 10.0);
   Runtime runtime(serving_only());

@@ -22,17 +22,20 @@ struct Case {
   int tile_n = 16;
   int workers = 1;
   int section_heads = 1;
+  int splits = 1;
   Order order = Order::cyclic;
   Persistence persistence = Persistence::grid;
 
-  int q_tiles() const { return ceil_div(shape.seq_q, tile_m); }
+  int q_tiles() const { return ceil_div(shape.q_rows(), tile_m); }
   long long tiles() const { return static_cast<long long>(heads) * q_tiles(); }
+  WorkItems items() const { return {heads, q_tiles(), splits}; }
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << "seq_q " << c.shape.seq_q << " seq_kv " << c.shape.seq_kv << " causal "
              << c.shape.causal << " heads " << c.heads << " tile " << c.tile_m << "x" << c.tile_n
-             << " workers " << c.workers << " section " << c.section_heads << " order "
+             << " packed " << c.shape.packed_heads << " splits " << c.splits << " workers "
+             << c.workers << " section " << c.section_heads << " order "
              << static_cast<int>(c.order) << " persistence " << static_cast<int>(c.persistence);
 }
 
@@ -44,23 +47,27 @@ struct Scan {
   long long cta = 0;
   int iteration = 0;
   QTile q_tile;
-  std::vector<int> kv_tiles;
+  int split = 0;
+  std::vector<int> kv_tiles{};
 };
 
 /// Walks the schedule exactly as a kernel does.
 std::vector<Scan> walk(const Case& c) {
   std::vector<Scan> scans;
-  const long long ctas = cta_count(c.persistence, c.tiles(), c.workers);
+  const long long ctas = cta_count(c.persistence, c.items().count(), c.workers);
   for (long long cta = 0; cta < ctas; ++cta) {
     for (int iteration = 0;; ++iteration) {
-      const long long linear = cta_tile(c.persistence, cta, ctas, iteration, c.tiles());
-      if (linear < 0) {
+      const long long item = cta_tile(c.persistence, cta, ctas, iteration, c.items().count());
+      if (item < 0) {
         break;
       }
-      Scan scan{cta, iteration, map_tile(linear, c.q_tiles(), c.heads, c.section_heads), {}};
-      const int count = kv_tile_count(scan.q_tile.index, c.tile_m, c.tile_n, c.shape);
+      Scan scan{cta, iteration, map_tile(item / c.splits, c.q_tiles(), c.heads, c.section_heads),
+                static_cast<int>(item % c.splits)};
+      const auto [first, count] = kv_part(
+          kv_tile_count(scan.q_tile.index, c.tile_m, c.tile_n, c.shape), scan.split, c.splits);
       for (int step = 0; step < count; ++step) {
-        scan.kv_tiles.push_back(kv_tile_at(step, count, scans_backward(c.order, iteration)));
+        scan.kv_tiles.push_back(first +
+                                kv_tile_at(step, count, scans_backward(c.order, iteration)));
       }
       scans.push_back(scan);
     }
@@ -71,7 +78,7 @@ std::vector<Scan> walk(const Case& c) {
 /// The tile pairs that hold at least one visible (row, key), found element by element.
 std::set<TilePair> required_pairs(const Case& c) {
   std::set<TilePair> pairs;
-  for (int row = 0; row < c.shape.seq_q; ++row) {
+  for (int row = 0; row < c.shape.q_rows(); ++row) {
     for (int key = 0; key < c.shape.seq_kv; ++key) {
       if (is_visible(row, key, c.shape)) {
         for (int head = 0; head < c.heads; ++head) {
@@ -89,6 +96,11 @@ Case random_case(std::mt19937& random) {
   };
   Case c;
   c.shape = {pick(1, 150), pick(1, 150), pick(0, 1) == 1};
+  if (pick(0, 2) == 0) {
+    c.shape.seq_q = pick(1, 20);
+    c.shape.packed_heads = pick(2, 8);
+  }
+  c.splits = pick(0, 2) == 0 ? pick(2, 12) : 1;
   c.heads = pick(1, 7);
   c.tile_m = 16 * pick(1, 4);
   c.tile_n = 16 * pick(1, 4);
@@ -136,13 +148,13 @@ TEST(Schedule, VisitsEveryQTileOnceEvenWhenItsRowsSeeNoKey) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 400; ++trial) {
     for (const Case& c : with_every_order_and_persistence(random_case(random))) {
-      std::set<std::pair<int, int>> visited;
+      std::set<TilePair> visited;
       for (const Scan& scan : walk(c)) {
-        ASSERT_TRUE(visited.emplace(scan.q_tile.head, scan.q_tile.index).second) << c;
+        ASSERT_TRUE(visited.emplace(scan.q_tile.head, scan.q_tile.index, scan.split).second) << c;
         ASSERT_LT(scan.q_tile.head, c.heads) << c;
         ASSERT_LT(scan.q_tile.index, c.q_tiles()) << c;
       }
-      ASSERT_EQ(static_cast<long long>(visited.size()), c.tiles()) << c;
+      ASSERT_EQ(static_cast<long long>(visited.size()), c.items().count()) << c;
     }
   }
 }
@@ -155,8 +167,8 @@ TEST(Schedule, NeedsMaskExactlyWhereAPairIsHidden) {
       const int count = kv_tile_count(q, c.tile_m, c.tile_n, c.shape);
       for (int kv = 0; kv < count; ++kv) {
         bool hidden = false;
-        // Rows past seq_q are computed but never stored: their mask does not matter.
-        const int rows = std::min((q + 1) * c.tile_m, c.shape.seq_q);
+        // Rows past the last are computed but never stored: their mask does not matter.
+        const int rows = std::min((q + 1) * c.tile_m, c.shape.q_rows());
         for (int row = q * c.tile_m; row < rows; ++row) {
           for (int key = kv * c.tile_n; key < (kv + 1) * c.tile_n; ++key) {
             hidden = hidden || !is_visible(row, key, c.shape);
@@ -260,6 +272,32 @@ TEST(Schedule, CausalMaskIsAlignedToTheBottomRight) {
   EXPECT_FALSE(is_visible(89, 0, more_queries));
   EXPECT_TRUE(is_visible(90, 0, more_queries));
   EXPECT_EQ(kv_tile_count(0, 16, 16, more_queries), 0) << "rows 0 to 15 see no key";
+}
+
+TEST(Schedule, RowsOfPackedHeadsSeeWhatTheirPositionSees) {
+  // Three positions of four heads on ten keys: rows 4 to 7 are of position 1, which sees nine.
+  constexpr SequenceShape kPacked{3, 10, true, 4};
+  static_assert(kPacked.q_rows() == 12 && kPacked.position(7) == 1);
+  EXPECT_EQ(visible_keys(3, kPacked), 8);
+  EXPECT_EQ(visible_keys(4, kPacked), 9);
+  EXPECT_EQ(visible_keys(7, kPacked), 9);
+  EXPECT_EQ(visible_keys(8, kPacked), 10);
+}
+
+TEST(Schedule, SplitsDivideTheTilesEvenlyAndInOrder) {
+  for (int tiles = 0; tiles < 40; ++tiles) {
+    for (int splits = 1; splits <= 64; ++splits) {
+      int next = 0;
+      for (int split = 0; split < splits; ++split) {
+        const KvTiles part = kv_part(tiles, split, splits);
+        EXPECT_EQ(part.first, next);
+        EXPECT_GE(part.count, tiles / splits);
+        EXPECT_LE(part.count, ceil_div(tiles, splits));
+        next += part.count;
+      }
+      EXPECT_EQ(next, tiles);
+    }
+  }
 }
 
 TEST(Schedule, MapsTilesAsTheSwizzlesPromise) {

@@ -75,7 +75,8 @@ Explained explain_all(const AttentionProblem& problem, const GpuProfile& profile
   all.fit = swr::occupancy(all.subject.resources, problem, variant, profile.device);
   all.shape = make_schedule_shape(problem, variant, profile.device.sm_count, all.fit.ctas_per_sm);
   all.buffers = smem_buffers(problem, variant);
-  all.bytes = global_bytes(problem, variant.tile_m, variant.tile_n);
+  all.bytes = global_bytes(problem, variant.tile_m, variant.tile_n, LastTile::clipped,
+                           all.shape.packed_heads);
   all.result = all.subject.measured ? *all.subject.measured : predicted_result(all);
   all.other = other_order(all);
   return all;

@@ -6,6 +6,7 @@
 
 #include "core/launch_plan.h"
 #include "tuner/driver/launch_calls.h"
+#include "tuner/driver/split_memory.h"
 #include <swr/attention_params.h>
 #include <swr/tensor_map.h>
 
@@ -80,16 +81,21 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
                                       plan.dynamic_smem_bytes);
 }
 
-/// Enqueues one launch; section_heads of `params` is filled in here. Neither allocates nor
-/// synchronises, so it may be captured in a graph.
+/// Enqueues one launch; section_heads and kv_splits of `params` are filled in here. Neither
+/// allocates nor synchronises, so it may be captured in a graph.
 /// Requires: the function's context is current and the function was prepared; for
-/// Persistence::dynamic, a tile counter (CUDA_ERROR_INVALID_VALUE without).
+/// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
+/// launch_geometry() says (CUDA_ERROR_INVALID_VALUE without).
 inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
                                  const LaunchPlan& plan, AttentionParams params, CUstream stream) {
-  const LaunchGeometry geometry =
-      launch_geometry(plan, params.batch * params.heads_q, params.seq_q);
+  const LaunchGeometry geometry = launch_geometry(plan, params);
   params.section_heads = geometry.section_heads;
-  if (plan.persistence == Persistence::dynamic && params.tile_counter == nullptr) {
+  params.kv_splits = plan.kv_splits;
+  const bool lacks_counter =
+      plan.persistence == Persistence::dynamic && params.tile_counter == nullptr;
+  const bool lacks_partials =
+      plan.kv_splits > 1 && (params.partials == nullptr || params.arrivals == nullptr);
+  if (lacks_counter || lacks_partials) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   AttentionMaps maps;
@@ -105,6 +111,22 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
                              static_cast<unsigned>(geometry.block_x), 1, 1,
                              static_cast<unsigned>(geometry.dynamic_smem_bytes), stream, arguments,
                              nullptr);
+}
+
+/// Gives an attention launch with splits what it needs, unless the caller brought it.
+inline CUresult find_split_memory(SplitMemory& memory, const LaunchPlan& plan, CUstream stream,
+                                  AttentionParams& params) {
+  if (params.partials != nullptr && params.arrivals != nullptr) {
+    return CUDA_SUCCESS;
+  }
+  const LaunchGeometry geometry = launch_geometry(plan, params);
+  SplitMemory::Part part;
+  const CUresult result =
+      memory.of_launch(stream, static_cast<std::size_t>(geometry.partials_bytes),
+                       static_cast<std::size_t>(geometry.arrival_words), part);
+  params.partials = part.partials;
+  params.arrivals = part.arrivals;
+  return result;
 }
 
 }  // namespace swr

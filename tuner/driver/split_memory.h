@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The memory in which GEMM kernels with several splits of k leave partial sums, for programs that
-// launch on streams and graphs of their own. Exported packages carry this very file.
+// The memory in which kernels with several splits, of k or of K and V, leave partial results, for
+// programs that launch on streams and graphs of their own. Exported packages carry this very file.
 #pragma once
 
 #include "tuner/driver/launch_calls.h"

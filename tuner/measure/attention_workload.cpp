@@ -2,6 +2,7 @@
 #include "tuner/measure/attention_workload.h"
 
 #include "core/launch.h"
+#include "tuner/measure/kv_split_memory.h"
 
 namespace swr {
 namespace {
@@ -14,7 +15,8 @@ class AttentionTrial final : public Trial {
       : kernel_(compiled.cubin, compiled.entry, plan),
         buffers_(buffers),
         verifier_(verifier),
-        stream_(stream) {}
+        stream_(stream),
+        split_memory_(plan, buffers.params(false), stream) {}
 
   void launch() override { launch(false); }
 
@@ -27,7 +29,9 @@ class AttentionTrial final : public Trial {
   Verdict check_after_timing() override { return verifier_.value().check(false); }
 
  private:
-  void launch(bool with_lse) const { kernel_.launch(buffers_.params(with_lse), stream_.handle()); }
+  void launch(bool with_lse) const {
+    kernel_.launch(split_memory_.of_launch(buffers_.params(with_lse)), stream_.handle());
+  }
 
   Verdict verify(bool with_lse) const {
     buffers_.poison_outputs(stream_);
@@ -39,6 +43,7 @@ class AttentionTrial final : public Trial {
   const ProblemBuffers& buffers_;
   const std::optional<Verifier>& verifier_;
   const Stream& stream_;
+  KvSplitMemory split_memory_;
 };
 
 }  // namespace

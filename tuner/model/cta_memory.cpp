@@ -63,12 +63,11 @@ struct KvRows {
   long long sum = 0;
 };
 
-KvRows kv_rows(const AttentionProblem& problem, int tile_m, int tile_n, LastTile last_tile) {
-  const SequenceShape shape{problem.seq_q, problem.seq_kv, problem.causal};
+KvRows kv_rows(const SequenceShape& shape, int tile_m, int tile_n, LastTile last_tile) {
   KvRows rows;
-  for (int q_index = 0; q_index < ceil_div(problem.seq_q, tile_m); ++q_index) {
+  for (int q_index = 0; q_index < ceil_div(shape.q_rows(), tile_m); ++q_index) {
     const int tiles = kv_tile_count(q_index, tile_m, tile_n, shape);
-    const long long read = rows_of_tiles(tiles, tile_n, problem.seq_kv, last_tile);
+    const long long read = rows_of_tiles(tiles, tile_n, shape.seq_kv, last_tile);
     rows.most = std::max(rows.most, read);
     rows.sum += read;
   }
@@ -120,17 +119,18 @@ double GlobalBytes::amplification() const {
 }
 
 GlobalBytes global_bytes(const AttentionProblem& problem, int tile_m, int tile_n,
-                         LastTile last_tile) {
+                         LastTile last_tile, int packed_heads) {
+  const SequenceShape shape{problem.seq_q, problem.seq_kv, problem.causal, packed_heads};
   const long long row_bytes =
       static_cast<long long>(problem.head_dim) * element_bytes(problem.dtype);
-  const long long q_heads = static_cast<long long>(problem.batch) * problem.heads_q;
+  const long long q_heads = static_cast<long long>(problem.batch) * problem.heads_q / packed_heads;
   const long long kv_heads = static_cast<long long>(problem.batch) * problem.heads_kv;
-  const int q_tiles = ceil_div(problem.seq_q, tile_m);
-  const long long q_rows = rows_of_tiles(q_tiles, tile_m, problem.seq_q, last_tile);
+  const int q_tiles = ceil_div(shape.q_rows(), tile_m);
+  const long long q_rows = rows_of_tiles(q_tiles, tile_m, shape.q_rows(), last_tile);
   const long long tile_rows = std::min<long long>(tile_m, q_rows);
-  const KvRows keys = kv_rows(problem, tile_m, tile_n, last_tile);
+  const KvRows keys = kv_rows(shape, tile_m, tile_n, last_tile);
   const TensorBytes query{"", tile_rows * row_bytes, q_heads * q_rows * row_bytes,
-                          q_heads * problem.seq_q * row_bytes};
+                          q_heads * shape.q_rows() * row_bytes};
   const TensorBytes key{"", keys.most * row_bytes, q_heads * keys.sum * row_bytes,
                         kv_heads * problem.seq_kv * row_bytes};
   GlobalBytes bytes{q_heads * q_tiles, {query, key, key, query}};

@@ -71,8 +71,10 @@ struct GlobalBytes {
   double amplification() const;
 };
 
-/// Bytes demanded of L2 by tiles of this size; with the mask a tile reads the keys it sees.
+/// Bytes demanded of L2 by tiles of this size; with the mask a tile reads the keys it sees. Query
+/// heads of one K and V head share Q tiles where they are `packed_heads` to a tile. What splits
+/// leave for each other is not counted.
 GlobalBytes global_bytes(const AttentionProblem& problem, int tile_m, int tile_n,
-                         LastTile last_tile = LastTile::clipped);
+                         LastTile last_tile = LastTile::clipped, int packed_heads = 1);
 
 }  // namespace swr

@@ -22,6 +22,8 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Attenti
           .order = one_iteration ? Order::cyclic : variant.order,
           .persistence = variant.persistence,
           .section_heads = launch.section_heads,
+          .packed_heads = variant.pack_gqa ? problem.heads_q / problem.heads_kv : 1,
+          .kv_splits = variant.kv_splits,
           .longest_first = problem.causal && variant.family == Family::hopper,
           .ctas = launch.grid_x,
           .sm_count = sm_count,
@@ -33,24 +35,47 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Attenti
           .partition_runs = {}};
 }
 
-long long next_linear_tile(const ScheduleShape& shape, long long cta, int iteration,
-                           long long tiles, long long& drawn) {
+long long next_work_item(const ScheduleShape& shape, long long cta, int iteration,
+                         long long& drawn) {
+  const long long items = shape.items().count();
   if (shape.persistence != Persistence::dynamic || iteration == 0) {
-    return cta_tile(shape.persistence, cta, shape.ctas, iteration, tiles);
+    return cta_tile(shape.persistence, cta, shape.ctas, iteration, items);
   }
-  const long long linear = shape.ctas + drawn++;
-  return linear < tiles ? linear : -1;
+  const long long number = shape.ctas + drawn++;
+  return number < items ? number : -1;
 }
 
-QTile q_tile_at(const ScheduleShape& shape, long long linear, int q_tiles) {
-  const QTile tile = map_tile(linear, q_tiles, shape.batch * shape.heads_q, shape.section_heads);
-  return longest_first(tile, q_tiles, shape.longest_first);
+WorkItem work_item_at(const ScheduleShape& shape, long long number) {
+  const WorkItems items = shape.items();
+  const SequenceShape sequence = shape.sequence();
+  WorkItem item;
+  item.tile = longest_first(
+      map_tile(number / items.splits, items.q_tiles, items.heads, shape.section_heads),
+      items.q_tiles, shape.longest_first);
+  item.split = static_cast<int>(number % items.splits);
+  item.q_rows = min_of(shape.tile_m, sequence.q_rows() - item.tile.index * shape.tile_m);
+  item.kv_tiles = kv_part(kv_tile_count(item.tile.index, shape.tile_m, shape.tile_n, sequence),
+                          item.split, items.splits);
+  return item;
 }
 
-bool scans_backward(const ScheduleShape& shape, long long linear, int iteration) {
+int kv_head_of(const ScheduleShape& shape, QTile tile) {
+  const int heads = shape.heads_q / shape.packed_heads;
+  return tile.head / heads * shape.heads_kv + tile.head % heads / (heads / shape.heads_kv);
+}
+
+long long partial_sectors(const ScheduleShape& shape, const WorkItem& item) {
+  constexpr int kElementsPerSector = 16;
+  constexpr int kFloatsPerSector = 8;
+  constexpr int kShiftAndSum = 2;
+  const long long row_floats = shape.row_sectors * kElementsPerSector + kShiftAndSum;
+  return shape.kv_splits == 1 ? 0 : item.q_rows * row_floats / kFloatsPerSector;
+}
+
+bool scans_backward(const ScheduleShape& shape, long long number, int iteration) {
   // As in the kernel's work list: a drawn tile takes the direction that a deal would give it.
   const bool drawn = shape.persistence == Persistence::dynamic;
-  return scans_backward(shape.order, drawn ? static_cast<int>(linear / shape.ctas) : iteration);
+  return scans_backward(shape.order, drawn ? static_cast<int>(number / shape.ctas) : iteration);
 }
 
 int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int sm) {

@@ -44,6 +44,8 @@ struct ScheduleShape {
   Order order = Order::cyclic;
   Persistence persistence = Persistence::grid;
   int section_heads = 1;
+  int packed_heads = 1;  ///< Query heads that share Q tiles: 1, or those of a K and V head.
+  int kv_splits = 1;     ///< CTAs that share the K and V tiles of a Q tile.
   /// The Q tiles of a head with most K and V tiles come first under the mask.
   bool longest_first = false;
   long long ctas = 0;   ///< CTAs launched.
@@ -64,22 +66,41 @@ struct ScheduleShape {
   std::vector<int> partition_runs{};
 
   auto operator<=>(const ScheduleShape&) const = default;
+
+  SequenceShape sequence() const { return {seq_q, seq_kv, causal, packed_heads}; }
+  WorkItems items() const {
+    return {batch * heads_q / packed_heads, ceil_div(sequence().q_rows(), tile_m), kv_splits};
+  }
+};
+
+/// What a CTA computes in one iteration: a Q tile, or a split of it.
+struct WorkItem {
+  QTile tile;
+  int split = 0;
+  int q_rows = 0;    ///< Rows of the tile that exist.
+  KvTiles kv_tiles;  ///< What it scans.
 };
 
 /// Requires: ctas_per_sm >= 1, sm_count >= 1.
 ScheduleShape make_schedule_shape(const AttentionProblem& problem, const AttentionVariant& variant,
                                   int sm_count, int ctas_per_sm);
 
-/// Linear tile of a CTA's iteration, or -1 when it is done. Persistence::dynamic draws the tiles
-/// after those dealt first: `drawn` counts them.
-long long next_linear_tile(const ScheduleShape& shape, long long cta, int iteration,
-                           long long tiles, long long& drawn);
+/// Number of the work item of a CTA's iteration, or -1 when it is done. Persistence::dynamic draws
+/// the items after those dealt first: `drawn` counts them.
+long long next_work_item(const ScheduleShape& shape, long long cta, int iteration,
+                         long long& drawn);
 
-/// The Q tile of a linear index, `q_tiles` to a head.
-QTile q_tile_at(const ScheduleShape& shape, long long linear, int q_tiles);
+WorkItem work_item_at(const ScheduleShape& shape, long long number);
 
-/// True when this Q tile streams K and V from last to first.
-bool scans_backward(const ScheduleShape& shape, long long linear, int iteration);
+/// Number of the K and V head that an item reads, over the batch.
+int kv_head_of(const ScheduleShape& shape, QTile tile);
+
+/// What an item leaves for the one that combines the splits of its Q tile: fp32 rows of O, a shift
+/// and a sum of each.
+long long partial_sectors(const ScheduleShape& shape, const WorkItem& item);
+
+/// True when this work item streams K and V from last to first.
+bool scans_backward(const ScheduleShape& shape, long long number, int iteration);
 
 /// L2 partition of the SM that is dealt the launch's CTA number `sm`; `runs` as
 /// ScheduleShape::partition_runs.
@@ -100,7 +121,8 @@ inline constexpr int kTicksPerStep = 4096;
 struct ScheduleSummary {
   long long read_sectors = 0;      ///< Q, K and V sectors demanded, every CTA's own.
   long long write_sectors = 0;     ///< O sectors.
-  long long q_tiles = 0;           ///< Q tiles computed.
+  long long partial_sectors = 0;   ///< What splits leave, and the last to come reads, in sectors.
+  long long q_tiles = 0;           ///< Q tiles, or splits of them, computed.
   long long steps = 0;             ///< KV steps of all CTAs together.
   long long makespan_steps = 0;    ///< Steps until the last CTA ends.
   long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
@@ -135,7 +157,7 @@ class ScheduleWalk {
     int sm = 0;
     int iteration = 0;
     int remaining = 0;  ///< Steps of the Q tile left to start.
-    int o_sectors = 0;
+    int o_sectors = 0;  ///< Of the whole Q tile; 0 for all splits but the last.
     int steps = 0;
     Stream place;
     std::size_t stream = 0;  ///< Index of its stream during a burst.
@@ -148,7 +170,7 @@ class ScheduleWalk {
   }
   bool start_tile(Slot& slot);
   bool start_next(Slot& slot);
-  void enter_tile(Slot& slot, QTile tile, bool backward);
+  void enter_item(Slot& slot, const WorkItem& item, bool backward);
   void finish_tile(Slot& slot);
   void collect_streams();
   void join_stream(Slot& slot);
@@ -165,10 +187,7 @@ class ScheduleWalk {
 
   ScheduleShape shape_;
   Sink& sink_;
-  SequenceShape sequence_;
-  int q_tiles_per_head_ = 0;
   int kv_tiles_per_head_ = 0;
-  long long tiles_ = 0;
   long long next_cta_ = 0;
   long long drawn_ = 0;  ///< Tiles of Persistence::dynamic beyond the first of each CTA.
   long long now_ = 0;
@@ -201,12 +220,7 @@ class ScheduleWalk {
 
 template <typename Sink>
 ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
-    : shape_(shape),
-      sink_(sink),
-      sequence_{shape.seq_q, shape.seq_kv, shape.causal},
-      q_tiles_per_head_(ceil_div(shape.seq_q, shape.tile_m)),
-      kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)),
-      tiles_(static_cast<long long>(shape.batch) * shape.heads_q * q_tiles_per_head_) {
+    : shape_(shape), sink_(sink), kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)) {
   const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
   pair_sectors_.resize(pair_count);
   for (std::size_t pair = 0; pair < pair_count; ++pair) {
@@ -246,12 +260,11 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
 /// Gives the slot the CTA's next Q tile; false when the CTA is done.
 template <typename Sink>
 bool ScheduleWalk<Sink>::start_tile(Slot& slot) {
-  const long long linear = next_linear_tile(shape_, slot.cta, slot.iteration, tiles_, drawn_);
-  if (linear < 0) {
+  const long long number = next_work_item(shape_, slot.cta, slot.iteration, drawn_);
+  if (number < 0) {
     return false;
   }
-  enter_tile(slot, q_tile_at(shape_, linear, q_tiles_per_head_),
-             scans_backward(shape_, linear, slot.iteration));
+  enter_item(slot, work_item_at(shape_, number), scans_backward(shape_, number, slot.iteration));
   return true;
 }
 
@@ -269,30 +282,34 @@ bool ScheduleWalk<Sink>::start_next(Slot& slot) {
 }
 
 template <typename Sink>
-void ScheduleWalk<Sink>::enter_tile(Slot& slot, QTile tile, bool backward) {
-  const int count = kv_tile_count(tile.index, shape_.tile_m, shape_.tile_n, sequence_);
-  const int heads_per_kv = shape_.heads_q / shape_.heads_kv;
-  const int kv_head =
-      tile.head / shape_.heads_q * shape_.heads_kv + tile.head % shape_.heads_q / heads_per_kv;
-  const int first = count > 0 ? kv_tile_at(0, count, backward) : 0;
-  slot.steps = max_of(count, 1);  // A tile that sees no key still occupies its CTA.
+void ScheduleWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool backward) {
+  const int count = item.kv_tiles.count;
+  const int first = item.kv_tiles.first + (count > 0 ? kv_tile_at(0, count, backward) : 0);
+  const int kv_head = kv_head_of(shape_, item.tile);
+  slot.steps = max_of(count, 1);  // An item that sees no key still occupies its CTA.
   slot.remaining = count;
-  slot.place.pair = kv_head * kv_tiles_per_head_ + first;
+  slot.place.pair = kv_head * kv_tiles_per_head_ + min_of(first, kv_tiles_per_head_ - 1);
   slot.place.direction = backward ? -1 : 1;
   slot.place.free_at = now_ + pace_delay_ticks(shape_, slot.sm, slot.steps);
   slot.place.free_at += count > 0 ? 0 : kTicksPerStep;
 
-  const int q_rows = min_of(shape_.tile_m, shape_.seq_q - tile.index * shape_.tile_m);
-  slot.o_sectors = q_rows * shape_.row_sectors;
-  sink_.read_once(slot.o_sectors, slot.place.partition);  // The Q tile is as large as the O tile.
+  const int q_sectors = item.q_rows * shape_.row_sectors;
+  if (item.split == 0) {  // The other splits find Q in L2.
+    sink_.read_once(q_sectors, slot.place.partition);
+  }
+  slot.o_sectors = item.split == shape_.kv_splits - 1 ? q_sectors : 0;
+  const long long first_row = static_cast<long long>(item.kv_tiles.first) * shape_.tile_n;
   const long long kv_rows = std::min(static_cast<long long>(count) * shape_.tile_n,
-                                     static_cast<long long>(shape_.seq_kv));
-  summary_.read_sectors += slot.o_sectors + 2 * kv_rows * shape_.row_sectors;
+                                     static_cast<long long>(shape_.seq_kv) - first_row);
+  summary_.read_sectors += q_sectors + 2 * kv_rows * shape_.row_sectors;
+  summary_.partial_sectors += partial_sectors(shape_, item);
 }
 
 template <typename Sink>
 void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
-  sink_.write_once(slot.o_sectors);
+  if (slot.o_sectors > 0) {
+    sink_.write_once(slot.o_sectors);
+  }
   ++slot.iteration;
   summary_.write_sectors += slot.o_sectors;
   summary_.steps += slot.steps;
@@ -340,7 +357,8 @@ long long ScheduleWalk<Sink>::queue_streams() {
     if (streams_[i].remaining == 0) {
       end = std::min(end, free.first);
     } else {
-      (free.first <= now_ + kTicksPerStep ? punctual_ : late_).push_back(free);
+      // One that is free in exactly a step would come before those that take it from now on.
+      (free.first < now_ + kTicksPerStep ? punctual_ : late_).push_back(free);
     }
   }
   std::sort(punctual_.begin(), punctual_.end());

@@ -53,9 +53,6 @@ class Simulation {
 
   ScheduleShape shape_;
   TimelineCosts costs_;
-  SequenceShape sequence_;
-  int q_tiles_per_head_;
-  long long tiles_;
   int masked_steps_;  ///< Most steps of a Q tile that are masked score by score.
   int first_sms_;
   long long next_cta_ = 0;
@@ -67,9 +64,6 @@ class Simulation {
 Simulation::Simulation(const ScheduleShape& shape, const TimelineCosts& costs, int first_sms)
     : shape_(shape),
       costs_(costs),
-      sequence_{shape.seq_q, shape.seq_kv, shape.causal},
-      q_tiles_per_head_(ceil_div(shape.seq_q, shape.tile_m)),
-      tiles_(static_cast<long long>(shape.batch) * shape.heads_q * q_tiles_per_head_),
       masked_steps_(shape.causal                       ? ceil_div(shape.tile_m, shape.tile_n)
                     : shape.seq_kv % shape.tile_n != 0 ? 1
                                                        : 0),
@@ -90,17 +84,17 @@ Simulation::Simulation(const ScheduleShape& shape, const TimelineCosts& costs, i
 
 /// Gives the CTA its next Q tile; false when it is done.
 bool Simulation::start_tile(Sm& sm, Resident& resident) {
-  const long long linear =
-      next_linear_tile(shape_, resident.cta, resident.iteration, tiles_, drawn_);
-  if (linear < 0) {
+  const long long number = next_work_item(shape_, resident.cta, resident.iteration, drawn_);
+  if (number < 0) {
     return false;
   }
-  const QTile tile = q_tile_at(shape_, linear, q_tiles_per_head_);
-  const int steps = kv_tile_count(tile.index, shape_.tile_m, shape_.tile_n, sequence_);
+  const WorkItem item = work_item_at(shape_, number);
+  const int steps = item.kv_tiles.count;
+  const int masked_steps = item.split == shape_.kv_splits - 1 ? masked_steps_ : 0;
   resident.computing = false;
   resident.begins_at = sm.now + costs_.tile_delay_clocks;
   resident.steps_left =
-      std::max(1, steps) + costs_.masked_extra_steps * std::min(steps, masked_steps_);
+      std::max(1, steps) + costs_.masked_extra_steps * std::min(steps, masked_steps);
   sm.steps += std::max(1, steps);
   return true;
 }

@@ -94,6 +94,40 @@ int half_octave(double value) {
       std::lround(std::exp2(std::round(2 * std::log2(std::clamp(value, 1.0, kMost))) / 2)));
 }
 
+/// The rows and warps of a Q tile that compute: warps whose rows lie past the end of the packed or
+/// split problem only copy.
+AttentionConfig computing_part(AttentionConfig config, const AttentionProblem& problem) {
+  if (config.has_idle_warps()) {
+    const int heads = config.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
+    const int warp_rows = 16 * config.m_blocks();
+    config.warps = std::min(config.warps, ceil_div(problem.seq_q * heads, warp_rows));
+    config.tile_m = config.warps * warp_rows;
+  }
+  return config;
+}
+
+/// Clocks from the last step of a split to O: what all splits of a Q tile have left is read by one
+/// CTA, at its share of the L2 bandwidth or as fast as loads under way return, after its own has
+/// reached L2 and been counted.
+double combine_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                      const ScheduleShape& shape, const GpuProfile& profile) {
+  if (shape.kv_splits == 1) {
+    return 0.0;
+  }
+  constexpr double kBytesUnderWayPerThread =
+      8 * 40.0;  ///< Eight parts of 8 columns, shift and sum.
+  constexpr int kColumnsPerThread = 8;
+  const WorkItem first = work_item_at(shape, 0);
+  const double bytes =
+      static_cast<double>(partial_sectors(shape, first)) * kSectorBytes * shape.kv_splits;
+  const int threads = std::min(make_attention_config(problem, variant).threads(),
+                               first.q_rows * problem.head_dim / kColumnsPerThread);
+  const double share = profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double bytes_per_clock =
+      std::min(share, threads * kBytesUnderWayPerThread / profile.l2_latency_clocks);
+  return 2 * profile.dram_latency_clocks + bytes / bytes_per_clock;
+}
+
 /// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
 double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
                               const KernelCosts& kernel) {
@@ -182,7 +216,8 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVar
 StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                             const KernelResources& resources, int ctas_per_sm,
                             const GpuProfile& profile) {
-  const AttentionConfig config = make_attention_config(problem, variant);
+  const AttentionConfig whole = make_attention_config(problem, variant);
+  const AttentionConfig config = computing_part(whole, problem);
   const KernelCosts& kernel = profile.kernel;
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
   const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
@@ -190,7 +225,7 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
   const double instructions = kernel.softmax_instructions * scores +
                               kernel.rescale_instructions * config.tile_m * config.head_dim;
   const double smem_share =
-      kernel.smem_share + kernel.smem_share_per_register * lacking_registers(config, resources);
+      kernel.smem_share + kernel.smem_share_per_register * lacking_registers(whole, resources);
   StepCost cost;
   cost.matrix_clocks =
       kernel.product_factor * mma_clocks * imbalance + smem_share * smem_clocks(config);
@@ -248,10 +283,12 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
   const Timeline timeline =
       run_timeline(shape, timeline_costs(problem, variant, resources, shape, traffic, profile));
   const auto steps = static_cast<double>(timeline.busiest_sm_steps);
-  const auto demanded = static_cast<double>(schedule.read_sectors + schedule.write_sectors);
+  Prediction prediction;
+  prediction.read_sectors = schedule.read_sectors + schedule.partial_sectors;
+  prediction.write_sectors = schedule.write_sectors + schedule.partial_sectors;
+  const auto demanded = static_cast<double>(prediction.read_sectors + prediction.write_sectors);
   const auto missed = static_cast<double>(traffic.compulsory_misses + traffic.excess_misses);
 
-  Prediction prediction;
   prediction.matrix_us = microseconds(steps * cost.matrix_clocks, profile);
   prediction.softmax_us = microseconds(steps * (cost.compute_clocks - cost.matrix_clocks), profile);
   prediction.l2_us =
@@ -259,12 +296,11 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
   prediction.dram_us = transfer_us(missed, dram_gb_per_s(profile));
   prediction.time_us =
       profile.kernel.launch_us +
+      microseconds(combine_clocks(problem, variant, shape, profile), profile) +
       overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
   prediction.latency_us =
       prediction.time_us - overlapped({microseconds(steps * cost.compute_clocks, profile),
                                        prediction.l2_us, prediction.dram_us});
-  prediction.read_sectors = schedule.read_sectors;
-  prediction.write_sectors = schedule.write_sectors;
   prediction.compulsory_misses = traffic.compulsory_misses;
   prediction.excess_misses = traffic.excess_misses;
   return prediction;

@@ -2,6 +2,7 @@
 #include "tuner/package/attention.h"
 
 #include "tuner/driver/attention_launch.h"
+#include "tuner/driver/split_memory.h"
 #include "tuner/driver/tile_counters.h"
 #include "tuner/package/attention_kernels.h"
 #include "tuner/package/loaded_kernels.h"
@@ -70,23 +71,36 @@ struct Ready {
   swr::LaunchPlan plan;
   /// Where the kernel's tiles are drawn; nullptr when it draws none.
   swr::TileCounters* tile_counters = nullptr;
+  /// Where splits of K and V meet; nullptr when there is one.
+  swr::SplitMemory* split_memory = nullptr;
+};
+
+/// What the launches of a context take device memory from.
+struct LaunchMemory {
+  explicit LaunchMemory(const swr::LaunchCalls& calls) : tile_counters(calls), splits(calls) {}
+
+  swr::TileCounters tile_counters;
+  swr::SplitMemory splits;
 };
 
 }  // namespace
 
 struct Attention::Impl {
-  using Loaded = LoadedKernels<AttentionProblem, Ready, swr::TileCounters>;
+  using Loaded = LoadedKernels<AttentionProblem, Ready, LaunchMemory>;
 
   Ready make_ready(const AttentionProblem& problem, Loaded::Context& context) const {
     const AttentionKernel& kernel =
         choose(std::span(kAttentionKernels, kAttentionKernelCount), problem, context.device);
-    Ready ready{&kernel, &context.device, nullptr, kernel.plan, nullptr};
+    Ready ready{&kernel, &context.device, nullptr, kernel.plan, nullptr, nullptr};
     ready.function = loaded.load(context, kernel.embedded, [&](CUfunction function) {
       return swr::prepare_attention(driver.launch, function, kernel.plan);
     });
     if (kernel.plan.persistence == swr::Persistence::dynamic) {
-      driver.require(context.memory->reserve(), "allocating tile counters");
-      ready.tile_counters = context.memory.get();
+      driver.require(context.memory->tile_counters.reserve(), "allocating tile counters");
+      ready.tile_counters = &context.memory->tile_counters;
+    }
+    if (kernel.plan.kv_splits > 1) {
+      ready.split_memory = &context.memory->splits;
     }
     if (kernel.fills_device) {
       ready.plan.workers = driver.resident_workers(
@@ -117,6 +131,10 @@ void Attention::run(const Call& call, CUstream_st* stream) {
   if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
     impl_->driver.require(ready.tile_counters->of_launch(stream, params.tile_counter),
                           "finding a tile counter");
+  }
+  if (ready.split_memory != nullptr) {
+    impl_->driver.require(swr::find_split_memory(*ready.split_memory, ready.plan, stream, params),
+                          "finding memory for the results of splits");
   }
   impl_->driver.require(
       swr::launch_attention(impl_->driver.launch, ready.function, ready.plan, params, stream),

@@ -4,6 +4,7 @@
 
 #include "core/launch_plan.h"
 #include "tuner/package/embedded.h"
+#include <swr/attention_params.h>
 #include <swr/axes.h>
 
 #include <compare>
@@ -45,8 +46,24 @@ struct AttentionKernel {
   bool fills_device;
 
   bool fits(const AttentionProblem& asked, int smem_per_cta_bytes) const {
+    const int heads = asked.batch * (plan.pack_gqa ? asked.heads_kv : asked.heads_q);
     return plan.dynamic_smem_bytes <= smem_per_cta_bytes &&
-           swr::is_distinct_mapping(plan.swizzle, plan.section_heads, asked.batch * asked.heads_q);
+           swr::is_distinct_mapping(plan.swizzle, plan.section_heads, heads) &&
+           (!plan.pack_gqa || asked.heads_q > asked.heads_kv) && splits_fit(asked);
+  }
+
+  /// Every split has a tile of K and V, and what splits leave is as little as swr allows.
+  bool splits_fit(const AttentionProblem& asked) const {
+    if (plan.kv_splits == 1) {
+      return true;
+    }
+    swr::AttentionParams params;
+    params.batch = asked.batch;
+    params.heads_q = asked.heads_q;
+    params.heads_kv = asked.heads_kv;
+    params.seq_q = asked.seq_q;
+    return plan.kv_splits <= swr::ceil_div(asked.seq_kv, plan.tile_n) &&
+           swr::launch_geometry(plan, params).partials_bytes <= swr::kMostPartialsBytes;
   }
 };
 

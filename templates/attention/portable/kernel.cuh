@@ -6,22 +6,15 @@
 
 #include "attention/config.h"
 #include "attention/portable/matrix.cuh"
+#include "attention/portable/query_rows.cuh"
 #include "attention/portable/softmax.cuh"
+#include "attention/portable/split_kv.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "common/ptx.cuh"
 #include "common/schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::portable {
-
-/// The rows of one head of a tensor.
-__device__ inline GlobalRows head_rows(const void* tensor, const TensorStrides& strides, int batch,
-                                       int head, int rows) {
-  constexpr int kElementBytes = 2;
-  const long long offset = batch * strides.batch + head * strides.head;
-  return {const_cast<char*>(static_cast<const char*>(tensor)) + offset * kElementBytes,
-          strides.seq * kElementBytes, rows};
-}
 
 /// Rows of K and V of the head that a Q tile belongs to, and which Q tile it is: in registers, or
 /// parked in shared memory when C.parks_work().
@@ -31,9 +24,8 @@ class Work {
   /// Every thread of the CTA calls it with the same values, and passes a barrier before the others.
   __device__ Work(const AttentionParams& params, unsigned smem, QTile tile)
       : params_(params), parked_(smem + C.parked_offset()), tile_(tile) {
-    const int kv_head =
-        ptx::uniform(tile.head % params.heads_q / (params.heads_q / params.heads_kv));
-    const int batch = ptx::uniform(tile.head / params.heads_q);
+    const int kv_head = ptx::uniform(kv_head_of<C>(params, tile.head));
+    const int batch = ptx::uniform(tile.head / scheduled_heads<C>(params));
     keys_ = head_rows(params.k, params.k_strides, batch, kv_head, params.seq_kv).base;
     values_ = head_rows(params.v, params.v_strides, batch, kv_head, params.seq_kv).base;
     if (C.parks_work() && threadIdx.x == 0) {
@@ -93,11 +85,18 @@ class Work {
 template <AttentionConfig C>
 class KvStream {
  public:
-  __device__ KvStream(unsigned ring, const Work<C>& work, int tiles, bool backward, int thread)
-      : ring_(ring), work_(work), tiles_(tiles), backward_(backward), thread_(thread) {}
+  __device__ KvStream(unsigned ring, const Work<C>& work, KvTiles tiles, bool backward, int thread)
+      : ring_(ring),
+        work_(work),
+        first_(tiles.first),
+        tiles_(tiles.count),
+        backward_(backward),
+        thread_(thread) {}
 
   __device__ bool backward() const { return backward_; }
-  __device__ int tile(int step) const { return kv_tile_at(step, tiles_, backward_); }
+  __device__ int tile(int step) const { return first_ + place(step); }
+  /// The tile's place among those of the scan.
+  __device__ int place(int step) const { return kv_tile_at(step, tiles_, backward_); }
 
   __device__ unsigned k_slot(int step) const {
     return ring_ + static_cast<unsigned>(step) % C.stages * C.kv_tile_bytes();
@@ -146,6 +145,15 @@ class KvStream {
     }
   }
 
+  /// What a warp without rows does for the others.
+  __device__ void copy_only() const {
+#pragma unroll 1
+    for (int step = 0; step < tiles_; ++step) {
+      begin(step);
+      turn(step);
+    }
+  }
+
  private:
   __device__ void request_k(int step) const {
     if (step < tiles_) {
@@ -167,6 +175,7 @@ class KvStream {
 
   unsigned ring_;
   const Work<C>& work_;
+  int first_;
   int tiles_;
   bool backward_;
   int thread_;
@@ -230,20 +239,16 @@ class WarpRows {
 template <AttentionConfig C>
 __device__ inline void write_output(const WarpRows<C>& rows, const AttentionParams& params,
                                     unsigned q_tile, QTile tile, int warp_row) {
-  constexpr float kLn2 = 0.693147180559945F;
   const int lane = ptx::anew(static_cast<int>(threadIdx.x % 32));
   const int first_row = tile.index * C.tile_m;
-  float* const lse = params.lse == nullptr
-                         ? nullptr
-                         : params.lse + static_cast<long long>(tile.head) * params.seq_q;
+  const LogSumExps<C> lse(params, tile.head);
   __syncwarp();
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float sum = row_sum(rows.softmax().sum[m][half]);
-      const bool sees_nothing = sum == 0.0F;  // Not for a NaN, which belongs into O and lse.
-      const float inverse = sees_nothing ? 0.0F : 1.0F / sum;
+      const float inverse = inverse_sum(sum);
       const int row = warp_row + 16 * m + 8 * half + lane / 4;
 #pragma unroll
       for (int d = 0; d < C.head_dim / 8; ++d) {
@@ -252,19 +257,19 @@ __device__ inline void write_output(const WarpRows<C>& rows, const AttentionPara
             q_tile + tile_offset<C>(row, d) + lane % 4 * 4,
             ptx::pack<C.dtype>(sums[2 * half] * inverse, sums[2 * half + 1] * inverse));
       }
-      if (lse != nullptr && lane % 4 == 0 && first_row + row < params.seq_q) {
-        lse[first_row + row] =
-            sees_nothing ? minus_infinity() : (rows.softmax().shift[m][half] + log2f(sum)) * kLn2;
+      if (lse.are_wanted() && lane % 4 == 0 && first_row + row < lse.rows()) {
+        lse.write(first_row + row, log_sum_exp(rows.softmax().shift[m][half], sum));
       }
     }
   }
   __syncwarp();
-  const GlobalRows target = head_rows(params.o, params.o_strides, tile.head / params.heads_q,
-                                      tile.head % params.heads_q, params.seq_q);
-  copy_rows_out<C, 16 * C.m_blocks()>(q_tile, target, first_row, warp_row, lane);
+  copy_rows_out<C, 16 * C.m_blocks()>(q_tile,
+                                      query_rows<C>(params.o, params.o_strides, params, tile.head),
+                                      first_row, warp_row, lane);
 }
 
-/// Tiles from `unmasked` on need a mask: the last steps of a scan, or the first of a backward one.
+/// Tiles from place `unmasked` on need a mask: the last steps of a scan, or the first of a backward
+/// one.
 template <AttentionConfig C>
 __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, int steps,
                                 int unmasked) {
@@ -278,48 +283,61 @@ __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, in
   }
 }
 
-/// Computes one Q tile. `smem` holds the Q tile, the K ring, the V ring and what is parked.
+/// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring and
+/// what is parked.
 template <AttentionConfig C>
-__device__ inline void attend(const AttentionParams& params, unsigned smem, QTile tile,
+__device__ inline void attend(const AttentionParams& params, unsigned smem, QTile tile, int split,
                               bool backward) {
-  const SequenceShape shape{params.seq_q, params.seq_kv, C.causal};
+  const SequenceShape shape = sequence_shape<C>(params);
   const int thread = ptx::anew(static_cast<int>(threadIdx.x));
   const int warp_row = thread / 32 * (16 * C.m_blocks());
-  const int steps = kv_tile_count(tile.index, C.tile_m, C.tile_n, shape);
-  const int unmasked = min_of(steps, unmasked_kv_tile_count(tile.index, C.tile_m, C.tile_n, shape));
+  KvTiles scanned{0, kv_tile_count(tile.index, C.tile_m, C.tile_n, shape)};
+  int unmasked = unmasked_kv_tile_count(tile.index, C.tile_m, C.tile_n, shape);
+  if constexpr (C.split_kv) {
+    scanned = kv_part(scanned.count, split, params.kv_splits);
+    unmasked = max_of(0, unmasked - scanned.first);
+  }
+  unmasked = min_of(scanned.count, unmasked);
 
   __syncthreads();  // The previous Q tile's readers are done with shared memory.
   const Work<C> work(params, smem, tile);
   if constexpr (C.parks_work()) {
     __syncthreads();
   }
-  copy_tile_in<C, C.tile_m>(smem,
-                            head_rows(params.q, params.q_strides, tile.head / params.heads_q,
-                                      tile.head % params.heads_q, params.seq_q),
+  copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
                             tile.index * C.tile_m, thread);
-  const KvStream<C> stream(smem + C.q_tile_bytes(), work, steps, backward, thread);
+  const KvStream<C> stream(smem + C.q_tile_bytes(), work, scanned, backward, thread);
   stream.fill();
   stream.arrive();
   WarpRows<C> rows(stream, smem, tile.index * C.tile_m + warp_row, warp_row, thread % 32, shape,
                    params.scale_log2);
-  scan_all<C>(rows, stream, steps, unmasked);
+  if (C.has_idle_warps() && tile.index * C.tile_m + warp_row >= shape.q_rows()) {
+    stream.copy_only();
+  } else {
+    scan_all<C>(rows, stream, scanned.count, unmasked);
+  }
   ptx::wait_copies<0>();
-  write_output<C>(rows, params, smem, work.tile(), warp_row);
+  if constexpr (C.split_kv) {
+    SplitResults<C>(params, smem + C.q_tile_bytes(), work.tile())
+        .leave_and_combine(rows.output(), rows.softmax(), split, warp_row);
+  } else {
+    write_output<C>(rows, params, smem, work.tile(), warp_row);
+  }
 }
 
-/// All Q tiles of this CTA.
+/// All Q tiles, or splits of them, of this CTA.
 template <AttentionConfig C>
 __device__ inline void run(const AttentionParams& params, unsigned smem) {
   for (int iteration = 0;; ++iteration) {
-    const int q_tiles = ceil_div(ptx::anew(params.seq_q), C.tile_m);
-    const int heads = ptx::anew(params.batch) * params.heads_q;
-    const long long tiles = static_cast<long long>(q_tiles) * heads;
-    const long long linear = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, tiles);
-    if (linear < 0) {
+    const WorkItems items = work_items<C>(params);
+    const long long item = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items.count());
+    if (item < 0) {
       return;
     }
-    const QTile tile = map_tile(linear, q_tiles, heads, params.section_heads);
-    attend<C>(params, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)},
+    const int split = C.split_kv ? static_cast<int>(item % items.splits) : 0;
+    const QTile tile =
+        map_tile(item / items.splits, items.q_tiles, items.heads, params.section_heads);
+    attend<C>(params, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)}, split,
               scans_backward(C.order, iteration));
   }
 }

@@ -26,6 +26,18 @@ __device__ inline float row_sum(float value) {
   return value + __shfl_xor_sync(0xffffffffU, value, 2);
 }
 
+/// The shift of a row that has not seen a score. Finite, which spares a test for minus infinity.
+inline constexpr float kLowestShift = -3.402823466e38F;
+
+/// What normalises a row: 0 for one that sees nothing. A NaN belongs into O and the log-sum-exp.
+__device__ inline float inverse_sum(float sum) { return sum == 0.0F ? 0.0F : 1.0F / sum; }
+
+/// Natural logarithm of the softmax' denominator, from the shift and sum of its numerators.
+__device__ inline float log_sum_exp(float shift, float sum) {
+  constexpr float kLn2 = 0.693147180559945F;
+  return sum == 0.0F ? minus_infinity() : (shift + log2f(sum)) * kLn2;
+}
+
 /// Sets hidden scores to minus infinity. `first_row` and `first_key` are the global indices of the
 /// warp's first row and of the tile's first key.
 template <AttentionConfig C>
@@ -61,12 +73,11 @@ struct SoftmaxState {
   float sum[C.m_blocks()][2];    ///< This lane's share.
 
   __device__ SoftmaxState() {
-    constexpr float kLowest = -3.402823466e38F;
 #pragma unroll
     for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        shift[m][half] = kLowest;
+        shift[m][half] = kLowestShift;
         sum[m][half] = 0.0F;
       }
     }

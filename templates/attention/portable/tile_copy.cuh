@@ -13,6 +13,22 @@ struct GlobalRows {
   char* base;
   long long row_stride_bytes;
   int rows;
+
+  __device__ char* address(int row) const { return base + row * row_stride_bytes; }
+};
+
+/// The rows of the query heads that share one K and V head: row r is query position r / heads of
+/// head r % heads.
+struct PackedRows {
+  char* base;  ///< Of the first head.
+  long long position_stride_bytes;
+  long long head_stride_bytes;
+  int heads;
+  int rows;
+
+  __device__ char* address(int row) const {
+    return base + row / heads * position_stride_bytes + row % heads * head_stride_bytes;
+  }
 };
 
 template <AttentionConfig C>
@@ -101,6 +117,20 @@ __device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, i
   }
 }
 
+/// The same for packed rows, which have no common stride.
+template <AttentionConfig C, int Rows>
+__device__ inline void copy_tile_in(unsigned shared, const PackedRows& source, int first_row,
+                                    int thread) {
+#pragma unroll 1
+  for (int index = thread; index < Rows * kChunksPerRow<C>; index += C.threads()) {
+    const int row = index / kChunksPerRow<C>;
+    const int chunk = index % kChunksPerRow<C>;
+    const bool valid = first_row + row < source.rows;
+    const char* const global = source.address(valid ? first_row + row : 0) + chunk * kChunkBytes;
+    copy_chunk_in<C>(shared + tile_offset<C>(row, chunk), global, valid);
+  }
+}
+
 template <AttentionConfig C>
 __device__ inline void copy_chunk_out(char* global, uint4 value) {
   if constexpr (C.alignment_bytes == 16) {
@@ -117,16 +147,15 @@ __device__ inline void copy_chunk_out(char* global, uint4 value) {
 
 /// One warp copies its rows [tile_row, tile_row + Rows) of the tile at `shared` to the rows of
 /// `target` that start at first_row + tile_row, leaving out those past the end.
-template <AttentionConfig C, int Rows>
-__device__ inline void copy_rows_out(unsigned shared, const GlobalRows& target, int first_row,
+template <AttentionConfig C, int Rows, typename TargetRows>
+__device__ inline void copy_rows_out(unsigned shared, const TargetRows& target, int first_row,
                                      int tile_row, int lane) {
   constexpr int kChunks = Rows * kChunksPerRow<C>;
   for (int index = lane; index < kChunks; index += 32) {
     const int row = tile_row + index / kChunksPerRow<C>;
     const int chunk = index % kChunksPerRow<C>;
     if (first_row + row < target.rows) {
-      char* global =
-          target.base + (first_row + row) * target.row_stride_bytes + chunk * kChunkBytes;
+      char* global = target.address(first_row + row) + chunk * kChunkBytes;
       copy_chunk_out<C>(global, ptx::load_shared(shared + tile_offset<C>(row, chunk)));
     }
   }

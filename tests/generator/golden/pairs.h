@@ -18,6 +18,8 @@ inline constexpr AttentionConfig kConfig{
     .order = Order::sawtooth,
     .persistence = Persistence::pairs,
     .smem_swizzle = true,
+    .split_kv = false,
+    .pack_gqa = false,
 };
 
 }  // namespace swr

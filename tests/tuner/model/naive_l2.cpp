@@ -95,13 +95,20 @@ struct Cta {
   long long free_at = 0;
 };
 
+/// A Q tile, or the keys of one that a split scans.
+struct Work {
+  QTile tile;
+  int split = 0;
+};
+
 struct Simulator {
   const ScheduleShape& shape;
   L2 l2;
   ScheduleSummary summary;
-  SequenceShape sequence{shape.seq_q, shape.seq_kv, shape.causal};
-  int q_tiles = ceil_div(shape.seq_q, shape.tile_m);
-  int heads = shape.batch * shape.heads_q;
+  SequenceShape sequence{shape.seq_q, shape.seq_kv, shape.causal, shape.packed_heads};
+  int q_rows = shape.seq_q * shape.packed_heads;
+  int q_tiles = ceil_div(q_rows, shape.tile_m);
+  int heads = shape.batch * shape.heads_q / shape.packed_heads;
   long long tiles = static_cast<long long>(heads) * q_tiles;
   long long launched = 0;
   std::vector<std::optional<Cta>> slots{};
@@ -112,24 +119,32 @@ struct Simulator {
   std::map<View, long long> arrives_at{};
   std::vector<long long> sm_steps{};
 
-  std::optional<QTile> tile_of(const Cta& cta) const {
-    const long long linear =
-        cta_tile(shape.persistence, cta.index, shape.ctas, cta.iteration, tiles);
-    return linear < 0 ? std::nullopt
-                      : std::optional(map_tile(linear, q_tiles, heads, shape.section_heads));
+  std::optional<Work> work_of(const Cta& cta) const {
+    const long long number =
+        cta_tile(shape.persistence, cta.index, shape.ctas, cta.iteration, tiles * shape.kv_splits);
+    if (number < 0) {
+      return std::nullopt;
+    }
+    return Work{map_tile(number / shape.kv_splits, q_tiles, heads, shape.section_heads),
+                static_cast<int>(number % shape.kv_splits)};
   }
 
   int kv_head(int head) const {
-    return head / shape.heads_q * shape.heads_kv +
-           (head % shape.heads_q) / (shape.heads_q / shape.heads_kv);
+    const int heads_per_item = shape.heads_q / shape.packed_heads;
+    return head / heads_per_item * shape.heads_kv +
+           (head % heads_per_item) / (heads_per_item / shape.heads_kv);
   }
 
   int sectors_of(int tile, int tile_rows, int rows) const {
     return std::min(tile_rows, rows - tile * tile_rows) * shape.row_sectors;
   }
 
-  int count_of(const QTile& tile) const {
-    return kv_tile_count(tile.index, shape.tile_m, shape.tile_n, sequence);
+  int first_of(const Work& work, int split) const {
+    return kv_tile_count(work.tile.index, shape.tile_m, shape.tile_n, sequence) * split /
+           shape.kv_splits;
+  }
+  int count_of(const Work& work) const {
+    return first_of(work, work.split + 1) - first_of(work, work.split);
   }
 
   int sm_of(std::size_t slot) const {
@@ -141,20 +156,24 @@ struct Simulator {
         partition_of_sm(shape.partition_runs, shape.l2_partitions, shape.sm_count, sm_of(slot)));
   }
 
-  void begin(Cta& cta, const QTile& tile, std::size_t slot) {
-    const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
-    l2.read({{'Q', tile.head, tile.index}}, sectors, partition_of(slot));
+  void begin(Cta& cta, const Work& work, std::size_t slot) {
+    const int sectors = sectors_of(work.tile.index, shape.tile_m, q_rows);
+    if (work.split == 0) {
+      l2.read({{'Q', work.tile.head, work.tile.index}}, sectors, partition_of(slot));
+    }
     summary.read_sectors += sectors;
     cta.step = 0;
-    cta.free_at = now + pace_delay_ticks(shape, sm_of(slot), std::max(1, count_of(tile)));
+    cta.free_at = now + pace_delay_ticks(shape, sm_of(slot), std::max(1, count_of(work)));
   }
 
-  void end(const QTile& tile, std::size_t slot) {
-    const int sectors = sectors_of(tile.index, shape.tile_m, shape.seq_q);
-    l2.write({'O', tile.head, tile.index}, sectors);
-    summary.write_sectors += sectors;
+  void end(const Work& work, std::size_t slot) {
+    if (work.split == shape.kv_splits - 1) {
+      const int sectors = sectors_of(work.tile.index, shape.tile_m, q_rows);
+      l2.write({'O', work.tile.head, work.tile.index}, sectors);
+      summary.write_sectors += sectors;
+    }
     ++summary.q_tiles;
-    sm_steps[slot % sm_steps.size()] += std::max(1, count_of(tile));
+    sm_steps[slot % sm_steps.size()] += std::max(1, count_of(work));
   }
 
   void launch(std::size_t index) {
@@ -162,8 +181,8 @@ struct Simulator {
     slot.reset();
     while (launched < shape.ctas && !slot) {
       slot = Cta{.index = launched++};
-      if (const auto tile = tile_of(*slot)) {
-        begin(*slot, *tile, index);
+      if (const auto work = work_of(*slot)) {
+        begin(*slot, *work, index);
       } else {
         slot.reset();
       }
@@ -182,11 +201,11 @@ struct Simulator {
   }
 
   /// The CTA computes one K and V tile pair.
-  void compute(Cta& cta, const QTile& tile, std::size_t partition, std::set<View>& touched) {
+  void compute(Cta& cta, const Work& work, std::size_t partition, std::set<View>& touched) {
     const bool backward = scans_backward(shape.order, cta.iteration);
-    const int kv = kv_tile_at(cta.step, count_of(tile), backward);
+    const int kv = first_of(work, work.split) + kv_tile_at(cta.step, count_of(work), backward);
     const int sectors = sectors_of(kv, shape.tile_n, shape.seq_kv);
-    const int head = kv_head(tile.head);
+    const int head = kv_head(work.tile.head);
     summary.read_sectors += 2 * sectors;
     long long& arrives = arrives_at[{partition, head, kv}];
     if (touched.insert({partition, head, kv}).second) {
@@ -208,11 +227,11 @@ struct Simulator {
       if (!slot || slot->free_at > now) {
         continue;
       }
-      const QTile tile = *tile_of(*slot);
-      if (count_of(tile) == 0) {
+      const Work work = *work_of(*slot);
+      if (count_of(work) == 0) {
         slot->free_at += kTicksPerStep;
       } else {
-        compute(*slot, tile, partition_of(i), touched);
+        compute(*slot, work, partition_of(i), touched);
       }
       ++slot->step;
       ++summary.steps;
@@ -226,13 +245,13 @@ struct Simulator {
   void finish_all() {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       auto& slot = slots[i];
-      if (!slot || slot->free_at > now || slot->step < std::max(1, count_of(*tile_of(*slot)))) {
+      if (!slot || slot->free_at > now || slot->step < std::max(1, count_of(*work_of(*slot)))) {
         continue;
       }
-      end(*tile_of(*slot), i);
+      end(*work_of(*slot), i);
       ++slot->iteration;
-      if (const auto tile = tile_of(*slot)) {
-        begin(*slot, *tile, i);
+      if (const auto work = work_of(*slot)) {
+        begin(*slot, *work, i);
       } else {
         launch(i);
       }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Which query rows a Q tile holds: those of one head, or with C.pack_gqa those of all query heads
+// of one K and V head, so that K and V are read once for all of them.
+#pragma once
+
+#include "attention/config.h"
+#include "attention/portable/tile_copy.cuh"
+#include "common/ptx.cuh"
+#include "common/schedule.h"
+#include <swr/attention_params.h>
+
+namespace swr::portable {
+
+/// Query heads that share Q tiles.
+template <AttentionConfig C>
+__device__ inline int packed_heads(const AttentionParams& params) {
+  return C.pack_gqa ? params.heads_q / params.heads_kv : 1;
+}
+
+/// Heads of one batch item that have Q tiles of their own.
+template <AttentionConfig C>
+__device__ inline int scheduled_heads(const AttentionParams& params) {
+  return C.pack_gqa ? params.heads_kv : params.heads_q;
+}
+
+/// The K and V head of QTile::head.
+template <AttentionConfig C>
+__device__ inline int kv_head_of(const AttentionParams& params, int head) {
+  if constexpr (C.pack_gqa) {
+    return head % params.heads_kv;
+  } else {
+    return head % params.heads_q / (params.heads_q / params.heads_kv);
+  }
+}
+
+template <AttentionConfig C>
+__device__ inline SequenceShape sequence_shape(const AttentionParams& params) {
+  return {params.seq_q, params.seq_kv, C.causal, packed_heads<C>(params)};
+}
+
+/// What the launch computes, read anew from its parameters.
+template <AttentionConfig C>
+__device__ inline WorkItems work_items(const AttentionParams& params) {
+  const int rows = ptx::anew(params.seq_q) * packed_heads<C>(params);
+  return {ptx::anew(params.batch) * scheduled_heads<C>(params), ceil_div(rows, C.tile_m),
+          C.split_kv ? params.kv_splits : 1};
+}
+
+/// The rows of one head of a tensor.
+__device__ inline GlobalRows head_rows(const void* tensor, const TensorStrides& strides, int batch,
+                                       int head, int rows) {
+  constexpr int kElementBytes = 2;
+  const long long offset = batch * strides.batch + head * strides.head;
+  return {const_cast<char*>(static_cast<const char*>(tensor)) + offset * kElementBytes,
+          strides.seq * kElementBytes, rows};
+}
+
+/// The rows of Q or O that the Q tiles of `head`, as QTile counts heads, divide.
+template <AttentionConfig C>
+__device__ inline auto query_rows(const void* tensor, const TensorStrides& strides,
+                                  const AttentionParams& params, int head) {
+  if constexpr (C.pack_gqa) {
+    constexpr int kElementBytes = 2;
+    const int heads = packed_heads<C>(params);
+    const GlobalRows first = head_rows(tensor, strides, head / params.heads_kv,
+                                       head % params.heads_kv * heads, params.seq_q);
+    return PackedRows{first.base, first.row_stride_bytes, strides.head * kElementBytes, heads,
+                      params.seq_q * heads};
+  } else {
+    return head_rows(tensor, strides, head / params.heads_q, head % params.heads_q, params.seq_q);
+  }
+}
+
+/// The log-sum-exps of the same rows.
+template <AttentionConfig C>
+class LogSumExps {
+ public:
+  __device__ LogSumExps(const AttentionParams& params, int head)
+      : params_(params),
+        first_(params.lse == nullptr ? nullptr
+                                     : params.lse + static_cast<long long>(head) *
+                                                        packed_heads<C>(params) * params.seq_q) {}
+
+  __device__ bool are_wanted() const { return first_ != nullptr; }
+  __device__ int rows() const { return params_.seq_q * packed_heads<C>(params_); }
+
+  /// Requires: they are wanted, and the row is below rows().
+  __device__ void write(int row, float value) const {
+    if constexpr (C.pack_gqa) {
+      const int heads = packed_heads<C>(params_);
+      first_[row % heads * static_cast<long long>(params_.seq_q) + row / heads] = value;
+    } else {
+      first_[row] = value;
+    }
+  }
+
+ private:
+  const AttentionParams& params_;
+  float* first_;
+};
+
+}  // namespace swr::portable
