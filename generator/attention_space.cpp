@@ -351,7 +351,8 @@ std::vector<int> kv_split_candidates(const AttentionProblem& problem,
                                      const AttentionVariant& variant, const DeviceInfo& device) {
   constexpr int kMostCtasPerSm = 4;
   constexpr int kMostSplits = 64;
-  constexpr int kLeastTilesPerSplit = 2;
+  // Combining takes as long as some tiles: more where a tile is more work.
+  const int least_tiles_per_split = is_decode(problem) ? 2 : 8;
   const int packed_heads = variant.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
   const WorkItems whole{problem.batch * problem.heads_q / packed_heads,
                         ceil_div(problem.seq_q * packed_heads, variant.tile_m), 1};
@@ -364,7 +365,7 @@ std::vector<int> kv_split_candidates(const AttentionProblem& problem,
     return {};
   }
   const int most =
-      std::min(kMostSplits, ceil_div(problem.seq_kv, variant.tile_n) / kLeastTilesPerSplit);
+      std::min(kMostSplits, ceil_div(problem.seq_kv, variant.tile_n) / least_tiles_per_split);
   std::vector<int> candidates;
   for (int ctas_per_sm = 1; ctas_per_sm <= kMostCtasPerSm; ++ctas_per_sm) {
     const auto filling = static_cast<int>(ctas_per_sm * device.sm_count / whole.count());

@@ -51,10 +51,10 @@ std::span<const FamilySpace> family_spaces();
 bool is_decode(const AttentionProblem& problem);
 const FamilySpace& space_of(Family family, const AttentionProblem& problem);
 
-/// Splits worth trying beside 1, ascending: with them the Q tiles of a variant, fewer than the SMs,
-/// become as many CTAs as one to four to each SM. Every split has two K and V tiles at least. Empty
-/// where Q tiles fill the SMs (beyond decoding: half of them), and for other orders of tiles than
-/// the usual one.
+/// Splits worth trying beside 1, ascending: with them the Q tiles of a variant become as many CTAs
+/// as one to four to each SM, and every split has two K and V tiles at least. Empty where Q tiles
+/// fill the SMs, and for other orders of tiles than the usual one. Beyond decoding splits are
+/// offered where half of the SMs would idle, and have eight tiles at least.
 std::vector<int> kv_split_candidates(const AttentionProblem& problem,
                                      const AttentionVariant& variant, const DeviceInfo& device);
 
