@@ -107,8 +107,8 @@ def tuned(options, gpu, head_dim, causal, cache):
     """The best predicted variant's row and the chip's architecture."""
     command = [options.swr_tune, "tune", "--gpu", gpu, "--seq", "4096", "--batch", "4", "--heads", "16",
                "--head-dim", str(head_dim), "--dtype", "bf16", "--family", "portable", "--order",
-               "cyclic", "--persistence", "grid", "--swizzle", "q_fastest", "--db", cache / "rows.db",
-               "--cache-dir", cache, "--json", "--quiet"]
+               options.order, "--persistence", options.persistence, "--swizzle", "q_fastest", "--db",
+               cache / "rows.db", "--cache-dir", cache, "--json", "--quiet"]
     command += ["--causal"] if causal else []
     command += ["--tile", options.tile] if options.tile else []
     command += ["--stages", options.stages] if options.stages else []
@@ -165,6 +165,8 @@ def parsed_arguments():
     parser.add_argument("--mask", default="none,causal", help="none, causal or both")
     parser.add_argument("--tile", help="instead of the default space's, MxNxWARPS")
     parser.add_argument("--stages", help="instead of the default space's")
+    parser.add_argument("--order", default="cyclic", help="of K and V")
+    parser.add_argument("--persistence", default="grid", help="sawtooth needs persistent or pairs")
     parser.add_argument("--csv", type=pathlib.Path, help="also write the counts to a file")
     return parser.parse_args()
 
