@@ -93,14 +93,21 @@ constexpr std::array kDecodeTilesTo128{
     Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
 };
-constexpr std::array kDecodeTilesBeyond128{
+constexpr std::array kDecodeTilesTo192{
     Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 32, .tile_n = 32, .warps = 2},
     Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
     Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
 };
+constexpr std::array kDecodeTilesBeyond192{
+    Tile{.tile_m = 16, .tile_n = 16, .warps = 1},
+    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
+};
 constexpr std::array kDecodeTilesOfHeadDim{
     TilesOfHeadDim{128, kDecodeTilesTo128},
-    TilesOfHeadDim{kLargestHeadDim, kDecodeTilesBeyond128},
+    TilesOfHeadDim{192, kDecodeTilesTo192},
+    TilesOfHeadDim{kLargestHeadDim, kDecodeTilesBeyond192},
 };
 constexpr std::array kOneOrder{"cyclic"sv};
 constexpr std::array kOnePersistence{"grid"sv};

@@ -273,13 +273,22 @@ __device__ inline void write_output(const WarpRows<C>& rows, const AttentionPara
 template <AttentionConfig C>
 __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, int steps,
                                 int unmasked) {
-  const int masked_first = stream.backward() ? steps - unmasked : 0;
-  if constexpr (C.order != Order::cyclic) {
-    rows.template scan<true>(0, masked_first);
-  }
-  rows.template scan<false>(masked_first, masked_first + unmasked);
-  if constexpr (C.order != Order::right_to_left) {
-    rows.template scan<true>(masked_first + unmasked, steps);
+  const int masked = steps - unmasked;
+  if constexpr (C.order == Order::cyclic) {
+    rows.template scan<false>(0, unmasked);
+    rows.template scan<true>(unmasked, steps);
+  } else if constexpr (C.order == Order::right_to_left) {
+    rows.template scan<true>(0, masked);
+    rows.template scan<false>(masked, steps);
+  } else {
+#pragma unroll 1
+    for (int part = 0; part < 2; ++part) {  // Each body once in the code, whatever comes first.
+      if (stream.backward() == (part == 0)) {
+        rows.template scan<true>(part * unmasked, part * unmasked + masked);
+      } else {
+        rows.template scan<false>(part * masked, part * masked + unmasked);
+      }
+    }
   }
 }
 
