@@ -32,7 +32,8 @@ struct TuneOptions {
   std::optional<FinalsOptions> finals = FinalsOptions{};
   /// The space, in place of what `space` describes; no constraint is asked.
   std::optional<std::vector<Variant>> variants;
-  /// True when the evaluator replays a recording, whose variants are the space: nothing is compiled.
+  /// True when the evaluator replays a recording, whose variants are the space: nothing is
+  /// compiled.
   bool replays = false;
   /// Asked before every variant; true ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Dispatch of GEMM against the fake driver.
 #include "tests/runtime/fake_driver/fake_driver.h"
+#include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
 #include "tuner/driver/cuda_driver.h"
 
@@ -89,23 +90,13 @@ TEST_F(GemmRuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
   variant.splits = 4;
   record(product(64), variant, 10.0);
   Runtime runtime(serving_only());
-  CUstream_st* const other = reinterpret_cast<CUstream_st*>(std::uintptr_t{128});
   const auto partials_on = [&](CUstream_st* stream) {
     runtime.gemm(call_of(product(64)), stream);
     EXPECT_EQ(fake_last_launch().gemm.splits, 4);
     EXPECT_EQ(*fake_last_launch().gemm.arrivals, 0U);
     return fake_last_launch().gemm.partials;
   };
-  const float* const first = partials_on(stream_);
-  ASSERT_NE(first, nullptr);
-  EXPECT_EQ(partials_on(stream_), first);
-  EXPECT_NE(partials_on(other), first);
-  fake_capture(stream_);
-  const float* const captured = partials_on(stream_);
-  EXPECT_NE(captured, first);
-  EXPECT_NE(partials_on(stream_), captured);
-  fake_capture(nullptr);
-  EXPECT_EQ(partials_on(stream_), first);
+  expect_memory_by_stream_and_capture(partials_on, stream_);
 }
 
 TEST_F(GemmRuntimeTest, KernelsWithoutSplitsGetNoMemory) {

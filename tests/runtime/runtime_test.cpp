@@ -2,6 +2,7 @@
 // Dispatch against a fake driver: what is looked up, loaded and launched, by several threads, on
 // several devices, and while the database changes.
 #include "tests/runtime/fake_driver/fake_driver.h"
+#include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
 #include "tuner/driver/cuda_driver.h"
@@ -49,7 +50,6 @@ TEST_F(RuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
   attention(variant).kv_splits = 4;
   record(problem_of(4096), variant, 10.0);
   Runtime runtime(serving_only());
-  CUstream_st* const other = reinterpret_cast<CUstream_st*>(std::uintptr_t{128});
   const auto partials_on = [&](CUstream_st* stream) {
     runtime.attention(call_of(problem_of(4096)), stream);
     EXPECT_EQ(fake_last_launch().grid_x, 8U * 4096 / 64 * 4);
@@ -57,16 +57,7 @@ TEST_F(RuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
     EXPECT_EQ(*fake_last_launch().params.arrivals, 0U);
     return fake_last_launch().params.partials;
   };
-  const float* const first = partials_on(stream_);
-  ASSERT_NE(first, nullptr);
-  EXPECT_EQ(partials_on(stream_), first);
-  EXPECT_NE(partials_on(other), first);
-  fake_capture(stream_);
-  const float* const captured = partials_on(stream_);
-  EXPECT_NE(captured, first);
-  EXPECT_NE(partials_on(stream_), captured);
-  fake_capture(nullptr);
-  EXPECT_EQ(partials_on(stream_), first);
+  expect_memory_by_stream_and_capture(partials_on, stream_);
 }
 
 TEST_F(RuntimeTest, KernelsWithoutSplitsGetNoMemory) {
