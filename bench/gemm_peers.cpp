@@ -3,8 +3,13 @@
 // it returns, each timed in turn with swr's variants on random normal data. Shapes: the nine cubes
 // of the L2 block-scheduling study and forty projections of language models. docs/results/gemm.md
 // publishes the numbers.
+//
+// Launches of swr overlap as they do for every caller (tuner/driver/gemm_launch.h). Each finalist
+// is also timed with launches that follow one another ("one by one"), and "lt (overlaps)" marks
+// shapes whose cuBLASLt launches overlap, so that it shows what the overlap alone gives.
 #include "bench/gemm/candidates.h"
 #include "bench/gemm/cublaslt.h"
+#include "bench/gemm/launch_edges.h"
 #include "tuner/driver/devices.h"
 #include "tuner/driver/gemm_kernel.h"
 #include "tuner/measure/gemm_buffers.h"
@@ -191,11 +196,21 @@ class Matrices {
   std::vector<DeviceBuffer> b_;
 };
 
+/// Times of cuBLASLt over that of swr; above 1 swr is faster.
+struct Ratios {
+  double to_first = 0.0;    ///< The heuristic's first choice, launches of swr overlapping.
+  double to_best = 0.0;     ///< The best of all algorithms, likewise.
+  double one_by_one = 0.0;  ///< The heuristic's first choice, launches of swr not overlapping.
+};
+
 /// Something that computes the product.
 struct Contestant {
   std::string name;
-  std::function<void(const GemmParams&)> launch;
+  std::function<void(const GemmParams&, LaunchOverlap)> enqueue;
   std::vector<double> samples_us;
+  LaunchOverlap overlap = LaunchOverlap::allowed;  ///< Of swr; cuBLASLt decides for itself.
+
+  void launch(const GemmParams& params) const { enqueue(params, overlap); }
 };
 
 /// Launches of one contestant as a graph, long enough for an event to resolve.
@@ -252,8 +267,7 @@ class Comparison {
     csv_ << "m,n,k,stage,contestant,median_us,p95_us,tflops\n";
   }
 
-  /// Ratios of swr's best to the heuristic's choice and to cuBLASLt's best.
-  std::pair<double, double> run(const Shape& shape) {
+  Ratios run(const Shape& shape) {
     const GemmProblem& problem = shape.problem;
     const Matrices matrices(shape, kernels_, stream_);
     GemmProblem exact = problem;
@@ -276,22 +290,31 @@ class Comparison {
     finalists.push_back(*best(peers));
     finalists.back().name += " (best)";
     std::stable_sort(own.begin(), own.end(), faster);
-    for (std::size_t i = 0; i < own.size() && i < static_cast<std::size_t>(options_.finalists);
-         ++i) {
-      finalists.push_back(own[i]);
+    own.resize(std::min(own.size(), static_cast<std::size_t>(options_.finalists)));
+    for (const LaunchOverlap overlap : {LaunchOverlap::allowed, LaunchOverlap::none}) {
+      for (Contestant finalist : own) {
+        finalist.overlap = overlap;
+        finalist.name += overlap == LaunchOverlap::none ? " one by one" : "";
+        finalists.push_back(finalist);
+      }
     }
     const std::vector<double> medians = meet(problem, matrices, finalists);
-    const double ours = *std::min_element(medians.begin() + 2, medians.end());
-    const auto winner = static_cast<std::size_t>(
-        std::min_element(medians.begin() + 2, medians.end()) - medians.begin());
+    const auto overlapping = medians.begin() + 2;
+    const auto one_by_one = overlapping + static_cast<std::ptrdiff_t>(own.size());
+    const auto winner = std::min_element(overlapping, one_by_one);
+    const double alone_us = *std::min_element(one_by_one, medians.end());
+    const bool peer_overlaps =
+        overlaps_itself(stream_, [&] { peers.front().launch(matrices.params(0)); });
+    const Ratios ratios{medians[0] / *winner, medians[1] / *winner, medians[0] / alone_us};
     std::printf(
-        "%6d %6d %6d | lt %9.2f us %6.1f TF | best of %2d %9.2f | swr %9.2f us %6.1f TF | "
-        "%.3f %.3f | %s\n",
-        problem.m, problem.n, problem.k, medians[0], tflops(problem, medians[0]),
-        library.algorithms(), medians[1], ours, tflops(problem, ours), medians[0] / ours,
-        medians[1] / ours, finalists[winner].name.c_str());
+        "%6d %6d %6d | lt%s %9.2f us %6.1f TF | best of %2d %9.2f | swr %9.2f us %6.1f TF | "
+        "%.3f %.3f | one by one %9.2f us %.3f | %s\n",
+        problem.m, problem.n, problem.k, peer_overlaps ? " (overlaps)" : "", medians[0],
+        tflops(problem, medians[0]), library.algorithms(), medians[1], *winner,
+        tflops(problem, *winner), ratios.to_first, ratios.to_best, alone_us, ratios.one_by_one,
+        finalists[static_cast<std::size_t>(winner - medians.begin())].name.c_str());
     std::fflush(stdout);
-    return {medians[0] / ours, medians[1] / ours};
+    return ratios;
   }
 
  private:
@@ -309,7 +332,7 @@ class Comparison {
     std::vector<Contestant> contestants;
     for (int i = 0; i < library.algorithms(); ++i) {
       contestants.push_back({"cublaslt " + std::to_string(i),
-                             [this, &library, i](const GemmParams& params) {
+                             [this, &library, i](const GemmParams& params, LaunchOverlap) {
                                library.launch(i, params, stream_.handle());
                              },
                              {}});
@@ -329,19 +352,19 @@ class Comparison {
       }
       const auto kernel = std::make_shared<GemmKernel>(found->second.cubin, found->second.entry,
                                                        candidate.config, device_.sm_count);
-      Contestant contestant{candidate_name(candidate),
-                            [this, kernel, candidate](const GemmParams& given) {
-                              GemmParams params = given;
-                              params.raster = candidate.raster;
-                              params.raster_group = candidate.raster_group;
-                              params.swizzle_stride = candidate.swizzle_stride;
-                              params.splits = candidate.splits;
-                              params.partials = static_cast<float*>(Matrices::pointer(partials_));
-                              params.arrivals =
-                                  static_cast<unsigned*>(Matrices::pointer(arrivals_));
-                              kernel->launch(params, stream_.handle());
-                            },
-                            {}};
+      Contestant contestant{
+          candidate_name(candidate),
+          [this, kernel, candidate](const GemmParams& given, LaunchOverlap overlap) {
+            GemmParams params = given;
+            params.raster = candidate.raster;
+            params.raster_group = candidate.raster_group;
+            params.swizzle_stride = candidate.swizzle_stride;
+            params.splits = candidate.splits;
+            params.partials = static_cast<float*>(Matrices::pointer(partials_));
+            params.arrivals = static_cast<unsigned*>(Matrices::pointer(arrivals_));
+            kernel->launch(params, stream_.handle(), overlap);
+          },
+          {}};
       GemmParams needed = matrices.params(0);
       needed.splits = candidate.splits;
       if (candidate.config.partials_bytes(needed) >
@@ -441,9 +464,27 @@ struct Summary {
   }
   void print(const char* name) const {
     if (count > 0) {
-      std::printf("%-34s geometric mean %.4f, least %.4f, of %d shapes\n", name,
+      std::printf("%-62s geometric mean %.4f, least %.4f, of %d shapes\n", name,
                   std::exp(log_sum / count), least, count);
     }
+  }
+};
+
+/// Of one list of shapes, by what swr is compared with.
+struct ListSummary {
+  Summary to_first;
+  Summary to_best;
+  Summary one_by_one;
+
+  void add(const Ratios& ratios) {
+    to_first.add(ratios.to_first);
+    to_best.add(ratios.to_best);
+    one_by_one.add(ratios.one_by_one);
+  }
+  void print(const std::string& list) const {
+    to_first.print((list + ", heuristic's choice").c_str());
+    to_best.print((list + ", best of cuBLASLt").c_str());
+    one_by_one.print((list + ", heuristic's choice, swr's launches one by one").c_str());
   }
 };
 
@@ -473,16 +514,13 @@ void run(const Options& options) {
   std::printf("%s, %zu configurations, %zu without spills\n", device.name.c_str(), configs.size(),
               cubins.size());
   Comparison comparison(options, device, generator, cubins, stream);
-  std::array<Summary, 4> summaries;
+  ListSummary cubes;
+  ListSummary language_models;
   for (const Shape& shape : shapes) {
-    const auto [heuristic, best] = comparison.run(shape);
-    summaries[shape.is_cube ? 0 : 2].add(heuristic);
-    summaries[shape.is_cube ? 1 : 3].add(best);
+    (shape.is_cube ? cubes : language_models).add(comparison.run(shape));
   }
-  summaries[0].print("cubes, heuristic's choice");
-  summaries[1].print("cubes, best of cuBLASLt");
-  summaries[2].print("language models, heuristic's choice");
-  summaries[3].print("language models, best of cuBLASLt");
+  cubes.print("cubes");
+  language_models.print("language models");
 }
 
 }  // namespace

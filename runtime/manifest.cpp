@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "swr-export";
-constexpr int kFormatVersion = 1;
+/// 2: kernels of Hopper GEMM wait for the launch before them, which launch_gemm() relies on.
+constexpr int kFormatVersion = 2;
 
 [[noreturn]] void reject(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, message);

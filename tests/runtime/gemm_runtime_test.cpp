@@ -62,6 +62,7 @@ TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
   EXPECT_EQ(launch.grid_x % 2, 0U);
   EXPECT_EQ(launch.block_x, 256U) << "a loading and a computing warpgroup";
   EXPECT_EQ(launch.stream, stream_);
+  EXPECT_TRUE(launch.overlaps) << "it waits for the launch before by itself";
   EXPECT_EQ(launch.gemm.raster, Raster::serpentine);
   EXPECT_EQ(launch.gemm.raster_group, 4);
   EXPECT_EQ(launch.gemm.swizzle_stride, 1024);
@@ -97,6 +98,13 @@ TEST_F(GemmRuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
     return fake_last_launch().gemm.partials;
   };
   expect_memory_by_stream_and_capture(partials_on, stream_);
+}
+
+TEST_F(GemmRuntimeTest, KernelsThatDoNotWaitFollowTheLaunchBefore) {
+  record(product(64), GemmVariant{}, 10.0);
+  Runtime runtime(serving_only());
+  runtime.gemm(call_of(product(64)), stream_);
+  EXPECT_FALSE(fake_last_launch().overlaps);
 }
 
 TEST_F(GemmRuntimeTest, KernelsWithoutSplitsGetNoMemory) {

@@ -250,7 +250,7 @@ INSTANTIATE_TEST_SUITE_P(
     Export, TamperedManifestTest,
     ::testing::Values(
         Tampering{"NotAnObject", [](Json& m) { m = Json::array(); }, "format"},
-        Tampering{"NewerVersion", [](Json& m) { m["format_version"] = 2; }, "format_version"},
+        Tampering{"NewerVersion", [](Json& m) { m["format_version"] = 3; }, "format_version"},
         Tampering{"NoKernels", [](Json& m) { m.erase("kernels"); }, "kernels"},
         Tampering{"KernelsNoList", [](Json& m) { m["kernels"] = "none"; }, "kernels"},
         Tampering{"Outside", [](Json& m) { m["kernels"][0]["file"] = "../tuned.db"; }, "file"},

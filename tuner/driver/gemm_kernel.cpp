@@ -33,14 +33,14 @@ GemmKernel::GemmKernel(std::span<const std::byte> cubin, const std::string& entr
       "cuFuncSetAttribute");
 }
 
-void GemmKernel::launch(const GemmParams& params, CUstream stream) {
+void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap overlap) {
   if (!mapped_ || !maps_alike(*mapped_, params)) {
     encode_maps(params);
   }
   require_success(std::visit(
                       [&](const auto& one) {
                         return launch_gemm(gemm_launch_calls(), kernel_.handle(), one, params,
-                                           maps_, workers_, stream);
+                                           maps_, workers_, stream, overlap);
                       },
                       config_),
                   "cuLaunchKernelEx");

@@ -128,18 +128,34 @@ CUresult prepare_gemm(const GemmLaunchCalls& calls, CUfunction function, const C
                                       config.smem_bytes());
 }
 
+/// Whether a launch may start while the kernel before it on the stream ends (programmatic dependent
+/// launch). It then prepares itself, and waits for the end of that kernel before it touches global
+/// memory, so results are the same. Holds for kernels that wait (Config::kMayOverlap); others never
+/// overlap.
+enum class LaunchOverlap { allowed, none };
+
 /// Enqueues one launch; `workers` counts the CTAs of a persistent one. Neither allocates nor
 /// synchronises, so it may be captured in a graph. `maps` is read by kernels with maps only.
 /// Requires: the function's context is current and the function was prepared.
 template <typename Config>
 CUresult launch_gemm(const GemmLaunchCalls& calls, CUfunction function, const Config& config,
-                     GemmParams params, const GemmTensorMaps& maps, int workers, CUstream stream) {
+                     GemmParams params, const GemmTensorMaps& maps, int workers, CUstream stream,
+                     LaunchOverlap overlap = LaunchOverlap::allowed) {
   const GemmSchedule schedule = config.schedule(params);
-  CUlaunchAttribute cluster{};
-  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  cluster.value.clusterDim.x = static_cast<unsigned>(schedule.ctas_per_cluster());
-  cluster.value.clusterDim.y = 1;
-  cluster.value.clusterDim.z = 1;
+  CUlaunchAttribute attributes[2]{};
+  unsigned attribute_count = 0;
+  if (schedule.ctas_per_cluster() > 1) {
+    CUlaunchAttribute& cluster = attributes[attribute_count++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim.x = static_cast<unsigned>(schedule.ctas_per_cluster());
+    cluster.value.clusterDim.y = 1;
+    cluster.value.clusterDim.z = 1;
+  }
+  if (Config::kMayOverlap && overlap == LaunchOverlap::allowed) {
+    CUlaunchAttribute& start = attributes[attribute_count++];
+    start.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    start.value.programmaticStreamSerializationAllowed = 1;
+  }
   CUlaunchConfig launch{};
   launch.gridDimX = static_cast<unsigned>(schedule.clusters(workers) * schedule.ctas_per_cluster());
   launch.gridDimY = 1;
@@ -149,8 +165,8 @@ CUresult launch_gemm(const GemmLaunchCalls& calls, CUfunction function, const Co
   launch.blockDimZ = 1;
   launch.sharedMemBytes = static_cast<unsigned>(config.smem_bytes());
   launch.hStream = stream;
-  launch.attrs = &cluster;
-  launch.numAttrs = schedule.ctas_per_cluster() > 1 ? 1 : 0;
+  launch.attrs = attributes;
+  launch.numAttrs = attribute_count;
   // The driver copies its arguments, and takes them by pointers that are not const.
   GemmTensorMaps copied = maps;
   void* arguments[] = {&params, &copied.a, &copied.b, &copied.c};

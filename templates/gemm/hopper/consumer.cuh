@@ -24,6 +24,7 @@ class GemmConsumer {
 
   /// All work of the CTA.
   __device__ __forceinline__ void run() {
+    ptx::wait_for_launch_before();
     if (C.mainloop == GemmMainloop::pingpong && index_ == 1) {
       pass_turn();
     }

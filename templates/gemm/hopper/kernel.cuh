@@ -44,8 +44,10 @@ template <HopperGemmConfig C>
 __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& maps,
                                     unsigned shared) {
   const GemmMemory<C> smem{shared};
-  if (threadIdx.x == 0) {
+  // Two warps, so that neither waits for the other.
+  if (threadIdx.x == 32) {
     smem.init_barriers();
+  } else if (threadIdx.x == 0) {
     ptx::prefetch_map(maps.a);
     ptx::prefetch_map(maps.b);
     ptx::prefetch_map(maps.c);

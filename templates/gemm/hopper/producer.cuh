@@ -30,7 +30,7 @@ class GemmProducer {
       if (linear < 0) {
         break;
       }
-      load_work(schedule, linear, schedule.walks_backward(iteration));
+      load_work(schedule, linear, iteration);
     }
     push({});
   }
@@ -40,7 +40,7 @@ class GemmProducer {
   __device__ __forceinline__ static int rank() { return blockIdx.x % C.ctas_per_cluster(); }
 
   __device__ __forceinline__ void load_work(const GemmSchedule& schedule, int linear,
-                                            bool backward) {
+                                            int iteration) {
     const GemmWork work = schedule.work(linear);
     const KSlab slab = schedule.slab(work.split);
     const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
@@ -49,9 +49,21 @@ class GemmProducer {
     const GemmJob job{slab.count, tile.m * C.tile_m, tile.n * C.tile_n,
                       work.batch, work.split,        cluster_tile * C.ctas_per_cluster() + rank()};
     push(job);
+    if (iteration == 0) {
+      await_inputs();
+    }
+    const bool backward = schedule.walks_backward(iteration);
     for (int step = 0; step < slab.count; ++step) {
       load_stage(job, k_block_at(step, slab, backward) * C.tile_k);
     }
+  }
+
+  /// Before the first load: consumers then know their work, and the end of the launch before has
+  /// hidden the schedule's divisions. The launch after may start only now, so that all launches but
+  /// this one have ended by then.
+  __device__ __forceinline__ static void await_inputs() {
+    ptx::wait_for_launch_before();
+    ptx::let_launch_after_start();
   }
 
   __device__ __forceinline__ void push(const GemmJob& job) {

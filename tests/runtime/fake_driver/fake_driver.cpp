@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 // cuda.h renames some functions to their current version; what is exported here are these names.
 
@@ -73,11 +74,11 @@ const char* fake_last_gemm() {
   const swr::GemmParams& p = last_launch.gemm;
   std::snprintf(line.data(), line.size(),
                 "grid %u cluster %u block %u smem %u raster %d group %d stride %d splits %d "
-                "partials %p arrivals %p",
+                "partials %p arrivals %p overlaps %d",
                 last_launch.grid_x, last_launch.cluster_x, last_launch.block_x,
                 last_launch.dynamic_smem_bytes, static_cast<int>(p.raster), p.raster_group,
                 p.swizzle_stride, p.splits, static_cast<void*>(p.partials),
-                static_cast<void*>(p.arrivals));
+                static_cast<void*>(p.arrivals), last_launch.overlaps ? 1 : 0);
   return line.data();
 }
 long long fake_module_loads() { return loads; }
@@ -225,7 +226,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned /*grid_y*
                  current->device,
                  *static_cast<const swr::AttentionParams*>(arguments[0]),
                  {},
-                 1};
+                 1,
+                 false};
   ++launches;
   return CUDA_SUCCESS;
 }
@@ -245,7 +247,15 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  current->device,
                  {},
                  *static_cast<const swr::GemmParams*>(arguments[0]),
-                 config->numAttrs > 0 ? config->attrs[0].value.clusterDim.x : 1};
+                 1,
+                 false};
+  for (const CUlaunchAttribute& attribute : std::span(config->attrs, config->numAttrs)) {
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      last_launch.cluster_x = attribute.value.clusterDim.x;
+    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      last_launch.overlaps = attribute.value.programmaticStreamSerializationAllowed != 0;
+    }
+  }
   ++launches;
   return CUDA_SUCCESS;
 }

@@ -22,6 +22,7 @@ struct FakeLaunch {
   /// Of a launch through cuLaunchKernelEx, which is how GEMM is launched.
   swr::GemmParams gemm;
   unsigned cluster_x;
+  bool overlaps;  ///< May start while the launch before it ends.
 };
 
 FakeLaunch fake_last_launch();

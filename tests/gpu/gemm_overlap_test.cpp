@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// Launches of GEMM that may start while the one before ends: a chain in which every launch reads
+// what the one before wrote, and writes what it read, gives bit for bit what it gives when each
+// launch is waited for.
+#include "tests/gpu/gpu_test.h"
+#include "tuner/driver/gemm_kernel.h"
+#include "tuner/measure/gemm_buffers.h"
+
+#include <array>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr {
+namespace {
+
+/// Square, so that C of one launch is A of the next.
+constexpr int kRows = 392;
+constexpr int kColumns = 512;
+constexpr int kLaunches = 60;
+
+struct Link {
+  GemmKernel::Config config;
+  int splits = 1;
+};
+
+struct Chain {
+  std::string name;
+  std::vector<Link> links;  ///< Taken in turn.
+};
+
+[[maybe_unused]] void PrintTo(const Chain& chain, std::ostream* stream) { *stream << chain.name; }
+
+HopperGemmConfig hopper(int tile_m, int tile_n, GemmMainloop mainloop, int consumers) {
+  return {.dtype = DType::bf16,
+          .output = OutputType::bf16,
+          .layout = GemmLayout::nt,
+          .reads_c = true,
+          .tile_m = tile_m,
+          .tile_n = tile_n,
+          .tile_k = 64,
+          .stages = 3,
+          .mainloop = mainloop,
+          .consumers = consumers,
+          .cluster_m = 1,
+          .cluster_n = 1,
+          .persistence = Persistence::persistent,
+          .k_order = Order::cyclic,
+          .split_k = false};
+}
+
+Link plain() { return {hopper(64, 64, GemmMainloop::cooperative, 1)}; }
+
+Link clustered() {
+  HopperGemmConfig config = hopper(64, 128, GemmMainloop::pingpong, 2);
+  config.cluster_n = 2;
+  return {config};
+}
+
+/// Two CTAs of successive launches fit an SM side by side.
+Link grid() {
+  HopperGemmConfig config = hopper(64, 32, GemmMainloop::cooperative, 1);
+  config.persistence = Persistence::grid;
+  return {config};
+}
+
+Link split() {
+  HopperGemmConfig config = hopper(128, 64, GemmMainloop::cooperative, 2);
+  config.split_k = true;
+  return {config, 3};
+}
+
+Link portable() {
+  return {PortableGemmConfig{.dtype = DType::bf16,
+                             .output = OutputType::bf16,
+                             .layout = GemmLayout::nt,
+                             .reads_c = true,
+                             .alignment_bytes = 16,
+                             .tile_m = 64,
+                             .tile_n = 64,
+                             .tile_k = 32,
+                             .warps_m = 2,
+                             .warps_n = 2,
+                             .stages = 3,
+                             .persistence = Persistence::grid,
+                             .k_order = Order::cyclic,
+                             .split_k = false}};
+}
+
+std::vector<Chain> chains() {
+  return {
+      {"plain", {plain()}},
+      {"cluster", {clustered()}},
+      {"grid", {grid()}},
+      {"split", {split()}},
+      {"all_in_turn", {plain(), split(), portable(), grid(), clustered(), portable(), split()}}};
+}
+
+class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> {
+ protected:
+  using Bytes = std::vector<std::byte>;
+
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    if (bench().device.sm_arch != 90) {
+      GTEST_SKIP() << "the family runs on sm_90 alone";
+    }
+    for (const Link& link : GetParam().links) {
+      const CompiledKernel compiled = std::visit(
+          [](const auto& one) { return bench().generator.compile(one, bench().device.sm_arch); },
+          link.config);
+      kernels_.push_back(std::make_unique<GemmKernel>(compiled.cubin, compiled.entry, link.config,
+                                                      bench().device.sm_count));
+    }
+    for (DeviceBuffer& matrix : matrices_) {
+      matrix = DeviceBuffer(kRows * kColumns * 2);
+    }
+    weights_ = DeviceBuffer(kColumns * kColumns * 2);
+    partials_ = DeviceBuffer(16U << 20);
+    arrivals_ = DeviceBuffer(1U << 16);
+    arrivals_.fill(0, bench().stream);
+  }
+
+  /// The same inputs each time.
+  void reset() const {
+    const Stream& stream = bench().stream;
+    const GemmReferenceKernels kernels(bench().generator, bench().device.sm_arch);
+    unsigned long long seed = 1;
+    for (const auto& [memory, rows] :
+         {std::pair{&matrices_[0], kRows}, {&matrices_[1], kRows}, {&weights_, kColumns}}) {
+      kernels.random_fill.launch({.grid_x = 256, .block_x = 256}, stream, pointer<void>(*memory),
+                                 TensorStrides{.seq = kColumns}, 1, 1, rows, kColumns,
+                                 static_cast<int>(DType::bf16), seed++);
+    }
+    stream.synchronize();
+  }
+
+  /// C = A B + C / 2 with products scaled to the size of their terms: what the launch before last
+  /// left in C is read too.
+  void launch(int index, LaunchOverlap overlap) {
+    const std::size_t turn = static_cast<std::size_t>(index) % kernels_.size();
+    GemmParams params;
+    params.a = pointer<void>(matrices_.at(static_cast<std::size_t>(index) % 2));
+    params.b = pointer<void>(weights_);
+    params.c = pointer<void>(matrices_.at(static_cast<std::size_t>(index + 1) % 2));
+    params.a_strides.row = kColumns;
+    params.b_strides.row = kColumns;
+    params.c_strides.row = kColumns;
+    params.m = kRows;
+    params.n = kColumns;
+    params.k = kColumns;
+    params.alpha = 0.8F / std::sqrt(static_cast<float>(kColumns));
+    params.beta = 0.5F;
+    params.splits = GetParam().links[turn].splits;
+    params.partials = pointer<float>(partials_);
+    params.arrivals = pointer<unsigned>(arrivals_);
+    kernels_[turn]->launch(params, bench().stream.handle(), overlap);
+  }
+
+  Bytes result() const {
+    bench().stream.synchronize();
+    Bytes both;
+    for (const DeviceBuffer& matrix : matrices_) {
+      Bytes bytes(matrix.size_bytes());
+      matrix.download(bytes);
+      both.insert(both.end(), bytes.begin(), bytes.end());
+    }
+    return both;
+  }
+
+  Bytes one_at_a_time() {
+    reset();
+    for (int i = 0; i < kLaunches; ++i) {
+      launch(i, LaunchOverlap::none);
+      bench().stream.synchronize();
+    }
+    return result();
+  }
+
+  template <typename T>
+  static T* pointer(const DeviceBuffer& memory) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are integers.
+    return reinterpret_cast<T*>(memory.address());
+  }
+
+  static constexpr int kRepeats = 20;
+
+ private:
+  std::vector<std::unique_ptr<GemmKernel>> kernels_;
+  std::array<DeviceBuffer, 2> matrices_;
+  DeviceBuffer weights_;
+  DeviceBuffer partials_;
+  DeviceBuffer arrivals_;
+};
+
+TEST_P(GemmOverlap, ChainsGiveWhatSingleLaunchesGive) {
+  const Bytes expected = one_at_a_time();
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    reset();
+    for (int i = 0; i < kLaunches; ++i) {
+      launch(i, LaunchOverlap::allowed);
+    }
+    ASSERT_EQ(result(), expected) << "repeat " << repeat;
+  }
+}
+
+TEST_P(GemmOverlap, CapturedChainsGiveWhatSingleLaunchesGive) {
+  const Bytes expected = one_at_a_time();
+  const Graph graph(bench().stream, [&] {
+    for (int i = 0; i < kLaunches; ++i) {
+      launch(i, LaunchOverlap::allowed);
+    }
+  });
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    reset();
+    graph.launch(bench().stream);
+    ASSERT_EQ(result(), expected) << "repeat " << repeat;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Chains, GemmOverlap, ::testing::ValuesIn(chains()),
+                         [](const auto& given) { return given.param.name; });
+
+}  // namespace
+}  // namespace swr
