@@ -41,7 +41,7 @@ struct Options {
   std::string shapes = "all";
   std::string csv;
   std::vector<int> only;  ///< m, n, k of a single shape.
-  int candidates = 24;
+  int candidates = 32;
   int finalists = 6;
   int rounds = 11;
   double sample_us = 300.0;

@@ -16,6 +16,7 @@ HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmV
           .consumers = variant.consumers,
           .cluster_m = variant.cluster_m,
           .cluster_n = variant.cluster_n,
+          .cluster_k = variant.cluster_k,
           .persistence = variant.persistence,
           .k_order = variant.k_order,
           .split_k = variant.splits > 1};

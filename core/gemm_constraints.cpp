@@ -63,8 +63,19 @@ Reason consumers(const Candidate& c) {
 }
 
 Reason cluster(const Candidate& c) {
-  if (c.variant.cluster_m > 1 && c.variant.cluster_n > 1) {
-    return "a cluster extends along m or along n, not both";
+  const GemmVariant& v = c.variant;
+  const bool is_single = v.cluster_m * v.cluster_n * v.cluster_k ==
+                         max_of(max_of(v.cluster_m, v.cluster_n), v.cluster_k);
+  if (!is_single) {
+    return "a cluster extends along one of m, n and k";
+  }
+  if (v.cluster_k > 1 &&
+      (v.persistence != Persistence::grid || v.mainloop != GemmMainloop::cooperative)) {
+    return "sums meet where the k-blocks lay, so a CTA of a cluster along k computes one tile with "
+           "all consumers: grid and cooperative";
+  }
+  if (v.cluster_k > 1 && v.splits > 1) {
+    return "a tile is summed in shared memory (cluster_k) or in global memory (splits), not both";
   }
   return std::nullopt;
 }
@@ -140,7 +151,8 @@ Reason local_iterations(const Candidate& c) {
 Reason splits(const Candidate& c) {
   const GemmSchedule schedule = c.schedule();
   if (!has_block_per_split(schedule)) {
-    return text(schedule.splits) + " splits exceed the " + text(schedule.k_blocks()) + " k-blocks";
+    return text(schedule.splits * schedule.cluster_k) + " splits exceed the " +
+           text(schedule.k_blocks()) + " k-blocks";
   }
   return std::nullopt;
 }
@@ -180,7 +192,7 @@ constexpr std::array kBeforeCompilation{
     Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
     Rule{{"tile_shape", "Every warp or warpgroup computes whole blocks."}, tile_shape},
     Rule{{"consumers", "Ping-pong alternates between two consumers."}, consumers},
-    Rule{{"cluster", "A cluster shares one operand."}, cluster},
+    Rule{{"cluster", "A cluster shares one operand, or one tile of C."}, cluster},
     Rule{{"family_axes", "Axes of other families keep their default."}, family_axes},
     Rule{{"threads", "A CTA has at most 1024 threads."}, threads},
     Rule{{"copy_alignment", "TMA moves whole 16 bytes."}, copy_alignment},

@@ -18,7 +18,7 @@ constexpr bool fills_copied_rows(int n, int output_bytes) {
 }
 
 constexpr bool has_block_per_split(const GemmSchedule& schedule) {
-  return schedule.splits <= schedule.k_blocks();
+  return schedule.splits * schedule.cluster_k <= schedule.k_blocks();
 }
 
 /// False where a single band holds all rows, which equals along_m.

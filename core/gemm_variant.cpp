@@ -29,6 +29,8 @@ constexpr std::array kAxes{
                                                 Family::hopper),
     integer_axis<&GemmVariant::cluster_n, 1, 2>("cluster_n", "CTAs that share tiles of A.",
                                                 Family::hopper),
+    integer_axis<&GemmVariant::cluster_k, 1, 8>(
+        "cluster_k", "CTAs that sum a tile in shared memory.", Family::hopper),
     enum_axis<&GemmVariant::persistence>("persistence", "How tiles are handed to CTAs.",
                                          kGemmPersistences),
     integer_axis<&GemmVariant::workers, 0, 1 << 20>("workers",

@@ -23,21 +23,28 @@ constexpr int kVersion = 1;
 /// More rows than any space has; a file with more is no recording.
 constexpr std::size_t kMaxRows = 1 << 20;
 
+bool is_split_axis(const Axis& axis) { return axis.name == "kv_splits" || axis.name == "pack_gqa"; }
+
 /// For which axes, beside those that every file has, there are columns: files of before there were
 /// such axes, and files whose variants all have the defaults, have none.
 struct OptionalColumns {
   bool hopper = false;  ///< Axes of the Hopper family.
   bool splits = false;  ///< Splits of K and V, packed heads.
-};
+  bool cluster_k = false;
 
-bool is_split_axis(const Axis& axis) { return axis.name == "kv_splits" || axis.name == "pack_gqa"; }
+  bool has(const Axis& axis) const {
+    if (is_split_axis(axis)) {
+      return splits;
+    }
+    return axis.name == "cluster_k" ? cluster_k : hopper || axis.belongs_to(Family::portable);
+  }
+};
 
 /// The columns of a row: the axes, then what is known of every variant.
 std::vector<std::string> leading_columns(Op op, const OptionalColumns& optional) {
   std::vector<std::string> names;
   for (const Axis& axis : axes(op)) {
-    const bool of_family = optional.hopper || axis.belongs_to(Family::portable);
-    if (of_family && (optional.splits || !is_split_axis(axis))) {
+    if (optional.has(axis)) {
       names.emplace_back(axis.name);
     }
   }
@@ -105,6 +112,8 @@ OptionalColumns needed_columns(const std::vector<VariantResult>& results) {
     needed.hopper |= family_of(result.variant) == Family::hopper;
     const auto* const attention = std::get_if<AttentionVariant>(&result.variant);
     needed.splits |= attention != nullptr && (attention->kv_splits > 1 || attention->pack_gqa);
+    const auto* const gemm = std::get_if<GemmVariant>(&result.variant);
+    needed.cluster_k |= gemm != nullptr && gemm->cluster_k > 1;
   }
   return needed;
 }
@@ -218,12 +227,12 @@ RecordedOrigin read_origin(const Json& json) {
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
 std::vector<std::string> read_columns(const Json& json, Op op, Provenance provenance) {
   const Json& listed = json_field(json, "columns");
-  for (const bool hopper : {false, true}) {
-    for (const bool splits : {false, true}) {
-      std::vector<std::string> names = columns(op, provenance, {hopper, splits});
-      if (listed == Json(names)) {
-        return names;
-      }
+  constexpr unsigned kCombinations = 8;
+  for (unsigned present = 0; present < kCombinations; ++present) {
+    std::vector<std::string> names =
+        columns(op, provenance, {(present & 1U) != 0, (present & 2U) != 0, (present & 4U) != 0});
+    if (listed == Json(names)) {
+      return names;
     }
   }
   throw Error(ErrorCode::invalid_argument,

@@ -52,15 +52,15 @@ std::string config_fields(const HopperConfig& config) {
 
 std::string config_fields(const HopperGemmConfig& config) {
   const auto& [dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers,
-               cluster_m, cluster_n, persistence, k_order, split_k] = config;
+               cluster_m, cluster_n, cluster_k, persistence, k_order, split_k] = config;
   return field("dtype", text(dtype)) + field("output", text(output)) +
          field("layout", text(layout)) + field("reads_c", text(reads_c)) +
          field("tile_m", text(tile_m)) + field("tile_n", text(tile_n)) +
          field("tile_k", text(tile_k)) + field("stages", text(stages)) +
          field("mainloop", text(mainloop)) + field("consumers", text(consumers)) +
          field("cluster_m", text(cluster_m)) + field("cluster_n", text(cluster_n)) +
-         field("persistence", text(persistence)) + field("k_order", text(k_order)) +
-         field("split_k", text(split_k));
+         field("cluster_k", text(cluster_k)) + field("persistence", text(persistence)) +
+         field("k_order", text(k_order)) + field("split_k", text(split_k));
 }
 
 std::string config_fields(const PortableGemmConfig& config) {

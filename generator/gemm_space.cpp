@@ -41,17 +41,18 @@ constexpr auto kPingpong = GemmMainloop::pingpong;
 // many, narrow ones where m is small or rounds come out uneven.
 constexpr std::array kHopperShapes{
     HopperShape{64, 16, 1, kCooperative},   HopperShape{64, 32, 1, kCooperative},
-    HopperShape{64, 64, 1, kCooperative},   HopperShape{64, 96, 1, kCooperative},
-    HopperShape{64, 128, 1, kCooperative},  HopperShape{64, 192, 1, kCooperative},
-    HopperShape{64, 256, 1, kCooperative},  HopperShape{64, 128, 2, kPingpong},
-    HopperShape{64, 192, 2, kPingpong},     HopperShape{64, 256, 2, kPingpong},
-    HopperShape{128, 64, 2, kPingpong},     HopperShape{128, 96, 2, kPingpong},
-    HopperShape{128, 128, 2, kPingpong},    HopperShape{128, 160, 2, kPingpong},
+    HopperShape{64, 48, 1, kCooperative},   HopperShape{64, 64, 1, kCooperative},
+    HopperShape{64, 96, 1, kCooperative},   HopperShape{64, 128, 1, kCooperative},
+    HopperShape{64, 192, 1, kCooperative},  HopperShape{64, 256, 1, kCooperative},
+    HopperShape{64, 128, 2, kPingpong},     HopperShape{64, 192, 2, kPingpong},
+    HopperShape{64, 256, 2, kPingpong},     HopperShape{128, 64, 2, kPingpong},
+    HopperShape{128, 96, 2, kPingpong},     HopperShape{128, 128, 2, kPingpong},
+    HopperShape{128, 160, 2, kPingpong},    HopperShape{128, 176, 2, kPingpong},
     HopperShape{128, 192, 2, kPingpong},    HopperShape{128, 128, 2, kCooperative},
-    HopperShape{128, 160, 2, kCooperative}, HopperShape{128, 192, 2, kCooperative},
-    HopperShape{128, 224, 2, kCooperative}, HopperShape{128, 256, 2, kCooperative},
-    HopperShape{256, 64, 2, kCooperative},  HopperShape{256, 96, 2, kCooperative},
-    HopperShape{256, 128, 2, kCooperative},
+    HopperShape{128, 144, 2, kCooperative}, HopperShape{128, 160, 2, kCooperative},
+    HopperShape{128, 192, 2, kCooperative}, HopperShape{128, 224, 2, kCooperative},
+    HopperShape{128, 256, 2, kCooperative}, HopperShape{256, 64, 2, kCooperative},
+    HopperShape{256, 96, 2, kCooperative},  HopperShape{256, 128, 2, kCooperative},
 };
 
 GemmVariant shape_variant(const PortableShape& shape) {
@@ -99,6 +100,7 @@ class Enumeration {
     all = expanded(all, "tile_k", &Enumeration::tile_ks);
     all = expanded(all, "persistence", &Enumeration::persistences);
     all = expanded(all, "workers");
+    all = expanded(all, "cluster_k", &Enumeration::cluster_ks);
     all = with_clusters(all);
     all = expanded(all, "k_order");
     all = expanded(all, "splits", &Enumeration::splits);
@@ -193,13 +195,40 @@ class Enumeration {
     return short_steps ? Values{64LL, 128LL} : Values{64LL};
   }
 
-  /// Hopper kernels of one consumer also share an SM by twos: one loads while the other ends.
+  /// Two CTAs of such kernels share an SM: one loads while the other ends.
+  static bool is_by_twos(const GemmVariant& variant) {
+    return variant.consumers == 1 && variant.tile_n <= 128;
+  }
+
+  /// Grid launches are for kernels that share an SM by twos and for clusters along k.
   Values persistences(const GemmVariant& variant) const {
-    const bool by_twos = variant.consumers == 1 && variant.tile_n <= 128;
-    if (family_ == Family::portable || by_twos) {
+    GemmVariant shared = variant;
+    shared.persistence = Persistence::grid;
+    if (family_ == Family::portable || is_by_twos(variant) || cluster_ks(shared).size() > 1) {
       return texts(std::array{"grid"sv, "persistent"sv});
     }
     return texts(std::array{"persistent"sv});
+  }
+
+  /// CTAs that share a tile of C where tiles are too few for the GPU, and its own part of k is long
+  /// enough for each.
+  Values cluster_ks(const GemmVariant& variant) const {
+    constexpr int kLeastBlocksPerCta = 4;
+    Values values{1LL};
+    if (family_ == Family::portable || variant.persistence != Persistence::grid ||
+        variant.mainloop != kCooperative) {
+      return values;
+    }
+    const long long tiles = schedule_of(problem_, variant).work_items();
+    const int k_blocks = ceil_div(problem_.k, variant.tile_k);
+    const int ctas_per_sm = is_by_twos(variant) ? 2 : 1;
+    for (const int cluster_k : {2, 3, 4}) {
+      if (tiles < device_.sm_count && tiles * cluster_k <= ctas_per_sm * device_.sm_count &&
+          k_blocks / cluster_k >= kLeastBlocksPerCta) {
+        values.emplace_back(static_cast<long long>(cluster_k));
+      }
+    }
+    return values;
   }
 
   /// Restricted ones in every combination, else clusters of up to two CTAs that both have rows.
@@ -213,6 +242,9 @@ class Enumeration {
     for (const Variant& variant : variants) {
       GemmVariant clustered = std::get<GemmVariant>(variant);
       all.emplace_back(clustered);
+      if (clustered.cluster_k > 1) {
+        continue;
+      }
       if (problem_.m > clustered.tile_m) {
         clustered.cluster_m = 2;
         all.emplace_back(clustered);
@@ -229,6 +261,9 @@ class Enumeration {
   /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU.
   Values splits(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerSplit = 4;
+    if (variant.cluster_k > 1) {
+      return {1LL};
+    }
     const long long tiles = schedule_of(problem_, variant).work_items();
     const int k_blocks = ceil_div(problem_.k, variant.tile_k);
     Values values{1LL};
@@ -248,7 +283,7 @@ class Enumeration {
     }
     constexpr int kMostStages = 12;
     const long long share =
-        variant.persistence == Persistence::grid
+        variant.persistence == Persistence::grid && is_by_twos(variant)
             ? device_.smem_per_sm_bytes / 2 - device_.smem_reserved_per_cta_bytes
             : device_.smem_per_cta_bytes;
     GemmVariant deepest = variant;

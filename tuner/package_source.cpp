@@ -147,15 +147,15 @@ std::string plan_text(const LaunchPlan& plan) {
 
 /// Every member in its order, as of the following one.
 std::string config_text(const HopperGemmConfig& c) {
-  static_assert(sizeof(HopperGemmConfig) == 15 * sizeof(int), "a new member is to be written here");
+  static_assert(sizeof(HopperGemmConfig) == 16 * sizeof(int), "a new member is to be written here");
   return "swr::HopperGemmConfig" +
          list({enumerator("DType", c.dtype), enumerator("OutputType", c.output),
                enumerator("GemmLayout", c.layout), truth(c.reads_c), std::to_string(c.tile_m),
                std::to_string(c.tile_n), std::to_string(c.tile_k), std::to_string(c.stages),
                enumerator("GemmMainloop", c.mainloop), std::to_string(c.consumers),
                std::to_string(c.cluster_m), std::to_string(c.cluster_n),
-               enumerator("Persistence", c.persistence), enumerator("Order", c.k_order),
-               truth(c.split_k)});
+               std::to_string(c.cluster_k), enumerator("Persistence", c.persistence),
+               enumerator("Order", c.k_order), truth(c.split_k)});
 }
 
 std::string config_text(const PortableGemmConfig& c) {

@@ -41,10 +41,11 @@ std::string form_text(const GemmVariant& variant) {
   if (variant.family == Family::portable) {
     return std::to_string(variant.warps_m) + "x" + std::to_string(variant.warps_n) + " warps";
   }
-  const bool is_clustered = variant.cluster_m * variant.cluster_n > 1;
+  const bool is_clustered = variant.cluster_m * variant.cluster_n * variant.cluster_k > 1;
+  const std::string along_k = variant.cluster_k > 1 ? "x" + std::to_string(variant.cluster_k) : "";
   return std::string(to_string(variant.mainloop)) + " " + std::to_string(variant.consumers) +
          (is_clustered ? ", cluster " + std::to_string(variant.cluster_m) + "x" +
-                             std::to_string(variant.cluster_n)
+                             std::to_string(variant.cluster_n) + along_k
                        : "");
 }
 

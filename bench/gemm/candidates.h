@@ -22,7 +22,7 @@ struct GemmCandidate {
 /// The `count` configurations whose estimated time is least, each with every raster that makes a
 /// difference; at most a sixth are of one class (main loop, consumers,
 /// cluster, persistence, tile_k). The estimate is
-/// a roofline per wave of tiles: products, L2 traffic and DRAM.
+/// a roofline per wave of tiles: products, shared memory, L2 traffic and DRAM.
 std::vector<GemmCandidate> gemm_candidates(const GemmProblem& problem, int sm_count, int count);
 
 /// Short text that names a candidate in the output.

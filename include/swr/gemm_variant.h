@@ -28,6 +28,8 @@ struct GemmVariant {
   /// Hopper: CTAs of a cluster along m, which share B, and along n, which share A.
   int cluster_m = 1;
   int cluster_n = 1;
+  /// Hopper: CTAs of a cluster along k, which compute one tile of C together.
+  int cluster_k = 1;
   Persistence persistence = Persistence::grid;
   /// CTAs of a persistent launch; 0 means one per resident slot (SMs times CTAs per SM).
   int workers = 0;

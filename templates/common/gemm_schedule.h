@@ -138,8 +138,9 @@ SWR_HD constexpr int k_block_at(int step, KSlab slab, bool backward) {
 
 /// Everything the schedule of a launch depends on.
 ///
-/// Work is dealt to clusters of cluster_m x cluster_n CTAs, which compute neighbouring tiles; a
-/// cluster at the edge of C may hold CTAs whose tile lies outside. The linear index runs over the
+/// Work is dealt to clusters of cluster_m x cluster_n x cluster_k CTAs, which compute neighbouring
+/// tiles, cluster_k of them the same one; a cluster at the edge of C may hold CTAs whose tile lies
+/// outside. The linear index runs over the
 /// tiles, then the splits, then the batch.
 ///
 /// Requires: work_items(), and raster_group times columns(), below 2^31. Linear indices have 32
@@ -154,7 +155,8 @@ struct GemmSchedule {
   int tile_k = 1;
   int cluster_m = 1;
   int cluster_n = 1;
-  int splits = 1;  ///< At most k_blocks().
+  int cluster_k = 1;
+  int splits = 1;  ///< At most k_blocks(), times cluster_k.
   Raster raster = Raster::along_n;
   int raster_group = 1;    ///< Rows of clusters per band (grouped, serpentine).
   int swizzle_stride = 0;  ///< Elements of n per column group; 0 is off.
@@ -165,7 +167,7 @@ struct GemmSchedule {
   SWR_HD constexpr int rows() const { return ceil_div(m, tile_m * cluster_m); }
   SWR_HD constexpr int columns() const { return ceil_div(n, tile_n * cluster_n); }
   SWR_HD constexpr int k_blocks() const { return ceil_div(k, tile_k); }
-  SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n; }
+  SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n * cluster_k; }
 
   SWR_HD constexpr long long cluster_tiles() const {
     return static_cast<long long>(rows()) * columns();
@@ -191,13 +193,18 @@ struct GemmSchedule {
                           column_group_tiles(swizzle_stride, tile_n * cluster_n, columns()))};
   }
 
-  /// The tile of C of one CTA of a cluster; ranks run along m first. May lie outside C.
+  /// The tile of C of one CTA of a cluster; ranks run along m, then n, then k. May lie outside C.
   SWR_HD constexpr GemmTile cta_tile_of(GemmTile cluster_tile, int rank) const {
     return {cluster_tile.m * cluster_m + rank % cluster_m,
-            cluster_tile.n * cluster_n + rank / cluster_m};
+            cluster_tile.n * cluster_n + rank / cluster_m % cluster_n};
   }
+  /// Which of the cluster_k parts of a slab a CTA of a cluster takes.
+  SWR_HD constexpr int k_part(int rank) const { return rank / (cluster_m * cluster_n); }
 
-  SWR_HD constexpr KSlab slab(int split) const { return k_slab(split, splits, k_blocks()); }
+  /// The k-blocks of one part of a split.
+  SWR_HD constexpr KSlab slab(int split, int part = 0) const {
+    return k_slab(split * cluster_k + part, splits * cluster_k, k_blocks());
+  }
 
   /// True when a cluster's local iteration walks its slab from last to first: with the sawtooth,
   /// a tile starts on the k-blocks the one before ended on, which may still be in L2.

@@ -87,14 +87,34 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
+/// barrier.cluster with release and acquire: what threads of the cluster wrote to shared memory
+/// before can be read by all of them after.
+__device__ __forceinline__ void cluster_exchange() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/// mapa: where the shared memory of CTA `rank` of the cluster has this CTA's address `shared`.
+__device__ __forceinline__ unsigned address_in_cta(unsigned shared, unsigned rank) {
+  unsigned address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
+__device__ __forceinline__ float4 load_shared_of_cluster(unsigned address) {
+  float4 value;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+
 /// griddepcontrol.wait: waits until the launches before this one have ended and what they wrote can
 /// be read; at once in a launch that does not overlap them. No thread may touch global memory that
 /// others may have written, or write any, before it.
 __device__ __forceinline__ void wait_for_launch_before() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
-/// griddepcontrol.launch_dependents: the launch after this one may start, if it was made to overlap,
-/// once every CTA has said so or ended.
+/// griddepcontrol.launch_dependents: the launch after this one may start, if it was made to
+/// overlap, once every CTA has said so or ended.
 __device__ __forceinline__ void let_launch_after_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }

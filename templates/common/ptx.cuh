@@ -57,6 +57,12 @@ __device__ inline void store_shared(unsigned shared, float2 value) {
                : "memory");
 }
 
+__device__ inline void store_shared(unsigned shared, float4 value) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "f"(value.x), "f"(value.y),
+               "f"(value.z), "f"(value.w)
+               : "memory");
+}
+
 __device__ inline uint4 load_shared(unsigned shared) {
   uint4 value;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

@@ -20,6 +20,7 @@ inline constexpr HopperGemmConfig kConfig{
     .consumers = 2,
     .cluster_m = 2,
     .cluster_n = 1,
+    .cluster_k = 1,
     .persistence = Persistence::persistent,
     .k_order = Order::cyclic,
     .split_k = false,

@@ -66,6 +66,24 @@ TEST(GemmConstraints, NameTheRuleThatAVariantBreaks) {
          v.consumers = 1;
        }},
       {"cluster", [](GemmVariant& v) { v.cluster_m = v.cluster_n = 2; }},
+      {"cluster", [](GemmVariant& v) { v.cluster_k = 2; }},
+      {"cluster",
+       [](GemmVariant& v) {
+         v.persistence = Persistence::grid;
+         v.cluster_k = v.cluster_n = 2;
+       }},
+      {"cluster",
+       [](GemmVariant& v) {
+         v.persistence = Persistence::grid;
+         v.cluster_k = v.splits = 2;
+       }},
+      {"cluster",
+       [](GemmVariant& v) {
+         v.tile_m = 64;
+         v.persistence = Persistence::grid;
+         v.mainloop = GemmMainloop::pingpong;
+         v.cluster_k = 2;
+       }},
       {"family_axes", [](GemmVariant& v) { v.warps_m = 4; }},
       {"shared_memory", [](GemmVariant& v) { v.stages = 5; }},
       {"registers",
@@ -122,6 +140,14 @@ TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
   EXPECT_EQ(constraint_of(hopper(), 90, unaligned), "copy_alignment");
 }
 
+TEST(GemmConstraints, EveryCtaOfAClusterAlongKHasAKBlock) {
+  GemmVariant variant = hopper();
+  variant.persistence = Persistence::grid;
+  variant.cluster_k = 4;
+  EXPECT_EQ(constraint_of(variant, 90, problem_of(512, 512, 200)), "");
+  EXPECT_EQ(constraint_of(variant, 90, problem_of(512, 512, 192)), "splits") << "three k-blocks";
+}
+
 TEST(GemmConstraints, AreNamedOnceEach) {
   std::set<std::string_view> names;
   for (const ConstraintInfo& info : constraints(Op::gemm)) {
@@ -150,6 +176,8 @@ TEST(GemmVariant, KeysAreReadBack) {
   variant.swizzle_stride = 1792;
   variant.k_order = Order::sawtooth;
   variant.splits = 3;
+  EXPECT_EQ(parse_variant(Op::gemm, to_key(variant)), Variant(variant));
+  variant.cluster_k = 3;
   EXPECT_EQ(parse_variant(Op::gemm, to_key(variant)), Variant(variant));
   EXPECT_EQ(parse_variant(Op::gemm, to_key(GemmVariant{})), default_axes(Op::gemm));
   EXPECT_THAT(to_key(variant), testing::HasSubstr("mainloop=pingpong"));

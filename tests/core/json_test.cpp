@@ -64,6 +64,12 @@ TEST(Json, VariantsOfBeforeThereWereSplitsHaveNone) {
   EXPECT_EQ(launch.get<LaunchGeometry>().partials_bytes, 0);
 }
 
+TEST(Json, VariantsOfBeforeThereWereClustersAlongKHaveNone) {
+  Json json = Variant(GemmVariant{.family = Family::hopper, .cluster_k = 4});
+  json.erase("cluster_k");
+  EXPECT_EQ(variant_from_json(Op::gemm, json), Variant(GemmVariant{.family = Family::hopper}));
+}
+
 TEST(Json, DeviceRoundTrips) {
   const DeviceInfo device{.name = "Fictional F1",
                           .sm_arch = 121,

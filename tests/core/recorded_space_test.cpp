@@ -99,6 +99,22 @@ TEST_F(RecordedSpaceTest, HasColumnsForSplitsWhereThereAreSome) {
   EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
 }
 
+TEST_F(RecordedSpaceTest, HasAColumnForClustersAlongKWhereThereAreSome) {
+  RecordedSpace space = some_space();
+  space.problem = GemmProblem{.m = 64, .n = 64, .k = 4096};
+  GemmVariant variant{.family = Family::hopper, .tile_k = 64};
+  for (VariantResult& result : space.results) {
+    ++variant.stages;
+    result.variant = variant;
+  }
+  EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("cluster_k")));
+  EXPECT_EQ(read(text_of(space)).results[2].variant, Variant(variant));
+  variant.cluster_k = 4;
+  space.results[2].variant = variant;
+  EXPECT_THAT(text_of(space), HasSubstr("\"cluster_n\",\"cluster_k\""));
+  EXPECT_EQ(read(text_of(space)).results[2].variant, Variant(variant));
+}
+
 TEST_F(RecordedSpaceTest, RoundsTimesToNanosecondsAndKnowsTheBest) {
   const RecordedSpace again = read(text_of(some_space()));
   EXPECT_DOUBLE_EQ(again.results[1].time_us(), 10.123);

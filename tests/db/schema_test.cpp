@@ -206,6 +206,32 @@ TEST_F(SchemaTest, VariantsOfBeforeThereWereSplitsHaveNone) {
   EXPECT_EQ(text(2), "0  0 1");
 }
 
+TEST_F(SchemaTest, GemmVariantsFromBeforeClustersAlongKHaveNone) {
+  const std::vector<Migration> eight(today_.begin(), today_.begin() + 8);
+  {
+    auto database = open(eight, Store::Mode::read_write);
+    database.exec(
+        "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
+        "0, "
+        "'q_fastest', 0, 'on', 1, 'off', '', '', 0, 0, 0, 0, 0, 0, 0, 0, '', 0, '', 0, 0);"
+        "INSERT INTO variant VALUES (2, 'gemm', 'hopper', 64, 64, 0, 2, '', 'grid', 0, '', 0, '', "
+        "0, "
+        "'', 'cooperative', '', 0, 0, 64, 0, 0, 1, 1, 2, 'cyclic', 3, 'along_m', 1, 0);");
+  }
+  auto database = open(today_, Store::Mode::read_write);
+  const auto text = [&](int id) {
+    return database
+        .execAndGet(
+            "SELECT kv_splits || ' ' || cluster_n || ' ' || cluster_k || ' ' || splits FROM "
+            "variant "
+            "WHERE id = " +
+            std::to_string(id))
+        .getString();
+  };
+  EXPECT_EQ(text(1), "1 0 0 0");
+  EXPECT_EQ(text(2), "0 2 1 3");
+}
+
 TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {
   create_with_one_result();
   open(tomorrow_, Store::Mode::read_write);

@@ -99,6 +99,7 @@ const HopperGemmConfig kHopperGemm{.dtype = DType::fp16,
                                    .consumers = 2,
                                    .cluster_m = 1,
                                    .cluster_n = 2,
+                                   .cluster_k = 1,
                                    .persistence = Persistence::persistent,
                                    .k_order = Order::sawtooth,
                                    .split_k = true};

@@ -44,6 +44,7 @@ constexpr HopperGemmConfig kHopper{.dtype = DType::bf16,
                                    .consumers = 2,
                                    .cluster_m = 1,
                                    .cluster_n = 1,
+                                   .cluster_k = 1,
                                    .persistence = Persistence::persistent,
                                    .k_order = Order::cyclic,
                                    .split_k = false};
@@ -98,6 +99,20 @@ TEST(HopperGemmKernel, SplitsDeepTilesAndReadingCCompileClean) {
     config.tile_k = 128;
     config.stages = 2;
     expect_clean(config, 90);
+    config.reads_c = true;
+    expect_clean(config, 90);
+  }
+}
+
+TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
+  for (const auto& [tile_m, tile_n, consumers, cluster_k] :
+       {std::array{64, 16, 1, 8}, std::array{64, 256, 1, 2}, std::array{128, 144, 2, 2},
+        std::array{128, 224, 2, 3}, std::array{256, 144, 2, 4}}) {
+    HopperGemmConfig config = hopper(tile_m, tile_n, GemmMainloop::cooperative, consumers);
+    config.persistence = Persistence::grid;
+    config.cluster_k = cluster_k;
+    expect_clean(config, 90);
+    config.output = OutputType::fp32;
     config.reads_c = true;
     expect_clean(config, 90);
   }

@@ -80,6 +80,18 @@ TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
   EXPECT_TRUE(any(many, ordered));
 }
 
+TEST(GemmSpace, OffersClustersAlongKWhereTilesAreFew) {
+  const auto clustered = [](const GemmVariant& v) { return v.cluster_k > 1; };
+  const auto of_two_consumers = [](const GemmVariant& v) {
+    return v.cluster_k > 1 && v.consumers == 2;
+  };
+  EXPECT_TRUE(any(enumerate_space(product(64, 2112, 7168), h200(), {}), clustered));
+  EXPECT_TRUE(any(enumerate_space(product(512, 2112, 7168), h200(), {}), of_two_consumers));
+  EXPECT_FALSE(any(enumerate_space(product(8192, 8192, 8192), h200(), {}), clustered));
+  EXPECT_FALSE(any(enumerate_space(product(64, 2112, 200), h200(), {}), clustered)) << "short k";
+  EXPECT_FALSE(any(enumerate_space(product(64, 2112, 7168), gb10(), {}), clustered));
+}
+
 TEST(GemmSpace, ARestrictedAxisTakesItsValuesInstead) {
   SpaceOptions options;
   options.tiles = {{.tile_m = 128, .tile_n = 128}};

@@ -46,6 +46,7 @@ HopperGemmConfig hopper(int tile_m, int tile_n, GemmMainloop mainloop, int consu
           .consumers = consumers,
           .cluster_m = 1,
           .cluster_n = 1,
+          .cluster_k = 1,
           .persistence = Persistence::persistent,
           .k_order = Order::cyclic,
           .split_k = false};
@@ -72,6 +73,13 @@ Link split() {
   return {config, 3};
 }
 
+Link along_k() {
+  HopperGemmConfig config = hopper(64, 48, GemmMainloop::cooperative, 1);
+  config.persistence = Persistence::grid;
+  config.cluster_k = 3;
+  return {config};
+}
+
 Link portable() {
   return {PortableGemmConfig{.dtype = DType::bf16,
                              .output = OutputType::bf16,
@@ -90,12 +98,13 @@ Link portable() {
 }
 
 std::vector<Chain> chains() {
-  return {
-      {"plain", {plain()}},
-      {"cluster", {clustered()}},
-      {"grid", {grid()}},
-      {"split", {split()}},
-      {"all_in_turn", {plain(), split(), portable(), grid(), clustered(), portable(), split()}}};
+  return {{"plain", {plain()}},
+          {"cluster", {clustered()}},
+          {"grid", {grid()}},
+          {"split", {split()}},
+          {"along_k", {along_k()}},
+          {"all_in_turn",
+           {plain(), split(), portable(), grid(), clustered(), along_k(), portable(), split()}}};
 }
 
 class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> {

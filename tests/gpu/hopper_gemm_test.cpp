@@ -32,6 +32,7 @@ HopperGemmConfig hopper(int tile_m, int tile_n, int stages = 3) {
           .consumers = tile_m == 64 ? 1 : 2,
           .cluster_m = 1,
           .cluster_n = 1,
+          .cluster_k = 1,
           .persistence = Persistence::persistent,
           .k_order = Order::cyclic,
           .split_k = false};
@@ -208,6 +209,52 @@ std::vector<GemmCase> split_cases() {
   return cases;
 }
 
+HopperGemmConfig along_k(HopperGemmConfig config, int cluster_k) {
+  config.persistence = Persistence::grid;
+  config.cluster_k = cluster_k;
+  return config;
+}
+
+/// Clusters that sum a tile in shared memory: every number of CTAs, shares of rows that come out
+/// uneven, parts of k that do, and rows or columns past the end of C.
+std::vector<GemmCase> cluster_k_cases() {
+  std::vector<GemmCase> cases;
+  HopperGemmConfig one = hopper(128, 96);
+  one.consumers = 1;
+  for (const int cluster_k : {2, 3, 4, 5, 8}) {
+    const std::string suffix = "_by_" + text(cluster_k);
+    GemmProblem problem = ragged();
+    problem.batch = 2;
+    problem.k = 1000;
+    cases.push_back(fitted("tile_64x48" + suffix, problem, along_k(hopper(64, 48), cluster_k)));
+    cases.push_back(fitted("tile_128x144" + suffix, problem, along_k(hopper(128, 144), cluster_k)));
+    cases.push_back(
+        fitted("tile_256x128" + suffix, problem, along_k(hopper(256, 128, 2), cluster_k)));
+    cases.push_back(fitted("one_consumer" + suffix, problem, along_k(one, cluster_k)));
+    for (const int m : {1, 16, 17, 65}) {
+      cases.push_back(fitted("m_" + text(m) + suffix, {.m = m, .n = 72, .k = 64 * cluster_k},
+                             along_k(hopper(64, 32), cluster_k)));
+    }
+    for (const OutputType output : {OutputType::fp32, OutputType::fp16}) {
+      GemmProblem read = ragged(GemmLayout::tn);
+      read.dtype = DType::fp16;
+      read.output = output;
+      read.reads_c = true;
+      read.k = 520;
+      GemmCase given = fitted(
+          "tn_reading_c_" + std::string(output == OutputType::fp32 ? "fp32" : "fp16") + suffix,
+          read, along_k(hopper(128, 80), cluster_k));
+      given.alpha = 0.5F;
+      given.beta = 2.0F;
+      cases.push_back(given);
+    }
+  }
+  HopperGemmConfig deep = along_k(hopper(64, 256, 2), 2);
+  deep.tile_k = 128;
+  cases.push_back(fitted("tile_k_128", {.m = 100, .n = 512, .k = 1032}, deep));
+  return cases;
+}
+
 class HopperGemm : public GemmTest {
  protected:
   void SetUp() override {
@@ -227,6 +274,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, HopperGemm, ::testing::ValuesIn(size_cases()), g
 INSTANTIATE_TEST_SUITE_P(Schedules, HopperGemm, ::testing::ValuesIn(schedule_cases()),
                          gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Splits, HopperGemm, ::testing::ValuesIn(split_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(ClustersAlongK, HopperGemm, ::testing::ValuesIn(cluster_k_cases()),
+                         gemm_case_name);
 
 }  // namespace
 }  // namespace swr

@@ -31,6 +31,7 @@ std::vector<HopperGemmConfig> every_config() {
                                  .consumers = tile_m == 64 ? 1 : 2,
                                  .cluster_m = cluster_m,
                                  .cluster_n = cluster_n,
+                                 .cluster_k = 1,
                                  .persistence = Persistence::persistent,
                                  .k_order = Order::cyclic,
                                  .split_k = true});
@@ -89,6 +90,16 @@ TEST(HopperGemmConfig, SwizzledAreasAreAlignedAndApart) {
     EXPECT_EQ(c.work_offset() % 16, 0);
     EXPECT_EQ(c.barrier_offset() % 8, 0);
     EXPECT_GT(c.smem_bytes(), c.vote_offset());
+  }
+}
+
+TEST(HopperGemmConfig, SumsOfATileFitWhereAClusterExchangesThem) {
+  for (HopperGemmConfig c : every_config()) {
+    c.cluster_k = 2;
+    c.stages = 2;
+    EXPECT_GE(c.staging_offset(), c.tile_m * c.tile_n * 4);
+    EXPECT_GE(c.staging_offset(), c.b_offset(c.stages));
+    EXPECT_EQ(c.staging_offset() % 1024, 0);
   }
 }
 

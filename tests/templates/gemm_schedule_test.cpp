@@ -20,9 +20,10 @@ namespace swr {
 [[maybe_unused]] static std::ostream& operator<<(std::ostream& out, const GemmSchedule& s) {
   return out << s.m << "x" << s.n << "x" << s.k << " batch " << s.batch << " tile " << s.tile_m
              << "x" << s.tile_n << "x" << s.tile_k << " cluster " << s.cluster_m << "x"
-             << s.cluster_n << " splits " << s.splits << " raster " << static_cast<int>(s.raster)
-             << " group " << s.raster_group << " stride " << s.swizzle_stride << " persistence "
-             << static_cast<int>(s.persistence) << " order " << static_cast<int>(s.k_order);
+             << s.cluster_n << "x" << s.cluster_k << " splits " << s.splits << " raster "
+             << static_cast<int>(s.raster) << " group " << s.raster_group << " stride "
+             << s.swizzle_stride << " persistence " << static_cast<int>(s.persistence) << " order "
+             << static_cast<int>(s.k_order);
 }
 
 namespace {
@@ -44,9 +45,9 @@ std::vector<Visit> walk(const GemmSchedule& schedule, int workers) {
         break;
       }
       const GemmWork work = schedule.work(linear);
-      const KSlab slab = schedule.slab(work.split);
       for (int rank = 0; rank < schedule.ctas_per_cluster(); ++rank) {
         const GemmTile tile = schedule.cta_tile_of(work.tile, rank);
+        const KSlab slab = schedule.slab(work.split, schedule.k_part(rank));
         for (int step = 0; step < slab.count; ++step) {
           visits.emplace_back(work.batch, tile.m, tile.n,
                               k_block_at(step, slab, schedule.walks_backward(iteration)));
@@ -108,7 +109,8 @@ GemmSchedule random_schedule(Draw& draw) {
       draw.of(std::array{std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}, std::pair{2, 2}});
   schedule.cluster_m = cluster.first;
   schedule.cluster_n = cluster.second;
-  schedule.splits = draw.between(1, min_of(6, schedule.k_blocks()));
+  schedule.cluster_k = draw.between(1, min_of(3, schedule.k_blocks()));
+  schedule.splits = draw.between(1, min_of(6, schedule.k_blocks() / schedule.cluster_k));
   return schedule;
 }
 
@@ -234,6 +236,19 @@ TEST(GemmSchedule, ClustersHoldNeighbours) {
   EXPECT_EQ(tile(1), (std::pair{7, 10}));
   EXPECT_EQ(tile(2), (std::pair{6, 11}));
   EXPECT_EQ(tile(3), (std::pair{7, 11}));
+}
+
+TEST(GemmSchedule, ClustersAlongKShareATile) {
+  const GemmSchedule schedule{.k = 640, .tile_m = 64, .tile_n = 64, .tile_k = 64, .cluster_k = 3};
+  int first = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(schedule.cta_tile_of({3, 5}, rank).m, 3);
+    EXPECT_EQ(schedule.cta_tile_of({3, 5}, rank).n, 5);
+    const KSlab slab = schedule.slab(0, schedule.k_part(rank));
+    EXPECT_EQ(slab.first, first);
+    first += slab.count;
+  }
+  EXPECT_EQ(first, 10);
 }
 
 }  // namespace

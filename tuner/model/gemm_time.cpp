@@ -33,11 +33,19 @@ constexpr double kLeastStepClocks = 150.0;
 /// Rows of a tile of C on their way through shared memory, beside their bytes.
 constexpr double kEpilogueClocks = 300.0;
 
+/// Two barriers of a cluster, of which one waits for sums to be in shared memory, and the first of
+/// them to arrive. Not measured: barriers with release cost hundreds of clocks
+/// (docs/results/gemm.md).
+constexpr double kExchangeClocks = 1000.0;
+/// What an SM reads of other SMs' shared memory: 3.3 TB/s of 132 SMs, published for the H100.
+constexpr double kClusterBytesPerClock = 14.0;
+
 /// What a CTA's tile costs its SM, whatever the family.
 struct TileCosts {
   double product_clocks = 0.0;   ///< One k-block: products, and the shared memory that feeds them.
   double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for.
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
+  double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
 };
 
@@ -50,6 +58,16 @@ template <typename Config>
 double tile_bytes(const Config& config) {
   return static_cast<double>(config.tile_m) * config.tile_n *
          (config.split_k ? 4 : config.output_bytes());
+}
+
+/// Reading, of the rows that a CTA writes, the sums of the cluster's others.
+double exchange_clocks(const HopperGemmConfig& config, int m) {
+  if (config.cluster_k == 1) {
+    return 0.0;
+  }
+  const double rows = static_cast<double>(std::min(config.tile_m, m)) / config.cluster_k;
+  return kExchangeClocks +
+         4 * rows * config.tile_n * (config.cluster_k - 1) / kClusterBytesPerClock;
 }
 
 /// Products, or the shared memory that feeds them and takes in the next blocks.
@@ -69,7 +87,9 @@ TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*
               static_cast<double>(config.loaded_a_rows(m)) * config.tile_k * 2 / config.cluster_n +
               static_cast<double>(config.b_tile_bytes()) / config.cluster_m,
           // Into shared memory and out of it.
-          .epilogue_clocks = kEpilogueClocks + 2 * tile_bytes(config) / kSmemBytesPerClock,
+          .epilogue_clocks =
+              kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
+          .exchange_clocks = exchange_clocks(config, m),
           .hides_epilogues = config.mainloop == GemmMainloop::pingpong};
 }
 
@@ -86,6 +106,7 @@ TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& 
           .loaded_bytes = 2.0 * config.tile_k * (std::min(config.tile_m, m) + config.tile_n),
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
+          .exchange_clocks = 0.0,
           .hides_epilogues = false};
 }
 
@@ -170,6 +191,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                          (1 + schedule.splits) * sums_bytes / sm_l2_bytes_per_clock(profile),
                      profile);
   }
+  prediction.split_us += microseconds(tile.exchange_clocks, profile);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
   prediction.time_us =
       kLaunchUs + overlapped(sm_us, prediction.l2_us, prediction.dram_us) + prediction.split_us;

@@ -18,8 +18,8 @@ int block_sectors(int rows, int k_elements, int element_bytes) {
 
 auto fields_of(const GemmSchedule& gemm) {
   return std::tie(gemm.m, gemm.n, gemm.k, gemm.batch, gemm.tile_m, gemm.tile_n, gemm.tile_k,
-                  gemm.cluster_m, gemm.cluster_n, gemm.splits, gemm.raster, gemm.raster_group,
-                  gemm.swizzle_stride, gemm.persistence, gemm.k_order);
+                  gemm.cluster_m, gemm.cluster_n, gemm.cluster_k, gemm.splits, gemm.raster,
+                  gemm.raster_group, gemm.swizzle_stride, gemm.persistence, gemm.k_order);
 }
 
 template <typename Cache>

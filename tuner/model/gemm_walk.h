@@ -93,12 +93,13 @@ class GemmWalk {
     int step = 0;
     bool backward = false;
     GemmWork work;
-    KSlab slab;
+    int steps = 0;  ///< Of the CTAs with the longest part of the slab.
   };
 
   void advance();
   bool start(Slot& slot);
   void step(const Slot& slot);
+  void touch_k_block(const Slot& slot, int k_block);
   void touch(int block, int partition);
   void finish(const Slot& slot);
 
@@ -168,7 +169,7 @@ template <typename Sink>
 void GemmWalk<Sink>::advance() {
   std::size_t kept = 0;
   for (Slot& slot : slots_) {
-    bool busy = ++slot.step < slot.slab.count;
+    bool busy = ++slot.step < slot.steps;
     if (!busy) {
       finish(slot);
       busy = start(slot);
@@ -193,17 +194,30 @@ bool GemmWalk<Sink>::start(Slot& slot) {
     return false;
   }
   slot.work = schedule_.work(linear);
-  slot.slab = schedule_.slab(slot.work.split);
+  slot.steps = 0;
+  for (int part = 0; part < schedule_.cluster_k; ++part) {
+    slot.steps = max_of(slot.steps, schedule_.slab(slot.work.split, part).count);
+  }
   slot.backward = schedule_.walks_backward(slot.iteration);
   slot.step = 0;
   ++slot.iteration;
   return true;
 }
 
-/// The cluster asks for its rows of A and its columns of B of one k-block.
+/// The cluster asks for its rows of A and its columns of B, of one k-block of each part.
 template <typename Sink>
 void GemmWalk<Sink>::step(const Slot& slot) {
-  const int k_block = k_block_at(slot.step, slot.slab, slot.backward);
+  for (int part = 0; part < schedule_.cluster_k; ++part) {
+    const KSlab slab = schedule_.slab(slot.work.split, part);
+    if (slot.step < slab.count) {
+      touch_k_block(slot, k_block_at(slot.step, slab, slot.backward));
+    }
+  }
+  ++summary_.steps;
+}
+
+template <typename Sink>
+void GemmWalk<Sink>::touch_k_block(const Slot& slot, int k_block) {
   const GemmTile first = schedule_.cta_tile_of(slot.work.tile, 0);
   for (int m = first.m; m < min_of(first.m + schedule_.cluster_m, blocks_.m_tiles); ++m) {
     touch(blocks_.a_block(slot.work.batch, m, k_block), slot.partition);
@@ -211,7 +225,6 @@ void GemmWalk<Sink>::step(const Slot& slot) {
   for (int n = first.n; n < min_of(first.n + schedule_.cluster_n, blocks_.n_tiles); ++n) {
     touch(blocks_.b_block(slot.work.batch, n, k_block), slot.partition);
   }
-  ++summary_.steps;
 }
 
 template <typename Sink>

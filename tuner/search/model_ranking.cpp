@@ -66,16 +66,19 @@ double gemm_step_clocks(const GemmVariant& variant, const GpuProfile& profile) {
 double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
                      const GpuProfile& profile) {
   constexpr double kOutputClocksPerColumn = 4.0;
-  constexpr double kSplitClocks = 4000.0;  ///< Writing, fetching and adding partial sums.
+  constexpr double kSplitClocks = 4000.0;    ///< Writing, fetching and adding partial sums.
+  constexpr double kClusterClocks = 2000.0;  ///< The same through the cluster's shared memory.
   const GemmSchedule schedule = std::visit(
       [&](const auto& config) { return config.schedule(make_gemm_params(problem, variant)); },
       make_gemm_config(problem, variant));
   const double items = static_cast<double>(schedule.work_items()) * schedule.ctas_per_cluster();
   const double rounds = std::ceil(items / profile.device.sm_count);
-  const double steps = std::ceil(static_cast<double>(problem.k) / variant.tile_k / variant.splits);
+  const double steps = std::ceil(static_cast<double>(problem.k) / variant.tile_k /
+                                 (variant.splits * variant.cluster_k));
   const double clocks =
-      rounds * (steps * gemm_step_clocks(variant, profile) +
-                kOutputClocksPerColumn * variant.tile_n + (variant.splits > 1 ? kSplitClocks : 0));
+      rounds *
+      (steps * gemm_step_clocks(variant, profile) + kOutputClocksPerColumn * variant.tile_n +
+       (variant.splits > 1 ? kSplitClocks : 0) + (variant.cluster_k > 1 ? kClusterClocks : 0));
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const double dram_us = static_cast<double>(bytes.read + bytes.write) /
                          (profile.device.dram_gb_per_s * profile.dram_efficiency) / 1e3;

@@ -33,14 +33,16 @@ struct HopperGemmConfig {
   int stages;    ///< Tiles of A, and of B, in shared memory.
   GemmMainloop mainloop;
   int consumers;  ///< Computing warpgroups, 1 or 2; pingpong has 2.
-  int cluster_m;  ///< CTAs that share a tile of B; 2 on one axis at most.
+  int cluster_m;  ///< CTAs that share a tile of B. A cluster extends along one axis at most.
   int cluster_n;  ///< CTAs that share a tile of A.
+  /// CTAs that share a tile of C along k; above 1 each computes one tile (grid, cooperative).
+  int cluster_k;
   Persistence persistence;
   Order k_order;
   bool split_k;
 
-  /// The kernel waits for the launch before it (griddepcontrol.wait) ahead of every access to global
-  /// memory, so a launch may start while that one ends.
+  /// The kernel waits for the launch before it (griddepcontrol.wait) ahead of every access to
+  /// global memory, so a launch may start while that one ends.
   static constexpr bool kMayOverlap = true;
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
   static constexpr int kWarpgroup = 128;
@@ -52,7 +54,9 @@ struct HopperGemmConfig {
   SWR_HD constexpr int output_bytes() const { return output == OutputType::fp32 ? 4 : 2; }
 
   SWR_HD constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
-  SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n; }
+  SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n * cluster_k; }
+  /// CTAs that load into a stage of each of them.
+  SWR_HD constexpr int ctas_per_stage() const { return cluster_m * cluster_n; }
 
   /// Rows of a tile that one consumer computes, as blocks of the 64 that one wgmma takes.
   SWR_HD constexpr int consumer_rows() const {
@@ -107,7 +111,11 @@ struct HopperGemmConfig {
   SWR_HD constexpr int b_offset(int stage) const {
     return stages * a_tile_bytes() + stage * b_tile_bytes();
   }
-  SWR_HD constexpr int staging_offset() const { return stages * stage_bytes(); }
+  /// The stages; sums of a whole tile take their place where a cluster exchanges them.
+  SWR_HD constexpr int staging_offset() const {
+    const int sums_bytes = cluster_k > 1 ? tile_m * tile_n * 4 : 0;
+    return max_of(stages * stage_bytes(), sums_bytes);
+  }
   SWR_HD constexpr int staging_bytes() const {
     return consumers * 4 * kStagingSlots * kStagingSlotBytes;
   }
@@ -142,6 +150,7 @@ struct HopperGemmConfig {
             .tile_k = tile_k,
             .cluster_m = cluster_m,
             .cluster_n = cluster_n,
+            .cluster_k = cluster_k,
             .splits = split_k ? params.splits : 1,
             .raster = params.raster,
             .raster_group = params.raster_group,

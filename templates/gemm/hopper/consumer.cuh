@@ -6,6 +6,7 @@
 #include "common/hopper_ptx.cuh"
 #include "common/wgmma_operand.cuh"
 #include "common/wgmma_widths.cuh"
+#include "gemm/hopper/cluster_sum.cuh"
 #include "gemm/hopper/config.h"
 #include "gemm/hopper/epilogue.cuh"
 #include "gemm/hopper/pipeline.cuh"
@@ -117,8 +118,8 @@ class GemmConsumer {
   /// Says that this consumer has read a stage, to every CTA that loads into it.
   __device__ __forceinline__ void release(int stage) const {
     const unsigned thread = threadIdx.x % C.kWarpgroup;
-    if constexpr (C.ctas_per_cluster() > 1) {
-      if (thread < C.ctas_per_cluster()) {
+    if constexpr (C.ctas_per_stage() > 1) {
+      if (thread < C.ctas_per_stage()) {
         ptx::barrier_arrive_at(smem_.empty(stage), thread);
       }
     } else if (thread == 0) {
@@ -127,6 +128,9 @@ class GemmConsumer {
   }
 
   __device__ __forceinline__ void finish(const GemmJob& job) {
+    if constexpr (C.cluster_k > 1) {
+      ClusterSum<C>(smem_, params_.m - job.m).sum(first_row(), sums_);
+    }
     if constexpr (C.split_k) {
       if (params_.splits > 1 && !SplitK<C>(smem_, index_, params_).sum(job, first_row(), sums_)) {
         return;

@@ -20,7 +20,11 @@ __device__ __forceinline__ void scale_sums(GemmSums<C>& sums, const GemmParams& 
                                            const GemmJob& job, int first_row) {
 #pragma unroll
   for (int block = 0; block < C.m_blocks(); ++block) {
-    const int row = job.m + first_row + 64 * block + warp_row() + lane_row();
+    const int tile_row = first_row + 64 * block + warp_row();
+    if (!writes_rows<C>(tile_row)) {
+      continue;
+    }
+    const int row = job.m + tile_row + lane_row();
 #pragma unroll
     for (int i = 0; i < C.tile_n / 2; ++i) {
       sums[block][i] *= params.alpha;
@@ -100,8 +104,9 @@ __device__ __forceinline__ void store_sums(const GemmSums<C>& sums, GemmMemory<C
                                            const GemmJob& job, int first_row, int& slot) {
 #pragma unroll
   for (int block = 0; block < C.m_blocks(); ++block) {
-    const int row = job.m + first_row + 64 * block + warp_row();
-    if (row < params.m) {
+    const int tile_row = first_row + 64 * block + warp_row();
+    const int row = job.m + tile_row;
+    if (row < params.m && writes_rows<C>(tile_row)) {
       store_panels<C>(sums[block], smem, c_map, job, row, slot);
     }
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/hopper_ptx.cuh"
+#include "gemm/hopper/cluster_sum.cuh"
 #include "gemm/hopper/config.h"
 #include "gemm/hopper/consumer.cuh"
 #include "gemm/hopper/pipeline.cuh"
@@ -20,11 +21,10 @@ struct GemmMaps {
   const TensorMap& c;
 };
 
-/// Between the initialisation of barriers and their first use, and before a CTA may exit that
-/// others of its cluster reach into.
+/// Between the initialisation of barriers and their first use.
 template <HopperGemmConfig C>
-__device__ __forceinline__ void sync_all() {
-  if constexpr (C.ctas_per_cluster() > 1) {
+__device__ __forceinline__ void sync_barriers() {
+  if constexpr (C.ctas_per_stage() > 1) {
     ptx::cluster_sync();
   } else {
     __syncthreads();
@@ -52,7 +52,7 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
     ptx::prefetch_map(maps.b);
     ptx::prefetch_map(maps.c);
   }
-  sync_all<C>();
+  sync_barriers<C>();
   // The shuffle tells the compiler that the index is the same in the whole warp.
   const int warpgroup = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / C.kWarpgroup), 0);
   if (warpgroup == 0) {
@@ -60,6 +60,9 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
       ptx::lower_registers<C.producer_registers()>();
     }
     load<C>(params, maps, smem);
+    if constexpr (C.cluster_k > 1) {
+      ClusterSum<C>::exchange();
+    }
   } else {
     if constexpr (C.trades_registers()) {
       ptx::raise_registers<C.consumer_registers()>();
@@ -67,7 +70,7 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
     GemmConsumer<C>(smem, warpgroup - 1, params, maps.c).run();
   }
   if constexpr (C.ctas_per_cluster() > 1) {
-    sync_all<C>();
+    ptx::cluster_sync();  // Others reach into this CTA until they end.
   }
 }
 

@@ -17,6 +17,8 @@ struct GemmMemory {
 
   __device__ __forceinline__ unsigned a(int stage) const { return base + C.a_offset(stage); }
   __device__ __forceinline__ unsigned b(int stage) const { return base + C.b_offset(stage); }
+  /// Where a cluster along k exchanges sums once it has multiplied all stages.
+  __device__ __forceinline__ unsigned sums() const { return base; }
   /// Slot `slot` of computing warp `warp`.
   __device__ __forceinline__ unsigned staging(int warp, int slot) const {
     return base + C.staging_offset() + (warp * C.kStagingSlots + slot) * C.kStagingSlotBytes;
@@ -45,7 +47,7 @@ struct GemmMemory {
     const int readers = C.mainloop == GemmMainloop::pingpong ? 1 : C.consumers;
     for (int stage = 0; stage < C.stages; ++stage) {
       ptx::barrier_init(full(stage), 1);
-      ptx::barrier_init(empty(stage), readers * C.ctas_per_cluster());
+      ptx::barrier_init(empty(stage), readers * C.ctas_per_stage());
     }
     for (int slot = 0; slot < C.kWorkSlots; ++slot) {
       ptx::barrier_init(work_full(slot), 1);

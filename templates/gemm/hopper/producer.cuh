@@ -42,7 +42,7 @@ class GemmProducer {
   __device__ __forceinline__ void load_work(const GemmSchedule& schedule, int linear,
                                             int iteration) {
     const GemmWork work = schedule.work(linear);
-    const KSlab slab = schedule.slab(work.split);
+    const KSlab slab = schedule.slab(work.split, schedule.k_part(rank()));
     const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
     const int tiles = schedule.rows() * schedule.columns();
     const int cluster_tile = linear - (work.batch * (schedule.splits - 1) + work.split) * tiles;

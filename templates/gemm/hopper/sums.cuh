@@ -19,6 +19,18 @@ __device__ __forceinline__ int lane_row() { return static_cast<int>(threadIdx.x 
 /// First column of the thread's pairs, counted from every eighth column.
 __device__ __forceinline__ int lane_column() { return static_cast<int>(threadIdx.x % 4 * 2); }
 
+/// Number of this CTA among those of its cluster that share a tile along k.
+template <HopperGemmConfig C>
+__device__ __forceinline__ int k_part() {
+  return static_cast<int>(blockIdx.x % C.cluster_k);
+}
+/// True when this CTA writes the 16 rows that start at row `row` of its tile: all, or with
+/// cluster_k every cluster_k-th.
+template <HopperGemmConfig C>
+__device__ __forceinline__ bool writes_rows(int row) {
+  return C.cluster_k == 1 || row / 16 % C.cluster_k == k_part<C>();
+}
+
 template <HopperGemmConfig C>
 __device__ __forceinline__ void pin_sums(GemmSums<C>& sums) {
 #pragma unroll

@@ -19,6 +19,7 @@ inline constexpr HopperGemmConfig kConfig{
     .consumers = 2,
     .cluster_m = 1,
     .cluster_n = 2,
+    .cluster_k = 1,
     .persistence = Persistence::persistent,
     .k_order = Order::sawtooth,
     .split_k = true,

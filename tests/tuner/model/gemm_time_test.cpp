@@ -88,6 +88,20 @@ TEST(GemmTime, SplittingFillsTheGpuAndCostsASum) {
   EXPECT_LT(parts.time_us, whole.time_us);
 }
 
+TEST(GemmTime, ASumInSharedMemoryCostsLessThanOneInGlobalMemory) {
+  const GemmProblem problem{.m = 512, .n = 2112, .k = 7168};
+  GemmVariant split = kVariant;
+  split.tile_n = 144;
+  split.splits = 2;
+  GemmVariant cluster = split;
+  cluster.persistence = Persistence::grid;
+  cluster.splits = 1;
+  cluster.cluster_k = 2;
+  EXPECT_NEAR(predict(problem, cluster).matrix_us, predict(problem, split).matrix_us, 1e-9);
+  EXPECT_GT(predict(problem, cluster).split_us, 0.5);
+  EXPECT_LT(predict(problem, cluster).split_us, predict(problem, split).split_us);
+}
+
 constexpr GemmVariant kPortable{.tile_m = 128,
                                 .tile_n = 128,
                                 .tile_k = 32,

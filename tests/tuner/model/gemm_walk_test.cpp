@@ -120,6 +120,17 @@ TEST(GemmWalk, ClustersAskOnceForWhatTheyShare) {
   EXPECT_EQ(traffic.compulsory_misses, 2 * kMatrix + kC);
 }
 
+TEST(GemmWalk, ClustersAlongKReadWhatOneCtaReadsInFewerSteps) {
+  GemmLaunch launch = sixteen_by_sixteen(16);
+  const GemmSummary alone = simulate_gemm_l2(launch, kHugeL2).summary;
+  launch.schedule.cluster_k = 2;
+  launch.sm_count *= 2;
+  const GemmSummary together = simulate_gemm_l2(launch, kHugeL2).summary;
+  EXPECT_EQ(together.read_sectors, alone.read_sectors);
+  EXPECT_EQ(together.write_sectors, alone.write_sectors);
+  EXPECT_EQ(2 * together.makespan_steps, alone.makespan_steps);
+}
+
 TEST(GemmWalk, WhatBothPartitionsReadIsFetchedOnce) {
   GemmLaunch launch = sixteen_by_sixteen(16);
   launch.l2_partitions = 2;
@@ -196,7 +207,8 @@ GemmLaunch random_launch(std::mt19937& random) {
   gemm.tile_k = 16 * pick(1, 2);
   gemm.cluster_m = pick(1, 2);
   gemm.cluster_n = pick(1, 2);
-  gemm.splits = pick(1, gemm.k_blocks());
+  gemm.cluster_k = pick(1, min_of(2, gemm.k_blocks()));
+  gemm.splits = pick(1, gemm.k_blocks() / gemm.cluster_k);
   gemm.raster = static_cast<Raster>(pick(0, 4));
   gemm.raster_group = pick(1, 4);
   gemm.swizzle_stride = 16 * pick(0, 6);
