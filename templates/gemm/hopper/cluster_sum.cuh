@@ -18,13 +18,14 @@ class ClusterSum {
   __device__ __forceinline__ ClusterSum(GemmMemory<C> smem, int rows) : smem_(smem), rows_(rows) {}
 
   /// Adds the other CTAs' sums to those rows of a consumer's that this CTA writes. Every thread of
-  /// the consumers calls it once; the CTA's k-blocks have been multiplied, and their stages take
-  /// the sums. `first_row` is the consumer's first in the tile, of which `rows` lie in C.
+  /// the consumers calls it once, and all other threads of the cluster its barrier; the CTA's
+  /// k-blocks have been multiplied, and their stages take the sums. `first_row` is the consumer's
+  /// first in the tile, of which `rows` lie in C.
   __device__ __forceinline__ void sum(int first_row, GemmSums<C>& sums) const {
     // Another warp's products may still read the stages.
     ptx::named_sync<C.consumers * C.kWarpgroup>(kBarrier);
     leave(first_row, sums);
-    exchange();
+    ptx::cluster_exchange();
 #pragma unroll
     for (int block = 0; block < C.m_blocks(); ++block) {
       const int row = first_row + 64 * block + warp_row();
@@ -33,9 +34,6 @@ class ClusterSum {
       }
     }
   }
-
-  /// Between writing sums and reading those of the cluster; by every thread of every CTA.
-  __device__ __forceinline__ static void exchange() { ptx::cluster_exchange(); }
 
  private:
   static constexpr int kQuads = C.tile_n / 8;  ///< Groups of four registers per block and thread.

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "common/hopper_ptx.cuh"
-#include "gemm/hopper/cluster_sum.cuh"
 #include "gemm/hopper/config.h"
 #include "gemm/hopper/consumer.cuh"
 #include "gemm/hopper/pipeline.cuh"
@@ -61,7 +60,7 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
     }
     load<C>(params, maps, smem);
     if constexpr (C.cluster_k > 1) {
-      ClusterSum<C>::exchange();
+      ptx::cluster_sync();  // ClusterSum's barrier takes every thread; these wrote nothing.
     }
   } else {
     if constexpr (C.trades_registers()) {
