@@ -202,21 +202,18 @@ class Enumeration {
 
   /// Grid launches are for kernels that share an SM by twos and for clusters along k.
   Values persistences(const GemmVariant& variant) const {
-    GemmVariant shared = variant;
-    shared.persistence = Persistence::grid;
-    if (family_ == Family::portable || is_by_twos(variant) || cluster_ks(shared).size() > 1) {
+    if (family_ == Family::portable || is_by_twos(variant) || !sizes_along_k(variant).empty()) {
       return texts(std::array{"grid"sv, "persistent"sv});
     }
     return texts(std::array{"persistent"sv});
   }
 
-  /// CTAs that share a tile of C where tiles are too few for the GPU, and its own part of k is long
-  /// enough for each.
-  Values cluster_ks(const GemmVariant& variant) const {
+  /// Sizes of clusters along k, where tiles are too few for the GPU and every CTA's part of k is
+  /// long enough.
+  Values sizes_along_k(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerCta = 4;
-    Values values{1LL};
-    if (family_ == Family::portable || variant.persistence != Persistence::grid ||
-        variant.mainloop != kCooperative) {
+    Values values;
+    if (family_ == Family::portable || variant.mainloop != kCooperative) {
       return values;
     }
     const long long tiles = schedule_of(problem_, variant).work_items();
@@ -227,6 +224,18 @@ class Enumeration {
           k_blocks / cluster_k >= kLeastBlocksPerCta) {
         values.emplace_back(static_cast<long long>(cluster_k));
       }
+    }
+    return values;
+  }
+
+  /// None, and for grid launches the sizes above; those that are there for clusters alone have one.
+  Values cluster_ks(const GemmVariant& variant) const {
+    const bool is_grid = variant.persistence == Persistence::grid;
+    Values values = is_grid ? sizes_along_k(variant) : Values{};
+    const bool needs_one = is_grid && family_ == Family::hopper && !is_by_twos(variant) &&
+                           restriction_of(options_, "persistence") == nullptr;
+    if (!needs_one) {
+      values.emplace_back(1LL);
     }
     return values;
   }
