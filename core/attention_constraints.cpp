@@ -140,6 +140,12 @@ Reason pack_gqa(const Candidate& c) {
              : Reason{};
 }
 
+Reason longest_first(const Candidate& c) {
+  return c.variant.longest_first && !c.problem.causal
+             ? Reason("without the causal mask all Q tiles are as long")
+             : Reason{};
+}
+
 Reason sections(const Candidate& c) {
   const bool sectioned = c.variant.swizzle == Swizzle::head_sections;
   const int heads = scheduled_heads(c);
@@ -176,6 +182,7 @@ constexpr std::array kBeforeCompilation{
     Rule{{"kv_splits", "Every split has a tile of K and V; results of splits fit 1 GiB."},
          kv_splits},
     Rule{{"pack_gqa", "Packed query heads share a K and V head."}, pack_gqa},
+    Rule{{"longest_first", "Q tiles differ in length under the causal mask only."}, longest_first},
     Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
 };
 
@@ -194,6 +201,7 @@ std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& proble
 
 AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device) {
   AttentionVariant variant;
+  variant.longest_first = problem.causal;
   // The largest of these that fits; 16 x 16 with one stage fits every chip and head_dim.
   for (const auto& [tile_m, tile_n, warps, stages] :
        {std::array{64, 64, 4, 2}, std::array{64, 64, 4, 1}, std::array{64, 32, 4, 1},

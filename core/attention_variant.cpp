@@ -38,6 +38,8 @@ constexpr std::array kAxes{
         "kv_splits", "CTAs that share the K and V tiles of a Q tile.", Family::portable),
     switch_axis<&AttentionVariant::pack_gqa>(
         "pack_gqa", "Query heads of one K and V head share Q tiles.", Family::portable),
+    switch_axis<&AttentionVariant::longest_first>(
+        "longest_first", "Causal Q tiles with most keys are dealt first.", Family::portable),
     enum_axis<&AttentionVariant::mainloop>(
         "mainloop", "How products and softmax of tiles interleave.", kMainloops, Family::hopper),
     enum_axis<&AttentionVariant::p_operand>(

@@ -106,7 +106,7 @@ AxisValue axis_value(const Axis& axis, const Json& json) {
 
 /// Axes that variants written before they came do not name; these have the default.
 bool may_be_missing(const Axis& axis) {
-  return axis.name == "kv_splits" || axis.name == "pack_gqa";
+  return axis.name == "kv_splits" || axis.name == "pack_gqa" || axis.name == "longest_first";
 }
 
 }  // namespace

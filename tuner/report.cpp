@@ -57,7 +57,8 @@ std::string persistence_text(const OneVariant& variant) {
 std::string swizzle_text(const AttentionVariant& variant) {
   const std::string section =
       variant.section_heads > 0 ? "/" + std::to_string(variant.section_heads) : "";
-  return std::string(to_string(variant.swizzle)) + section;
+  return std::string(to_string(variant.swizzle)) + section +
+         (variant.longest_first ? ", longest first" : "");
 }
 
 std::string raster_text(const GemmVariant& variant) {

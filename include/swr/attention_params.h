@@ -38,6 +38,9 @@ struct AttentionParams {
   float scale_log2 = 0.0F;
   /// Heads per section of the tile mapping; 1 is q_fastest, batch * heads_q is head_fastest.
   int section_heads = 1;
+  /// Other than 0: the Q tiles of every head are dealt from last to first. For the portable
+  /// family's causal kernels; the Hopper family's always do.
+  int longest_first = 0;
   /// For Persistence::dynamic: two words that are 0 when the kernel starts and that it leaves at 0.
   /// Launches that may overlap need words of their own. swr::Runtime and exported packages bring
   /// them when this is null.

@@ -67,6 +67,14 @@ TEST(Constraints, SplitsAndPackedHeadsNeedSomethingToDivideAndToPack) {
   EXPECT_EQ(fired({.tile_n = 32, .kv_splits = 64}, prefill), "kv_splits");
 }
 
+TEST(Constraints, LongestFirstNeedsTilesOfDifferentLength) {
+  AttentionProblem problem = some_problem();
+  problem.causal = true;
+  EXPECT_EQ(fired({.longest_first = true}, problem), "");
+  problem.causal = false;
+  EXPECT_EQ(fired({.longest_first = true}, problem), "longest_first");
+}
+
 TEST(Constraints, SectionsOfPackedHeadsCountKAndVHeads) {
   const AttentionProblem decode{.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 4096};
   AttentionVariant sections{.swizzle = Swizzle::head_sections, .section_heads = 8};

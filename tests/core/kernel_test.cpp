@@ -94,6 +94,10 @@ TEST(Kernel, AnyNumberOfSplitsButOneSharesACubin) {
   EXPECT_FALSE(kernel_of(two) == kernel_of(AttentionVariant{}));
 }
 
+TEST(Kernel, WhichEndOfTheQTilesComesFirstIsALaunchChoice) {
+  EXPECT_EQ(kernel_of(AttentionVariant{.longest_first = true}), kernel_of(AttentionVariant{}));
+}
+
 TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
   const auto section = [](Swizzle swizzle, int heads) {
     return launch_geometry(kProblem, AttentionVariant{.swizzle = swizzle, .section_heads = heads},

@@ -55,6 +55,7 @@ struct Launch {
   int section_heads = 1;
   int workers = 3;
   int kv_splits = 1;
+  bool longest_first = false;
   bool with_lse = true;
   Fault fault = Fault::none;
   CtaOrder ctas = CtaOrder::ascending;
@@ -288,6 +289,7 @@ class Attention {
     params.scale_log2 = static_cast<float>(kScale / std::log(2.0));
     params.section_heads = launch_.section_heads;
     params.kv_splits = launch_.kv_splits;
+    params.longest_first = launch_.longest_first ? 1 : 0;
     return params;
   }
 
@@ -429,6 +431,26 @@ TEST(EmulatedPortableAttention, IsRightInEveryScheduleAndMapping) {
   expect_right<scheduled(Order::cyclic, Persistence::pairs)>();
 }
 
+constexpr AttentionConfig without_mask(AttentionConfig config) {
+  config.causal = false;
+  return config;
+}
+
+/// Kernels without a mask take no notice.
+TEST(EmulatedPortableAttention, IsRightWithLongTilesFirst) {
+  constexpr AttentionConfig kGrid = scheduled(Order::cyclic, Persistence::grid);
+  constexpr AttentionConfig kPairs = scheduled(Order::sawtooth, Persistence::pairs);
+  constexpr AttentionConfig kSnake = scheduled(Order::right_to_left, Persistence::snake);
+  for (const int section_heads : {1, 2, 4}) {
+    const Shape shape{.heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 40};
+    const Launch launch{.section_heads = section_heads, .longest_first = true};
+    expect_right<kGrid>(shape, launch);
+    expect_right<without_mask(kGrid)>(shape, launch);
+    expect_right<kPairs>(shape, launch);
+    expect_right<kSnake>(shape, launch);
+  }
+}
+
 /// The next Q tile's copies must not reach shared memory that slower warps still read.
 TEST(EmulatedPortableAttention, WarpsWaitForEachOtherBetweenQTiles) {
   constexpr AttentionConfig kOneCta = [] {
@@ -452,11 +474,6 @@ TEST(EmulatedPortableAttention, IsRightWhenRegistersAreFew) {
   constexpr Shape kShape{.heads_q = 2, .seq_q = 60, .seq_kv = 100};
   expect_right<kLarge(1)>(kShape, {.workers = 2});
   expect_right<kLarge(2)>(kShape, {.workers = 2});
-}
-
-constexpr AttentionConfig without_mask(AttentionConfig config) {
-  config.causal = false;
-  return config;
 }
 
 TEST(EmulatedPortableAttention, IsRightForEveryLength) {
@@ -631,6 +648,13 @@ TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightInEveryScheduleAndMa
   expect_right<split(packed(scheduled(Order::right_to_left, Persistence::grid)))>(kShape, launch);
   expect_right<split(packed(scheduled(Order::right_to_left, Persistence::snake)))>(kShape, launch);
   expect_right<packed(scheduled(Order::sawtooth, Persistence::persistent))>(kShape);
+}
+
+TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightWithLongTilesFirst) {
+  constexpr Shape kShape{.batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 30, .seq_kv = 75};
+  const Launch launch{.section_heads = 2, .kv_splits = 3, .longest_first = true};
+  expect_right<split(packed(scheduled(Order::sawtooth, Persistence::persistent)))>(kShape, launch);
+  expect_right<split(packed(scheduled(Order::cyclic, Persistence::grid)))>(kShape, launch);
 }
 
 TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryLayoutAndAlignment) {

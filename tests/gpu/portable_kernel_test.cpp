@@ -102,6 +102,37 @@ std::vector<VariantCase> swizzle_cases() {
   return cases;
 }
 
+/// Causal Q tiles with most keys first, in every schedule and mapping, with splits and packed
+/// heads.
+std::vector<VariantCase> longest_first_cases() {
+  std::vector<VariantCase> cases;
+  for (const Persistence persistence :
+       {Persistence::grid, Persistence::persistent, Persistence::pairs, Persistence::snake}) {
+    const std::string prefix = "longest_first_" + std::string(to_string(persistence));
+    AttentionVariant variant = scheduled(Order::cyclic, persistence, 0);
+    variant.longest_first = true;
+    cases.push_back({prefix, common_problem(), variant});
+    variant.kv_splits = 3;
+    variant.pack_gqa = true;
+    cases.push_back({prefix + "_packed_splits", common_problem(), variant});
+    variant = scheduled(Order::right_to_left, persistence, 0);
+    variant.longest_first = true;
+    variant.swizzle = Swizzle::head_fastest;
+    cases.push_back({prefix + "_head_fastest", common_problem(), variant});
+    variant.swizzle = Swizzle::head_sections;
+    variant.section_heads = 3;
+    cases.push_back({prefix + "_sections", common_problem(), variant});
+  }
+  for (const int head_dim : {16, 48, 80, 96, 128, 160, 192, 256}) {
+    AttentionProblem problem = common_problem();
+    problem.head_dim = head_dim;
+    AttentionVariant variant = tiled(64, 32, 4, 1);
+    variant.longest_first = true;
+    cases.push_back({"longest_first_head_dim_" + text(head_dim), problem, variant});
+  }
+  return cases;
+}
+
 std::vector<VariantCase> length_cases() {
   std::vector<VariantCase> cases;
   for (const int seq_q : {1, 17, 63, 65, 200}) {
@@ -270,6 +301,8 @@ INSTANTIATE_TEST_SUITE_P(Tiles, PortableKernel, ::testing::ValuesIn(tile_cases()
 INSTANTIATE_TEST_SUITE_P(Schedules, PortableKernel, ::testing::ValuesIn(schedule_cases()),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Swizzles, PortableKernel, ::testing::ValuesIn(swizzle_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(LongestFirst, PortableKernel, ::testing::ValuesIn(longest_first_cases()),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel, ::testing::ValuesIn(head_dim_cases()),
                          case_name);

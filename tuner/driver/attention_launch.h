@@ -81,7 +81,7 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
                                       plan.dynamic_smem_bytes);
 }
 
-/// Enqueues one launch; section_heads and kv_splits of `params` are filled in here. Neither
+/// Enqueues one launch; what the plan says of the schedule is filled into `params` here. Neither
 /// allocates nor synchronises, so it may be captured in a graph.
 /// Requires: the function's context is current and the function was prepared; for
 /// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
@@ -91,6 +91,7 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
   const LaunchGeometry geometry = launch_geometry(plan, params);
   params.section_heads = geometry.section_heads;
   params.kv_splits = plan.kv_splits;
+  params.longest_first = plan.longest_first ? 1 : 0;
   const bool lacks_counter =
       plan.persistence == Persistence::dynamic && params.tile_counter == nullptr;
   const bool lacks_partials =

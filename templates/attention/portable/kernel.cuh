@@ -344,8 +344,9 @@ __device__ inline void run(const AttentionParams& params, unsigned smem) {
       return;
     }
     const int split = C.split_kv ? static_cast<int>(item % items.splits) : 0;
-    const QTile tile =
-        map_tile(item / items.splits, items.q_tiles, items.heads, params.section_heads);
+    const QTile tile = longest_first(
+        map_tile(item / items.splits, items.q_tiles, items.heads, params.section_heads),
+        items.q_tiles, C.causal && params.longest_first != 0);
     attend<C>(params, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)}, split,
               scans_backward(C.order, iteration));
   }
