@@ -137,9 +137,9 @@ LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& 
                   .longest_first = variant.longest_first,
                   .dtype = problem.dtype,
                   .head_dim = problem.head_dim};
+  plan.kv_box = std::visit([](const auto& one) { return one.kv_box(); }, config);
   if (const auto* hopper = std::get_if<HopperConfig>(&config)) {
     plan.q_box = hopper->q_box();
-    plan.kv_box = hopper->kv_box();
   }
   return plan;
 }

@@ -27,11 +27,11 @@ struct LaunchPlan {
   bool longest_first = false;  ///< Causal Q tiles with most keys are dealt first.
   DType dtype = DType::fp16;
   int head_dim = 0;
-  /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without maps.
+  /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without such maps.
   TensorBox q_box;
   TensorBox kv_box;
 
-  constexpr bool takes_tensor_maps() const { return q_box.columns > 0; }
+  constexpr bool takes_tensor_maps() const { return kv_box.columns > 0; }
 };
 
 /// Heads that have Q tiles of their own, over the batch.

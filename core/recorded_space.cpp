@@ -26,8 +26,8 @@ constexpr std::size_t kMaxRows = 1 << 20;
 
 /// Axes that have columns together. All but the first do so only where a variant needs them: files
 /// of before there were such axes have none.
-enum class ColumnGroup { always, hopper, splits, longest_first };
-constexpr std::size_t kColumnGroups = 4;
+enum class ColumnGroup { always, hopper, splits, longest_first, kv_copy };
+constexpr std::size_t kColumnGroups = 5;
 using ColumnGroups = std::bitset<kColumnGroups>;
 
 std::size_t group_of(const Axis& axis) {
@@ -38,7 +38,10 @@ std::size_t group_of(const Axis& axis) {
     if (axis.name == "kv_splits" || axis.name == "pack_gqa") {
       return ColumnGroup::splits;
     }
-    return axis.name == "longest_first" ? ColumnGroup::longest_first : ColumnGroup::always;
+    if (axis.name == "longest_first") {
+      return ColumnGroup::longest_first;
+    }
+    return axis.name == "kv_copy" ? ColumnGroup::kv_copy : ColumnGroup::always;
   };
   return static_cast<std::size_t>(group());
 }

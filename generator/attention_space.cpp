@@ -74,6 +74,8 @@ constexpr std::array kWorkers{"0"sv};
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
 constexpr std::array kSmemSwizzles{"on"sv};
 constexpr std::array kUnpacked{"off"sv};
+// TMA is tried where it is asked for, until measurements say where it pays.
+constexpr std::array kKvCopies{"cp_async"sv};
 constexpr std::array kPortableAxes{
     AxisDefaults{"stages", kStages},
     AxisDefaults{"order", kOrders},
@@ -82,6 +84,7 @@ constexpr std::array kPortableAxes{
     AxisDefaults{"swizzle", kSwizzles},
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
     AxisDefaults{"pack_gqa", kUnpacked},
+    AxisDefaults{"kv_copy", kKvCopies},
 };
 
 // A few query rows: memory decides, so tiles differ in the bytes that a CTA has under way, in the
@@ -121,6 +124,7 @@ constexpr std::array kDecodeAxes{
     AxisDefaults{"swizzle", kOneSwizzle},
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
     AxisDefaults{"pack_gqa", kPacking},
+    AxisDefaults{"kv_copy", kKvCopies},
 };
 constexpr FamilySpace kDecodeSpace{Family::portable, kDecodeTilesOfHeadDim, kDecodeAxes};
 

@@ -115,6 +115,10 @@ std::vector<VariantColumn> attention_columns(const TuneReport& report) {
       return std::string(v.pack_gqa ? "packed" : "apart");
     }));
   }
+  if (any_of<One>(report, [](const One& v) { return v.kv_copy != KvCopy::cp_async; })) {
+    columns.push_back(column<One>("K and V by", Align::left,
+                                  [](const One& v) { return std::string(to_string(v.kv_copy)); }));
+  }
   if (any_of<One>(report, [](const One& v) { return !v.smem_swizzle; })) {
     columns.push_back(column<One>("smem rows", Align::left, [](const One& v) {
       return std::string(v.smem_swizzle ? "swizzled" : "plain");
@@ -175,6 +179,8 @@ std::string description(const AttentionVariant& variant) {
   return brief(variant) + " " + std::string(to_string(variant.order)) + " " +
          persistence_text(variant) + " " + swizzle_text(variant) + decode_text(variant) +
          (variant.smem_swizzle ? "" : " plain shared memory rows") +
+         (variant.kv_copy == KvCopy::cp_async ? ""
+                                              : " " + std::string(to_string(variant.kv_copy))) +
          (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
 }
 std::string description(const GemmVariant& variant) {

@@ -3,6 +3,8 @@
 // kernels, the tuner and programs that launch exported cubins share this definition.
 #pragma once
 
+#include <swr/tensor_map.h>
+
 namespace swr {
 
 /// Strides in elements. The innermost dimension (head_dim) is contiguous.
@@ -53,6 +55,13 @@ struct AttentionParams {
   /// need their own. swr::Runtime and exported packages bring them.
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
+};
+
+/// The one argument of portable kernels that bring K and V by tensor maps.
+struct MappedAttentionParams {
+  AttentionParams params;
+  TensorMap k;
+  TensorMap v;
 };
 
 }  // namespace swr

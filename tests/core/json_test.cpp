@@ -54,10 +54,12 @@ TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
 }
 
 TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
-  Json json = Variant(AttentionVariant{.kv_splits = 5, .pack_gqa = true, .longest_first = true});
+  Json json = Variant(AttentionVariant{
+      .kv_splits = 5, .pack_gqa = true, .longest_first = true, .kv_copy = KvCopy::tma});
   json.erase("kv_splits");
   json.erase("pack_gqa");
   json.erase("longest_first");
+  json.erase("kv_copy");
   EXPECT_EQ(variant_from_json(Op::attention, json), Variant(AttentionVariant{}));
   Json launch = LaunchGeometry{.grid_x = 1, .block_x = 32};
   launch.erase("partials_bytes");

@@ -99,6 +99,16 @@ TEST_F(RecordedSpaceTest, HasColumnsForSplitsWhereThereAreSome) {
   EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
 }
 
+TEST_F(RecordedSpaceTest, SaysHowKAndVComeWhereTensorMapsBringSome) {
+  RecordedSpace space = some_space();
+  EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("kv_copy")));
+  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  variant.kv_copy = KvCopy::tma;
+  space.results[1].variant = variant;
+  EXPECT_THAT(text_of(space), HasSubstr("\"smem_swizzle\",\"kv_copy\""));
+  EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
+}
+
 TEST_F(RecordedSpaceTest, SaysWhetherLongTilesComeFirstWhereSomeDo) {
   RecordedSpace space = some_space();
   EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("longest_first")));

@@ -21,9 +21,11 @@ TEST(AttentionVariant, KeyRoundTripsEveryAxis) {
                                  .smem_swizzle = false,
                                  .kv_splits = 33,
                                  .pack_gqa = true,
-                                 .longest_first = true};
+                                 .longest_first = true,
+                                 .kv_copy = KvCopy::tma};
   EXPECT_EQ(parse_attention(to_key(variant)), variant);
-  EXPECT_NE(to_key(variant).find("kv_splits=33,pack_gqa=on,longest_first=on"), std::string::npos);
+  EXPECT_NE(to_key(variant).find("kv_splits=33,pack_gqa=on,longest_first=on,kv_copy=tma"),
+            std::string::npos);
   EXPECT_EQ(parse_attention("tile_m=64").kv_splits, 1) << "keys of before there were splits";
   EXPECT_FALSE(parse_attention("tile_m=64").longest_first) << "keys of before there was a choice";
 }

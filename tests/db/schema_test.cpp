@@ -206,7 +206,7 @@ TEST_F(SchemaTest, VariantsOfBeforeThereWereSplitsHaveNone) {
   EXPECT_EQ(text(2), "0  0 1");
 }
 
-TEST_F(SchemaTest, VariantsOfBeforeThereWasAChoiceHaveLongTilesLast) {
+TEST_F(SchemaTest, VariantsOfBeforeThereWereChoicesHaveLongTilesLastAndNoTensorMaps) {
   const std::vector<Migration> eight(today_.begin(), today_.begin() + 8);
   {
     auto database = open(eight, Store::Mode::read_write);
@@ -221,13 +221,14 @@ TEST_F(SchemaTest, VariantsOfBeforeThereWasAChoiceHaveLongTilesLast) {
   const auto text = [&](int id) {
     return database
         .execAndGet(
-            "SELECT kv_splits || ' ' || pack_gqa || ' ' || longest_first || ' ' || unroll FROM "
-            "variant WHERE id = " +
+            "SELECT kv_splits || ' ' || pack_gqa || ' ' || longest_first || ' ' || kv_copy || ' ' "
+            "|| "
+            "unroll FROM variant WHERE id = " +
             std::to_string(id))
         .getString();
   };
-  EXPECT_EQ(text(1), "5 on off 1");
-  EXPECT_EQ(text(2), "0   0");
+  EXPECT_EQ(text(1), "5 on off cp_async 1");
+  EXPECT_EQ(text(2), "0    0");
 }
 
 TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {

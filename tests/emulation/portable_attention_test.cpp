@@ -174,6 +174,15 @@ class Attention {
     arrivals_.assign(static_cast<std::size_t>(geometry.arrival_words), 0);
     params.partials = partials.data();
     params.arrivals = arrivals_.data();
+    const ptx::MappedTensor mapped_k = mapped(k_, shape_.heads_kv, shape_.seq_kv);
+    const ptx::MappedTensor mapped_v = mapped(v_, shape_.heads_kv, shape_.seq_kv);
+    const auto arguments = [&] {
+      if constexpr (C.uses_tma()) {
+        return portable::Arguments<C>{{params, ptx::map_of(mapped_k), ptx::map_of(mapped_v)}};
+      } else {
+        return portable::Arguments<C>{params};
+      }
+    }();
     return emulation::run({.grid = static_cast<unsigned>(geometry.grid_x),
                            .threads = C.threads(),
                            .smem_bytes = C.smem_bytes(),
@@ -181,7 +190,7 @@ class Attention {
                            .pace = pace,
                            .fault = launch_.fault,
                            .ctas = launch_.ctas},
-                          [&] { portable::run<C>(params, 0); });
+                          [&] { portable::run<C>(arguments, 0); });
   }
 
   /// Words that the launch after this one would not find at 0.
@@ -220,6 +229,14 @@ class Attention {
 
   Tensor tensor(int heads, int seq) const {
     return {shape_.batch, heads, seq, C.head_dim, launch_.memory, C.alignment_bytes};
+  }
+
+  ptx::MappedTensor mapped(Tensor& tensor, int heads, int seq) const {
+    const TensorStrides& strides = tensor.strides();
+    return {.base = tensor.address(),
+            .sizes = {C.head_dim, seq, heads, shape_.batch},
+            .strides = {1, strides.seq, strides.head, strides.batch},
+            .box = C.kv_box()};
   }
 
   static bool is_near(double actual, double expected) {
@@ -715,6 +732,94 @@ TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfTh
   EXPECT_EQ(hidden.wrong_values(), 0);
 }
 
+constexpr AttentionConfig by_tma(AttentionConfig config) {
+  config.kv_copy = KvCopy::tma;
+  return config;
+}
+
+/// Panels of 64 columns and of 32, full and not.
+TEST(EmulatedPortableAttention, KAndVMayComeByTensorMapsForEveryHeadDim) {
+  expect_right<by_tma(with_head_dim(16, DType::fp16, true))>();
+  expect_right<by_tma(with_head_dim(48, DType::bf16, true))>();
+  expect_right<by_tma(with_head_dim(64, DType::bf16, false))>();
+  expect_right<by_tma(with_head_dim(80, DType::fp16, true))>();
+  expect_right<by_tma(with_head_dim(96, DType::fp16, false))>();
+  constexpr Shape kOneHead{.heads_q = 1};
+  expect_right<by_tma(with_head_dim(112, DType::bf16, true))>(kOneHead);
+  expect_right<by_tma(with_head_dim(128, DType::bf16, true))>(kOneHead);
+  expect_right<by_tma(with_head_dim(160, DType::fp16, true))>(kOneHead);
+  expect_right<by_tma(with_head_dim(192, DType::bf16, false))>(kOneHead);
+  expect_right<by_tma(with_head_dim(256, DType::fp16, true))>(kOneHead);
+}
+
+TEST(EmulatedPortableAttention, KAndVMayComeByTensorMapsForEveryTileAndDepth) {
+  expect_right<by_tma(with_tile(16, 16, 1, 1))>();
+  expect_right<by_tma(with_tile(16, 16, 1, 4))>();
+  expect_right<by_tma(with_tile(32, 48, 2, 3))>();
+  expect_right<by_tma(with_tile(48, 80, 3, 1))>();
+  expect_right<by_tma(with_tile(64, 32, 4, 2))>();
+  expect_right<by_tma(with_tile(80, 32, 5, 2))>();
+}
+
+/// Rings that turn several times, over several Q tiles of one CTA; tiles that the mask leaves out.
+TEST(EmulatedPortableAttention, TensorMapsKeepTheRingInOrderFromQTileToQTile) {
+  constexpr auto kOneCta = [](int stages) {
+    AttentionConfig config = by_tma(with_tile(32, 16, 2, stages));
+    config.persistence = Persistence::persistent;
+    config.order = Order::sawtooth;
+    return config;
+  };
+  constexpr Shape kLong{.heads_q = 2, .seq_q = 100, .seq_kv = 120};
+  expect_right<kOneCta(1)>(kLong, {.workers = 1});
+  expect_right<kOneCta(2)>(kLong, {.workers = 1});
+  expect_right<kOneCta(3)>(kLong, {.workers = 1, .longest_first = true});
+  expect_right<without_mask(kOneCta(4))>(kLong, {.workers = 3});
+  constexpr Shape kHidden{.heads_q = 2, .seq_q = 100, .seq_kv = 40};
+  expect_right<kOneCta(2)>(kHidden, {.workers = 1});
+}
+
+TEST(EmulatedPortableAttention, TensorMapsServeEveryLengthLayoutAndSchedule) {
+  constexpr AttentionConfig kCausal = by_tma(with_tile(32, 16, 2, 2));
+  for (const int seq_q : {1, 17, 64}) {
+    for (const int seq_kv : {1, 31, 50}) {
+      const Shape shape{.heads_q = 1, .seq_q = seq_q, .seq_kv = seq_kv};
+      expect_right<kCausal>(shape);
+      expect_right<without_mask(kCausal)>(shape);
+    }
+  }
+  constexpr Shape kGrouped{.batch = 2, .heads_q = 3, .heads_kv = 1, .seq_q = 20, .seq_kv = 35};
+  expect_right<kCausal>(kGrouped, {.memory = MemoryOrder::bhsd});
+  expect_right<kCausal>(kGrouped, {.memory = MemoryOrder::bshd});
+  expect_right<by_tma(scheduled(Order::right_to_left, Persistence::grid))>();
+  expect_right<by_tma(scheduled(Order::sawtooth, Persistence::pairs))>();
+  expect_right<by_tma(scheduled(Order::cyclic, Persistence::snake))>();
+}
+
+TEST(EmulatedPortableAttention, TensorMapsServeWorkThatIsParked) {
+  constexpr auto kLarge = [](int stages) {
+    AttentionConfig config = by_tma(with_tile(32, 48, 1, stages));
+    config.head_dim = 128;
+    config.persistence = Persistence::persistent;
+    return config;
+  };
+  static_assert(kLarge(1).parks_work());
+  constexpr Shape kShape{.heads_q = 2, .seq_q = 60, .seq_kv = 100};
+  expect_right<kLarge(1)>(kShape, {.workers = 2});
+  expect_right<kLarge(2)>(kShape, {.workers = 2});
+}
+
+TEST(EmulatedPortableAttention, TensorMapsServeSplitsAndPackedHeads) {
+  constexpr Shape kShape{.batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 9, .seq_kv = 100};
+  for (const int kv_splits : {2, 3, 16}) {
+    const Launch launch{.kv_splits = kv_splits};
+    expect_right<by_tma(split(packed(with_tile(16, 16, 1, 4))))>(kShape, launch);
+    expect_right<by_tma(split(packed(with_tile(64, 32, 4, 1))))>(kShape, launch);
+    expect_right<by_tma(split(packed(with_tile(64, 32, 4, 3))))>(kDecode, launch);
+    expect_right<by_tma(split(packed(scheduled(Order::sawtooth, Persistence::persistent))))>(
+        kShape, launch);
+  }
+}
+
 /// The same scores without XOR-swizzled rows conflict, so conflicts are seen.
 TEST(EmulatedPortableAttention, RowsThatAreNotSwizzledConflict) {
   constexpr AttentionConfig kConflicts = [] {
@@ -735,6 +840,16 @@ TEST(EmulatedPortableAttention, PlantedFaultsShow) {
   for (const Fault fault : {Fault::copies_not_awaited, Fault::barriers_ignored}) {
     Attention<with_tile(32, 16, 2, 2)> attention({}, {.fault = fault});
     attention.run(CopyTime::late, Pace::first_warp_ahead);
+    EXPECT_GT(attention.wrong_values(), 100);
+  }
+}
+
+TEST(EmulatedPortableAttention, PlantedFaultsOfTensorMapsShow) {
+  constexpr Shape kLong{.heads_q = 1, .seq_q = 32, .seq_kv = 200};
+  for (const auto& [fault, copies] : {std::pair{Fault::copies_not_awaited, CopyTime::late},
+                                      std::pair{Fault::slots_not_awaited, CopyTime::early}}) {
+    Attention<by_tma(with_tile(32, 16, 2, 2))> attention(kLong, {.fault = fault});
+    attention.run(copies, Pace::first_warp_ahead);
     EXPECT_GT(attention.wrong_values(), 100);
   }
 }

@@ -114,6 +114,7 @@ class Draw {
     variant.smem_swizzle = chance(80);
     variant.kv_splits = chance(40) ? 2 : 1;
     variant.pack_gqa = chance(30);
+    variant.kv_copy = chance(30) ? KvCopy::tma : KvCopy::cp_async;
     return variant;
   }
 
