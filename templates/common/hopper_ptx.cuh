@@ -63,10 +63,6 @@ __device__ __forceinline__ void named_arrive(int name) {
 
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
 
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
 /// Corner of a box in a 3-D map, innermost first.
 struct MatrixCorner {
   int column;

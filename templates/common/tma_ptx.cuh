@@ -48,6 +48,11 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
 
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
 
+/// Fetches a map before the first copy asks for it.
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 /// Corner of a box in a 4-D map, innermost first.
 struct BoxCorner {
   int column;

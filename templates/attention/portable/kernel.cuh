@@ -192,6 +192,8 @@ __device__ inline void run(const Arguments<C>& arguments, unsigned smem) {
   const AttentionParams& params = arguments.params;
   if constexpr (C.uses_tma()) {
     if (threadIdx.x == 0) {
+      ptx::prefetch_map(arguments.k);
+      ptx::prefetch_map(arguments.v);
       KvBarriers<C>(smem).initialise();
     }
   }

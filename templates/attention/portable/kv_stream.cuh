@@ -153,9 +153,9 @@ class KvBarriers {
 };
 
 /// A thread asks for the tile that a slot holds next once all warps have handed the slot back: half
-/// a step after the last is likely to have done so, or with one stage at once, for then nothing else
-/// is under way. Warps take turns in asking, step by step. There is no CTA barrier: they may be as
-/// far apart as the ring is long.
+/// a step after the last is likely to have done so, or with one stage at once, for then nothing
+/// else is under way. Warps take turns in asking, step by step. There is no CTA barrier: they may
+/// be as far apart as the ring is long.
 template <AttentionConfig C>
 class TmaKvStream : public KvScan<C> {
  public:

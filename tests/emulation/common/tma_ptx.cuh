@@ -26,14 +26,14 @@ inline TensorMap map_of(const MappedTensor& tensor) {
   return map;
 }
 
+inline void prefetch_map(const TensorMap& /*map*/) {}
+
 inline void barrier_init(unsigned barrier, unsigned arrivals) {
   emulation::transaction_barrier(barrier) =
       emulation::TransactionBarrier(static_cast<int>(arrivals));
 }
 inline void fence_barrier_init() {}
-inline void barrier_arrive(unsigned barrier) {
-  emulation::transaction_barrier(barrier).arrive();
-}
+inline void barrier_arrive(unsigned barrier) { emulation::transaction_barrier(barrier).arrive(); }
 inline void barrier_expect(unsigned barrier, unsigned bytes) {
   emulation::transaction_barrier(barrier).expect(static_cast<int>(bytes));
 }
