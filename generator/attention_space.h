@@ -33,8 +33,8 @@ struct ChipTile {
   Tile tile;
 };
 
-/// The space of a family. section_heads and kv_splits are not listed: their values follow from
-/// problem and device.
+/// The space of a family. section_heads, kv_splits and longest_first are not listed: their values
+/// follow from problem and device.
 struct FamilySpace {
   Family family;
   std::span<const TilesOfHeadDim> tiles;  ///< Ascending; the last serves every head_dim.

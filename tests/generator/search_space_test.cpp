@@ -276,6 +276,24 @@ TEST(DecodeSpace, IsForAFewQueryRowsAlone) {
   }
 }
 
+TEST(LongestFirst, IsOfferedUnderTheMaskWhereATailCanBeFilled) {
+  AttentionProblem problem = many_heads();
+  problem.causal = false;
+  const auto orders = [&](const SpaceOptions& options) {
+    return values_of(enumerate_space(problem, small_device(), options).variants, "longest_first");
+  };
+  EXPECT_THAT(orders({}), ElementsAre("off"));
+  problem.causal = true;
+  EXPECT_THAT(orders({}), ElementsAre("off", "on"));
+  SpaceOptions persistent;
+  persistent.restrictions["persistence"] = {AxisValue("persistent")};
+  EXPECT_THAT(orders(persistent), ElementsAre("off"));
+  persistent.restrictions["longest_first"] = {AxisValue("on")};
+  EXPECT_THAT(orders(persistent), ElementsAre("on"));
+  problem.seq_q = 32;
+  EXPECT_THAT(orders({}), ElementsAre("off")) << "one Q tile to a head";
+}
+
 TEST(SectionHeads, FillHalfOfL2AndAllOfIt) {
   // K and V of a head take 2 * 4096 * 128 * 2 bytes = 2 MiB; 24 MiB hold 12, half of it 6.
   EXPECT_THAT(section_head_candidates(many_heads(), small_device()), ElementsAre(4, 8));

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- An axis of the Hopper GEMM family: CTAs of a cluster that share a tile of C along k. GEMM variants so
--- far have none; for those of attention the column is that of another operation. The table is written
--- anew under its own name, as in migration 8.
+-- An axis of the portable attention family: under the causal mask Q tiles with most keys may be dealt
+-- first. Its variants so far deal them last; those of the Hopper family, which always deals them first,
+-- have no such axis and the default. The table is written anew as by schema 8.
 
 PRAGMA defer_foreign_keys = ON;
 DROP VIEW all_results;
@@ -24,6 +24,7 @@ CREATE TABLE variant (
   smem_swizzle TEXT NOT NULL,
   kv_splits INTEGER NOT NULL,
   pack_gqa TEXT NOT NULL,
+  longest_first TEXT NOT NULL,
   mainloop TEXT NOT NULL,
   p_operand TEXT NOT NULL,
   exp2_fma_eighths INTEGER NOT NULL,
@@ -34,21 +35,21 @@ CREATE TABLE variant (
   consumers INTEGER NOT NULL,
   cluster_m INTEGER NOT NULL,
   cluster_n INTEGER NOT NULL,
-  cluster_k INTEGER NOT NULL,
   k_order TEXT NOT NULL,
   splits INTEGER NOT NULL,
   raster TEXT NOT NULL,
   raster_group INTEGER NOT NULL,
   swizzle_stride INTEGER NOT NULL,
   UNIQUE (op, family, tile_m, tile_n, warps, stages, "order", persistence, workers, swizzle,
-          section_heads, smem_swizzle, kv_splits, pack_gqa, mainloop, p_operand, exp2_fma_eighths,
-          unroll, tile_k, warps_m, warps_n, consumers, cluster_m, cluster_n, cluster_k, k_order, splits,
-          raster, raster_group, swizzle_stride)
+          section_heads, smem_swizzle, kv_splits, pack_gqa, longest_first, mainloop, p_operand,
+          exp2_fma_eighths, unroll, tile_k, warps_m, warps_n, consumers, cluster_m, cluster_n, k_order,
+          splits, raster, raster_group, swizzle_stride)
 ) STRICT;
 INSERT INTO variant
 SELECT id, op, family, tile_m, tile_n, warps, stages, "order", persistence, workers, swizzle,
-       section_heads, smem_swizzle, kv_splits, pack_gqa, mainloop, p_operand, exp2_fma_eighths, unroll, tile_k, warps_m, warps_n, consumers, cluster_m,
-       cluster_n, iif(op = 'gemm', 1, 0), k_order, splits, raster, raster_group, swizzle_stride
+       section_heads, smem_swizzle, kv_splits, pack_gqa, iif(op = 'attention', 'off', ''), mainloop,
+       p_operand, exp2_fma_eighths, unroll, tile_k, warps_m, warps_n, consumers, cluster_m, cluster_n,
+       k_order, splits, raster, raster_group, swizzle_stride
 FROM old_variant;
 DROP TABLE old_variant;
 
@@ -60,9 +61,9 @@ SELECT result.id AS result_id, run.id AS run_id, run.started_at, device.name AS 
        variant.family, variant.tile_m, variant.tile_n, variant.warps, variant.stages,
        variant."order", variant.persistence, variant.workers, variant.swizzle,
        variant.section_heads, variant.smem_swizzle, variant.kv_splits, variant.pack_gqa,
-       variant.mainloop, variant.p_operand,
+       variant.longest_first, variant.mainloop, variant.p_operand,
        variant.exp2_fma_eighths, variant.unroll, variant.tile_k, variant.warps_m, variant.warps_n,
-       variant.consumers, variant.cluster_m, variant.cluster_n, variant.cluster_k, variant.k_order, variant.splits,
+       variant.consumers, variant.cluster_m, variant.cluster_n, variant.k_order, variant.splits,
        variant.raster, variant.raster_group, variant.swizzle_stride, result.provenance, result.state, result.detail,
        coalesce(result.median_us, result.time_us) AS time_us, result.p95_us,
        result.relative_error, result.registers_per_thread, result.spill_store_bytes,
