@@ -98,6 +98,7 @@ class ExportedCubin : public GpuTest {
     Store store(directory_ / "tuned.db", Store::Mode::read_write);
     store.record(store.begin_run({}), problem, evaluator.device(), result);
     export_kernels(store, bench().generator, out_);
+    bench().context.make_current();  // The evaluator had one of its own.
   }
 
   TempDirectory directory_;
