@@ -84,7 +84,8 @@ class BareLaunch {
   }
 
   void enqueue(const swr::Stream& stream) const {
-    void* arguments[] = {&params_, &maps_.q, &maps_.k, &maps_.v, &maps_.o};
+    swr::MappedAttentionParams mapped{params_, maps_.k, maps_.v};
+    void* arguments[] = {&mapped, &maps_.q, &maps_.k, &maps_.v, &maps_.o};
     swr::cuda_driver().launch_calls.launch_kernel(
         kernel_.handle(), static_cast<unsigned>(geometry_.grid_x), 1, 1,
         static_cast<unsigned>(geometry_.block_x), 1, 1,
@@ -98,7 +99,7 @@ class BareLaunch {
  private:
   swr::LaunchPlan plan_;
   mutable swr::AttentionParams params_;
-  mutable swr::AttentionMaps maps_;
+  mutable swr::AttentionMaps maps_{};
   swr::LaunchGeometry geometry_;
   swr::DeviceBuffer counter_{2 * sizeof(unsigned)};
   swr::Kernel kernel_;

@@ -6,8 +6,9 @@
 
 Needs no GPU: swr-tune predicts the best variant of each head_dim on each chip, and nvdisasm (of a CUDA
 toolkit, or of NVIDIA's Python package nvidia-cuda-nvdisasm) shows its cubin. Counted is the loop over
-K/V tiles that no mask cuts, per warp; what is executed only when a row outgrows its softmax shift is
-left out and listed apart. docs/results/portable_attention.md derives the minimum.
+K/V tiles that no mask cuts, per warp; what is executed only when a row outgrows its softmax shift, and
+what only the warp executes that asks for tiles by tensor maps, is left out and listed apart.
+docs/results/portable_attention.md derives the minimum.
 """
 
 import argparse
@@ -89,6 +90,19 @@ def split_off_rescaling(start, loop, labels):
     return loop, []
 
 
+def asking_blocks(start, loop, labels):
+    """The blocks that only the warp executes whose turn it is to ask for tiles by tensor maps."""
+    asking, index = [], 0
+    while index < len(loop):
+        skipped = labels.get(loop[index].target, 0) - start
+        block = [i.name for i in loop[index + 1:skipped]]
+        index += 1
+        if loop[index - 1].name == "BRA" and "UTMALDG" in block and "HMMA" not in block:
+            asking += loop[index:skipped]
+            index = skipped
+    return asking
+
+
 def minimum(variant, head_dim):
     """Per warp and tile: the products, an exponential per score, the fragments of K and V once, and per
     score its share of the maximum, the argument of its exponential and the sum. Fragments of Q stay in
@@ -96,18 +110,21 @@ def minimum(variant, head_dim):
     rows = variant["tile_m"] // (16 * variant["warps"])
     keys = variant["tile_n"]
     held = rows * (keys // 2 + head_dim // 2 + head_dim // 4)
+    by_threads = variant["kv_copy"] == "cp_async"
+    copies = -(-2 * keys * head_dim // (8 * 32 * variant["warps"])) if by_threads else 0
     q_reads = 0 if held + OPERAND_REGISTERS <= 255 else rows * head_dim // 16
     return {"tensor": rows * keys * head_dim // 64, "special": rows * keys // 2,
             "shared": keys * head_dim // 128 + q_reads, "fp32": rows * 3 * keys // 2,
             "convert": rows * keys // 4,
-            "copy": -(-2 * keys * head_dim // (8 * 32 * variant["warps"])), "exchange": 4 * rows}
+            "copy": copies, "exchange": 4 * rows}
 
 
 def tuned(options, gpu, head_dim, causal, cache):
     """The best predicted variant's row and the chip's architecture."""
     command = [options.swr_tune, "tune", "--gpu", gpu, "--seq", "4096", "--batch", "4", "--heads", "16",
                "--head-dim", str(head_dim), "--dtype", "bf16", "--family", "portable", "--order",
-               options.order, "--persistence", options.persistence, "--swizzle", "q_fastest", "--db",
+               options.order, "--persistence", options.persistence, "--swizzle", "q_fastest",
+               "--kv-copy", options.kv_copy, "--longest-first", "off", "--db",
                cache / "rows.db", "--cache-dir", cache, "--json", "--quiet"]
     command += ["--causal"] if causal else []
     command += ["--tile", options.tile] if options.tile else []
@@ -126,7 +143,9 @@ def count(options, gpu, head_dim, causal, cache):
     instructions, labels = disassemble(options.nvdisasm, cubin)
     start, loop = main_loop(instructions, labels)
     every_tile, rescaling = split_off_rescaling(start, loop, labels)
+    asking = asking_blocks(start, loop, labels)
     counts = collections.Counter(i.kind() for i in every_tile)
+    counts.subtract(i.kind() for i in asking)
     least = minimum(best["variant"], head_dim)
     variant, resources = best["variant"], best["resources"]
     row = {"gpu": gpu, "sm_arch": arch, "head_dim": head_dim, "causal": causal,
@@ -138,6 +157,7 @@ def count(options, gpu, head_dim, causal, cache):
         row[kind] = counts[kind]
         row[f"least {kind}"] = least.get(kind, 0)
     row["rescaling"] = len(rescaling)
+    row["asking"] = len(asking)
     row["worst barred ratio"] = round(max(counts[kind] / least[kind] for kind in BARRED), 3)
     return row
 
@@ -146,14 +166,15 @@ def markdown(rows):
     shown = [*KINDS, "integer and control"]
     shown.remove("spill")
     print("| chip | D | mask | tile | stages | registers | CTAs/SM | " + " | ".join(shown) +
-          " | rescaling | worst of three |")
-    print("|---" * (9 + len(shown)) + "|")
+          " | rescaling | asking | worst of three |")
+    print("|---" * (10 + len(shown)) + "|")
     for row in rows:
         cells = [f"{row[kind]} / {row[f'least {kind}']}" if row[f"least {kind}"] else str(row[kind])
                  for kind in shown]
         print(f"| {row['gpu']} | {row['head_dim']} | {'causal' if row['causal'] else 'none'} | "
               f"{row['tile']} | {row['stages']} | {row['registers']} | {row['ctas_per_sm']} | " +
-              " | ".join(cells) + f" | {row['rescaling']} | {row['worst barred ratio']:.2f} |")
+              " | ".join(cells) +
+              f" | {row['rescaling']} | {row['asking']} | {row['worst barred ratio']:.2f} |")
 
 
 def parsed_arguments():
@@ -167,6 +188,7 @@ def parsed_arguments():
     parser.add_argument("--stages", help="instead of the default space's")
     parser.add_argument("--order", default="cyclic", help="of K and V")
     parser.add_argument("--persistence", default="grid", help="sawtooth needs persistent or pairs")
+    parser.add_argument("--kv-copy", default="cp_async", help="how K and V come: cp_async or tma")
     parser.add_argument("--csv", type=pathlib.Path, help="also write the counts to a file")
     return parser.parse_args()
 

@@ -17,7 +17,8 @@ AttentionConfig make_attention_config(const AttentionProblem& problem,
           .persistence = variant.persistence,
           .smem_swizzle = variant.smem_swizzle,
           .split_kv = variant.kv_splits > 1,
-          .pack_gqa = variant.pack_gqa};
+          .pack_gqa = variant.pack_gqa,
+          .kv_copy = variant.kv_copy};
 }
 
 HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant) {

@@ -94,7 +94,8 @@ Reason tile_counter(const Candidate& c) {
 }
 
 Reason copy_alignment(const Candidate& c) {
-  return cannot_be_copied(c.variant.family, c.problem.alignment_bytes, "tensors");
+  const bool copies_boxes = c.variant.family == Family::hopper || c.variant.kv_copy == KvCopy::tma;
+  return copies_boxes ? cannot_be_copied(c.problem.alignment_bytes, "tensors") : Reason{};
 }
 
 Reason family_axes(const Candidate& c) { return sets_axes_of_other_families(c.variant); }
@@ -140,6 +141,29 @@ Reason pack_gqa(const Candidate& c) {
              : Reason{};
 }
 
+Reason kv_copy(const Candidate& c) {
+  constexpr int kFirstArch = 90;
+  constexpr int kMostBoxRows = 256;
+  if (c.variant.kv_copy != KvCopy::tma) {
+    return std::nullopt;
+  }
+  if (c.device.sm_arch < kFirstArch) {
+    return "sm_" + text(c.device.sm_arch) + " lacks the tensor copy engine; sm_90 is the first";
+  }
+  if (!c.variant.smem_swizzle) {
+    return "the copy engine writes swizzled rows only";
+  }
+  return c.variant.tile_n > kMostBoxRows
+             ? Reason("the copy engine brings 256 rows at most, not " + text(c.variant.tile_n))
+             : Reason{};
+}
+
+Reason longest_first(const Candidate& c) {
+  return c.variant.longest_first && !c.problem.causal
+             ? Reason("without the causal mask all Q tiles are as long")
+             : Reason{};
+}
+
 Reason sections(const Candidate& c) {
   const bool sectioned = c.variant.swizzle == Swizzle::head_sections;
   const int heads = scheduled_heads(c);
@@ -176,6 +200,8 @@ constexpr std::array kBeforeCompilation{
     Rule{{"kv_splits", "Every split has a tile of K and V; results of splits fit 1 GiB."},
          kv_splits},
     Rule{{"pack_gqa", "Packed query heads share a K and V head."}, pack_gqa},
+    Rule{{"kv_copy", "Tensor maps of K and V need sm_90, swizzled rows and few rows."}, kv_copy},
+    Rule{{"longest_first", "Q tiles differ in length under the causal mask only."}, longest_first},
     Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
 };
 
@@ -194,6 +220,7 @@ std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& proble
 
 AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device) {
   AttentionVariant variant;
+  variant.longest_first = problem.causal;
   // The largest of these that fits; 16 x 16 with one stage fits every chip and head_dim.
   for (const auto& [tile_m, tile_n, warps, stages] :
        {std::array{64, 64, 4, 2}, std::array{64, 64, 4, 1}, std::array{64, 32, 4, 1},

@@ -9,6 +9,7 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
+constexpr std::array kKvCopies{"cp_async"sv, "tma"sv};
 constexpr std::array kMainloops{"plain"sv, "mutex"sv, "overlap"sv, "overlap_ordered"sv};
 constexpr std::array kPOperands{"registers"sv, "shared"sv};
 
@@ -38,6 +39,10 @@ constexpr std::array kAxes{
         "kv_splits", "CTAs that share the K and V tiles of a Q tile.", Family::portable),
     switch_axis<&AttentionVariant::pack_gqa>(
         "pack_gqa", "Query heads of one K and V head share Q tiles.", Family::portable),
+    switch_axis<&AttentionVariant::longest_first>(
+        "longest_first", "Causal Q tiles with most keys are dealt first.", Family::portable),
+    enum_axis<&AttentionVariant::kv_copy>("kv_copy", "How K and V come to shared memory.",
+                                          kKvCopies, Family::portable),
     enum_axis<&AttentionVariant::mainloop>(
         "mainloop", "How products and softmax of tiles interleave.", kMainloops, Family::hopper),
     enum_axis<&AttentionVariant::p_operand>(
@@ -52,6 +57,7 @@ constexpr std::array kAxes{
 
 std::span<const Axis> attention_axes() { return kAxes; }
 
+std::string_view to_string(KvCopy value) { return enum_text(kKvCopies, value); }
 std::string_view to_string(Mainloop value) { return enum_text(kMainloops, value); }
 std::string_view to_string(POperand value) { return enum_text(kPOperands, value); }
 std::string_view to_string(Swizzle value) { return enum_text(kSwizzles, value); }

@@ -106,9 +106,9 @@ inline Reason misses_workers(int workers, Persistence persistence) {
 }
 
 /// `matrices` are what the copy engine moves, `alignment_bytes` what divides their addresses.
-inline Reason cannot_be_copied(Family family, int alignment_bytes, const char* matrices) {
+inline Reason cannot_be_copied(int alignment_bytes, const char* matrices) {
   constexpr int kTensorMapAlignmentBytes = 16;
-  if (family == Family::hopper && alignment_bytes < kTensorMapAlignmentBytes) {
+  if (alignment_bytes < kTensorMapAlignmentBytes) {
     return std::string("the copy engine needs ") + matrices + " aligned to 16 bytes, not " +
            text(alignment_bytes);
   }

@@ -77,8 +77,10 @@ Reason threads(const Candidate& c) {
 }
 
 Reason copy_alignment(const Candidate& c) {
-  if (Reason reason = cannot_be_copied(c.variant.family, c.problem.alignment_bytes, "matrices")) {
-    return reason;
+  if (c.variant.family == Family::hopper) {
+    if (Reason reason = cannot_be_copied(c.problem.alignment_bytes, "matrices")) {
+      return reason;
+    }
   }
   const int element_bytes = output_bytes(c.problem.output);
   if (c.is_hopper() && !fills_copied_rows(c.problem.n, element_bytes)) {

@@ -4,6 +4,8 @@
 #include "core/fields.h"
 #include <swr/error.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -106,7 +108,9 @@ AxisValue axis_value(const Axis& axis, const Json& json) {
 
 /// Axes that variants written before they came do not name; these have the default.
 bool may_be_missing(const Axis& axis) {
-  return axis.name == "kv_splits" || axis.name == "pack_gqa";
+  constexpr std::array<std::string_view, 4> kLater{"kv_splits", "pack_gqa", "longest_first",
+                                                   "kv_copy"};
+  return std::ranges::find(kLater, axis.name) != kLater.end();
 }
 
 }  // namespace

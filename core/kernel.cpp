@@ -32,6 +32,7 @@ AttentionVariant without_launch_choices(AttentionVariant variant) {
   variant.workers = usual.workers;
   variant.swizzle = usual.swizzle;
   variant.section_heads = usual.section_heads;
+  variant.longest_first = usual.longest_first;
   variant.kv_splits = std::min(variant.kv_splits, 2);
   return variant;
 }
@@ -133,11 +134,12 @@ LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& 
                   .section_heads = variant.section_heads,
                   .kv_splits = variant.kv_splits,
                   .pack_gqa = variant.pack_gqa,
+                  .longest_first = variant.longest_first,
                   .dtype = problem.dtype,
                   .head_dim = problem.head_dim};
+  plan.kv_box = std::visit([](const auto& one) { return one.kv_box(); }, config);
   if (const auto* hopper = std::get_if<HopperConfig>(&config)) {
     plan.q_box = hopper->q_box();
-    plan.kv_box = hopper->kv_box();
   }
   return plan;
 }

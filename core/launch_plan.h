@@ -21,16 +21,17 @@ struct LaunchPlan {
   Persistence persistence = Persistence::grid;
   int workers = 1;  ///< CTAs of a persistent launch, at least 1.
   Swizzle swizzle = Swizzle::q_fastest;
-  int section_heads = 0;  ///< The axis; counts for Swizzle::head_sections only.
-  int kv_splits = 1;      ///< CTAs that share the K and V tiles of a Q tile.
-  bool pack_gqa = false;  ///< Query heads of one K and V head share Q tiles.
+  int section_heads = 0;       ///< The axis; counts for Swizzle::head_sections only.
+  int kv_splits = 1;           ///< CTAs that share the K and V tiles of a Q tile.
+  bool pack_gqa = false;       ///< Query heads of one K and V head share Q tiles.
+  bool longest_first = false;  ///< Causal Q tiles with most keys are dealt first.
   DType dtype = DType::fp16;
   int head_dim = 0;
-  /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without maps.
+  /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without such maps.
   TensorBox q_box;
   TensorBox kv_box;
 
-  constexpr bool takes_tensor_maps() const { return q_box.columns > 0; }
+  constexpr bool takes_tensor_maps() const { return kv_box.columns > 0; }
 };
 
 /// Heads that have Q tiles of their own, over the batch.

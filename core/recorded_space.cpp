@@ -6,6 +6,7 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cctype>
 #include <cmath>
 #include <cstddef>
@@ -23,21 +24,33 @@ constexpr int kVersion = 1;
 /// More rows than any space has; a file with more is no recording.
 constexpr std::size_t kMaxRows = 1 << 20;
 
-/// For which axes, beside those that every file has, there are columns: files of before there were
-/// such axes, and files whose variants all have the defaults, have none.
-struct OptionalColumns {
-  bool hopper = false;  ///< Axes of the Hopper family.
-  bool splits = false;  ///< Splits of K and V, packed heads.
-};
+/// Axes that have columns together. All but the first do so only where a variant needs them: files
+/// of before there were such axes have none.
+enum class ColumnGroup { always, hopper, splits, longest_first, kv_copy };
+constexpr std::size_t kColumnGroups = 5;
+using ColumnGroups = std::bitset<kColumnGroups>;
 
-bool is_split_axis(const Axis& axis) { return axis.name == "kv_splits" || axis.name == "pack_gqa"; }
+std::size_t group_of(const Axis& axis) {
+  const auto group = [&] {
+    if (!axis.belongs_to(Family::portable)) {
+      return ColumnGroup::hopper;
+    }
+    if (axis.name == "kv_splits" || axis.name == "pack_gqa") {
+      return ColumnGroup::splits;
+    }
+    if (axis.name == "longest_first") {
+      return ColumnGroup::longest_first;
+    }
+    return axis.name == "kv_copy" ? ColumnGroup::kv_copy : ColumnGroup::always;
+  };
+  return static_cast<std::size_t>(group());
+}
 
 /// The columns of a row: the axes, then what is known of every variant.
-std::vector<std::string> leading_columns(Op op, const OptionalColumns& optional) {
+std::vector<std::string> leading_columns(Op op, const ColumnGroups& groups) {
   std::vector<std::string> names;
   for (const Axis& axis : axes(op)) {
-    const bool of_family = optional.hopper || axis.belongs_to(Family::portable);
-    if (of_family && (optional.splits || !is_split_axis(axis))) {
+    if (groups[group_of(axis)]) {
       names.emplace_back(axis.name);
     }
   }
@@ -57,8 +70,8 @@ struct FieldNames {
   }
 };
 
-std::vector<std::string> columns(Op op, Provenance provenance, const OptionalColumns& optional) {
-  std::vector<std::string> names = leading_columns(op, optional);
+std::vector<std::string> columns(Op op, Provenance provenance, const ColumnGroups& groups) {
+  std::vector<std::string> names = leading_columns(op, groups);
   if (provenance == Provenance::predicted) {
     names.emplace_back("time_us");
     return names;
@@ -99,12 +112,19 @@ Json named_row(const VariantResult& result) {
   return row;
 }
 
-OptionalColumns needed_columns(const std::vector<VariantResult>& results) {
-  OptionalColumns needed;
+/// The groups of axes that belong to the Hopper family, or differ from their default, somewhere.
+ColumnGroups needed_columns(const std::vector<VariantResult>& results) {
+  ColumnGroups needed;
+  needed.set(static_cast<std::size_t>(ColumnGroup::always));
   for (const VariantResult& result : results) {
-    needed.hopper |= family_of(result.variant) == Family::hopper;
-    const auto* const attention = std::get_if<AttentionVariant>(&result.variant);
-    needed.splits |= attention != nullptr && (attention->kv_splits > 1 || attention->pack_gqa);
+    const Variant defaults = default_axes(op_of(result.variant));
+    for (const Axis& axis : axes(op_of(result.variant))) {
+      const bool of_hopper = !axis.belongs_to(Family::portable);
+      if (axis.belongs_to(family_of(result.variant)) &&
+          (of_hopper || axis.get(result.variant) != axis.get(defaults))) {
+        needed.set(group_of(axis));
+      }
+    }
   }
   return needed;
 }
@@ -218,12 +238,10 @@ RecordedOrigin read_origin(const Json& json) {
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
 std::vector<std::string> read_columns(const Json& json, Op op, Provenance provenance) {
   const Json& listed = json_field(json, "columns");
-  for (const bool hopper : {false, true}) {
-    for (const bool splits : {false, true}) {
-      std::vector<std::string> names = columns(op, provenance, {hopper, splits});
-      if (listed == Json(names)) {
-        return names;
-      }
+  for (unsigned long long groups = 1; groups < 1ULL << kColumnGroups; groups += 2) {
+    std::vector<std::string> names = columns(op, provenance, ColumnGroups(groups));
+    if (listed == Json(names)) {
+      return names;
     }
   }
   throw Error(ErrorCode::invalid_argument,

@@ -67,6 +67,11 @@ constexpr std::array kPortableChipTiles{
     ChipTile{90, 64, 96, {.tile_m = 128, .tile_n = 64, .warps = 4}},
     ChipTile{80, 64, 96, {.tile_m = 128, .tile_n = 64, .warps = 4}},
 };
+constexpr std::array kPortableSpillingTiles{
+    SpillingTile{80, 160, 192, {.tile_m = 64, .tile_n = 48, .warps = 4}, 2},
+    SpillingTile{120, 0, 64, {.tile_m = 128, .tile_n = 64, .warps = 4}, 3},
+    SpillingTile{121, 0, 64, {.tile_m = 128, .tile_n = 64, .warps = 4}, 3},
+};
 constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
 constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
 constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
@@ -74,6 +79,8 @@ constexpr std::array kWorkers{"0"sv};
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
 constexpr std::array kSmemSwizzles{"on"sv};
 constexpr std::array kUnpacked{"off"sv};
+// TMA is tried where it is asked for, until measurements say where it pays.
+constexpr std::array kKvCopies{"cp_async"sv};
 constexpr std::array kPortableAxes{
     AxisDefaults{"stages", kStages},
     AxisDefaults{"order", kOrders},
@@ -82,6 +89,7 @@ constexpr std::array kPortableAxes{
     AxisDefaults{"swizzle", kSwizzles},
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
     AxisDefaults{"pack_gqa", kUnpacked},
+    AxisDefaults{"kv_copy", kKvCopies},
 };
 
 // A few query rows: memory decides, so tiles differ in the bytes that a CTA has under way, in the
@@ -121,6 +129,7 @@ constexpr std::array kDecodeAxes{
     AxisDefaults{"swizzle", kOneSwizzle},
     AxisDefaults{"smem_swizzle", kSmemSwizzles},
     AxisDefaults{"pack_gqa", kPacking},
+    AxisDefaults{"kv_copy", kKvCopies},
 };
 constexpr FamilySpace kDecodeSpace{Family::portable, kDecodeTilesOfHeadDim, kDecodeAxes};
 
@@ -184,7 +193,8 @@ constexpr std::array kHopperAxes{
 };
 
 constexpr std::array kSpaces{
-    FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes, kPortableChipTiles},
+    FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes, kPortableChipTiles,
+                kPortableSpillingTiles},
     FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
 
 constexpr int kRowsPerWarp = 16;
@@ -196,8 +206,10 @@ int default_warps(Family family, int tile_m) {
   return family == Family::portable && four ? kUsualWarps : std::max(1, tile_m / kRowsPerWarp);
 }
 
+constexpr std::string_view kStagesAxis = "stages";
 constexpr std::string_view kSectionAxis = "section_heads";
 constexpr std::string_view kSplitAxis = "kv_splits";
+constexpr std::string_view kLongestFirstAxis = "longest_first";
 constexpr std::array kTileAxes{"tile_m"sv, "tile_n"sv, "warps"sv};
 
 const Axis& axis_named(std::string_view name) { return *find_axis(Op::attention, name); }
@@ -232,7 +244,15 @@ class Enumeration {
       all = expand(all, axis_named(defaults.axis),
                    restriction != nullptr ? *restriction : texts(defaults.values));
     }
-    return with_splits(with_sections(all));
+    if (options_.tiles.empty() && find_restriction(kStagesAxis) == nullptr) {
+      std::erase_if(all, [&](const Variant& variant) {
+        return space_.spills(std::get<AttentionVariant>(variant), problem_.head_dim,
+                             device_.sm_arch);
+      });
+    }
+    all = with_axis(kSectionAxis, all, &Enumeration::section_values);
+    all = with_axis(kSplitAxis, all, &Enumeration::split_values);
+    return with_axis(kLongestFirstAxis, all, &Enumeration::longest_first_values);
   }
 
  private:
@@ -271,12 +291,29 @@ class Enumeration {
            packed_rows <= kUsualRows;
   }
 
-  /// Section sizes of a variant: the restriction, else 0 for every swizzle without sections.
-  Values section_values(const Variant& variant) const {
-    if (const Values* restriction = find_restriction(kSectionAxis)) {
-      return *restriction;
+  /// Every variant with the restriction's values of an axis, else with those worth trying for it.
+  std::vector<Variant> with_axis(std::string_view name, const std::vector<Variant>& variants,
+                                 Values (Enumeration::*values)(const AttentionVariant&)
+                                     const) const {
+    const Axis& axis = axis_named(name);
+    if (!axis.belongs_to(space_.family)) {
+      return variants;
     }
-    if (std::get<AttentionVariant>(variant).swizzle != Swizzle::head_sections) {
+    const Values* const restriction = find_restriction(name);
+    std::vector<Variant> expanded;
+    for (const Variant& variant : variants) {
+      const auto& chosen = std::get<AttentionVariant>(variant);
+      for (const Variant& one : expand(
+               {variant}, axis, restriction != nullptr ? *restriction : (this->*values)(chosen))) {
+        expanded.push_back(one);
+      }
+    }
+    return expanded;
+  }
+
+  /// Section sizes: 0 for every swizzle without sections.
+  Values section_values(const AttentionVariant& variant) const {
+    if (variant.swizzle != Swizzle::head_sections) {
       return {0LL};
     }
     if (sections_.empty() && find_restriction("swizzle") != nullptr) {
@@ -285,39 +322,19 @@ class Enumeration {
     return {sections_.begin(), sections_.end()};
   }
 
-  std::vector<Variant> with_sections(const std::vector<Variant>& variants) const {
-    std::vector<Variant> expanded;
-    for (const Variant& variant : variants) {
-      for (const Variant& sectioned :
-           expand({variant}, axis_named(kSectionAxis), section_values(variant))) {
-        expanded.push_back(sectioned);
-      }
-    }
-    return expanded;
-  }
-
   Values split_values(const AttentionVariant& variant) const {
-    if (const Values* restriction = find_restriction(kSplitAxis)) {
-      return *restriction;
-    }
     const std::vector<int> splits = kv_split_candidates(problem_, variant, device_);
     Values values{1LL};
     values.insert(values.end(), splits.begin(), splits.end());
     return values;
   }
 
-  std::vector<Variant> with_splits(const std::vector<Variant>& variants) const {
-    if (!axis_named(kSplitAxis).belongs_to(space_.family)) {
-      return variants;
-    }
-    std::vector<Variant> expanded;
-    for (const Variant& variant : variants) {
-      for (const Variant& split : expand({variant}, axis_named(kSplitAxis),
-                                         split_values(std::get<AttentionVariant>(variant)))) {
-        expanded.push_back(split);
-      }
-    }
-    return expanded;
+  /// Persistent launches are left out: what a CTA is dealt is as long from either end, and no
+  /// shape was predicted to be fastest so (docs/results/portable_attention.md).
+  Values longest_first_values(const AttentionVariant& variant) const {
+    const bool fills_tail = problem_.causal && problem_.seq_q > variant.tile_m &&
+                            !is_persistent(variant.persistence) && variant.kv_splits == 1;
+    return is_decode(problem_) || !fills_tail ? Values{"off"} : Values{"off", "on"};
   }
 
   const FamilySpace& space_;
@@ -340,6 +357,16 @@ std::vector<Tile> FamilySpace::tiles_of(int head_dim, int sm_arch) const {
     }
   }
   return all;
+}
+
+bool FamilySpace::spills(const AttentionVariant& variant, int head_dim, int sm_arch) const {
+  return std::ranges::any_of(spilling_tiles, [&](const SpillingTile& spilling) {
+    const Tile& tile = spilling.tile;
+    return spilling.sm_arch == sm_arch && head_dim > spilling.above_head_dim &&
+           head_dim <= spilling.up_to_head_dim && variant.stages >= spilling.least_stages &&
+           variant.tile_m == tile.tile_m && variant.tile_n == tile.tile_n &&
+           variant.warps == tile.warps;
+  });
 }
 
 std::span<const FamilySpace> family_spaces() { return kSpaces; }

@@ -13,6 +13,7 @@ std::string text(int value) { return std::to_string(value); }
 std::string text(bool value) { return value ? "true" : "false"; }
 std::string text(DType value) { return "DType::" + std::string(to_string(value)); }
 std::string text(Order value) { return "Order::" + std::string(to_string(value)); }
+std::string text(KvCopy value) { return "KvCopy::" + std::string(to_string(value)); }
 std::string text(Mainloop value) { return "Mainloop::" + std::string(to_string(value)); }
 std::string text(POperand value) { return "POperand::" + std::string(to_string(value)); }
 std::string text(Persistence value) { return "Persistence::" + std::string(to_string(value)); }
@@ -29,13 +30,14 @@ std::string field(std::string_view name, const std::string& value) {
 /// to AttentionConfig and forgotten here.
 std::string config_fields(const AttentionConfig& config) {
   const auto& [head_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps, stages, order,
-               persistence, smem_swizzle, split_kv, pack_gqa] = config;
+               persistence, smem_swizzle, split_kv, pack_gqa, kv_copy] = config;
   return field("head_dim", text(head_dim)) + field("dtype", text(dtype)) +
          field("causal", text(causal)) + field("alignment_bytes", text(alignment_bytes)) +
          field("tile_m", text(tile_m)) + field("tile_n", text(tile_n)) +
          field("warps", text(warps)) + field("stages", text(stages)) + field("order", text(order)) +
          field("persistence", text(persistence)) + field("smem_swizzle", text(smem_swizzle)) +
-         field("split_kv", text(split_kv)) + field("pack_gqa", text(pack_gqa));
+         field("split_kv", text(split_kv)) + field("pack_gqa", text(pack_gqa)) +
+         field("kv_copy", text(kv_copy));
 }
 
 /// The same for the Hopper family.

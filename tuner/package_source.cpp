@@ -140,7 +140,7 @@ std::string plan_text(const LaunchPlan& plan) {
                std::to_string(plan.threads), std::to_string(plan.dynamic_smem_bytes),
                enumerator("Persistence", plan.persistence), std::to_string(plan.workers),
                enumerator("Swizzle", plan.swizzle), std::to_string(plan.section_heads),
-               std::to_string(plan.kv_splits), truth(plan.pack_gqa),
+               std::to_string(plan.kv_splits), truth(plan.pack_gqa), truth(plan.longest_first),
                enumerator("DType", plan.dtype), std::to_string(plan.head_dim), box_text(plan.q_box),
                box_text(plan.kv_box)});
 }

@@ -57,7 +57,8 @@ std::string persistence_text(const OneVariant& variant) {
 std::string swizzle_text(const AttentionVariant& variant) {
   const std::string section =
       variant.section_heads > 0 ? "/" + std::to_string(variant.section_heads) : "";
-  return std::string(to_string(variant.swizzle)) + section;
+  return std::string(to_string(variant.swizzle)) + section +
+         (variant.longest_first ? ", longest first" : "");
 }
 
 std::string raster_text(const GemmVariant& variant) {
@@ -113,6 +114,10 @@ std::vector<VariantColumn> attention_columns(const TuneReport& report) {
     columns.push_back(column<One>("heads", Align::left, [](const One& v) {
       return std::string(v.pack_gqa ? "packed" : "apart");
     }));
+  }
+  if (any_of<One>(report, [](const One& v) { return v.kv_copy != KvCopy::cp_async; })) {
+    columns.push_back(column<One>("K and V by", Align::left,
+                                  [](const One& v) { return std::string(to_string(v.kv_copy)); }));
   }
   if (any_of<One>(report, [](const One& v) { return !v.smem_swizzle; })) {
     columns.push_back(column<One>("smem rows", Align::left, [](const One& v) {
@@ -174,6 +179,8 @@ std::string description(const AttentionVariant& variant) {
   return brief(variant) + " " + std::string(to_string(variant.order)) + " " +
          persistence_text(variant) + " " + swizzle_text(variant) + decode_text(variant) +
          (variant.smem_swizzle ? "" : " plain shared memory rows") +
+         (variant.kv_copy == KvCopy::cp_async ? ""
+                                              : " " + std::string(to_string(variant.kv_copy))) +
          (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
 }
 std::string description(const GemmVariant& variant) {

@@ -3,6 +3,8 @@
 // kernels, the tuner and programs that launch exported cubins share this definition.
 #pragma once
 
+#include <swr/tensor_map.h>
+
 namespace swr {
 
 /// Strides in elements. The innermost dimension (head_dim) is contiguous.
@@ -38,6 +40,9 @@ struct AttentionParams {
   float scale_log2 = 0.0F;
   /// Heads per section of the tile mapping; 1 is q_fastest, batch * heads_q is head_fastest.
   int section_heads = 1;
+  /// Other than 0: the Q tiles of every head are dealt from last to first. For the portable
+  /// family's causal kernels; the Hopper family's always do.
+  int longest_first = 0;
   /// For Persistence::dynamic: two words that are 0 when the kernel starts and that it leaves at 0.
   /// Launches that may overlap need words of their own. swr::Runtime and exported packages bring
   /// them when this is null.
@@ -50,6 +55,13 @@ struct AttentionParams {
   /// need their own. swr::Runtime and exported packages bring them.
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
+};
+
+/// The one argument of portable kernels that bring K and V by tensor maps.
+struct MappedAttentionParams {
+  AttentionParams params;
+  TensorMap k;
+  TensorMap v;
 };
 
 }  // namespace swr

@@ -37,6 +37,11 @@ struct AttentionVariant {
   /// Portable: the rows of a Q tile are those of all query heads of one K and V head, which is then
   /// read once for all of them.
   bool pack_gqa = false;
+  /// Portable: under the causal mask the Q tiles of every head are dealt from last to first, those
+  /// with most keys before the others. The Hopper family always does.
+  bool longest_first = false;
+  /// Portable: how K and V come to shared memory.
+  KvCopy kv_copy = KvCopy::cp_async;
   /// Hopper: how products and softmax of neighbouring tiles interleave.
   Mainloop mainloop = Mainloop::plain;
   /// Hopper: where P lies while it is multiplied with V.
@@ -49,6 +54,7 @@ struct AttentionVariant {
   auto operator<=>(const AttentionVariant&) const = default;
 };
 
+std::string_view to_string(KvCopy value);
 std::string_view to_string(Mainloop value);
 std::string_view to_string(POperand value);
 std::string_view to_string(Swizzle value);

@@ -47,6 +47,14 @@ enum class Swizzle {
   head_sections,
 };
 
+/// How the portable family brings K and V to shared memory.
+enum class KvCopy {
+  /// Every thread copies 16 bytes at a time (sm_80 and later).
+  cp_async,
+  /// One thread has the copy engine bring whole tiles by tensor maps (sm_90 and later).
+  tma,
+};
+
 /// How the Hopper family interleaves the two matrix products of a tile with its softmax.
 enum class Mainloop {
   /// S = Q K^T, softmax, O += P V, one after the other; the warpgroups drift as they like.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tensor map a Hopper kernel takes by value for each tensor. Self-contained: kernels see the
-// opaque descriptor, host code fills it with the driver's cuTensorMapEncodeTiled.
+// The tensor map a kernel that copies by TMA takes by value for each tensor. Self-contained:
+// kernels see the opaque descriptor, host code fills it with the driver's cuTensorMapEncodeTiled.
 #pragma once
 
 namespace swr {

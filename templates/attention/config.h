@@ -3,8 +3,10 @@
 // object of this struct per variant; host code and kernel derive sizes from the same functions.
 #pragma once
 
+#include "common/smem_layout.h"
 #include <swr/annotations.h>
 #include <swr/axes.h>
+#include <swr/tensor_map.h>
 
 namespace swr {
 
@@ -24,23 +26,54 @@ struct AttentionConfig {
   bool smem_swizzle;
   bool split_kv = false;  ///< A Q tile's K and V tiles are dealt to several CTAs.
   bool pack_gqa = false;  ///< Query heads of one K and V head share Q tiles.
+  KvCopy kv_copy = KvCopy::cp_async;
 
   SWR_HD constexpr int threads() const { return warps * 32; }
 
   /// 16-row blocks that one warp owns.
   SWR_HD constexpr int m_blocks() const { return tile_m / (16 * warps); }
 
+  SWR_HD constexpr bool uses_tma() const { return kv_copy == KvCopy::tma; }
+
+  /// The copy engine writes K and V as panels of 64 columns, or of 32 where those fit head_dim
+  /// better, and fills the columns past head_dim with 0. Without it a row is one panel.
+  SWR_HD constexpr int kv_panel_columns() const {
+    return !uses_tma() ? head_dim : (head_dim + 31) / 32 % 2 == 0 ? 64 : 32;
+  }
+  SWR_HD constexpr int kv_panels() const {
+    return (head_dim + kv_panel_columns() - 1) / kv_panel_columns();
+  }
+  SWR_HD constexpr TileLayout kv_layout() const {
+    return {tile_n, kv_panel_columns() * 2 / kChunkBytes, smem_swizzle};
+  }
+  SWR_HD constexpr TileLayout q_layout() const {
+    return {tile_m, head_dim * 2 / kChunkBytes, smem_swizzle};
+  }
+  /// Box of the maps of k and v; without columns where there are none.
+  SWR_HD constexpr TensorBox kv_box() const {
+    return uses_tma() ? TensorBox{kv_panel_columns(), tile_n, kv_panel_columns() * 2} : TensorBox{};
+  }
+
   SWR_HD constexpr int q_tile_bytes() const { return tile_m * head_dim * 2; }
-  SWR_HD constexpr int kv_tile_bytes() const { return tile_n * head_dim * 2; }
+  SWR_HD constexpr int kv_tile_bytes() const { return kv_panels() * kv_layout().panel_bytes(); }
 
   /// Dynamic shared memory: the Q tile, then `stages` K tiles, then `stages` V tiles, then what
-  /// registers have no room for.
+  /// registers have no room for, then mbarriers.
   SWR_HD constexpr int smem_bytes() const {
+    return barriers_offset() + (uses_tma() ? 4 * stages * kBarrierBytes : 0);
+  }
+  SWR_HD constexpr int kv_offset() const {
+    return uses_tma()
+               ? (q_tile_bytes() + kTmaTileAlignment - 1) / kTmaTileAlignment * kTmaTileAlignment
+               : q_tile_bytes();
+  }
+  SWR_HD constexpr int parked_offset() const { return kv_offset() + 2 * stages * kv_tile_bytes(); }
+  SWR_HD constexpr int barriers_offset() const {
     return parked_offset() + (parks_work() ? kParkedBytes : 0);
   }
-  SWR_HD constexpr int parked_offset() const {
-    return q_tile_bytes() + 2 * stages * kv_tile_bytes();
-  }
+  static constexpr int kBarrierBytes = 8;
+  /// The swizzle of 128-byte lines repeats every 1024 bytes and goes by address.
+  static constexpr int kTmaTileAlignment = 1024;
 
   /// Registers a thread may use so that one CTA still fits an SM of 64K registers.
   SWR_HD constexpr int register_limit() const {

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The sm_90a instructions of the Hopper families, each wrapped once: mbarriers, named barriers, the
+// The sm_90a instructions of the Hopper families, each wrapped once: clusters, named barriers, the
 // tensor copy engine, register trading and the fences of wgmma. Section names are those of the PTX
 // ISA manual.
 #pragma once
 
+#include "common/tma_ptx.cuh"
 #include <swr/tensor_map.h>
 
 namespace swr::ptx {
-
-/// True in one lane of a converged warp ("elect.sync").
-__device__ __forceinline__ bool elect_one() {
-  int elected;
-  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
-               : "=r"(elected));
-  return elected != 0;
-}
 
 /// setmaxnreg ("Miscellaneous Instructions"): every warp of the warpgroup executes it.
 template <int Registers>
@@ -26,36 +19,7 @@ __device__ __forceinline__ void lower_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-// mbarrier ("Parallel Synchronization and Communication Instructions"). `barrier` is the shared
-// address of 8 bytes.
-
-__device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-/// Makes initialised barriers visible to the copy engine.
-__device__ __forceinline__ void fence_barrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-/// Arrives, and lets the phase end only after `bytes` more have been copied.
-__device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-/// Waits for the end of the phase of the given parity.
-__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finish;\n"
-      "bra again;\n"
-      "finish:\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
+// More of mbarriers and the copy engine.
 
 /// True when the phase of the given parity has ended; does not wait.
 __device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity) {
@@ -98,29 +62,6 @@ __device__ __forceinline__ void named_arrive(int name) {
 }
 
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
-
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
-/// Corner of a box in a 4-D map, innermost first.
-struct BoxCorner {
-  int column;
-  int row;
-  int head;
-  int batch;
-};
-
-/// One thread copies a box to shared memory; `barrier` counts its bytes.
-__device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, BoxCorner corner,
-                                         unsigned barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),
-      "l"(&map), "r"(barrier), "r"(corner.column), "r"(corner.row), "r"(corner.head),
-      "r"(corner.batch)
-      : "memory");
-}
 
 /// Corner of a box in a 3-D map, innermost first.
 struct MatrixCorner {

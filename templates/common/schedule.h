@@ -75,10 +75,10 @@ SWR_HD constexpr QTile map_tile(long long linear, int q_tiles, int heads, int se
   return {first_head + within % heads_here, within / heads_here};
 }
 
-/// Turns the Q tiles of every head around when the mask is causal: the tiles with most K and V
-/// tiles start first and the short ones fill the end of the launch.
-SWR_HD constexpr QTile longest_first(QTile tile, int q_tiles, bool causal) {
-  return causal ? QTile{tile.head, q_tiles - 1 - tile.index} : tile;
+/// Turns the Q tiles of every head around when `turned`, which is for causal masks: the tiles with
+/// most K and V tiles start first and the short ones fill the end of the launch.
+SWR_HD constexpr QTile longest_first(QTile tile, int q_tiles, bool turned) {
+  return turned ? QTile{tile.head, q_tiles - 1 - tile.index} : tile;
 }
 
 /// True for forms with a fixed number of CTAs, whatever the number of tiles.

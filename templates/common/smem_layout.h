@@ -28,4 +28,20 @@ SWR_HD constexpr int smem_offset(int row, int chunk, int chunks_per_row, bool sw
   return (row * chunks_per_row + permuted) * kChunkBytes;
 }
 
+/// A tile in shared memory: panels of all rows of `panel_chunks` chunks each, one after another.
+struct TileLayout {
+  int rows;
+  int panel_chunks;
+  bool swizzled;
+
+  SWR_HD constexpr int panel_bytes() const { return rows * panel_chunks * kChunkBytes; }
+  /// Chunks that are permuted among themselves.
+  SWR_HD constexpr int group() const { return swizzled ? swizzle_group(panel_chunks) : 1; }
+  /// Byte offset of a chunk.
+  SWR_HD constexpr int offset(int row, int chunk) const {
+    return chunk / panel_chunks * panel_bytes() +
+           smem_offset(row, chunk % panel_chunks, panel_chunks, swizzled);
+  }
+};
+
 }  // namespace swr

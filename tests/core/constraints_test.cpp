@@ -67,6 +67,30 @@ TEST(Constraints, SplitsAndPackedHeadsNeedSomethingToDivideAndToPack) {
   EXPECT_EQ(fired({.tile_n = 32, .kv_splits = 64}, prefill), "kv_splits");
 }
 
+TEST(Constraints, TensorMapsNeedAChipRowsAndAddressesThatSuitThem) {
+  DeviceInfo device = fictional_device();
+  device.sm_arch = 80;
+  EXPECT_EQ(fired({.kv_copy = KvCopy::tma}, some_problem(), device), "kv_copy");
+  for (const int sm_arch : {90, 120, 121}) {
+    device.sm_arch = sm_arch;
+    EXPECT_EQ(fired({.kv_copy = KvCopy::tma}, some_problem(), device), "");
+  }
+  EXPECT_EQ(fired({.smem_swizzle = false, .kv_copy = KvCopy::tma}, some_problem(), device),
+            "kv_copy");
+  AttentionProblem odd = some_problem();
+  odd.alignment_bytes = 8;
+  EXPECT_EQ(fired({.kv_copy = KvCopy::tma}, odd, device), "copy_alignment");
+  EXPECT_EQ(fired({.kv_copy = KvCopy::cp_async}, odd, device), "");
+}
+
+TEST(Constraints, LongestFirstNeedsTilesOfDifferentLength) {
+  AttentionProblem problem = some_problem();
+  problem.causal = true;
+  EXPECT_EQ(fired({.longest_first = true}, problem), "");
+  problem.causal = false;
+  EXPECT_EQ(fired({.longest_first = true}, problem), "longest_first");
+}
+
 TEST(Constraints, SectionsOfPackedHeadsCountKAndVHeads) {
   const AttentionProblem decode{.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 4096};
   AttentionVariant sections{.swizzle = Swizzle::head_sections, .section_heads = 8};

@@ -53,10 +53,13 @@ TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
   EXPECT_EQ(variant_from_json(Op::attention, json), Variant(variant));
 }
 
-TEST(Json, VariantsOfBeforeThereWereSplitsHaveNone) {
-  Json json = Variant(AttentionVariant{.kv_splits = 5, .pack_gqa = true});
+TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
+  Json json = Variant(AttentionVariant{
+      .kv_splits = 5, .pack_gqa = true, .longest_first = true, .kv_copy = KvCopy::tma});
   json.erase("kv_splits");
   json.erase("pack_gqa");
+  json.erase("longest_first");
+  json.erase("kv_copy");
   EXPECT_EQ(variant_from_json(Op::attention, json), Variant(AttentionVariant{}));
   Json launch = LaunchGeometry{.grid_x = 1, .block_x = 32};
   launch.erase("partials_bytes");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/launch.h"
 #include "tests/core/fictional.h"
 #include <swr/kernel.h>
 
@@ -17,6 +18,36 @@ TEST(Kernel, SharedMemoryHoldsTheQTileAndEveryStageOfKAndV) {
   EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2);
   variant.warps = 4;  // Twice the registers per thread: some of what they held is parked.
   EXPECT_EQ(smem_bytes(kProblem, variant), 128 * 64 * 2 + 2 * 3 * 64 * 64 * 2 + 32);
+}
+
+TEST(Kernel, TensorMapsWantAlignedPanelsAndBarriers) {
+  const auto bytes = [](int head_dim, AttentionVariant variant) {
+    AttentionProblem problem = kProblem;
+    problem.head_dim = head_dim;
+    variant.kv_copy = KvCopy::tma;
+    return smem_bytes(problem, variant);
+  };
+  const AttentionVariant small{.tile_m = 16, .tile_n = 16, .warps = 1, .stages = 2};
+  // Q, K and V of 64 columns, four barriers for each of two stages.
+  EXPECT_EQ(bytes(64, small), 2048 + 2 * 2 * 2048 + 4 * 2 * 8);
+  // Q of 16 columns ends before the next 1024 bytes; K and V have 32.
+  EXPECT_EQ(bytes(16, small), 1024 + 2 * 2 * 1024 + 4 * 2 * 8);
+  // Three panels of 32 columns hold 80.
+  EXPECT_EQ(bytes(80, small), 3 * 1024 + 2 * 2 * 3 * 1024 + 4 * 2 * 8);
+}
+
+TEST(Kernel, TensorMapsHaveABoxPerPanel) {
+  const auto box = [](int head_dim, KvCopy kv_copy) {
+    AttentionProblem problem = kProblem;
+    problem.head_dim = head_dim;
+    return launch_plan(problem, AttentionVariant{.tile_n = 48, .kv_copy = kv_copy}, 8, 2).kv_box;
+  };
+  EXPECT_EQ(box(64, KvCopy::cp_async).columns, 0);
+  EXPECT_EQ(box(128, KvCopy::tma).columns, 64);
+  EXPECT_EQ(box(128, KvCopy::tma).swizzle_bytes, 128);
+  EXPECT_EQ(box(128, KvCopy::tma).rows, 48);
+  EXPECT_EQ(box(96, KvCopy::tma).columns, 32);
+  EXPECT_EQ(box(96, KvCopy::tma).swizzle_bytes, 64);
 }
 
 TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {
@@ -92,6 +123,10 @@ TEST(Kernel, AnyNumberOfSplitsButOneSharesACubin) {
   const AttentionVariant many{.kv_splits = 40};
   EXPECT_EQ(kernel_of(two), kernel_of(many));
   EXPECT_FALSE(kernel_of(two) == kernel_of(AttentionVariant{}));
+}
+
+TEST(Kernel, WhichEndOfTheQTilesComesFirstIsALaunchChoice) {
+  EXPECT_EQ(kernel_of(AttentionVariant{.longest_first = true}), kernel_of(AttentionVariant{}));
 }
 
 TEST(Kernel, SectionHeadsEncodeTheSwizzle) {

@@ -99,6 +99,26 @@ TEST_F(RecordedSpaceTest, HasColumnsForSplitsWhereThereAreSome) {
   EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
 }
 
+TEST_F(RecordedSpaceTest, SaysHowKAndVComeWhereTensorMapsBringSome) {
+  RecordedSpace space = some_space();
+  EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("kv_copy")));
+  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  variant.kv_copy = KvCopy::tma;
+  space.results[1].variant = variant;
+  EXPECT_THAT(text_of(space), HasSubstr("\"smem_swizzle\",\"kv_copy\""));
+  EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
+}
+
+TEST_F(RecordedSpaceTest, SaysWhetherLongTilesComeFirstWhereSomeDo) {
+  RecordedSpace space = some_space();
+  EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("longest_first")));
+  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  variant.longest_first = true;
+  space.results[1].variant = variant;
+  EXPECT_THAT(text_of(space), HasSubstr("\"smem_swizzle\",\"longest_first\""));
+  EXPECT_EQ(read(text_of(space)).results[1].variant, Variant(variant));
+}
+
 TEST_F(RecordedSpaceTest, RoundsTimesToNanosecondsAndKnowsTheBest) {
   const RecordedSpace again = read(text_of(some_space()));
   EXPECT_DOUBLE_EQ(again.results[1].time_us(), 10.123);

@@ -20,10 +20,14 @@ TEST(AttentionVariant, KeyRoundTripsEveryAxis) {
                                  .section_heads = 4,
                                  .smem_swizzle = false,
                                  .kv_splits = 33,
-                                 .pack_gqa = true};
+                                 .pack_gqa = true,
+                                 .longest_first = true,
+                                 .kv_copy = KvCopy::tma};
   EXPECT_EQ(parse_attention(to_key(variant)), variant);
-  EXPECT_NE(to_key(variant).find("kv_splits=33,pack_gqa=on"), std::string::npos);
+  EXPECT_NE(to_key(variant).find("kv_splits=33,pack_gqa=on,longest_first=on,kv_copy=tma"),
+            std::string::npos);
   EXPECT_EQ(parse_attention("tile_m=64").kv_splits, 1) << "keys of before there were splits";
+  EXPECT_FALSE(parse_attention("tile_m=64").longest_first) << "keys of before there was a choice";
 }
 
 TEST(AttentionVariant, KeyHoldsTheAxesOfItsFamilyAlone) {

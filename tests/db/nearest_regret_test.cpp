@@ -63,6 +63,13 @@ std::optional<double> regret(const RecordedSpace& space, const Variant& variant)
                                       : std::optional(found->time_us() / space.best_us() - 1.0);
 }
 
+/// The default as it was recorded: with long Q tiles last under the mask, too.
+Variant recorded_default(const RecordedSpace& space) {
+  auto variant = std::get<AttentionVariant>(default_variant(space.problem, space.device));
+  variant.longest_first = false;
+  return variant;
+}
+
 struct Judged {
   std::string problem;
   std::string from;
@@ -85,7 +92,7 @@ std::vector<Judged> judge_all(std::size_t fewest_variants) {
     const auto lost = regret(space, answer.variant);
     if (answer.level == MatchLevel::nearest && lost) {
       judged.push_back({to_string(space.problem), to_string(answer.stored_problem), answer.distance,
-                        *lost, regret(space, default_variant(space.problem, space.device)),
+                        *lost, regret(space, recorded_default(space)),
                         *answer.time_us / ((1.0 + *lost) * space.best_us())});
     }
   }

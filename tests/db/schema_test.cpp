@@ -206,6 +206,31 @@ TEST_F(SchemaTest, VariantsOfBeforeThereWereSplitsHaveNone) {
   EXPECT_EQ(text(2), "0  0 1");
 }
 
+TEST_F(SchemaTest, VariantsOfBeforeThereWereChoicesHaveLongTilesLastAndNoTensorMaps) {
+  const std::vector<Migration> eight(today_.begin(), today_.begin() + 8);
+  {
+    auto database = open(eight, Store::Mode::read_write);
+    database.exec(
+        "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
+        "0, 'q_fastest', 0, 'on', 5, 'on', 'plain', 'registers', 0, 1, 0, 0, 0, 0, 0, 0, '', 0, "
+        "'', 0, 0);"
+        "INSERT INTO variant VALUES (2, 'gemm', 'portable', 64, 64, 0, 2, '', 'grid', 0, '', 0, "
+        "'', 0, '', '', '', 0, 0, 32, 2, 2, 0, 0, 0, 'cyclic', 1, 'along_m', 1, 0);");
+  }
+  auto database = open(today_, Store::Mode::read_write);
+  const auto text = [&](int id) {
+    return database
+        .execAndGet(
+            "SELECT kv_splits || ' ' || pack_gqa || ' ' || longest_first || ' ' || kv_copy || ' ' "
+            "|| "
+            "unroll FROM variant WHERE id = " +
+            std::to_string(id))
+        .getString();
+  };
+  EXPECT_EQ(text(1), "5 on off cp_async 1");
+  EXPECT_EQ(text(2), "0    0");
+}
+
 TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {
   create_with_one_result();
   open(tomorrow_, Store::Mode::read_write);

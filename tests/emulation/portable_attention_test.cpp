@@ -55,6 +55,7 @@ struct Launch {
   int section_heads = 1;
   int workers = 3;
   int kv_splits = 1;
+  bool longest_first = false;
   bool with_lse = true;
   Fault fault = Fault::none;
   CtaOrder ctas = CtaOrder::ascending;
@@ -173,6 +174,15 @@ class Attention {
     arrivals_.assign(static_cast<std::size_t>(geometry.arrival_words), 0);
     params.partials = partials.data();
     params.arrivals = arrivals_.data();
+    const ptx::MappedTensor mapped_k = mapped(k_, shape_.heads_kv, shape_.seq_kv);
+    const ptx::MappedTensor mapped_v = mapped(v_, shape_.heads_kv, shape_.seq_kv);
+    const auto arguments = [&] {
+      if constexpr (C.uses_tma()) {
+        return portable::Arguments<C>{{params, ptx::map_of(mapped_k), ptx::map_of(mapped_v)}};
+      } else {
+        return portable::Arguments<C>{params};
+      }
+    }();
     return emulation::run({.grid = static_cast<unsigned>(geometry.grid_x),
                            .threads = C.threads(),
                            .smem_bytes = C.smem_bytes(),
@@ -180,7 +190,7 @@ class Attention {
                            .pace = pace,
                            .fault = launch_.fault,
                            .ctas = launch_.ctas},
-                          [&] { portable::run<C>(params, 0); });
+                          [&] { portable::run<C>(arguments, 0); });
   }
 
   /// Words that the launch after this one would not find at 0.
@@ -219,6 +229,14 @@ class Attention {
 
   Tensor tensor(int heads, int seq) const {
     return {shape_.batch, heads, seq, C.head_dim, launch_.memory, C.alignment_bytes};
+  }
+
+  ptx::MappedTensor mapped(Tensor& tensor, int heads, int seq) const {
+    const TensorStrides& strides = tensor.strides();
+    return {.base = tensor.address(),
+            .sizes = {C.head_dim, seq, heads, shape_.batch},
+            .strides = {1, strides.seq, strides.head, strides.batch},
+            .box = C.kv_box()};
   }
 
   static bool is_near(double actual, double expected) {
@@ -288,6 +306,7 @@ class Attention {
     params.scale_log2 = static_cast<float>(kScale / std::log(2.0));
     params.section_heads = launch_.section_heads;
     params.kv_splits = launch_.kv_splits;
+    params.longest_first = launch_.longest_first ? 1 : 0;
     return params;
   }
 
@@ -429,6 +448,26 @@ TEST(EmulatedPortableAttention, IsRightInEveryScheduleAndMapping) {
   expect_right<scheduled(Order::cyclic, Persistence::pairs)>();
 }
 
+constexpr AttentionConfig without_mask(AttentionConfig config) {
+  config.causal = false;
+  return config;
+}
+
+/// Kernels without a mask take no notice.
+TEST(EmulatedPortableAttention, IsRightWithLongTilesFirst) {
+  constexpr AttentionConfig kGrid = scheduled(Order::cyclic, Persistence::grid);
+  constexpr AttentionConfig kPairs = scheduled(Order::sawtooth, Persistence::pairs);
+  constexpr AttentionConfig kSnake = scheduled(Order::right_to_left, Persistence::snake);
+  for (const int section_heads : {1, 2, 4}) {
+    const Shape shape{.heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 40};
+    const Launch launch{.section_heads = section_heads, .longest_first = true};
+    expect_right<kGrid>(shape, launch);
+    expect_right<without_mask(kGrid)>(shape, launch);
+    expect_right<kPairs>(shape, launch);
+    expect_right<kSnake>(shape, launch);
+  }
+}
+
 /// The next Q tile's copies must not reach shared memory that slower warps still read.
 TEST(EmulatedPortableAttention, WarpsWaitForEachOtherBetweenQTiles) {
   constexpr AttentionConfig kOneCta = [] {
@@ -452,11 +491,6 @@ TEST(EmulatedPortableAttention, IsRightWhenRegistersAreFew) {
   constexpr Shape kShape{.heads_q = 2, .seq_q = 60, .seq_kv = 100};
   expect_right<kLarge(1)>(kShape, {.workers = 2});
   expect_right<kLarge(2)>(kShape, {.workers = 2});
-}
-
-constexpr AttentionConfig without_mask(AttentionConfig config) {
-  config.causal = false;
-  return config;
 }
 
 TEST(EmulatedPortableAttention, IsRightForEveryLength) {
@@ -633,6 +667,13 @@ TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightInEveryScheduleAndMa
   expect_right<packed(scheduled(Order::sawtooth, Persistence::persistent))>(kShape);
 }
 
+TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightWithLongTilesFirst) {
+  constexpr Shape kShape{.batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 30, .seq_kv = 75};
+  const Launch launch{.section_heads = 2, .kv_splits = 3, .longest_first = true};
+  expect_right<split(packed(scheduled(Order::sawtooth, Persistence::persistent)))>(kShape, launch);
+  expect_right<split(packed(scheduled(Order::cyclic, Persistence::grid)))>(kShape, launch);
+}
+
 TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryLayoutAndAlignment) {
   constexpr Shape kGrouped{.batch = 2, .heads_q = 6, .heads_kv = 2, .seq_q = 3, .seq_kv = 70};
   for (const MemoryOrder memory : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
@@ -691,6 +732,94 @@ TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfTh
   EXPECT_EQ(hidden.wrong_values(), 0);
 }
 
+constexpr AttentionConfig by_tma(AttentionConfig config) {
+  config.kv_copy = KvCopy::tma;
+  return config;
+}
+
+/// Panels of 64 columns and of 32, full and not.
+TEST(EmulatedPortableAttention, KAndVMayComeByTensorMapsForEveryHeadDim) {
+  expect_right<by_tma(with_head_dim(16, DType::fp16, true))>();
+  expect_right<by_tma(with_head_dim(48, DType::bf16, true))>();
+  expect_right<by_tma(with_head_dim(64, DType::bf16, false))>();
+  expect_right<by_tma(with_head_dim(80, DType::fp16, true))>();
+  expect_right<by_tma(with_head_dim(96, DType::fp16, false))>();
+  constexpr Shape kOneHead{.heads_q = 1};
+  expect_right<by_tma(with_head_dim(112, DType::bf16, true))>(kOneHead);
+  expect_right<by_tma(with_head_dim(128, DType::bf16, true))>(kOneHead);
+  expect_right<by_tma(with_head_dim(160, DType::fp16, true))>(kOneHead);
+  expect_right<by_tma(with_head_dim(192, DType::bf16, false))>(kOneHead);
+  expect_right<by_tma(with_head_dim(256, DType::fp16, true))>(kOneHead);
+}
+
+TEST(EmulatedPortableAttention, KAndVMayComeByTensorMapsForEveryTileAndDepth) {
+  expect_right<by_tma(with_tile(16, 16, 1, 1))>();
+  expect_right<by_tma(with_tile(16, 16, 1, 4))>();
+  expect_right<by_tma(with_tile(32, 48, 2, 3))>();
+  expect_right<by_tma(with_tile(48, 80, 3, 1))>();
+  expect_right<by_tma(with_tile(64, 32, 4, 2))>();
+  expect_right<by_tma(with_tile(80, 32, 5, 2))>();
+}
+
+/// Rings that turn several times, over several Q tiles of one CTA; tiles that the mask leaves out.
+TEST(EmulatedPortableAttention, TensorMapsKeepTheRingInOrderFromQTileToQTile) {
+  constexpr auto kOneCta = [](int stages) {
+    AttentionConfig config = by_tma(with_tile(32, 16, 2, stages));
+    config.persistence = Persistence::persistent;
+    config.order = Order::sawtooth;
+    return config;
+  };
+  constexpr Shape kLong{.heads_q = 2, .seq_q = 100, .seq_kv = 120};
+  expect_right<kOneCta(1)>(kLong, {.workers = 1});
+  expect_right<kOneCta(2)>(kLong, {.workers = 1});
+  expect_right<kOneCta(3)>(kLong, {.workers = 1, .longest_first = true});
+  expect_right<without_mask(kOneCta(4))>(kLong, {.workers = 3});
+  constexpr Shape kHidden{.heads_q = 2, .seq_q = 100, .seq_kv = 40};
+  expect_right<kOneCta(2)>(kHidden, {.workers = 1});
+}
+
+TEST(EmulatedPortableAttention, TensorMapsServeEveryLengthLayoutAndSchedule) {
+  constexpr AttentionConfig kCausal = by_tma(with_tile(32, 16, 2, 2));
+  for (const int seq_q : {1, 17, 64}) {
+    for (const int seq_kv : {1, 31, 50}) {
+      const Shape shape{.heads_q = 1, .seq_q = seq_q, .seq_kv = seq_kv};
+      expect_right<kCausal>(shape);
+      expect_right<without_mask(kCausal)>(shape);
+    }
+  }
+  constexpr Shape kGrouped{.batch = 2, .heads_q = 3, .heads_kv = 1, .seq_q = 20, .seq_kv = 35};
+  expect_right<kCausal>(kGrouped, {.memory = MemoryOrder::bhsd});
+  expect_right<kCausal>(kGrouped, {.memory = MemoryOrder::bshd});
+  expect_right<by_tma(scheduled(Order::right_to_left, Persistence::grid))>();
+  expect_right<by_tma(scheduled(Order::sawtooth, Persistence::pairs))>();
+  expect_right<by_tma(scheduled(Order::cyclic, Persistence::snake))>();
+}
+
+TEST(EmulatedPortableAttention, TensorMapsServeWorkThatIsParked) {
+  constexpr auto kLarge = [](int stages) {
+    AttentionConfig config = by_tma(with_tile(32, 48, 1, stages));
+    config.head_dim = 128;
+    config.persistence = Persistence::persistent;
+    return config;
+  };
+  static_assert(kLarge(1).parks_work());
+  constexpr Shape kShape{.heads_q = 2, .seq_q = 60, .seq_kv = 100};
+  expect_right<kLarge(1)>(kShape, {.workers = 2});
+  expect_right<kLarge(2)>(kShape, {.workers = 2});
+}
+
+TEST(EmulatedPortableAttention, TensorMapsServeSplitsAndPackedHeads) {
+  constexpr Shape kShape{.batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 9, .seq_kv = 100};
+  for (const int kv_splits : {2, 3, 16}) {
+    const Launch launch{.kv_splits = kv_splits};
+    expect_right<by_tma(split(packed(with_tile(16, 16, 1, 4))))>(kShape, launch);
+    expect_right<by_tma(split(packed(with_tile(64, 32, 4, 1))))>(kShape, launch);
+    expect_right<by_tma(split(packed(with_tile(64, 32, 4, 3))))>(kDecode, launch);
+    expect_right<by_tma(split(packed(scheduled(Order::sawtooth, Persistence::persistent))))>(
+        kShape, launch);
+  }
+}
+
 /// The same scores without XOR-swizzled rows conflict, so conflicts are seen.
 TEST(EmulatedPortableAttention, RowsThatAreNotSwizzledConflict) {
   constexpr AttentionConfig kConflicts = [] {
@@ -711,6 +840,16 @@ TEST(EmulatedPortableAttention, PlantedFaultsShow) {
   for (const Fault fault : {Fault::copies_not_awaited, Fault::barriers_ignored}) {
     Attention<with_tile(32, 16, 2, 2)> attention({}, {.fault = fault});
     attention.run(CopyTime::late, Pace::first_warp_ahead);
+    EXPECT_GT(attention.wrong_values(), 100);
+  }
+}
+
+TEST(EmulatedPortableAttention, PlantedFaultsOfTensorMapsShow) {
+  constexpr Shape kLong{.heads_q = 1, .seq_q = 32, .seq_kv = 200};
+  for (const auto& [fault, copies] : {std::pair{Fault::copies_not_awaited, CopyTime::late},
+                                      std::pair{Fault::slots_not_awaited, CopyTime::early}}) {
+    Attention<by_tma(with_tile(32, 16, 2, 2))> attention(kLong, {.fault = fault});
+    attention.run(copies, Pace::first_warp_ahead);
     EXPECT_GT(attention.wrong_values(), 100);
   }
 }

@@ -13,7 +13,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #define __device__
@@ -41,8 +43,8 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 namespace emulation {
 
-/// When cp.async moves its bytes. The hardware may do either: late finds reads before the wait,
-/// early finds copies into what is still being read.
+/// When cp.async and the copy engine move their bytes. The hardware may do either: late finds reads
+/// before the wait, early finds copies into what is still being read.
 enum class CopyTime { early, late };
 
 /// Which warp runs: each in turn from one exchange to the next, or one of them as far ahead of the
@@ -53,7 +55,12 @@ enum class Pace { together, first_warp_ahead, last_warp_ahead };
 enum class CtaOrder { ascending, descending };
 
 /// Faults that a test plants to see that it would notice them.
-enum class Fault { none, copies_not_awaited, barriers_ignored };
+enum class Fault {
+  none,
+  copies_not_awaited,
+  barriers_ignored,
+  slots_not_awaited,  ///< Waits for mbarriers that count no bytes.
+};
 
 struct Launch {
   unsigned grid = 1;
@@ -94,6 +101,60 @@ class Meeting {
   long long round_ = 0;
 };
 
+/// An mbarrier: a phase ends when all have arrived and the bytes that were announced have come.
+class TransactionBarrier {
+ public:
+  TransactionBarrier() = default;
+  explicit TransactionBarrier(int members) : members_(members), missing_(members) {}
+
+  void arrive() {
+    --missing_;
+    end_phase();
+  }
+  void expect(int bytes) {
+    counts_bytes_ = true;
+    missing_bytes_ += bytes;
+    arrive();
+  }
+  /// `move` brings so many bytes: now, or when somebody waits for them.
+  void complete_later(int bytes, std::function<void()> move);
+  /// True when the phase of this parity has ended. Copies that can wait no longer are made.
+  bool has_passed(unsigned parity) {
+    if (missing_ == 0) {
+      deliver();
+    }
+    return phase_ % 2 != parity;
+  }
+  bool counts_bytes() const { return counts_bytes_; }
+
+ private:
+  struct Pending {
+    int bytes;
+    std::function<void()> move;
+  };
+
+  void deliver() {
+    for (const Pending& copy : std::exchange(pending_, {})) {
+      copy.move();
+      missing_bytes_ -= copy.bytes;
+    }
+    end_phase();
+  }
+  void end_phase() {
+    if (missing_ == 0 && missing_bytes_ == 0) {
+      missing_ = members_;
+      ++phase_;
+    }
+  }
+
+  int members_ = 0;
+  int missing_ = 0;
+  int missing_bytes_ = 0;
+  unsigned phase_ = 0;
+  bool counts_bytes_ = false;
+  std::vector<Pending> pending_;
+};
+
 /// What the 32 lanes of a warp exchange. Two sets of slots take turns, so that a lane may leave
 /// before the others have read.
 struct Warp {
@@ -118,11 +179,14 @@ struct Thread {
   std::unique_ptr<Fiber> fiber;
   const Meeting* waits_at = nullptr;
   long long round = 0;
+  TransactionBarrier* waits_for = nullptr;
+  unsigned parity = 0;
   /// Copies that have not moved, by group; the last group is open.
   std::vector<std::vector<Copy>> pending_copies{1};
 
   bool can_run() const {
-    return !fiber->is_finished() && (waits_at == nullptr || waits_at->is_over(round));
+    return !fiber->is_finished() && (waits_at == nullptr || waits_at->is_over(round)) &&
+           (waits_for == nullptr || waits_for->has_passed(parity));
   }
 };
 
@@ -140,6 +204,7 @@ struct Cta {
   std::vector<Thread> threads;
   std::vector<std::byte> smem;
   Meeting barrier;
+  std::map<unsigned, TransactionBarrier> transaction_barriers;  ///< By shared address.
   TrafficLog traffic;
 };
 
@@ -156,6 +221,34 @@ inline std::byte* shared(unsigned address, std::size_t bytes) {
     fail("shared address past the end");
   }
   return cta->smem.data() + address;
+}
+
+inline TransactionBarrier& transaction_barrier(unsigned address) {
+  shared(address, 8);
+  return cta->transaction_barriers[address];
+}
+
+inline void TransactionBarrier::complete_later(int bytes, std::function<void()> move) {
+  pending_.push_back({bytes, std::move(move)});
+  if (cta->launch.copies == CopyTime::early) {
+    deliver();
+  }
+}
+
+inline void wait(TransactionBarrier& barrier, unsigned parity) {
+  const Fault fault = cta->launch.fault;
+  if (fault == Fault::copies_not_awaited ||
+      (fault == Fault::slots_not_awaited && !barrier.counts_bytes())) {
+    return;
+  }
+  Thread& self = thread();
+  cta->traffic.start_next_epoch(threadIdx.x);
+  if (!barrier.has_passed(parity)) {
+    self.waits_for = &barrier;
+    self.parity = parity;
+    self.fiber->pause();
+    self.waits_for = nullptr;
+  }
 }
 
 inline void meet(Meeting& meeting) {
@@ -238,7 +331,8 @@ inline SharedTraffic run(const Launch& launch, const std::function<void()>& kern
     while (run_warps(launch.pace)) {
     }
     for (const Thread& thread : state.threads) {
-      if (!thread.fiber->is_finished()) {
+      // A planted fault may end in one: what is not written then is wrong.
+      if (!thread.fiber->is_finished() && launch.fault == Fault::none) {
         fail("deadlock: a barrier or warp-wide instruction that not all threads reach");
       }
     }

@@ -100,6 +100,23 @@ TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {
   }
 }
 
+/// Panels of 64 columns and of 32, every depth, splits and packed heads; nothing spills.
+TEST(PortableKernelTensorMaps, CompileForEveryChipThatHasThem) {
+  for (const int sm_arch : {90, 100, 120, 121}) {
+    for (const int head_dim : {48, 64, 80, 96, 128, 160, 256}) {
+      AttentionVariant variant{.tile_m = 64, .tile_n = 32, .warps = 4, .stages = 1};
+      variant.stages = head_dim <= 128 ? 2 : 1;
+      variant.persistence = head_dim % 64 == 0 ? Persistence::persistent : Persistence::grid;
+      variant.kv_splits = head_dim == 128 ? 2 : 1;
+      variant.pack_gqa = head_dim == 128;
+      variant.kv_copy = KvCopy::tma;
+      const auto kernel = compile(problem_of(head_dim, DType::bf16, true, 16), variant, sm_arch);
+      ASSERT_TRUE(kernel);
+      EXPECT_EQ(kernel->resources.spill_store_bytes, 0) << head_dim << " sm_" << sm_arch;
+    }
+  }
+}
+
 class PortableKernelHeadDim : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernelHeadDim,
                          testing::Values(16, 48, 64, 80, 96, 128, 256),

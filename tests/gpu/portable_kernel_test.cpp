@@ -102,6 +102,114 @@ std::vector<VariantCase> swizzle_cases() {
   return cases;
 }
 
+/// Causal Q tiles with most keys first, in every schedule and mapping, with splits and packed
+/// heads.
+std::vector<VariantCase> longest_first_cases() {
+  std::vector<VariantCase> cases;
+  for (const Persistence persistence :
+       {Persistence::grid, Persistence::persistent, Persistence::pairs, Persistence::snake}) {
+    const std::string prefix = "longest_first_" + std::string(to_string(persistence));
+    AttentionVariant variant = scheduled(Order::cyclic, persistence, 0);
+    variant.longest_first = true;
+    cases.push_back({prefix, common_problem(), variant});
+    variant.kv_splits = 3;
+    variant.pack_gqa = true;
+    cases.push_back({prefix + "_packed_splits", common_problem(), variant});
+    variant = scheduled(Order::right_to_left, persistence, 0);
+    variant.longest_first = true;
+    variant.swizzle = Swizzle::head_fastest;
+    cases.push_back({prefix + "_head_fastest", common_problem(), variant});
+    variant.swizzle = Swizzle::head_sections;
+    variant.section_heads = 3;
+    cases.push_back({prefix + "_sections", common_problem(), variant});
+  }
+  for (const int head_dim : {16, 48, 80, 96, 128, 160, 192, 256}) {
+    AttentionProblem problem = common_problem();
+    problem.head_dim = head_dim;
+    AttentionVariant variant = tiled(64, 32, 4, 1);
+    variant.longest_first = true;
+    cases.push_back({"longest_first_head_dim_" + text(head_dim), problem, variant});
+  }
+  return cases;
+}
+
+AttentionVariant by_tma(AttentionVariant variant) {
+  variant.kv_copy = KvCopy::tma;
+  return variant;
+}
+
+/// K and V by tensor maps: every head_dim class, depth, length, schedule, layout and grouping.
+/// Skipped on chips without the copy engine.
+std::vector<VariantCase> tensor_map_cases() {
+  std::vector<VariantCase> cases;
+  for (const int head_dim : {16, 48, 64, 80, 96, 112, 128, 160, 192, 256}) {
+    for (const DType dtype : {DType::fp16, DType::bf16}) {
+      AttentionProblem problem = common_problem();
+      problem.head_dim = head_dim;
+      problem.dtype = dtype;
+      problem.causal = dtype == DType::fp16;
+      cases.push_back({"tma_head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)),
+                       problem, by_tma(tiled(64, 32, 4, head_dim > 128 ? 1 : 2))});
+    }
+  }
+  for (int stages = 1; stages <= 4; ++stages) {
+    for (const auto& [tile_m, tile_n, warps] :
+         {std::array{16, 16, 1}, std::array{64, 64, 4}, std::array{80, 80, 5},
+          std::array{128, 32, 4}, std::array{128, 64, 8}}) {
+      cases.push_back({"tma_stages_" + text(stages) + "_tile_" + text(tile_m) + "x" + text(tile_n) +
+                           "x" + text(warps),
+                       common_problem(), by_tma(tiled(tile_m, tile_n, warps, stages))});
+    }
+    for (const Order order : {Order::cyclic, Order::sawtooth}) {
+      AttentionVariant variant = by_tma(scheduled(order, Persistence::persistent, 3));
+      variant.stages = stages;
+      variant.longest_first = order == Order::cyclic;
+      cases.push_back(
+          {"tma_stages_" + text(stages) + "_persistent_" + std::string(to_string(order)),
+           common_problem(), variant});
+    }
+  }
+  for (const int seq_q : {1, 63, 200}) {
+    for (const int seq_kv : {1, 15, 129, 300}) {
+      for (const bool causal : {false, true}) {
+        const AttentionProblem problem{.heads_q = 2,
+                                       .heads_kv = 1,
+                                       .seq_q = seq_q,
+                                       .seq_kv = seq_kv,
+                                       .head_dim = 64,
+                                       .causal = causal};
+        const std::string suffix =
+            "_q_" + text(seq_q) + "_kv_" + text(seq_kv) + (causal ? "_causal" : "");
+        cases.push_back({"tma" + suffix, problem, by_tma(tiled(64, 64, 4))});
+        cases.push_back({"tma_pairs" + suffix, problem,
+                         by_tma(scheduled(Order::sawtooth, Persistence::pairs, 0))});
+      }
+    }
+  }
+  for (const MemoryOrder order : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
+    AttentionProblem problem = common_problem();
+    problem.batch = 3;
+    problem.heads_q = 6;
+    cases.push_back({order == MemoryOrder::bhsd ? "tma_bhsd" : "tma_bshd", problem,
+                     by_tma(tiled(64, 32, 4)), order});
+  }
+  const AttentionProblem decode{
+      .batch = 2, .heads_q = 16, .heads_kv = 2, .seq_q = 3, .seq_kv = 515, .head_dim = 128};
+  for (const int kv_splits : {1, 3, 16}) {
+    for (const bool pack_gqa : {false, true}) {
+      for (const auto& [tile_m, warps] : {std::array{16, 1}, std::array{64, 4}}) {
+        AttentionVariant variant = by_tma(tiled(tile_m, 32, warps, 3));
+        variant.kv_splits = kv_splits;
+        variant.pack_gqa = pack_gqa;
+        cases.push_back({"tma_decode_splits_" + text(kv_splits) + (pack_gqa ? "_packed" : "") +
+                             "_tile_" + text(tile_m),
+                         decode, variant});
+      }
+    }
+  }
+  return cases;
+}
+
 std::vector<VariantCase> length_cases() {
   std::vector<VariantCase> cases;
   for (const int seq_q : {1, 17, 63, 65, 200}) {
@@ -270,6 +378,10 @@ INSTANTIATE_TEST_SUITE_P(Tiles, PortableKernel, ::testing::ValuesIn(tile_cases()
 INSTANTIATE_TEST_SUITE_P(Schedules, PortableKernel, ::testing::ValuesIn(schedule_cases()),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Swizzles, PortableKernel, ::testing::ValuesIn(swizzle_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(LongestFirst, PortableKernel, ::testing::ValuesIn(longest_first_cases()),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(TensorMaps, PortableKernel, ::testing::ValuesIn(tensor_map_cases()),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Lengths, PortableKernel, ::testing::ValuesIn(length_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(HeadDims, PortableKernel, ::testing::ValuesIn(head_dim_cases()),
                          case_name);

@@ -85,6 +85,7 @@ class Draw {
     if (variant.kv_splits > 1) {
       variant.kv_splits = one_of({2, 3, between(2, 64)});
     }
+    variant.longest_first = problem.causal && variant.family == Family::portable && chance(50);
     if (is_persistent(variant.persistence)) {
       variant.workers = one_of({0, 0, 5, device.sm_count, 2 * device.sm_count});
     }
@@ -113,6 +114,7 @@ class Draw {
     variant.smem_swizzle = chance(80);
     variant.kv_splits = chance(40) ? 2 : 1;
     variant.pack_gqa = chance(30);
+    variant.kv_copy = chance(30) ? KvCopy::tma : KvCopy::cp_async;
     return variant;
   }
 

@@ -23,6 +23,7 @@ struct Case {
   int workers = 1;
   int section_heads = 1;
   int splits = 1;
+  bool longest_first = false;
   Order order = Order::cyclic;
   Persistence persistence = Persistence::grid;
 
@@ -35,8 +36,9 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << "seq_q " << c.shape.seq_q << " seq_kv " << c.shape.seq_kv << " causal "
              << c.shape.causal << " heads " << c.heads << " tile " << c.tile_m << "x" << c.tile_n
              << " packed " << c.shape.packed_heads << " splits " << c.splits << " workers "
-             << c.workers << " section " << c.section_heads << " order "
-             << static_cast<int>(c.order) << " persistence " << static_cast<int>(c.persistence);
+             << c.workers << " longest first " << c.longest_first << " section " << c.section_heads
+             << " order " << static_cast<int>(c.order) << " persistence "
+             << static_cast<int>(c.persistence);
 }
 
 /// (head, Q tile, K/V tile).
@@ -61,7 +63,8 @@ std::vector<Scan> walk(const Case& c) {
       if (item < 0) {
         break;
       }
-      Scan scan{cta, iteration, map_tile(item / c.splits, c.q_tiles(), c.heads, c.section_heads),
+      const QTile mapped = map_tile(item / c.splits, c.q_tiles(), c.heads, c.section_heads);
+      Scan scan{cta, iteration, longest_first(mapped, c.q_tiles(), c.longest_first),
                 static_cast<int>(item % c.splits)};
       const auto [first, count] = kv_part(
           kv_tile_count(scan.q_tile.index, c.tile_m, c.tile_n, c.shape), scan.split, c.splits);
@@ -106,6 +109,7 @@ Case random_case(std::mt19937& random) {
   c.tile_n = 16 * pick(1, 4);
   c.workers = pick(1, 12);
   c.section_heads = pick(1, c.heads);
+  c.longest_first = c.shape.causal && pick(0, 1) == 1;
   return c;
 }
 
@@ -203,6 +207,20 @@ TEST(Schedule, LongestFirstStartsWithTheTileThatSeesMostKeys) {
   EXPECT_EQ(longest_first({3, 2}, 8, false).index, 2) << "without a mask all tiles are as long";
 }
 
+TEST(Schedule, LongestFirstLeavesShortTilesToTheEndOfAGrid) {
+  Case c;
+  c.shape = {100, 100, true};
+  c.heads = 3;
+  c.section_heads = c.heads;
+  c.longest_first = true;
+  std::size_t before = 7;
+  for (const Scan& scan : walk(c)) {
+    EXPECT_LE(scan.kv_tiles.size(), before);
+    before = scan.kv_tiles.size();
+  }
+  EXPECT_EQ(before, 1U);
+}
+
 TEST(Schedule, RightToLeftScansFromTheLastTileToTheFirst) {
   Case c;
   c.shape = {32, 48, false};
@@ -246,12 +264,12 @@ TEST(Schedule, SnakeEvensOutTheLengthsOfACausalMask) {
   c.heads = 4;
   c.workers = 16;
   std::map<long long, int> steps;
+  c.longest_first = true;
   const auto longest = [&](Persistence persistence) {
     steps.clear();
     c.persistence = persistence;
     for (const Scan& scan : walk(c)) {
-      const QTile turned = longest_first(scan.q_tile, c.q_tiles(), true);
-      steps[scan.cta] += kv_tile_count(turned.index, c.tile_m, c.tile_n, c.shape);
+      steps[scan.cta] += static_cast<int>(scan.kv_tiles.size());
     }
     int most = 0;
     for (const auto& [cta, count] : steps) {

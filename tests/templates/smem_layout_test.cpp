@@ -53,5 +53,36 @@ TEST(SmemLayout, EveryChunkHasAPlaceOfItsOwnInsideTheTile) {
   }
 }
 
+/// As the copy engine writes a box: chunks swap by bits 7 to 9 of the address.
+TEST(SmemLayout, PanelsLieAsTheCopyEngineWritesThem) {
+  for (const int panel_chunks : {4, 8}) {
+    const TileLayout layout{48, panel_chunks, true};
+    for (int row = 0; row < layout.rows; ++row) {
+      for (int chunk = 0; chunk < 3 * panel_chunks; ++chunk) {
+        const int plain = chunk / panel_chunks * layout.panel_bytes() +
+                          (row * panel_chunks + chunk % panel_chunks) * kChunkBytes;
+        EXPECT_EQ(layout.offset(row, chunk),
+                  plain ^ ((plain >> 7 & (panel_chunks - 1)) * kChunkBytes))
+            << row << " " << chunk;
+      }
+    }
+  }
+}
+
+TEST(SmemLayout, PanelsNeverConflict) {
+  for (const int panel_chunks : {4, 8}) {
+    const TileLayout layout{32, panel_chunks, true};
+    for (int first_row = 0; first_row < layout.rows; first_row += 8) {
+      for (int chunk = 0; chunk < 2 * panel_chunks; ++chunk) {
+        std::set<int> groups;
+        for (int row = first_row; row < first_row + 8; ++row) {
+          groups.insert(layout.offset(row, chunk) % kBankLineBytes / kChunkBytes);
+        }
+        EXPECT_EQ(groups.size(), 8U);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace swr

@@ -47,7 +47,7 @@ inline CUresult encode_tensor_map(const LaunchCalls& calls, const LaunchPlan& pl
   return result;
 }
 
-/// The maps a Hopper kernel takes after AttentionParams.
+/// Maps of the tensors; one without a box in the plan is left as it is.
 struct AttentionMaps {
   TensorMap q;
   TensorMap k;
@@ -59,7 +59,9 @@ inline CUresult encode_attention_maps(const LaunchCalls& calls, const LaunchPlan
                                       const AttentionParams& params, AttentionMaps& maps) {
   const auto encode = [&](const TensorBox& box, const void* tensor, const TensorStrides& strides,
                           int heads, int seq, TensorMap& map) {
-    return encode_tensor_map(calls, plan, box, tensor, strides, params.batch, heads, seq, map);
+    return box.columns == 0 ? CUDA_SUCCESS
+                            : encode_tensor_map(calls, plan, box, tensor, strides, params.batch,
+                                                heads, seq, map);
   };
   const CUresult results[] = {
       encode(plan.q_box, params.q, params.q_strides, params.heads_q, params.seq_q, maps.q),
@@ -81,7 +83,7 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
                                       plan.dynamic_smem_bytes);
 }
 
-/// Enqueues one launch; section_heads and kv_splits of `params` are filled in here. Neither
+/// Enqueues one launch; what the plan says of the schedule is filled into `params` here. Neither
 /// allocates nor synchronises, so it may be captured in a graph.
 /// Requires: the function's context is current and the function was prepared; for
 /// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
@@ -91,6 +93,7 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
   const LaunchGeometry geometry = launch_geometry(plan, params);
   params.section_heads = geometry.section_heads;
   params.kv_splits = plan.kv_splits;
+  params.longest_first = plan.longest_first ? 1 : 0;
   const bool lacks_counter =
       plan.persistence == Persistence::dynamic && params.tile_counter == nullptr;
   const bool lacks_partials =
@@ -98,15 +101,17 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
   if (lacks_counter || lacks_partials) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  AttentionMaps maps;
+  AttentionMaps maps{};
   if (plan.takes_tensor_maps()) {
     const CUresult encoded = encode_attention_maps(calls, plan, params, maps);
     if (encoded != CUDA_SUCCESS) {
       return encoded;
     }
   }
-  // A kernel without maps reads the first argument only.
-  void* arguments[] = {&params, &maps.q, &maps.k, &maps.v, &maps.o};
+  // Hopper kernels take all of them. Portable kernels take the first alone, and of it without maps
+  // no more than the parameters.
+  MappedAttentionParams mapped{params, maps.k, maps.v};
+  void* arguments[] = {&mapped, &maps.q, &maps.k, &maps.v, &maps.o};
   return calls.launch_kernel(function, static_cast<unsigned>(geometry.grid_x), 1, 1,
                              static_cast<unsigned>(geometry.block_x), 1, 1,
                              static_cast<unsigned>(geometry.dynamic_smem_bytes), stream, arguments,

@@ -28,9 +28,12 @@ long long length_of(Extent extent, int tile_m, int tile_n, int head_dim) {
 std::vector<NamedBytes> buffers_of(const AttentionConfig& config) {
   const long long ring = static_cast<long long>(config.stages) * config.kv_tile_bytes();
   std::vector<NamedBytes> buffers{
-      {"Q tile, later O", config.q_tile_bytes()}, {"K ring", ring}, {"V ring", ring}};
+      {"Q tile, later O", config.kv_offset()}, {"K ring", ring}, {"V ring", ring}};
   if (config.parks_work()) {
     buffers.push_back({"parked work", AttentionConfig::kParkedBytes});
+  }
+  if (config.uses_tma()) {
+    buffers.push_back({"barriers", config.smem_bytes() - config.barriers_offset()});
   }
   return buffers;
 }

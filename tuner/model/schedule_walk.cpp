@@ -24,7 +24,8 @@ ScheduleShape make_schedule_shape(const AttentionProblem& problem, const Attenti
           .section_heads = launch.section_heads,
           .packed_heads = variant.pack_gqa ? problem.heads_q / problem.heads_kv : 1,
           .kv_splits = variant.kv_splits,
-          .longest_first = problem.causal && variant.family == Family::hopper,
+          .longest_first =
+              problem.causal && (variant.longest_first || variant.family == Family::hopper),
           .ctas = launch.grid_x,
           .sm_count = sm_count,
           .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count)),

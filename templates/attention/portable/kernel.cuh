@@ -5,181 +5,18 @@
 #pragma once
 
 #include "attention/config.h"
+#include "attention/portable/kv_stream.cuh"
 #include "attention/portable/matrix.cuh"
 #include "attention/portable/query_rows.cuh"
 #include "attention/portable/softmax.cuh"
 #include "attention/portable/split_kv.cuh"
 #include "attention/portable/tile_copy.cuh"
+#include "attention/portable/work.cuh"
 #include "common/ptx.cuh"
 #include "common/schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::portable {
-
-/// Rows of K and V of the head that a Q tile belongs to, and which Q tile it is: in registers, or
-/// parked in shared memory when C.parks_work().
-template <AttentionConfig C>
-class Work {
- public:
-  /// Every thread of the CTA calls it with the same values, and passes a barrier before the others.
-  __device__ Work(const AttentionParams& params, unsigned smem, QTile tile)
-      : params_(params), parked_(smem + C.parked_offset()), tile_(tile) {
-    const int kv_head = ptx::uniform(kv_head_of<C>(params, tile.head));
-    const int batch = ptx::uniform(tile.head / scheduled_heads<C>(params));
-    keys_ = head_rows(params.k, params.k_strides, batch, kv_head, params.seq_kv).base;
-    values_ = head_rows(params.v, params.v_strides, batch, kv_head, params.seq_kv).base;
-    if (C.parks_work() && threadIdx.x == 0) {
-      ptx::store_shared(parked_, halves(keys_, values_));
-      ptx::store_shared(parked_ + 16, make_uint4(static_cast<unsigned>(tile.head),
-                                                 static_cast<unsigned>(tile.index), 0, 0));
-    }
-  }
-
-  __device__ QTile tile() const {
-    if constexpr (C.parks_work()) {
-      const uint4 parked = ptx::load_shared(parked_ + 16);
-      return {static_cast<int>(parked.x), static_cast<int>(parked.y)};
-    } else {
-      return tile_;
-    }
-  }
-  __device__ GlobalRows keys() const {
-    const uint4 parked = bases();
-    return {pointer(parked.x, parked.y), params_.k_strides.seq * 2, params_.seq_kv};
-  }
-  __device__ GlobalRows values() const {
-    const uint4 parked = bases();
-    return {pointer(parked.z, parked.w), params_.v_strides.seq * 2, params_.seq_kv};
-  }
-
- private:
-  __device__ uint4 bases() const {
-    if constexpr (C.parks_work()) {
-      return ptx::load_shared(parked_);
-    } else {
-      return halves(keys_, values_);
-    }
-  }
-  __device__ static uint4 halves(const char* first, const char* second) {
-    const auto a = reinterpret_cast<unsigned long long>(first);
-    const auto b = reinterpret_cast<unsigned long long>(second);
-    return make_uint4(static_cast<unsigned>(a), static_cast<unsigned>(a >> 32),
-                      static_cast<unsigned>(b), static_cast<unsigned>(b >> 32));
-  }
-  __device__ static char* pointer(unsigned low, unsigned high) {
-    return reinterpret_cast<char*>(static_cast<unsigned long long>(high) << 32 | low);
-  }
-
-  const AttentionParams& params_;
-  unsigned parked_;
-  QTile tile_;
-  char* keys_;
-  char* values_;
-};
-
-/// The K and V tiles of one scan, in scan order, through a ring of C.stages tiles each.
-///
-/// With one stage, K of the next step is copied while V of this one is multiplied, and V while K
-/// is: two barriers a step. With more, K and V of a step arrive together, C.stages - 1 steps ahead:
-/// one barrier.
-template <AttentionConfig C>
-class KvStream {
- public:
-  __device__ KvStream(unsigned ring, const Work<C>& work, KvTiles tiles, bool backward, int thread)
-      : ring_(ring),
-        work_(work),
-        first_(tiles.first),
-        tiles_(tiles.count),
-        backward_(backward),
-        thread_(thread) {}
-
-  __device__ bool backward() const { return backward_; }
-  __device__ int tile(int step) const { return first_ + place(step); }
-  /// The tile's place among those of the scan.
-  __device__ int place(int step) const { return kv_tile_at(step, tiles_, backward_); }
-
-  __device__ unsigned k_slot(int step) const {
-    return ring_ + static_cast<unsigned>(step) % C.stages * C.kv_tile_bytes();
-  }
-  __device__ unsigned v_slot(int step) const {
-    return k_slot(step) + static_cast<unsigned>(C.stages * C.kv_tile_bytes());
-  }
-
-  /// Starts the first copies; those that the CTA has begun belong to the first group.
-  __device__ void fill() const {
-    if constexpr (C.stages == 1) {
-      request_k(0);
-      ptx::commit_copies();
-    } else {
-#pragma unroll
-      for (int step = 0; step < C.stages - 1; ++step) {
-        request_both(step);
-      }
-    }
-  }
-
-  /// Waits for the oldest group in flight and makes it visible to the CTA. Also: every warp has
-  /// finished what it read before.
-  __device__ static void arrive() {
-    ptx::wait_copies<C.stages == 1 ? 0 : C.stages - 2>();
-    __syncthreads();
-  }
-
-  /// Before a step's K is read.
-  __device__ void begin(int step) const {
-    arrive();
-    if constexpr (C.stages == 1) {
-      request_v(step);
-      ptx::commit_copies();
-    } else {
-      request_both(step + C.stages - 1);
-    }
-  }
-
-  /// Between the reads of a step's K and of its V.
-  __device__ void turn(int step) const {
-    if constexpr (C.stages == 1) {
-      arrive();
-      request_k(step + 1);
-      ptx::commit_copies();
-    }
-  }
-
-  /// What a warp without rows does for the others.
-  __device__ void copy_only() const {
-#pragma unroll 1
-    for (int step = 0; step < tiles_; ++step) {
-      begin(step);
-      turn(step);
-    }
-  }
-
- private:
-  __device__ void request_k(int step) const {
-    if (step < tiles_) {
-      copy_tile_in<C, C.tile_n>(k_slot(step), work_.keys(), tile(step) * C.tile_n, thread_);
-    }
-  }
-  __device__ void request_v(int step) const {
-    if (step < tiles_) {
-      copy_tile_in<C, C.tile_n>(v_slot(step), work_.values(), tile(step) * C.tile_n, thread_);
-    }
-  }
-  /// As one group; past the end it is empty, which keeps the number of groups in flight the same
-  /// for every step.
-  __device__ void request_both(int step) const {
-    request_k(step);
-    request_v(step);
-    ptx::commit_copies();
-  }
-
-  unsigned ring_;
-  const Work<C>& work_;
-  int first_;
-  int tiles_;
-  bool backward_;
-  int thread_;
-};
 
 /// The rows of one warp of a Q tile, over the scan of K and V.
 template <AttentionConfig C>
@@ -211,6 +48,7 @@ class WarpRows {
       softmax_.exponentiate(p, scores, keys, scale_log2_);
     };
     multiply_p_v<C>(output_, numerators, stream_.v_slot(step));
+    stream_.finish(step);
   }
 
   /// Steps [first, last), which all need a mask or all do not.
@@ -292,11 +130,24 @@ __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, in
   }
 }
 
-/// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring and
-/// what is parked.
+/// What a warp without rows does for the others.
 template <AttentionConfig C>
-__device__ inline void attend(const AttentionParams& params, unsigned smem, QTile tile, int split,
-                              bool backward) {
+__device__ inline void pass_over(const KvStream<C>& stream) {
+#pragma unroll 1
+  for (int step = 0; step < stream.steps(); ++step) {
+    stream.begin(step);
+    stream.turn(step);
+    stream.finish(step);
+  }
+}
+
+/// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring, what
+/// is parked and mbarriers. `streamed` is the number of K and V tiles that the CTA has scanned
+/// before; returns how many it scans now.
+template <AttentionConfig C>
+__device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile tile, int split,
+                             bool backward, int streamed) {
+  const AttentionParams& params = arguments.params;
   const SequenceShape shape = sequence_shape<C>(params);
   const int thread = ptx::anew(static_cast<int>(threadIdx.x));
   const int warp_row = thread / 32 * (16 * C.m_blocks());
@@ -309,34 +160,44 @@ __device__ inline void attend(const AttentionParams& params, unsigned smem, QTil
   unmasked = min_of(scanned.count, unmasked);
 
   __syncthreads();  // The previous Q tile's readers are done with shared memory.
-  const Work<C> work(params, smem, tile);
+  const Work<C> work(arguments, smem, tile);
   if constexpr (C.parks_work()) {
     __syncthreads();
   }
   copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
                             tile.index * C.tile_m, thread);
-  const KvStream<C> stream(smem + C.q_tile_bytes(), work, scanned, backward, thread);
+  const KvStream<C> stream(smem, work, scanned, backward, thread, streamed);
   stream.fill();
   stream.arrive();
   WarpRows<C> rows(stream, smem, tile.index * C.tile_m + warp_row, warp_row, thread % 32, shape,
                    params.scale_log2);
   if (C.has_idle_warps() && tile.index * C.tile_m + warp_row >= shape.q_rows()) {
-    stream.copy_only();
+    pass_over<C>(stream);
   } else {
     scan_all<C>(rows, stream, scanned.count, unmasked);
   }
   ptx::wait_copies<0>();
   if constexpr (C.split_kv) {
-    SplitResults<C>(params, smem + C.q_tile_bytes(), work.tile())
+    SplitResults<C>(params, smem, work.tile())
         .leave_and_combine(rows.output(), rows.softmax(), split, warp_row);
   } else {
     write_output<C>(rows, params, smem, work.tile(), warp_row);
   }
+  return scanned.count;
 }
 
 /// All Q tiles, or splits of them, of this CTA.
 template <AttentionConfig C>
-__device__ inline void run(const AttentionParams& params, unsigned smem) {
+__device__ inline void run(const Arguments<C>& arguments, unsigned smem) {
+  const AttentionParams& params = arguments.params;
+  if constexpr (C.uses_tma()) {
+    if (threadIdx.x == 0) {
+      ptx::prefetch_map(arguments.k);
+      ptx::prefetch_map(arguments.v);
+      KvBarriers<C>(smem).initialise();
+    }
+  }
+  int streamed = 0;
   for (int iteration = 0;; ++iteration) {
     const WorkItems items = work_items<C>(params);
     const long long item = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items.count());
@@ -344,10 +205,11 @@ __device__ inline void run(const AttentionParams& params, unsigned smem) {
       return;
     }
     const int split = C.split_kv ? static_cast<int>(item % items.splits) : 0;
-    const QTile tile =
-        map_tile(item / items.splits, items.q_tiles, items.heads, params.section_heads);
-    attend<C>(params, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)}, split,
-              scans_backward(C.order, iteration));
+    const QTile tile = longest_first(
+        map_tile(item / items.splits, items.q_tiles, items.heads, params.section_heads),
+        items.q_tiles, C.causal && params.longest_first != 0);
+    streamed += attend<C>(arguments, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)},
+                          split, scans_backward(C.order, iteration), streamed);
   }
 }
 

@@ -63,7 +63,7 @@ class QueryFragments {
   }
 
   unsigned q_tile_;
-  LaneOffset<C> lane_;
+  LaneOffset<C.q_layout()> lane_;
   unsigned kept_[C.q_in_registers() ? kSteps : 1][C.m_blocks()][4];
 };
 
@@ -73,7 +73,7 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
                                     unsigned k_tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Matrices 0..3: (keys 0-7, columns 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
-  const LaneOffset<C> place(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+  const LaneOffset<C.kv_layout()> place(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ inline void multiply_p_v(Output<C>& output, const NumeratorsOf& numer
                                     unsigned v_tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Transposed matrices 0..3: (keys 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
-  const LaneOffset<C> place(lane % 16, lane / 16);
+  const LaneOffset<C.kv_layout()> place(lane % 16, lane / 16);
 #pragma unroll
   for (int step = 0; step < C.tile_n / 16; ++step) {
     Numerators<C> p;

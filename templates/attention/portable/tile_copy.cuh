@@ -40,23 +40,23 @@ __device__ inline unsigned tile_offset(int row, int chunk) {
   return static_cast<unsigned>(smem_offset(row, chunk, kChunksPerRow<C>, C.smem_swizzle));
 }
 
-/// The tile_offset of a lane along its row and down its column, at the cost of one XOR per group of
-/// swizzled chunks: rows that are a multiple of 8 apart are permuted alike, so all else is known
-/// when the kernel is compiled.
-template <AttentionConfig C>
+/// The place of a lane in a tile, along its row and down its column, at the cost of one XOR per
+/// group of swizzled chunks: rows that are a multiple of 8 apart are permuted alike, so all else is
+/// known when the kernel is compiled.
+template <TileLayout L>
 class LaneOffset {
  public:
-  /// The lane's place in the first block.
-  __device__ LaneOffset(int row, int chunk) : offset_(tile_offset<C>(row, chunk)) {}
+  /// The lane's place in the first block; its chunk is 0 or 1.
+  __device__ LaneOffset(int row, int chunk)
+      : offset_(static_cast<unsigned>(smem_offset(row, chunk, L.panel_chunks, L.swizzled))) {}
 
-  /// The address in the tile at `tile`, `rows` (a multiple of 8) further down and `chunks` (even,
-  /// while the lane's own chunk is 0 or 1) further along.
+  /// The address in the tile at `tile`, `rows` (a multiple of 8) further down and `chunks` (even)
+  /// further along.
   __device__ unsigned at(unsigned tile, int rows, int chunks) const {
-    constexpr int kGroup = C.smem_swizzle ? swizzle_group(kChunksPerRow<C>) : 1;
-    const int permuted = chunks & (kGroup - 1);
-    const int further = rows * kChunksPerRow<C> + chunks - permuted;
+    constexpr TileLayout kPlain{L.rows, L.panel_chunks, false};
+    const int permuted = chunks & (L.group() - 1);
     return ((tile + offset_) ^ static_cast<unsigned>(permuted * kChunkBytes)) +
-           static_cast<unsigned>(further * kChunkBytes);
+           static_cast<unsigned>(kPlain.offset(rows, chunks - permuted));
   }
 
  private:

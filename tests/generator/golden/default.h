@@ -20,6 +20,7 @@ inline constexpr AttentionConfig kConfig{
     .smem_swizzle = true,
     .split_kv = false,
     .pack_gqa = false,
+    .kv_copy = KvCopy::cp_async,
 };
 
 }  // namespace swr

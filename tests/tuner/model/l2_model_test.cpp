@@ -79,6 +79,7 @@ ScheduleShape random_shape(std::mt19937& random) {
   variant.section_heads = variant.swizzle == Swizzle::head_sections ? 2 : 0;
   variant.kv_splits = pick(0, 2) == 0 ? pick(2, 9) : 1;
   variant.pack_gqa = pick(0, 2) == 0;
+  variant.longest_first = pick(0, 1) == 0;
   ScheduleShape shape = make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
   shape.dram_sectors_per_step = pick(0, 1) * pick(1, 300);
   shape.miss_ticks = pick(0, 1) * pick(0, 2 * kTicksPerStep);

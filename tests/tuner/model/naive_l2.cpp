@@ -125,8 +125,11 @@ struct Simulator {
     if (number < 0) {
       return std::nullopt;
     }
-    return Work{map_tile(number / shape.kv_splits, q_tiles, heads, shape.section_heads),
-                static_cast<int>(number % shape.kv_splits)};
+    QTile tile = map_tile(number / shape.kv_splits, q_tiles, heads, shape.section_heads);
+    if (shape.longest_first) {
+      tile.index = q_tiles - 1 - tile.index;
+    }
+    return Work{tile, static_cast<int>(number % shape.kv_splits)};
   }
 
   int kv_head(int head) const {
