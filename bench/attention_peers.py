@@ -240,7 +240,8 @@ def measure(options):
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
         writer.writeheader()
-        for number, shape in enumerate(shapes(options.shapes)[options.skip:][index::count]):
+        chosen = shapes(options.shapes)[options.skip:][:options.count]
+        for number, shape in enumerate(chosen[index::count]):
             if not options.no_tuning:
                 tune(shape, options)
             swr.configure(database=options.database)
@@ -295,6 +296,7 @@ def parsed_arguments():
     parser.add_argument("--out", type=pathlib.Path, help="directory for the CSV")
     parser.add_argument("--shapes", default="all", choices=("grid", "beyond", "all", "decode"))
     parser.add_argument("--skip", type=int, default=0, help="leave out so many of the first shapes")
+    parser.add_argument("--count", type=int, help="so many shapes after those [all]")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
     parser.add_argument("--no-tuning", action="store_true", help="take what the database holds")
     parser.add_argument("--tune-arguments", default="--strategy model", help="for swr-tune")

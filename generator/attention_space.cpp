@@ -67,6 +67,11 @@ constexpr std::array kPortableChipTiles{
     ChipTile{90, 64, 96, {.tile_m = 128, .tile_n = 64, .warps = 4}},
     ChipTile{80, 64, 96, {.tile_m = 128, .tile_n = 64, .warps = 4}},
 };
+constexpr std::array kPortableSpillingTiles{
+    SpillingTile{80, 160, 192, {.tile_m = 64, .tile_n = 48, .warps = 4}, 2},
+    SpillingTile{120, 0, 64, {.tile_m = 128, .tile_n = 64, .warps = 4}, 3},
+    SpillingTile{121, 0, 64, {.tile_m = 128, .tile_n = 64, .warps = 4}, 3},
+};
 constexpr std::array kStages{"1"sv, "2"sv, "3"sv, "4"sv};
 constexpr std::array kOrders{"cyclic"sv, "sawtooth"sv};
 constexpr std::array kPersistences{"grid"sv, "persistent"sv, "pairs"sv};
@@ -188,7 +193,8 @@ constexpr std::array kHopperAxes{
 };
 
 constexpr std::array kSpaces{
-    FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes, kPortableChipTiles},
+    FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes, kPortableChipTiles,
+                kPortableSpillingTiles},
     FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
 
 constexpr int kRowsPerWarp = 16;
@@ -200,6 +206,7 @@ int default_warps(Family family, int tile_m) {
   return family == Family::portable && four ? kUsualWarps : std::max(1, tile_m / kRowsPerWarp);
 }
 
+constexpr std::string_view kStagesAxis = "stages";
 constexpr std::string_view kSectionAxis = "section_heads";
 constexpr std::string_view kSplitAxis = "kv_splits";
 constexpr std::string_view kLongestFirstAxis = "longest_first";
@@ -236,6 +243,12 @@ class Enumeration {
       const Values* restriction = find_restriction(defaults.axis);
       all = expand(all, axis_named(defaults.axis),
                    restriction != nullptr ? *restriction : texts(defaults.values));
+    }
+    if (options_.tiles.empty() && find_restriction(kStagesAxis) == nullptr) {
+      std::erase_if(all, [&](const Variant& variant) {
+        return space_.spills(std::get<AttentionVariant>(variant), problem_.head_dim,
+                             device_.sm_arch);
+      });
     }
     all = with_axis(kSectionAxis, all, &Enumeration::section_values);
     all = with_axis(kSplitAxis, all, &Enumeration::split_values);
@@ -344,6 +357,16 @@ std::vector<Tile> FamilySpace::tiles_of(int head_dim, int sm_arch) const {
     }
   }
   return all;
+}
+
+bool FamilySpace::spills(const AttentionVariant& variant, int head_dim, int sm_arch) const {
+  return std::ranges::any_of(spilling_tiles, [&](const SpillingTile& spilling) {
+    const Tile& tile = spilling.tile;
+    return spilling.sm_arch == sm_arch && head_dim > spilling.above_head_dim &&
+           head_dim <= spilling.up_to_head_dim && variant.stages >= spilling.least_stages &&
+           variant.tile_m == tile.tile_m && variant.tile_n == tile.tile_n &&
+           variant.warps == tile.warps;
+  });
 }
 
 std::span<const FamilySpace> family_spaces() { return kSpaces; }

@@ -33,6 +33,16 @@ struct ChipTile {
   Tile tile;
 };
 
+/// A tile that ptxas does not keep in registers on one architecture from so many stages on, in some
+/// schedules (docs/results/portable_attention.md).
+struct SpillingTile {
+  int sm_arch;
+  int above_head_dim;
+  int up_to_head_dim;
+  Tile tile;
+  int least_stages;
+};
+
 /// The space of a family. section_heads, kv_splits and longest_first are not listed: their values
 /// follow from problem and device.
 struct FamilySpace {
@@ -40,8 +50,10 @@ struct FamilySpace {
   std::span<const TilesOfHeadDim> tiles;  ///< Ascending; the last serves every head_dim.
   std::span<const AxisDefaults> axes;
   std::span<const ChipTile> chip_tiles = {};
+  std::span<const SpillingTile> spilling_tiles = {};
 
   std::vector<Tile> tiles_of(int head_dim, int sm_arch) const;
+  bool spills(const AttentionVariant& variant, int head_dim, int sm_arch) const;
 };
 /// For as many query rows as tiles hold.
 std::span<const FamilySpace> family_spaces();

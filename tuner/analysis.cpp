@@ -188,8 +188,8 @@ std::optional<double> l2_hit_rate(const VariantResult& result) {
   if (!counters || counters->sectors_demanded == 0) {
     return std::nullopt;
   }
-  const long long missed = std::max(0LL, counters->l2_misses - counters->l2_fabric_sectors);
-  return 1.0 - static_cast<double>(missed) / static_cast<double>(counters->sectors_demanded);
+  const auto from_memory = static_cast<double>(counters->dram_read_bytes) / kSectorBytes;
+  return 1.0 - from_memory / static_cast<double>(counters->sectors_demanded);
 }
 
 Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile) {

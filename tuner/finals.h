@@ -24,7 +24,8 @@ struct FinalsOptions {
   int rounds_per_race = 4;
   /// Races before the first look at what they say.
   int first_races = 8;
-  int most_rounds = 2560;
+  /// More do not make two runs agree more often (docs/measuring.md).
+  int most_rounds = 320;
   /// GPU time after which no further race begins, microseconds.
   double budget_us = 10e6;
   /// A difference below this share does not matter: such variants tie.

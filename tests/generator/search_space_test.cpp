@@ -70,16 +70,18 @@ TEST(SearchSpace, CoversTheDeclaredValuesOfEveryAxis) {
 TEST(SearchSpace, OfOneHeadOnThePaperShapeHasAKnownSize) {
   // 8 tiles; with 64 columns every tile of K or V takes 128 bytes per row, so 99 KiB hold 4 stages
   // of all tiles but 64x128 and 128x128 (2 each), 80x80 (4), 128x64 (4): counted below by formula.
+  // Three and four stages of 128x64x4 are not offered, since ptxas spills some.
   const SearchSpace space = enumerate_space(one_head(), small_device(), {});
   int fitting = 0;
   for (const Tile& tile : family_spaces()[0].tiles_of(64, small_device().sm_arch)) {
-    for (int stages = 1; stages <= 4; ++stages) {
+    const bool spills = tile.tile_m == 128 && tile.tile_n == 64 && tile.warps == 4;
+    for (int stages = 1; stages <= (spills ? 2 : 4); ++stages) {
       fitting += (tile.tile_m + 2 * stages * tile.tile_n) * 128 <= 101376 ? 1 : 0;
     }
   }
   // Five (order, persistence) pairs are distinct; one head leaves one swizzle.
   EXPECT_EQ(space.variants.size(), static_cast<std::size_t>(fitting) * 5);
-  EXPECT_EQ(space.variants.size() + space.dropped.size(), 8U * 4 * 2 * 3 * 2);
+  EXPECT_EQ(space.variants.size() + space.dropped.size(), (8U * 4 - 2) * 2 * 3 * 2);
 }
 
 TEST(SearchSpace, EveryVariantIsLegalAndAppearsOnce) {

@@ -89,15 +89,20 @@ class ExportedCubin : public GpuTest {
  protected:
   /// Measures the variant, stores the result and exports it.
   void export_winner(const Problem& problem, const Variant& variant) {
+    const VariantResult result = measured(problem, variant);
+    bench().context.make_current();  // The evaluator leaves none.
+    ASSERT_EQ(result.state, ResultState::ok) << result.detail;
+    Store store(directory_ / "tuned.db", Store::Mode::read_write);
+    store.record(store.begin_run({}), problem, bench().device, result);
+    export_kernels(store, bench().generator, out_);
+  }
+
+  static VariantResult measured(const Problem& problem, const Variant& variant) {
     MeasureOptions options;
     options.counters = false;
     MeasuringEvaluator evaluator(bench().generator, options);
-    const VariantResult result = evaluator.evaluate(
+    return evaluator.evaluate(
         problem, variant, bench().generator.compile(problem, variant, bench().device.sm_arch));
-    ASSERT_EQ(result.state, ResultState::ok) << result.detail;
-    Store store(directory_ / "tuned.db", Store::Mode::read_write);
-    store.record(store.begin_run({}), problem, evaluator.device(), result);
-    export_kernels(store, bench().generator, out_);
   }
 
   TempDirectory directory_;

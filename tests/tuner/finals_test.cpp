@@ -150,7 +150,7 @@ TEST(Finals, StopAtTheFirstLookWhenNothingIsInDoubtAndAtTheCapWhenDoubtNeverEnds
   };
   EXPECT_EQ(rounds_of(100.0, 0.0001), 32U);
   EXPECT_EQ(rounds_of(103.0, 0.001), 32U);
-  EXPECT_EQ(rounds_of(100.5, 0.02), 2560U);
+  EXPECT_EQ(rounds_of(100.5, 0.02), 320U);
 }
 
 TEST(Finals, StopWhenTheGpuTimeIsSpent) {

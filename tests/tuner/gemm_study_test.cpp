@@ -42,7 +42,7 @@ VariantResult measured(const StudyPoint& point, double time_us, long long dram_b
   result.outcome = Measurement{.samples_us = {time_us},
                                .median_us = time_us,
                                .p95_us = 1.25 * time_us,
-                               .counters = Counters{.sectors_demanded = 1000,
+                               .counters = Counters{.sectors_demanded = 125'000,
                                                     .l2_lookups = 1000,
                                                     .l2_hits = 750,
                                                     .l2_misses = 250,

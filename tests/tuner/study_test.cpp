@@ -97,7 +97,8 @@ TEST(Study, HitRateIsThatOfTheSectorsThatSmsAskedFor) {
                                   .l2_lookups = 500,
                                   .l2_hits = 600,
                                   .l2_misses = 100,
-                                  .l2_fabric_sectors = 40};
+                                  .l2_fabric_sectors = 40,
+                                  .dram_read_bytes = 60LL * kSectorBytes};
   StudyRow row{&point, {}};
   row.result.outcome = measurement;
   const auto hit_rate = std::ranges::find(study_metrics(), std::string("hit_rate"),

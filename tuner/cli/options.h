@@ -138,7 +138,8 @@ struct Options {
   L2State l2_state = L2State::warm;
   int repeat = 1;
   bool no_counters = false;
-  std::string strategy = "exhaustive";
+  /// Empty: the strategy that search_options() chooses.
+  std::string strategy;
   std::optional<long long> budget;
   /// Seconds, or minutes:seconds.
   std::string time;

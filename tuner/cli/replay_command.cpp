@@ -64,7 +64,7 @@ long long begin_run(Store& store, const Session& session, const RecordedSpace& s
                           .driver_version = space.origin.driver_version,
                           .l2_state = space.origin.l2_state,
                           .seed = session.options.seed,
-                          .strategy = session.options.strategy,
+                          .strategy = std::string(to_string(search.strategy)),
                           .max_variants = session.options.budget,
                           .max_s = search.max_s,
                           .conditions = "replayed"});

@@ -44,6 +44,7 @@ std::string conditions(const Options& options) {
 
 RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
   const bool measured = gpu.provenance() == Provenance::measured;
+  const SearchOptions search = search_options(session.options);
   return {.command = session.command_line,
           .swr_version = SWR_VERSION,
           .templates_digest = generator.templates_digest(),
@@ -52,9 +53,9 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .driver_version = measured ? driver_version() : "",
           .l2_state = measured ? std::string(to_string(session.options.l2_state)) : "",
           .seed = session.options.seed,
-          .strategy = session.options.strategy,
+          .strategy = std::string(to_string(search.strategy)),
           .max_variants = session.options.budget,
-          .max_s = search_options(session.options).max_s,
+          .max_s = search.max_s,
           .conditions = measured ? conditions(session.options) : "",
           .starts_over = session.options.force || session.options.repeat > 1};
 }

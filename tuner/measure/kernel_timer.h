@@ -43,6 +43,7 @@ class KernelTimer {
   static constexpr int kBatch = 5;
 
  private:
+  void occupy_gpu() const;
   void enqueue_sample() const;
 
   const Stream& stream_;

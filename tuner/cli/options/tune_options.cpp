@@ -47,8 +47,8 @@ double parse_seconds(const std::string& text) {
 void add_search_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Search";
   app.add_option("--strategy", options.strategy,
-                 "exhaustive; random; model (best predicted first, corrected by what is measured)")
-      ->capture_default_str()
+                 "exhaustive; random; model (best predicted first, corrected by what is measured) "
+                 "[exhaustive; model with --budget or --time]")
       ->type_name("NAME")
       ->group(kGroup);
   app.add_option("--budget", options.budget,
@@ -197,7 +197,11 @@ void add_tune(CLI::App& program, Options& options) {
 }
 
 SearchOptions search_options(const Options& options) {
-  SearchOptions search{.strategy = parse_strategy(options.strategy),
+  // What a limit leaves out should be what promises least.
+  const bool is_limited = options.budget || !options.time.empty();
+  const StrategyKind usual = is_limited ? StrategyKind::model : StrategyKind::exhaustive;
+  SearchOptions search{.strategy =
+                           options.strategy.empty() ? usual : parse_strategy(options.strategy),
                        .max_variants = std::nullopt,
                        .max_s = std::nullopt,
                        .seed = options.seed};
