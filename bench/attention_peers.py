@@ -14,8 +14,8 @@ With --shard I/N several GPUs share the list.
 
 --shapes decode has one query token on long K and V. What is measured there is memory: consecutive launches take turns over
 copies of K and V that together are several times the L2, for every contender alike, so that none finds them there;
-gb_per_s is the bytes of K and V over the time of a launch. Tuning itself times a variant on one K and V, of which an L2 may keep
-those of 8192 keys.
+gb_per_s is the bytes of K and V over the time of a launch. Tuning itself times a variant on one K and V, of which a warm L2 may keep
+those of 8192 keys: --l2 cold.
 """
 
 import argparse
@@ -216,7 +216,8 @@ def compare(shape, variant, seed):
 def tune(shape, options):
     swr.tune(shape.queries(), seq_kv=shape.seq, heads=shape.heads, kv_heads=shape.kv_heads,
              batch=shape.batch, head_dim=shape.head_dim, dtype=shape.dtype, causal=shape.causal,
-             database=options.database, arguments=shlex.split(options.tune_arguments))
+             database=options.database,
+             arguments=[*shlex.split(options.tune_arguments), "--l2", options.l2])
 
 
 def stored_variant(shape, lookup, device):
@@ -244,8 +245,8 @@ def measure(options):
         for number, shape in enumerate(chosen[index::count]):
             if not options.no_tuning:
                 tune(shape, options)
-            swr.configure(database=options.database)
-            variant = stored_variant(shape, swr.Lookup(options.database), device)
+            swr.configure(database=options.database, l2=options.l2)
+            variant = stored_variant(shape, swr.Lookup(options.database, options.l2), device)
             rows = compare(shape, variant, seed=number + 1)
             torch.cuda.empty_cache()
             writer.writerows(rows)
@@ -299,6 +300,7 @@ def parsed_arguments():
     parser.add_argument("--count", type=int, help="so many shapes after those [all]")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
     parser.add_argument("--no-tuning", action="store_true", help="take what the database holds")
+    parser.add_argument("--l2", default="warm", choices=("warm", "cold"), help="when tuning")
     parser.add_argument("--tune-arguments", default="--strategy model", help="for swr-tune")
     parser.add_argument("--summarise", nargs="+", metavar="CSV", help="print tables of CSV files")
     options = parser.parse_args()

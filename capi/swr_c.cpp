@@ -16,7 +16,7 @@
 #include <string>
 
 struct swr_lookup {
-  explicit swr_lookup(const char* database) : lookup(database) {}
+  swr_lookup(const char* database, const swr::LookupOptions& options) : lookup(database, options) {}
 
   swr::Lookup lookup;
 };
@@ -206,9 +206,18 @@ std::optional<std::filesystem::path> path_from(const char* path) {
   return path == nullptr ? std::nullopt : std::optional<std::filesystem::path>(path);
 }
 
+swr::LookupOptions lookup_options_from(const char* l2_state) {
+  swr::LookupOptions options;
+  if (l2_state != nullptr) {
+    options.setting.l2_state = swr::parse_l2_state(l2_state);
+  }
+  return options;
+}
+
 swr::RuntimeOptions options_from(const swr_runtime_options& options) {
   swr::RuntimeOptions result;
   result.database = path_from(options.database);
+  result.lookup = lookup_options_from(options.l2_state);
   result.exported = path_from(options.exported);
   result.generator.cache_dir = path_from(options.cache_dir);
   result.generator.nvrtc_library = path_from(options.nvrtc);
@@ -333,11 +342,11 @@ swr_status swr_profiled_device(const char* id, swr_device* device) {
   });
 }
 
-swr_status swr_lookup_open(const char* database, swr_lookup** lookup) {
+swr_status swr_lookup_open(const char* database, const char* l2_state, swr_lookup** lookup) {
   return guarded([&] {
     require_pointer(database, "database");
     require_pointer(lookup, "lookup");
-    *lookup = std::make_unique<swr_lookup>(database).release();
+    *lookup = std::make_unique<swr_lookup>(database, lookup_options_from(l2_state)).release();
   });
 }
 

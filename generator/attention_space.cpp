@@ -192,10 +192,9 @@ constexpr std::array kHopperAxes{
     AxisDefaults{"unroll", kHopperUnrolls},
 };
 
-constexpr std::array kSpaces{
-    FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes, kPortableChipTiles,
-                kPortableSpillingTiles},
-    FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
+constexpr std::array kSpaces{FamilySpace{Family::portable, kPortableTilesOfHeadDim, kPortableAxes,
+                                         kPortableChipTiles, kPortableSpillingTiles},
+                             FamilySpace{Family::hopper, kHopperTilesOfHeadDim, kHopperAxes}};
 
 constexpr int kRowsPerWarp = 16;
 

@@ -131,7 +131,8 @@ typedef struct swr_gemm_answer {
 
 /* A database for questions; needs neither NVRTC nor a driver. */
 typedef struct swr_lookup swr_lookup;
-swr_status swr_lookup_open(const char* database, swr_lookup** lookup);
+/* Results timed on a "warm" L2 answer (also for NULL), or those on a "cold" one: `l2_state`. */
+swr_status swr_lookup_open(const char* database, const char* l2_state, swr_lookup** lookup);
 swr_status swr_lookup_best(const swr_lookup* lookup, const swr_problem* problem,
                            const swr_device* device, swr_answer* answer);
 swr_status swr_lookup_best_gemm(const swr_lookup* lookup, const swr_gemm_problem* problem,
@@ -147,6 +148,7 @@ typedef struct swr_runtime_options {
   const char* cache_dir; /* Cubin cache. */
   const char* nvrtc;     /* Library; NULL searches. */
   int32_t may_compile;   /* 0 forbids compiling. */
+  const char* l2_state;  /* As for swr_lookup_open. */
 } swr_runtime_options;
 
 /* Strides in elements; head_dim is contiguous. */

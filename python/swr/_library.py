@@ -91,7 +91,7 @@ class RawGemmAnswer(ctypes.Structure):
 
 class RuntimeOptions(ctypes.Structure):
     _fields_ = [("database", c_char_p), ("exported", c_char_p), ("cache_dir", c_char_p),
-                ("nvrtc", c_char_p), ("may_compile", c_int32)]
+                ("nvrtc", c_char_p), ("may_compile", c_int32), ("l2_state", c_char_p)]
 
 
 class Strides(ctypes.Structure):
@@ -122,7 +122,7 @@ class Gemm(ctypes.Structure):
 _FUNCTIONS = {
     "swr_present_device": [c_int32, POINTER(Device)],
     "swr_profiled_device": [c_char_p, POINTER(Device)],
-    "swr_lookup_open": [c_char_p, POINTER(c_void_p)],
+    "swr_lookup_open": [c_char_p, c_char_p, POINTER(c_void_p)],
     "swr_lookup_best": [c_void_p, POINTER(Problem), POINTER(Device), POINTER(RawAnswer)],
     "swr_lookup_best_gemm": [c_void_p, POINTER(GemmProblem), POINTER(Device),
                              POINTER(RawGemmAnswer)],

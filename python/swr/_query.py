@@ -45,11 +45,12 @@ def profiled_device(name):
 
 
 class Lookup:
-    """The best stored variants of a database file; any number of threads may ask."""
+    """The best stored variants of a database file; any number of threads may ask. Results that were
+    timed on a warm L2 answer, or with l2="cold" those on a cold one."""
 
-    def __init__(self, database):
+    def __init__(self, database, l2="warm"):
         self._handle = ctypes.c_void_p()
-        library.swr_lookup_open(encoded(database), self._handle)
+        library.swr_lookup_open(encoded(database), encoded(l2), self._handle)
 
     def best(self, problem, device):
         """The variant for a Problem or a GemmProblem."""

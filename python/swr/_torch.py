@@ -35,14 +35,16 @@ def _default_cache():
     return pathlib.Path(os.environ.get("SWR_CACHE_DIR") or pathlib.Path(cache) / "swr")
 
 
-def configure(*, database=None, exported=None, cache_dir=None, may_compile=True, nvrtc=None):
+def configure(*, database=None, exported=None, cache_dir=None, may_compile=True, nvrtc=None,
+              l2="warm"):
     """Says where sdpa and matmul find kernels from now on. Without a call they use swr-tune's
     database and cache. `exported` is a directory that `swr-tune export` wrote; with
-    may_compile=False nothing is ever compiled while serving."""
+    may_compile=False nothing is ever compiled while serving. l2="cold" serves what was tuned with
+    --l2 cold."""
     options = RuntimeOptions(encoded(database), encoded(exported),
                              encoded(cache_dir or _default_cache()),
                              encoded(nvrtc or os.environ.get("SWR_NVRTC")),
-                             int(may_compile))
+                             int(may_compile), encoded(l2))
     handle = ctypes.c_void_p()
     library.swr_runtime_create(options, handle)
     global _runtime

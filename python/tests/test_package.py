@@ -53,6 +53,9 @@ class Package(unittest.TestCase):
 
     def test_errors_carry_a_code_and_advice(self):
         with self.assertRaises(swr.Error) as caught:
+            swr.Lookup(self.database, l2="tepid")
+        self.assertEqual(caught.exception.code, "invalid_argument")
+        with self.assertRaises(swr.Error) as caught:
             swr.Lookup(self.database)
         self.assertEqual(caught.exception.code, "not_found")
         self.assertIn("tuned.db", str(caught.exception))

@@ -376,7 +376,7 @@ Arguments small_replay() {
   Arguments arguments{"--replay"};
   for (const char* shape : {"b1_h4_s4096_d256_fp16", "b1_h1_s24576_d80_fp16",
                             "b1_h1_s32768_d64_fp16_causal", "b1_h1_s16384_d128_fp16_causal"}) {
-    arguments.push_back(std::string(SWR_TEST_DATA) + "/search_recordings/attention_" + shape +
+    arguments.push_back(std::string(SWR_TEST_DATA) + "/recordings/attention_" + shape +
                         "_nvidia-h200.json");
   }
   arguments.insert(arguments.end(), {"--quiet", "--json"});

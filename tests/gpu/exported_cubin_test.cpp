@@ -101,8 +101,8 @@ class ExportedCubin : public GpuTest {
     MeasureOptions options;
     options.counters = false;
     MeasuringEvaluator evaluator(bench().generator, options);
-    return evaluator.evaluate(
-        problem, variant, bench().generator.compile(problem, variant, bench().device.sm_arch));
+    return evaluator.evaluate(problem, variant,
+                              bench().generator.compile(problem, variant, bench().device.sm_arch));
   }
 
   TempDirectory directory_;

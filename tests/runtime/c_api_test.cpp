@@ -27,7 +27,7 @@ TEST_F(CApiTest, TheVersionIsThatOfTheHeader) { EXPECT_EQ(swr_api_version(), SWR
 TEST_F(CApiTest, AnswersAsTheLookupDoes) {
   record(problem_of(4096), tile(128, 64), 10.0);
   swr_lookup* lookup = nullptr;
-  ASSERT_EQ(swr_lookup_open(database_.c_str(), &lookup), SWR_OK) << swr_last_error();
+  ASSERT_EQ(swr_lookup_open(database_.c_str(), nullptr, &lookup), SWR_OK) << swr_last_error();
   const swr_device device = first_device();
   const swr_problem problem = c_problem(4096);
   swr_answer answer{};
@@ -43,17 +43,36 @@ TEST_F(CApiTest, AnswersAsTheLookupDoes) {
   swr_lookup_close(lookup);
 }
 
+TEST_F(CApiTest, ResultsOfAColdL2AnswerOnlyWhoAsksForThem) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  const swr_device device = first_device();
+  const swr_problem problem = c_problem(4096);
+  const auto match_for = [&](const char* l2_state) {
+    swr_lookup* lookup = nullptr;
+    EXPECT_EQ(swr_lookup_open(database_.c_str(), l2_state, &lookup), SWR_OK) << swr_last_error();
+    swr_answer answer{};
+    EXPECT_EQ(swr_lookup_best(lookup, &problem, &device, &answer), SWR_OK) << swr_last_error();
+    swr_lookup_close(lookup);
+    return answer.match;
+  };
+  EXPECT_EQ(match_for("warm"), SWR_EXACT);
+  EXPECT_EQ(match_for("cold"), SWR_DEFAULT);
+  swr_lookup* lookup = nullptr;
+  EXPECT_EQ(swr_lookup_open(database_.c_str(), "tepid", &lookup), SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("tepid"));
+}
+
 TEST_F(CApiTest, ErrorsAreStatusesWithAMessage) {
   swr_lookup* lookup = nullptr;
-  EXPECT_EQ(swr_lookup_open((directory_ / "none.db").c_str(), &lookup), SWR_NOT_FOUND);
+  EXPECT_EQ(swr_lookup_open((directory_ / "none.db").c_str(), nullptr, &lookup), SWR_NOT_FOUND);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("none.db"));
   EXPECT_EQ(lookup, nullptr);
-  EXPECT_EQ(swr_lookup_open(nullptr, &lookup), SWR_INVALID_ARGUMENT);
+  EXPECT_EQ(swr_lookup_open(nullptr, nullptr, &lookup), SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("'database' is NULL"));
   swr_device device{};
   EXPECT_EQ(swr_present_device(99, &device), SWR_INVALID_ARGUMENT);
   EXPECT_EQ(swr_profiled_device("no such gpu", &device), SWR_NOT_FOUND);
-  ASSERT_EQ(swr_lookup_open(database_.c_str(), &lookup), SWR_OK);
+  ASSERT_EQ(swr_lookup_open(database_.c_str(), nullptr, &lookup), SWR_OK);
   swr_problem problem = c_problem(4096);
   problem.dtype = 7;
   swr_answer answer{};
@@ -71,7 +90,8 @@ TEST_F(CApiTest, AProfiledDeviceNeedsNoGpu) {
 TEST_F(CApiTest, RunsAttentionWithTheScaleOfTheCaller) {
   record(problem_of(4096), tile(128, 64), 10.0);
   const std::string exported = export_all();
-  const swr_runtime_options options{database_.c_str(), exported.c_str(), nullptr, nullptr, 0};
+  const swr_runtime_options options{
+      database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
   swr_runtime* runtime = nullptr;
   ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
   const PrimaryContext context(0);
@@ -97,7 +117,8 @@ TEST_F(CApiTest, RunsAttentionWithTheScaleOfTheCaller) {
 TEST_F(CApiTest, ADescriptionServesCallsOnOtherTensors) {
   record(problem_of(4096), tile(128, 64), 10.0);
   const std::string exported = export_all();
-  const swr_runtime_options options{database_.c_str(), exported.c_str(), nullptr, nullptr, 0};
+  const swr_runtime_options options{
+      database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
   swr_runtime* runtime = nullptr;
   ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
   const PrimaryContext context(0);
@@ -138,7 +159,7 @@ class GemmCApiTest : public CApiTest {
 
 TEST_F(GemmCApiTest, AnswersAsTheLookupDoes) {
   swr_lookup* lookup = nullptr;
-  ASSERT_EQ(swr_lookup_open(database_.c_str(), &lookup), SWR_OK) << swr_last_error();
+  ASSERT_EQ(swr_lookup_open(database_.c_str(), nullptr, &lookup), SWR_OK) << swr_last_error();
   const swr_device device = first_device();
   swr_gemm_problem problem = c_product(128);
   swr_gemm_answer answer{};
@@ -163,7 +184,8 @@ TEST_F(GemmCApiTest, AnswersAsTheLookupDoes) {
 
 TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
   const std::string exported = export_all();
-  const swr_runtime_options options{database_.c_str(), exported.c_str(), nullptr, nullptr, 0};
+  const swr_runtime_options options{
+      database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
   swr_runtime* runtime = nullptr;
   ASSERT_EQ(swr_runtime_create(&options, &runtime), SWR_OK) << swr_last_error();
   const PrimaryContext context(0);

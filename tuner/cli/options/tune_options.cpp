@@ -200,11 +200,11 @@ SearchOptions search_options(const Options& options) {
   // What a limit leaves out should be what promises least.
   const bool is_limited = options.budget || !options.time.empty();
   const StrategyKind usual = is_limited ? StrategyKind::model : StrategyKind::exhaustive;
-  SearchOptions search{.strategy =
-                           options.strategy.empty() ? usual : parse_strategy(options.strategy),
-                       .max_variants = std::nullopt,
-                       .max_s = std::nullopt,
-                       .seed = options.seed};
+  SearchOptions search{
+      .strategy = options.strategy.empty() ? usual : parse_strategy(options.strategy),
+      .max_variants = std::nullopt,
+      .max_s = std::nullopt,
+      .seed = options.seed};
   if (options.budget) {
     search.max_variants = static_cast<std::size_t>(*options.budget);
   }
