@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/finals.h"
 
+#include "tuner/measure/sample_length.h"
 #include "tuner/measure/statistics.h"
 #include "tuner/tie_order.h"
 
@@ -158,14 +159,12 @@ class SharedRaces {
   int races() const { return races_; }
 
  private:
-  /// A sample spans 200 microseconds at least; before it goes an untimed launch, or a whole untimed
-  /// sample where launches are short. A race begins with one more sample and with warm-up launches.
+  /// Before a sample goes an untimed launch, or a whole untimed sample where it is replayed. A race
+  /// begins with one more sample and with warm-up launches.
   static double cost_us(const std::vector<double>& samples_us) {
     constexpr double kWarmups = 4.0;
-    constexpr double kSampleUs = 200.0;
-    constexpr double kShortUs = 50.0;
     const double launch_us = capped_mean(samples_us);
-    const double untimed_us = launch_us < kShortUs ? kSampleUs : launch_us;
+    const double untimed_us = is_replayed(launches_per_sample(launch_us)) ? kSampleUs : launch_us;
     const double sample_us = std::max(kSampleUs, launch_us) + untimed_us;
     return static_cast<double>(samples_us.size()) * sample_us + sample_us + kWarmups * launch_us;
   }

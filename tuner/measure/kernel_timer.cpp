@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/kernel_timer.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace swr {
 namespace {
-
-/// Fewer launches take longer to record as a graph than the graph saves.
-constexpr int kGraphFromLaunches = 4;
 
 void repeat(int times, const KernelTimer::Enqueue& enqueue) {
   for (int i = 0; i < times; ++i) {
@@ -19,13 +14,6 @@ void repeat(int times, const KernelTimer::Enqueue& enqueue) {
 
 }  // namespace
 
-int launches_per_sample(double launch_us) {
-  constexpr double kSampleUs = 200.0;
-  constexpr double kMaxLaunches = 1000.0;
-  const double duration_us = std::max(launch_us, 1e-3);
-  return static_cast<int>(std::clamp(std::ceil(kSampleUs / duration_us), 1.0, kMaxLaunches));
-}
-
 KernelTimer::KernelTimer(const Stream& stream, Enqueue launch, Before before, int warmup_launches)
     : stream_(stream), launch_(std::move(launch)), before_(std::move(before)) {
   repeat(warmup_launches, launch_);
@@ -33,7 +21,7 @@ KernelTimer::KernelTimer(const Stream& stream, Enqueue launch, Before before, in
     return;
   }
   launches_ = launches_per_sample(sample(1).front());
-  if (launches_ >= kGraphFromLaunches) {
+  if (is_replayed(launches_)) {
     try {
       graph_.emplace(stream_, [this] { repeat(launches_, launch_); });
       graph_->launch(stream_);  // The first replay takes longer: 1 to 14 % on an H200.
@@ -66,11 +54,11 @@ std::vector<double> KernelTimer::sample(int count) {
   return samples_us;
 }
 
-/// For at least 50 microseconds: a host that others keep busy may take as long to enqueue what is
-/// timed, and a GPU that waits for it would have the wait in the sample.
+/// With a whole sample where launches are short: a host that others keep busy may take long to
+/// enqueue what is timed, and a GPU that waits for it would have the wait in the sample.
 void KernelTimer::occupy_gpu() const {
   if (graph_) {
-    graph_->launch(stream_);
+    enqueue_sample();
   } else {
     launch_();
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tuner/driver/cuda_driver.h"
+#include "tuner/measure/sample_length.h"
 
 #include <array>
 #include <functional>
@@ -10,10 +11,6 @@
 #include <vector>
 
 namespace swr {
-
-/// Launches per sample for a kernel of this duration: as many as fill 200 microseconds, because
-/// events resolve about half a microsecond and the gap between launches shows otherwise.
-int launches_per_sample(double launch_us);
 
 class KernelTimer {
  public:

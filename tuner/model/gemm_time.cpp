@@ -37,7 +37,7 @@ constexpr double kEpilogueClocks = 300.0;
 /// them to arrive. Not measured: barriers with release cost hundreds of clocks
 /// (docs/results/gemm.md).
 constexpr double kExchangeClocks = 1000.0;
-/// What an SM reads of other SMs' shared memory: 3.3 TB/s of 132 SMs, published for the H100.
+/// What an SM reads of other SMs' shared memory: assumed, about 3.3 TB/s of 132 SMs.
 constexpr double kClusterBytesPerClock = 14.0;
 
 /// What a CTA's tile costs its SM, whatever the family.
