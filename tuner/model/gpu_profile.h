@@ -27,15 +27,20 @@ struct KernelCosts {
   double exp2_share = 0.0;
   /// fp32 and integer instructions per score.
   double softmax_instructions = 0.0;
-  /// Instructions per element of O and KV step.
-  double rescale_instructions = 0.0;
+  /// Instructions to ask for 16 bytes of K or V.
+  double copy_instructions = 0.0;
   /// Instructions per score of a tile that is masked.
   double mask_instructions = 0.0;
-  /// Share of the shorter of products and softmax that another CTA's work hides.
+  /// How much of what products and softmax hide of one another in random phase they do hide.
   double overlap_share = 0.0;
-  /// Share of a lone warp's step in which its scheduler idles.
+  /// Warps of a CTA on one scheduler, to this power, are as many in random phase.
+  double phase_exponent = 0.0;
+  /// Share of a lone warp's step, of 16 rows, in which its scheduler idles.
   double lone_warp_share = 0.0;
-  /// Clocks of a KV step that barriers and shuffles take.
+  /// Clocks of a KV step in which a warp waits for its own results: shuffles, first and last
+  /// products.
+  double step_latency_clocks = 0.0;
+  /// Clocks that a barrier takes.
   double barrier_clocks = 0.0;
   /// Share of the issue slots that a CTA gets, of what the next older one of its SM gets.
   double younger_share = 0.0;

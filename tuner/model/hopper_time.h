@@ -19,6 +19,10 @@ struct HopperStep {
   double step_clocks = 0.0;     ///< The whole step, overlapped as the main loop does.
 };
 
+/// Of a launch without work, in microseconds; fitted to spaces of the portable family of 2026-11-21
+/// and judged by the choices of this one (docs/results/hopper_attention.md).
+inline constexpr double kHopperLaunchUs = 5.53;
+
 HopperStep hopper_step(const HopperConfig& config, const GpuProfile& profile);
 
 /// Clocks of a Q tile beside its KV steps: the wait for Q where it is not loaded early, the first

@@ -14,7 +14,10 @@ namespace {
 
 /// Share of the SMs that are dealt CTAs to the full before the rest in the uneven deal: on an H200
 /// no SM has two of the first 96 CTAs of a persistent launch, some have two of the first 116.
-constexpr int kFirstSmsPercent = 79;
+constexpr int kFirstSmsPercent = 76;
+
+/// Share of the launches that are dealt so; fitted to spaces of an H200 (docs/results/l2_model.md).
+constexpr double kUnevenShare = 0.4;
 
 /// A CTA on its SM.
 struct Resident {
@@ -193,11 +196,10 @@ Timeline Simulation::run() {
 
 Timeline run_timeline(const ScheduleShape& shape, const TimelineCosts& costs) {
   Timeline timeline = Simulation(shape, costs, shape.sm_count).run();
-  const long long places = static_cast<long long>(shape.sm_count) * shape.ctas_per_sm;
-  const bool dealt = is_persistent(shape.persistence) && shape.persistence != Persistence::dynamic;
-  if (dealt && shape.ctas_per_sm > 1 && shape.ctas == places) {
+  if (shape.ctas_per_sm > 1) {
     const int first_sms = shape.sm_count * kFirstSmsPercent / 100;
-    timeline.clocks = (timeline.clocks + Simulation(shape, costs, first_sms).run().clocks) / 2;
+    const double uneven = Simulation(shape, costs, first_sms).run().clocks;
+    timeline.clocks += kUnevenShare * (uneven - timeline.clocks);
   }
   return timeline;
 }

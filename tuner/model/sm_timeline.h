@@ -27,10 +27,10 @@ struct Timeline {
   long long busiest_sm_steps = 0;  ///< KV steps of the SM that computes most.
 };
 
-/// Where the CTAs of a persistent launch land decides which SMs have most work when the last round
-/// is partly empty, and differs from launch to launch (docs/results/measuring.md). A launch that
-/// fills the GPU with several CTAs to an SM takes the mean of two deals: breadth first, and all
-/// places of four fifths of the SMs before the rest.
+/// Where the CTAs of a launch land decides which SMs have most work, and differs from launch to
+/// launch (docs/results/measuring.md). A launch with several CTAs to an SM takes the mean of two
+/// deals: breadth first, and, for two launches of five, all places of three quarters of the SMs
+/// before the rest.
 /// Requires: costs.step_clocks holds a value for each number of CTAs up to shape.ctas_per_sm.
 Timeline run_timeline(const ScheduleShape& shape, const TimelineCosts& costs);
 

@@ -30,27 +30,20 @@ constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a milli
 /// A latency whose mean is all that counts.
 constexpr double kNoSpread = 1e-3;
 
-/// What the kernel did with Q whose spaces were recorded and fitted; today's wants 20 registers
-/// more.
-bool kept_q_in_registers(const AttentionConfig& config) {
-  return config.accumulator_registers() + config.m_blocks() * config.head_dim / 4 + 60 <=
-         config.register_limit();
-}
-
 /// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
 /// own rows, cp.async writes them once, and Q is read again when it does not stay in registers.
 double smem_clocks(const AttentionConfig& config) {
   const int chunks_per_row = config.head_dim * 2 / kChunkBytes;
   const int conflict_ways = config.smem_swizzle ? 1 : swizzle_group(chunks_per_row);
   const double kv_bytes = 2.0 * config.kv_tile_bytes();
-  const double q_bytes = kept_q_in_registers(config) ? 0.0 : config.q_tile_bytes();
+  const double q_bytes = config.q_in_registers() ? 0.0 : config.q_tile_bytes();
   const double read_bytes = (config.warps * kv_bytes + q_bytes) * conflict_ways;
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
 }
 
 /// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
 int lacking_registers(const AttentionConfig& config, const KernelResources& resources) {
-  const int q_registers = kept_q_in_registers(config) ? config.m_blocks() * config.head_dim / 4 : 0;
+  const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
   const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
   return std::max(0, kAmpleRegisters - others);
 }
@@ -128,14 +121,21 @@ double combine_clocks(const AttentionProblem& problem, const AttentionVariant& v
   return 2 * profile.dram_latency_clocks + bytes / bytes_per_clock;
 }
 
+/// Barriers of a KV step: with one stage K and V come in turn, else together.
+int barriers_per_step(const AttentionConfig& config) { return config.stages == 1 ? 2 : 1; }
+
 /// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
 double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
                               const KernelCosts& kernel) {
-  // A warp cannot fill its own latencies and barriers; others do as far as there are any.
+  const double waits =
+      kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
+  // A warp cannot fill its own latencies and barriers; its further blocks of rows fill the
+  // latencies, other warps both, as far as there are any.
   const double alone =
-      kernel.lone_warp_share * cost.compute_clocks / ceil_div(config.warps, kSchedulersPerSm) +
-      kernel.barrier_clocks;
-  return std::hypot(resident * cost.compute_clocks, alone) + kernel.barrier_clocks / 2;
+      kernel.lone_warp_share * cost.compute_clocks /
+          (ceil_div(config.warps, kSchedulersPerSm) * config.m_blocks()) +
+      waits;
+  return std::hypot(resident * cost.compute_clocks, alone) + waits / (2 * resident);
 }
 
 /// How late something is on average whose time scatters by about `spread` around so much too late;
@@ -150,6 +150,7 @@ struct Stream {
   double step_clocks = 0.0;  ///< When K and V are there when they are needed.
   int kv_tile_bytes = 0;
   int stages = 0;
+  bool asks_for_pairs = false;  ///< For K and V of a step at once, `stages` - 1 steps ahead.
 };
 
 Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant,
@@ -157,27 +158,33 @@ Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& varian
   const StepCost cost = step_cost(problem, variant, resources, resident, profile);
   if (variant.family == Family::hopper) {
     const HopperConfig config = make_hopper_config(problem, variant);
-    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
+    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(),
+            config.stages};
   }
   const AttentionConfig config = make_attention_config(problem, variant);
   return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
-          config.kv_tile_bytes(), config.stages};
+          config.kv_tile_bytes(), config.stages, config.stages > 1};
 }
 
 /// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
-/// the L2 bandwidth. The kernel asks for V `stages` - 1 steps and a first product before it needs
-/// it, for K the rest of a step more. `spread_clocks` is how much latencies scatter.
+/// the L2 bandwidth. `spread_clocks` is how much latencies scatter.
 double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
                       double spread_clocks, const GpuProfile& profile) {
   const double sm_bytes_per_clock =
       profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
-  const double arrival = latency_clocks + resident * stream.kv_tile_bytes / sm_bytes_per_clock;
+  const double tile = resident * stream.kv_tile_bytes / sm_bytes_per_clock;
+  const auto delay = [&](double arrival, double lead_steps) {
+    return expected_delay(arrival - lead_steps * stream.step_clocks, spread_clocks);
+  };
+  if (stream.asks_for_pairs) {
+    return delay(latency_clocks + 2 * tile, stream.stages - 1);
+  }
+  // V is asked for `stages` - 1 steps and a first product before it is needed, K the rest of a
+  // step more.
   const double first_product =
       0.5 * stream.cost.matrix_clocks / (stream.cost.matrix_clocks + stream.cost.softmax_clocks);
-  const double v_lead = (stream.stages - 1 + first_product) * stream.step_clocks;
-  const double k_lead = (stream.stages - first_product) * stream.step_clocks;
-  return expected_delay(arrival - v_lead, spread_clocks) +
-         expected_delay(arrival - k_lead, spread_clocks);
+  return delay(latency_clocks + tile, stream.stages - 1 + first_product) +
+         delay(latency_clocks + tile, stream.stages - first_product);
 }
 
 double tile_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
@@ -213,6 +220,18 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVar
   return costs;
 }
 
+/// Clocks of work that needs two units in turn, `first` on one and `second` on the other, when
+/// `count` such works take turns at them in random phase: mean value analysis of a closed network
+/// of two queues. One takes the sum, many as long as the longer.
+double taking_turns(double first, double second, double count) {
+  constexpr double kAlike = 0.999;
+  const double longer = std::max(first, second);
+  const double ratio = std::min(first, second) / longer;
+  return ratio > kAlike
+             ? longer * (count + 1) / count
+             : longer * (1 - std::pow(ratio, count + 1)) / (1 - std::pow(ratio, count));
+}
+
 StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                             const KernelResources& resources, int ctas_per_sm,
                             const GpuProfile& profile) {
@@ -223,7 +242,7 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
   const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
   const double mma_clocks = 4 * scores * config.head_dim / profile.matrix_flop_per_clock_per_sm;
   const double instructions = kernel.softmax_instructions * scores +
-                              kernel.rescale_instructions * config.tile_m * config.head_dim;
+                              kernel.copy_instructions * 2 * config.kv_tile_bytes() / kChunkBytes;
   const double smem_share =
       kernel.smem_share + kernel.smem_share_per_register * lacking_registers(whole, resources);
   StepCost cost;
@@ -232,9 +251,13 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
   cost.softmax_clocks =
       imbalance * overlapped({instructions / profile.fma_per_clock_per_sm,
                               kernel.exp2_share * scores / profile.exp2_per_clock_per_sm});
-  const double hidden = kernel.overlap_share * (1 - 1.0 / ctas_per_sm) *
-                        std::min(cost.matrix_clocks, cost.softmax_clocks);
-  cost.compute_clocks = cost.matrix_clocks + cost.softmax_clocks - hidden;
+  // Warps of one CTA meet at barriers, so they are less out of phase than those of several.
+  const double warps_in_turn = std::max(1.0, static_cast<double>(config.warps) / kSchedulersPerSm);
+  const double phases = ctas_per_sm * std::pow(warps_in_turn, kernel.phase_exponent);
+  const double sum = cost.matrix_clocks + cost.softmax_clocks;
+  cost.compute_clocks =
+      sum - kernel.overlap_share *
+                (sum - taking_turns(cost.matrix_clocks, cost.softmax_clocks, phases));
   return cost;
 }
 
@@ -295,7 +318,7 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
       transfer_us(demanded, profile.l2_gb_per_s) * imbalance(schedule, shape.sm_count);
   prediction.dram_us = transfer_us(missed, dram_gb_per_s(profile));
   prediction.time_us =
-      profile.kernel.launch_us +
+      (variant.family == Family::hopper ? kHopperLaunchUs : profile.kernel.launch_us) +
       microseconds(combine_clocks(problem, variant, shape, profile), profile) +
       overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
   prediction.latency_us =

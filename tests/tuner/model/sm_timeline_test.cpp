@@ -53,8 +53,8 @@ TEST(SmTimeline, APartlyEmptyLastRoundCostsTheMeanOfTwoDeals) {
   ScheduleShape shape = four_steps(12, 4, 2);
   shape.persistence = Persistence::persistent;
   shape.ctas = 8;
-  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, ((400 + 300) + 800) / 2.0);
-  // One CTA to an SM, and CTAs that fill the GPU in part only, lie breadth first.
+  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 0.6 * (400 + 300) + 0.4 * 800);
+  // With one Q tile each both deals are alike.
   shape.ctas = 7;
   shape.seq_q = 16 * 7;
   EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 400);

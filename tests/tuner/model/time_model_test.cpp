@@ -28,11 +28,13 @@ GpuProfile round_profile() {
                     .smem_share_per_register = 0.01,
                     .exp2_share = 1.0,
                     .softmax_instructions = 4.0,
-                    .rescale_instructions = 2.0,
+                    .copy_instructions = 8.0,
                     .mask_instructions = 3.0,
                     .overlap_share = 0.5,
+                    .phase_exponent = 0.5,
                     .lone_warp_share = 0.5,
-                    .barrier_clocks = 200,
+                    .step_latency_clocks = 100,
+                    .barrier_clocks = 50,
                     .younger_share = 1.0,
                     .tile_clocks = 1000,
                     .tile_clocks_per_128_bytes = 5,
@@ -59,8 +61,9 @@ constexpr AttentionVariant kOneStage{.stages = 1};
 /// time (four warps read 16 KiB of K and V, which cp.async wrote once: 80 KiB at 128 bytes a
 /// clock).
 constexpr double kMatrix = 1.25 * 4 * 64 * 64 * 64 / 1024 + 0.25 * 640;
-/// Six instructions per score on 128 lanes (four, and two to rescale as many elements of O) beside
-/// exp2 at 16 a clock: the 4-norm of 192 and 256.
+/// Six instructions per score on 128 lanes (four, and eight for each of the 1024 pieces of 16 bytes
+/// of K and V, a quarter of the scores) beside exp2 at 16 a clock: the 4-norm of 192 and
+/// 256.
 const double kSoftmax = std::pow(std::pow(192.0, 4) + std::pow(256.0, 4), 0.25);
 
 TEST(TimeModel, AStepOfAHandComputedTile) {
@@ -70,9 +73,21 @@ TEST(TimeModel, AStepOfAHandComputedTile) {
   EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax);
 }
 
-TEST(TimeModel, TwoCtasHideHalfOfTheirOverlap) {
+TEST(TimeModel, TwoCtasTakeTurnsAtTheUnits) {
   const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 2, round_profile());
-  EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax - 0.5 * 0.5 * kSoftmax);
+  // Two customers of a closed network of two queues, of which half is what they hide.
+  const double ratio = kSoftmax / kMatrix;
+  const double in_turn = kMatrix * (1 + ratio + ratio * ratio) / (1 + ratio);
+  EXPECT_NEAR(cost.compute_clocks, (kMatrix + kSoftmax + in_turn) / 2, 1e-9);
+}
+
+TEST(TimeModel, WarpsOfOneCtaHideLessThanThoseOfTwo) {
+  const AttentionVariant eight{.tile_m = 128, .warps = 8, .stages = 1};
+  const StepCost one = step_cost(kProblem, eight, kAmple, 1, round_profile());
+  const StepCost two = step_cost(kProblem, kOneStage, kAmple, 2, round_profile());
+  EXPECT_LT(one.compute_clocks, one.matrix_clocks + one.softmax_clocks);
+  EXPECT_GT(one.compute_clocks / (one.matrix_clocks + one.softmax_clocks),
+            two.compute_clocks / (two.matrix_clocks + two.softmax_clocks));
 }
 
 TEST(TimeModel, OperandsLoadedJustInTimeExposeSharedMemory) {
@@ -117,8 +132,8 @@ TEST(TimeModel, TermsOfAHandComputedLaunch) {
   EXPECT_EQ(prediction.write_sectors, 1024);
   EXPECT_DOUBLE_EQ(prediction.l2_us, (2048 + 8192) * 32 / 1000e3);
   EXPECT_DOUBLE_EQ(prediction.dram_us, 4096 * 32 / 100e3);
-  // A lone warp per scheduler: half of its step and the barriers are not filled, and half of the
-  // barriers come on top. V is asked for a third of a step ahead, which hides its 400 clocks.
+  // A lone warp per scheduler: half of its step, its latencies and two barriers are not filled, and
+  // half of the latter come on top. V is asked for a third of a step ahead, which hides its 400 clocks.
   const double compute = kMatrix + kSoftmax;
   const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
   // Each Q tile of 8 KiB comes after 1000 + 5 * 64 clocks.
@@ -200,9 +215,10 @@ TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   EXPECT_NEAR(shape.miss_ticks, kTicksPerStep * late / step, 20);
   EXPECT_EQ(shape.l2_partitions, 2);
   EXPECT_EQ(shape.pace_spread_ppm, 0);
-  // A miss that two stages hide costs 8 clocks.
+  // A miss that two stages hide costs 8 clocks. Their step has one barrier.
+  const double shorter = std::hypot(compute, 0.5 * compute + 150) + 75;
   EXPECT_NEAR(schedule_on_gpu(kProblem, AttentionVariant{}, 1, profile).miss_ticks,
-              kTicksPerStep * 8 / step, 1);
+              kTicksPerStep * 8 / shorter, 1);
 }
 
 TEST(TimeModel, UnderTheMaskSmsDifferInPace) {
