@@ -107,7 +107,7 @@ TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
   const AttentionVariant five{.tile_m = 80, .tile_n = 80, .warps = 5, .stages = 1};
   GpuProfile profile = round_profile();
   profile.kernel.softmax_instructions = 1e-6;
-  profile.kernel.rescale_instructions = 1e-6;
+  profile.kernel.copy_instructions = 1e-6;
   EXPECT_NEAR(step_cost(kProblem, five, kAmple, 1, profile).softmax_clocks, 1.6 * 80 * 80 / 16,
               1e-6);
   // Ten warps: three on two of the schedulers.
