@@ -113,8 +113,8 @@ constexpr GemmVariant kPortable{.tile_m = 128,
 TEST(GemmTime, PortableProductsRunAtTheRateOfMmaSyncAndWaitForPartOfSharedMemory) {
   // One tile; two rows and two columns of warps read A and B twice, cp.async writes them once.
   const GemmPrediction prediction = predict({.m = 128, .n = 128, .k = 320}, kPortable);
-  const double products = 1.111 * 2.0 * 128 * 128 * 32 / 2730.6;
-  const double smem = 0.202 * 3 * (128 + 128) * 32 * 2 / 128.0;
+  const double products = h200().kernel.product_factor * 2.0 * 128 * 128 * 32 / 2730.6;
+  const double smem = h200().kernel.smem_share * 3 * (128 + 128) * 32 * 2 / 128.0;
   EXPECT_NEAR(prediction.matrix_us, 10 * (products + smem) / h200().clock_mhz, 1e-9);
 }
 

@@ -96,7 +96,7 @@ TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
-    EXPECT_EQ(profile.sources.size(), profile.l2_ways > 0 ? 35U : 34U) << id;
+    EXPECT_EQ(profile.sources.size(), profile.l2_ways > 0 ? 37U : 36U) << id;
     EXPECT_FALSE(profile.device.mig);
   }
 }
