@@ -131,10 +131,9 @@ double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cos
       kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
   // A warp cannot fill its own latencies and barriers; its further blocks of rows fill the
   // latencies, other warps both, as far as there are any.
-  const double alone =
-      kernel.lone_warp_share * cost.compute_clocks /
-          (ceil_div(config.warps, kSchedulersPerSm) * config.m_blocks()) +
-      waits;
+  const double alone = kernel.lone_warp_share * cost.compute_clocks /
+                           (ceil_div(config.warps, kSchedulersPerSm) * config.m_blocks()) +
+                       waits;
   return std::hypot(resident * cost.compute_clocks, alone) + waits / (2 * resident);
 }
 
@@ -158,8 +157,7 @@ Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& varian
   const StepCost cost = step_cost(problem, variant, resources, resident, profile);
   if (variant.family == Family::hopper) {
     const HopperConfig config = make_hopper_config(problem, variant);
-    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(),
-            config.stages};
+    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
   }
   const AttentionConfig config = make_attention_config(problem, variant);
   return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
@@ -227,9 +225,8 @@ double taking_turns(double first, double second, double count) {
   constexpr double kAlike = 0.999;
   const double longer = std::max(first, second);
   const double ratio = std::min(first, second) / longer;
-  return ratio > kAlike
-             ? longer * (count + 1) / count
-             : longer * (1 - std::pow(ratio, count + 1)) / (1 - std::pow(ratio, count));
+  return ratio > kAlike ? longer * (count + 1) / count
+                        : longer * (1 - std::pow(ratio, count + 1)) / (1 - std::pow(ratio, count));
 }
 
 StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
@@ -256,8 +253,8 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
   const double phases = ctas_per_sm * std::pow(warps_in_turn, kernel.phase_exponent);
   const double sum = cost.matrix_clocks + cost.softmax_clocks;
   cost.compute_clocks =
-      sum - kernel.overlap_share *
-                (sum - taking_turns(cost.matrix_clocks, cost.softmax_clocks, phases));
+      sum -
+      kernel.overlap_share * (sum - taking_turns(cost.matrix_clocks, cost.softmax_clocks, phases));
   return cost;
 }
 

@@ -133,7 +133,8 @@ TEST(TimeModel, TermsOfAHandComputedLaunch) {
   EXPECT_DOUBLE_EQ(prediction.l2_us, (2048 + 8192) * 32 / 1000e3);
   EXPECT_DOUBLE_EQ(prediction.dram_us, 4096 * 32 / 100e3);
   // A lone warp per scheduler: half of its step, its latencies and two barriers are not filled, and
-  // half of the latter come on top. V is asked for a third of a step ahead, which hides its 400 clocks.
+  // half of the latter come on top. V is asked for a third of a step ahead, which hides its 400
+  // clocks.
   const double compute = kMatrix + kSoftmax;
   const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
   // Each Q tile of 8 KiB comes after 1000 + 5 * 64 clocks.
