@@ -238,7 +238,10 @@ CountedLaunch MeasuringEvaluator::Impl::counted(Trial& trial) const {
               }};
 }
 
-std::vector<CounterReading> MeasuringEvaluator::Impl::count(std::span<const Contender> contenders) {
+/// Readings of the contenders: what `count` makes of their launches, or why there is nothing.
+template <typename Reading, typename Count>
+std::vector<Reading> MeasuringEvaluator::Impl::readings(std::span<const Contender> contenders,
+                                                        Count&& count) {
   std::vector<std::unique_ptr<Trial>> trials;
   std::vector<CountedLaunch> launches;
   for (const Contender& contender : contenders) {
@@ -246,14 +249,30 @@ std::vector<CounterReading> MeasuringEvaluator::Impl::count(std::span<const Cont
   }
   const auto counting = start_counting();
   if (counting == nullptr) {
-    return {contenders.size(), CounterReading{std::nullopt, session->no_profiler_because}};
+    return {contenders.size(), Reading{std::nullopt, session->no_profiler_because}};
   }
-  const std::string& missing = session->profiler->missing();
-  std::vector<CounterReading> readings;
-  for (const Counters& counters : counting->count(launches)) {
-    readings.push_back({counters, missing.empty() ? "" : "this chip does not count " + missing});
+  std::vector<Reading> readings;
+  for (const auto& counters : count(*counting, launches)) {
+    readings.push_back({counters, ""});
   }
   return readings;
+}
+
+std::vector<CounterReading> MeasuringEvaluator::Impl::count(std::span<const Contender> contenders) {
+  auto all = readings<CounterReading>(contenders, [](CountingSession& counting, auto& launches) {
+    return counting.count(launches);
+  });
+  note_missing(all, [](const RangeProfiler& profiler) { return profiler.missing(); });
+  return all;
+}
+
+std::vector<AccessReading> MeasuringEvaluator::Impl::count_accesses(
+    std::span<const Contender> contenders) {
+  auto all = readings<AccessReading>(contenders, [](CountingSession& counting, auto& launches) {
+    return counting.count_accesses(launches);
+  });
+  note_missing(all, [](const RangeProfiler& profiler) { return profiler.missing_accesses(); });
+  return all;
 }
 
 /// Requires: its CTAs fit.
