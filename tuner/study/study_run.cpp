@@ -69,6 +69,7 @@ void tune_group(const StudyGroup& group, const StudyTools& tools) {
   options.provenance = tools.provenance;
   options.run_id = tools.run_id;
   options.stop_requested = tools.stop_requested;
+  options.count_accesses = false;  // Passes of their own for every point.
   options.variants.emplace();
   for (const StudyPoint* point : group.points) {
     options.variants->push_back(point->variant);
