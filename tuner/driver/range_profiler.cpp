@@ -29,9 +29,8 @@ constexpr std::array kMetrics{
     CounterMetric{"dram__bytes_write.sum", &Counters::dram_write_bytes, "bytes written to DRAM"},
 };
 
-/// Of GH100, and with the exceptions marked of GA100, GA102, AD102, GB100, GB202, GB203, GB20B and
-/// GB10B: CUPTI's host interface knows them without a GPU (bench/counter_names). cp.async and wgmma
-/// have wavefronts of their own; ldmatrix and stmatrix are among loads and stores.
+/// The names of GH100, which all chips from GA100 to GB20B share but for those marked. cp.async and
+/// wgmma have wavefronts of their own; ldmatrix and stmatrix are among loads and stores.
 constexpr std::array kAccessMetrics{
     AccessMetric{"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
                  &AccessCounters::smem_load_wavefronts, "passes of LD, LDS and LDSM"},
@@ -118,6 +117,8 @@ struct Cupti {
       library, "cuptiProfilerHostGetConfigImageSize"};
   CuptiCall<decltype(cuptiProfilerHostGetConfigImage)> get_config_image{
       library, "cuptiProfilerHostGetConfigImage"};
+  CuptiCall<decltype(cuptiProfilerHostGetNumOfPasses)> get_passes{
+      library, "cuptiProfilerHostGetNumOfPasses"};
   CuptiCall<decltype(cuptiProfilerHostEvaluateToGpuValues)> evaluate{
       library, "cuptiProfilerHostEvaluateToGpuValues"};
 
@@ -427,6 +428,17 @@ class EnabledProfiler {
 
 std::span<const CounterMetric> counter_metrics() { return kMetrics; }
 std::span<const AccessMetric> access_metrics() { return kAccessMetrics; }
+
+ChipAccesses accesses_of_chip(const std::string& chip_name) {
+  const ChipInfo chip{chip_name.c_str(), {}};
+  const MetricSet<AccessMetric> set(chip, kAccessMetrics);
+  CUpti_Profiler_Host_GetNumOfPasses_Params params{};
+  params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
+  params.pConfigImage = set.config.data();
+  params.configImageSize = set.config.size();
+  call(cupti().get_passes, params);
+  return {set.missing, params.numOfPasses};
+}
 
 struct RangeProfiler::Impl {
   Impl(CUcontext counted_context, int device_ordinal)

@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,8 +40,20 @@ struct AccessMetric {
   bool zero_when_absent = false;
 };
 
-/// Every counter of accesses. Pass counts and names by chip: docs/measuring.md.
+/// Every counter of accesses; docs/measuring.md says what they cover.
 std::span<const AccessMetric> access_metrics();
+
+/// What CUPTI says of the access metrics on a chip, by the name it has there, e.g. "GH100".
+struct ChipAccesses {
+  /// Metrics that it lacks, those that are 0 for want of what they count left out.
+  std::string missing;
+  /// Times that a launch has to run for all the others.
+  std::size_t passes = 0;
+};
+
+/// Needs neither a GPU nor a driver.
+/// Throws: Error{no_counters} when CUPTI cannot be loaded or does not know the chip.
+ChipAccesses accesses_of_chip(const std::string& chip_name);
 
 /// What a context can count.
 class RangeProfiler {
