@@ -431,7 +431,7 @@ std::span<const AccessMetric> access_metrics() { return kAccessMetrics; }
 
 ChipAccesses accesses_of_chip(const std::string& chip_name) {
   const ChipInfo chip{chip_name.c_str(), {}};
-  const MetricSet<AccessMetric> set(chip, kAccessMetrics);
+  MetricSet<AccessMetric> set(chip, kAccessMetrics);
   CUpti_Profiler_Host_GetNumOfPasses_Params params{};
   params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
   params.pConfigImage = set.config.data();
