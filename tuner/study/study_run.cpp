@@ -68,6 +68,7 @@ void tune_group(const Study& study, const StudyGroup& group, const StudyTools& t
   options.provenance = tools.provenance;
   options.run_id = tools.run_id;
   options.stop_requested = tools.stop_requested;
+  options.count_accesses = false;  // Passes of their own for every point.
   options.variants.emplace();
   for (const StudyPoint* point : group.points) {
     options.variants->push_back(point->variant);
