@@ -301,11 +301,12 @@ class Run {
     return result;
   }
 
-  /// Switching the profiler on and passing over the launches takes about a fifth of a second, so it
-  /// pays to do it seldom. The row is stored already.
+  /// Switching the profiler on and passing over the launches takes about a fifth of a second, and
+  /// three times that while other GPUs of the host are counted, so it pays to do it seldom. The row
+  /// is stored already, and another run counts what this one could not.
   void count_later(long long row_id, const Compilation& compilation) {
     using std::chrono::steady_clock;
-    constexpr std::chrono::seconds kCountEvery{2};
+    constexpr std::chrono::seconds kCountEvery{20};
     if (uncounted_.empty()) {
       waiting_since_ = steady_clock::now();
     }
@@ -471,8 +472,8 @@ std::vector<std::size_t> uncounted_accesses(const TuneReport& report) {
     if (measurement == nullptr || result.state != ResultState::ok) {
       continue;
     }
-    const bool is_cheap = measurement->sampling == Sampling::finals &&
-                          launches_us + measurement->median_us < kPassUs;
+    const bool is_cheap =
+        measurement->sampling == Sampling::finals && launches_us + measurement->median_us < kPassUs;
     if (&result != report.best() && !is_cheap) {
       continue;
     }

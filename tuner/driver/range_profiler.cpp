@@ -9,6 +9,7 @@
 #include <cupti_result.h>
 #include <cupti_target.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -21,7 +22,6 @@ constexpr std::array kMetrics{
     CounterMetric{"l1tex__m_xbar2l1tex_read_sectors.sum", &Counters::sectors_demanded,
                   "read sectors that the SMs received from L2"},
     CounterMetric{"lts__t_sectors.sum", &Counters::l2_lookups, "sectors looked up in L2"},
-    CounterMetric{"lts__t_sectors_lookup_hit.sum", &Counters::l2_hits, "lookups that hit"},
     CounterMetric{"lts__t_sectors_lookup_miss.sum", &Counters::l2_misses, "lookups that missed"},
     CounterMetric{"lts__t_sectors_srcunit_ltcfabric.sum", &Counters::l2_fabric_sectors,
                   "lookups on behalf of the other L2 partition", true},
@@ -348,8 +348,7 @@ class EnabledProfiler {
     return image;
   }
 
-  /// One range per launch, and all of them in each pass: a pass costs 22 ms on an H200 however
-  /// much runs in it.
+  /// One range per launch, and all of them in each pass, because beginning a pass costs most.
   void configure(const std::vector<std::uint8_t>& config, std::vector<std::uint8_t>& data,
                  std::size_t ranges) {
     CUpti_RangeProfiler_SetConfig_Params params{};
@@ -522,7 +521,11 @@ CountingSession::CountingSession(const RangeProfiler& profiler)
 CountingSession::~CountingSession() = default;
 
 std::vector<Counters> CountingSession::count(std::span<const CountedLaunch> launches) {
-  return counted<Counters>(impl_->enabled, impl_->profiler.counters, launches);
+  auto all = counted<Counters>(impl_->enabled, impl_->profiler.counters, launches);
+  for (Counters& one : all) {
+    one.l2_hits = std::max(0LL, one.l2_lookups - one.l2_misses);
+  }
+  return all;
 }
 
 std::vector<AccessCounters> CountingSession::count_accesses(

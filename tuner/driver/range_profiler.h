@@ -83,8 +83,8 @@ struct CountedLaunch {
   std::function<void()> launch;
 };
 
-/// The profiler while it is switched on. Its first count takes about 125 ms on an H200, each pass
-/// over the launches 22 ms and its end 11 ms, so one count should be of many launches; nothing
+/// The profiler while it is switched on. Beginning a pass over the launches takes about 70 ms on an
+/// H200, each launch 0.3 ms (bench/driver_costs), so one count should be of many launches; nothing
 /// should be timed while it lives.
 class CountingSession {
  public:
