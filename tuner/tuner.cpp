@@ -471,8 +471,8 @@ std::vector<std::size_t> uncounted_accesses(const TuneReport& report) {
     if (measurement == nullptr || result.state != ResultState::ok) {
       continue;
     }
-    const bool is_cheap = measurement->sampling == Sampling::finals &&
-                          launches_us + measurement->median_us < kPassUs;
+    const bool is_cheap =
+        measurement->sampling == Sampling::finals && launches_us + measurement->median_us < kPassUs;
     if (&result != report.best() && !is_cheap) {
       continue;
     }

@@ -231,10 +231,10 @@ class AccessesTest : public GpuTest {
     GeneratorOptions options;
     options.template_overlay = directory_.path();
     const Generator generator(options);
-    cubin_ = generator
-                 .compile_template("calibration/memory.cu", "swr_load_shared",
-                                   bench().device.sm_arch)
-                 .cubin;
+    cubin_ =
+        generator
+            .compile_template("calibration/memory.cu", "swr_load_shared", bench().device.sm_arch)
+            .cubin;
     data_ = std::make_unique<DeviceBuffer>(std::size_t{32} * 32 * kRounds);
     data_->fill(0, bench().stream);
     sink_ = std::make_unique<DeviceBuffer>(std::size_t{128});
@@ -281,9 +281,9 @@ constexpr double kStrayShare = 0.01;
 
 void expect_accesses(std::optional<long long> counted, long long expected) {
   ASSERT_TRUE(counted);
-  EXPECT_NEAR(static_cast<double>(*counted), static_cast<double>(expected),
-              kStrayShare * static_cast<double>(kAccesses) +
-                  kStrayShare * static_cast<double>(expected));
+  EXPECT_NEAR(
+      static_cast<double>(*counted), static_cast<double>(expected),
+      kStrayShare * static_cast<double>(kAccesses) + kStrayShare * static_cast<double>(expected));
 }
 
 TEST_F(AccessesTest, LoadsOfConsecutiveWordsDoNotConflict) {
@@ -392,7 +392,8 @@ AccessReading accesses_of(MeasuringEvaluator& evaluator, const AttentionProblem&
   return evaluator.count_accesses(problem, std::span(&contender, 1)).front();
 }
 
-/// Rows of 128 bytes: swizzled they meet nowhere, else the eight rows of a matrix share their banks.
+/// Rows of 128 bytes: swizzled they meet nowhere, else the eight rows of a matrix share their
+/// banks.
 TEST_F(CountersTest, SwizzlingTheRowsOfKAndVRemovesTheirBankConflicts) {
   MeasuringEvaluator evaluator(bench().generator, MeasureOptions{});
   const AttentionProblem problem = published_problem(8192);
