@@ -142,7 +142,8 @@ void visit_fields(Condition& condition, Visitor&& visit) {
   visit("throttle_reasons", condition.throttle_reasons);
 }
 
-/// The numbers that summarise the samples; samples, conditions, counters and accesses are stored apart.
+/// The numbers that summarise the samples; samples, conditions, counters and accesses are stored
+/// apart.
 template <MaybeConst<Measurement> Observed, typename Visitor>
 void visit_fields(Observed& measurement, Visitor&& visit) {
   visit("median_us", measurement.median_us);

@@ -237,15 +237,15 @@ Json accesses_json(const Problem& problem, const VariantResult& result) {
   }
   const auto conflicts = conflicts_per_wavefront(accesses);
   const auto used = bytes_per_sector(accesses);
-  return {{"shared", std::move(smem)},
-          {"global", std::move(global)},
-          {"conflicts_per_wavefront", conflicts ? Json(*conflicts) : Json()},
-          {"bytes_per_sector", used ? Json(*used) : Json()},
-          {"tma_load_sectors",
-           accesses.tma_load_sectors ? Json(*accesses.tma_load_sectors) : Json()},
-          {"not_covered", uncovered_accesses()},
-          {"missing", measurement.accesses_missing_because},
-          {"next", access_steps_in_words(problem, result)}};
+  return {
+      {"shared", std::move(smem)},
+      {"global", std::move(global)},
+      {"conflicts_per_wavefront", conflicts ? Json(*conflicts) : Json()},
+      {"bytes_per_sector", used ? Json(*used) : Json()},
+      {"tma_load_sectors", accesses.tma_load_sectors ? Json(*accesses.tma_load_sectors) : Json()},
+      {"not_covered", uncovered_accesses()},
+      {"missing", measurement.accesses_missing_because},
+      {"next", access_steps_in_words(problem, result)}};
 }
 
 }  // namespace swr

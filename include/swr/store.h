@@ -174,8 +174,7 @@ class Store {
   /// Throws: as record(). Requires: the winner is the first finalist.
   std::vector<long long> record_decision(long long run_id, const Problem& problem,
                                          const DeviceInfo& device,
-                                         std::span<const Finalist> finalists,
-                                         double tie_threshold);
+                                         std::span<const Finalist> finalists, double tie_threshold);
 
   /// Appends a reference to a run. Throws: as record().
   void record_reference(long long run_id, const DeviceInfo& device, const GpuReference& reference);

@@ -136,9 +136,10 @@ TEST_F(Explain, ShowsConflictsAndCoalescingByKindAndTheKnobThatMovesThem) {
   const std::string text = explain(variant);
   ASSERT_EQ(code_, 0) << error_;
   EXPECT_THAT(text, HasSubstr("memory accesses (measured, by hardware counter)"));
-  EXPECT_THAT(text, ContainsRegex("shared, loads +0.875  \\[#########\\.\\] conflicts per wavefront, 0 "
-                                  "is best; 7,000 of 8,000; LDS and ldmatrix"));
-  EXPECT_THAT(text, ContainsRegex("shared, stores +0  \\[\\.+\\]"));
+  EXPECT_THAT(text,
+              ContainsRegex("shared, loads +0.875  \\[#########\\.\\] conflicts per wavefront, 0 "
+                            "is best; 7,000 of 8,000; LDS and ldmatrix"));
+  EXPECT_THAT(text, ContainsRegex("shared, stores +0.000  \\[\\.+\\]"));
   EXPECT_THAT(text, ContainsRegex("global, stores +4.00  \\[#\\.+\\] bytes used per sector of 32; "
                                   "32.0 sectors per request"));
   EXPECT_THAT(text, ContainsRegex("global, copies +32.0  \\[#+\\] bytes used"));
@@ -146,8 +147,7 @@ TEST_F(Explain, ShowsConflictsAndCoalescingByKindAndTheKnobThatMovesThem) {
   EXPECT_THAT(text, HasSubstr("not covered"));
   EXPECT_THAT(text, HasSubstr("this chip does not count loads"));
   EXPECT_THAT(text, HasSubstr("--smem-swizzle on spreads"));
-  const Json accesses =
-      Json::parse(explain(variant, {"--json"}))["explanations"][0]["accesses"];
+  const Json accesses = Json::parse(explain(variant, {"--json"}))["explanations"][0]["accesses"];
   EXPECT_EQ(accesses["shared"][0]["conflicts_per_wavefront"], 0.875);
   EXPECT_EQ(accesses["global"][0]["kind"], "stores");
   EXPECT_EQ(accesses["global"][0]["bytes_per_sector"], 4.0);

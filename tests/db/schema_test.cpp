@@ -264,7 +264,8 @@ TEST_F(SchemaTest, ResultsFromBeforeAccessesWereCountedWaitForThem) {
     database.exec(
         "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "
         "131072, 1024, 65536, 2048, 32);"
-        "INSERT INTO problem (op, batch, heads_q, heads_kv, seq_q, seq_kv, head_dim, dtype, causal, "
+        "INSERT INTO problem (op, batch, heads_q, heads_kv, seq_q, seq_kv, head_dim, dtype, "
+        "causal, "
         "m, n, k, output, layout, reads_c, alignment_bytes) VALUES ('attention', 1, 8, 8, 4096, "
         "4096, 64, 'fp16', 0, 0, 0, 0, '', '', 0, 16);"
         "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
@@ -291,8 +292,9 @@ TEST_F(SchemaTest, ResultsFromBeforeAccessesWereCountedWaitForThem) {
 TEST_F(SchemaTest, APredictionHasNoAccesses) {
   create_with_one_result();
   auto database = open(today_, Store::Mode::read_write);
-  EXPECT_ANY_THROW(database.exec("UPDATE result SET provenance = 'predicted', median_us = NULL, "
-                                 "accesses_missing_because = ''"));
+  EXPECT_ANY_THROW(
+      database.exec("UPDATE result SET provenance = 'predicted', median_us = NULL, "
+                    "accesses_missing_because = ''"));
 }
 
 TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {

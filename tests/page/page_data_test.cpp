@@ -79,7 +79,7 @@ TEST_F(PageData, AccessesOfTheBestStandBesideItsAnswers) {
                                                                 .global_load_sectors = 2,
                                                                 .global_load_bytes = 32};
   record(best);
-  record(counted(tile(32, 32), 25.0, 3'145'728));
+  record(counted(tile(128, 64), 25.0, 3'145'728));
   const Json json = data();
   const Json& field = json["fields"][0];
   EXPECT_EQ(field["accesses"]["shared"][0]["conflicts_per_wavefront"], 0.25);
@@ -87,10 +87,11 @@ TEST_F(PageData, AccessesOfTheBestStandBesideItsAnswers) {
   EXPECT_THAT(field["accesses"]["next"], SizeIs(2));
   EXPECT_EQ(value(json, field, 0, "conflicts_per_wavefront"), 0.25);
   EXPECT_TRUE(value(json, field, 1, "bytes_per_sector").is_null());
-  record(counted(tile(32, 32), 10.0, 3'145'728));
+  record(counted(tile(128, 64), 10.0, 3'145'728));
   const Json later = data();
   EXPECT_TRUE(later["fields"][0]["accesses"].is_null());
-  EXPECT_THAT(later["fields"][0]["accesses_unknown"].get<std::string>(), StartsWith("only winners"));
+  EXPECT_THAT(later["fields"][0]["accesses_unknown"].get<std::string>(),
+              StartsWith("only winners"));
 }
 
 TEST_F(PageData, WarmAndColdMeasurementsNeverShareAField) {

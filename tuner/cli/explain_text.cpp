@@ -82,7 +82,7 @@ void print_accesses(std::ostream& out, const Problem& problem, const VariantResu
   out << "memory accesses (measured, by hardware counter)\n";
   for (const SmemAccess& one : smem_accesses(*measurement.accesses)) {
     const double conflicts = one.conflicts_per_wavefront();
-    line(out, "shared, " + std::string(one.kind), significant_text(conflicts, 3),
+    line(out, "shared, " + std::string(one.kind), significant_text(conflicts, 4),
          bar(conflicts) + " conflicts per wavefront, 0 is best; " + grouped_text(one.conflicts) +
              " of " + grouped_text(one.wavefronts) + "; " + std::string(one.covers));
   }

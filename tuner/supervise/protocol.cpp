@@ -163,10 +163,9 @@ struct Answerer {
   Json (*answer)(const Json& request, const Problem& problem, Evaluator& evaluator);
 };
 
-constexpr std::array kAnswerers{Answerer{"evaluate", answer_evaluate},
-                                Answerer{"count", answer_count},
-                                Answerer{"count_accesses", answer_count_accesses},
-                                Answerer{"race", answer_race}};
+constexpr std::array kAnswerers{
+    Answerer{"evaluate", answer_evaluate}, Answerer{"count", answer_count},
+    Answerer{"count_accesses", answer_count_accesses}, Answerer{"race", answer_race}};
 
 std::vector<double> read_numbers(const Json& json) {
   std::vector<double> numbers;

@@ -86,8 +86,9 @@ std::vector<AccessReading> SupervisedEvaluator::count_accesses(
   if (auto* const readings = std::get_if<std::vector<AccessReading>>(&outcome)) {
     return std::move(*readings);
   }
-  return {contenders.size(), AccessReading{std::nullopt, "counting failed: " +
-                                               std::get<Failure>(outcome).silence.detail}};
+  return {
+      contenders.size(),
+      AccessReading{std::nullopt, "counting failed: " + std::get<Failure>(outcome).silence.detail}};
 }
 
 RaceResult SupervisedEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
