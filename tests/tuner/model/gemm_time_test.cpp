@@ -182,7 +182,8 @@ struct Row {
   double measured_us = 0.0;
 };
 
-/// Reads "128x256x64 coop2 c21 s4 rg8 k2" or "64x112x64 coop1 c11 s4 rm1 grid".
+/// Reads "128x256x64 coop2 c21 s4 rg8 k2" or "64x112x64 coop1 c114 s4 rm1 grid": a third digit of
+/// the cluster is along k.
 GemmVariant read_variant(const std::string& name) {
   GemmVariant variant = kVariant;
   std::istringstream words(name);
@@ -197,8 +198,9 @@ GemmVariant read_variant(const std::string& name) {
         word.size() > 1 ? std::atoi(word.c_str() + (word.front() == 'r' ? 2 : 1)) : 0;
     switch (word.front()) {
       case 'c':
-        variant.cluster_m = number / 10;
-        variant.cluster_n = number % 10;
+        variant.cluster_k = number > 99 ? number % 10 : 1;
+        variant.cluster_n = number > 99 ? number / 10 % 10 : number % 10;
+        variant.cluster_m = number > 99 ? number / 100 : number / 10;
         break;
       case 's':
         variant.stages = number;
@@ -211,6 +213,7 @@ GemmVariant read_variant(const std::string& name) {
         break;
       case 'r':
         variant.raster = word[1] == 'm'   ? Raster::along_m
+                         : word[1] == 'n' ? Raster::along_n
                          : word[1] == 'g' ? Raster::grouped
                          : word[1] == 's' ? Raster::serpentine
                                           : Raster::hilbert;
