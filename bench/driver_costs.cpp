@@ -5,6 +5,7 @@
 #include "tuner/driver/cuda_driver.h"
 #include "tuner/driver/devices.h"
 #include "tuner/driver/nvml.h"
+#include "tuner/driver/range_profiler.h"
 #include "tuner/measure/statistics.h"
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -73,6 +74,21 @@ void time_all(double seconds) {
     clear();
     stream.synchronize();
   });
+
+  begun = Clock::now();
+  const RangeProfiler profiler(context.handle(), 0);
+  std::printf("%-28s once   %9.1f us\n", "profiler", microseconds_since(begun));
+  const CountedLaunch counted{.prepare = [] {},
+                              .launch =
+                                  [&] {
+                                    clear();
+                                    stream.synchronize();
+                                  }};
+  for (const std::size_t launches : {1, 16, 128}) {
+    time_calls("counting " + std::to_string(launches) + " launches", seconds, [&] {
+      CountingSession(profiler).count(std::vector(launches, counted));
+    });
+  }
 }
 
 }  // namespace

@@ -111,6 +111,28 @@ void visit_fields(Values& counters, Visitor&& visit) {
   visit("dram_write_bytes", counters.dram_write_bytes);
 }
 
+template <MaybeConst<AccessCounters> Values, typename Visitor>
+void visit_fields(Values& accesses, Visitor&& visit) {
+  visit("smem_load_wavefronts", accesses.smem_load_wavefronts);
+  visit("smem_load_conflicts", accesses.smem_load_conflicts);
+  visit("smem_store_wavefronts", accesses.smem_store_wavefronts);
+  visit("smem_store_conflicts", accesses.smem_store_conflicts);
+  visit("smem_copy_wavefronts", accesses.smem_copy_wavefronts);
+  visit("smem_copy_conflicts", accesses.smem_copy_conflicts);
+  visit("smem_wgmma_wavefronts", accesses.smem_wgmma_wavefronts);
+  visit("smem_wgmma_conflicts", accesses.smem_wgmma_conflicts);
+  visit("global_load_requests", accesses.global_load_requests);
+  visit("global_load_sectors", accesses.global_load_sectors);
+  visit("global_load_bytes", accesses.global_load_bytes);
+  visit("global_store_requests", accesses.global_store_requests);
+  visit("global_store_sectors", accesses.global_store_sectors);
+  visit("global_store_bytes", accesses.global_store_bytes);
+  visit("global_copy_requests", accesses.global_copy_requests);
+  visit("global_copy_sectors", accesses.global_copy_sectors);
+  visit("global_copy_bytes", accesses.global_copy_bytes);
+  visit("tma_load_sectors", accesses.tma_load_sectors);
+}
+
 template <MaybeConst<GpuCondition> Condition, typename Visitor>
 void visit_fields(Condition& condition, Visitor&& visit) {
   visit("sm_clock_mhz", condition.sm_clock_mhz);
@@ -120,7 +142,8 @@ void visit_fields(Condition& condition, Visitor&& visit) {
   visit("throttle_reasons", condition.throttle_reasons);
 }
 
-/// The numbers that summarise the samples; samples, conditions and counters are stored apart.
+/// The numbers that summarise the samples; samples, conditions, counters and accesses are stored
+/// apart.
 template <MaybeConst<Measurement> Observed, typename Visitor>
 void visit_fields(Observed& measurement, Visitor&& visit) {
   visit("median_us", measurement.median_us);

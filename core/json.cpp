@@ -90,6 +90,27 @@ void write_fields(Json& json, const Value& value) {
   visit_fields(value, Writer{json});
 }
 
+/// The fields of a type in which each number may be unknown, which is then not there.
+template <typename Value>
+void write_known(Json& json, const Value& value) {
+  json = Json::object();
+  visit_fields(value, [&](const char* name, const std::optional<long long>& number) {
+    if (number) {
+      json[name] = *number;
+    }
+  });
+}
+
+template <typename Value>
+void read_known(const Json& json, Value& value) {
+  visit_fields(value, [&](const char* name, std::optional<long long>& number) {
+    number.reset();
+    if (json.contains(name)) {
+      number = json_integer(json, name, 0, kMaxLong);
+    }
+  });
+}
+
 Json axis_json(const AxisValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
@@ -128,14 +149,8 @@ void to_json(Json& json, const KernelResources& resources) { write_fields(json, 
 void to_json(Json& json, const LaunchGeometry& geometry) { write_fields(json, geometry); }
 void to_json(Json& json, const Counters& counters) { write_fields(json, counters); }
 
-void to_json(Json& json, const GpuCondition& condition) {
-  json = Json::object();
-  visit_fields(condition, [&](const char* name, const std::optional<long long>& value) {
-    if (value) {
-      json[name] = *value;
-    }
-  });
-}
+void to_json(Json& json, const AccessCounters& accesses) { write_known(json, accesses); }
+void to_json(Json& json, const GpuCondition& condition) { write_known(json, condition); }
 
 void to_json(Json& json, const Prediction& prediction) { write_fields(json, prediction); }
 
@@ -160,6 +175,10 @@ void to_json(Json& json, const Measurement& measurement) {
     json["counters"] = *measurement.counters;
   }
   json["counters_missing_because"] = measurement.counters_missing_because;
+  if (measurement.accesses) {
+    json["accesses"] = *measurement.accesses;
+  }
+  json["accesses_missing_because"] = measurement.accesses_missing_because;
 }
 
 void to_json(Json& json, const VariantResult& result) {
@@ -229,14 +248,8 @@ void from_json(const Json& json, LaunchGeometry& geometry) {
 
 void from_json(const Json& json, Counters& counters) { visit_fields(counters, Reader{json}); }
 
-void from_json(const Json& json, GpuCondition& condition) {
-  visit_fields(condition, [&](const char* name, std::optional<long long>& value) {
-    value.reset();
-    if (json.contains(name)) {
-      value = json_integer(json, name, 0, kMaxLong);
-    }
-  });
-}
+void from_json(const Json& json, AccessCounters& accesses) { read_known(json, accesses); }
+void from_json(const Json& json, GpuCondition& condition) { read_known(json, condition); }
 
 void from_json(const Json& json, Prediction& prediction) { visit_fields(prediction, Reader{json}); }
 
@@ -253,6 +266,11 @@ void from_json(const Json& json, Measurement& measurement) {
     measurement.counters = json["counters"].get<Counters>();
   }
   measurement.counters_missing_because = json_text(json, "counters_missing_because");
+  measurement.accesses.reset();
+  if (json.contains("accesses")) {
+    measurement.accesses = json["accesses"].get<AccessCounters>();
+  }
+  measurement.accesses_missing_because = json_text(json, "accesses_missing_because");
 }
 
 void from_json(const Json& json, VariantResult& result) {

@@ -22,13 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The counters of a result, which are added after the rest of its row.
-constexpr const char* kCounterColumns[] = {
-    "sectors_demanded",  "l2_lookups",      "l2_hits",          "l2_misses",
-    "l2_fabric_sectors", "dram_read_bytes", "dram_write_bytes", "counters_missing_because"};
-
-bool is_counter(const std::string& column) {
-  return std::ranges::find(kCounterColumns, column) != std::end(kCounterColumns);
+/// Columns that may become known after a copy of the file was made: when a run ended, what was
+/// counted.
+bool comes_later(const std::string& column) {
+  static const std::vector<std::string> kCounters = counter_columns();
+  static const std::vector<std::string> kAccesses = access_columns();
+  return column == "finished_at" || std::ranges::find(kCounters, column) != kCounters.end() ||
+         std::ranges::find(kAccesses, column) != kAccesses.end();
 }
 
 /// A column that names a row of another table, whose id differs between files.
@@ -107,13 +107,11 @@ class Merger {
     return "s.\"" + column + "\"";
   }
 
-  /// What must be equal for two rows to be one. When a run ended and what was counted may have
-  /// become known after a copy was made.
+  /// What must be equal for two rows to be one.
   std::string equality(const MergedTable& table) const {
     std::string condition = "true";
     for (const std::string& column : columns_of(database_, table.name)) {
-      const bool comes_later = column == "finished_at" || is_counter(column);
-      if (column != "id" && !comes_later) {
+      if (column != "id" && !comes_later(column)) {
         condition += " AND t.\"" + column + "\" IS " + value_of(table, column);
       }
     }
@@ -184,14 +182,20 @@ class Merger {
         "UPDATE main.run SET finished_at = s.finished_at FROM source.run AS s "
         "JOIN temp.run_place AS p ON p.id = s.id WHERE main.run.id = p.place "
         "AND main.run.finished_at IS NULL");
-    std::string counters;
-    for (const std::string column : kCounterColumns) {
-      counters += (counters.empty() ? "" : ", ") + column + " = s." + column;
+    add_to_waiting(counter_columns(), "sectors_demanded");
+    add_to_waiting(access_columns(), "accesses_missing_because");
+  }
+
+  /// Copies columns that came later, to rows where `awaited` is NULL.
+  void add_to_waiting(const std::vector<std::string>& columns, const std::string& awaited) {
+    std::string assigned;
+    for (const std::string& column : columns) {
+      assigned += (assigned.empty() ? "" : ", ") + column + " = s." + column;
     }
-    database_.exec("UPDATE main.result SET " + counters +
+    database_.exec("UPDATE main.result SET " + assigned +
                    " FROM source.result AS s JOIN temp.result_place AS p ON p.id = s.id "
-                   "WHERE main.result.id = p.place AND main.result.sectors_demanded IS NULL "
-                   "AND s.sectors_demanded IS NOT NULL");
+                   "WHERE main.result.id = p.place AND main.result." +
+                   awaited + " IS NULL AND s." + awaited + " IS NOT NULL");
   }
 
   SQLite::Database& database_;

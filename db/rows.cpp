@@ -203,9 +203,43 @@ void write_counters(const Measurement& measurement, const Writer& write) {
   }
 }
 
+/// Nothing where nobody has tried to count them yet.
+void write_accesses(const Measurement& measurement, const Writer& write) {
+  if (measurement.accesses) {
+    visit_fields(*measurement.accesses, write);
+  }
+  if (measurement.accesses || !measurement.accesses_missing_because.empty()) {
+    write("accesses_missing_because", measurement.accesses_missing_because);
+  }
+}
+
+template <typename Columns>
+void read_accesses(Measurement& measurement, Reader<Columns>& read) {
+  if (read.column("accesses_missing_because").isNull()) {
+    return;
+  }
+  read("accesses_missing_because", measurement.accesses_missing_because);
+  AccessCounters accesses;
+  visit_fields(accesses, read);
+  if (accesses != AccessCounters{}) {
+    measurement.accesses = accesses;
+  }
+}
+
+/// The names of the visited fields, and one more.
+template <typename Values>
+std::vector<std::string> names_and(const char* last) {
+  std::vector<std::string> names;
+  const Values values;
+  visit_fields(values, [&](const char* name, const auto&) { names.emplace_back(name); });
+  names.emplace_back(last);
+  return names;
+}
+
 void write_outcome(const Measurement& measurement, const Writer& write) {
   visit_fields(measurement, write);
   write_counters(measurement, write);
+  write_accesses(measurement, write);
   if (!measurement.samples_us.empty()) {
     write_sampling(measurement, write);
   }
@@ -229,6 +263,7 @@ Measurement read_measurement(Reader<Columns>& read) {
   if (!read.column("sectors_demanded").isNull()) {
     visit_fields(measurement.counters.emplace(), read);
   }
+  read_accesses(measurement, read);
   return measurement;
 }
 
@@ -428,6 +463,20 @@ Cells counter_cells(const Measurement& measurement) {
   Cells cells;
   write_counters(measurement, Writer{cells});
   return cells;
+}
+
+Cells access_cells(const Measurement& measurement) {
+  Cells cells;
+  write_accesses(measurement, Writer{cells});
+  return cells;
+}
+
+std::vector<std::string> counter_columns() {
+  return names_and<Counters>("counters_missing_because");
+}
+
+std::vector<std::string> access_columns() {
+  return names_and<AccessCounters>("accesses_missing_because");
 }
 
 Cells to_cells(const VariantResult& result) {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace swr {
 
@@ -40,6 +41,11 @@ std::string variant_columns();
 
 /// The counters alone, or why there are none.
 Cells counter_cells(const Measurement& measurement);
+/// The accesses alone, or why there are none.
+Cells access_cells(const Measurement& measurement);
+/// The columns of counters and of accesses, which are added after the rest of a row.
+std::vector<std::string> counter_columns();
+std::vector<std::string> access_columns();
 
 /// Where a row was read, for messages.
 struct RowSource {

@@ -95,6 +95,19 @@ struct Store::Impl {
       return id;
     });
   }
+
+  /// Adds what was counted after the rest of a row, whose column `awaited` is NULL until then.
+  void add_later(long long result_id, const Cells& cells, const char* awaited, const char* what) {
+    write([&] {
+      const Cells which{{"id", result_id}, {awaited, std::monostate{}}};
+      if (update_row(database, "result", cells, which) == 0) {
+        throw Error(ErrorCode::invalid_argument,
+                    "database " + path.string() + " has no result " + std::to_string(result_id) +
+                        " that waits for " + what + "; record() returns the id of a row");
+      }
+      return result_id;
+    });
+  }
 };
 
 Store::Store(const std::filesystem::path& path, Mode mode, Content content)
@@ -124,27 +137,23 @@ long long Store::record(long long run_id, const Problem& problem, const DeviceIn
 }
 
 void Store::record_counters(long long result_id, const Measurement& measurement) {
-  impl_->write([&] {
-    Cells cells = counter_cells(measurement);
-    const Cells which{{"id", result_id}, {"sectors_demanded", std::monostate{}}};
-    if (update_row(impl_->database, "result", cells, which) == 0) {
-      throw Error(ErrorCode::invalid_argument,
-                  "database " + impl_->path.string() + " has no result " +
-                      std::to_string(result_id) +
-                      " that waits for counters; record() returns the id of a row");
-    }
-    return result_id;
-  });
+  impl_->add_later(result_id, counter_cells(measurement), "sectors_demanded", "counters");
 }
 
-void Store::record_decision(long long run_id, const Problem& problem, const DeviceInfo& device,
-                            std::span<const Finalist> finalists, double tie_threshold) {
+void Store::record_accesses(long long result_id, const Measurement& measurement) {
+  impl_->add_later(result_id, access_cells(measurement), "accesses_missing_because", "accesses");
+}
+
+std::vector<long long> Store::record_decision(long long run_id, const Problem& problem,
+                                              const DeviceInfo& device,
+                                              std::span<const Finalist> finalists,
+                                              double tie_threshold) {
+  std::vector<long long> result_ids;
   impl_->write([&] {
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
     const long long device_id = find_or_insert_row(database, "device", to_cells(device));
     const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
-    std::vector<long long> result_ids;
     for (const Finalist& finalist : finalists) {
       result_ids.push_back(insert_result(database, run_id, problem_id, device_id, finalist.result));
     }
@@ -159,6 +168,7 @@ void Store::record_decision(long long run_id, const Problem& problem, const Devi
     }
     return decision_id;
   });
+  return result_ids;
 }
 
 void Store::record_reference(long long run_id, const DeviceInfo& device,

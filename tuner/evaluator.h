@@ -46,6 +46,13 @@ struct CounterReading {
   std::string missing_because;
 };
 
+/// How one launch went to memory, or why that is not known.
+struct AccessReading {
+  std::optional<AccessCounters> accesses;
+  /// As Measurement::accesses_missing_because.
+  std::string missing_because;
+};
+
 /// Not thread-safe unless the implementation says so: a GPU measures one variant at a time, a
 /// model may evaluate several.
 class Evaluator {
@@ -68,6 +75,14 @@ class Evaluator {
   /// evaluate().
   virtual std::vector<CounterReading> count(const Problem& problem,
                                             std::span<const Contender> contenders) = 0;
+
+  /// How variants that evaluate() found ok go to shared and global memory, one reading each. Apart
+  /// from count(), because it takes several passes more. Who measures nothing counts nothing.
+  /// Throws: as evaluate().
+  virtual std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                                    std::span<const Contender> contenders) {
+    return {contenders.size(), AccessReading{std::nullopt, "only a GPU counts accesses"}};
+  }
 
   /// Times variants that evaluate() found ok against each other: one sample of each per round, in
   /// an order drawn per round, so that what drifts hits all of them alike. A model gives its times.

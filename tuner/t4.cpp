@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/t4.h"
 
+#include "core/fields.h"
 #include "tuner/measure/statistics.h"
 #include "tuner/metrics.h"
 #include <swr/error.h>
@@ -67,6 +68,14 @@ Json measurements(const RecordedSpace& space, const VariantResult& result) {
       all.push_back({{"name", metric.key}, {"value", number}, {"unit", unit_of(metric.key)}});
     }
   }
+  const Measurement* measurement = result.measurement();
+  if (measurement != nullptr && measurement->accesses) {
+    visit_fields(*measurement->accesses, [&](const char* name, const auto& value) {
+      if (value) {
+        all.push_back({{"name", name}, {"value", *value}, {"unit", unit_of(name)}});
+      }
+    });
+  }
   return all;
 }
 
@@ -132,6 +141,18 @@ std::optional<Counters> read_counters(const std::map<std::string, double>& value
   return counters;
 }
 
+/// Those that a measurement names; nothing where it names none.
+std::optional<AccessCounters> read_accesses(const std::map<std::string, double>& values) {
+  AccessCounters accesses;
+  visit_fields(accesses, [&](const char* name, std::optional<long long>& field) {
+    const auto found = values.find(name);
+    if (found != values.end()) {
+      field = static_cast<long long>(found->second);
+    }
+  });
+  return accesses != AccessCounters{} ? std::optional(accesses) : std::nullopt;
+}
+
 int whole_or_0(const std::map<std::string, double>& values, const std::string& name) {
   const auto found = values.find(name);
   return found != values.end() ? static_cast<int>(std::min(found->second, 1e9)) : 0;
@@ -155,6 +176,9 @@ Measurement read_measurement(const Json& result, const std::map<std::string, dou
   measurement.counters = read_counters(values);
   measurement.counters_missing_because =
       measurement.counters ? "" : "not in the T4 file that was imported";
+  measurement.accesses = read_accesses(values);
+  measurement.accesses_missing_because =
+      measurement.accesses ? "" : "not in the T4 file that was imported";
   measurement.condition_missing_because = "not in the T4 file that was imported";
   return measurement;
 }

@@ -66,6 +66,9 @@ constexpr std::string_view kNotCountedYet = "not counted yet";
 using Groups = std::vector<std::vector<Variant>>;
 using KnownResults = std::map<Variant, StoredResult>;
 
+/// The newest row of each variant in the database.
+using RowIds = std::map<Variant, long long>;
+
 Compilation take(CompileQueue& queue, const Variant& variant) {
   try {
     return {std::make_shared<const CompiledKernel>(queue.take(variant)), {}};
@@ -151,6 +154,8 @@ class Run {
     count();
   }
 
+  RowIds take_row_ids() { return std::move(row_ids_); }
+
  private:
   std::vector<Variant> next_batch() {
     if (has_to_stop()) {
@@ -204,10 +209,7 @@ class Run {
         unknown.push_back(variant);
         continue;
       }
-      strategy_.tell(found->second.result);
-      progress_.known(found->second.result);
-      report_.results.push_back(std::move(found->second.result));
-      ++report_.known;
+      take_result(found->second);
     }
     return unknown;
   }
@@ -243,6 +245,7 @@ class Run {
       std::get<Measurement>(result.outcome).counters_missing_because = kNotCountedYet;
     }
     const long long row_id = record(result);
+    row_ids_[variant] = row_id;
     strategy_.tell(result);
     if (report_.provenance == Provenance::measured && !report_.replayed) {
       progress_.device_idle(report_.times.device_idle_s());
@@ -256,11 +259,16 @@ class Run {
 
   /// What another run measured and could not count.
   void take_uncounted(StoredResult& known, const Compilation& compilation) {
+    take_result(known);
+    count_later(known.id, compilation);
+  }
+
+  void take_result(StoredResult& known) {
+    row_ids_[known.result.variant] = known.id;
     strategy_.tell(known.result);
     progress_.known(known.result);
     report_.results.push_back(std::move(known.result));
     ++report_.known;
-    count_later(known.id, compilation);
   }
 
   VariantResult evaluate(const Variant& variant, const CompiledKernel& kernel) {
@@ -293,11 +301,12 @@ class Run {
     return result;
   }
 
-  /// Switching the profiler on and passing over the launches takes about a fifth of a second, so it
-  /// pays to do it seldom. The row is stored already.
+  /// Switching the profiler on and passing over the launches takes about a fifth of a second, and
+  /// three times that while other GPUs of the host are counted, so it pays to do it seldom. The row
+  /// is stored already, and another run counts what this one could not.
   void count_later(long long row_id, const Compilation& compilation) {
     using std::chrono::steady_clock;
-    constexpr std::chrono::seconds kCountEvery{2};
+    constexpr std::chrono::seconds kCountEvery{20};
     if (uncounted_.empty()) {
       waiting_since_ = steady_clock::now();
     }
@@ -347,6 +356,7 @@ class Run {
   Progress& progress_;
   TuneReport& report_;
   KnownResults known_;
+  RowIds row_ids_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::vector<Uncounted> uncounted_;
   std::chrono::steady_clock::time_point waiting_since_;
@@ -421,7 +431,7 @@ void rank(TuneReport& report) {
 
 /// Lets the fastest meet, and puts their new results in place of the screening's.
 void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& kernels,
-                 Store& store, const TuneOptions& options) {
+                 Store& store, const TuneOptions& options, RowIds& row_ids) {
   const PhaseTimer timer(report.times.finals_s);
   const auto chosen = choose_finalists(
       report.results, default_variant(report.problem, report.device), *options.finals);
@@ -430,8 +440,12 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   if (outcome.finalists.empty()) {
     return;
   }
-  store.record_decision(options.run_id, report.problem, report.device, outcome.finalists,
-                        options.finals->tie_threshold);
+  const std::vector<long long> finalist_ids =
+      store.record_decision(options.run_id, report.problem, report.device, outcome.finalists,
+                            options.finals->tie_threshold);
+  for (std::size_t i = 0; i < finalist_ids.size(); ++i) {
+    row_ids[outcome.finalists[i].result.variant] = finalist_ids[i];
+  }
   for (const Finalist& finalist : outcome.finalists) {
     const auto screened = std::find_if(
         report.results.begin(), report.results.end(),
@@ -441,6 +455,74 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   }
   report.finalists = std::move(outcome.finalists);
   report.tie_threshold = options.finals->tie_threshold;
+}
+
+/// Places among the results whose accesses are worth counting: the best, and a few finalists in
+/// their order while their launches together take less than what a pass over them costs anyhow.
+/// Those that were tried before are left out. Requires: the report is ranked.
+std::vector<std::size_t> uncounted_accesses(const TuneReport& report) {
+  constexpr std::size_t kMost = 8;
+  constexpr double kPassUs = 20e3;
+  std::vector<std::size_t> places;
+  std::size_t chosen = 0;
+  double launches_us = 0.0;
+  for (std::size_t place = 0; place < report.results.size() && chosen < kMost; ++place) {
+    const VariantResult& result = report.results[place];
+    const Measurement* measurement = result.measurement();
+    if (measurement == nullptr || result.state != ResultState::ok) {
+      continue;
+    }
+    const bool is_cheap =
+        measurement->sampling == Sampling::finals && launches_us + measurement->median_us < kPassUs;
+    if (&result != report.best() && !is_cheap) {
+      continue;
+    }
+    ++chosen;
+    launches_us += measurement->median_us;
+    if (!measurement->accesses && measurement->accesses_missing_because.empty()) {
+      places.push_back(place);
+    }
+  }
+  return places;
+}
+
+/// Whatever fails becomes the reason why nothing is known: what has been decided stands without.
+std::vector<AccessReading> try_count_accesses(const TuneReport& report, Evaluator& evaluator,
+                                              const KernelSource& kernels,
+                                              const std::vector<std::size_t>& places) {
+  try {
+    std::vector<CompiledKernel> ready;
+    std::vector<Contender> contenders;
+    ready.reserve(places.size());
+    for (const std::size_t place : places) {
+      const Variant& variant = report.results[place].variant;
+      ready.push_back(kernels(variant));
+      contenders.push_back({variant, &ready.back()});
+    }
+    return evaluator.count_accesses(report.problem, contenders);
+  } catch (const Error& error) {
+    return {places.size(),
+            AccessReading{std::nullopt, std::string("counting failed: ") + error.what()}};
+  }
+}
+
+/// How the best go to memory, into the report and their rows.
+void count_accesses(TuneReport& report, Evaluator& evaluator, const KernelSource& kernels,
+                    Store& store, const RowIds& row_ids) {
+  const std::vector<std::size_t> places = uncounted_accesses(report);
+  if (places.empty()) {
+    return;
+  }
+  const PhaseTimer total(report.times.total_s);
+  const PhaseTimer timer(report.times.count_s);
+  std::vector<AccessReading> readings = try_count_accesses(report, evaluator, kernels, places);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    VariantResult& result = report.results[places[i]];
+    Measurement& measurement = std::get<Measurement>(result.outcome);
+    measurement.accesses = readings[i].accesses;
+    measurement.accesses_missing_because = std::move(readings[i].missing_because);
+    store.record_accesses(row_ids.at(result.variant), measurement);
+  }
 }
 
 std::vector<Variant> enumerate(TuneReport& report, const TuneOptions& options) {
@@ -530,6 +612,8 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
   report.device = evaluator.device();
   report.provenance = options.provenance;
   report.replayed = options.replays;
+  const bool is_measured = options.provenance == Provenance::measured && !options.replays;
+  RowIds row_ids;
   {
     const PhaseTimer timer(report.times.total_s);
     std::vector<Variant> space = enumerate(report, options);
@@ -537,14 +621,19 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     const auto strategy = choose_strategy(report, options, std::move(space));
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
     CompileQueue queue(thread_count(options), kernels);
-    Run(*strategy, rival, evaluator, store, queue, options, progress, report).search();
+    Run run(*strategy, rival, evaluator, store, queue, options, progress, report);
+    run.search();
+    row_ids = run.take_row_ids();
     if (is_decided(report)) {
       take_known_decision(report, store, options.run_id);
     } else if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
-      hold_finals(report, evaluator, kernels, store, options);
+      hold_finals(report, evaluator, kernels, store, options, row_ids);
     }
   }
   rank(report);
+  if (is_measured && options.count_accesses && !report.interrupted) {
+    count_accesses(report, evaluator, kernels, store, row_ids);
+  }
   return report;
 }
 

@@ -30,6 +30,8 @@ struct TuneOptions {
   long long run_id = 0;
   /// How the winner of a measured run is decided; without, the smallest median wins.
   std::optional<FinalsOptions> finals = FinalsOptions{};
+  /// Count how the winner, and finalists as far as that is cheap, go to memory.
+  bool count_accesses = true;
   /// The space, in place of what `space` describes; no constraint is asked.
   std::optional<std::vector<Variant>> variants;
   /// True when the evaluator replays a recording, whose variants are the space: nothing is

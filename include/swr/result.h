@@ -49,6 +49,33 @@ struct Counters {
   bool operator==(const Counters&) const = default;
 };
 
+/// How one launch went to shared and to global memory, by hardware counter. A wavefront is one pass
+/// over the 32 banks of shared memory, a conflict a wavefront that banks asked for twice made
+/// necessary; a request is a warp's access, a sector has 32 bytes, and the bytes are those that
+/// threads asked for. Empty where the chip does not count. docs/measuring.md says what each covers.
+struct AccessCounters {
+  std::optional<long long> smem_load_wavefronts;  ///< Loads, ldmatrix among them.
+  std::optional<long long> smem_load_conflicts;
+  std::optional<long long> smem_store_wavefronts;  ///< Stores, stmatrix among them.
+  std::optional<long long> smem_store_conflicts;
+  std::optional<long long> smem_copy_wavefronts;  ///< What cp.async writes.
+  std::optional<long long> smem_copy_conflicts;
+  std::optional<long long> smem_wgmma_wavefronts;  ///< Operands that wgmma reads.
+  std::optional<long long> smem_wgmma_conflicts;
+  std::optional<long long> global_load_requests;  ///< Loads into registers.
+  std::optional<long long> global_load_sectors;
+  std::optional<long long> global_load_bytes;
+  std::optional<long long> global_store_requests;
+  std::optional<long long> global_store_sectors;
+  std::optional<long long> global_store_bytes;
+  std::optional<long long> global_copy_requests;  ///< What cp.async reads.
+  std::optional<long long> global_copy_sectors;
+  std::optional<long long> global_copy_bytes;
+  std::optional<long long> tma_load_sectors;  ///< What the copy engine reads, whole by design.
+
+  bool operator==(const AccessCounters&) const = default;
+};
+
 /// What the L2 holds when a timed launch begins. Append-only: the spellings are stored.
 enum class L2State {
   warm,  ///< What the launch before left.
@@ -98,6 +125,11 @@ struct Measurement {
   /// Why counters are absent, or which of them the chip lacks (these are 0); empty when all are
   /// present.
   std::string counters_missing_because;
+  /// Counted for winners and those near them alone, because it takes passes of its own.
+  std::optional<AccessCounters> accesses;
+  /// Why accesses are absent, or which of them the chip does not count; empty also where nobody has
+  /// tried yet.
+  std::string accesses_missing_because;
 };
 
 /// Modelled from the schedule and a GPU profile.

@@ -165,12 +165,16 @@ class Store {
   /// Throws: as record(); Error{invalid_argument} when the row has counters or is not there.
   void record_counters(long long result_id, const Measurement& measurement);
 
+  /// The same of the measurement's accesses. Throws: as record_counters().
+  void record_accesses(long long result_id, const Measurement& measurement);
+
   /// Appends the finalists' results, which of them won and the share below which a difference was a
   /// tie, in one transaction. From then on the winner is the best for the problem on the device, in
-  /// the run's setting.
+  /// the run's setting. Returns the ids of the finalists' rows, in their order.
   /// Throws: as record(). Requires: the winner is the first finalist.
-  void record_decision(long long run_id, const Problem& problem, const DeviceInfo& device,
-                       std::span<const Finalist> finalists, double tie_threshold);
+  std::vector<long long> record_decision(long long run_id, const Problem& problem,
+                                         const DeviceInfo& device,
+                                         std::span<const Finalist> finalists, double tie_threshold);
 
   /// Appends a reference to a run. Throws: as record().
   void record_reference(long long run_id, const DeviceInfo& device, const GpuReference& reference);

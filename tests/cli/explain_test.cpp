@@ -115,6 +115,59 @@ TEST_F(Explain, CountsSharedMemoryAndGlobalBytesByName) {
   EXPECT_EQ(all["other_order"]["provenance"], "predicted");
 }
 
+TEST_F(Explain, ShowsConflictsAndCoalescingByKindAndTheKnobThatMovesThem) {
+  AttentionVariant variant = kSawtooth;
+  variant.smem_swizzle = false;
+  VariantResult result = measured(variant, 4000.0, kReadBytes);
+  Measurement& measurement = std::get<Measurement>(result.outcome);
+  measurement.accesses = AccessCounters{.smem_load_wavefronts = 8000,
+                                        .smem_load_conflicts = 7000,
+                                        .smem_store_wavefronts = 1000,
+                                        .smem_store_conflicts = 0,
+                                        .global_store_requests = 10,
+                                        .global_store_sectors = 320,
+                                        .global_store_bytes = 1280,
+                                        .global_copy_requests = 100,
+                                        .global_copy_sectors = 1600,
+                                        .global_copy_bytes = 51'200,
+                                        .tma_load_sectors = 77};
+  measurement.accesses_missing_because = "this chip does not count loads";
+  record(result);
+  const std::string text = explain(variant);
+  ASSERT_EQ(code_, 0) << error_;
+  EXPECT_THAT(text, HasSubstr("memory accesses (measured, by hardware counter)"));
+  EXPECT_THAT(text,
+              ContainsRegex("shared, loads +0.875  \\[#########\\.\\] conflicts per wavefront, 0 "
+                            "is best; 7,000 of 8,000; LDS and ldmatrix"));
+  EXPECT_THAT(text, ContainsRegex("shared, stores +0.000  \\[\\.+\\]"));
+  EXPECT_THAT(text, ContainsRegex("global, stores +4.00  \\[#\\.+\\] bytes used per sector of 32; "
+                                  "32.0 sectors per request"));
+  EXPECT_THAT(text, ContainsRegex("global, copies +32.0  \\[#+\\] bytes used"));
+  EXPECT_THAT(text, ContainsRegex("global, TMA +77"));
+  EXPECT_THAT(text, HasSubstr("not covered"));
+  EXPECT_THAT(text, HasSubstr("this chip does not count loads"));
+  EXPECT_THAT(text, HasSubstr("--smem-swizzle on spreads"));
+  const Json accesses = Json::parse(explain(variant, {"--json"}))["explanations"][0]["accesses"];
+  EXPECT_EQ(accesses["shared"][0]["conflicts_per_wavefront"], 0.875);
+  EXPECT_EQ(accesses["global"][0]["kind"], "stores");
+  EXPECT_EQ(accesses["global"][0]["bytes_per_sector"], 4.0);
+  EXPECT_EQ(accesses["conflicts_per_wavefront"], 7.0 / 9.0);
+  EXPECT_EQ(accesses["tma_load_sectors"], 77);
+}
+
+TEST_F(Explain, SaysThatAccessesWereNotCountedAndWhy) {
+  record(measured(kSawtooth, 4000.0, kReadBytes));
+  EXPECT_THAT(explain(kSawtooth),
+              ContainsRegex("bank conflicts +not counted  only winners and those near them"));
+  VariantResult refused = measured(kSawtooth, 4000.0, kReadBytes);
+  std::get<Measurement>(refused.outcome).accesses_missing_because = "no permission";
+  record(refused);
+  EXPECT_THAT(explain(kSawtooth), ContainsRegex("bank conflicts +not counted  no permission"));
+  const Json all = Json::parse(explain(kSawtooth, {"--json"}))["explanations"][0];
+  EXPECT_TRUE(all["accesses"].is_null());
+  EXPECT_EQ(all["measured"]["accesses_missing_because"], "no permission");
+}
+
 TEST_F(Explain, ExplainsGemmMeasuredOrNot) {
   const GemmProblem problem{.m = 4096, .n = 2048, .k = 1024};
   VariantResult result;

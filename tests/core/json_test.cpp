@@ -105,6 +105,7 @@ TEST(Fields, ANewMemberIsNotForgotten) {
   // These types have no padding; whoever adds a member adds it to core/fields.h and the schema.
   EXPECT_EQ(visited_bytes<Prediction>(), sizeof(Prediction));
   EXPECT_EQ(visited_bytes<Counters>(), sizeof(Counters));
+  EXPECT_EQ(visited_bytes<AccessCounters>(), sizeof(AccessCounters));
   EXPECT_EQ(visited_bytes<KernelResources>(), sizeof(KernelResources));
   EXPECT_EQ(visited_bytes<LaunchGeometry>(), sizeof(LaunchGeometry));
 }
@@ -147,6 +148,8 @@ VariantResult measured_result() {
   measurement.relative_error = 1e-4;
   measurement.counters = Counters{.sectors_demanded = 5, .dram_write_bytes = 7};
   measurement.counters_missing_because = "partly";
+  measurement.accesses = AccessCounters{.smem_load_conflicts = 0, .global_copy_sectors = 9};
+  measurement.accesses_missing_because = "most are not there";
   measurement.l2_state = L2State::cold;
   measurement.sampling = Sampling::finals;
   measurement.before = {.sm_clock_mhz = 1980, .temperature_c = 40};

@@ -161,7 +161,9 @@ TEST_F(MergeTest, FollowsAFileThatGrew) {
 
   measurement.counters = Counters{1, 2, 3, 4, 5, 6, 7};
   measurement.counters_missing_because = "";
+  measurement.accesses = AccessCounters{.smem_load_wavefronts = 5, .smem_load_conflicts = 1};
   store.record_counters(row, measurement);
+  store.record_accesses(row, measurement);
   store.record(run, problem_of(2048), fictional_gpu(), measured(tile(64, 64), 30.0));
   store.finish_run(run);
   const MergeSummary added = merge({file});
@@ -169,6 +171,8 @@ TEST_F(MergeTest, FollowsAFileThatGrew) {
   EXPECT_EQ(added.results, 1U);
   EXPECT_THAT(rows_of(out_, "SELECT l2_misses, counters_missing_because FROM result LIMIT 1"),
               ElementsAre("4||"));
+  EXPECT_THAT(rows_of(out_, "SELECT smem_load_conflicts, tma_load_sectors FROM result LIMIT 1"),
+              ElementsAre("1||"));
   EXPECT_EQ(rows_of(out_, "SELECT * FROM run WHERE finished_at IS NOT NULL").size(), 1U);
 }
 

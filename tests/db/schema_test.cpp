@@ -257,6 +257,46 @@ TEST_F(SchemaTest, GemmVariantsFromBeforeClustersAlongKHaveNone) {
   EXPECT_EQ(text(2), "0 2 1 3");
 }
 
+TEST_F(SchemaTest, ResultsFromBeforeAccessesWereCountedWaitForThem) {
+  const std::vector<Migration> eleven(today_.begin(), today_.begin() + 11);
+  {
+    auto database = open(eleven, Store::Mode::read_write);
+    database.exec(
+        "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "
+        "131072, 1024, 65536, 2048, 32);"
+        "INSERT INTO problem (op, batch, heads_q, heads_kv, seq_q, seq_kv, head_dim, dtype, "
+        "causal, "
+        "m, n, k, output, layout, reads_c, alignment_bytes) VALUES ('attention', 1, 8, 8, 4096, "
+        "4096, 64, 'fp16', 0, 0, 0, 0, '', '', 0, 16);"
+        "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
+        "0, 'q_fastest', 0, 'on', 1, 'off', 'off', 'cp_async', 'plain', 'registers', 0, 1, 0, 0, "
+        "0, 0, 0, 0, 0, '', 0, '', 0, 0);"
+        "INSERT INTO run (id, command, swr_version, templates_digest, nvrtc_version, "
+        "driver_version, l2_state, seed) VALUES (1, '', '', '', '', '', 'warm', 1);"
+        "INSERT INTO result (id, run_id, device_id, problem_id, variant_id, provenance, state, "
+        "detail, registers_per_thread, spill_store_bytes, spill_load_bytes, stack_bytes, "
+        "static_smem_bytes, smem_bytes, ctas_per_sm, cubin_digest, median_us, p95_us, "
+        "relative_error, counters_missing_because) VALUES (7, 1, 1, 1, 1, 'measured', 'ok', '', "
+        "100, 0, 0, 0, 0, 1024, 2, '', 10.0, 11.0, 0.001, 'not asked for');");
+  }
+  Store store(path_, Store::Mode::read_write);
+  const VariantResult before = store.result(7).result;
+  EXPECT_FALSE(before.measurement()->accesses);
+  EXPECT_EQ(before.measurement()->accesses_missing_because, "");
+  Measurement counted = *before.measurement();
+  counted.accesses = AccessCounters{.smem_copy_conflicts = 3};
+  store.record_accesses(7, counted);
+  EXPECT_EQ(store.result(7).result.measurement()->accesses, counted.accesses);
+}
+
+TEST_F(SchemaTest, APredictionHasNoAccesses) {
+  create_with_one_result();
+  auto database = open(today_, Store::Mode::read_write);
+  EXPECT_ANY_THROW(
+      database.exec("UPDATE result SET provenance = 'predicted', median_us = NULL, "
+                    "accesses_missing_because = ''"));
+}
+
 TEST_F(SchemaTest, AMigratedFileIsRefusedByTheOlderSwr) {
   create_with_one_result();
   open(tomorrow_, Store::Mode::read_write);

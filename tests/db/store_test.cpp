@@ -53,7 +53,11 @@ VariantResult full_measurement() {
                                  .sampling = Sampling::finals,
                                  .before = {1980, 3201, 40, 120'000, 0},
                                  .after = {.sm_clock_mhz = 1700, .throttle_reasons = 4},
-                                 .counters_missing_because = ""}};
+                                 .counters_missing_because = "",
+                                 .accesses = AccessCounters{.smem_load_wavefronts = 8,
+                                                            .smem_load_conflicts = 0,
+                                                            .tma_load_sectors = 1LL << 40},
+                                 .accesses_missing_because = "this chip does not count some"}};
 }
 
 TEST_F(StoreTest, KeepsBothOperationsApart) {
@@ -117,6 +121,42 @@ TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {
   EXPECT_EQ(read.measurement()->before, written.measurement()->before);
   EXPECT_EQ(read.measurement()->after, written.measurement()->after);
   EXPECT_EQ(read.measurement()->counters, written.measurement()->counters);
+  EXPECT_EQ(read.measurement()->accesses, written.measurement()->accesses);
+  EXPECT_EQ(read.measurement()->accesses_missing_because,
+            written.measurement()->accesses_missing_because);
+}
+
+TEST_F(StoreTest, AccessesComeLaterAndOnceToARowThatWasNotCountedYet) {
+  VariantResult result = measured(tile(64, 64), 10.0);
+  const long long id = store_.record(run_, problem_of(4096), fictional_gpu(), result);
+  EXPECT_FALSE(store_.result(id).result.measurement()->accesses);
+  EXPECT_EQ(store_.result(id).result.measurement()->accesses_missing_because, "");
+  Measurement& measurement = std::get<Measurement>(result.outcome);
+  measurement.accesses = AccessCounters{.global_store_bytes = 64};
+  store_.record_accesses(id, measurement);
+  EXPECT_EQ(store_.result(id).result.measurement()->accesses, measurement.accesses);
+  EXPECT_EQ(error_of([&] { store_.record_accesses(id, measurement); }).code(),
+            ErrorCode::invalid_argument);
+}
+
+TEST_F(StoreTest, KeepsTheReasonWhyAccessesAreMissing) {
+  VariantResult result = measured(tile(64, 64), 10.0);
+  const long long id = store_.record(run_, problem_of(4096), fictional_gpu(), result);
+  std::get<Measurement>(result.outcome).accesses_missing_because = "no permission";
+  store_.record_accesses(id, *result.measurement());
+  EXPECT_FALSE(store_.result(id).result.measurement()->accesses);
+  EXPECT_EQ(store_.result(id).result.measurement()->accesses_missing_because, "no permission");
+}
+
+TEST_F(StoreTest, ADecisionNamesTheRowsOfItsFinalists) {
+  std::vector<Finalist> finalists(2);
+  finalists[0].result = measured(tile(64, 64), 10.0);
+  finalists[1].result = measured(tile(32, 32), 11.0);
+  const auto ids =
+      store_.record_decision(run_, problem_of(4096), fictional_gpu(), finalists, 0.005);
+  ASSERT_EQ(ids.size(), 2U);
+  EXPECT_EQ(store_.result(ids[0]).result.variant, finalists[0].result.variant);
+  EXPECT_EQ(store_.result(ids[1]).result.variant, finalists[1].result.variant);
 }
 
 TEST_F(StoreTest, CountersComeLaterToARowThatWaitsForThem) {

@@ -71,6 +71,29 @@ TEST_F(PageData, MeasuredAndPredictedNeverShareAField) {
   EXPECT_EQ(value(json, json["fields"][1], 0, "time_us"), 15.0);
 }
 
+TEST_F(PageData, AccessesOfTheBestStandBesideItsAnswers) {
+  VariantResult best = counted(tile(64, 64), 20.0, 3'145'728);
+  std::get<Measurement>(best.outcome).accesses = AccessCounters{.smem_load_wavefronts = 4,
+                                                                .smem_load_conflicts = 1,
+                                                                .global_load_requests = 1,
+                                                                .global_load_sectors = 2,
+                                                                .global_load_bytes = 32};
+  record(best);
+  record(counted(tile(128, 64), 25.0, 3'145'728));
+  const Json json = data();
+  const Json& field = json["fields"][0];
+  EXPECT_EQ(field["accesses"]["shared"][0]["conflicts_per_wavefront"], 0.25);
+  EXPECT_EQ(field["accesses"]["global"][0]["bytes_per_sector"], 16.0);
+  EXPECT_THAT(field["accesses"]["next"], SizeIs(2));
+  EXPECT_EQ(value(json, field, 0, "conflicts_per_wavefront"), 0.25);
+  EXPECT_TRUE(value(json, field, 1, "bytes_per_sector").is_null());
+  record(counted(tile(128, 64), 10.0, 3'145'728));
+  const Json later = data();
+  EXPECT_TRUE(later["fields"][0]["accesses"].is_null());
+  EXPECT_THAT(later["fields"][0]["accesses_unknown"].get<std::string>(),
+              StartsWith("only winners"));
+}
+
 TEST_F(PageData, WarmAndColdMeasurementsNeverShareAField) {
   record(counted(tile(64, 64), 20.0, 3'145'728));
   VariantResult cold = counted(tile(64, 64), 25.0, 3'145'728);

@@ -62,7 +62,7 @@ TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
   EXPECT_EQ(launch.grid_x % 2, 0U);
   EXPECT_EQ(launch.block_x, 256U) << "a loading and a computing warpgroup";
   EXPECT_EQ(launch.stream, stream_);
-  EXPECT_FALSE(launch.overlaps) << "nobody asked for it";
+  EXPECT_TRUE(launch.overlaps);
   EXPECT_EQ(launch.gemm.raster, Raster::serpentine);
   EXPECT_EQ(launch.gemm.raster_group, 4);
   EXPECT_EQ(launch.gemm.swizzle_stride, 1024);

@@ -304,7 +304,7 @@ TEST_F(GemmPackageTest, LaunchesWithTheChoicesOfTheKernel) {
   ASSERT_EQ(answers.size(), 3U);
   EXPECT_THAT(answers[0], ::testing::HasSubstr("cluster 2 block 256"));
   EXPECT_THAT(answers[0], ::testing::HasSubstr("raster 3 group 4 stride 1024 splits 1 "
-                                               "partials (nil) arrivals (nil) overlaps 0 bytes 0"));
+                                               "partials (nil) arrivals (nil) overlaps 1 bytes 0"));
   // 64 tiles in 4 splits: sums of 64 x 64 each, and a word per tile.
   EXPECT_THAT(answers[1], ::testing::HasSubstr("grid 256 cluster 1"));
   EXPECT_THAT(answers[1], ::testing::HasSubstr("splits 4 partials 0x"));

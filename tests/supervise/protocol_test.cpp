@@ -36,6 +36,15 @@ class Recorder final : public Evaluator {
     }
     return readings;
   }
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    std::vector<AccessReading> readings(contenders.size());
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      readings[i].accesses.emplace().smem_load_conflicts = attention(contenders[i].variant).stages;
+      readings[i].missing_because = contenders[i].kernel->cubin_digest;
+    }
+    return readings;
+  }
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     seed = options.seed;
@@ -103,6 +112,17 @@ TEST(Protocol, KeepsContendersAndTheirKernelsTogether) {
   EXPECT_EQ(readings[1].counters->l2_hits, 4);
   EXPECT_EQ(readings[1].missing_because, "b");
   EXPECT_THAT(complaint([&] { read_readings(reply, 3); }), HasSubstr("readings"));
+}
+
+TEST(Protocol, CarriesAccessesAndLeavesOutWhatTheChipDoesNotCount) {
+  Recorder recorder;
+  const CompiledKernel kernel = kernel_named("a");
+  const std::vector<Contender> contenders{{AttentionVariant{.stages = 3}, &kernel}};
+  const Json reply = answer(count_accesses_request(kProblem, contenders), recorder);
+  const auto readings = read_access_readings(reply, 1);
+  EXPECT_EQ(readings[0].accesses, (AccessCounters{.smem_load_conflicts = 3}));
+  EXPECT_EQ(readings[0].missing_because, "a");
+  EXPECT_THAT(complaint([&] { read_access_readings(reply, 2); }), HasSubstr("readings"));
 }
 
 TEST(Protocol, CarriesARace) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tuner/evaluator.h"
+#include <swr/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -53,6 +54,22 @@ class NoisyEvaluator : public Evaluator {
     return readings;
   }
 
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    ++access_counts;
+    if (accesses_fail) {
+      throw Error(ErrorCode::driver_failed, "the profiler fell over");
+    }
+    std::vector<AccessReading> readings;
+    for (const Contender& contender : contenders) {
+      const int stages =
+          std::visit([](const auto& variant) { return variant.stages; }, contender.variant);
+      readings.push_back(
+          {AccessCounters{.smem_load_wavefronts = 100, .smem_load_conflicts = stages}, ""});
+    }
+    return readings;
+  }
+
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     ++races;
@@ -78,7 +95,9 @@ class NoisyEvaluator : public Evaluator {
   /// Sectors read from DRAM; none without.
   std::function<long long(const Variant&)> excess_sectors;
   std::string degraded_because;
+  bool accesses_fail = false;
   int races = 0;
+  int access_counts = 0;
 
  private:
   double sample(const Variant& variant) {

@@ -113,6 +113,8 @@ TEST(T4, ComesBackFromADocumentOfItsOwn) {
                                                                       .l2_fabric_sectors = 1,
                                                                       .dram_read_bytes = 320,
                                                                       .dram_write_bytes = 64};
+  std::get<Measurement>(space.results[0].outcome).accesses =
+      AccessCounters{.smem_load_wavefronts = 5, .smem_load_conflicts = 0, .global_load_bytes = 8};
   const RecordedSpace read = read_t4(Json::parse(t4_document(space).dump()));
   EXPECT_EQ(read.problem, space.problem);
   EXPECT_EQ(read.device.name, space.device.name);
@@ -127,6 +129,7 @@ TEST(T4, ComesBackFromADocumentOfItsOwn) {
   EXPECT_EQ(first.measurement()->samples_us, space.results[0].measurement()->samples_us);
   EXPECT_EQ(first.measurement()->median_us, 2000.0);
   EXPECT_EQ(first.measurement()->counters, space.results[0].measurement()->counters);
+  EXPECT_EQ(first.measurement()->accesses, space.results[0].measurement()->accesses);
   // Written again it is the same document: nothing is lost on the second way.
   EXPECT_EQ(t4_document(read_t4(t4_document(read))), t4_document(read));
 }

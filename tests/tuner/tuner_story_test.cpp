@@ -246,6 +246,59 @@ TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
   }
 }
 
+TEST_F(MeasuredStory, CountsTheAccessesOfTheWinnerAndOfCheapFinalistsOnce) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  EXPECT_EQ(gpu.access_counts, 1);
+  for (const StoredResult& row : store_->results(problem_, gpu.device())) {
+    ASSERT_TRUE(row.result.measurement()->accesses) << to_key(row.result.variant);
+    EXPECT_EQ(row.result.measurement()->accesses->smem_load_conflicts,
+              attention(row.result.variant).stages);
+    EXPECT_EQ(row.result.measurement()->sampling, Sampling::finals);
+  }
+  EXPECT_TRUE(report.best()->measurement()->accesses);
+}
+
+TEST_F(MeasuredStory, CountsTheAccessesOfASlowWinnerAlone) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 50'000.0; }, 1);
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  for (const StoredResult& row : store_->results(problem_, gpu.device())) {
+    EXPECT_EQ(row.result.measurement()->accesses.has_value(),
+              row.result.variant == report.best()->variant);
+  }
+}
+
+TEST_F(MeasuredStory, CountsTheAccessesOfTheFastestWhereNothingIsDecided) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  options_.finals.reset();
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  for (const StoredResult& row : store_->results(problem_, gpu.device())) {
+    EXPECT_EQ(row.result.measurement()->accesses.has_value(),
+              row.result.variant == report.best()->variant);
+  }
+  options_.count_accesses = false;
+  options_.run_id = store_->begin_run({.command = "again"});
+  tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  EXPECT_EQ(gpu.access_counts, 1);
+}
+
+TEST_F(MeasuredStory, AProfilerThatFailsCostsTheAccessesAndNothingElse) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  gpu.accesses_fail = true;
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  ASSERT_NE(report.best(), nullptr);
+  const auto stored = store_->best(problem_, gpu.device());
+  ASSERT_TRUE(stored);
+  const Measurement& measurement = *stored->result.measurement();
+  EXPECT_TRUE(measurement.counters);
+  EXPECT_FALSE(measurement.accesses);
+  EXPECT_THAT(measurement.accesses_missing_because, HasSubstr("the profiler fell over"));
+}
+
 TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
   test::NoisyEvaluator gpu(
       test::fictional_device(), [](const Variant&) { return 10.0; }, 1);

@@ -46,7 +46,7 @@ void print_smem(std::ostream& out, const Explained& all) {
            " CTAs per SM");
   const int ways = bank_conflict_ways(all.problem, all.subject.variant);
   line(out, "bank conflicts", ways == 1 ? "none" : std::to_string(ways) + " ways",
-       "reading K and V, by the layout; not counted");
+       "reading K and V, by the layout; what was counted stands under memory accesses");
 }
 
 void print_global(std::ostream& out, const Explained& all) {
@@ -130,6 +130,7 @@ void print_explanation(std::ostream& out, const Explained& all) {
   print_smem(out, all);
   print_global(out, all);
   print_measured(out, all.problem, all.result, all.model.prediction.time_us);
+  print_accesses(out, all.problem, all.result);
   print_time(out, all.model);
   print_traffic(out, all.model, all.profile);
   print_curve(out, all.model, all.profile.l2_effective_bytes);

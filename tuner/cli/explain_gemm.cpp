@@ -3,6 +3,7 @@
 
 #include "tuner/analysis.h"
 #include "tuner/cli/explain_text.h"
+#include "tuner/memory_access.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
 #include "tuner/search/model_ranking.h"
@@ -248,6 +249,7 @@ void print_explanation(std::ostream& out, const ExplainedGemm& all) {
   print_smem(out, all);
   print_matrices(out, all);
   print_measured(out, all.problem, all.result, all.model.prediction.time_us);
+  print_accesses(out, all.problem, all.result);
   print_time(out, all.model.prediction);
   print_traffic(out, all);
   print_roofline(out, all.problem, all.result, all.profile);
@@ -287,6 +289,7 @@ Json explanation_json(const ExplainedGemm& all) {
                  {"horizontal_gap", optional_json(roof.horizontal_gap())}}},
                {"limits", limits_in_words(all.problem, all.result, all.profile)},
                {"next", next_steps_in_words(all.problem, all.result, all.profile)}};
+  json["accesses"] = accesses_json(all.problem, all.result);
   if (const Measurement* measurement = all.result.measurement()) {
     json["measured"] = *measurement;
   }

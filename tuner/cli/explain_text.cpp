@@ -2,8 +2,11 @@
 #include "tuner/cli/explain_text.h"
 
 #include "tuner/analysis.h"
+#include "tuner/memory_access.h"
 #include "tuner/number_text.h"
 
+#include <algorithm>
+#include <cmath>
 #include <ostream>
 
 namespace swr::cli {
@@ -28,6 +31,14 @@ void print_counters(std::ostream& out, const Problem& problem, const VariantResu
   }
   line(out, "memory read, written", bytes_text(counters.dram_read_bytes),
        bytes_text(counters.dram_write_bytes));
+}
+
+/// A share as a bar.
+std::string bar(double share) {
+  constexpr std::size_t kWidth = 10;
+  const auto filled = static_cast<std::size_t>(
+      std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(kWidth)));
+  return "[" + std::string(filled, '#') + std::string(kWidth - filled, '.') + "]";
 }
 
 }  // namespace
@@ -57,6 +68,41 @@ void print_measured(std::ostream& out, const Problem& problem, const VariantResu
   line(out, "predicted time", time_text(predicted_us),
        change_text(measurement->median_us, predicted_us) + " against the measured");
   print_counters(out, problem, result);
+}
+
+void print_accesses(std::ostream& out, const Problem& problem, const VariantResult& result) {
+  const std::string unknown = accesses_unknown_because(result);
+  if (!unknown.empty()) {
+    out << "memory accesses\n";
+    line(out, "bank conflicts", "not counted", unknown);
+    line(out, "coalescing", "not counted");
+    return;
+  }
+  const Measurement& measurement = *result.measurement();
+  out << "memory accesses (measured, by hardware counter)\n";
+  for (const SmemAccess& one : smem_accesses(*measurement.accesses)) {
+    const double conflicts = one.conflicts_per_wavefront();
+    line(out, "shared, " + std::string(one.kind), significant_text(conflicts, 4),
+         bar(conflicts) + " conflicts per wavefront, 0 is best; " + grouped_text(one.conflicts) +
+             " of " + grouped_text(one.wavefronts) + "; " + std::string(one.covers));
+  }
+  for (const GlobalAccess& one : global_accesses(*measurement.accesses)) {
+    const double used = one.bytes_per_sector();
+    line(out, "global, " + std::string(one.kind), significant_text(used, 3),
+         bar(used / kSectorBytes) + " bytes used per sector of 32; " +
+             significant_text(one.sectors_per_request(), 3) + " sectors per request, " +
+             grouped_text(one.sectors) + " sectors; " + std::string(one.covers));
+  }
+  if (const auto sectors = measurement.accesses->tma_load_sectors; sectors && *sectors > 0) {
+    line(out, "global, TMA", grouped_text(*sectors), "sectors that the copy engine read");
+  }
+  line(out, "not covered", "", std::string(uncovered_accesses()));
+  if (!measurement.accesses_missing_because.empty()) {
+    line(out, "not counted", "", measurement.accesses_missing_because);
+  }
+  for (const std::string& step : access_steps_in_words(problem, result)) {
+    out << "  " << step << "\n";
+  }
 }
 
 void print_roofline(std::ostream& out, const Problem& problem, const VariantResult& result,

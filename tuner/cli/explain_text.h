@@ -21,6 +21,8 @@ std::string with_bytes(long long sectors);
 /// Time and counters beside the predicted time; nothing for a prediction.
 void print_measured(std::ostream& out, const Problem& problem, const VariantResult& result,
                     double predicted_us);
+/// Bank conflicts and coalescing by hardware counter, or why they are unknown.
+void print_accesses(std::ostream& out, const Problem& problem, const VariantResult& result);
 void print_roofline(std::ostream& out, const Problem& problem, const VariantResult& result,
                     const GpuProfile& profile);
 /// What limits it, and what to try next.

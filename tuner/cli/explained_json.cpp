@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/analysis.h"
 #include "tuner/cli/explained.h"
+#include "tuner/memory_access.h"
 
 #include <utility>
 
@@ -125,6 +126,7 @@ Json explanation_json(const Explained& all) {
     json["measured"] = *measurement;
     json["measured"]["excess_miss_sectors"] = or_null(excess_miss_sectors(all.problem, all.result));
   }
+  json["accesses"] = accesses_json(all.problem, all.result);
   json["roofline"] = roofline_json(all);
   json["other_order"] = other_order_json(all);
   json["limits"] = limits_in_words(all.problem, all.result, all.profile);

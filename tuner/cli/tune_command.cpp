@@ -244,6 +244,8 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& session, const Sh
   // First of all, so that every thread started from here on leaves SIGINT to it.
   const InterruptListener interrupt;
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
+  // Passes of their own take half a second a problem, and longer beside other GPUs.
+  tune_options.count_accesses = wanted.places.size() == 1 && options.repeat == 1;
   const bool are_side_by_side = gpus.size() > 1;
   WorkSource work(session, worker, identities_of(wanted.all),
                   are_side_by_side ? longest_first(wanted.places, wanted.all) : wanted.places);

@@ -27,7 +27,7 @@ class GemmKernel {
   /// Enqueues one launch. Consecutive launches on the same matrices share their tensor maps.
   /// Throws: DriverError, also for matrices whose alignment the copy engine refuses.
   void launch(const GemmParams& params, CUstream stream,
-              LaunchOverlap overlap = LaunchOverlap::none);
+              LaunchOverlap overlap = LaunchOverlap::allowed);
 
   CUfunction handle() const { return kernel_.handle(); }
   void set_workers(int workers) { workers_ = workers; }

@@ -140,7 +140,7 @@ enum class LaunchOverlap { allowed, none };
 template <typename Config>
 CUresult launch_gemm(const GemmLaunchCalls& calls, CUfunction function, const Config& config,
                      GemmParams params, const GemmTensorMaps& maps, int workers, CUstream stream,
-                     LaunchOverlap overlap = LaunchOverlap::none) {
+                     LaunchOverlap overlap = LaunchOverlap::allowed) {
   const GemmSchedule schedule = config.schedule(params);
   CUlaunchAttribute attributes[2]{};
   unsigned attribute_count = 0;

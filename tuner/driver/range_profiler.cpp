@@ -9,6 +9,7 @@
 #include <cupti_result.h>
 #include <cupti_target.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -21,12 +22,52 @@ constexpr std::array kMetrics{
     CounterMetric{"l1tex__m_xbar2l1tex_read_sectors.sum", &Counters::sectors_demanded,
                   "read sectors that the SMs received from L2"},
     CounterMetric{"lts__t_sectors.sum", &Counters::l2_lookups, "sectors looked up in L2"},
-    CounterMetric{"lts__t_sectors_lookup_hit.sum", &Counters::l2_hits, "lookups that hit"},
     CounterMetric{"lts__t_sectors_lookup_miss.sum", &Counters::l2_misses, "lookups that missed"},
     CounterMetric{"lts__t_sectors_srcunit_ltcfabric.sum", &Counters::l2_fabric_sectors,
                   "lookups on behalf of the other L2 partition", true},
     CounterMetric{"dram__bytes_read.sum", &Counters::dram_read_bytes, "bytes read from DRAM"},
     CounterMetric{"dram__bytes_write.sum", &Counters::dram_write_bytes, "bytes written to DRAM"},
+};
+
+/// The names of GH100, which all chips from GA100 to GB20B share but for those marked. cp.async and
+/// wgmma have wavefronts of their own; ldmatrix and stmatrix are among loads and stores.
+constexpr std::array kAccessMetrics{
+    AccessMetric{"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+                 &AccessCounters::smem_load_wavefronts, "passes of LD, LDS and LDSM"},
+    AccessMetric{"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+                 &AccessCounters::smem_load_conflicts, "of these, for bank conflicts"},
+    AccessMetric{"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+                 &AccessCounters::smem_store_wavefronts, "passes of ST, STS and STSM"},
+    AccessMetric{"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+                 &AccessCounters::smem_store_conflicts, "of these, for bank conflicts"},
+    AccessMetric{"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+                 &AccessCounters::smem_copy_wavefronts, "passes in which LDGSTS writes"},
+    AccessMetric{"smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
+                 &AccessCounters::smem_copy_conflicts, "of these, for bank conflicts"},
+    AccessMetric{"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
+                 &AccessCounters::smem_wgmma_wavefronts, "passes in which HGMMA reads", true},
+    AccessMetric{"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_gmma.sum",
+                 &AccessCounters::smem_wgmma_conflicts, "of these, for bank conflicts", true},
+    AccessMetric{"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+                 &AccessCounters::global_load_requests, "requests of LDG"},
+    AccessMetric{"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+                 &AccessCounters::global_load_sectors, "sectors that LDG asks L1 for"},
+    AccessMetric{"smsp__sass_data_bytes_mem_global_op_ld.sum", &AccessCounters::global_load_bytes,
+                 "bytes that threads ask for by LDG"},
+    AccessMetric{"l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+                 &AccessCounters::global_store_requests, "requests of STG"},
+    AccessMetric{"l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+                 &AccessCounters::global_store_sectors, "sectors that STG writes"},
+    AccessMetric{"smsp__sass_data_bytes_mem_global_op_st.sum", &AccessCounters::global_store_bytes,
+                 "bytes that threads write by STG"},
+    AccessMetric{"smsp__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum",
+                 &AccessCounters::global_copy_requests, "requests of LDGSTS"},
+    AccessMetric{"smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum",
+                 &AccessCounters::global_copy_sectors, "sectors that LDGSTS asks for"},
+    AccessMetric{"smsp__sass_data_bytes_mem_global_op_ldgsts.sum",
+                 &AccessCounters::global_copy_bytes, "bytes that threads ask for by LDGSTS"},
+    AccessMetric{"l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
+                 &AccessCounters::tma_load_sectors, "sectors that the copy engine reads", true},
 };
 
 DynamicLibrary open_cupti() {
@@ -76,6 +117,8 @@ struct Cupti {
       library, "cuptiProfilerHostGetConfigImageSize"};
   CuptiCall<decltype(cuptiProfilerHostGetConfigImage)> get_config_image{
       library, "cuptiProfilerHostGetConfigImage"};
+  CuptiCall<decltype(cuptiProfilerHostGetNumOfPasses)> get_passes{
+      library, "cuptiProfilerHostGetNumOfPasses"};
   CuptiCall<decltype(cuptiProfilerHostEvaluateToGpuValues)> evaluate{
       library, "cuptiProfilerHostEvaluateToGpuValues"};
 
@@ -235,6 +278,35 @@ bool is_supported(const ChipInfo& chip, const char* metric) {
   }
 }
 
+/// What of an array of metrics this chip counts, configured to be counted together.
+template <typename Metric>
+struct MetricSet {
+  MetricSet(const ChipInfo& chip, std::span<const Metric> wanted) : host(chip) {
+    for (const Metric& metric : wanted) {
+      if (is_supported(chip, metric.metric)) {
+        collected.push_back(metric);
+        names.push_back(metric.metric);
+      } else if (metric.zero_when_absent) {
+        zeros.push_back(metric);
+      } else {
+        missing += (missing.empty() ? "" : ", ") + std::string(metric.metric);
+      }
+    }
+    if (names.empty() || host.add(names) != CUPTI_SUCCESS) {
+      throw Error(ErrorCode::no_counters,
+                  std::string("CUPTI knows none of the counters on ") + chip.name);
+    }
+    config = host.config_image();
+  }
+
+  Host host;
+  std::vector<Metric> collected;
+  std::vector<Metric> zeros;  ///< Of what this chip does not have.
+  std::vector<const char*> names;
+  std::vector<std::uint8_t> config;
+  std::string missing;
+};
+
 std::string range_name(std::size_t index) { return "launch" + std::to_string(index); }
 
 /// The range profiler while it is enabled on a context.
@@ -276,8 +348,7 @@ class EnabledProfiler {
     return image;
   }
 
-  /// One range per launch, and all of them in each pass: a pass costs 22 ms on an H200 however
-  /// much runs in it.
+  /// One range per launch, and all of them in each pass, because beginning a pass costs most.
   void configure(const std::vector<std::uint8_t>& config, std::vector<std::uint8_t>& data,
                  std::size_t ranges) {
     CUpti_RangeProfiler_SetConfig_Params params{};
@@ -355,32 +426,35 @@ class EnabledProfiler {
 }  // namespace
 
 std::span<const CounterMetric> counter_metrics() { return kMetrics; }
+std::span<const AccessMetric> access_metrics() { return kAccessMetrics; }
+
+ChipAccesses accesses_of_chip(const std::string& chip_name) {
+  const ChipInfo chip{chip_name.c_str(), {}};
+  MetricSet<AccessMetric> set(chip, kAccessMetrics);
+  CUpti_Profiler_Host_GetNumOfPasses_Params params{};
+  params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
+  params.pConfigImage = set.config.data();
+  params.configImageSize = set.config.size();
+  call(cupti().get_passes, params);
+  return {set.missing, params.numOfPasses};
+}
 
 struct RangeProfiler::Impl {
   Impl(CUcontext counted_context, int device_ordinal)
-      : context(counted_context), chip(read_chip(counted_context, device_ordinal)), host(chip) {
-    for (const CounterMetric& metric : kMetrics) {
-      if (is_supported(chip, metric.metric)) {
-        collected.push_back(metric);
-        names.push_back(metric.metric);
-      } else if (!metric.zero_when_absent) {
-        missing += (missing.empty() ? "" : ", ") + std::string(metric.metric);
-      }
+      : context(counted_context), chip(read_chip(counted_context, device_ordinal)) {}
+
+  /// Made when it is first asked for: configuring the host costs time.
+  MetricSet<AccessMetric>& accesses() {
+    if (!access_set) {
+      access_set = std::make_unique<MetricSet<AccessMetric>>(chip, kAccessMetrics);
     }
-    if (names.empty() || host.add(names) != CUPTI_SUCCESS) {
-      throw Error(ErrorCode::no_counters,
-                  std::string("CUPTI knows none of the counters on ") + chip.name);
-    }
-    config = host.config_image();
+    return *access_set;
   }
 
   CUcontext context;
   ChipInfo chip;
-  Host host;
-  std::vector<CounterMetric> collected;
-  std::vector<const char*> names;
-  std::vector<std::uint8_t> config;
-  std::string missing;
+  MetricSet<CounterMetric> counters{chip, kMetrics};
+  std::unique_ptr<MetricSet<AccessMetric>> access_set;
 };
 
 RangeProfiler::RangeProfiler(CUcontext context, int device_ordinal)
@@ -388,35 +462,54 @@ RangeProfiler::RangeProfiler(CUcontext context, int device_ordinal)
 
 RangeProfiler::~RangeProfiler() = default;
 
-const std::string& RangeProfiler::missing() const { return impl_->missing; }
+const std::string& RangeProfiler::missing() const { return impl_->counters.missing; }
+const std::string& RangeProfiler::missing_accesses() const { return impl_->accesses().missing; }
+
+namespace {
+
+/// That ranges are numbered in the order pushed is CUPTI's habit, not its promise.
+void require_name(const std::vector<std::uint8_t>& data, std::size_t range) {
+  CUpti_RangeProfiler_CounterData_GetRangeInfo_Params params{};
+  params.structSize = CUpti_RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE;
+  params.pCounterDataImage = data.data();
+  params.counterDataImageSize = data.size();
+  params.rangeIndex = range;
+  params.rangeDelimiter = "/";
+  call(cupti().get_range_info, params);
+  if (params.rangeName != range_name(range)) {
+    throw Error(ErrorCode::no_counters, "CUPTI reports " + std::string(params.rangeName) +
+                                            " in place of " + range_name(range));
+  }
+}
+
+/// The values of a set of metrics for each launch.
+template <typename Values, typename Metric>
+std::vector<Values> counted(EnabledProfiler& enabled, MetricSet<Metric>& set,
+                            std::span<const CountedLaunch> launches) {
+  auto data = enabled.counter_data(set.names, launches.size());
+  enabled.configure(set.config, data, launches.size());
+  while (enabled.run_pass(launches)) {
+  }
+  enabled.decode();
+  std::vector<Values> all;
+  for (std::size_t range = 0; range < launches.size(); ++range) {
+    require_name(data, range);
+    const std::vector<double> values = set.host.values(set.names, data, range);
+    Values& one = all.emplace_back();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      one.*(set.collected[i].counter) = std::llround(values[i]);
+    }
+    for (const Metric& metric : set.zeros) {
+      one.*(metric.counter) = 0;
+    }
+  }
+  return all;
+}
+
+}  // namespace
 
 struct CountingSession::Impl {
   explicit Impl(RangeProfiler::Impl& counted) : profiler(counted), enabled(profiler.context) {}
-
-  Counters counters_of(const std::vector<std::uint8_t>& data, std::size_t range) {
-    require_name(data, range);
-    const std::vector<double> values = profiler.host.values(profiler.names, data, range);
-    Counters counters;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      counters.*(profiler.collected[i].counter) = std::llround(values[i]);
-    }
-    return counters;
-  }
-
-  /// That ranges are numbered in the order pushed is CUPTI's habit, not its promise.
-  static void require_name(const std::vector<std::uint8_t>& data, std::size_t range) {
-    CUpti_RangeProfiler_CounterData_GetRangeInfo_Params params{};
-    params.structSize = CUpti_RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE;
-    params.pCounterDataImage = data.data();
-    params.counterDataImageSize = data.size();
-    params.rangeIndex = range;
-    params.rangeDelimiter = "/";
-    call(cupti().get_range_info, params);
-    if (params.rangeName != range_name(range)) {
-      throw Error(ErrorCode::no_counters, "CUPTI reports " + std::string(params.rangeName) +
-                                              " in place of " + range_name(range));
-    }
-  }
 
   RangeProfiler::Impl& profiler;
   EnabledProfiler enabled;
@@ -428,17 +521,16 @@ CountingSession::CountingSession(const RangeProfiler& profiler)
 CountingSession::~CountingSession() = default;
 
 std::vector<Counters> CountingSession::count(std::span<const CountedLaunch> launches) {
-  EnabledProfiler& enabled = impl_->enabled;
-  auto data = enabled.counter_data(impl_->profiler.names, launches.size());
-  enabled.configure(impl_->profiler.config, data, launches.size());
-  while (enabled.run_pass(launches)) {
+  auto all = counted<Counters>(impl_->enabled, impl_->profiler.counters, launches);
+  for (Counters& one : all) {
+    one.l2_hits = std::max(0LL, one.l2_lookups - one.l2_misses);
   }
-  enabled.decode();
-  std::vector<Counters> counters;
-  for (std::size_t range = 0; range < launches.size(); ++range) {
-    counters.push_back(impl_->counters_of(data, range));
-  }
-  return counters;
+  return all;
+}
+
+std::vector<AccessCounters> CountingSession::count_accesses(
+    std::span<const CountedLaunch> launches) {
+  return counted<AccessCounters>(impl_->enabled, impl_->profiler.accesses(), launches);
 }
 
 }  // namespace swr

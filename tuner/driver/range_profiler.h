@@ -7,8 +7,10 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +31,30 @@ struct CounterMetric {
 /// delivers the others.
 std::span<const CounterMetric> counter_metrics();
 
+/// A hardware counter and the field of AccessCounters it fills.
+struct AccessMetric {
+  const char* metric;
+  std::optional<long long> AccessCounters::*counter;
+  std::string_view meaning;
+  /// As CounterMetric::zero_when_absent.
+  bool zero_when_absent = false;
+};
+
+/// Every counter of accesses; docs/measuring.md says what they cover.
+std::span<const AccessMetric> access_metrics();
+
+/// What CUPTI says of the access metrics on a chip, by the name it has there, e.g. "GH100".
+struct ChipAccesses {
+  /// Metrics that it lacks, those that are 0 for want of what they count left out.
+  std::string missing;
+  /// Times that a launch has to run for all the others.
+  std::size_t passes = 0;
+};
+
+/// Needs neither a GPU nor a driver.
+/// Throws: Error{no_counters} when CUPTI cannot be loaded or does not know the chip.
+ChipAccesses accesses_of_chip(const std::string& chip_name);
+
 /// What a context can count.
 class RangeProfiler {
  public:
@@ -40,6 +66,8 @@ class RangeProfiler {
 
   /// Counters this chip does not have, as text; empty when all are there.
   const std::string& missing() const;
+  /// The same of accesses. Throws: Error{no_counters} when the chip counts none of them.
+  const std::string& missing_accesses() const;
 
  private:
   friend class CountingSession;
@@ -55,8 +83,8 @@ struct CountedLaunch {
   std::function<void()> launch;
 };
 
-/// The profiler while it is switched on. Its first count takes about 125 ms on an H200, each pass
-/// over the launches 22 ms and its end 11 ms, so one count should be of many launches; nothing
+/// The profiler while it is switched on. Beginning a pass over the launches takes about 70 ms on an
+/// H200, each launch 0.3 ms (bench/driver_costs), so one count should be of many launches; nothing
 /// should be timed while it lives.
 class CountingSession {
  public:
@@ -70,6 +98,10 @@ class CountingSession {
   /// pass, in their order; CUPTI neither saves nor restores memory.
   /// Throws: Error{no_counters}; whatever the launches throw.
   std::vector<Counters> count(std::span<const CountedLaunch> launches);
+
+  /// How each launch goes to memory, counted likewise in passes of their own: 7 on a GH100.
+  /// Throws: as count(); Error{no_counters} also when the chip counts none of them.
+  std::vector<AccessCounters> count_accesses(std::span<const CountedLaunch> launches);
 
  private:
   struct Impl;

@@ -109,7 +109,13 @@ struct MeasuringEvaluator::Impl {
   std::vector<std::unique_ptr<Trial>> load_somewhere(Workload& workload,
                                                      std::span<const Contender> contenders,
                                                      std::mt19937_64& random) const;
-  std::vector<CounterReading> count(std::span<const Contender> contenders);
+  template <typename Reading, typename Count>
+  std::vector<Reading> readings(std::span<const Contender> contenders, Count count,
+                                const std::string& (RangeProfiler::*missing)() const);
+  template <typename Reading, typename Count>
+  std::vector<Reading> try_readings(const Problem& problem, std::span<const Contender> contenders,
+                                    Count count,
+                                    const std::string& (RangeProfiler::*missing)() const);
   CountedLaunch counted(Trial& trial) const;
   std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
@@ -238,7 +244,12 @@ CountedLaunch MeasuringEvaluator::Impl::counted(Trial& trial) const {
               }};
 }
 
-std::vector<CounterReading> MeasuringEvaluator::Impl::count(std::span<const Contender> contenders) {
+/// What `count` makes of the contenders' launches, or why there is nothing. `missing` names the
+/// counters that the chip lacks.
+template <typename Reading, typename Count>
+std::vector<Reading> MeasuringEvaluator::Impl::readings(
+    std::span<const Contender> contenders, Count count,
+    const std::string& (RangeProfiler::*missing)() const) {
   std::vector<std::unique_ptr<Trial>> trials;
   std::vector<CountedLaunch> launches;
   for (const Contender& contender : contenders) {
@@ -246,14 +257,33 @@ std::vector<CounterReading> MeasuringEvaluator::Impl::count(std::span<const Cont
   }
   const auto counting = start_counting();
   if (counting == nullptr) {
-    return {contenders.size(), CounterReading{std::nullopt, session->no_profiler_because}};
+    return {contenders.size(), Reading{std::nullopt, session->no_profiler_because}};
   }
-  const std::string& missing = session->profiler->missing();
-  std::vector<CounterReading> readings;
-  for (const Counters& counters : counting->count(launches)) {
-    readings.push_back({counters, missing.empty() ? "" : "this chip does not count " + missing});
+  std::vector<Reading> readings;
+  for (const auto& counters : ((*counting).*count)(launches)) {
+    const std::string& lacks = ((*session->profiler).*missing)();
+    readings.push_back({counters, lacks.empty() ? "" : "this chip does not count " + lacks});
   }
   return readings;
+}
+
+/// The same where the problem has yet to be prepared and counters may be refused or unwanted.
+template <typename Reading, typename Count>
+std::vector<Reading> MeasuringEvaluator::Impl::try_readings(
+    const Problem& problem, std::span<const Contender> contenders, Count count,
+    const std::string& (RangeProfiler::*missing)() const) {
+  if (!options.counters) {
+    return {contenders.size(), Reading{std::nullopt, "counters were not asked for"}};
+  }
+  prepare(problem);
+  try {
+    return readings<Reading>(contenders, count, missing);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_counters) {
+      throw;
+    }
+    return {contenders.size(), Reading{std::nullopt, error.what()}};
+  }
 }
 
 /// Requires: its CTAs fit.
@@ -323,18 +353,14 @@ VariantResult MeasuringEvaluator::evaluate(const Problem& problem, const Variant
 
 std::vector<CounterReading> MeasuringEvaluator::count(const Problem& problem,
                                                       std::span<const Contender> contenders) {
-  if (!impl_->options.counters) {
-    return {contenders.size(), CounterReading{std::nullopt, "counters were not asked for"}};
-  }
-  impl_->prepare(problem);
-  try {
-    return impl_->count(contenders);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::no_counters) {
-      throw;
-    }
-    return {contenders.size(), CounterReading{std::nullopt, error.what()}};
-  }
+  return impl_->try_readings<CounterReading>(problem, contenders, &CountingSession::count,
+                                             &RangeProfiler::missing);
+}
+
+std::vector<AccessReading> MeasuringEvaluator::count_accesses(
+    const Problem& problem, std::span<const Contender> contenders) {
+  return impl_->try_readings<AccessReading>(problem, contenders, &CountingSession::count_accesses,
+                                            &RangeProfiler::missing_accesses);
 }
 
 RaceResult MeasuringEvaluator::race(const Problem& problem, std::span<const Contender> contenders,

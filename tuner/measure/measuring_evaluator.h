@@ -36,6 +36,8 @@ class MeasuringEvaluator final : public Evaluator {
                          const CompiledKernel& kernel) override;
   std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
+  std::vector<AccessReading> count_accesses(const Problem& problem,
+                                            std::span<const Contender> contenders) override;
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 

@@ -10,6 +10,7 @@
 namespace swr {
 namespace {
 
+constexpr int kHopperArch = 90;
 constexpr double kSmemBytesPerClock = 128.0;
 /// What an SM takes from L2 at most, when others leave it the bandwidth (measured rates of single
 /// SMs of sm_80 and later lie near it).
@@ -18,15 +19,22 @@ constexpr int kWgmmaRows = 64;
 constexpr int kWgmmaDepth = 16;
 /// How much longer products take than at wgmma's rate and the profile's clock, which falls to the
 /// power limit under a large GEMM: 706 of the 971 TFLOP/s of 132 SMs at 1796 MHz are 1.37 for the
-/// cube of 12288, 716 are 1.36 for that of 2048, of which a little is latency
+/// cube of 12288, 716 are 1.36 for that of 2048, of which a part is latency and L2's
 /// (docs/results/gemm.md).
-constexpr double kProductFactor = 1.33;
+constexpr double kProductFactor = 1.27;
 /// Of a launch without work, in a CUDA graph: 3.3 us of the cube of 512 less its terms.
 constexpr double kLaunchUs = 2.0;
-/// SMs that ask for a block in the same step and share a lookup in L2: 132 CTAs that read one
-/// buffer in step demand three to four times as many sectors as L2 looks up (GH100, counters of
-/// docs/measuring.md).
-constexpr double kMergedRequests = 3.0;
+/// GH100: SMs of a GPC (16 or 18), whose equal requests can meet before L2 looks them up.
+constexpr int kNeighbours = 16;
+/// Requests that do meet of those that could, in the first step of a launch, and the steps in which
+/// CTAs drift so far apart that a part of 1/e is left. Of the requests that multicast leaves, L2
+/// looked up 72 and 56 % of 16 steps whose neighbours share 45 and 30 %, 82 to 89 % at 2048 and
+/// 3072 cubed, and all from 4096 on (docs/results/gemm.md).
+constexpr double kMeetAtFirst = 0.7;
+constexpr double kDriftSteps = 50.0;
+/// How much faster L2 serves whole lines to the copy engine than the loads of single warps that the
+/// profile's rate was measured with: 10.8 TB/s, 64 bytes a clock of each of the H200's 96 slices.
+constexpr double kCopyEngineFactor = 1.45;
 /// A k-block takes no less: barriers and the copy engine's instructions (270 ns measured for the
 /// smallest tiles before arrivals were relaxed, 150 clocks after: docs/results/gemm.md).
 constexpr double kLeastStepClocks = 150.0;
@@ -47,6 +55,7 @@ struct TileCosts {
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
+  double l2_rate_factor = 1.0;   ///< Over the profile's.
 };
 
 double sm_l2_bytes_per_clock(const GpuProfile& profile) {
@@ -90,7 +99,8 @@ TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*
           .epilogue_clocks =
               kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
           .exchange_clocks = exchange_clocks(config, m),
-          .hides_epilogues = config.mainloop == GemmMainloop::pingpong};
+          .hides_epilogues = config.mainloop == GemmMainloop::pingpong,
+          .l2_rate_factor = kCopyEngineFactor};
 }
 
 /// As for the portable attention kernel: mma.sync at its rate, and the part of shared memory's time
@@ -107,7 +117,8 @@ TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& 
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
           .exchange_clocks = 0.0,
-          .hides_epilogues = false};
+          .hides_epilogues = false,
+          .l2_rate_factor = 1.0};
 }
 
 double microseconds(double clocks, const GpuProfile& profile) { return clocks / profile.clock_mhz; }
@@ -116,12 +127,19 @@ double transfer_us(double sectors, double gb_per_s) {
   return sectors * kSectorBytes / gb_per_s / 1e3;
 }
 
-/// What L2 looks up: requests that meet, the tiles of C, and partial sums that are read again.
-double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, const DeviceInfo& device) {
-  constexpr int kHopperArch = 90;
-  const double most_merged = device.sm_arch == kHopperArch ? kMergedRequests : 1.0;
-  const double looked_up = std::max(static_cast<double>(summary.touched_sectors),
-                                    static_cast<double>(summary.read_sectors) / most_merged);
+/// Mean over the steps of a launch: the share of requests that meet, of those that could.
+double meeting_share(long long steps) {
+  const double drifts = static_cast<double>(std::max(1LL, steps)) / kDriftSteps;
+  return kMeetAtFirst * (1.0 - std::exp(-drifts)) / drifts;
+}
+
+/// What L2 looks up: requests that did not meet, the tiles of C, and partial sums that are read
+/// again.
+double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary) {
+  const long long could_meet =
+      launch.neighbours > 1 ? summary.read_sectors - summary.distinct_sectors : 0;
+  const double looked_up = static_cast<double>(summary.read_sectors) -
+                           meeting_share(summary.makespan_steps) * static_cast<double>(could_meet);
   const int passes_over_c = launch.schedule.splits > 1 ? 2 : 1;
   return looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
 }
@@ -150,6 +168,7 @@ GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& var
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));
   launch.partition_runs = profile.l2_partition_runs;
+  launch.neighbours = profile.device.sm_arch == kHopperArch ? kNeighbours : 1;
   return launch;
 }
 
@@ -179,7 +198,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   prediction.matrix_us = microseconds(steps * products, profile);
   prediction.epilogue_us = microseconds(epilogues, profile);
   prediction.l2_us =
-      transfer_us(l2_sectors(launch, traffic.summary, profile.device), profile.l2_gb_per_s);
+      transfer_us(l2_sectors(launch, traffic.summary), tile.l2_rate_factor * profile.l2_gb_per_s);
   prediction.dram_us =
       transfer_us(static_cast<double>(traffic.compulsory_misses + traffic.excess_misses),
                   profile.device.dram_gb_per_s * profile.dram_efficiency);

@@ -51,8 +51,8 @@ bool operator<(const GemmLaunch& a, const GemmLaunch& b) {
   const auto order = fields_of(a.schedule) <=> fields_of(b.schedule);
   const auto machine = [](const GemmLaunch& launch) {
     return std::tie(launch.element_bytes, launch.c_element_bytes, launch.sm_count,
-                    launch.ctas_per_sm, launch.workers, launch.l2_partitions,
-                    launch.partition_runs);
+                    launch.ctas_per_sm, launch.workers, launch.l2_partitions, launch.partition_runs,
+                    launch.neighbours);
   };
   return order != 0 ? order < 0 : machine(a) < machine(b);
 }

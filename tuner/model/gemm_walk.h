@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -29,6 +30,8 @@ struct GemmLaunch {
   int workers = 0;  ///< CTAs of a persistent launch; 0 means one per place.
   int l2_partitions = 1;
   std::vector<int> partition_runs{};  ///< As ScheduleShape::partition_runs.
+  /// Successive SMs whose equal requests can meet on their way to L2; 1 where none can.
+  int neighbours = 1;
 
   long long clusters() const {
     return schedule.clusters(workers > 0 ? workers : sm_count * ctas_per_sm);
@@ -61,8 +64,8 @@ struct GemmBlocks {
 /// Totals of a launch, independent of any cache.
 struct GemmSummary {
   long long read_sectors = 0;  ///< Of A and B, once per cluster that asks for them.
-  /// Of these, once per partition and step: what clusters ask for together is one touch.
-  long long touched_sectors = 0;
+  /// Of these, once per neighbourhood and step: what L2 looks up when all that can meet does.
+  long long distinct_sectors = 0;
   long long write_sectors = 0;  ///< Of C.
   long long steps = 0;          ///< k steps of all clusters together.
   long long makespan_steps = 0;
@@ -89,6 +92,7 @@ class GemmWalk {
   struct Slot {
     long long cluster = 0;
     int partition = 0;
+    int neighbourhood = 0;
     int iteration = 0;
     int step = 0;
     bool backward = false;
@@ -100,7 +104,8 @@ class GemmWalk {
   bool start(Slot& slot);
   void step(const Slot& slot);
   void touch_k_block(const Slot& slot, int k_block);
-  void touch(int block, int partition);
+  void touch(int block, const Slot& slot);
+  bool is_first(std::vector<long long>& touched_at, int group, int block) const;
   void finish(const Slot& slot);
 
   GemmLaunch launch_;
@@ -111,7 +116,8 @@ class GemmWalk {
   long long next_cluster_ = 0;
   long long now_ = 0;
   std::vector<Slot> slots_;
-  std::vector<long long> touched_at_;  ///< Per partition and block.
+  std::vector<long long> in_partition_at_;      ///< Last step of a touch, per partition and block.
+  std::vector<long long> in_neighbourhood_at_;  ///< Per neighbourhood and block.
   GemmSummary summary_;
 };
 
@@ -138,7 +144,10 @@ GemmWalk<Sink>::GemmWalk(const GemmLaunch& launch, Sink& sink)
       sink_(sink),
       blocks_(launch),
       clusters_(launch.clusters()),
-      touched_at_(static_cast<std::size_t>(launch.l2_partitions) * blocks_.sectors.size(), -1) {}
+      in_partition_at_(static_cast<std::size_t>(launch.l2_partitions) * blocks_.sectors.size(), -1),
+      in_neighbourhood_at_(static_cast<std::size_t>(ceil_div(launch.sm_count, launch.neighbours)) *
+                               blocks_.sectors.size(),
+                           -1) {}
 
 template <typename Sink>
 GemmSummary GemmWalk<Sink>::run() {
@@ -148,6 +157,7 @@ GemmSummary GemmWalk<Sink>::run() {
     const auto sm = static_cast<int>(i * cluster_ctas % launch_.sm_count);
     slot.partition =
         partition_of_sm(launch_.partition_runs, launch_.l2_partitions, launch_.sm_count, sm);
+    slot.neighbourhood = sm / launch_.neighbours;
     slot.cluster = next_cluster_++;
     if (start(slot)) {
       slots_.push_back(slot);
@@ -220,25 +230,31 @@ template <typename Sink>
 void GemmWalk<Sink>::touch_k_block(const Slot& slot, int k_block) {
   const GemmTile first = schedule_.cta_tile_of(slot.work.tile, 0);
   for (int m = first.m; m < min_of(first.m + schedule_.cluster_m, blocks_.m_tiles); ++m) {
-    touch(blocks_.a_block(slot.work.batch, m, k_block), slot.partition);
+    touch(blocks_.a_block(slot.work.batch, m, k_block), slot);
   }
   for (int n = first.n; n < min_of(first.n + schedule_.cluster_n, blocks_.n_tiles); ++n) {
-    touch(blocks_.b_block(slot.work.batch, n, k_block), slot.partition);
+    touch(blocks_.b_block(slot.work.batch, n, k_block), slot);
   }
 }
 
 template <typename Sink>
-void GemmWalk<Sink>::touch(int block, int partition) {
-  const auto index = static_cast<std::size_t>(block);
-  const int sectors = blocks_.sectors[index];
+void GemmWalk<Sink>::touch(int block, const Slot& slot) {
+  const int sectors = blocks_.sectors[static_cast<std::size_t>(block)];
   summary_.read_sectors += sectors;
-  long long& touched_at =
-      touched_at_[static_cast<std::size_t>(partition) * blocks_.sectors.size() + index];
-  if (touched_at != now_) {
-    touched_at = now_;
-    summary_.touched_sectors += sectors;
-    sink_.touch(block, sectors, partition);
+  if (is_first(in_neighbourhood_at_, slot.neighbourhood, block)) {
+    summary_.distinct_sectors += sectors;
   }
+  if (is_first(in_partition_at_, slot.partition, block)) {
+    sink_.touch(block, sectors, slot.partition);
+  }
+}
+
+/// True for the first touch of the block by the group in this step.
+template <typename Sink>
+bool GemmWalk<Sink>::is_first(std::vector<long long>& touched_at, int group, int block) const {
+  const auto place =
+      static_cast<std::size_t>(group) * blocks_.sectors.size() + static_cast<std::size_t>(block);
+  return std::exchange(touched_at[place], now_) != now_;
 }
 
 template <typename Sink>

@@ -255,7 +255,28 @@
     add("What limits it", text.limits);
     add("Avoidable misses", [text.avoidable, text.order]);
     add("What to try next", text.next);
+    add("Bank conflicts and coalescing", field.accesses ? field.accesses.next : `Not counted: ${field.accesses_unknown}.`);
     return list;
+  };
+
+  // What the counters say of each kind of access of the best variant.
+  const accessTable = (field) => {
+    const shared = { unit: "conflicts per wavefront", best: "0", most: 1 };
+    const global = { unit: "bytes used per sector", best: "32", most: 32 };
+    const kinds = [
+      ...field.accesses.shared.map((one) => ({ ...shared, memory: "shared", kind: one.kind, covers: one.covers, value: one.conflicts_per_wavefront,
+        detail: `${whole(one.conflicts)} of ${whole(one.wavefronts)} wavefronts` })),
+      ...field.accesses.global.map((one) => ({ ...global, memory: "global", kind: one.kind, covers: one.covers, value: one.bytes_per_sector,
+        detail: `${whole(one.sectors)} sectors, ${digits(one.sectors_per_request, 3)} per request` }))];
+    const notes = [field.accesses.missing, `Not covered: ${field.accesses.not_covered}.`,
+      field.accesses.tma_load_sectors ? `The copy engine read ${whole(field.accesses.tma_load_sectors)} sectors.` : ""].filter((note) => note);
+    return h("div", {}, table({
+      caption: "Memory accesses of the best, measured by hardware counter", name: "accesses", records: kinds,
+      columns: [{ title: "memory", get: (k) => k.memory }, { title: "kind", get: (k) => k.kind },
+        { title: "measure", get: (k) => k.unit }, { title: "value", kind: "number", get: (k) => k.value, text: (v) => digits(v, 3) },
+        { title: "bar", sort: (k) => k.value / k.most, get: (k) => h("meter", { min: 0, max: k.most, value: Math.min(k.value, k.most), "aria-label": k.unit }) },
+        { title: "best", get: (k) => k.best }, { title: "counted", get: (k) => k.detail }, { title: "covers", get: (k) => k.covers }] }),
+      ...notes.map((note) => h("p", { class: "muted" }, note)));
   };
 
   const variantColumns = (field) => [
@@ -275,6 +296,9 @@
     { title: "spill B", kind: "number", get: (r) => r.spill_bytes },
     { title: "smem KiB", kind: "number", get: (r) => r.smem_bytes / 1024, text: (v) => digits(v, 4) },
     { title: "CTAs/SM", kind: "number", get: (r) => r.ctas_per_sm },
+    ...(field.accesses ? [
+      { title: "conflicts/wavefront", kind: "number", get: (r) => r.conflicts_per_wavefront, text: (v) => digits(v, 3) },
+      { title: "bytes/sector", kind: "number", get: (r) => r.bytes_per_sector, text: (v) => digits(v, 3) }] : []),
     { title: "provenance", get: () => field.provenance },
   ];
   const failures = (all) => {
@@ -290,7 +314,7 @@
     if (!field.answers) {
       body.append(h("p", { class: "notice" }, "No variant succeeded."));
     } else {
-      body.append(answers(field), shapeCharts(field), table({
+      body.append(answers(field), ...(field.accesses ? [accessTable(field)] : []), shapeCharts(field), table({
         caption: `Variants, ${field.provenance}`, name: "variants", columns: variantColumns(field),
         records: all.filter((record) => record.state === "ok"), isBest: (record) => record.best }));
       body.append(h("p", { class: "muted" }, `Key of the best: ${all[0].key}`));

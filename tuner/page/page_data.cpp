@@ -3,6 +3,7 @@
 
 #include "db/match.h"
 #include "tuner/analysis.h"
+#include "tuner/memory_access.h"
 #include "tuner/metrics.h"
 #include "tuner/model/l2_model.h"
 #include "tuner/number_text.h"
@@ -199,6 +200,12 @@ Json if_ok(const VariantStory& story, Read&& read) {
   return story.ok() ? Json(read(story.result())) : Json();
 }
 
+template <typename Read>
+Json of_accesses(const VariantStory& story, Read&& read) {
+  const bool known = story.ok() && accesses_unknown_because(story.result()).empty();
+  return known ? or_null(read(*story.result().measurement()->accesses)) : Json();
+}
+
 Json excess_json(const Field& field, const VariantStory& story) {
   return story.ok() ? or_null(excess_miss_sectors(field.problem, story.result())) : Json();
 }
@@ -290,6 +297,12 @@ constexpr Column kColumns[] = {
      [](const Field&, const VariantStory& story) {
        return story.ok() ? or_null(dram_bytes(story.result())) : Json();
      }},
+    {"conflicts_per_wavefront",
+     [](const Field&, const VariantStory& story) {
+       return of_accesses(story, conflicts_per_wavefront);
+     }},
+    {"bytes_per_sector",
+     [](const Field&, const VariantStory& story) { return of_accesses(story, bytes_per_sector); }},
 };
 
 Json columns_json() {
@@ -581,6 +594,8 @@ Json field_json(const Field& field, std::size_t device) {
                {"rows", rows_json(field)}};
   if (field.has_best()) {
     json["answers"] = answers_json(field);
+    json["accesses"] = accesses_json(field.problem, field.best().result());
+    json["accesses_unknown"] = accesses_unknown_because(field.best().result());
     json["unit_use"] = unit_use_json(field);
     json["roofline"] = roofline_json(field);
     json["tiles"] = tiles_json(field);

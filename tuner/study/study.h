@@ -49,6 +49,9 @@ struct Study {
   Op op = Op::attention;
   /// The model predicts measured points too, so that they judge it.
   bool judges_model = false;
+  /// Shared races of points that meet, four rounds each, as far as 30 s of the GPU allow: the five
+  /// of source C's 20 samples, or as many as small differences need.
+  int races = 5;
 };
 
 /// Names of the studies, as on the command line.

@@ -25,12 +25,11 @@ std::optional<Variant> shared_variant(const Variant& variant, const Experiment& 
 }
 
 /// All take part in every round: which is fastest matters no more than how far the others are.
-/// 20 samples each, as in source C; two rounds of the largest cube take half a second of the GPU.
-FinalsOptions shared_rounds() {
+FinalsOptions shared_rounds(const Study& study) {
   FinalsOptions options;
   options.drift = std::numeric_limits<double>::max();
   options.rounds_per_race = 4;
-  options.first_races = 5;
+  options.first_races = study.races;
   options.most_rounds = options.first_races * options.rounds_per_race;
   options.budget_us = 30e6;
   return options;
@@ -64,17 +63,18 @@ std::size_t drop_illegal(StudyGroup& group, const DeviceInfo& device) {
   });
 }
 
-void tune_group(const StudyGroup& group, const StudyTools& tools) {
+void tune_group(const Study& study, const StudyGroup& group, const StudyTools& tools) {
   TuneOptions options;
   options.provenance = tools.provenance;
   options.run_id = tools.run_id;
   options.stop_requested = tools.stop_requested;
+  options.count_accesses = false;  // Passes of their own for every point.
   options.variants.emplace();
   for (const StudyPoint* point : group.points) {
     options.variants->push_back(point->variant);
   }
   if (group.meets()) {
-    options.finals = shared_rounds();
+    options.finals = shared_rounds(study);
   } else {
     options.finals.reset();  // Every point is wanted, not a winner.
   }
@@ -148,7 +148,7 @@ StudyTally run_study(const Study& study, StoredPoints& stored, const StudyTools&
       tally.interrupted = true;
       return tally;
     }
-    tune_group(group, tools);
+    tune_group(study, group, tools);
     stored.forget(group.points.front()->problem);
     tally.tuned += group.points.size();
     tools.done(group);

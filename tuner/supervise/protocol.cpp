@@ -93,21 +93,58 @@ Json reading_json(const CounterReading& reading) {
   return json;
 }
 
-CounterReading read_reading(const Json& json) {
-  CounterReading reading{std::nullopt, json_text(json, "missing_because")};
+Json reading_json(const AccessReading& reading) {
+  Json json = {{"missing_because", reading.missing_because}};
+  if (reading.accesses) {
+    json["accesses"] = *reading.accesses;
+  }
+  return json;
+}
+
+void read_reading(const Json& json, CounterReading& reading) {
+  reading.missing_because = json_text(json, "missing_because");
   if (json.contains("counters")) {
     reading.counters = json["counters"].get<Counters>();
   }
-  return reading;
+}
+
+void read_reading(const Json& json, AccessReading& reading) {
+  reading.missing_because = json_text(json, "missing_because");
+  if (json.contains("accesses")) {
+    reading.accesses = json["accesses"].get<AccessCounters>();
+  }
+}
+
+template <typename Reading>
+Json readings_json(const std::vector<Reading>& readings) {
+  Json all = Json::array();
+  for (const Reading& reading : readings) {
+    all.push_back(reading_json(reading));
+  }
+  return {{"readings", std::move(all)}};
+}
+
+/// Throws: Error{invalid_argument} unless there is one for each contender.
+template <typename Reading>
+std::vector<Reading> readings_of(const Json& answer, std::size_t contenders) {
+  std::vector<Reading> readings;
+  for (const Json& reading : json_field(answer, "readings")) {
+    read_reading(reading, readings.emplace_back());
+  }
+  if (readings.size() != contenders) {
+    reject("a number of counter readings");
+  }
+  return readings;
 }
 
 Json answer_count(const Json& request, const Problem& problem, Evaluator& evaluator) {
   const Contenders contenders(request, op_of(problem));
-  Json readings = Json::array();
-  for (const CounterReading& reading : evaluator.count(problem, contenders.all)) {
-    readings.push_back(reading_json(reading));
-  }
-  return {{"readings", std::move(readings)}};
+  return readings_json(evaluator.count(problem, contenders.all));
+}
+
+Json answer_count_accesses(const Json& request, const Problem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request, op_of(problem));
+  return readings_json(evaluator.count_accesses(problem, contenders.all));
 }
 
 Json answer_race(const Json& request, const Problem& problem, Evaluator& evaluator) {
@@ -126,8 +163,9 @@ struct Answerer {
   Json (*answer)(const Json& request, const Problem& problem, Evaluator& evaluator);
 };
 
-constexpr std::array kAnswerers{Answerer{"evaluate", answer_evaluate},
-                                Answerer{"count", answer_count}, Answerer{"race", answer_race}};
+constexpr std::array kAnswerers{
+    Answerer{"evaluate", answer_evaluate}, Answerer{"count", answer_count},
+    Answerer{"count_accesses", answer_count_accesses}, Answerer{"race", answer_race}};
 
 std::vector<double> read_numbers(const Json& json) {
   std::vector<double> numbers;
@@ -150,6 +188,10 @@ Json evaluate_request(const Problem& problem, const Variant& variant,
 
 Json count_request(const Problem& problem, std::span<const Contender> contenders) {
   return request("count", problem, contenders);
+}
+
+Json count_accesses_request(const Problem& problem, std::span<const Contender> contenders) {
+  return request("count_accesses", problem, contenders);
 }
 
 Json race_request(const Problem& problem, std::span<const Contender> contenders,
@@ -201,14 +243,11 @@ VariantResult read_result(const Json& answer, const Variant& asked) {
 }
 
 std::vector<CounterReading> read_readings(const Json& answer, std::size_t contenders) {
-  std::vector<CounterReading> readings;
-  for (const Json& reading : json_field(answer, "readings")) {
-    readings.push_back(read_reading(reading));
-  }
-  if (readings.size() != contenders) {
-    reject("a number of counter readings");
-  }
-  return readings;
+  return readings_of<CounterReading>(answer, contenders);
+}
+
+std::vector<AccessReading> read_access_readings(const Json& answer, std::size_t contenders) {
+  return readings_of<AccessReading>(answer, contenders);
 }
 
 RaceResult read_race(const Json& answer, std::size_t contenders) {

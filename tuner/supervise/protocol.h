@@ -16,6 +16,7 @@ namespace swr {
 
 Json evaluate_request(const Problem& problem, const Variant& variant, const CompiledKernel& kernel);
 Json count_request(const Problem& problem, std::span<const Contender> contenders);
+Json count_accesses_request(const Problem& problem, std::span<const Contender> contenders);
 Json race_request(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options);
 
@@ -34,6 +35,7 @@ std::optional<Error> find_error(const Json& answer);
 DeviceInfo read_greeting(const Json& answer);
 VariantResult read_result(const Json& answer, const Variant& asked);
 std::vector<CounterReading> read_readings(const Json& answer, std::size_t contenders);
+std::vector<AccessReading> read_access_readings(const Json& answer, std::size_t contenders);
 RaceResult read_race(const Json& answer, std::size_t contenders);
 
 }  // namespace swr

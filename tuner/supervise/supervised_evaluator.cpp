@@ -77,6 +77,20 @@ CounterReading SupervisedEvaluator::count_alone(const Problem& problem,
   return {std::nullopt, "counting failed: " + std::get<Failure>(outcome).silence.detail};
 }
 
+std::vector<AccessReading> SupervisedEvaluator::count_accesses(
+    const Problem& problem, std::span<const Contender> contenders) {
+  const auto limit = deadline(problem) * static_cast<int>(contenders.size());
+  auto outcome = ask<std::vector<AccessReading>>(
+      count_accesses_request(problem, contenders), limit,
+      [&](const Json& answer) { return read_access_readings(answer, contenders.size()); });
+  if (auto* const readings = std::get_if<std::vector<AccessReading>>(&outcome)) {
+    return std::move(*readings);
+  }
+  return {
+      contenders.size(),
+      AccessReading{std::nullopt, "counting failed: " + std::get<Failure>(outcome).silence.detail}};
+}
+
 RaceResult SupervisedEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
                                      const RaceOptions& options) {
   // Evaluating takes more launches than ten rounds of one contender.

@@ -50,6 +50,20 @@ TEST(GemmWalk, EveryTileReadsItsRowsAndColumnsOnce) {
   EXPECT_EQ(traffic.summary.makespan_steps, 37 * kKBlocks);  // 256 tiles on 7 SMs.
 }
 
+TEST(GemmWalk, NeighboursAskOnceForWhatTheyShare) {
+  // Rows of 16 tiles, a wave of 16 CTAs to each: four neighbours have a row of A in common.
+  GemmLaunch launch = sixteen_by_sixteen(16);
+  launch.schedule.raster = Raster::along_n;
+  launch.neighbours = 4;
+  const GemmTraffic along_rows = simulate_gemm_l2(launch, kHugeL2);
+  EXPECT_EQ(along_rows.summary.distinct_sectors, 256 / 4 * kKBlocks * (1 + 4) * kBlock);
+  // Columns of two tiles: they have two rows of A and two columns of B in common.
+  launch.schedule.swizzle_stride = 32;
+  const GemmTraffic in_columns = simulate_gemm_l2(launch, kHugeL2);
+  EXPECT_EQ(in_columns.summary.distinct_sectors, 256 / 4 * kKBlocks * (2 + 2) * kBlock);
+  EXPECT_EQ(in_columns.summary.read_sectors, along_rows.summary.read_sectors);
+}
+
 TEST(GemmWalk, WithEnoughL2EveryMatrixIsMovedOnce) {
   const GemmTraffic traffic = simulate_gemm_l2(sixteen_by_sixteen(7), kHugeL2);
   EXPECT_EQ(traffic.compulsory_misses, 2 * kMatrix + kC);
