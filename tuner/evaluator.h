@@ -53,6 +53,11 @@ struct AccessReading {
   std::string missing_because;
 };
 
+/// The readings of who measures nothing.
+inline std::vector<AccessReading> no_accesses(std::span<const Contender> contenders) {
+  return {contenders.size(), AccessReading{std::nullopt, "only a GPU counts accesses"}};
+}
+
 /// Not thread-safe unless the implementation says so: a GPU measures one variant at a time, a
 /// model may evaluate several.
 class Evaluator {
@@ -77,12 +82,9 @@ class Evaluator {
                                             std::span<const Contender> contenders) = 0;
 
   /// How variants that evaluate() found ok go to shared and global memory, one reading each. Apart
-  /// from count(), because it takes several passes more. Who measures nothing counts nothing.
-  /// Throws: as evaluate().
-  virtual std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
-                                                    std::span<const Contender> contenders) {
-    return {contenders.size(), AccessReading{std::nullopt, "only a GPU counts accesses"}};
-  }
+  /// from count(), because it takes several passes more. Throws: as evaluate().
+  virtual std::vector<AccessReading> count_accesses(const Problem& problem,
+                                                    std::span<const Contender> contenders) = 0;
 
   /// Times variants that evaluate() found ok against each other: one sample of each per round, in
   /// an order drawn per round, so that what drifts hits all of them alike. A model gives its times.

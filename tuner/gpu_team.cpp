@@ -46,6 +46,10 @@ class MarkingEvaluator final : public Evaluator {
                                     std::span<const Contender> contenders) override {
     return marked([&] { return evaluator_->count(problem, contenders); });
   }
+  std::vector<AccessReading> count_accesses(const Problem& problem,
+                                            std::span<const Contender> contenders) override {
+    return marked([&] { return evaluator_->count_accesses(problem, contenders); });
+  }
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     return marked([&] { return evaluator_->race(problem, contenders, options); });

@@ -310,6 +310,10 @@ class GatedEvaluator final : public Evaluator {
                                     std::span<const Contender> contenders) override {
     return evaluator_->count(problem, contenders);
   }
+  std::vector<AccessReading> count_accesses(const Problem& problem,
+                                            std::span<const Contender> contenders) override {
+    return evaluator_->count_accesses(problem, contenders);
+  }
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     return evaluator_->race(problem, contenders, options);

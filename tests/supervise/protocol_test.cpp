@@ -114,6 +114,24 @@ TEST(Protocol, KeepsContendersAndTheirKernelsTogether) {
   EXPECT_THAT(complaint([&] { read_readings(reply, 3); }), HasSubstr("readings"));
 }
 
+TEST(Protocol, CarriesAKernelOfSeveralContendersOnce) {
+  Recorder recorder;
+  const CompiledKernel a = kernel_named("a");
+  const CompiledKernel copy_of_a = a;
+  const CompiledKernel b = kernel_named("b");
+  const std::vector<Contender> contenders{{AttentionVariant{.stages = 1}, &a},
+                                          {AttentionVariant{.stages = 2}, &b},
+                                          {AttentionVariant{.stages = 3}, &copy_of_a}};
+  Json request = count_request(kProblem, contenders);
+  EXPECT_EQ(request["kernels"].size(), 2U);
+  const auto readings = read_readings(answer(request, recorder), 3);
+  EXPECT_EQ(readings[1].missing_because, "b");
+  EXPECT_EQ(readings[2].missing_because, "a");
+  EXPECT_EQ(readings[2].counters->l2_hits, 3);
+  request["contenders"][1]["kernel"] = 2;
+  EXPECT_THAT(complaint([&] { answer(request, recorder); }), HasSubstr("number of a kernel"));
+}
+
 TEST(Protocol, CarriesAccessesAndLeavesOutWhatTheChipDoesNotCount) {
   Recorder recorder;
   const CompiledKernel kernel = kernel_named("a");

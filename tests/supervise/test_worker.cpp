@@ -88,6 +88,11 @@ class MisbehavingEvaluator final : public Evaluator {
     return {contenders.size(), CounterReading{Counters{.l2_hits = 7}, ""}};
   }
 
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return no_accesses(contenders);
+  }
+
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     crash_if_any(contenders);

@@ -57,6 +57,11 @@ class FakeEvaluator final : public Evaluator {
     return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
   }
 
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
+  }
+
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result;

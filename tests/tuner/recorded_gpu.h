@@ -62,6 +62,11 @@ class RecordedGpu final : public Evaluator {
     return {contenders.size(), CounterReading{std::nullopt, "counted with evaluate()"}};
   }
 
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return no_accesses(contenders);
+  }
+
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result;

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <ostream>
 #include <span>
 
@@ -199,12 +200,23 @@ std::vector<Problem> chosen(const std::vector<Problem>& all,
   return problems;
 }
 
-/// What takes longest comes first, so that all GPUs end at about the same time.
-std::vector<std::size_t> longest_first(std::vector<std::size_t> places,
-                                       const std::vector<Problem>& all) {
-  std::ranges::stable_sort(places, std::greater{},
-                           [&](std::size_t place) { return flop_count(all[place]); });
-  return places;
+/// What a search of the whole space takes on an H200, roughly: only the order matters.
+double search_seconds(const Problem& problem, std::size_t variants) {
+  constexpr double kVariantS = 0.01;  // Loading, verifying, counting.
+  constexpr double kLaunches = 30.0;
+  constexpr double kFlopPerS = 3e14;
+  return static_cast<double>(variants) * (kVariantS + kLaunches * flop_count(problem) / kFlopPerS);
+}
+
+/// What takes longest comes first, so that all GPUs end at about the same time. `seconds` belong to
+/// the places.
+std::vector<std::size_t> longest_first(const std::vector<std::size_t>& places,
+                                       const std::vector<double>& seconds) {
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return seconds[i]; });
+  std::ranges::transform(order, order.begin(), [&](std::size_t i) { return places[i]; });
+  return order;
 }
 
 /// The GPUs to tune on: those of --gpus, as far as there are problems, else the one of --gpu.
@@ -234,6 +246,7 @@ std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
 struct TuningWork {
   const std::vector<Problem>& all;
   const std::vector<std::size_t>& places;
+  const std::vector<double>& seconds;  ///< That each of `places` takes, roughly.
 };
 
 /// Returns the exit code. Requires: the GPUs are equal; at least one.
@@ -248,7 +261,7 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& session, const Sh
   tune_options.count_accesses = wanted.places.size() == 1 && options.repeat == 1;
   const bool are_side_by_side = gpus.size() > 1;
   WorkSource work(session, worker, identities_of(wanted.all),
-                  are_side_by_side ? longest_first(wanted.places, wanted.all) : wanted.places);
+                  are_side_by_side ? longest_first(wanted.places, wanted.seconds) : wanted.places);
   const Generator generator(generator_options(session));
   Json head = document(session, tune_options.provenance, gpu.device);
   head["database"] = database_path(session).string();
@@ -312,12 +325,14 @@ int run_tune(const Session& asked) {
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
+  std::vector<double> seconds;
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
-    require_variants(problem, gpu.device, tune_options.space);
+    const SearchSpace space = require_variants(problem, gpu.device, tune_options.space);
+    seconds.push_back(search_seconds(problem, space.variants.size()));
   }
   tune_options.provenance = gpu.provenance();
-  return tune_on(gpus, session, worker, {all, places}, std::move(tune_options));
+  return tune_on(gpus, session, worker, {all, places, seconds}, std::move(tune_options));
 }
 
 }  // namespace swr::cli

@@ -506,6 +506,10 @@ std::vector<Values> counted(EnabledProfiler& enabled, MetricSet<Metric>& set,
   return all;
 }
 
+void take_out(std::optional<long long>& whole, std::optional<long long> part) {
+  whole = whole && part ? std::optional(std::max(0LL, *whole - *part)) : std::nullopt;
+}
+
 }  // namespace
 
 struct CountingSession::Impl {
@@ -530,7 +534,13 @@ std::vector<Counters> CountingSession::count(std::span<const CountedLaunch> laun
 
 std::vector<AccessCounters> CountingSession::count_accesses(
     std::span<const CountedLaunch> launches) {
-  return counted<AccessCounters>(impl_->enabled, impl_->profiler.accesses(), launches);
+  auto all = counted<AccessCounters>(impl_->enabled, impl_->profiler.accesses(), launches);
+  for (AccessCounters& one : all) {
+    // The loads' metrics count cp.async too.
+    take_out(one.global_load_requests, one.global_copy_requests);
+    take_out(one.global_load_sectors, one.global_copy_sectors);
+  }
+  return all;
 }
 
 }  // namespace swr

@@ -22,8 +22,10 @@ constexpr int kWgmmaDepth = 16;
 /// cube of 12288, 716 are 1.36 for that of 2048, of which a part is latency and L2's
 /// (docs/results/gemm.md).
 constexpr double kProductFactor = 1.27;
-/// Of a launch without work, in a CUDA graph: 3.3 us of the cube of 512 less its terms.
+/// Of a launch without work, in a CUDA graph: 3.2 us of the cube of 512 less its terms where
+/// launches follow one another, 2.4 where they overlap (docs/results/gemm.md).
 constexpr double kLaunchUs = 2.0;
+constexpr double kOverlappingLaunchUs = 1.2;
 /// GH100: SMs of a GPC (16 or 18), whose equal requests can meet before L2 looks them up.
 constexpr int kNeighbours = 16;
 /// Requests that do meet of those that could, in the first step of a launch, and the steps in which
@@ -56,6 +58,7 @@ struct TileCosts {
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
   double l2_rate_factor = 1.0;   ///< Over the profile's.
+  double launch_us = kLaunchUs;
 };
 
 double sm_l2_bytes_per_clock(const GpuProfile& profile) {
@@ -100,7 +103,8 @@ TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*
               kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
           .exchange_clocks = exchange_clocks(config, m),
           .hides_epilogues = config.mainloop == GemmMainloop::pingpong,
-          .l2_rate_factor = kCopyEngineFactor};
+          .l2_rate_factor = kCopyEngineFactor,
+          .launch_us = kOverlappingLaunchUs};
 }
 
 /// As for the portable attention kernel: mma.sync at its rate, and the part of shared memory's time
@@ -212,8 +216,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   }
   prediction.split_us += microseconds(tile.exchange_clocks, profile);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);
-  prediction.time_us =
-      kLaunchUs + overlapped(sm_us, prediction.l2_us, prediction.dram_us) + prediction.split_us;
+  prediction.time_us = tile.launch_us + overlapped(sm_us, prediction.l2_us, prediction.dram_us) +
+                       prediction.split_us;
   prediction.latency_us =
       prediction.time_us - overlapped(prediction.matrix_us, prediction.l2_us, prediction.dram_us);
   return prediction;

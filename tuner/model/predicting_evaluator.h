@@ -25,6 +25,10 @@ class PredictingEvaluator final : public Evaluator {
   /// Readings without counters: a model has none.
   std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return no_accesses(contenders);
+  }
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 

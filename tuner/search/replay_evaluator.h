@@ -29,6 +29,10 @@ class ReplayEvaluator final : public Evaluator {
                          const CompiledKernel& kernel) override;
   std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override;
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return no_accesses(contenders);
+  }
   /// The recorded time in every round.
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;

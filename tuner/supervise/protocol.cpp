@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,17 +45,22 @@ CompiledKernel read_kernel(const Json& json) {
   return kernel;
 }
 
-Json contender_json(const Variant& variant, const CompiledKernel& kernel) {
-  return {{"variant", variant}, {"kernel", kernel_json(kernel)}};
-}
-
 Json request(std::string_view name, const Problem& problem, std::span<const Contender> contenders) {
   Json json = Json::object();
   json["request"] = name;
   json["problem"] = problem;
-  json["contenders"] = Json::array();
+  Json& kernels = json["kernels"] = Json::array();
+  Json& all = json["contenders"] = Json::array();
+  // Variants of one kernel share it: it is most of a message.
+  std::map<std::pair<std::string_view, std::string_view>, std::size_t> places;
   for (const Contender& contender : contenders) {
-    json["contenders"].push_back(contender_json(contender.variant, *contender.kernel));
+    const CompiledKernel& kernel = *contender.kernel;
+    const auto [place, is_new] =
+        places.try_emplace({kernel.cubin_digest, kernel.source_digest}, kernels.size());
+    if (is_new) {
+      kernels.push_back(kernel_json(kernel));
+    }
+    all.push_back({{"variant", contender.variant}, {"kernel", place->second}});
   }
   return json;
 }
@@ -62,11 +68,15 @@ Json request(std::string_view name, const Problem& problem, std::span<const Cont
 /// The contenders of a request and the kernels they point to.
 struct Contenders {
   Contenders(const Json& request, Op op) {
-    const Json& json = json_field(request, "contenders");
-    kernels.reserve(json.size());
-    for (const Json& contender : json) {
-      kernels.push_back(read_kernel(json_field(contender, "kernel")));
-      all.push_back({variant_from_json(op, json_field(contender, "variant")), &kernels.back()});
+    for (const Json& kernel : json_field(request, "kernels")) {
+      kernels.push_back(read_kernel(kernel));
+    }
+    for (const Json& contender : json_field(request, "contenders")) {
+      const auto place = static_cast<std::size_t>(json_integer(contender, "kernel", 0, kMaxInt));
+      if (place >= kernels.size()) {
+        reject("the number of a kernel");
+      }
+      all.push_back({variant_from_json(op, json_field(contender, "variant")), &kernels[place]});
     }
   }
   Contenders(const Contenders&) = delete;
