@@ -177,6 +177,11 @@ std::optional<double> bytes_per_sector(const AccessCounters& accesses) {
     all.sectors += one.sectors;
     all.bytes += one.bytes;
   }
+  if (all.sectors > 0) {
+    const long long whole = accesses.tma_load_sectors.value_or(0);
+    all.sectors += whole;
+    all.bytes += whole * kSectorBytes;
+  }
   return all.sectors > 0 ? std::optional(all.bytes_per_sector()) : std::nullopt;
 }
 
