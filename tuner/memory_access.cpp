@@ -155,7 +155,9 @@ std::vector<GlobalAccess> global_accesses(const AccessCounters& accesses) {
     const auto& requests = accesses.*kind.requests;
     const auto& sectors = accesses.*kind.sectors;
     const auto& bytes = accesses.*kind.bytes;
-    if (requests && sectors && bytes && *sectors > 0) {
+    // Sectors without bytes are what the passes of two counters, one taken out of the other, differ
+    // by.
+    if (requests && sectors && bytes && *sectors > 0 && *bytes > 0) {
       found.push_back({kind.kind, kind.covers, *requests, *sectors, *bytes});
     }
   }
