@@ -155,7 +155,9 @@ std::vector<GlobalAccess> global_accesses(const AccessCounters& accesses) {
     const auto& requests = accesses.*kind.requests;
     const auto& sectors = accesses.*kind.sectors;
     const auto& bytes = accesses.*kind.bytes;
-    if (requests && sectors && bytes && *sectors > 0) {
+    // Sectors without bytes are what the passes of two counters, one taken out of the other, differ
+    // by.
+    if (requests && sectors && bytes && *sectors > 0 && *bytes > 0) {
       found.push_back({kind.kind, kind.covers, *requests, *sectors, *bytes});
     }
   }
@@ -176,6 +178,11 @@ std::optional<double> bytes_per_sector(const AccessCounters& accesses) {
   for (const GlobalAccess& one : global_accesses(accesses)) {
     all.sectors += one.sectors;
     all.bytes += one.bytes;
+  }
+  if (all.sectors > 0) {
+    const long long whole = accesses.tma_load_sectors.value_or(0);
+    all.sectors += whole;
+    all.bytes += whole * kSectorBytes;
   }
   return all.sectors > 0 ? std::optional(all.bytes_per_sector()) : std::nullopt;
 }

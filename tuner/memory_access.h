@@ -44,6 +44,7 @@ std::vector<GlobalAccess> global_accesses(const AccessCounters& accesses);
 
 /// Over all kinds; empty where nothing of the sort was counted.
 std::optional<double> conflicts_per_wavefront(const AccessCounters& accesses);
+/// The sectors that TMA loads among them, which uses them whole.
 std::optional<double> bytes_per_sector(const AccessCounters& accesses);
 
 /// What these counters do not see.

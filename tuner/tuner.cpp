@@ -458,11 +458,11 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
 }
 
 /// Places among the results whose accesses are worth counting: the best, and a few finalists in
-/// their order while their launches together take less than what a pass over them costs anyhow.
+/// their order while their launches together take less than beginning a pass over them does.
 /// Those that were tried before are left out. Requires: the report is ranked.
 std::vector<std::size_t> uncounted_accesses(const TuneReport& report) {
   constexpr std::size_t kMost = 8;
-  constexpr double kPassUs = 20e3;
+  constexpr double kLaunchesUs = 20e3;
   std::vector<std::size_t> places;
   std::size_t chosen = 0;
   double launches_us = 0.0;
@@ -472,8 +472,8 @@ std::vector<std::size_t> uncounted_accesses(const TuneReport& report) {
     if (measurement == nullptr || result.state != ResultState::ok) {
       continue;
     }
-    const bool is_cheap =
-        measurement->sampling == Sampling::finals && launches_us + measurement->median_us < kPassUs;
+    const bool is_cheap = measurement->sampling == Sampling::finals &&
+                          launches_us + measurement->median_us < kLaunchesUs;
     if (&result != report.best() && !is_cheap) {
       continue;
     }

@@ -22,11 +22,6 @@ double error_bound(OutputType output) {
   return 0.0;
 }
 
-const GemmReferenceKernels& reference_kernels(const GpuBench& bench) {
-  static const GemmReferenceKernels kernels(bench.generator, bench.device.sm_arch);
-  return kernels;
-}
-
 /// The kernel of a case with the memory its launches need.
 class CaseKernel {
  public:
@@ -88,13 +83,13 @@ void GemmTest::expect_match(const GemmCase& given) {
   CaseKernel kernel(given, bench());
   // A C of fp32 that is read holds values no sum of which is exact.
   if (!given.problem.reads_c || given.problem.output != OutputType::fp32) {
-    const GemmBuffers exact(given.problem, reference_kernels(bench()), stream, GemmInputs::binary,
+    const GemmBuffers exact(given.problem, bench().gemm_kernels(), stream, GemmInputs::binary,
                             given.alpha, given.beta);
     kernel.launch(exact.params());
     EXPECT_EQ(exact.compare(stream).different_elements, 0.0) << to_string(given.problem);
     EXPECT_EQ(exact.disturbed_words(stream), 0U);
   }
-  const GemmBuffers random(given.problem, reference_kernels(bench()), stream, GemmInputs::random,
+  const GemmBuffers random(given.problem, bench().gemm_kernels(), stream, GemmInputs::random,
                            given.alpha, given.beta);
   kernel.launch(random.params());
   const std::vector<std::byte> first = bytes_of(random.c_memory());

@@ -126,7 +126,6 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
       kernels_.push_back(std::make_unique<GemmKernel>(compiled.cubin, compiled.entry, link.config,
                                                       bench().device.sm_count));
     }
-    references_ = std::make_unique<GemmReferenceKernels>(bench().generator, bench().device.sm_arch);
     for (DeviceBuffer& matrix : matrices_) {
       matrix = DeviceBuffer(kRows * kColumns * 2);
     }
@@ -142,9 +141,10 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
     unsigned long long seed = 1;
     for (const auto& [memory, rows] :
          {std::pair{&matrices_[0], kRows}, {&matrices_[1], kRows}, {&weights_, kColumns}}) {
-      references_->random_fill.launch({.grid_x = 256, .block_x = 256}, stream,
-                                      pointer<void>(*memory), TensorStrides{.seq = kColumns}, 1, 1,
-                                      rows, kColumns, static_cast<int>(DType::bf16), seed++);
+      bench().gemm_kernels().random_fill.launch({.grid_x = 256, .block_x = 256}, stream,
+                                                pointer<void>(*memory),
+                                                TensorStrides{.seq = kColumns}, 1, 1, rows,
+                                                kColumns, static_cast<int>(DType::bf16), seed++);
     }
     stream.synchronize();
   }
@@ -200,7 +200,6 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
   static constexpr int kRepeats = 20;
 
  private:
-  std::unique_ptr<GemmReferenceKernels> references_;
   std::vector<std::unique_ptr<GemmKernel>> kernels_;
   std::array<DeviceBuffer, 2> matrices_;
   DeviceBuffer weights_;

@@ -32,10 +32,6 @@ GemmVariant hopper_tile() {
 
 class GemmRuntimeOnGpu : public GpuTest {
  protected:
-  static const GemmReferenceKernels& references() {
-    static const GemmReferenceKernels kernels(bench().generator, bench().device.sm_arch);
-    return kernels;
-  }
   void record(const GemmProblem& problem, const GemmVariant& variant) {
     const CompiledKernel kernel =
         bench().generator.compile(Problem(problem), Variant(variant), bench().device.sm_arch);
@@ -55,7 +51,7 @@ class GemmRuntimeOnGpu : public GpuTest {
   /// A product of 0s and 1s, which is exact, and its call.
   struct Case {
     explicit Case(const GemmProblem& problem, const Stream& stream)
-        : buffers(problem, references(), stream, GemmInputs::binary, 1.0F,
+        : buffers(problem, bench().gemm_kernels(), stream, GemmInputs::binary, 1.0F,
                   problem.reads_c ? 0.5F : 0.0F, RowGap::none),
           call{.params = buffers.params(),
                .dtype = problem.dtype,

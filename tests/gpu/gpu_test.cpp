@@ -53,6 +53,13 @@ const CompiledKernel& GpuBench::compile(const AttentionProblem& problem,
   return compiled_.emplace(key, generator.compile(problem, variant, device.sm_arch)).first->second;
 }
 
+const GemmReferenceKernels& GpuBench::gemm_kernels() {
+  if (!gemm_kernels_) {
+    gemm_kernels_ = std::make_unique<GemmReferenceKernels>(generator, device.sm_arch);
+  }
+  return *gemm_kernels_;
+}
+
 bool gpu_is_required() {
   const char* const value = std::getenv("SWR_REQUIRE_GPU");
   return value != nullptr && std::string_view(value) == "1";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tuner/driver/cuda_driver.h"
+#include "tuner/measure/gemm_buffers.h"
 #include "tuner/measure/reference_kernels.h"
 #include <swr/device.h>
 #include <swr/generator.h>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
 
 namespace swr {
@@ -20,6 +22,8 @@ struct GpuBench {
 
   /// Compiles a variant for the device; kernels are kept for later tests.
   const CompiledKernel& compile(const AttentionProblem& problem, const AttentionVariant& variant);
+  /// Made on first use, and gone before the context.
+  const GemmReferenceKernels& gemm_kernels();
 
   DeviceInfo device;
   PrimaryContext context;
@@ -29,6 +33,7 @@ struct GpuBench {
 
  private:
   std::map<std::string, CompiledKernel> compiled_;
+  std::unique_ptr<GemmReferenceKernels> gemm_kernels_;
 };
 
 /// Skips where there is no GPU, or fails instead when SWR_REQUIRE_GPU=1: a skipped suite must not
