@@ -85,9 +85,8 @@ void time_all(double seconds) {
                                     stream.synchronize();
                                   }};
   for (const std::size_t launches : {1, 16, 128}) {
-    time_calls("counting " + std::to_string(launches) + " launches", seconds, [&] {
-      CountingSession(profiler).count(std::vector(launches, counted));
-    });
+    time_calls("counting " + std::to_string(launches) + " launches", seconds,
+               [&] { CountingSession(profiler).count(std::vector(launches, counted)); });
   }
 }
 

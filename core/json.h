@@ -30,7 +30,7 @@ void to_json(Json& json, const DeviceInfo& device);
 void to_json(Json& json, const KernelResources& resources);
 void to_json(Json& json, const LaunchGeometry& geometry);
 void to_json(Json& json, const Counters& counters);
-/// Only what the GPU reports.
+// Of the following two only what the GPU reports.
 void to_json(Json& json, const AccessCounters& accesses);
 void to_json(Json& json, const GpuCondition& condition);
 void to_json(Json& json, const Measurement& measurement);
@@ -48,7 +48,7 @@ void from_json(const Json& json, DeviceInfo& device);
 void from_json(const Json& json, KernelResources& resources);
 void from_json(const Json& json, LaunchGeometry& geometry);
 void from_json(const Json& json, Counters& counters);
-/// What the GPU did not say is absent.
+// Of the following two what the GPU did not say is absent.
 void from_json(const Json& json, AccessCounters& accesses);
 void from_json(const Json& json, GpuCondition& condition);
 /// A relative error that is no number, as of an output that is none, is read as infinite.

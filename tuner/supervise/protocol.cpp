@@ -46,11 +46,8 @@ CompiledKernel read_kernel(const Json& json) {
 }
 
 Json request(std::string_view name, const Problem& problem, std::span<const Contender> contenders) {
-  Json json = Json::object();
-  json["request"] = name;
-  json["problem"] = problem;
-  Json& kernels = json["kernels"] = Json::array();
-  Json& all = json["contenders"] = Json::array();
+  Json kernels = Json::array();
+  Json all = Json::array();
   // Variants of one kernel share it: it is most of a message.
   std::map<std::pair<std::string_view, std::string_view>, std::size_t> places;
   for (const Contender& contender : contenders) {
@@ -62,7 +59,10 @@ Json request(std::string_view name, const Problem& problem, std::span<const Cont
     }
     all.push_back({{"variant", contender.variant}, {"kernel", place->second}});
   }
-  return json;
+  return {{"request", name},
+          {"problem", problem},
+          {"kernels", std::move(kernels)},
+          {"contenders", std::move(all)}};
 }
 
 /// The contenders of a request and the kernels they point to.
