@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
+#include "runtime/recent_tensor_maps.h"
 #include "tuner/driver/gemm_kernel.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -42,6 +43,25 @@ CUcontext context_for(const void* memory) {
   return context == nullptr ? adopt_context_of(memory) : context;
 }
 
+/// The calls of a launch, with tensor maps from those of this thread's launches before.
+const LaunchCalls& serving_calls() {
+  static const LaunchCalls calls = [] {
+    LaunchCalls changed = cuda_driver().launch_calls;
+    changed.tensor_map_encode_tiled = encode_recent_tensor_map;
+    return changed;
+  }();
+  return calls;
+}
+
+const GemmLaunchCalls& serving_gemm_calls() {
+  static const GemmLaunchCalls calls = [] {
+    GemmLaunchCalls changed = gemm_launch_calls();
+    changed.tensor_map_encode_tiled = encode_recent_tensor_map;
+    return changed;
+  }();
+  return calls;
+}
+
 template <typename Config>
 void launch(const Config& config, CUfunction function, GemmParams params, const ReadyGemm& ready,
             CUstream stream) {
@@ -55,10 +75,10 @@ void launch(const Config& config, CUfunction function, GemmParams params, const 
     params.arrivals = part.arrivals;
   }
   GemmTensorMaps maps;
-  require_success(encode_gemm_maps(gemm_launch_calls(), config, params, maps),
+  require_success(encode_gemm_maps(serving_gemm_calls(), config, params, maps),
                   "cuTensorMapEncodeTiled");
   require_success(
-      launch_gemm(gemm_launch_calls(), function, config, params, maps, ready.workers, stream),
+      launch_gemm(serving_gemm_calls(), function, config, params, maps, ready.workers, stream),
       "cuLaunchKernelEx");
 }
 
@@ -181,7 +201,8 @@ Runtime::~Runtime() = default;
 
 void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
   const AttentionProblem problem = problem_of(call);
-  const ReadyKernel kernel = impl_->get(context_for(call.params.q), problem);
+  const CUcontext context = context_for(call.params.q);
+  const ReadyKernel kernel = impl_->get(context, problem);
   const auto& ready = std::get<ReadyAttention>(kernel.launch);
   AttentionParams params = call.params;
   if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
@@ -195,20 +216,22 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
   if (params.scale_log2 == 0.0F) {
     params.scale_log2 = usual_scale_log2(call.head_dim);
   }
-  require_success(
-      launch_attention(cuda_driver().launch_calls, kernel.function, ready.plan, params, stream),
-      "cuLaunchKernel");
+  use_recent_tensor_maps_of(context);
+  require_success(launch_attention(serving_calls(), kernel.function, ready.plan, params, stream),
+                  "cuLaunchKernel");
 }
 
 void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
   const GemmProblem problem = problem_of(call);
-  const ReadyKernel kernel = impl_->get(context_for(call.params.a), problem);
+  const CUcontext context = context_for(call.params.a);
+  const ReadyKernel kernel = impl_->get(context, problem);
   const auto& ready = std::get<ReadyGemm>(kernel.launch);
   GemmParams params = call.params;
   params.raster = ready.variant.raster;
   params.raster_group = ready.variant.raster_group;
   params.swizzle_stride = ready.variant.swizzle_stride;
   params.splits = ready.variant.splits;
+  use_recent_tensor_maps_of(context);
   std::visit([&](const auto& config) { launch(config, kernel.function, params, ready, stream); },
              ready.config);
 }

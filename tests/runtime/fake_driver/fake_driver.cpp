@@ -3,8 +3,10 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +35,7 @@ thread_local FakeLaunch last_launch{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
+std::atomic<long long> tensor_maps = 0;
 thread_local CUstream captured_stream = nullptr;
 
 int attribute(CUdevice_attribute name) {
@@ -83,6 +86,7 @@ const char* fake_last_gemm() {
 }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
+long long fake_tensor_maps() { return tensor_maps; }
 long long fake_modules_alive() { return loads - unloads; }
 int fake_device_count() { return kDevices; }
 void fake_capture(CUstream stream) { captured_stream = stream; }
@@ -259,15 +263,33 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   ++launches;
   return CUDA_SUCCESS;
 }
-CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType /*type*/, cuuint32_t /*rank*/,
-                                void* /*address*/, const cuuint64_t* /*sizes*/,
-                                const cuuint64_t* /*strides*/, const cuuint32_t* /*box*/,
-                                const cuuint32_t* /*element_strides*/,
-                                CUtensorMapInterleave /*interleave*/,
-                                CUtensorMapSwizzle /*swizzle*/,
-                                CUtensorMapL2promotion /*promotion*/,
-                                CUtensorMapFloatOOBfill /*fill*/) {
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
+                                void* address, const cuuint64_t* sizes, const cuuint64_t* strides,
+                                const cuuint32_t* box, const cuuint32_t* element_strides,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  ++tensor_maps;
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  // A map that tells of every argument, as far as its size allows: enums share a word, the rest is
+  // added up with other weights.
+  cuuint64_t sum = 0;
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    sum = sum * 31 + element_strides[i];
+    sum = sum * 31 + box[i];
+  }
   *map = {};
+  map->opaque[0] = reinterpret_cast<cuuint64_t>(address);
+  map->opaque[1] = rank;
+  map->opaque[2] = static_cast<cuuint64_t>(type) << 32U |
+                   static_cast<cuuint64_t>(interleave) << 24U |
+                   static_cast<cuuint64_t>(swizzle) << 16U |
+                   static_cast<cuuint64_t>(promotion) << 8U | static_cast<cuuint64_t>(fill);
+  map->opaque[3] = sum;
+  map->opaque[4] = static_cast<cuuint64_t>(current == nullptr ? -1 : current->device);
+  std::copy_n(sizes, rank, map->opaque + 5);
+  std::copy_n(strides, rank - 1, map->opaque + 10);
   return CUDA_SUCCESS;
 }
 CUresult cuStreamCreate(CUstream* stream, unsigned /*flags*/) {

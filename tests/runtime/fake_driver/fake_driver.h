@@ -28,9 +28,10 @@ struct FakeLaunch {
 FakeLaunch fake_last_launch();
 /// The last launch of GEMM as a line, for programs that know neither structure.
 const char* fake_last_gemm();
-/// Modules loaded and launches made since the process began.
+/// Modules loaded, launches made and tensor maps encoded since the process began.
 long long fake_module_loads();
 long long fake_launches();
+long long fake_tensor_maps();
 /// Modules that are loaded now.
 long long fake_modules_alive();
 /// Names of the fake devices: "Fake GPU 0" and "Fake GPU 1", both sm_90.

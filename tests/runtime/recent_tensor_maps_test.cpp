@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Tensor maps from memory against maps encoded anew by the fake driver, whose maps tell of their
+// arguments.
+#include "runtime/recent_tensor_maps.h"
+
+#include "tests/runtime/fake_driver/fake_driver.h"
+#include "tuner/driver/cuda_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace swr {
+namespace {
+
+/// One way to see one piece of memory.
+struct View {
+  std::uintptr_t address = 4096;
+  cuuint32_t rank = 4;
+  cuuint64_t sizes[5] = {64, 128, 8, 2, 1};
+  cuuint64_t strides_bytes[4] = {128, 16384, 131072, 262144};
+  cuuint32_t box_sizes[5] = {64, 128, 1, 1, 1};
+  cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
+  CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+
+  template <typename Encode>
+  CUresult encode(Encode&& with, CUtensorMap& map) const {
+    return with(&map, type, rank, reinterpret_cast<void*>(address), sizes, strides_bytes, box_sizes,
+                element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  }
+};
+
+void expect_as_encoded_anew(const View& view) {
+  CUtensorMap remembered;
+  CUtensorMap anew;
+  ASSERT_EQ(view.encode(encode_recent_tensor_map, remembered), CUDA_SUCCESS);
+  ASSERT_EQ(view.encode(cuda_driver().launch_calls.tensor_map_encode_tiled, anew), CUDA_SUCCESS);
+  EXPECT_EQ(std::memcmp(&remembered, &anew, sizeof anew), 0);
+}
+
+/// Driver calls that one more encoding takes.
+long long driver_calls_of(const View& view) {
+  const long long before = fake_tensor_maps();
+  CUtensorMap map;
+  EXPECT_EQ(view.encode(encode_recent_tensor_map, map), CUDA_SUCCESS);
+  return fake_tensor_maps() - before;
+}
+
+class RecentTensorMapsTest : public ::testing::Test {
+ protected:
+  RecentTensorMapsTest() { use_recent_tensor_maps_of(context_.handle()); }
+
+  PrimaryContext context_{0};
+};
+
+TEST_F(RecentTensorMapsTest, AsksTheDriverOnceForTheSameArguments) {
+  const View view{.address = 1 << 20U};
+  EXPECT_EQ(driver_calls_of(view), 1);
+  EXPECT_EQ(driver_calls_of(view), 0);
+  expect_as_encoded_anew(view);
+}
+
+TEST_F(RecentTensorMapsTest, EveryArgumentTellsMapsApart) {
+  const View first{.address = 2 << 20U};
+  driver_calls_of(first);
+  const auto changed = [&](auto&& change) {
+    View view = first;
+    change(view);
+    return view;
+  };
+  for (const View& view :
+       {changed([](View& v) { v.address += 16; }), changed([](View& v) { v.rank = 3; }),
+        changed([](View& v) { v.sizes[3] = 3; }),
+        changed([](View& v) { v.strides_bytes[2] += 16; }),
+        changed([](View& v) { v.box_sizes[0] = 32; }),
+        changed([](View& v) { v.element_strides[3] = 2; }),
+        changed([](View& v) { v.type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; }),
+        changed([](View& v) { v.swizzle = CU_TENSOR_MAP_SWIZZLE_64B; })}) {
+    expect_as_encoded_anew(view);
+    expect_as_encoded_anew(first);
+  }
+}
+
+TEST_F(RecentTensorMapsTest, AnotherContextAndAnotherThreadEncodeTheirOwn) {
+  const View view{.address = 3 << 20U};
+  EXPECT_EQ(driver_calls_of(view), 1);
+  {
+    const PrimaryContext second(1);
+    use_recent_tensor_maps_of(second.handle());
+    EXPECT_EQ(driver_calls_of(view), 1);
+  }
+  std::thread([&] {
+    use_recent_tensor_maps_of(context_.handle());
+    EXPECT_EQ(driver_calls_of(view), 1);
+  }).join();
+}
+
+TEST_F(RecentTensorMapsTest, AFailureIsReportedAndAskedAgain) {
+  const View unaligned{.address = (4 << 20U) + 8};
+  CUtensorMap map;
+  EXPECT_EQ(unaligned.encode(encode_recent_tensor_map, map), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(unaligned.encode(encode_recent_tensor_map, map), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(RecentTensorMapsTest, ManyMoreViewsThanAreRememberedStayRight) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    View view{.address = (1 + random() % 600) * 4096};
+    view.sizes[1] = 1 + random() % 3;
+    view.box_sizes[1] = random() % 2 == 0 ? 64 : 128;
+    view.strides_bytes[0] = 128 + random() % 2 * 16;
+    expect_as_encoded_anew(view);
+  }
+}
+
+}  // namespace
+}  // namespace swr
