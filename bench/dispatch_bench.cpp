@@ -19,27 +19,48 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Nanoseconds per call in rounds that the launch queue holds, so that no call waits for the GPU.
-std::vector<double> rounds_ns(const swr::Stream& stream, const std::function<void()>& call) {
-  constexpr int kRounds = 2000;
+constexpr int kRounds = 2000;
+
+/// Nanoseconds per call, round by round.
+using Samples = std::vector<double>;
+
+/// The calls take turns, so that what slows the host for a while slows all of them. A round is so
+/// short that the launch queue holds it: no call waits for the GPU.
+std::vector<Samples> take_turns(const swr::Stream& stream,
+                                const std::vector<std::function<void()>>& calls) {
   constexpr int kCalls = 64;
-  std::vector<double> samples;
+  std::vector<Samples> samples(calls.size());
   for (int round = 0; round < kRounds; ++round) {
-    stream.synchronize();
-    const auto start = Clock::now();
-    for (int i = 0; i < kCalls; ++i) {
-      call();
+    for (std::size_t which = 0; which < calls.size(); ++which) {
+      stream.synchronize();
+      const auto start = Clock::now();
+      for (int i = 0; i < kCalls; ++i) {
+        calls[which]();
+      }
+      const std::chrono::duration<double, std::nano> elapsed = Clock::now() - start;
+      samples[which].push_back(elapsed.count() / kCalls);
     }
-    const std::chrono::duration<double, std::nano> elapsed = Clock::now() - start;
-    samples.push_back(elapsed.count() / kCalls);
   }
-  std::sort(samples.begin(), samples.end());
   return samples;
 }
 
-void print(const char* what, const std::vector<double>& samples) {
-  std::printf("%-18s p50 %7.1f ns  p99 %7.1f ns\n", what, samples[samples.size() / 2],
-              samples[samples.size() * 99 / 100]);
+double percentile(Samples samples, int percent) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() * static_cast<std::size_t>(percent) / 100];
+}
+
+void print(const char* what, const Samples& samples) {
+  std::printf("%-34s p50 %7.1f ns  p99 %7.1f ns\n", what, percentile(samples, 50),
+              percentile(samples, 99));
+}
+
+/// Round by round.
+Samples difference(const Samples& more, const Samples& less) {
+  Samples result;
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    result.push_back(more[i] - less[i]);
+  }
+  return result;
 }
 
 constexpr int kSeq = 64;
@@ -148,26 +169,30 @@ int run(const char* exported) {
       swr::launch_plan(work.problem, std::get<swr::AttentionVariant>(answer.variant),
                        kernel.device.sm_count, kernel.ctas_per_sm);
   const BareLaunch bare(swr::read_cubin(exported, kernel), kernel.entry, plan, work.call.params);
-  const auto through_runtime = [&] { runtime.attention(work.call, stream.handle()); };
-  const auto directly = [&] { bare.enqueue(stream); };
-  rounds_ns(stream, directly);
-  const auto direct_ns = rounds_ns(stream, directly);
-  const auto runtime_ns = rounds_ns(stream, through_runtime);
   int place = 0;
-  const auto moved_ns = rounds_ns(stream, [&] {
+  const auto directly = [&] { bare.enqueue(stream); };
+  const auto through_runtime = [&] {
+    work.move_to(0);
+    runtime.attention(work.call, stream.handle());
+  };
+  const auto with_unseen_tensors = [&] {
     work.move_to(place = (place + 1) % kPlaces);
     runtime.attention(work.call, stream.handle());
-  });
+  };
+  const auto encode_maps = [&] {
+    if (plan.takes_tensor_maps()) {
+      bare.encode_again();
+    }
+  };
+  const std::vector<Samples> samples =
+      take_turns(stream, {directly, through_runtime, with_unseen_tensors, encode_maps});
   std::printf("%s\n", swr::to_key(answer.variant).c_str());
-  print("cuLaunchKernel", direct_ns);
-  print("Runtime::attention", runtime_ns);
-  print("unseen tensors", moved_ns);
-  if (plan.takes_tensor_maps()) {
-    print("all tensor maps", rounds_ns(stream, [&] { bare.encode_again(); }));
-  }
-  const std::size_t middle = direct_ns.size() / 2;
-  std::printf("overhead           p50 %7.1f ns, of unseen tensors %7.1f ns\n",
-              runtime_ns[middle] - direct_ns[middle], moved_ns[middle] - direct_ns[middle]);
+  print("cuLaunchKernel", samples[0]);
+  print("Runtime::attention", samples[1]);
+  print("Runtime::attention, unseen tensors", samples[2]);
+  print("encoding the tensor maps alone", samples[3]);
+  print("overhead", difference(samples[1], samples[0]));
+  print("overhead, unseen tensors", difference(samples[2], samples[0]));
   return 0;
 }
 

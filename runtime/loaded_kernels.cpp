@@ -44,23 +44,24 @@ LoadedKernels::~LoadedKernels() {
   driver.context_set_current.result_of(former);
 }
 
-const ReadyKernel* LoadedKernels::find(const Problem& problem, unsigned long long version) const {
+std::shared_ptr<const ReadyKernel> LoadedKernels::find(const ProblemKey& problem,
+                                                       unsigned long long version) const {
   if (version != version_) {
     return nullptr;
   }
-  const auto found = ready_.find(problem_key(problem));
-  return found == ready_.end() ? nullptr : &found->second;
+  const auto found = ready_.find(problem);
+  return found == ready_.end() ? nullptr : found->second;
 }
 
-void LoadedKernels::remember(const Problem& problem, unsigned long long version,
-                             const ReadyKernel& ready) {
+void LoadedKernels::remember(const ProblemKey& problem, unsigned long long version,
+                             std::shared_ptr<const ReadyKernel> ready) {
   // A server whose lengths differ from call to call must not grow without end.
   constexpr std::size_t kMostChoices = 1 << 16;
   if (version != version_ || ready_.size() >= kMostChoices) {
     ready_.clear();
     version_ = version;
   }
-  ready_.insert_or_assign(problem_key(problem), ready);
+  ready_.insert_or_assign(problem, std::move(ready));
 }
 
 ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,

@@ -63,10 +63,12 @@ class LoadedKernels {
   const DeviceInfo& device() const { return device_; }
 
   /// What was chosen for a problem while `version` was in force; nullptr when nothing was.
-  const ReadyKernel* find(const Problem& problem, unsigned long long version) const;
+  std::shared_ptr<const ReadyKernel> find(const ProblemKey& problem,
+                                          unsigned long long version) const;
 
   /// Remembers a choice. Those of other versions are forgotten.
-  void remember(const Problem& problem, unsigned long long version, const ReadyKernel& ready);
+  void remember(const ProblemKey& problem, unsigned long long version,
+                std::shared_ptr<const ReadyKernel> ready);
 
   /// The function of a kernel, loaded once per cubin, and what its launches need. Safe while a
   /// stream is being captured. Throws: Error{invalid_argument} when no CTA fits the device;
@@ -81,7 +83,7 @@ class LoadedKernels {
   CUcontext context_;
   DeviceInfo device_;
   unsigned long long version_ = 0;
-  std::unordered_map<ProblemKey, ReadyKernel, ProblemHash> ready_;
+  std::unordered_map<ProblemKey, std::shared_ptr<const ReadyKernel>, ProblemHash> ready_;
   std::map<std::string, Kernel> kernels_;  ///< By digest of the cubin.
   std::unique_ptr<TileCounters> tile_counters_ =
       std::make_unique<TileCounters>(cuda_driver().launch_calls);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "db/problem_key.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
@@ -7,7 +8,10 @@
 #include <swr/error.h>
 #include <swr/runtime.h>
 
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <mutex>
 #include <numbers>
 #include <shared_mutex>
@@ -82,6 +86,26 @@ void launch(const Config& config, CUfunction function, GemmParams params, const 
       "cuLaunchKernelEx");
 }
 
+/// A kernel for a problem, asked of a runtime in one of its states.
+struct Question {
+  unsigned long long runtime = 0;  ///< Impl::id, of which no two are equal; 0 is none's.
+  CUcontext context = nullptr;
+  unsigned long long version = 0;
+  ProblemKey problem;
+
+  bool operator==(const Question&) const = default;
+};
+
+struct RecentAnswer {
+  Question question;
+  std::shared_ptr<const ReadyKernel> kernel;
+};
+
+std::atomic<unsigned long long> runtimes_made = 0;
+
+/// What this thread asked for last, of all runtimes.
+thread_local std::array<RecentAnswer, 64> recent_answers;
+
 float usual_scale_log2(int head_dim) {
   return std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(head_dim));
 }
@@ -108,39 +132,47 @@ struct Runtime::Impl {
     return nullptr;
   }
 
-  /// What is ready, without waiting for anyone who loads.
-  std::optional<ReadyKernel> find(CUcontext context, const Problem& problem) const {
-    const unsigned long long now = version();
-    const std::shared_lock lock(contexts_mutex);
-    const LoadedKernels* const loaded = loaded_in(context);
-    const ReadyKernel* const ready = loaded == nullptr ? nullptr : loaded->find(problem, now);
-    return ready == nullptr ? std::nullopt : std::optional(*ready);
+  /// Valid until this thread asks again. What it asked for before takes no lock.
+  const ReadyKernel& get(CUcontext context, const Problem& problem) {
+    // The version before choosing: a choice from an older state must not pass for one of a newer.
+    const Question question{id, context, version(), problem_key(problem)};
+    RecentAnswer& recent = recent_answers[hash_of(question.problem) % recent_answers.size()];
+    if (recent.question != question) {
+      recent = {question, shared(question, problem)};
+    }
+    return *recent.kernel;
   }
 
-  ReadyKernel get(CUcontext context, const Problem& problem) {
-    if (auto ready = find(context, problem)) {
-      return *ready;
+  /// What any thread found ready, or else is made ready now.
+  std::shared_ptr<const ReadyKernel> shared(const Question& question, const Problem& problem) {
+    if (auto ready = find(question)) {
+      return ready;
     }
     const std::lock_guard loading(loading_mutex);
     // Another thread may have loaded it meanwhile.
-    auto ready = find(context, problem);
-    return ready ? *ready : load(context, problem);
+    auto ready = find(question);
+    return ready ? ready : load(question, problem);
+  }
+
+  /// Without waiting for anyone who loads.
+  std::shared_ptr<const ReadyKernel> find(const Question& question) const {
+    const std::shared_lock lock(contexts_mutex);
+    const LoadedKernels* const loaded = loaded_in(question.context);
+    return loaded == nullptr ? nullptr : loaded->find(question.problem, question.version);
   }
 
   /// Requires: loading_mutex, so that nobody else changes the contexts.
-  ReadyKernel load(CUcontext context, const Problem& problem) {
-    // Before choosing: a choice from an older state must not pass for one of a newer.
-    const unsigned long long now = version();
-    LoadedKernels* loaded = loaded_in(context);
+  std::shared_ptr<const ReadyKernel> load(const Question& question, const Problem& problem) {
+    LoadedKernels* loaded = loaded_in(question.context);
     if (loaded == nullptr) {
-      auto added = std::make_unique<LoadedKernels>(context);
+      auto added = std::make_unique<LoadedKernels>(question.context);
       const std::unique_lock lock(contexts_mutex);
       loaded = contexts.emplace_back(std::move(added)).get();
     }
     const auto [choice, kernel] = choose(problem, loaded->device());
-    const ReadyKernel ready = loaded->load(problem, choice.answer, kernel);
+    auto ready = std::make_shared<const ReadyKernel>(loaded->load(problem, choice.answer, kernel));
     const std::unique_lock lock(contexts_mutex);
-    loaded->remember(problem, now, ready);
+    loaded->remember(question.problem, question.version, ready);
     return ready;
   }
 
@@ -187,6 +219,7 @@ struct Runtime::Impl {
             "tune and export this kind of problem, or call prepare() with compiling allowed");
   }
 
+  const unsigned long long id = ++runtimes_made;
   KernelSource source;
   bool may_compile;
   std::unique_ptr<Lookup> lookup;
@@ -202,7 +235,7 @@ Runtime::~Runtime() = default;
 void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
   const AttentionProblem problem = problem_of(call);
   const CUcontext context = context_for(call.params.q);
-  const ReadyKernel kernel = impl_->get(context, problem);
+  const ReadyKernel& kernel = impl_->get(context, problem);
   const auto& ready = std::get<ReadyAttention>(kernel.launch);
   AttentionParams params = call.params;
   if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
@@ -224,7 +257,7 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
 void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
   const GemmProblem problem = problem_of(call);
   const CUcontext context = context_for(call.params.a);
-  const ReadyKernel kernel = impl_->get(context, problem);
+  const ReadyKernel& kernel = impl_->get(context, problem);
   const auto& ready = std::get<ReadyGemm>(kernel.launch);
   GemmParams params = call.params;
   params.raster = ready.variant.raster;
