@@ -428,15 +428,28 @@ class EnabledProfiler {
 std::span<const CounterMetric> counter_metrics() { return kMetrics; }
 std::span<const AccessMetric> access_metrics() { return kAccessMetrics; }
 
-ChipAccesses accesses_of_chip(const std::string& chip_name) {
+namespace {
+
+template <typename Metric>
+ChipMetrics metrics_of_chip(const std::string& chip_name, std::span<const Metric> metrics) {
   const ChipInfo chip{chip_name.c_str(), {}};
-  MetricSet<AccessMetric> set(chip, kAccessMetrics);
+  MetricSet<Metric> set(chip, metrics);
   CUpti_Profiler_Host_GetNumOfPasses_Params params{};
   params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
   params.pConfigImage = set.config.data();
   params.configImageSize = set.config.size();
   call(cupti().get_passes, params);
   return {set.missing, params.numOfPasses};
+}
+
+}  // namespace
+
+ChipMetrics counters_of_chip(const std::string& chip_name) {
+  return metrics_of_chip(chip_name, counter_metrics());
+}
+
+ChipMetrics accesses_of_chip(const std::string& chip_name) {
+  return metrics_of_chip(chip_name, access_metrics());
 }
 
 struct RangeProfiler::Impl {

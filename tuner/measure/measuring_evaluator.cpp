@@ -10,6 +10,7 @@
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
 #include "tuner/measure/reference_kernels.h"
+#include "tuner/measure/shared_kernels.h"
 #include "tuner/measure/statistics.h"
 #include "tuner/measure/throttling.h"
 
@@ -35,6 +36,7 @@ struct Session {
   ReferenceKernels kernels;
   std::unique_ptr<GemmReferenceKernels> gemm_kernels;  ///< Loaded for the first GEMM.
   std::unique_ptr<Workload> workload;                  ///< Of the problem at hand.
+  SharedKernels variants_kernels;
   /// Twice the size of the L2; only there when kernels are timed on a cold one.
   DeviceBuffer l2_scratch;
   std::unique_ptr<RangeProfiler> profiler;
@@ -105,7 +107,9 @@ struct MeasuringEvaluator::Impl {
   std::function<void()> flush_l2() const;
   std::unique_ptr<KernelTimer> timer(Trial& trial);
   Watch watch() const;
-  std::unique_ptr<Trial> load(Workload& workload, const Contender& contender) const;
+  std::unique_ptr<Trial> load(const Contender& contender);
+  std::unique_ptr<Trial> bind(Workload& workload, const Contender& contender,
+                              std::shared_ptr<const Kernel> kernel) const;
   std::vector<std::unique_ptr<Trial>> load_somewhere(Workload& workload,
                                                      std::span<const Contender> contenders,
                                                      std::mt19937_64& random) const;
@@ -155,7 +159,7 @@ std::unique_ptr<Workload> MeasuringEvaluator::Impl::make_workload(const GemmProb
 }
 
 void MeasuringEvaluator::Impl::measure(const Contender& contender, VariantResult& result) {
-  const auto trial = load(*session->workload, contender);
+  const auto trial = load(contender);
   const Verdict verdict = trial->verify();
   std::get<Measurement>(result.outcome).relative_error = verdict.relative_error;
   if (!verdict.failure.empty()) {
@@ -253,7 +257,7 @@ std::vector<Reading> MeasuringEvaluator::Impl::readings(
   std::vector<std::unique_ptr<Trial>> trials;
   std::vector<CountedLaunch> launches;
   for (const Contender& contender : contenders) {
-    launches.push_back(counted(*trials.emplace_back(load(*session->workload, contender))));
+    launches.push_back(counted(*trials.emplace_back(load(contender))));
   }
   const auto counting = start_counting();
   if (counting == nullptr) {
@@ -286,16 +290,23 @@ std::vector<Reading> MeasuringEvaluator::Impl::try_readings(
   }
 }
 
-/// Requires: its CTAs fit.
-std::unique_ptr<Trial> MeasuringEvaluator::Impl::load(Workload& workload,
-                                                      const Contender& contender) const {
-  const Occupancy resident =
-      occupancy(contender.kernel->resources, workload.problem(), contender.variant, device);
-  return workload.load(contender.variant, *contender.kernel, resident.ctas_per_sm);
+/// For the problem at hand. Requires: its CTAs fit.
+std::unique_ptr<Trial> MeasuringEvaluator::Impl::load(const Contender& contender) {
+  return bind(*session->workload, contender, session->variants_kernels.get(*contender.kernel));
 }
 
-/// Loads the contenders in an order of its own, with copies in between, so that their code lies
-/// elsewhere than in other races: those of the contenders come first, in their order.
+/// Requires: its CTAs fit.
+std::unique_ptr<Trial> MeasuringEvaluator::Impl::bind(Workload& workload,
+                                                      const Contender& contender,
+                                                      std::shared_ptr<const Kernel> kernel) const {
+  const Occupancy resident =
+      occupancy(contender.kernel->resources, workload.problem(), contender.variant, device);
+  return workload.bind(contender.variant, std::move(kernel), resident.ctas_per_sm);
+}
+
+/// Loads a kernel of its own for each contender, in a drawn order, with copies in between, so that
+/// their code lies elsewhere than in other races: those of the contenders come first, in their
+/// order.
 std::vector<std::unique_ptr<Trial>> MeasuringEvaluator::Impl::load_somewhere(
     Workload& workload, std::span<const Contender> contenders, std::mt19937_64& random) const {
   constexpr std::size_t kMostCopies = 4;
@@ -307,7 +318,7 @@ std::vector<std::unique_ptr<Trial>> MeasuringEvaluator::Impl::load_somewhere(
   for (const std::size_t place : order) {
     const Contender& contender =
         contenders[place < contenders.size() ? place : random() % contenders.size()];
-    trials[place] = load(workload, contender);
+    trials[place] = bind(workload, contender, load_kernel(*contender.kernel));
   }
   return trials;
 }
