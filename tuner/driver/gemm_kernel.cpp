@@ -30,11 +30,12 @@ GemmKernel::GemmKernel(std::span<const std::byte> cubin, const std::string& entr
 
 GemmKernel::GemmKernel(std::shared_ptr<const Kernel> kernel, const Config& config, int workers)
     : kernel_(std::move(kernel)), config_(config), workers_(workers) {
-  require_success(
-      std::visit(
-          [&](const auto& one) { return prepare_gemm(gemm_launch_calls(), kernel_->handle(), one); },
-          config_),
-      "cuFuncSetAttribute");
+  require_success(std::visit(
+                      [&](const auto& one) {
+                        return prepare_gemm(gemm_launch_calls(), kernel_->handle(), one);
+                      },
+                      config_),
+                  "cuFuncSetAttribute");
 }
 
 void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap overlap) {

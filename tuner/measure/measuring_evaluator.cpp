@@ -40,6 +40,7 @@ struct Session {
   /// Twice the size of the L2; only there when kernels are timed on a cold one.
   DeviceBuffer l2_scratch;
   std::unique_ptr<RangeProfiler> profiler;
+  Availability availability = Availability::assumed;  ///< For the profiler.
   std::string no_profiler_because;
 };
 
@@ -94,6 +95,9 @@ struct MeasuringEvaluator::Impl {
         options(measure_options),
         device(find_device(measure_options.device_ordinal)),
         session(std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch)) {
+    if (device.mig) {  // Its part of the chip counts for a part of it.
+      session->availability = Availability::asked;
+    }
     if (options.l2_state == L2State::cold) {
       session->l2_scratch = DeviceBuffer(2 * static_cast<std::size_t>(device.l2_bytes));
     }
@@ -223,8 +227,8 @@ std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
   }
   try {
     if (!session->profiler) {
-      session->profiler = std::make_unique<RangeProfiler>(session->context.handle(),
-                                                          session->context.device_ordinal());
+      session->profiler = std::make_unique<RangeProfiler>(
+          session->context.handle(), session->context.device_ordinal(), session->availability);
     }
     return std::make_unique<CountingSession>(*session->profiler);
   } catch (const Error& error) {
@@ -286,8 +290,14 @@ std::vector<Reading> MeasuringEvaluator::Impl::try_readings(
     if (error.code() != ErrorCode::no_counters) {
       throw;
     }
-    return {contenders.size(), Reading{std::nullopt, error.what()}};
+    if (session->availability == Availability::asked) {
+      return {contenders.size(), Reading{std::nullopt, error.what()}};
+    }
   }
+  // This GPU may not count all that its chip does.
+  session->profiler.reset();
+  session->availability = Availability::asked;
+  return try_readings<Reading>(problem, contenders, count, missing);
 }
 
 /// For the problem at hand. Requires: its CTAs fit.

@@ -66,8 +66,12 @@ TEST(VariantsOfOneKernel, TakeEquallyMuchSharedMemory) {
   hopper.sm_arch = 90;
   hopper.smem_per_cta_bytes = 232448;
   hopper.smem_per_sm_bytes = 233472;
-  const Problem attention = AttentionProblem{.heads_q = 16, .heads_kv = 16, .seq_q = 4096,
-                                             .seq_kv = 4096, .head_dim = 128, .causal = true};
+  const Problem attention = AttentionProblem{.heads_q = 16,
+                                             .heads_kv = 16,
+                                             .seq_q = 4096,
+                                             .seq_kv = 4096,
+                                             .head_dim = 128,
+                                             .causal = true};
   const Problem gemm = GemmProblem{.m = 512, .n = 512, .k = 4096};
   for (const Problem& problem : {attention, gemm}) {
     std::map<Variant, int> bytes;
