@@ -2,7 +2,7 @@
 #include "tuner/measure/shared_kernels.h"
 
 #include "tests/tuner/fake_evaluator.h"
-#include <swr/constraints.h>
+#include <swr/generator.h>
 
 #include <gtest/gtest.h>
 
