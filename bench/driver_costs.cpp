@@ -41,8 +41,10 @@ void time_calls(const std::string& name, double seconds, const std::function<voi
 }
 
 void time_all(double seconds) {
-  const DeviceInfo device = list_devices().front();
   auto begun = Clock::now();
+  const DeviceInfo device = list_devices().front();
+  std::printf("%-28s once   %9.1f us\n", "driver", microseconds_since(begun));
+  begun = Clock::now();
   const PrimaryContext context(0);
   std::printf("%-28s once   %9.1f us\n", "context", microseconds_since(begun));
   begun = Clock::now();
@@ -76,8 +78,10 @@ void time_all(double seconds) {
   });
 
   begun = Clock::now();
-  const RangeProfiler profiler(context.handle(), 0);
-  std::printf("%-28s once   %9.1f us\n", "profiler", microseconds_since(begun));
+  const RangeProfiler profiler(context.handle(), 0, Availability::assumed);
+  std::printf("%-28s once   %9.1f us\n", "CUPTI, profiler", microseconds_since(begun));
+  time_calls("asking what can be counted", seconds,
+             [&] { RangeProfiler(context.handle(), 0, Availability::asked); });
   const CountedLaunch counted{.prepare = [] {},
                               .launch =
                                   [&] {

@@ -93,5 +93,12 @@ TEST(GpuChoice, TheMeasuringProcessOfAGpuGetsItsNumberBesideTheOptionsOfTheRun) 
   EXPECT_EQ(options.gpus, "2");
 }
 
+TEST(GpuChoice, AMeasuringProcessSeesItsGpuAlone) {
+  EXPECT_EQ(visible_alone(std::nullopt, 2), "2");
+  EXPECT_EQ(visible_alone("3,1", 0), "3");
+  EXPECT_EQ(visible_alone("3,1", 1), "1");
+  EXPECT_EQ(visible_alone("GPU-8932f937,GPU-1f6a2c1d", 1), "GPU-1f6a2c1d");
+}
+
 }  // namespace
 }  // namespace swr::cli

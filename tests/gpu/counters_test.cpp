@@ -113,6 +113,32 @@ TEST_F(CountersTest, GivesEachOfSeveralVariantsItsOwnCounts) {
   EXPECT_NEAR(demanded(2) / demanded(0), 1.0, 0.02);
 }
 
+TEST_F(CountersTest, NeedNotBeAskedForFirst) {
+  const DeviceBuffer data(std::size_t{1} << 26U);
+  const CountedLaunch filled{.prepare = [] {},
+                             .launch =
+                                 [&] {
+                                   data.fill(1, bench().stream);
+                                   bench().stream.synchronize();
+                                 }};
+  const auto counted = [&](Availability availability) {
+    const RangeProfiler profiler(bench().context.handle(), 0, availability);
+    EXPECT_EQ(profiler.missing(), "");
+    return CountingSession(profiler).count(std::span(&filled, 1)).front();
+  };
+  try {
+    const Counters assumed = counted(Availability::assumed);
+    const Counters asked = counted(Availability::asked);
+    expect_within_percent(assumed.l2_lookups, static_cast<double>(asked.l2_lookups), 5.0);
+    EXPECT_GT(assumed.l2_lookups, static_cast<long long>(data.size_bytes() / 64));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_counters || gpu_is_required()) {
+      throw;
+    }
+    GTEST_SKIP() << error.what();
+  }
+}
+
 TEST_F(CountersTest, TimesAreTheSameBeforeAndAfterCounting) {
   MeasuringEvaluator evaluator(bench().generator, MeasureOptions{});
   const AttentionProblem problem = published_problem(8192);

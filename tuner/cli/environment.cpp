@@ -51,6 +51,7 @@ Environment read_environment() {
           .xdg_data_home = variable("XDG_DATA_HOME"),
           .xdg_cache_home = variable("XDG_CACHE_HOME"),
           .home = variable("HOME"),
+          .visible_gpus = variable("CUDA_VISIBLE_DEVICES"),
           .launcher = launcher_variables(),
           .no_color = variable("NO_COLOR").has_value(),
           .stdout_is_terminal = isatty(STDOUT_FILENO) == 1,

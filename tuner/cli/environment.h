@@ -17,6 +17,7 @@ struct Environment {
   std::optional<std::string> xdg_data_home;   ///< XDG_DATA_HOME
   std::optional<std::string> xdg_cache_home;  ///< XDG_CACHE_HOME
   std::optional<std::string> home;            ///< HOME
+  std::optional<std::string> visible_gpus;    ///< CUDA_VISIBLE_DEVICES
   /// The variables by which Slurm, Open MPI and PMI tell a process which of several it is.
   std::map<std::string, std::string> launcher;
   bool no_color = false;  ///< NO_COLOR is set and not empty.

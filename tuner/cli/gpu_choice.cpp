@@ -83,6 +83,11 @@ std::vector<int> parse_gpus(const std::string& gpus, int present) {
   return numbers;
 }
 
+std::string visible_alone(const std::optional<std::string>& visible, int number) {
+  return visible ? split(*visible, ',').at(static_cast<std::size_t>(number))
+                 : std::to_string(number);
+}
+
 void require_equal(std::span<const PresentGpu> gpus) {
   for (const PresentGpu& gpu : gpus) {
     const std::string what = difference_of(gpus.front(), gpu);

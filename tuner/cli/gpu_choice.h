@@ -49,4 +49,8 @@ void require_equal(std::span<const PresentGpu> gpus);
 /// The numbers of the GPUs that --gpus names, of so many. Throws: as choose_gpus().
 std::vector<int> parse_gpus(const std::string& gpus, int present);
 
+/// CUDA_VISIBLE_DEVICES for a process that is to see one GPU alone, the one that has this number
+/// where the variable is `visible`.
+std::string visible_alone(const std::optional<std::string>& visible, int number);
+
 }  // namespace swr::cli

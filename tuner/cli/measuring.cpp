@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/measuring.h"
 
+#include "tuner/cli/options/text.h"
 #include "tuner/measure/measuring_evaluator.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include "tuner/supervise/worker.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <unistd.h>
 
@@ -35,6 +37,20 @@ WorkerCommand measuring_process(const Session& session, const GpuChoice& gpu) {
   return command;
 }
 
+/// The GPU of a measuring process. Where --gpus names it the others are hidden first: the driver
+/// sets up every GPU that it shows, in each process.
+GpuChoice own_gpu(const Session& session) {
+  const Options& options = session.options;
+  if (options.gpus.empty()) {
+    return choose_gpu(options.gpu);
+  }
+  const int number = whole_number(options.gpus, "--gpus");
+  const std::string alone = visible_alone(session.environment.visible_gpus, number);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing else runs yet.
+  setenv("CUDA_VISIBLE_DEVICES", alone.c_str(), 1);
+  return choose_gpus("0").front();
+}
+
 }  // namespace
 
 std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, const GpuChoice& gpu,
@@ -52,9 +68,8 @@ std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, cons
 int run_measure_worker(const Session& session) {
   std::unique_ptr<Generator> generator;
   serve_evaluator(STDIN_FILENO, [&] {
+    const GpuChoice gpu = own_gpu(session);
     generator = std::make_unique<Generator>(generator_options(session));
-    const GpuChoice gpu = session.options.gpus.empty() ? choose_gpu(session.options.gpu)
-                                                       : choose_gpus(session.options.gpus).front();
     return measure_in_this_process(gpu, *generator, session.options);
   });
   return kExitSuccess;

@@ -225,14 +225,17 @@ void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** argu
 
 AttentionKernel::AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
                                  const LaunchPlan& plan)
-    : kernel_(cubin, entry), plan_(plan) {
-  require_success(prepare_attention(cuda_driver().launch_calls, kernel_.handle(), plan_),
+    : AttentionKernel(std::make_shared<const Kernel>(cubin, entry), plan) {}
+
+AttentionKernel::AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan)
+    : kernel_(std::move(kernel)), plan_(plan) {
+  require_success(prepare_attention(cuda_driver().launch_calls, kernel_->handle(), plan_),
                   "cuFuncSetAttribute");
 }
 
 void AttentionKernel::launch(const AttentionParams& params, CUstream stream) const {
   require_success(
-      launch_attention(cuda_driver().launch_calls, kernel_.handle(), plan_, params, stream),
+      launch_attention(cuda_driver().launch_calls, kernel_->handle(), plan_, params, stream),
       "cuLaunchKernel");
 }
 

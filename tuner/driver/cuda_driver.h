@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -273,12 +274,14 @@ class AttentionKernel {
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
   AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
                   const LaunchPlan& plan);
+  /// Of a kernel that others may launch too, in plans with as much shared memory.
+  AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan);
 
   /// Enqueues one launch. Throws: DriverError.
   void launch(const AttentionParams& params, CUstream stream) const;
 
  private:
-  Kernel kernel_;
+  std::shared_ptr<const Kernel> kernel_;
   LaunchPlan plan_;
 };
 

@@ -2,6 +2,7 @@
 #include "tuner/driver/gemm_kernel.h"
 
 #include <tuple>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -25,12 +26,16 @@ const GemmLaunchCalls& gemm_launch_calls() {
 
 GemmKernel::GemmKernel(std::span<const std::byte> cubin, const std::string& entry,
                        const Config& config, int workers)
-    : kernel_(cubin, entry), config_(config), workers_(workers) {
-  require_success(
-      std::visit(
-          [&](const auto& one) { return prepare_gemm(gemm_launch_calls(), kernel_.handle(), one); },
-          config_),
-      "cuFuncSetAttribute");
+    : GemmKernel(std::make_shared<const Kernel>(cubin, entry), config, workers) {}
+
+GemmKernel::GemmKernel(std::shared_ptr<const Kernel> kernel, const Config& config, int workers)
+    : kernel_(std::move(kernel)), config_(config), workers_(workers) {
+  require_success(std::visit(
+                      [&](const auto& one) {
+                        return prepare_gemm(gemm_launch_calls(), kernel_->handle(), one);
+                      },
+                      config_),
+                  "cuFuncSetAttribute");
 }
 
 void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap overlap) {
@@ -39,7 +44,7 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap
   }
   require_success(std::visit(
                       [&](const auto& one) {
-                        return launch_gemm(gemm_launch_calls(), kernel_.handle(), one, params,
+                        return launch_gemm(gemm_launch_calls(), kernel_->handle(), one, params,
                                            maps_, workers_, stream, overlap);
                       },
                       config_),

@@ -174,10 +174,22 @@ void call(const CuptiCall<CUptiResult(Params*)>& function, Params& params) {
 /// What the chip can count, as the host interface wants to know it.
 struct ChipInfo {
   const char* name = nullptr;
+  /// Empty for everything.
   std::vector<std::uint8_t> availability;
 };
 
-ChipInfo read_chip(CUcontext context, int device_ordinal) {
+std::vector<std::uint8_t> ask_for_availability(CUcontext context) {
+  CUpti_Profiler_GetCounterAvailability_Params available{};
+  available.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE;
+  available.ctx = context;
+  call(cupti().get_availability, available);
+  std::vector<std::uint8_t> image(available.counterAvailabilityImageSize);
+  available.pCounterAvailabilityImage = image.data();
+  call(cupti().get_availability, available);
+  return image;
+}
+
+ChipInfo read_chip(CUcontext context, int device_ordinal, Availability availability) {
   CUpti_Profiler_Initialize_Params initialize{};
   initialize.structSize = CUpti_Profiler_Initialize_Params_STRUCT_SIZE;
   call(cupti().initialize, initialize);
@@ -187,15 +199,8 @@ ChipInfo read_chip(CUcontext context, int device_ordinal) {
   chip_name.deviceIndex = static_cast<std::size_t>(device_ordinal);
   call(cupti().get_chip_name, chip_name);
 
-  CUpti_Profiler_GetCounterAvailability_Params available{};
-  available.structSize = CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE;
-  available.ctx = context;
-  call(cupti().get_availability, available);
-  ChipInfo chip{chip_name.pChipName,
-                std::vector<std::uint8_t>(available.counterAvailabilityImageSize)};
-  available.pCounterAvailabilityImage = chip.availability.data();
-  call(cupti().get_availability, available);
-  return chip;
+  return {chip_name.pChipName, availability == Availability::asked ? ask_for_availability(context)
+                                                                   : std::vector<std::uint8_t>{}};
 }
 
 /// A host object: turns metric names into a configuration and raw data into values.
@@ -428,9 +433,12 @@ class EnabledProfiler {
 std::span<const CounterMetric> counter_metrics() { return kMetrics; }
 std::span<const AccessMetric> access_metrics() { return kAccessMetrics; }
 
-ChipAccesses accesses_of_chip(const std::string& chip_name) {
+namespace {
+
+template <typename Metric>
+ChipMetrics metrics_of_chip(const std::string& chip_name, std::span<const Metric> metrics) {
   const ChipInfo chip{chip_name.c_str(), {}};
-  MetricSet<AccessMetric> set(chip, kAccessMetrics);
+  MetricSet<Metric> set(chip, metrics);
   CUpti_Profiler_Host_GetNumOfPasses_Params params{};
   params.structSize = CUpti_Profiler_Host_GetNumOfPasses_Params_STRUCT_SIZE;
   params.pConfigImage = set.config.data();
@@ -439,9 +447,19 @@ ChipAccesses accesses_of_chip(const std::string& chip_name) {
   return {set.missing, params.numOfPasses};
 }
 
+}  // namespace
+
+ChipMetrics counters_of_chip(const std::string& chip_name) {
+  return metrics_of_chip(chip_name, counter_metrics());
+}
+
+ChipMetrics accesses_of_chip(const std::string& chip_name) {
+  return metrics_of_chip(chip_name, access_metrics());
+}
+
 struct RangeProfiler::Impl {
-  Impl(CUcontext counted_context, int device_ordinal)
-      : context(counted_context), chip(read_chip(counted_context, device_ordinal)) {}
+  Impl(CUcontext counted_context, int device_ordinal, Availability availability)
+      : context(counted_context), chip(read_chip(counted_context, device_ordinal, availability)) {}
 
   /// Made when it is first asked for: configuring the host costs time.
   MetricSet<AccessMetric>& accesses() {
@@ -457,8 +475,8 @@ struct RangeProfiler::Impl {
   std::unique_ptr<MetricSet<AccessMetric>> access_set;
 };
 
-RangeProfiler::RangeProfiler(CUcontext context, int device_ordinal)
-    : impl_(std::make_unique<Impl>(context, device_ordinal)) {}
+RangeProfiler::RangeProfiler(CUcontext context, int device_ordinal, Availability availability)
+    : impl_(std::make_unique<Impl>(context, device_ordinal, availability)) {}
 
 RangeProfiler::~RangeProfiler() = default;
 

@@ -4,15 +4,17 @@
 #include "core/launch.h"
 #include "tuner/measure/kv_split_memory.h"
 
+#include <utility>
+
 namespace swr {
 namespace {
 
 class AttentionTrial final : public Trial {
  public:
-  AttentionTrial(const CompiledKernel& compiled, const LaunchPlan& plan,
+  AttentionTrial(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan,
                  const ProblemBuffers& buffers, const std::optional<Verifier>& verifier,
                  const Stream& stream)
-      : kernel_(compiled.cubin, compiled.entry, plan),
+      : kernel_(std::move(kernel), plan),
         buffers_(buffers),
         verifier_(verifier),
         stream_(stream),
@@ -67,11 +69,12 @@ AttentionWorkload::AttentionWorkload(const AttentionProblem& problem,
   }
 }
 
-std::unique_ptr<Trial> AttentionWorkload::load(const Variant& variant, const CompiledKernel& kernel,
+std::unique_ptr<Trial> AttentionWorkload::bind(const Variant& variant,
+                                               std::shared_ptr<const Kernel> kernel,
                                                int ctas_per_sm) {
   const LaunchPlan plan =
       launch_plan(buffers_.problem(), std::get<AttentionVariant>(variant), sm_count_, ctas_per_sm);
-  return std::make_unique<AttentionTrial>(kernel, plan, buffers_, verifier_, stream_);
+  return std::make_unique<AttentionTrial>(std::move(kernel), plan, buffers_, verifier_, stream_);
 }
 
 std::unique_ptr<Workload> AttentionWorkload::copy() {

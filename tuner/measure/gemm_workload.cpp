@@ -45,10 +45,10 @@ struct SplitMemory {
 
 class GemmTrial final : public Trial {
  public:
-  GemmTrial(const CompiledKernel& compiled, const GemmProblem& problem, const GemmVariant& variant,
-            int workers, const GemmBuffers& random, const std::optional<GemmBuffers>& exact,
-            const Stream& stream)
-      : kernel_(compiled.cubin, compiled.entry, make_gemm_config(problem, variant), workers),
+  GemmTrial(std::shared_ptr<const Kernel> kernel, const GemmProblem& problem,
+            const GemmVariant& variant, int workers, const GemmBuffers& random,
+            const std::optional<GemmBuffers>& exact, const Stream& stream)
+      : kernel_(std::move(kernel), make_gemm_config(problem, variant), workers),
         variant_(variant),
         split_(problem, variant, stream),
         random_(random),
@@ -125,10 +125,10 @@ GemmWorkload::GemmWorkload(const GemmProblem& problem, const GemmReferenceKernel
   }
 }
 
-std::unique_ptr<Trial> GemmWorkload::load(const Variant& variant, const CompiledKernel& kernel,
-                                          int ctas_per_sm) {
+std::unique_ptr<Trial> GemmWorkload::bind(const Variant& variant,
+                                          std::shared_ptr<const Kernel> kernel, int ctas_per_sm) {
   const auto& chosen = std::get<GemmVariant>(variant);
-  return std::make_unique<GemmTrial>(kernel, random_.problem(), chosen,
+  return std::make_unique<GemmTrial>(std::move(kernel), random_.problem(), chosen,
                                      worker_count(chosen, sm_count_, ctas_per_sm), random_, exact_,
                                      stream_);
 }

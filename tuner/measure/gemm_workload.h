@@ -19,7 +19,7 @@ class GemmWorkload final : public Workload {
                const Stream& stream, int sm_count, unsigned long long seed);
 
   const Problem& problem() const override { return problem_; }
-  std::unique_ptr<Trial> load(const Variant& variant, const CompiledKernel& kernel,
+  std::unique_ptr<Trial> bind(const Variant& variant, std::shared_ptr<const Kernel> kernel,
                               int ctas_per_sm) override;
   std::unique_ptr<Workload> copy() override;
 

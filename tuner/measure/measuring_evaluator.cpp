@@ -10,6 +10,7 @@
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
 #include "tuner/measure/reference_kernels.h"
+#include "tuner/measure/shared_kernels.h"
 #include "tuner/measure/statistics.h"
 #include "tuner/measure/throttling.h"
 
@@ -35,9 +36,11 @@ struct Session {
   ReferenceKernels kernels;
   std::unique_ptr<GemmReferenceKernels> gemm_kernels;  ///< Loaded for the first GEMM.
   std::unique_ptr<Workload> workload;                  ///< Of the problem at hand.
+  SharedKernels variants_kernels;
   /// Twice the size of the L2; only there when kernels are timed on a cold one.
   DeviceBuffer l2_scratch;
   std::unique_ptr<RangeProfiler> profiler;
+  Availability availability = Availability::assumed;  ///< For the profiler.
   std::string no_profiler_because;
 };
 
@@ -92,6 +95,9 @@ struct MeasuringEvaluator::Impl {
         options(measure_options),
         device(find_device(measure_options.device_ordinal)),
         session(std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch)) {
+    if (device.mig) {  // Its part of the chip counts for a part of it.
+      session->availability = Availability::asked;
+    }
     if (options.l2_state == L2State::cold) {
       session->l2_scratch = DeviceBuffer(2 * static_cast<std::size_t>(device.l2_bytes));
     }
@@ -105,7 +111,9 @@ struct MeasuringEvaluator::Impl {
   std::function<void()> flush_l2() const;
   std::unique_ptr<KernelTimer> timer(Trial& trial);
   Watch watch() const;
-  std::unique_ptr<Trial> load(Workload& workload, const Contender& contender) const;
+  std::unique_ptr<Trial> load(const Contender& contender);
+  std::unique_ptr<Trial> bind(Workload& workload, const Contender& contender,
+                              std::shared_ptr<const Kernel> kernel) const;
   std::vector<std::unique_ptr<Trial>> load_somewhere(Workload& workload,
                                                      std::span<const Contender> contenders,
                                                      std::mt19937_64& random) const;
@@ -155,7 +163,7 @@ std::unique_ptr<Workload> MeasuringEvaluator::Impl::make_workload(const GemmProb
 }
 
 void MeasuringEvaluator::Impl::measure(const Contender& contender, VariantResult& result) {
-  const auto trial = load(*session->workload, contender);
+  const auto trial = load(contender);
   const Verdict verdict = trial->verify();
   std::get<Measurement>(result.outcome).relative_error = verdict.relative_error;
   if (!verdict.failure.empty()) {
@@ -219,8 +227,8 @@ std::unique_ptr<CountingSession> MeasuringEvaluator::Impl::start_counting() {
   }
   try {
     if (!session->profiler) {
-      session->profiler = std::make_unique<RangeProfiler>(session->context.handle(),
-                                                          session->context.device_ordinal());
+      session->profiler = std::make_unique<RangeProfiler>(
+          session->context.handle(), session->context.device_ordinal(), session->availability);
     }
     return std::make_unique<CountingSession>(*session->profiler);
   } catch (const Error& error) {
@@ -253,7 +261,7 @@ std::vector<Reading> MeasuringEvaluator::Impl::readings(
   std::vector<std::unique_ptr<Trial>> trials;
   std::vector<CountedLaunch> launches;
   for (const Contender& contender : contenders) {
-    launches.push_back(counted(*trials.emplace_back(load(*session->workload, contender))));
+    launches.push_back(counted(*trials.emplace_back(load(contender))));
   }
   const auto counting = start_counting();
   if (counting == nullptr) {
@@ -282,20 +290,33 @@ std::vector<Reading> MeasuringEvaluator::Impl::try_readings(
     if (error.code() != ErrorCode::no_counters) {
       throw;
     }
-    return {contenders.size(), Reading{std::nullopt, error.what()}};
+    if (session->availability == Availability::asked) {
+      return {contenders.size(), Reading{std::nullopt, error.what()}};
+    }
   }
+  // This GPU may not count all that its chip does.
+  session->profiler.reset();
+  session->availability = Availability::asked;
+  return try_readings<Reading>(problem, contenders, count, missing);
+}
+
+/// For the problem at hand. Requires: its CTAs fit.
+std::unique_ptr<Trial> MeasuringEvaluator::Impl::load(const Contender& contender) {
+  return bind(*session->workload, contender, session->variants_kernels.get(*contender.kernel));
 }
 
 /// Requires: its CTAs fit.
-std::unique_ptr<Trial> MeasuringEvaluator::Impl::load(Workload& workload,
-                                                      const Contender& contender) const {
+std::unique_ptr<Trial> MeasuringEvaluator::Impl::bind(Workload& workload,
+                                                      const Contender& contender,
+                                                      std::shared_ptr<const Kernel> kernel) const {
   const Occupancy resident =
       occupancy(contender.kernel->resources, workload.problem(), contender.variant, device);
-  return workload.load(contender.variant, *contender.kernel, resident.ctas_per_sm);
+  return workload.bind(contender.variant, std::move(kernel), resident.ctas_per_sm);
 }
 
-/// Loads the contenders in an order of its own, with copies in between, so that their code lies
-/// elsewhere than in other races: those of the contenders come first, in their order.
+/// Loads a kernel of its own for each contender, in a drawn order, with copies in between, so that
+/// their code lies elsewhere than in other races: those of the contenders come first, in their
+/// order.
 std::vector<std::unique_ptr<Trial>> MeasuringEvaluator::Impl::load_somewhere(
     Workload& workload, std::span<const Contender> contenders, std::mt19937_64& random) const {
   constexpr std::size_t kMostCopies = 4;
@@ -307,7 +328,7 @@ std::vector<std::unique_ptr<Trial>> MeasuringEvaluator::Impl::load_somewhere(
   for (const std::size_t place : order) {
     const Contender& contender =
         contenders[place < contenders.size() ? place : random() % contenders.size()];
-    trials[place] = load(workload, contender);
+    trials[place] = bind(workload, contender, load_kernel(*contender.kernel));
   }
   return trials;
 }

@@ -2,8 +2,8 @@
 // A problem in device memory, whatever its operation: what measuring needs to know of it.
 #pragma once
 
+#include "tuner/driver/cuda_driver.h"
 #include "tuner/measure/verdict.h"
-#include <swr/kernel.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 
@@ -11,7 +11,7 @@
 
 namespace swr {
 
-/// A kernel loaded for the tensors of one workload, which must outlive it.
+/// A variant with the tensors of one workload, which must outlive it.
 class Trial {
  public:
   Trial() = default;
@@ -40,8 +40,8 @@ class Workload {
 
   virtual const Problem& problem() const = 0;
 
-  /// Requires: ctas_per_sm >= 1. Throws: DriverError when the cubin does not fit the device.
-  virtual std::unique_ptr<Trial> load(const Variant& variant, const CompiledKernel& kernel,
+  /// Requires: the kernel is the variant's; ctas_per_sm >= 1. Throws: DriverError.
+  virtual std::unique_ptr<Trial> bind(const Variant& variant, std::shared_ptr<const Kernel> kernel,
                                       int ctas_per_sm) = 0;
 
   /// The same tensors elsewhere in memory, for timing alone: verify() of its trials is not to be

@@ -174,7 +174,7 @@ bool WorkerProcess::is_waiting() const {
   return process_ > 0 && poll(&event, 1, 0) == 0;
 }
 
-WorkerProcess::Reply WorkerProcess::exchange(std::string unsent, milliseconds limit) {
+WorkerProcess::Reply WorkerProcess::exchange(std::string_view unsent, milliseconds limit) {
   const auto deadline = Clock::now() + limit;
   try {
     for (;;) {
@@ -212,9 +212,9 @@ bool WorkerProcess::wait_for_events(bool sending, Clock::time_point deadline) {
   }
 }
 
-void WorkerProcess::send_some(std::string& unsent) const {
+void WorkerProcess::send_some(std::string_view& unsent) const {
   const ssize_t count = send(socket_.get(), unsent.data(), unsent.size(), MSG_NOSIGNAL);
-  unsent.erase(0, count > 0 ? static_cast<std::size_t>(count) : 0);
+  unsent.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
 }
 
 /// False when the process has closed its end.

@@ -56,9 +56,9 @@ class WorkerProcess {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Reply exchange(std::string unsent, std::chrono::milliseconds limit);
+  Reply exchange(std::string_view unsent, std::chrono::milliseconds limit);
   bool wait_for_events(bool sending, Clock::time_point deadline);
-  void send_some(std::string& unsent) const;
+  void send_some(std::string_view& unsent) const;
   bool receive_some();
   void listen_to_output();
   std::string how_it_ended();
