@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
-#include "tuner/driver/gemm_kernel.h"
+#include "tuner/driver/gemm_launch.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/runtime.h>
@@ -43,8 +43,9 @@ CUcontext context_for(const void* memory) {
 }
 
 template <typename Config>
-void launch(const Config& config, CUfunction function, GemmParams params, const ReadyGemm& ready,
-            CUstream stream) {
+void launch(const Config& config, const ReadyKernel& kernel, GemmParams params, CUstream stream) {
+  const auto& ready = std::get<ReadyGemm>(kernel.launch);
+  const LaunchCalls& calls = cuda_driver().launch_calls;
   if (ready.split_memory != nullptr) {
     SplitMemory::Part part;
     require_success(ready.split_memory->of_launch(
@@ -55,11 +56,10 @@ void launch(const Config& config, CUfunction function, GemmParams params, const 
     params.arrivals = part.arrivals;
   }
   GemmTensorMaps maps;
-  require_success(encode_gemm_maps(gemm_launch_calls(), config, params, maps),
-                  "cuTensorMapEncodeTiled");
-  require_success(
-      launch_gemm(gemm_launch_calls(), function, config, params, maps, ready.workers, stream),
-      "cuLaunchKernelEx");
+  require_success(encode_gemm_maps(calls, config, params, maps), "cuTensorMapEncodeTiled");
+  require_success(launch_gemm(calls, kernel.function, config, params, maps, ready.workers,
+                              kernel.overlap, stream),
+                  "cuLaunchKernelEx");
 }
 
 float usual_scale_log2(int head_dim) {
@@ -195,9 +195,9 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
   if (params.scale_log2 == 0.0F) {
     params.scale_log2 = usual_scale_log2(call.head_dim);
   }
-  require_success(
-      launch_attention(cuda_driver().launch_calls, kernel.function, ready.plan, params, stream),
-      "cuLaunchKernel");
+  require_success(launch_attention(cuda_driver().launch_calls, kernel.function, ready.plan, params,
+                                   kernel.overlap, stream),
+                  "cuLaunchKernelEx");
 }
 
 void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
@@ -209,8 +209,7 @@ void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
   params.raster_group = ready.variant.raster_group;
   params.swizzle_stride = ready.variant.swizzle_stride;
   params.splits = ready.variant.splits;
-  std::visit([&](const auto& config) { launch(config, kernel.function, params, ready, stream); },
-             ready.config);
+  std::visit([&](const auto& config) { launch(config, kernel, params, stream); }, ready.config);
 }
 
 Answer Runtime::prepare(const Problem& problem) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/sha256.h"
+#include "generator/family_source.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
 #include "tuner/driver/devices.h"
@@ -18,13 +19,15 @@ namespace swr {
 inline CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant,
                                    int sm_arch) {
   const std::string key = to_key(variant);
+  const FamilySource& source = family_source(op_of(variant), family_of(variant));
   CompiledKernel kernel;
-  kernel.entry = "swr_attention";
+  kernel.entry = source.entry;
   kernel.sm_arch = sm_arch;
   std::ranges::transform(key, std::back_inserter(kernel.cubin),
                          [](char c) { return static_cast<std::byte>(c); });
   kernel.cubin_digest = sha256_hex(kernel.cubin);
   kernel.resources.registers_per_thread = 128;
+  kernel.may_overlap = source.may_overlap(sm_arch);
   return kernel;
 }
 

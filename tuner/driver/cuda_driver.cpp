@@ -223,17 +223,17 @@ void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** argu
                               arguments, static_cast<void**>(nullptr));
 }
 
-AttentionKernel::AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
-                                 const LaunchPlan& plan)
-    : kernel_(cubin, entry), plan_(plan) {
+AttentionKernel::AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan)
+    : kernel_(kernel.cubin, kernel.entry), plan_(plan), may_overlap_(kernel.may_overlap) {
   require_success(prepare_attention(cuda_driver().launch_calls, kernel_.handle(), plan_),
                   "cuFuncSetAttribute");
 }
 
-void AttentionKernel::launch(const AttentionParams& params, CUstream stream) const {
-  require_success(
-      launch_attention(cuda_driver().launch_calls, kernel_.handle(), plan_, params, stream),
-      "cuLaunchKernel");
+void AttentionKernel::launch(const AttentionParams& params, CUstream stream,
+                             LaunchOverlap overlap) const {
+  require_success(launch_attention(cuda_driver().launch_calls, kernel_.handle(), plan_, params,
+                                   may_overlap_ ? overlap : LaunchOverlap::none, stream),
+                  "cuLaunchKernelEx");
 }
 
 }  // namespace swr

@@ -5,6 +5,7 @@
 
 #include "core/dynamic_library.h"
 #include "tuner/driver/attention_launch.h"
+#include <swr/kernel.h>
 
 #include <cuda.h>
 
@@ -271,15 +272,16 @@ class Kernel {
 class AttentionKernel {
  public:
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
-  AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
-                  const LaunchPlan& plan);
+  AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan);
 
-  /// Enqueues one launch. Throws: DriverError.
-  void launch(const AttentionParams& params, CUstream stream) const;
+  /// Enqueues one launch, which overlaps the one before where the kernel may. Throws: DriverError.
+  void launch(const AttentionParams& params, CUstream stream,
+              LaunchOverlap overlap = LaunchOverlap::allowed) const;
 
  private:
   Kernel kernel_;
   LaunchPlan plan_;
+  bool may_overlap_;
 };
 
 }  // namespace swr

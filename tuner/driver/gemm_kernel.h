@@ -4,16 +4,12 @@
 
 #include "tuner/driver/cuda_driver.h"
 #include "tuner/driver/gemm_launch.h"
+#include <swr/kernel.h>
 
 #include <optional>
-#include <string>
 #include <variant>
 
 namespace swr {
-
-/// The driver's functions, found at the first call. Throws: Error{no_driver}, also for one before
-/// CUDA 11.8, which cannot launch clusters.
-const GemmLaunchCalls& gemm_launch_calls();
 
 class GemmKernel {
  public:
@@ -21,10 +17,10 @@ class GemmKernel {
 
   /// `workers` counts the CTAs of a persistent launch.
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
-  GemmKernel(std::span<const std::byte> cubin, const std::string& entry, const Config& config,
-             int workers);
+  GemmKernel(const CompiledKernel& kernel, const Config& config, int workers);
 
-  /// Enqueues one launch. Consecutive launches on the same matrices share their tensor maps.
+  /// Enqueues one launch, which overlaps the one before where the kernel may. Consecutive launches
+  /// on the same matrices share their tensor maps.
   /// Throws: DriverError, also for matrices whose alignment the copy engine refuses.
   void launch(const GemmParams& params, CUstream stream,
               LaunchOverlap overlap = LaunchOverlap::allowed);
@@ -37,6 +33,7 @@ class GemmKernel {
 
   Kernel kernel_;
   Config config_;
+  bool may_overlap_;
   int workers_;
   GemmTensorMaps maps_{};
   std::optional<GemmParams> mapped_;  ///< What `maps_` describes.

@@ -12,7 +12,7 @@ class AttentionTrial final : public Trial {
   AttentionTrial(const CompiledKernel& compiled, const LaunchPlan& plan,
                  const ProblemBuffers& buffers, const std::optional<Verifier>& verifier,
                  const Stream& stream)
-      : kernel_(compiled.cubin, compiled.entry, plan),
+      : kernel_(compiled, plan),
         buffers_(buffers),
         verifier_(verifier),
         stream_(stream),

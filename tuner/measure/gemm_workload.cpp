@@ -48,7 +48,7 @@ class GemmTrial final : public Trial {
   GemmTrial(const CompiledKernel& compiled, const GemmProblem& problem, const GemmVariant& variant,
             int workers, const GemmBuffers& random, const std::optional<GemmBuffers>& exact,
             const Stream& stream)
-      : kernel_(compiled.cubin, compiled.entry, make_gemm_config(problem, variant), workers),
+      : kernel_(compiled, make_gemm_config(problem, variant), workers),
         variant_(variant),
         split_(problem, variant, stream),
         random_(random),

@@ -17,6 +17,7 @@ struct CUctx_st {
 };
 struct CUfunc_st {
   CUmodule module;
+  bool is_gemm;  ///< Its argument is a GemmParams, not an AttentionParams.
   int dynamic_smem_bytes;
 };
 struct CUmod_st {
@@ -193,8 +194,9 @@ CUresult cuModuleUnload(CUmodule module) {
   ++unloads;
   return CUDA_SUCCESS;
 }
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* /*name*/) {
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   *function = &module->function;
+  (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
@@ -208,28 +210,11 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute /*name*/, 
   function->dynamic_smem_bytes = value;
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned /*grid_y*/,
-                        unsigned /*grid_z*/, unsigned block_x, unsigned /*block_y*/,
-                        unsigned /*block_z*/, unsigned smem_bytes, CUstream stream,
-                        void** arguments, void** /*extra*/) {
-  if (current == nullptr || function->module->context != current) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  if (static_cast<int>(smem_bytes) > function->dynamic_smem_bytes) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  last_launch = {grid_x,
-                 block_x,
-                 smem_bytes,
-                 stream,
-                 function,
-                 current->device,
-                 *static_cast<const swr::AttentionParams*>(arguments[0]),
-                 {},
-                 1,
-                 false};
-  ++launches;
-  return CUDA_SUCCESS;
+CUresult cuLaunchKernel(CUfunction /*function*/, unsigned /*grid_x*/, unsigned /*grid_y*/,
+                        unsigned /*grid_z*/, unsigned /*block_x*/, unsigned /*block_y*/,
+                        unsigned /*block_z*/, unsigned /*smem_bytes*/, CUstream /*stream*/,
+                        void** /*arguments*/, void** /*extra*/) {
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
                           void** /*extra*/) {
@@ -246,9 +231,14 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  function,
                  current->device,
                  {},
-                 *static_cast<const swr::GemmParams*>(arguments[0]),
+                 {},
                  1,
                  false};
+  if (function->is_gemm) {
+    last_launch.gemm = *static_cast<const swr::GemmParams*>(arguments[0]);
+  } else {
+    last_launch.params = *static_cast<const swr::AttentionParams*>(arguments[0]);
+  }
   for (const CUlaunchAttribute& attribute : std::span(config->attrs, config->numAttrs)) {
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
       last_launch.cluster_x = attribute.value.clusterDim.x;

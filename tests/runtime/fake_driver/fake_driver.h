@@ -18,8 +18,8 @@ struct FakeLaunch {
   void* stream;
   void* function;
   int device;
+  // Of the two that of the kernel's operation.
   swr::AttentionParams params;
-  /// Of a launch through cuLaunchKernelEx, which is how GEMM is launched.
   swr::GemmParams gemm;
   unsigned cluster_x;
   bool overlaps;  ///< May start while the launch before it ends.
