@@ -3,8 +3,10 @@
 // device, with cubins that the fake driver loads.
 #pragma once
 
+#include "core/json.h"
 #include "core/sha256.h"
 #include "generator/family_source.h"
+#include "runtime/manifest.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
 #include "tuner/driver/devices.h"
@@ -12,6 +14,7 @@
 #include <swr/runtime.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace swr {
 
@@ -61,6 +64,15 @@ class ServingTest : public ::testing::Test {
   std::filesystem::path export_all() {
     export_kernels(store_, key_as_cubin, exported_);
     return exported_;
+  }
+
+  /// Makes the export one from before its kernels said whether they wait for the launch before.
+  void forget_waits() const {
+    Json manifest = Json::parse(bytes_of(exported_ / kManifestFile));
+    for (Json& kernel : manifest["kernels"]) {
+      kernel.erase("may_overlap");
+    }
+    std::ofstream(exported_ / kManifestFile) << manifest;
   }
 
   TempDirectory directory_;

@@ -184,6 +184,7 @@ class TmaKvStream : public KvScan<C> {
         request_v(step);
       }
     }
+    __syncwarp();  // The warp copies Q in step.
   }
   /// The copies of Q make a group.
   __device__ static void ask_rest() { ptx::commit_copies(); }

@@ -79,9 +79,10 @@ const char* fake_last_gemm() {
                 last_launch.grid_x, last_launch.cluster_x, last_launch.block_x,
                 last_launch.dynamic_smem_bytes, static_cast<int>(p.raster), p.raster_group,
                 p.swizzle_stride, p.splits, static_cast<void*>(p.partials),
-                static_cast<void*>(p.arrivals), last_launch.overlaps ? 1 : 0);
+                static_cast<void*>(p.arrivals), fake_last_overlaps());
   return line.data();
 }
+int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
 long long fake_modules_alive() { return loads - unloads; }

@@ -26,8 +26,10 @@ struct FakeLaunch {
 };
 
 FakeLaunch fake_last_launch();
-/// The last launch of GEMM as a line, for programs that know neither structure.
+// The last launch, for programs that know no structure of it: of GEMM as a line, and whether it may
+// start while the one before ends.
 const char* fake_last_gemm();
+int fake_last_overlaps();
 /// Modules loaded and launches made since the process began.
 long long fake_module_loads();
 long long fake_launches();
