@@ -127,15 +127,14 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
     return std::nullopt;
   }
   const FamilySource& source = family_source(op_of(answer.variant), family_of(answer.variant));
-  return CompiledKernel{
-      .entry = std::string(source.entry),
-      .sm_arch = sm_arch,
-      .cubin = std::move(*cubin),
-      .cubin_digest = stored.result.cubin_digest,
-      .source_digest = "",
-      .resources = stored.result.resources,
-      .may_overlap = source.may_overlap(sm_arch),
-      .from_cache = true};
+  return CompiledKernel{.entry = std::string(source.entry),
+                        .sm_arch = sm_arch,
+                        .cubin = std::move(*cubin),
+                        .cubin_digest = stored.result.cubin_digest,
+                        .source_digest = "",
+                        .resources = stored.result.resources,
+                        .may_overlap = source.may_overlap(sm_arch),
+                        .from_cache = true};
 }
 
 CompiledKernel KernelSource::compile(const Problem& problem, const Variant& variant, int sm_arch) {

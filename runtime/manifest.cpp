@@ -56,15 +56,20 @@ void require_consistent(const ExportedKernel& kernel) {
 }
 
 Json kernel_json(const ExportedKernel& kernel) {
-  return {
-      {"file", kernel.file},           {"sha256", kernel.sha256},
-      {"entry", kernel.entry},         {"sm_arch", kernel.sm_arch},
-      {"problem", kernel.problem},     {"variant", kernel.variant},
-      {"launch", kernel.launch},       {"ctas_per_sm", kernel.ctas_per_sm},
-      {"resources", kernel.resources}, {"may_overlap", kernel.may_overlap},
-      {"provenance", std::string(to_string(kernel.provenance))},
-      {"time_us", kernel.time_us},     {"rebuilt", kernel.rebuilt},
-      {"device", kernel.device}};
+  return {{"file", kernel.file},
+          {"sha256", kernel.sha256},
+          {"entry", kernel.entry},
+          {"sm_arch", kernel.sm_arch},
+          {"problem", kernel.problem},
+          {"variant", kernel.variant},
+          {"launch", kernel.launch},
+          {"ctas_per_sm", kernel.ctas_per_sm},
+          {"resources", kernel.resources},
+          {"may_overlap", kernel.may_overlap},
+          {"provenance", std::string(to_string(kernel.provenance))},
+          {"time_us", kernel.time_us},
+          {"rebuilt", kernel.rebuilt},
+          {"device", kernel.device}};
 }
 
 /// In files from before the field only kernels of Hopper GEMM wait.

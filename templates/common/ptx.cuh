@@ -13,9 +13,9 @@ __device__ inline unsigned shared_address(const void* pointer) {
 }
 
 /// griddepcontrol.wait: waits until the launches before this one have ended and what they wrote can
-/// be read; at once in a launch that does not overlap them, and the second time. No thread may touch
-/// global memory that others may have written, or write any, before it. Nothing before sm_90, where
-/// launches do not overlap.
+/// be read; at once in a launch that does not overlap them, and the second time. No thread may
+/// touch global memory that others may have written, or write any, before it. Nothing before sm_90,
+/// where launches do not overlap.
 __device__ inline void wait_for_launch_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -57,6 +57,19 @@ __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" :
 template <int Pending>
 __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+/// atom.acq_rel ("Parallel Synchronization and Communication Instructions"): adds to a word of
+/// global memory and returns what was there. Who sees the sum sees what this thread, and those that
+/// met it at a barrier, wrote before; this thread, and those it meets afterwards, see what others
+/// did before theirs.
+__device__ inline unsigned add_acquire_release(unsigned* target, unsigned value) {
+  unsigned old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(target), "r"(value)
+               : "memory");
+  return old;
 }
 
 __device__ inline void store_shared(unsigned shared, unsigned value) {

@@ -71,8 +71,8 @@ struct Launch {
   Pace pace = Pace::together;
   Fault fault = Fault::none;
   CtaOrder ctas = CtaOrder::ascending;
-  /// Leaves what the launch before writes, and uses what it reads, as late as may be: when no thread
-  /// can go on without it.
+  /// Leaves what the launch before writes, and uses what it reads, as late as may be: when no
+  /// thread can go on without it.
   std::function<void()> end_launch_before = [] {};
 };
 
@@ -190,7 +190,8 @@ struct Thread {
   std::vector<std::vector<Copy>> pending_copies{1};
 
   bool can_run(bool launch_before_ended) const {
-    return !fiber->is_finished() && (!waits_for_launch || launch_before_ended) && (waits_at == nullptr || waits_at->is_over(round)) &&
+    return !fiber->is_finished() && (!waits_for_launch || launch_before_ended) &&
+           (waits_at == nullptr || waits_at->is_over(round)) &&
            (waits_for == nullptr || waits_for->has_passed(parity));
   }
 };

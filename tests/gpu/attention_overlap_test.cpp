@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Launches of attention that may start while the one before ends: a chain in which every launch
-// reads what the three before wrote, and writes what they read, gives bit for bit what it gives when
-// each launch is waited for. Kernels without their waits do not.
+// reads what the three before wrote, and writes what they read, gives bit for bit what it gives
+// when each launch is waited for. Kernels without their waits do not.
 #include "core/launch.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/temp_directory.h"
@@ -59,9 +59,7 @@ Link portable(Persistence persistence) {
   return {square(), {.tile_n = 32, .order = Order::sawtooth, .persistence = persistence}};
 }
 
-Link by_tensor_maps() {
-  return {square(), {.tile_n = 32, .stages = 3, .kv_copy = KvCopy::tma}};
-}
+Link by_tensor_maps() { return {square(), {.tile_n = 32, .stages = 3, .kv_copy = KvCopy::tma}}; }
 
 Link split(int warps) {
   return {decode(),
@@ -85,17 +83,17 @@ Link hopper(int tile_m, Persistence persistence) {
 }
 
 std::vector<Chain> chains() {
-  return {{"portable_grid", {portable(Persistence::grid)}},
-          {"portable_persistent", {portable(Persistence::persistent)}},
-          {"portable_tensor_maps", {by_tensor_maps()}},
-          {"decode", {portable(Persistence::grid), split(1), split(4)}},
-          {"hopper_grid", {hopper(128, Persistence::grid)}},
-          {"hopper_persistent", {hopper(64, Persistence::persistent)}},
-          {"hopper_dynamic", {hopper(128, Persistence::dynamic)}},
-          {"all_in_turn",
-           {hopper(128, Persistence::dynamic), split(4), portable(Persistence::grid),
-            by_tensor_maps(), split(1), hopper(64, Persistence::grid),
-            portable(Persistence::persistent)}}};
+  return {
+      {"portable_grid", {portable(Persistence::grid)}},
+      {"portable_persistent", {portable(Persistence::persistent)}},
+      {"portable_tensor_maps", {by_tensor_maps()}},
+      {"decode", {portable(Persistence::grid), split(1), split(4)}},
+      {"hopper_grid", {hopper(128, Persistence::grid)}},
+      {"hopper_persistent", {hopper(64, Persistence::persistent)}},
+      {"hopper_dynamic", {hopper(128, Persistence::dynamic)}},
+      {"all_in_turn",
+       {hopper(128, Persistence::dynamic), split(4), portable(Persistence::grid), by_tensor_maps(),
+        split(1), hopper(64, Persistence::grid), portable(Persistence::persistent)}}};
 }
 
 TensorStrides contiguous(int heads, int seq) {

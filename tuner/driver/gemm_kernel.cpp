@@ -22,11 +22,12 @@ GemmKernel::GemmKernel(const CompiledKernel& kernel, const Config& config, int w
       config_(config),
       may_overlap_(kernel.may_overlap),
       workers_(workers) {
-  require_success(
-      std::visit(
-          [&](const auto& one) { return prepare_gemm(cuda_driver().launch_calls, kernel_.handle(), one); },
-          config_),
-      "cuFuncSetAttribute");
+  require_success(std::visit(
+                      [&](const auto& one) {
+                        return prepare_gemm(cuda_driver().launch_calls, kernel_.handle(), one);
+                      },
+                      config_),
+                  "cuFuncSetAttribute");
 }
 
 void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap overlap) {
@@ -36,8 +37,8 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap
   const LaunchOverlap possible = may_overlap_ ? overlap : LaunchOverlap::none;
   require_success(std::visit(
                       [&](const auto& one) {
-                        return launch_gemm(cuda_driver().launch_calls, kernel_.handle(), one, params,
-                                           maps_, workers_, possible, stream);
+                        return launch_gemm(cuda_driver().launch_calls, kernel_.handle(), one,
+                                           params, maps_, workers_, possible, stream);
                       },
                       config_),
                   "cuLaunchKernelEx");

@@ -97,9 +97,8 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
 }
 
 /// Kernels of the portable family take no maps.
-inline CUresult encode_gemm_maps(const LaunchCalls& /*calls*/,
-                                 const PortableGemmConfig& /*config*/, const GemmParams& /*params*/,
-                                 GemmTensorMaps& /*maps*/) {
+inline CUresult encode_gemm_maps(const LaunchCalls& /*calls*/, const PortableGemmConfig& /*config*/,
+                                 const GemmParams& /*params*/, GemmTensorMaps& /*maps*/) {
   return CUDA_SUCCESS;
 }
 

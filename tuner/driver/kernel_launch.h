@@ -11,8 +11,8 @@ namespace swr {
 
 /// Whether a launch may start while the kernel before it on the stream ends (programmatic dependent
 /// launch). It then prepares itself, and waits for the end of that kernel before it touches global
-/// memory, so results are the same. Only for kernels that wait (CompiledKernel::may_overlap): others
-/// would read what is not written yet.
+/// memory, so results are the same. Only for kernels that wait (CompiledKernel::may_overlap):
+/// others would read what is not written yet.
 enum class LaunchOverlap { allowed, none };
 
 constexpr LaunchOverlap overlap_where(bool kernel_waits) {

@@ -51,8 +51,8 @@ class Producer {
   }
 
  private:
-  /// The end of the launch before has hidden the divisions of the first Q tile. The launch after may
-  /// start only now, so that all launches but this one have ended by then.
+  /// The end of the launch before has hidden the divisions of the first Q tile. The launch after
+  /// may start only now, so that all launches but this one have ended by then.
   __device__ __forceinline__ static void await_launch_before() {
     ptx::wait_for_launch_before();
     ptx::let_launch_after_start();

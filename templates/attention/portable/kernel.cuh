@@ -141,9 +141,9 @@ __device__ inline void pass_over(const KvStream<C>& stream) {
   }
 }
 
-/// Before the first access to global memory: where Q, K and V lie has been computed while the launch
-/// before ended. The launch after may start only now, so that all launches but this one have ended
-/// by then. At once from the second Q tile on.
+/// Before the first access to global memory: where Q, K and V lie has been computed while the
+/// launch before ended. The launch after may start only now, so that all launches but this one have
+/// ended by then. At once from the second Q tile on.
 __device__ inline void await_launch_before() {
   ptx::wait_for_launch_before();
   ptx::let_launch_after_start();

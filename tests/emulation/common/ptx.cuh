@@ -69,6 +69,10 @@ void wait_copies() {
   }
 }
 
+inline unsigned add_acquire_release(unsigned* target, unsigned value) {
+  return atomicAdd(target, value);
+}
+
 template <typename Value>
 void store_shared(unsigned shared, Value value) {
   emulation::cta->traffic.add(threadIdx.x, emulation::Access::store, shared, sizeof value);
