@@ -174,9 +174,17 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   }
   const KvStream<C> stream(smem, work, scanned, backward, thread, streamed);
   await_launch_before();
-  stream.ask_first();
-  copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
-                            tile.index * C.tile_m, thread);
+  const auto ask_for_q = [&] {
+    copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
+                              tile.index * C.tile_m, thread);
+  };
+  if constexpr (C.pack_gqa) {
+    stream.ask_first();  // Does not wait for the divisions that packed rows take.
+    ask_for_q();
+  } else {
+    ask_for_q();
+    stream.ask_first();
+  }
   stream.ask_rest();
   stream.arrive();
   WarpRows<C> rows(stream, smem, tile.index * C.tile_m + warp_row, warp_row, thread % 32, shape,
