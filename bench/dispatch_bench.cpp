@@ -117,9 +117,12 @@ struct Work {
 /// A kernel with all that its launch takes.
 class BareLaunch {
  public:
-  BareLaunch(const std::vector<std::byte>& cubin, const std::string& entry,
+  BareLaunch(const std::vector<std::byte>& cubin, const swr::ExportedKernel& kernel,
              const swr::LaunchPlan& plan, swr::AttentionParams params)
-      : plan_(plan), params_(params), kernel_(cubin, entry) {
+      : plan_(plan),
+        params_(params),
+        overlap_(swr::overlap_where(kernel.may_overlap)),
+        kernel_(cubin, kernel.entry) {
     geometry_ = swr::launch_geometry(plan, params);
     params_.section_heads = geometry_.section_heads;
     params_.tile_counter = reinterpret_cast<unsigned*>(counter_.address());
@@ -133,10 +136,11 @@ class BareLaunch {
   void enqueue(const swr::Stream& stream) const {
     swr::MappedAttentionParams mapped{params_, maps_.k, maps_.v};
     void* arguments[] = {&mapped, &maps_.q, &maps_.k, &maps_.v, &maps_.o};
-    swr::cuda_driver().launch_calls.launch_kernel(
-        kernel_.handle(), static_cast<unsigned>(geometry_.grid_x), 1, 1,
-        static_cast<unsigned>(geometry_.block_x), 1, 1,
-        static_cast<unsigned>(geometry_.dynamic_smem_bytes), stream.handle(), arguments, nullptr);
+    swr::launch_grid(swr::cuda_driver().launch_calls, kernel_.handle(),
+                     {.ctas = geometry_.grid_x,
+                      .threads = geometry_.block_x,
+                      .dynamic_smem_bytes = geometry_.dynamic_smem_bytes},
+                     overlap_, stream.handle(), arguments);
   }
 
   void encode_again() const {
@@ -147,6 +151,7 @@ class BareLaunch {
   swr::LaunchPlan plan_;
   mutable swr::AttentionParams params_;
   mutable swr::AttentionMaps maps_{};
+  swr::LaunchOverlap overlap_;
   swr::LaunchGeometry geometry_;
   swr::DeviceBuffer counter_{2 * sizeof(unsigned)};
   swr::Kernel kernel_;
@@ -168,7 +173,7 @@ int run(const char* exported) {
   const swr::LaunchPlan plan =
       swr::launch_plan(work.problem, std::get<swr::AttentionVariant>(answer.variant),
                        kernel.device.sm_count, kernel.ctas_per_sm);
-  const BareLaunch bare(swr::read_cubin(exported, kernel), kernel.entry, plan, work.call.params);
+  const BareLaunch bare(swr::read_cubin(exported, kernel), kernel, plan, work.call.params);
   int place = 0;
   const auto directly = [&] { bare.enqueue(stream); };
   const auto through_runtime = [&] {
@@ -187,7 +192,7 @@ int run(const char* exported) {
   const std::vector<Samples> samples =
       take_turns(stream, {directly, through_runtime, with_unseen_tensors, encode_maps});
   std::printf("%s\n", swr::to_key(answer.variant).c_str());
-  print("cuLaunchKernel", samples[0]);
+  print("cuLaunchKernelEx", samples[0]);
   print("Runtime::attention", samples[1]);
   print("Runtime::attention, unseen tensors", samples[2]);
   print("encoding the tensor maps alone", samples[3]);

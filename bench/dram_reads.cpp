@@ -158,7 +158,7 @@ std::vector<Loaded> Counting::load(const Case& one) {
     const Occupancy resident = occupancy(kernel.resources, one.problem, variant, device_);
     const LaunchPlan plan =
         launch_plan(one.problem, variant, device_.sm_count, resident.ctas_per_sm);
-    loaded.push_back({variant, AttentionKernel(kernel.cubin, kernel.entry, plan)});
+    loaded.push_back({variant, AttentionKernel(kernel, plan)});
   }
   return loaded;
 }

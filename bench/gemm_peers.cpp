@@ -350,8 +350,8 @@ class Comparison {
       if (found == cubins_.end()) {
         continue;
       }
-      const auto kernel = std::make_shared<GemmKernel>(found->second.cubin, found->second.entry,
-                                                       candidate.config, device_.sm_count);
+      const auto kernel =
+          std::make_shared<GemmKernel>(found->second, candidate.config, device_.sm_count);
       Contestant contestant{
           candidate_name(candidate),
           [this, kernel, candidate](const GemmParams& given, LaunchOverlap overlap) {

@@ -9,6 +9,9 @@ namespace swr {
 namespace {
 
 constexpr int kNoLastArch = std::numeric_limits<int>::max();
+/// griddepcontrol exists from here on.
+constexpr int kFirstWaitingArch = 90;
+constexpr int kNeverWaits = std::numeric_limits<int>::max();
 
 constexpr std::array kSources{
     FamilySource{.op = Op::attention,
@@ -17,6 +20,7 @@ constexpr std::array kSources{
                  .entry = "swr_attention",
                  .first_arch = 80,
                  .last_arch = kNoLastArch,
+                 .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "",
                  .config_header = "selected_attention_config.h"},
     FamilySource{.op = Op::attention,
@@ -25,6 +29,7 @@ constexpr std::array kSources{
                  .entry = "swr_attention",
                  .first_arch = 90,
                  .last_arch = 90,
+                 .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "a",
                  .config_header = "selected_hopper_config.h"},
     FamilySource{.op = Op::gemm,
@@ -33,6 +38,7 @@ constexpr std::array kSources{
                  .entry = "swr_gemm",
                  .first_arch = 80,
                  .last_arch = kNoLastArch,
+                 .first_waiting_arch = kNeverWaits,
                  .arch_suffix = "",
                  .config_header = "selected_portable_gemm_config.h"},
     FamilySource{.op = Op::gemm,
@@ -41,6 +47,7 @@ constexpr std::array kSources{
                  .entry = "swr_gemm",
                  .first_arch = 90,
                  .last_arch = 90,
+                 .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "a",
                  .config_header = "selected_hopper_gemm_config.h"},
 };

@@ -88,12 +88,14 @@ struct Generator::Impl {
 
   CompiledKernel compile_family(const FamilySource& source, const TemplateSet& configured,
                                 int sm_arch) const {
-    return compile({.templates = configured,
-                    .file = source.file,
-                    .entry = source.entry,
-                    .sm_arch = sm_arch,
-                    .arch_suffix = source.arch_suffix,
-                    .options = kVariantOptions});
+    CompiledKernel kernel = compile({.templates = configured,
+                                     .file = source.file,
+                                     .entry = source.entry,
+                                     .sm_arch = sm_arch,
+                                     .arch_suffix = source.arch_suffix,
+                                     .options = kVariantOptions});
+    kernel.may_overlap = source.may_overlap(sm_arch);
+    return kernel;
   }
 
   /// Digest of everything the cubin depends on.

@@ -106,6 +106,7 @@ std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem
                         .cubin_digest = found->sha256,
                         .source_digest = "",
                         .resources = found->resources,
+                        .may_overlap = found->may_overlap,
                         .from_cache = false};
 }
 
@@ -125,14 +126,15 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
   if (!cubin) {
     return std::nullopt;
   }
-  return CompiledKernel{
-      .entry = std::string(family_source(op_of(answer.variant), family_of(answer.variant)).entry),
-      .sm_arch = sm_arch,
-      .cubin = std::move(*cubin),
-      .cubin_digest = stored.result.cubin_digest,
-      .source_digest = "",
-      .resources = stored.result.resources,
-      .from_cache = true};
+  const FamilySource& source = family_source(op_of(answer.variant), family_of(answer.variant));
+  return CompiledKernel{.entry = std::string(source.entry),
+                        .sm_arch = sm_arch,
+                        .cubin = std::move(*cubin),
+                        .cubin_digest = stored.result.cubin_digest,
+                        .source_digest = "",
+                        .resources = stored.result.resources,
+                        .may_overlap = source.may_overlap(sm_arch),
+                        .from_cache = true};
 }
 
 CompiledKernel KernelSource::compile(const Problem& problem, const Variant& variant, int sm_arch) {

@@ -80,7 +80,9 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
     loaded.allow_dynamic_smem(smem_bytes(problem, answer.variant));
     known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
-  ReadyKernel result{.function = known->second.handle(), .answer = answer};
+  ReadyKernel result{.function = known->second.handle(),
+                     .overlap = overlap_where(kernel.may_overlap),
+                     .answer = answer};
   visit_operation(problem, answer.variant, [&](const auto& one, const auto& chosen) {
     result.launch = ready(one, chosen, resident.ctas_per_sm);
   });

@@ -41,6 +41,7 @@ struct ReadyGemm {
 /// All that a launch needs.
 struct ReadyKernel {
   CUfunction function = nullptr;
+  LaunchOverlap overlap = LaunchOverlap::none;
   std::variant<ReadyAttention, ReadyGemm> launch;  ///< In the order of Op.
   Answer answer;
 };

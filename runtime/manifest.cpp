@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "swr-export";
-/// 2: kernels of Hopper GEMM wait for the launch before them, which launch_gemm() relies on.
+/// 2: kernels of Hopper GEMM wait for the launch before them.
 constexpr int kFormatVersion = 2;
 
 [[noreturn]] void reject(const std::string& message) {
@@ -56,14 +56,27 @@ void require_consistent(const ExportedKernel& kernel) {
 }
 
 Json kernel_json(const ExportedKernel& kernel) {
-  return {
-      {"file", kernel.file},           {"sha256", kernel.sha256},
-      {"entry", kernel.entry},         {"sm_arch", kernel.sm_arch},
-      {"problem", kernel.problem},     {"variant", kernel.variant},
-      {"launch", kernel.launch},       {"ctas_per_sm", kernel.ctas_per_sm},
-      {"resources", kernel.resources}, {"provenance", std::string(to_string(kernel.provenance))},
-      {"time_us", kernel.time_us},     {"rebuilt", kernel.rebuilt},
-      {"device", kernel.device}};
+  return {{"file", kernel.file},
+          {"sha256", kernel.sha256},
+          {"entry", kernel.entry},
+          {"sm_arch", kernel.sm_arch},
+          {"problem", kernel.problem},
+          {"variant", kernel.variant},
+          {"launch", kernel.launch},
+          {"ctas_per_sm", kernel.ctas_per_sm},
+          {"resources", kernel.resources},
+          {"may_overlap", kernel.may_overlap},
+          {"provenance", std::string(to_string(kernel.provenance))},
+          {"time_us", kernel.time_us},
+          {"rebuilt", kernel.rebuilt},
+          {"device", kernel.device}};
+}
+
+/// In files from before the field only kernels of Hopper GEMM wait.
+bool parse_may_overlap(const Json& json, const Variant& variant) {
+  return json.contains("may_overlap")
+             ? json_flag(json, "may_overlap")
+             : op_of(variant) == Op::gemm && family_of(variant) == Family::hopper;
 }
 
 ExportedKernel parse_kernel(const Json& json) {
@@ -77,6 +90,7 @@ ExportedKernel parse_kernel(const Json& json) {
   json_field(json, "launch").get_to(kernel.launch);
   kernel.ctas_per_sm = static_cast<int>(json_integer(json, "ctas_per_sm", 1, kMaxCtasPerSm));
   json_field(json, "resources").get_to(kernel.resources);
+  kernel.may_overlap = parse_may_overlap(json, kernel.variant);
   kernel.provenance = parse_provenance(json_text(json, "provenance"));
   kernel.time_us = json_number(json, "time_us");
   kernel.rebuilt = json_flag(json, "rebuilt");

@@ -36,6 +36,8 @@ struct ExportedKernel {
   LaunchGeometry launch;
   int ctas_per_sm = 0;
   KernelResources resources;
+  /// As CompiledKernel::may_overlap.
+  bool may_overlap = false;
   Provenance provenance = Provenance::predicted;
   /// Median or predicted time.
   double time_us = 0.0;

@@ -3,7 +3,7 @@
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
-#include "tuner/driver/gemm_kernel.h"
+#include "tuner/driver/gemm_launch.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/runtime.h>
@@ -57,18 +57,10 @@ const LaunchCalls& serving_calls() {
   return calls;
 }
 
-const GemmLaunchCalls& serving_gemm_calls() {
-  static const GemmLaunchCalls calls = [] {
-    GemmLaunchCalls changed = gemm_launch_calls();
-    changed.tensor_map_encode_tiled = encode_recent_tensor_map;
-    return changed;
-  }();
-  return calls;
-}
-
 template <typename Config>
-void launch(const Config& config, CUfunction function, GemmParams params, const ReadyGemm& ready,
-            CUstream stream) {
+void launch(const Config& config, const ReadyKernel& kernel, GemmParams params, CUstream stream) {
+  const auto& ready = std::get<ReadyGemm>(kernel.launch);
+  const LaunchCalls& calls = serving_calls();
   if (ready.split_memory != nullptr) {
     SplitMemory::Part part;
     require_success(ready.split_memory->of_launch(
@@ -79,11 +71,10 @@ void launch(const Config& config, CUfunction function, GemmParams params, const 
     params.arrivals = part.arrivals;
   }
   GemmTensorMaps maps;
-  require_success(encode_gemm_maps(serving_gemm_calls(), config, params, maps),
-                  "cuTensorMapEncodeTiled");
-  require_success(
-      launch_gemm(serving_gemm_calls(), function, config, params, maps, ready.workers, stream),
-      "cuLaunchKernelEx");
+  require_success(encode_gemm_maps(calls, config, params, maps), "cuTensorMapEncodeTiled");
+  require_success(launch_gemm(calls, kernel.function, config, params, maps, ready.workers,
+                              kernel.overlap, stream),
+                  "cuLaunchKernelEx");
 }
 
 /// A kernel for a problem, asked of a runtime in one of its states.
@@ -250,8 +241,9 @@ void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
     params.scale_log2 = usual_scale_log2(call.head_dim);
   }
   use_recent_tensor_maps_of(context);
-  require_success(launch_attention(serving_calls(), kernel.function, ready.plan, params, stream),
-                  "cuLaunchKernel");
+  require_success(launch_attention(serving_calls(), kernel.function, ready.plan, params,
+                                   kernel.overlap, stream),
+                  "cuLaunchKernelEx");
 }
 
 void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
@@ -265,8 +257,7 @@ void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
   params.swizzle_stride = ready.variant.swizzle_stride;
   params.splits = ready.variant.splits;
   use_recent_tensor_maps_of(context);
-  std::visit([&](const auto& config) { launch(config, kernel.function, params, ready, stream); },
-             ready.config);
+  std::visit([&](const auto& config) { launch(config, kernel, params, stream); }, ready.config);
 }
 
 Answer Runtime::prepare(const Problem& problem) {

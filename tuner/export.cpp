@@ -92,6 +92,7 @@ ExportedKernel describe(const StoredResult& stored, const CompiledKernel& kernel
                                     ctas_per_sm),
           .ctas_per_sm = ctas_per_sm,
           .resources = kernel.resources,
+          .may_overlap = kernel.may_overlap,
           .provenance = stored.result.provenance(),
           .time_us = stored.result.time_us(),
           .rebuilt = is_rebuilt(stored, kernel)};

@@ -202,8 +202,8 @@ std::string embedded_text(const ExportedKernel& exported, const CompiledKernel& 
   const std::string file = exported.file.substr(0, exported.file.rfind('.'));
   return "{\"" + file + "\", \"" + exported.entry + "\",\n      \"" + exported.sha256 +
          "\",\n      " + cubin_symbol(kernel) + ", " + std::to_string(kernel.cubin.size()) + ", " +
-         device_text(exported.device) + ", " + truth(exported.provenance == Provenance::measured) +
-         "}";
+         truth(exported.may_overlap) + ", " + device_text(exported.device) + ", " +
+         truth(exported.provenance == Provenance::measured) + "}";
 }
 
 std::string problem_text(const AttentionProblem& p) {

@@ -38,6 +38,9 @@ struct CompiledKernel {
   /// SHA-256 over every input of the compilation; names the cubin in the cache.
   std::string source_digest;
   KernelResources resources;
+  /// It waits for the launch before it ahead of every access to global memory
+  /// (griddepcontrol.wait), so its launch may start while that one ends.
+  bool may_overlap = false;
   bool from_cache = false;
 };
 

@@ -71,18 +71,6 @@ __device__ __forceinline__ float4 load_shared_of_cluster(unsigned address) {
   return value;
 }
 
-/// griddepcontrol.wait: waits until the launches before this one have ended and what they wrote can
-/// be read; at once in a launch that does not overlap them. No thread may touch global memory that
-/// others may have written, or write any, before it.
-__device__ __forceinline__ void wait_for_launch_before() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-/// griddepcontrol.launch_dependents: the launch after this one may start, if it was made to
-/// overlap, once every CTA has said so or ended.
-__device__ __forceinline__ void let_launch_after_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
 /// barrier.cta with a name: waits until `Threads` threads have synced or arrived.
 template <int Threads>
 __device__ __forceinline__ void named_sync(int name) {

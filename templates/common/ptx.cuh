@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The PTX instructions the portable family uses, each wrapped once. Section names are those of the
-// PTX ISA manual. Every instruction here exists from sm_80 on.
+// PTX ISA manual. Every instruction here exists from sm_80 on, but griddepcontrol.
 #pragma once
 
 #include <swr/axes.h>
@@ -10,6 +10,23 @@ namespace swr::ptx {
 /// Address of a shared-memory object in the shared window.
 __device__ inline unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+/// griddepcontrol.wait: waits until the launches before this one have ended and what they wrote can
+/// be read; at once in a launch that does not overlap them, and the second time. No thread may
+/// touch global memory that others may have written, or write any, before it. Nothing before sm_90,
+/// where launches do not overlap.
+__device__ inline void wait_for_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// griddepcontrol.launch_dependents: the launch after this one may start, if it was made to
+/// overlap, once every CTA has said so or ended.
+__device__ inline void let_launch_after_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 /// cp.async ("Data Movement and Conversion Instructions"): copies Bytes from global to shared
@@ -40,6 +57,19 @@ __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" :
 template <int Pending>
 __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+/// atom.acq_rel ("Parallel Synchronization and Communication Instructions"): adds to a word of
+/// global memory and returns what was there. Who sees the sum sees what this thread, and those that
+/// met it at a barrier, wrote before; this thread, and those it meets afterwards, see what others
+/// did before theirs.
+__device__ inline unsigned add_acquire_release(unsigned* target, unsigned value) {
+  unsigned old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(target), "r"(value)
+               : "memory");
+  return old;
 }
 
 __device__ inline void store_shared(unsigned shared, unsigned value) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -87,6 +88,15 @@ class Tensor {
   }
 
   std::uint16_t& at(int b, int h, int s, int d) { return memory_[index(b, h, s, d)]; }
+  /// Takes the elements away, so that what is read is NaN, until they are put back.
+  std::vector<std::uint16_t> take() {
+    std::vector<std::uint16_t> elements = memory_;
+    std::fill(memory_.begin(), memory_.end(), kUntouched);
+    return elements;
+  }
+  void put_back(const std::vector<std::uint16_t>& elements) {
+    std::copy(elements.begin(), elements.end(), memory_.begin());
+  }
   std::uint16_t* address() { return memory_.data() + offset_; }
   const TensorStrides& strides() const { return strides_; }
   int head_dim() const { return head_dim_; }
@@ -169,9 +179,9 @@ class Attention {
                           .head_dim = C.head_dim};
     AttentionParams params = make_params();
     const LaunchGeometry geometry = launch_geometry(plan, params);
-    // What is not written reads as NaN.
+    // What is not written reads as NaN. The launch before uses the counters until it ends.
     std::vector<float> partials(static_cast<std::size_t>(geometry.partials_bytes / 4), NAN);
-    arrivals_.assign(static_cast<std::size_t>(geometry.arrival_words), 0);
+    arrivals_.assign(static_cast<std::size_t>(geometry.arrival_words), 1);
     params.partials = partials.data();
     params.arrivals = arrivals_.data();
     const ptx::MappedTensor mapped_k = mapped(k_, shape_.heads_kv, shape_.seq_kv);
@@ -189,7 +199,8 @@ class Attention {
                            .copies = copies,
                            .pace = pace,
                            .fault = launch_.fault,
-                           .ctas = launch_.ctas},
+                           .ctas = launch_.ctas,
+                           .end_launch_before = launch_before()},
                           [&] { portable::run<C>(arguments, 0); });
   }
 
@@ -237,6 +248,16 @@ class Attention {
             .sizes = {C.head_dim, seq, heads, shape_.batch},
             .strides = {1, strides.seq, strides.head, strides.batch},
             .box = C.kv_box()};
+  }
+
+  /// Writes Q, K and V, and leaves the counters at 0, when it ends.
+  std::function<void()> launch_before() {
+    return [this, q = q_.take(), k = k_.take(), v = v_.take()] {
+      q_.put_back(q);
+      k_.put_back(k);
+      v_.put_back(v);
+      std::fill(arrivals_.begin(), arrivals_.end(), 0);
+    };
   }
 
   static bool is_near(double actual, double expected) {
@@ -842,6 +863,16 @@ TEST(EmulatedPortableAttention, PlantedFaultsShow) {
     attention.run(CopyTime::late, Pace::first_warp_ahead);
     EXPECT_GT(attention.wrong_values(), 100);
   }
+}
+
+/// Every test above has the launch before write Q, K and V at the last moment.
+TEST(EmulatedPortableAttention, AnAccessAheadOfTheLaunchBeforeShows) {
+  Attention<with_tile(32, 16, 2, 2)> attention({}, {.fault = Fault::launch_not_awaited});
+  attention.run(CopyTime::early, Pace::first_warp_ahead);
+  EXPECT_GT(attention.wrong_values(), 100);
+  Attention<by_tma(with_tile(32, 16, 2, 2))> mapped({}, {.fault = Fault::launch_not_awaited});
+  mapped.run(CopyTime::early, Pace::first_warp_ahead);
+  EXPECT_GT(mapped.wrong_values(), 100);
 }
 
 TEST(EmulatedPortableAttention, PlantedFaultsOfTensorMapsShow) {

@@ -59,7 +59,8 @@ enum class Fault {
   none,
   copies_not_awaited,
   barriers_ignored,
-  slots_not_awaited,  ///< Waits for mbarriers that count no bytes.
+  slots_not_awaited,   ///< Waits for mbarriers that count no bytes.
+  launch_not_awaited,  ///< Waits for the launch before.
 };
 
 struct Launch {
@@ -70,6 +71,9 @@ struct Launch {
   Pace pace = Pace::together;
   Fault fault = Fault::none;
   CtaOrder ctas = CtaOrder::ascending;
+  /// Leaves what the launch before writes, and uses what it reads, as late as may be: when no
+  /// thread can go on without it.
+  std::function<void()> end_launch_before = [] {};
 };
 
 [[noreturn]] inline void fail(const char* what) {
@@ -181,11 +185,13 @@ struct Thread {
   long long round = 0;
   TransactionBarrier* waits_for = nullptr;
   unsigned parity = 0;
+  bool waits_for_launch = false;
   /// Copies that have not moved, by group; the last group is open.
   std::vector<std::vector<Copy>> pending_copies{1};
 
-  bool can_run() const {
-    return !fiber->is_finished() && (waits_at == nullptr || waits_at->is_over(round)) &&
+  bool can_run(bool launch_before_ended) const {
+    return !fiber->is_finished() && (!waits_for_launch || launch_before_ended) &&
+           (waits_at == nullptr || waits_at->is_over(round)) &&
            (waits_for == nullptr || waits_for->has_passed(parity));
   }
 };
@@ -200,6 +206,7 @@ struct Cta {
         traffic(how.threads) {}
 
   Launch launch;
+  bool launch_before_ended = false;
   std::vector<Warp> warps;
   std::vector<Thread> threads;
   std::vector<std::byte> smem;
@@ -251,6 +258,16 @@ inline void wait(TransactionBarrier& barrier, unsigned parity) {
   }
 }
 
+inline void wait_for_launch_before() {
+  if (cta->launch_before_ended || cta->launch.fault == Fault::launch_not_awaited) {
+    return;
+  }
+  Thread& self = thread();
+  self.waits_for_launch = true;
+  self.fiber->pause();
+  self.waits_for_launch = false;
+}
+
 inline void meet(Meeting& meeting) {
   Thread& self = thread();
   cta->traffic.start_next_epoch(threadIdx.x);
@@ -292,7 +309,7 @@ Result collective(const Operand& own, const Compute& compute) {
 inline bool run_threads(std::size_t first, std::size_t last) {
   bool any = false;
   for (std::size_t i = first; i < last; ++i) {
-    if (cta->threads[i].can_run()) {
+    if (cta->threads[i].can_run(cta->launch_before_ended)) {
       threadIdx.x = static_cast<unsigned>(i);
       cta->threads[i].fiber->resume();
       any = true;
@@ -316,6 +333,18 @@ inline bool run_warps(Pace pace) {
   return any;
 }
 
+/// The launch before ends for this CTA; for the first one it does now. False when it had.
+inline bool end_launch_before(bool is_first_cta) {
+  if (cta->launch_before_ended) {
+    return false;
+  }
+  if (is_first_cta) {
+    cta->launch.end_launch_before();
+  }
+  cta->launch_before_ended = true;
+  return true;
+}
+
 /// Runs `kernel` in every thread of every CTA of a grid, one CTA after the other. Returns what the
 /// accesses to shared memory cost.
 inline SharedTraffic run(const Launch& launch, const std::function<void()>& kernel) {
@@ -328,7 +357,7 @@ inline SharedTraffic run(const Launch& launch, const std::function<void()>& kern
     for (Thread& thread : state.threads) {
       thread.fiber = std::make_unique<Fiber>(kernel);
     }
-    while (run_warps(launch.pace)) {
+    while (run_warps(launch.pace) || end_launch_before(i == 0)) {
     }
     for (const Thread& thread : state.threads) {
       // A planted fault may end in one: what is not written then is wrong.

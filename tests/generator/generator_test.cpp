@@ -244,6 +244,17 @@ TEST(Generator, ServesTemplateTexts) {
   EXPECT_THROW(generator.template_text("nowhere.cu"), Error);
 }
 
+/// griddepcontrol exists from sm_90 on; portable GEMM does without.
+TEST(Generator, SaysWhichKernelsWaitForTheLaunchBefore) {
+  const Generator generator({});
+  const AttentionProblem problem{.seq_q = 64, .seq_kv = 64, .head_dim = 16};
+  const AttentionVariant small{.tile_m = 16, .tile_n = 16, .warps = 1, .stages = 1};
+  EXPECT_FALSE(generator.compile(problem, small, 80).may_overlap);
+  EXPECT_TRUE(generator.compile(problem, small, 90).may_overlap);
+  EXPECT_TRUE(generator.compile(problem, small, 121).may_overlap);
+  EXPECT_FALSE(generator.compile(GemmProblem{.m = 64, .n = 64, .k = 64}, {}, 90).may_overlap);
+}
+
 TEST(Generator, FlattensAVariantWithItsConfiguration) {
   const Generator generator({});
   const std::string flat = generator.flatten(

@@ -156,8 +156,10 @@ TEST_F(ExportedCubin, OfGemmGivesTheRightProduct) {
   const auto& shipped = std::get<GemmVariant>(exported.variant);
   const GemmReferenceKernels references(bench().generator, bench().device.sm_arch);
   const GemmBuffers buffers(problem, references, bench().stream, GemmInputs::binary, 1.0F, 0.0F);
-  GemmKernel kernel(read_cubin(out_, exported), exported.entry, make_gemm_config(problem, shipped),
-                    shipped.workers);
+  GemmKernel kernel({.entry = exported.entry,
+                     .cubin = read_cubin(out_, exported),
+                     .may_overlap = exported.may_overlap},
+                    make_gemm_config(problem, shipped), shipped.workers);
   GemmParams params = make_gemm_params(problem, shipped);
   const GemmParams matrices = buffers.params();
   params.a = matrices.a;

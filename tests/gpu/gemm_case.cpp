@@ -31,7 +31,7 @@ class CaseKernel {
         compiled_(std::visit(
             [&](const auto& one) { return bench.generator.compile(one, bench.device.sm_arch); },
             given.config)),
-        kernel_(compiled_.cubin, compiled_.entry, given.config, given.workers) {}
+        kernel_(compiled_, given.config, given.workers) {}
 
   void launch(GemmParams params) {
     params.raster = given_.raster;

@@ -123,8 +123,8 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
       const CompiledKernel compiled = std::visit(
           [](const auto& one) { return bench().generator.compile(one, bench().device.sm_arch); },
           link.config);
-      kernels_.push_back(std::make_unique<GemmKernel>(compiled.cubin, compiled.entry, link.config,
-                                                      bench().device.sm_count));
+      kernels_.push_back(
+          std::make_unique<GemmKernel>(compiled, link.config, bench().device.sm_count));
     }
     for (DeviceBuffer& matrix : matrices_) {
       matrix = DeviceBuffer(kRows * kColumns * 2);

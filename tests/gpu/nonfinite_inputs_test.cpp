@@ -110,7 +110,7 @@ class NonfiniteInputs : public GpuTest, public ::testing::WithParamInterface<Non
     const Occupancy resident = occupancy(compiled.resources, problem_, variant, bench().device);
     const LaunchPlan plan =
         launch_plan(problem_, variant, bench().device.sm_count, resident.ctas_per_sm);
-    const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
+    const AttentionKernel kernel(compiled, plan);
     const KvSplitMemory splits(plan, buffers.params(true), bench().stream);
     kernel.launch(splits.of_launch(buffers.params(true)), bench().stream.handle());
     bench().stream.synchronize();

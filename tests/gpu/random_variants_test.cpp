@@ -160,7 +160,7 @@ class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int>
     const int resident =
         occupancy(compiled.resources, problem, variant, bench().device).ctas_per_sm;
     const LaunchPlan plan = launch_plan(problem, variant, bench().device.sm_count, resident);
-    const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
+    const AttentionKernel kernel(compiled, plan);
     const ProblemBuffers buffers(problem, bench().kernels, bench().stream, draw.input_seed(),
                                  draw.one_of({MemoryOrder::bhsd, MemoryOrder::bshd}));
     const Verifier verifier(bench().kernels, buffers, bench().stream);

@@ -22,7 +22,7 @@ void VariantTest::expect_match(const VariantCase& given) {
   const ProblemBuffers buffers(problem, bench().kernels, bench().stream, 11, order);
   const Verifier verifier(bench().kernels, buffers, bench().stream);
 
-  const AttentionKernel kernel(compiled.cubin, compiled.entry, plan);
+  const AttentionKernel kernel(compiled, plan);
   const KvSplitMemory splits(plan, buffers.params(with_lse), bench().stream);
   kernel.launch(splits.of_launch(buffers.params(with_lse)), bench().stream.handle());
   EXPECT_EQ(verifier.check(with_lse).failure, "") << to_string(problem) << " " << to_key(variant);

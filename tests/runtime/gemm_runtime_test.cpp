@@ -85,6 +85,16 @@ TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
   EXPECT_EQ(launch.gemm.m, 4096);
 }
 
+/// Hopper GEMM has waited since exports have had their version.
+TEST_F(GemmRuntimeTest, OldExportsOfTheHopperFamilyOverlapToo) {
+  record(product(4096), hopper_tile(64, 128), 10.0);
+  export_all();
+  forget_waits();
+  Runtime runtime({.exported = exported_, .may_compile = false});
+  runtime.gemm(call_of(product(4096)), stream_);
+  EXPECT_TRUE(fake_last_launch().overlaps);
+}
+
 TEST_F(GemmRuntimeTest, AnswersForANearShapeOfTheSameKindOnly) {
   record(product(4096), hopper_tile(64, 128), 10.0);
   record(product(128), hopper_tile(64, 64), 1.0);

@@ -168,7 +168,8 @@ TEST_F(AttentionPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
   AttentionProblem drawing = problem_of(1000);
   drawing.head_dim = 128;
   EXPECT_THAT(ask("attention", line_of(drawing)),
-              ::testing::ElementsAre(::testing::HasSubstr("d128")))
+              ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("d128"),
+                                                      ::testing::EndsWith("overlaps 1"))))
       << "which brings a tile counter of its own";
   const LookupTable table(lookup_records_of(manifest));
   std::mt19937 random(7);

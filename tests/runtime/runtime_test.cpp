@@ -45,6 +45,19 @@ TEST_F(RuntimeTest, LaunchesTheBestVariantOnTheCallersStream) {
   EXPECT_FLOAT_EQ(launch.params.scale_log2, std::log2(std::exp(1.0F)) / 8.0F) << "1 / sqrt(64)";
 }
 
+TEST_F(RuntimeTest, ALaunchOverlapsTheOneBeforeWhereItsExportedKernelWaitsForIt) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  {
+    Runtime runtime(serving_only());
+    runtime.attention(call_of(problem_of(4096)), stream_);
+    EXPECT_TRUE(fake_last_launch().overlaps);
+  }
+  forget_waits();
+  Runtime runtime({.exported = exported_, .may_compile = false});
+  runtime.attention(call_of(problem_of(4096)), stream_);
+  EXPECT_FALSE(fake_last_launch().overlaps) << "an export from before attention waited";
+}
+
 TEST_F(RuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
   AttentionVariant variant = tile(64, 64);
   attention(variant).kv_splits = 4;

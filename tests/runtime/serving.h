@@ -3,7 +3,10 @@
 // device, with cubins that the fake driver loads.
 #pragma once
 
+#include "core/json.h"
 #include "core/sha256.h"
+#include "generator/family_source.h"
+#include "runtime/manifest.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
 #include "tuner/driver/devices.h"
@@ -11,6 +14,7 @@
 #include <swr/runtime.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace swr {
 
@@ -18,13 +22,15 @@ namespace swr {
 inline CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant,
                                    int sm_arch) {
   const std::string key = to_key(variant);
+  const FamilySource& source = family_source(op_of(variant), family_of(variant));
   CompiledKernel kernel;
-  kernel.entry = "swr_attention";
+  kernel.entry = source.entry;
   kernel.sm_arch = sm_arch;
   std::ranges::transform(key, std::back_inserter(kernel.cubin),
                          [](char c) { return static_cast<std::byte>(c); });
   kernel.cubin_digest = sha256_hex(kernel.cubin);
   kernel.resources.registers_per_thread = 128;
+  kernel.may_overlap = source.may_overlap(sm_arch);
   return kernel;
 }
 
@@ -58,6 +64,15 @@ class ServingTest : public ::testing::Test {
   std::filesystem::path export_all() {
     export_kernels(store_, key_as_cubin, exported_);
     return exported_;
+  }
+
+  /// Makes the export one from before its kernels said whether they wait for the launch before.
+  void forget_waits() const {
+    Json manifest = Json::parse(bytes_of(exported_ / kManifestFile));
+    for (Json& kernel : manifest["kernels"]) {
+      kernel.erase("may_overlap");
+    }
+    std::ofstream(exported_ / kManifestFile) << manifest;
   }
 
   TempDirectory directory_;

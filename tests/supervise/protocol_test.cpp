@@ -69,6 +69,7 @@ CompiledKernel kernel_named(const std::string& digest) {
           .cubin_digest = digest,
           .source_digest = "source",
           .resources = {.registers_per_thread = 9, .spill_store_bytes = 8},
+          .may_overlap = true,
           .from_cache = true};
 }
 
@@ -94,6 +95,7 @@ TEST(Protocol, CarriesAKernelToTheEvaluatorAndTheResultBack) {
   EXPECT_EQ(recorder.arrived.cubin_digest, sent.cubin_digest);
   EXPECT_EQ(recorder.arrived.source_digest, sent.source_digest);
   EXPECT_EQ(recorder.arrived.resources, sent.resources);
+  EXPECT_TRUE(recorder.arrived.may_overlap);
   EXPECT_TRUE(recorder.arrived.from_cache);
   EXPECT_EQ(read_result(reply, variant).time_us(), 4.0);
   EXPECT_THAT(complaint([&] { read_result(reply, AttentionVariant{}); }), HasSubstr("stages=3"));

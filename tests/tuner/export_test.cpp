@@ -25,6 +25,7 @@ CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant, 
                          [](char c) { return static_cast<std::byte>(c); });
   kernel.cubin_digest = sha256_hex(kernel.cubin);
   kernel.resources.registers_per_thread = 128;
+  kernel.may_overlap = sm_arch >= 90;
   return kernel;
 }
 
@@ -88,6 +89,7 @@ TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
   EXPECT_EQ(kernel.time_us, 10.0);
   EXPECT_EQ(kernel.ctas_per_sm, 2);
   EXPECT_FALSE(kernel.rebuilt);
+  EXPECT_TRUE(kernel.may_overlap);
   // 8 heads of 32 tiles exceed 2 CTAs on each of 96 SMs.
   EXPECT_EQ(kernel.launch.grid_x, 192);
   EXPECT_EQ(kernel.launch.block_x, 128);
@@ -273,6 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
         Tampering{"Causal", [](Json& m) { m["kernels"][0]["problem"]["causal"] = 1; }, "causal"},
         Tampering{"Provenance", [](Json& m) { m["kernels"][0]["provenance"] = "sworn"; },
                   "provenance"},
+        Tampering{"Waits", [](Json& m) { m["kernels"][0]["may_overlap"] = 1; }, "may_overlap"},
         Tampering{"Time", [](Json& m) { m["kernels"][0]["time_us"] = -1; }, "time_us"},
         Tampering{"Device", [](Json& m) { m["kernels"][0]["device"]["sm_count"] = 0; }, "sm_count"},
         Tampering{"Digest", [](Json& m) { m["kernels"][0]["sha256"] = "00"; }, "cubin"}),

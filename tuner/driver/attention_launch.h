@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/launch_plan.h"
+#include "tuner/driver/kernel_launch.h"
 #include "tuner/driver/launch_calls.h"
 #include "tuner/driver/split_memory.h"
 #include <swr/attention_params.h>
@@ -79,8 +80,7 @@ inline CUresult encode_attention_maps(const LaunchCalls& calls, const LaunchPlan
 /// Once for a loaded function, before its first launch.
 inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
                                   const LaunchPlan& plan) {
-  return calls.function_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                      plan.dynamic_smem_bytes);
+  return allow_dynamic_smem(calls, function, plan.dynamic_smem_bytes);
 }
 
 /// Enqueues one launch; what the plan says of the schedule is filled into `params` here. Neither
@@ -89,7 +89,8 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
 /// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
 /// launch_geometry() says (CUDA_ERROR_INVALID_VALUE without).
 inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
-                                 const LaunchPlan& plan, AttentionParams params, CUstream stream) {
+                                 const LaunchPlan& plan, AttentionParams params,
+                                 LaunchOverlap overlap, CUstream stream) {
   const LaunchGeometry geometry = launch_geometry(plan, params);
   params.section_heads = geometry.section_heads;
   params.kv_splits = plan.kv_splits;
@@ -112,10 +113,10 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
   // no more than the parameters.
   MappedAttentionParams mapped{params, maps.k, maps.v};
   void* arguments[] = {&mapped, &maps.q, &maps.k, &maps.v, &maps.o};
-  return calls.launch_kernel(function, static_cast<unsigned>(geometry.grid_x), 1, 1,
-                             static_cast<unsigned>(geometry.block_x), 1, 1,
-                             static_cast<unsigned>(geometry.dynamic_smem_bytes), stream, arguments,
-                             nullptr);
+  const CtaGrid grid{.ctas = geometry.grid_x,
+                     .threads = geometry.block_x,
+                     .dynamic_smem_bytes = geometry.dynamic_smem_bytes};
+  return launch_grid(calls, function, grid, overlap, stream, arguments);
 }
 
 /// Gives an attention launch with splits what it needs, unless the caller brought it.

@@ -197,6 +197,10 @@ Kernel::Kernel(std::span<const std::byte> cubin, const std::string& entry) {
   }
 }
 
+Kernel::Kernel(const CompiledKernel& compiled) : Kernel(compiled.cubin, compiled.entry) {
+  may_overlap_ = compiled.may_overlap;
+}
+
 Kernel::~Kernel() {
   if (module_ != nullptr) {
     cuda_driver().module_unload.result_of(module_);
@@ -204,11 +208,14 @@ Kernel::~Kernel() {
 }
 
 Kernel::Kernel(Kernel&& other) noexcept
-    : module_(std::exchange(other.module_, nullptr)), function_(other.function_) {}
+    : module_(std::exchange(other.module_, nullptr)),
+      function_(other.function_),
+      may_overlap_(other.may_overlap_) {}
 
 Kernel& Kernel::operator=(Kernel&& other) noexcept {
   std::swap(module_, other.module_);
   std::swap(function_, other.function_);
+  std::swap(may_overlap_, other.may_overlap_);
   return *this;
 }
 
@@ -223,9 +230,8 @@ void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** argu
                               arguments, static_cast<void**>(nullptr));
 }
 
-AttentionKernel::AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
-                                 const LaunchPlan& plan)
-    : AttentionKernel(std::make_shared<const Kernel>(cubin, entry), plan) {}
+AttentionKernel::AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan)
+    : AttentionKernel(std::make_shared<const Kernel>(kernel), plan) {}
 
 AttentionKernel::AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan)
     : kernel_(std::move(kernel)), plan_(plan) {
@@ -233,10 +239,11 @@ AttentionKernel::AttentionKernel(std::shared_ptr<const Kernel> kernel, const Lau
                   "cuFuncSetAttribute");
 }
 
-void AttentionKernel::launch(const AttentionParams& params, CUstream stream) const {
-  require_success(
-      launch_attention(cuda_driver().launch_calls, kernel_->handle(), plan_, params, stream),
-      "cuLaunchKernel");
+void AttentionKernel::launch(const AttentionParams& params, CUstream stream,
+                             LaunchOverlap overlap) const {
+  require_success(launch_attention(cuda_driver().launch_calls, kernel_->handle(), plan_, params,
+                                   kernel_->may_overlap() ? overlap : LaunchOverlap::none, stream),
+                  "cuLaunchKernelEx");
 }
 
 }  // namespace swr

@@ -5,6 +5,7 @@
 
 #include "core/dynamic_library.h"
 #include "tuner/driver/attention_launch.h"
+#include <swr/kernel.h>
 
 #include <cuda.h>
 
@@ -242,6 +243,7 @@ class Kernel {
   Kernel() = default;
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
   Kernel(std::span<const std::byte> cubin, const std::string& entry);
+  explicit Kernel(const CompiledKernel& compiled);
   ~Kernel();
   Kernel(Kernel&& other) noexcept;
   Kernel& operator=(Kernel&& other) noexcept;
@@ -249,6 +251,8 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
 
   CUfunction handle() const { return function_; }
+  /// CompiledKernel::may_overlap; false for one that was loaded without saying so.
+  bool may_overlap() const { return may_overlap_; }
 
   /// Allows launches with this much dynamic shared memory. Throws: DriverError.
   void allow_dynamic_smem(int size_bytes) const;
@@ -266,19 +270,20 @@ class Kernel {
 
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
+  bool may_overlap_ = false;
 };
 
 /// An attention kernel of a loaded cubin, ready to be launched.
 class AttentionKernel {
  public:
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
-  AttentionKernel(std::span<const std::byte> cubin, const std::string& entry,
-                  const LaunchPlan& plan);
+  AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan);
   /// Of a kernel that others may launch too, in plans with as much shared memory.
   AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan);
 
-  /// Enqueues one launch. Throws: DriverError.
-  void launch(const AttentionParams& params, CUstream stream) const;
+  /// Enqueues one launch, which overlaps the one before where the kernel may. Throws: DriverError.
+  void launch(const AttentionParams& params, CUstream stream,
+              LaunchOverlap overlap = LaunchOverlap::allowed) const;
 
  private:
   std::shared_ptr<const Kernel> kernel_;

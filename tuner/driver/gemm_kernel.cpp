@@ -18,21 +18,14 @@ bool maps_alike(const GemmParams& a, const GemmParams& b) {
 
 }  // namespace
 
-const GemmLaunchCalls& gemm_launch_calls() {
-  static const GemmLaunchCalls calls = find_gemm_launch_calls(
-      [](const char* name) { return cuda_driver().library.function<void()>(name); });
-  return calls;
-}
-
-GemmKernel::GemmKernel(std::span<const std::byte> cubin, const std::string& entry,
-                       const Config& config, int workers)
-    : GemmKernel(std::make_shared<const Kernel>(cubin, entry), config, workers) {}
+GemmKernel::GemmKernel(const CompiledKernel& kernel, const Config& config, int workers)
+    : GemmKernel(std::make_shared<const Kernel>(kernel), config, workers) {}
 
 GemmKernel::GemmKernel(std::shared_ptr<const Kernel> kernel, const Config& config, int workers)
     : kernel_(std::move(kernel)), config_(config), workers_(workers) {
   require_success(std::visit(
                       [&](const auto& one) {
-                        return prepare_gemm(gemm_launch_calls(), kernel_->handle(), one);
+                        return prepare_gemm(cuda_driver().launch_calls, kernel_->handle(), one);
                       },
                       config_),
                   "cuFuncSetAttribute");
@@ -42,10 +35,11 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap
   if (!mapped_ || !maps_alike(*mapped_, params)) {
     encode_maps(params);
   }
+  const LaunchOverlap possible = kernel_->may_overlap() ? overlap : LaunchOverlap::none;
   require_success(std::visit(
                       [&](const auto& one) {
-                        return launch_gemm(gemm_launch_calls(), kernel_->handle(), one, params,
-                                           maps_, workers_, stream, overlap);
+                        return launch_gemm(cuda_driver().launch_calls, kernel_->handle(), one,
+                                           params, maps_, workers_, possible, stream);
                       },
                       config_),
                   "cuLaunchKernelEx");
@@ -54,7 +48,7 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap
 void GemmKernel::encode_maps(const GemmParams& params) {
   require_success(std::visit(
                       [&](const auto& one) {
-                        return encode_gemm_maps(gemm_launch_calls(), one, params, maps_);
+                        return encode_gemm_maps(cuda_driver().launch_calls, one, params, maps_);
                       },
                       config_),
                   "cuTensorMapEncodeTiled");

@@ -5,31 +5,13 @@
 
 #include "templates/gemm/hopper/config.h"
 #include "templates/gemm/portable/config.h"
+#include "tuner/driver/kernel_launch.h"
 #include <swr/gemm_params.h>
 #include <swr/tensor_map.h>
 
 #include <cuda.h>
 
 namespace swr {
-
-/// The driver's functions that a launch uses.
-struct GemmLaunchCalls {
-  decltype(cuFuncSetAttribute)* function_set_attribute = nullptr;
-  decltype(cuLaunchKernelEx)* launch_kernel_ex = nullptr;
-  decltype(cuTensorMapEncodeTiled)* tensor_map_encode_tiled = nullptr;
-};
-
-/// `find(name)` gives the address of a function of the driver.
-template <typename Find>
-GemmLaunchCalls find_gemm_launch_calls(Find&& find) {
-  GemmLaunchCalls calls;
-  calls.function_set_attribute =
-      reinterpret_cast<decltype(cuFuncSetAttribute)*>(find("cuFuncSetAttribute"));
-  calls.launch_kernel_ex = reinterpret_cast<decltype(cuLaunchKernelEx)*>(find("cuLaunchKernelEx"));
-  calls.tensor_map_encode_tiled =
-      reinterpret_cast<decltype(cuTensorMapEncodeTiled)*>(find("cuTensorMapEncodeTiled"));
-  return calls;
-}
 
 /// The maps a Hopper kernel takes after GemmParams.
 struct GemmTensorMaps {
@@ -51,7 +33,7 @@ struct MappedMatrix {
 
 /// Elements outside read as zeros and are not written. The address and the strides of dimensions
 /// longer than 1 must be multiples of 16 bytes.
-inline CUresult encode_matrix_map(const GemmLaunchCalls& calls, const MappedMatrix& matrix,
+inline CUresult encode_matrix_map(const LaunchCalls& calls, const MappedMatrix& matrix,
                                   const TensorBox& box, TensorMap& map) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.columns),
                               static_cast<cuuint64_t>(matrix.rows),
@@ -80,7 +62,7 @@ inline CUresult encode_matrix_map(const GemmLaunchCalls& calls, const MappedMatr
 
 /// The maps depend on the addresses, strides and sizes of `params` alone. Requires: a row of C
 /// fills whole 16 bytes, because that is what the copy engine writes.
-inline CUresult encode_gemm_maps(const GemmLaunchCalls& calls, const HopperGemmConfig& config,
+inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfig& config,
                                  const GemmParams& params, GemmTensorMaps& maps) {
   const CUtensorMapDataType input = config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -115,62 +97,34 @@ inline CUresult encode_gemm_maps(const GemmLaunchCalls& calls, const HopperGemmC
 }
 
 /// Kernels of the portable family take no maps.
-inline CUresult encode_gemm_maps(const GemmLaunchCalls& /*calls*/,
-                                 const PortableGemmConfig& /*config*/, const GemmParams& /*params*/,
-                                 GemmTensorMaps& /*maps*/) {
+inline CUresult encode_gemm_maps(const LaunchCalls& /*calls*/, const PortableGemmConfig& /*config*/,
+                                 const GemmParams& /*params*/, GemmTensorMaps& /*maps*/) {
   return CUDA_SUCCESS;
 }
 
 /// Once for a loaded function, before its first launch.
 template <typename Config>
-CUresult prepare_gemm(const GemmLaunchCalls& calls, CUfunction function, const Config& config) {
-  return calls.function_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                      config.smem_bytes());
+CUresult prepare_gemm(const LaunchCalls& calls, CUfunction function, const Config& config) {
+  return allow_dynamic_smem(calls, function, config.smem_bytes());
 }
-
-/// Whether a launch may start while the kernel before it on the stream ends (programmatic dependent
-/// launch). It then prepares itself, and waits for the end of that kernel before it touches global
-/// memory, so results are the same. Holds for kernels that wait (Config::kMayOverlap); others never
-/// overlap.
-enum class LaunchOverlap { allowed, none };
 
 /// Enqueues one launch; `workers` counts the CTAs of a persistent one. Neither allocates nor
 /// synchronises, so it may be captured in a graph. `maps` is read by kernels with maps only.
 /// Requires: the function's context is current and the function was prepared.
 template <typename Config>
-CUresult launch_gemm(const GemmLaunchCalls& calls, CUfunction function, const Config& config,
-                     GemmParams params, const GemmTensorMaps& maps, int workers, CUstream stream,
-                     LaunchOverlap overlap = LaunchOverlap::allowed) {
+CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config& config,
+                     GemmParams params, const GemmTensorMaps& maps, int workers,
+                     LaunchOverlap overlap, CUstream stream) {
   const GemmSchedule schedule = config.schedule(params);
-  CUlaunchAttribute attributes[2]{};
-  unsigned attribute_count = 0;
-  if (schedule.ctas_per_cluster() > 1) {
-    CUlaunchAttribute& cluster = attributes[attribute_count++];
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim.x = static_cast<unsigned>(schedule.ctas_per_cluster());
-    cluster.value.clusterDim.y = 1;
-    cluster.value.clusterDim.z = 1;
-  }
-  if (Config::kMayOverlap && overlap == LaunchOverlap::allowed) {
-    CUlaunchAttribute& start = attributes[attribute_count++];
-    start.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    start.value.programmaticStreamSerializationAllowed = 1;
-  }
-  CUlaunchConfig launch{};
-  launch.gridDimX = static_cast<unsigned>(schedule.clusters(workers) * schedule.ctas_per_cluster());
-  launch.gridDimY = 1;
-  launch.gridDimZ = 1;
-  launch.blockDimX = static_cast<unsigned>(config.threads());
-  launch.blockDimY = 1;
-  launch.blockDimZ = 1;
-  launch.sharedMemBytes = static_cast<unsigned>(config.smem_bytes());
-  launch.hStream = stream;
-  launch.attrs = attributes;
-  launch.numAttrs = attribute_count;
+  const CtaGrid grid{
+      .ctas = static_cast<int>(schedule.clusters(workers) * schedule.ctas_per_cluster()),
+      .threads = config.threads(),
+      .dynamic_smem_bytes = config.smem_bytes(),
+      .ctas_per_cluster = schedule.ctas_per_cluster()};
   // The driver copies its arguments, and takes them by pointers that are not const.
   GemmTensorMaps copied = maps;
   void* arguments[] = {&params, &copied.a, &copied.b, &copied.c};
-  return calls.launch_kernel_ex(&launch, function, arguments, nullptr);
+  return launch_grid(calls, function, grid, overlap, stream, arguments);
 }
 
 }  // namespace swr

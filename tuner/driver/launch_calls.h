@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The driver's functions that launching attention needs, for the tuner, the runtime and exported
+// The driver's functions that launching kernels needs, for the tuner, the runtime and exported
 // packages, which carry this very file.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace swr {
 /// types follow the macro while find_launch_calls() spells the versions out.
 struct LaunchCalls {
   decltype(cuFuncSetAttribute)* function_set_attribute = nullptr;
-  decltype(cuLaunchKernel)* launch_kernel = nullptr;
+  decltype(cuLaunchKernelEx)* launch_kernel_ex = nullptr;
   decltype(cuTensorMapEncodeTiled)* tensor_map_encode_tiled = nullptr;
 
   // What tile counters take beside it.
@@ -36,7 +36,7 @@ LaunchCalls find_launch_calls(Find&& find) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(find(name));
   };
   bind(calls.function_set_attribute, "cuFuncSetAttribute");
-  bind(calls.launch_kernel, "cuLaunchKernel");
+  bind(calls.launch_kernel_ex, "cuLaunchKernelEx");
   bind(calls.tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
   bind(calls.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   bind(calls.stream_is_capturing, "cuStreamIsCapturing");

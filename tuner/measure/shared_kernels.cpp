@@ -4,7 +4,7 @@
 namespace swr {
 
 std::shared_ptr<const Kernel> load_kernel(const CompiledKernel& compiled) {
-  return std::make_shared<const Kernel>(compiled.cubin, compiled.entry);
+  return std::make_shared<const Kernel>(compiled);
 }
 
 std::shared_ptr<const Kernel> SharedKernels::get(const CompiledKernel& compiled) {

@@ -137,8 +137,9 @@ void Attention::run(const Call& call, CUstream_st* stream) {
                           "finding memory for the results of splits");
   }
   impl_->driver.require(
-      swr::launch_attention(impl_->driver.launch, ready.function, ready.plan, params, stream),
-      "cuLaunchKernel");
+      swr::launch_attention(impl_->driver.launch, ready.function, ready.plan, params,
+                            swr::overlap_where(ready.kernel->embedded.may_overlap), stream),
+      "cuLaunchKernelEx");
 }
 
 Choice Attention::prepare(const Call& call) {

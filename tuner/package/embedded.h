@@ -22,6 +22,7 @@ struct EmbeddedKernel {
   const char* sha256;
   const std::uint64_t* cubin;
   std::size_t cubin_bytes;
+  bool may_overlap;         ///< Its launch may start while the one before it ends.
   swr::DevicePoint device;  ///< That it was tuned for.
   bool measured;
 };

@@ -108,7 +108,7 @@ struct Gemm::Impl {
     std::visit(
         [&](const auto& config) {
           ready.function = loaded.load(context, kernel.embedded, [&](CUfunction function) {
-            return swr::prepare_gemm(calls, function, config);
+            return swr::prepare_gemm(driver.launch, function, config);
           });
           if (kernel.workers == 0) {
             ready.workers = driver.resident_workers(context.device, ready.function,
@@ -128,18 +128,17 @@ struct Gemm::Impl {
     std::visit(
         [&](const auto& config) {
           swr::GemmTensorMaps maps;
-          driver.require(swr::encode_gemm_maps(calls, config, params, maps),
+          driver.require(swr::encode_gemm_maps(driver.launch, config, params, maps),
                          "cuTensorMapEncodeTiled");
           driver.require(
-              swr::launch_gemm(calls, ready.function, config, params, maps, ready.workers, stream),
+              swr::launch_gemm(driver.launch, ready.function, config, params, maps, ready.workers,
+                               swr::overlap_where(ready.kernel->embedded.may_overlap), stream),
               "cuLaunchKernelEx");
         },
         ready.kernel->config);
   }
 
   Driver driver;
-  swr::GemmLaunchCalls calls =
-      swr::find_gemm_launch_calls([this](const char* name) { return driver.find(name); });
   Loaded loaded{driver};
 };
 

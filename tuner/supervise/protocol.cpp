@@ -26,6 +26,7 @@ Json kernel_json(const CompiledKernel& kernel) {
           {"cubin_digest", kernel.cubin_digest},
           {"source_digest", kernel.source_digest},
           {"resources", kernel.resources},
+          {"may_overlap", kernel.may_overlap},
           {"from_cache", kernel.from_cache}};
 }
 
@@ -40,6 +41,7 @@ CompiledKernel read_kernel(const Json& json) {
                         .cubin_digest = json_text(json, "cubin_digest"),
                         .source_digest = json_text(json, "source_digest"),
                         .resources = json_field(json, "resources").get<KernelResources>(),
+                        .may_overlap = json_flag(json, "may_overlap"),
                         .from_cache = json_flag(json, "from_cache")};
   std::memcpy(kernel.cubin.data(), cubin.get_binary().data(), kernel.cubin.size());
   return kernel;

@@ -11,6 +11,7 @@
 #include "attention/hopper/turns.cuh"
 #include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
 #include <swr/attention_params.h>
 
 namespace swr::hopper {
@@ -29,6 +30,7 @@ class Consumer {
 
   /// All Q tiles of the CTA.
   __device__ __forceinline__ void run() {
+    ptx::wait_for_launch_before();
     turns_.start();
     if constexpr (C.overlaps()) {
       run_overlapped();

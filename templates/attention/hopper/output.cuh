@@ -11,6 +11,7 @@
 #include "attention/hopper/softmax.cuh"
 #include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
 #include <swr/attention_params.h>
 
 namespace swr::hopper {
@@ -70,6 +71,7 @@ template <HopperConfig C>
 __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const TensorMap& o_map,
                                               int consumer) {
   constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;
+  ptx::wait_for_launch_before();
   for (RingPosition<C.q_slots()> slot;; slot.advance()) {
     ptx::barrier_wait(smem.q_full(slot.stage), slot.parity);
     const Scan scan = take_scan(smem.scan(slot.stage), smem.q_empty(slot.stage));

@@ -7,6 +7,7 @@
 #include "attention/hopper/pipeline.cuh"
 #include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
 
 namespace swr::hopper {
 
@@ -21,7 +22,9 @@ class Producer {
   /// multiply P with this V tile; the first K tile does not wait for the Q slot. The next Q tile
   /// goes out as soon as its slot is free, without holding up K and V.
   __device__ __forceinline__ void run(WorkList<C> work) {
-    Scan scan = work.next();
+    Scan scan = work.current();
+    await_launch_before();
+    work.move_on_from(scan);
     bool q_requested = false;
     while (scan.tiles > 0) {
       load_k(scan, 0);
@@ -48,6 +51,13 @@ class Producer {
   }
 
  private:
+  /// The end of the launch before has hidden the divisions of the first Q tile. The launch after
+  /// may start only now, so that all launches but this one have ended by then.
+  __device__ __forceinline__ static void await_launch_before() {
+    ptx::wait_for_launch_before();
+    ptx::let_launch_after_start();
+  }
+
   static constexpr int kQBoxBytes = C.q_box().columns * C.q_box().rows * 2;
   static constexpr int kKvBoxBytes = C.kv_box().columns * C.kv_box().rows * 2;
 

@@ -34,15 +34,25 @@ class WorkList {
         heads_(params.batch * params.heads_q),
         tiles_(static_cast<long long>(q_tiles_) * heads_) {}
 
-  /// The next Q tile, or tiles = 0 when there is none.
-  __device__ __forceinline__ Scan next() {
-    const long long linear = next_linear();
-    if (linear < 0 || linear >= tiles_) {
-      return {};
+  /// The Q tile in hand, or tiles = 0 past the end of the list. Needs no global memory.
+  __device__ __forceinline__ Scan current() const {
+    const long long linear = current_linear();
+    return linear < 0 || linear >= tiles_ ? Scan{} : scan(linear, round(linear));
+  }
+
+  /// Takes the next one in hand, unless the list has ended.
+  __device__ __forceinline__ void move_on_from(const Scan& in_hand) {
+    if (in_hand.tiles > 0) {
+      draw();
+      ++iteration_;
     }
-    draw();
-    ++iteration_;
-    return scan(linear, round(linear));
+  }
+
+  /// Both: returns the Q tile in hand.
+  __device__ __forceinline__ Scan next() {
+    const Scan result = current();
+    move_on_from(result);
+    return result;
   }
 
   /// After the end of the list: the last CTA clears the counter for the launch to come.
@@ -62,10 +72,10 @@ class WorkList {
     if constexpr (C.persistence == Persistence::dynamic && C.order == Order::sawtooth) {
       return static_cast<int>(linear / gridDim.x);
     }
-    return iteration_ - 1;
+    return iteration_;
   }
 
-  __device__ __forceinline__ long long next_linear() const {
+  __device__ __forceinline__ long long current_linear() const {
     if constexpr (C.persistence == Persistence::dynamic) {
       return iteration_ == 0 ? blockIdx.x : drawn_;
     }

@@ -141,6 +141,14 @@ __device__ inline void pass_over(const KvStream<C>& stream) {
   }
 }
 
+/// Before the first access to global memory: where Q, K and V lie has been computed while the
+/// launch before ended. The launch after may start only now, so that all launches but this one have
+/// ended by then. At once from the second Q tile on.
+__device__ inline void await_launch_before() {
+  ptx::wait_for_launch_before();
+  ptx::let_launch_after_start();
+}
+
 /// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring, what
 /// is parked and mbarriers. `streamed` is the number of K and V tiles that the CTA has scanned
 /// before; returns how many it scans now.
@@ -164,10 +172,20 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   if constexpr (C.parks_work()) {
     __syncthreads();
   }
-  copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
-                            tile.index * C.tile_m, thread);
   const KvStream<C> stream(smem, work, scanned, backward, thread, streamed);
-  stream.fill();
+  await_launch_before();
+  const auto ask_for_q = [&] {
+    copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
+                              tile.index * C.tile_m, thread);
+  };
+  if constexpr (C.pack_gqa) {
+    stream.ask_first();  // Does not wait for the divisions that packed rows take.
+    ask_for_q();
+  } else {
+    ask_for_q();
+    stream.ask_first();
+  }
+  stream.ask_rest();
   stream.arrive();
   WarpRows<C> rows(stream, smem, tile.index * C.tile_m + warp_row, warp_row, thread % 32, shape,
                    params.scale_log2);

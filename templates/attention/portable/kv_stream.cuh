@@ -55,16 +55,19 @@ class CopiedKvStream : public KvScan<C> {
   __device__ unsigned k_slot(int step) const { return this->k_slot_at(step); }
   __device__ unsigned v_slot(int step) const { return this->v_slot_at(step); }
 
-  /// Starts the first copies; those that the CTA has begun belong to the first group.
-  __device__ void fill() const {
-    if constexpr (C.stages == 1) {
-      request_k(0);
-      ptx::commit_copies();
-    } else {
+  /// Starts the first copies.
+  __device__ void ask_first() const {
+    request_k(0);
+    if constexpr (C.stages > 1) {
+      request_v(0);
+    }
+  }
+  /// Ends the first group, which holds all that the CTA has asked for since, and starts the others.
+  __device__ void ask_rest() const {
+    ptx::commit_copies();
 #pragma unroll
-      for (int step = 0; step < C.stages - 1; ++step) {
-        request_both(step);
-      }
+    for (int step = 1; step < C.stages - 1; ++step) {
+      request_both(step);
     }
   }
 
@@ -171,8 +174,9 @@ class TmaKvStream : public KvScan<C> {
   __device__ unsigned k_slot(int step) const { return this->k_slot_at(position_ + step); }
   __device__ unsigned v_slot(int step) const { return this->v_slot_at(position_ + step); }
 
-  /// Starts the first copies. Requires: all warps are done with the scan before.
-  __device__ void fill() const {
+  /// Starts the first copies, as many as the ring holds. Requires: all warps are done with the scan
+  /// before.
+  __device__ void ask_first() const {
     if (thread_ == 0) {
 #pragma unroll
       for (int step = 0; step < C.stages; ++step) {
@@ -180,8 +184,10 @@ class TmaKvStream : public KvScan<C> {
         request_v(step);
       }
     }
-    ptx::commit_copies();
+    __syncwarp();  // The warp copies Q in step.
   }
+  /// The copies of Q make a group.
+  __device__ static void ask_rest() { ptx::commit_copies(); }
 
   /// Waits for Q.
   __device__ static void arrive() {

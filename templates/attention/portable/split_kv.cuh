@@ -25,23 +25,39 @@ struct PartialRow {
   __device__ PartialRow()
       : shift(kLowestShift), sum(0.0F), low{0.0F, 0.0F, 0.0F, 0.0F}, high(low) {}
 
-  /// Adds further keys. A part without keys changes nothing.
-  __device__ void add(const PartialRow& other) {
-    const float raised = fmaxf(shift, other.shift);
-    const float own = ptx::exp2_approximate(shift - raised);
-    const float others = ptx::exp2_approximate(other.shift - raised);
+  /// Adds further keys in the order of the parts, all under one shift, so that no exponential waits
+  /// for another. A part without keys changes nothing.
+  template <int Count>
+  __device__ void add(const PartialRow (&parts)[Count]) {
+    float raised = shift;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      raised = fmaxf(raised, parts[i].shift);
+    }
+    scale(ptx::exp2_approximate(shift - raised));
     shift = raised;
-    sum = fmaf(sum, own, other.sum * others);
-    add(low, other.low, own, others);
-    add(high, other.high, own, others);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      add(parts[i], ptx::exp2_approximate(parts[i].shift - raised));
+    }
   }
 
  private:
-  __device__ static void add(float4& values, const float4& more, float own, float others) {
-    values.x = fmaf(values.x, own, more.x * others);
-    values.y = fmaf(values.y, own, more.y * others);
-    values.z = fmaf(values.z, own, more.z * others);
-    values.w = fmaf(values.w, own, more.w * others);
+  __device__ void scale(float factor) {
+    sum *= factor;
+    low = {low.x * factor, low.y * factor, low.z * factor, low.w * factor};
+    high = {high.x * factor, high.y * factor, high.z * factor, high.w * factor};
+  }
+  __device__ void add(const PartialRow& part, float factor) {
+    sum = fmaf(part.sum, factor, sum);
+    add(low, part.low, factor);
+    add(high, part.high, factor);
+  }
+  __device__ static void add(float4& values, const float4& more, float factor) {
+    values.x = fmaf(more.x, factor, values.x);
+    values.y = fmaf(more.y, factor, values.y);
+    values.z = fmaf(more.z, factor, values.z);
+    values.w = fmaf(more.w, factor, values.w);
   }
 };
 
@@ -70,8 +86,10 @@ class SplitResults {
   }
 
  private:
-  /// Parts of a row whose loads are under way together.
-  static constexpr int kPartsAtOnce = 8;
+  /// Parts of a row whose loads are under way together, ten registers each: as many as need no more
+  /// than the scores, O and Q of the main loop do with what it keeps beside them.
+  static constexpr int kPartsAtOnce =
+      C.accumulator_registers() + C.m_blocks() * C.head_dim / 4 > 100 ? 16 : 8;
 
   __device__ float* part(int split) const {
     return params_.partials +
@@ -108,20 +126,20 @@ class SplitResults {
     }
   }
 
-  /// Counts this CTA; the last one clears the counter for the launch to come.
+  /// Counts this CTA; the last one clears the counter for the launch to come. One thread publishes
+  /// what all have left, and sees what others have, for the whole CTA: the barriers pass it on.
   __device__ bool is_last() const {
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
       unsigned* const arrivals = params_.arrivals + linear_;
-      const bool last = atomicAdd(arrivals, 1U) + 1 == static_cast<unsigned>(params_.kv_splits);
+      const bool last =
+          ptx::add_acquire_release(arrivals, 1U) + 1 == static_cast<unsigned>(params_.kv_splits);
       if (last) {
         *arrivals = 0;
       }
       ptx::store_shared(vote_, last ? 1U : 0U);
     }
     __syncthreads();
-    __threadfence();
     return ptx::load_shared_word(vote_) != 0;
   }
 
@@ -154,10 +172,7 @@ class SplitResults {
           load(parts[i], part(first + i), row, chunk);
         }
       }
-#pragma unroll
-      for (int i = 0; i < kPartsAtOnce; ++i) {
-        all.add(parts[i]);
-      }
+      all.add(parts);
     }
     return all;
   }

@@ -4,6 +4,7 @@
 
 #include "attention/config.h"
 #include "common/ptx.cuh"
+#include "common/schedule.h"
 #include "common/smem_layout.h"
 
 namespace swr::portable {
@@ -117,12 +118,16 @@ __device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, i
   }
 }
 
-/// The same for packed rows, which have no common stride.
+/// The same for packed rows, which have no common stride. Rows of warps without any are left out:
+/// every row costs a division, and decoding has few.
 template <AttentionConfig C, int Rows>
 __device__ inline void copy_tile_in(unsigned shared, const PackedRows& source, int first_row,
                                     int thread) {
+  constexpr int kWarpRows = 16 * C.m_blocks();
+  const int warps = ceil_div(source.rows - first_row, kWarpRows);
+  const int rows = min_of(Rows, warps * kWarpRows);
 #pragma unroll 1
-  for (int index = thread; index < Rows * kChunksPerRow<C>; index += C.threads()) {
+  for (int index = thread; index < rows * kChunksPerRow<C>; index += C.threads()) {
     const int row = index / kChunksPerRow<C>;
     const int chunk = index % kChunksPerRow<C>;
     const bool valid = first_row + row < source.rows;

@@ -41,9 +41,6 @@ struct HopperGemmConfig {
   Order k_order;
   bool split_k;
 
-  /// The kernel waits for the launch before it (griddepcontrol.wait) ahead of every access to
-  /// global memory, so a launch may start while that one ends.
-  static constexpr bool kMayOverlap = true;
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
   static constexpr int kWarpgroup = 128;
   static constexpr int kPanelColumns = 64;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
 #include "common/wgmma_operand.cuh"
 #include "common/wgmma_widths.cuh"
 #include "gemm/hopper/cluster_sum.cuh"

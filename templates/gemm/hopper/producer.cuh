@@ -5,6 +5,7 @@
 
 #include "common/gemm_schedule.h"
 #include "common/hopper_ptx.cuh"
+#include "common/ptx.cuh"
 #include "gemm/hopper/config.h"
 #include "gemm/hopper/pipeline.cuh"
 #include <swr/gemm_params.h>

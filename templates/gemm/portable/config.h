@@ -29,9 +29,6 @@ struct PortableGemmConfig {
   Order k_order;
   bool split_k;
 
-  /// The kernel does not wait for the launch before it, so that one must have ended.
-  static constexpr bool kMayOverlap = false;
-
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
   SWR_HD constexpr int output_bytes() const { return output == OutputType::fp32 ? 4 : 2; }

@@ -14,6 +14,14 @@
 
 namespace swr::ptx {
 
+inline void wait_for_launch_before() { emulation::wait_for_launch_before(); }
+inline void let_launch_after_start() {
+  if (!emulation::cta->launch_before_ended &&
+      emulation::cta->launch.fault != emulation::Fault::launch_not_awaited) {
+    emulation::fail("the launch after may start while the one before still runs");
+  }
+}
+
 inline void move(const emulation::Copy& copy) {
   std::byte* const target = emulation::shared(copy.shared, static_cast<std::size_t>(copy.bytes));
   std::memset(target, 0, static_cast<std::size_t>(copy.bytes));
@@ -59,6 +67,10 @@ void wait_copies() {
     }
     groups.erase(groups.begin());
   }
+}
+
+inline unsigned add_acquire_release(unsigned* target, unsigned value) {
+  return atomicAdd(target, value);
 }
 
 template <typename Value>

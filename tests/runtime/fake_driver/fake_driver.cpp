@@ -19,6 +19,7 @@ struct CUctx_st {
 };
 struct CUfunc_st {
   CUmodule module;
+  bool is_gemm;  ///< Its argument is a GemmParams, not an AttentionParams.
   int dynamic_smem_bytes;
 };
 struct CUmod_st {
@@ -81,9 +82,10 @@ const char* fake_last_gemm() {
                 last_launch.grid_x, last_launch.cluster_x, last_launch.block_x,
                 last_launch.dynamic_smem_bytes, static_cast<int>(p.raster), p.raster_group,
                 p.swizzle_stride, p.splits, static_cast<void*>(p.partials),
-                static_cast<void*>(p.arrivals), last_launch.overlaps ? 1 : 0);
+                static_cast<void*>(p.arrivals), fake_last_overlaps());
   return line.data();
 }
+int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
 long long fake_tensor_maps() { return tensor_maps; }
@@ -197,8 +199,9 @@ CUresult cuModuleUnload(CUmodule module) {
   ++unloads;
   return CUDA_SUCCESS;
 }
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* /*name*/) {
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   *function = &module->function;
+  (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
@@ -212,28 +215,11 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute /*name*/, 
   function->dynamic_smem_bytes = value;
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned /*grid_y*/,
-                        unsigned /*grid_z*/, unsigned block_x, unsigned /*block_y*/,
-                        unsigned /*block_z*/, unsigned smem_bytes, CUstream stream,
-                        void** arguments, void** /*extra*/) {
-  if (current == nullptr || function->module->context != current) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  if (static_cast<int>(smem_bytes) > function->dynamic_smem_bytes) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  last_launch = {grid_x,
-                 block_x,
-                 smem_bytes,
-                 stream,
-                 function,
-                 current->device,
-                 *static_cast<const swr::AttentionParams*>(arguments[0]),
-                 {},
-                 1,
-                 false};
-  ++launches;
-  return CUDA_SUCCESS;
+CUresult cuLaunchKernel(CUfunction /*function*/, unsigned /*grid_x*/, unsigned /*grid_y*/,
+                        unsigned /*grid_z*/, unsigned /*block_x*/, unsigned /*block_y*/,
+                        unsigned /*block_z*/, unsigned /*smem_bytes*/, CUstream /*stream*/,
+                        void** /*arguments*/, void** /*extra*/) {
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
                           void** /*extra*/) {
@@ -250,9 +236,14 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  function,
                  current->device,
                  {},
-                 *static_cast<const swr::GemmParams*>(arguments[0]),
+                 {},
                  1,
                  false};
+  if (function->is_gemm) {
+    last_launch.gemm = *static_cast<const swr::GemmParams*>(arguments[0]);
+  } else {
+    last_launch.params = *static_cast<const swr::AttentionParams*>(arguments[0]);
+  }
   for (const CUlaunchAttribute& attribute : std::span(config->attrs, config->numAttrs)) {
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
       last_launch.cluster_x = attribute.value.clusterDim.x;

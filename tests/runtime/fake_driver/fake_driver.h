@@ -18,16 +18,18 @@ struct FakeLaunch {
   void* stream;
   void* function;
   int device;
+  // Of the two that of the kernel's operation.
   swr::AttentionParams params;
-  /// Of a launch through cuLaunchKernelEx, which is how GEMM is launched.
   swr::GemmParams gemm;
   unsigned cluster_x;
   bool overlaps;  ///< May start while the launch before it ends.
 };
 
 FakeLaunch fake_last_launch();
-/// The last launch of GEMM as a line, for programs that know neither structure.
+// The last launch, for programs that know no structure of it: of GEMM as a line, and whether it may
+// start while the one before ends.
 const char* fake_last_gemm();
+int fake_last_overlaps();
 /// Modules loaded, launches made and tensor maps encoded since the process began.
 long long fake_module_loads();
 long long fake_launches();
