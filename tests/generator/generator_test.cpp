@@ -252,7 +252,8 @@ TEST(Generator, SaysWhichKernelsWaitForTheLaunchBefore) {
   EXPECT_FALSE(generator.compile(problem, small, 80).may_overlap);
   EXPECT_TRUE(generator.compile(problem, small, 90).may_overlap);
   EXPECT_TRUE(generator.compile(problem, small, 121).may_overlap);
-  EXPECT_FALSE(generator.compile(GemmProblem{.m = 64, .n = 64, .k = 64}, {}, 90).may_overlap);
+  const GemmProblem product{.m = 64, .n = 64, .k = 64};
+  EXPECT_FALSE(generator.compile(product, GemmVariant{}, 90).may_overlap);
 }
 
 TEST(Generator, FlattensAVariantWithItsConfiguration) {
