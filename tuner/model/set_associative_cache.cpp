@@ -21,12 +21,14 @@ constexpr double kSure = 1e-5;
 /// The lines that others use of a set are taken as normal, with half a line to correct for their
 /// being whole. They are a sample of those that the set holds of the footprint, which gives the
 /// variance of a binomial; the evenness of the hash ends within a page, where a set gets a line
-/// more or less.
+/// more or less. So far as sets are even, the line itself is one of those that its set holds, and
+/// the others are one less.
 double survival(double used_sectors, const SetShape& shape) {
   constexpr double kPageDispersion = 0.1;
-  const double lines = shape.ways * used_sectors / shape.capacity_sectors;
-  const double outside = std::max(0.0, 1.0 - used_sectors / shape.footprint_sectors);
-  const double dispersion = kPageDispersion + (1.0 - kPageDispersion) * outside;
+  const double share = std::min(1.0, used_sectors / shape.footprint_sectors);
+  const double lines =
+      shape.ways * used_sectors / shape.capacity_sectors - (1.0 - kPageDispersion) * share;
+  const double dispersion = kPageDispersion + (1.0 - kPageDispersion) * (1.0 - share);
   const double deviation = std::sqrt(std::max(dispersion * lines, 1e-12));
   return 0.5 * std::erfc((lines - shape.ways + 0.5) / deviation / std::sqrt(2.0));
 }

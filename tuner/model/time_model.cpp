@@ -280,8 +280,12 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
   const double step_bytes =
       microseconds(stream.step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
+  // As products and softmax, waiting is hidden in part: as far as other CTAs of the SM compute.
   const auto exposed = [&](double latency_clocks) {
-    return exposed_clocks(stream, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks, profile);
+    const double alone =
+        exposed_clocks(stream, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks, profile);
+    const double others = (shape.ctas_per_sm - 1) * stream.cost.compute_clocks;
+    return alone - profile.kernel.overlap_share * std::min(alone, others);
   };
   const double delay =
       exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks) + kHiddenMissClocks;

@@ -51,6 +51,12 @@ const std::vector<Assessed>& spaces_of_today() {
   return all;
 }
 
+/// Whole spaces of head_dims, lengths and head counts that no fit has seen.
+const std::vector<Assessed>& held_out_spaces() {
+  static const std::vector<Assessed> all = assess_all(SWR_HELD_OUT_RECORDINGS);
+  return all;
+}
+
 const std::string& published() {
   static const std::string text = [] {
     std::ifstream file(SWR_L2_MODEL_DOC);
@@ -61,7 +67,7 @@ const std::string& published() {
 
 TEST(Accuracy, WhatIsPublishedComesOutOfTheRecordings) {
   EXPECT_THAT(published(), HasSubstr(std::string(kAccuracyHeader)));
-  for (const auto& assessed : {spaces_of_today(), recordings()}) {
+  for (const auto& assessed : {spaces_of_today(), held_out_spaces(), recordings()}) {
     for (const auto& [problem, accuracy] : assessed) {
       EXPECT_THAT(published(), HasSubstr(accuracy_row(problem, accuracy) + "\n"));
       EXPECT_LE(accuracy.worst_sector_error, 0.005) << to_string(problem);
@@ -102,6 +108,7 @@ std::string choice_sentence(const char* name, const std::vector<Assessed>& asses
 
 TEST(Accuracy, TheChoiceAmongWholeSpacesIsPublishedAsComputed) {
   EXPECT_THAT(published(), HasSubstr(choice_sentence("Today's kernel", spaces_of_today())));
+  EXPECT_THAT(published(), HasSubstr(choice_sentence("Held out", held_out_spaces())));
   EXPECT_THAT(published(), HasSubstr(choice_sentence("The kernel before", recordings())));
 }
 

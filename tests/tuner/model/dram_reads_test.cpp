@@ -2,8 +2,7 @@
 // Bytes that an H200 read from memory past the effective L2, four times each in two sessions,
 // against the model. docs/results/l2_model.md publishes the table; it is recomputed here.
 #include "tests/support/attention.h"
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/time_model.h"
+#include "tests/tuner/model/predicted_reads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +14,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,36 +53,13 @@ struct Row {
   }
 };
 
-double predicted_mb(const AttentionProblem& problem, const AttentionVariant& variant) {
-  static const GpuProfile h200 = load_profile("h200");
-  const ScheduleShape shape = schedule_on_gpu(problem, variant, 1, h200);
-  const L2Traffic traffic = simulate_l2(shape, h200.l2_policy());
-  const long long fetched =
-      traffic.compulsory_misses + traffic.excess_misses - traffic.schedule.write_sectors;
-  return static_cast<double>(fetched * kSectorBytes) / 1e6;
-}
-
-/// The enumerator of this spelling.
-template <typename Enum>
-Enum enumerator(const std::string& spelling) {
-  int value = 0;
-  while (to_string(static_cast<Enum>(value)) != spelling) {
-    ++value;
-  }
-  return static_cast<Enum>(value);
-}
-
 struct Measured {
   Row row;
   Session session;
 };
 
 Measured parse_row(const std::string& line) {
-  std::vector<std::string> fields;
-  std::istringstream stream(line);
-  for (std::string field; std::getline(stream, field, ',');) {
-    fields.push_back(field);
-  }
+  const std::vector<std::string> fields = split_line(line);
   const auto number = [&fields](std::size_t i) { return std::stoi(fields.at(i)); };
   Measured measured;
   measured.row.problem = {.heads_q = number(2),
@@ -125,7 +100,7 @@ const std::vector<Row>& rows() {
         if (place == joined.end()) {
           joined.push_back(measured.row);
           place = joined.end() - 1;
-          place->predicted_mb = predicted_mb(place->problem, place->variant);
+          place->predicted_mb = predicted_read_mb(place->problem, place->variant, 1);
         }
         place->sessions[session] = measured.session;
       }

@@ -55,10 +55,10 @@ class NaiveSets {
 };
 
 TEST(Survival, IsCertainForWhatFitsAndVanishesFarPastTheCapacity) {
-  const SetShape shape{.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 4000};
+  const SetShape shape{.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 1e9};
   EXPECT_GT(survival(0, shape), 0.9999);
-  EXPECT_NEAR(survival(1000.0 * (kWays - 0.5) / kWays, shape), 0.5, 1e-9);
-  EXPECT_LT(survival(2000, shape), 1e-3);
+  EXPECT_NEAR(survival(1000.0 * (kWays - 0.5) / kWays, shape), 0.5, 1e-6);
+  EXPECT_LT(survival(3000, shape), 1e-3);
   for (double used = 0; used < 3000; used += 50) {
     EXPECT_GE(survival(used, shape), survival(used + 50, shape));
   }
@@ -68,6 +68,16 @@ TEST(Survival, IsSharperWhereNearlyTheWholeFootprintWasUsed) {
   const SetShape part{.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 1e9};
   const SetShape all{.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 800};
   EXPECT_LT(survival(800, part), survival(800, all));
+}
+
+TEST(Survival, OfAFootprintThatFillsTheSetsEvenlyIsThatOfItsOwnPlace) {
+  // A set then holds about as many lines as it has ways, and the line itself is one of them.
+  const SetShape filled{.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 1000};
+  const SetShape scattered{.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 1e9};
+  EXPECT_GT(survival(1000, filled), 0.5);
+  EXPECT_LT(survival(1000, scattered), 0.5);
+  EXPECT_LT(survival(1200, {.capacity_sectors = 1000, .ways = kWays, .footprint_sectors = 1200}),
+            0.1);
 }
 
 TEST(SetAssociativeCache, KeepsWhatALineByLineSimulationKeeps) {
