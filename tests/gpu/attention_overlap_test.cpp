@@ -252,16 +252,18 @@ TEST_P(AttentionOverlap, ChainsWithoutWaitsDiffer) {
   std::string text = bench().generator.template_text("common/ptx.cuh");
   const std::string wait = "griddepcontrol.wait;";
   ASSERT_NE(text.find(wait), std::string::npos);
-  text.erase(text.find(wait), wait.size());
+  // Where the wait was the launch after may start, so that much of it meets this one.
+  text.replace(text.find(wait), wait.size(), "griddepcontrol.launch_dependents;");
   const TempDirectory overlay;
   overlay.write("common/ptx.cuh", text);
   load(Generator({.template_overlay = overlay.path()}));
   ASSERT_TRUE(one_at_a_time() == expected);
-  int different = 0;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    different += overlapping() == expected ? 0 : 1;
+  constexpr int kMostRepeats = 300;  // Which launches meet is left to the GPU.
+  bool differs = false;
+  for (int repeat = 0; repeat < kMostRepeats && !differs; ++repeat) {
+    differs = overlapping() != expected;
   }
-  EXPECT_GT(different, 0);
+  EXPECT_TRUE(differs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, AttentionOverlap, ::testing::ValuesIn(chains()),

@@ -23,7 +23,7 @@ class Producer {
   /// goes out as soon as its slot is free, without holding up K and V.
   __device__ __forceinline__ void run(WorkList<C> work) {
     Scan scan = work.current();
-    await_launch_before();
+    ptx::wait_for_launch_before();  // Its end has hidden the divisions of the first Q tile.
     work.move_on_from(scan);
     bool q_requested = false;
     while (scan.tiles > 0) {
@@ -47,17 +47,13 @@ class Producer {
     if (!q_requested) {
       load_q(scan);
     }
+    // Not before: CTAs of the launch after would take the places that are free while others of this
+    // one compute, and more of them would fall on one SM than on another.
+    ptx::let_launch_after_start();
     work.finish();
   }
 
  private:
-  /// The end of the launch before has hidden the divisions of the first Q tile. The launch after
-  /// may start only now, so that all launches but this one have ended by then.
-  __device__ __forceinline__ static void await_launch_before() {
-    ptx::wait_for_launch_before();
-    ptx::let_launch_after_start();
-  }
-
   static constexpr int kQBoxBytes = C.q_box().columns * C.q_box().rows * 2;
   static constexpr int kKvBoxBytes = C.kv_box().columns * C.kv_box().rows * 2;
 

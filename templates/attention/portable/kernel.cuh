@@ -141,14 +141,6 @@ __device__ inline void pass_over(const KvStream<C>& stream) {
   }
 }
 
-/// Before the first access to global memory: where Q, K and V lie has been computed while the
-/// launch before ended. The launch after may start only now, so that all launches but this one have
-/// ended by then. At once from the second Q tile on.
-__device__ inline void await_launch_before() {
-  ptx::wait_for_launch_before();
-  ptx::let_launch_after_start();
-}
-
 /// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring, what
 /// is parked and mbarriers. `streamed` is the number of K and V tiles that the CTA has scanned
 /// before; returns how many it scans now.
@@ -173,7 +165,9 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
     __syncthreads();
   }
   const KvStream<C> stream(smem, work, scanned, backward, thread, streamed);
-  await_launch_before();
+  // Where Q, K and V lie has been computed while the launch before ended. At once from the second Q
+  // tile on.
+  ptx::wait_for_launch_before();
   const auto ask_for_q = [&] {
     copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
                               tile.index * C.tile_m, thread);
@@ -194,6 +188,9 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   } else {
     scan_all<C>(rows, stream, scanned.count, unmasked);
   }
+  // Only now: CTAs of the launch after that came while others of this one compute would take the
+  // places that are free, and more of them would fall on one SM than on another.
+  ptx::let_launch_after_start();
   ptx::wait_copies<0>();
   if constexpr (C.split_kv) {
     SplitResults<C>(params, smem, work.tile())

@@ -77,16 +77,19 @@ __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
   ptx::store_shared(shared + 16, make_uint4(job.split, job.tile_index, 0, 0));
 }
 
-/// One computing warp takes the next entry and lets the loading thread overwrite it.
+/// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread, which
+/// may then overwrite it.
 template <HopperGemmConfig C>
 __device__ __forceinline__ GemmJob take_job(GemmMemory<C> smem, RingPosition<C.kWorkSlots>& slot) {
   ptx::barrier_wait(smem.work_full(slot.stage), slot.parity);
-  const uint4 first = ptx::load_shared(smem.work(slot.stage));
-  const uint4 second = ptx::load_shared(smem.work(slot.stage) + 16);
-  __syncwarp();
+  uint4 first{};
+  uint4 second{};
   if (threadIdx.x % 32 == 0) {
+    first = ptx::load_shared(smem.work(slot.stage));
+    second = ptx::load_shared(smem.work(slot.stage) + 16);
     ptx::barrier_arrive(smem.work_empty(slot.stage));
   }
+  __syncwarp();
   slot.advance();
   return {uniform(first.x), uniform(first.y),  uniform(first.z),
           uniform(first.w), uniform(second.x), uniform(second.y)};
