@@ -136,7 +136,9 @@ LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& 
                   .pack_gqa = variant.pack_gqa,
                   .longest_first = variant.longest_first,
                   .dtype = problem.dtype,
-                  .head_dim = problem.head_dim};
+                  .head_dim = problem.head_dim,
+                  .sm_count = sm_count,
+                  .ctas_per_sm = ctas_per_sm};
   plan.kv_box = std::visit([](const auto& one) { return one.kv_box(); }, config);
   if (const auto* hopper = std::get_if<HopperConfig>(&config)) {
     plan.q_box = hopper->q_box();

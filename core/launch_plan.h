@@ -27,6 +27,8 @@ struct LaunchPlan {
   bool longest_first = false;  ///< Causal Q tiles with most keys are dealt first.
   DType dtype = DType::fp16;
   int head_dim = 0;
+  int sm_count = 1;     ///< Of the device.
+  int ctas_per_sm = 1;  ///< That fit an SM.
   /// Boxes of the tensor maps of q and o, and of k and v; no columns for kernels without such maps.
   TensorBox q_box;
   TensorBox kv_box;
@@ -81,6 +83,13 @@ constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads
       return section_heads >= 2 && section_heads < heads;
   }
   return false;
+}
+
+/// Whether so many CTAs leave the scheduler no way to put more of them on one SM than on another.
+/// Where it has one it takes it for a launch that starts while another ends, which then took 13 to
+/// 27 % longer on an H200 (docs/results/portable_attention.md).
+constexpr bool must_fall_evenly(const LaunchPlan& plan, int ctas) {
+  return ceil_div(ctas, plan.sm_count) >= plan.ctas_per_sm;
 }
 
 /// The launch for the sizes of `params`.

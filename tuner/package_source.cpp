@@ -135,14 +135,15 @@ std::string box_text(const TensorBox& box) {
 
 /// Every member in its order.
 std::string plan_text(const LaunchPlan& plan) {
-  static_assert(sizeof(LaunchPlan) == 18 * sizeof(int), "a new member is to be written here");
+  static_assert(sizeof(LaunchPlan) == 20 * sizeof(int), "a new member is to be written here");
   return list({std::to_string(plan.tile_m), std::to_string(plan.tile_n),
                std::to_string(plan.threads), std::to_string(plan.dynamic_smem_bytes),
                enumerator("Persistence", plan.persistence), std::to_string(plan.workers),
                enumerator("Swizzle", plan.swizzle), std::to_string(plan.section_heads),
                std::to_string(plan.kv_splits), truth(plan.pack_gqa), truth(plan.longest_first),
-               enumerator("DType", plan.dtype), std::to_string(plan.head_dim), box_text(plan.q_box),
-               box_text(plan.kv_box)});
+               enumerator("DType", plan.dtype), std::to_string(plan.head_dim),
+               std::to_string(plan.sm_count), std::to_string(plan.ctas_per_sm),
+               box_text(plan.q_box), box_text(plan.kv_box)});
 }
 
 /// Every member in its order, as of the following one.

@@ -50,6 +50,17 @@ TEST(Kernel, TensorMapsHaveABoxPerPanel) {
   EXPECT_EQ(box(96, KvCopy::tma).swizzle_bytes, 64);
 }
 
+TEST(Kernel, CtasFallEvenlyWhereEverySmMustTakeAsManyAsFit) {
+  const auto even = [](int ctas, int ctas_per_sm) {
+    return must_fall_evenly({.sm_count = 132, .ctas_per_sm = ctas_per_sm}, ctas);
+  };
+  EXPECT_TRUE(even(1, 1)) << "one to an SM at most, wherever they come";
+  EXPECT_FALSE(even(132, 2)) << "66 SMs could take them all";
+  EXPECT_TRUE(even(133, 2));
+  EXPECT_FALSE(even(256, 3));
+  EXPECT_TRUE(even(1024, 3));
+}
+
 TEST(Kernel, OccupancyCountsTheRegistersOfEachScheduler) {
   // 176 registers are 5632 per warp: two fit the 16384 of a scheduler, so the SM holds 8 warps and
   // one CTA of 5, although 56320 registers of two would fit 65536. Seen on an H200.

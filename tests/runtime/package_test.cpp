@@ -165,7 +165,7 @@ TEST_F(AttentionPackageTest, AStrangersFileInAPackageIsLeftAlone) {
 TEST_F(AttentionPackageTest, BuiltOutsideItChoosesAsTheLookupDoes) {
   const Manifest manifest = do_export();
   build();
-  AttentionProblem drawing = problem_of(1000);
+  AttentionProblem drawing = problem_of(4000);
   drawing.head_dim = 128;
   EXPECT_THAT(ask("attention", line_of(drawing)),
               ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("d128"),

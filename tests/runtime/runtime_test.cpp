@@ -58,6 +58,17 @@ TEST_F(RuntimeTest, ALaunchOverlapsTheOneBeforeWhereItsExportedKernelWaitsForIt)
   EXPECT_FALSE(fake_last_launch().overlaps) << "an export from before attention waited";
 }
 
+TEST_F(RuntimeTest, ALaunchThatLeavesPlacesOnEverySmDoesNotOverlap) {
+  record(problem_of(4096), tile(128, 64), 10.0);  // Two CTAs fit each of 96 SMs.
+  Runtime runtime(serving_only());
+  runtime.attention(call_of(problem_of(1024)), stream_);
+  EXPECT_EQ(fake_last_launch().grid_x, 64U);
+  EXPECT_FALSE(fake_last_launch().overlaps);
+  runtime.attention(call_of(problem_of(2048)), stream_);
+  EXPECT_EQ(fake_last_launch().grid_x, 128U);
+  EXPECT_TRUE(fake_last_launch().overlaps);
+}
+
 TEST_F(RuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
   AttentionVariant variant = tile(64, 64);
   attention(variant).kv_splits = 4;

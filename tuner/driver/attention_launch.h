@@ -83,7 +83,8 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
   return allow_dynamic_smem(calls, function, plan.dynamic_smem_bytes);
 }
 
-/// Enqueues one launch; what the plan says of the schedule is filled into `params` here. Neither
+/// Enqueues one launch, which overlaps the one before where it may and its CTAs fall evenly on the
+/// SMs all the same; what the plan says of the schedule is filled into `params` here. Neither
 /// allocates nor synchronises, so it may be captured in a graph.
 /// Requires: the function's context is current and the function was prepared; for
 /// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
@@ -116,7 +117,9 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
   const CtaGrid grid{.ctas = geometry.grid_x,
                      .threads = geometry.block_x,
                      .dynamic_smem_bytes = geometry.dynamic_smem_bytes};
-  return launch_grid(calls, function, grid, overlap, stream, arguments);
+  return launch_grid(calls, function, grid,
+                     must_fall_evenly(plan, grid.ctas) ? overlap : LaunchOverlap::none, stream,
+                     arguments);
 }
 
 /// Gives an attention launch with splits what it needs, unless the caller brought it.

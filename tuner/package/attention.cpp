@@ -102,9 +102,11 @@ struct Attention::Impl {
     if (kernel.plan.kv_splits > 1) {
       ready.split_memory = &context.memory->splits;
     }
+    ready.plan.sm_count = context.device.point.sm_count;
     if (kernel.fills_device) {
       ready.plan.workers = driver.resident_workers(
           context.device, ready.function, ready.plan.threads, ready.plan.dynamic_smem_bytes);
+      ready.plan.ctas_per_sm = ready.plan.workers / ready.plan.sm_count;
     }
     return ready;
   }
