@@ -77,8 +77,8 @@ __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
   ptx::store_shared(shared + 16, make_uint4(job.split, job.tile_index, 0, 0));
 }
 
-/// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread, which
-/// may then overwrite it.
+/// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread,
+/// which may then overwrite it.
 template <HopperGemmConfig C>
 __device__ __forceinline__ GemmJob take_job(GemmMemory<C> smem, RingPosition<C.kWorkSlots>& slot) {
   ptx::barrier_wait(smem.work_full(slot.stage), slot.parity);
