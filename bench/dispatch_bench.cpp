@@ -181,7 +181,8 @@ int run(const char* exported) {
     runtime.attention(work.call, stream.handle());
   };
   const auto with_unseen_tensors = [&] {
-    work.move_to(place = (place + 1) % kPlaces);
+    place = (place + 1) % kPlaces;
+    work.move_to(place);
     runtime.attention(work.call, stream.handle());
   };
   const auto encode_maps = [&] {

@@ -2,6 +2,7 @@
 // What the rules of every operation have in common: their form, and those that read the same.
 #pragma once
 
+#include "core/architectures.h"
 #include "core/operation.h"
 #include "templates/common/schedule.h"
 
@@ -58,7 +59,6 @@ constexpr std::array<ConstraintInfo, Count + 3> all_infos(
 
 inline Reason lacks_instructions(Family family, const DeviceInfo& device) {
   constexpr int kFirstArch = 80;
-  constexpr int kHopperArch = 90;
   if (family == Family::hopper && device.sm_arch != kHopperArch) {
     return "sm_" + text(device.sm_arch) + " lacks wgmma; only sm_90 has it";
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "db/problem_key.h"
 
+#include "core/mixed_hash.h"
+
 namespace swr {
 namespace {
 
@@ -89,12 +91,6 @@ GemmProblem gemm_of(Unpacker kind, const ProblemKey& key) {
   problem.n = key.sizes[2];
   problem.k = key.sizes[3];
   return problem;
-}
-
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
-  constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15ULL;
-  hash = (hash ^ value) * kGoldenRatio;
-  return hash ^ hash >> 29U;
 }
 
 std::uint64_t pair(int high, int low) {

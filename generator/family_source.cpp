@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "generator/family_source.h"
 
+#include "core/architectures.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -27,8 +29,8 @@ constexpr std::array kSources{
                  .family = Family::hopper,
                  .file = "attention/hopper/attention.cu",
                  .entry = "swr_attention",
-                 .first_arch = 90,
-                 .last_arch = 90,
+                 .first_arch = kHopperArch,
+                 .last_arch = kHopperArch,
                  .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "a",
                  .config_header = "selected_hopper_config.h"},
@@ -45,8 +47,8 @@ constexpr std::array kSources{
                  .family = Family::hopper,
                  .file = "gemm/hopper/gemm.cu",
                  .entry = "swr_gemm",
-                 .first_arch = 90,
-                 .last_arch = 90,
+                 .first_arch = kHopperArch,
+                 .last_arch = kHopperArch,
                  .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "a",
                  .config_header = "selected_hopper_gemm_config.h"},

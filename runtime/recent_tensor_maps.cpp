@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/recent_tensor_maps.h"
 
+#include "core/mixed_hash.h"
 #include "tuner/driver/cuda_driver.h"
 
 #include <algorithm>
@@ -43,14 +44,12 @@ thread_local std::array<RecentMap, kMaps> recent_maps;
 
 /// Tensors differ by address; the same memory is seen with other lengths and boxes.
 RecentMap& place_of(const MapArguments& arguments) {
-  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
-  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(arguments.address) * kMix;
+  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(arguments.address);
   for (const std::uint64_t word : {arguments.sizes[0], arguments.sizes[1], arguments.sizes[2],
                                    std::uint64_t{arguments.box_sizes[1]}}) {
-    hash = (hash ^ word) * kMix;
+    hash = mixed(hash, word);
   }
-  static_assert(kMaps == std::size_t{1} << 9U);
-  return recent_maps[hash >> (64U - 9U)];
+  return recent_maps[hash % kMaps];
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/analysis.h"
 
+#include "core/architectures.h"
 #include "tuner/metrics.h"
 #include "tuner/number_text.h"
 
@@ -119,8 +120,9 @@ void add_vertical_steps(const Problem& problem, const VariantResult& result,
     steps.push_back(head + names.hopper + ".");
   } else {
     steps.push_back(head + "try other tiles and --stages" +
-                    (device.sm_arch == 90 ? ", and --family hopper, whose instruction is faster."
-                                          : "; softmax and products share the issue slots."));
+                    (device.sm_arch == kHopperArch
+                         ? ", and --family hopper, whose instruction is faster."
+                         : "; softmax and products share the issue slots."));
   }
 }
 

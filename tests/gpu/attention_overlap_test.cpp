@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Launches of attention that may start while the one before ends: a chain in which every launch
-// reads what the three before wrote, and writes what they read, gives bit for bit what it gives
-// when each launch is waited for. Kernels without their waits do not.
+// Launches of attention that may start while the one before ends: every launch reads what the three
+// before wrote, and writes what they read. Kernels without their waits give something else.
 #include "core/launch.h"
-#include "tests/gpu/gpu_test.h"
+#include "tests/gpu/launch_chain.h"
 #include "tests/support/temp_directory.h"
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <numbers>
@@ -20,7 +18,6 @@ constexpr int kHeadDim = 64;
 /// Rows of head_dim elements that each tensor of a chain has room for.
 constexpr int kRows = 2048;
 constexpr int kLaunches = 48;
-constexpr int kRepeats = 20;
 
 struct Link {
   AttentionProblem problem;
@@ -101,12 +98,12 @@ TensorStrides contiguous(int heads, int seq) {
   return {.batch = row * seq * heads, .head = row * seq, .seq = row};
 }
 
-class AttentionOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> {
+class AttentionOverlap : public LaunchChain, public ::testing::WithParamInterface<Chain> {
  protected:
-  using Bytes = std::vector<std::byte>;
+  AttentionOverlap() : LaunchChain(kLaunches) {}
 
   void SetUp() override {
-    GpuTest::SetUp();
+    LaunchChain::SetUp();
     if (IsSkipped() || HasFatalFailure()) {
       return;
     }
@@ -137,8 +134,7 @@ class AttentionOverlap : public GpuTest, public ::testing::WithParamInterface<Ch
     }
   }
 
-  /// The same inputs and counters each time.
-  void reset() const {
+  void reset() override {
     const Stream& stream = bench().stream;
     unsigned long long seed = 1;
     for (const DeviceBuffer& tensor : tensors_) {
@@ -154,7 +150,7 @@ class AttentionOverlap : public GpuTest, public ::testing::WithParamInterface<Ch
 
   /// What one launch writes is V of the next one, K of the one after that, then Q, then it is
   /// written again.
-  void launch(int index, LaunchOverlap overlap) const {
+  void launch(int index, LaunchOverlap overlap) override {
     const auto turn = static_cast<std::size_t>(index) % kernels_.size();
     const auto tensor = [&](int place) {
       return pointer<void>(tensors_.at(static_cast<std::size_t>(index + place) % tensors_.size()));
@@ -181,40 +177,8 @@ class AttentionOverlap : public GpuTest, public ::testing::WithParamInterface<Ch
     kernels_[turn]->launch(params, bench().stream.handle(), overlap);
   }
 
-  Bytes result() const {
-    bench().stream.synchronize();
-    Bytes all;
-    const auto add = [&](const DeviceBuffer& memory) {
-      Bytes bytes(memory.size_bytes());
-      memory.download(bytes);
-      all.insert(all.end(), bytes.begin(), bytes.end());
-    };
-    std::ranges::for_each(tensors_, add);
-    add(lse_);
-    return all;
-  }
-
-  Bytes one_at_a_time() const {
-    reset();
-    for (int i = 0; i < kLaunches; ++i) {
-      launch(i, LaunchOverlap::none);
-      bench().stream.synchronize();
-    }
-    return result();
-  }
-
-  Bytes overlapping() const {
-    reset();
-    for (int i = 0; i < kLaunches; ++i) {
-      launch(i, LaunchOverlap::allowed);
-    }
-    return result();
-  }
-
-  template <typename T>
-  static T* pointer(const DeviceBuffer& memory) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are integers.
-    return reinterpret_cast<T*>(memory.address());
+  std::vector<const DeviceBuffer*> results() const override {
+    return {&tensors_[0], &tensors_[1], &tensors_[2], &tensors_[3], &lse_};
   }
 
  private:
@@ -227,24 +191,11 @@ class AttentionOverlap : public GpuTest, public ::testing::WithParamInterface<Ch
 };
 
 TEST_P(AttentionOverlap, ChainsGiveWhatSingleLaunchesGive) {
-  const Bytes expected = one_at_a_time();
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    ASSERT_TRUE(overlapping() == expected) << "repeat " << repeat;
-  }
+  expect_overlapping_launches_give_the_same();
 }
 
 TEST_P(AttentionOverlap, CapturedChainsGiveWhatSingleLaunchesGive) {
-  const Bytes expected = one_at_a_time();
-  const Graph graph(bench().stream, [&] {
-    for (int i = 0; i < kLaunches; ++i) {
-      launch(i, LaunchOverlap::allowed);
-    }
-  });
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    reset();
-    graph.launch(bench().stream);
-    ASSERT_TRUE(result() == expected) << "repeat " << repeat;
-  }
+  expect_captured_launches_give_the_same();
 }
 
 /// What the tests above rest on: they see a launch that does not wait.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Launches of GEMM that may start while the one before ends: a chain in which every launch reads
-// what the one before wrote, and writes what it read, gives bit for bit what it gives when each
-// launch is waited for.
-#include "tests/gpu/gpu_test.h"
+// Launches of GEMM that may start while the one before ends: every launch reads what the one before
+// wrote, and writes what it read.
+#include "tests/gpu/launch_chain.h"
 #include "tuner/driver/gemm_kernel.h"
 #include "tuner/measure/gemm_buffers.h"
 
@@ -107,12 +106,12 @@ std::vector<Chain> chains() {
            {plain(), split(), portable(), grid(), clustered(), along_k(), portable(), split()}}};
 }
 
-class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> {
+class GemmOverlap : public LaunchChain, public ::testing::WithParamInterface<Chain> {
  protected:
-  using Bytes = std::vector<std::byte>;
+  GemmOverlap() : LaunchChain(kLaunches) {}
 
   void SetUp() override {
-    GpuTest::SetUp();
+    LaunchChain::SetUp();
     if (IsSkipped() || HasFatalFailure()) {
       return;
     }
@@ -135,8 +134,7 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
     arrivals_.fill(0, bench().stream);
   }
 
-  /// The same inputs each time.
-  void reset() const {
+  void reset() override {
     const Stream& stream = bench().stream;
     unsigned long long seed = 1;
     for (const auto& [memory, rows] :
@@ -151,7 +149,7 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
 
   /// C = A B + C / 2 with products scaled to the size of their terms: what the launch before last
   /// left in C is read too.
-  void launch(int index, LaunchOverlap overlap) {
+  void launch(int index, LaunchOverlap overlap) override {
     const std::size_t turn = static_cast<std::size_t>(index) % kernels_.size();
     GemmParams params;
     params.a = pointer<void>(matrices_.at(static_cast<std::size_t>(index) % 2));
@@ -171,33 +169,9 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
     kernels_[turn]->launch(params, bench().stream.handle(), overlap);
   }
 
-  Bytes result() const {
-    bench().stream.synchronize();
-    Bytes both;
-    for (const DeviceBuffer& matrix : matrices_) {
-      Bytes bytes(matrix.size_bytes());
-      matrix.download(bytes);
-      both.insert(both.end(), bytes.begin(), bytes.end());
-    }
-    return both;
+  std::vector<const DeviceBuffer*> results() const override {
+    return {&matrices_[0], &matrices_[1]};
   }
-
-  Bytes one_at_a_time() {
-    reset();
-    for (int i = 0; i < kLaunches; ++i) {
-      launch(i, LaunchOverlap::none);
-      bench().stream.synchronize();
-    }
-    return result();
-  }
-
-  template <typename T>
-  static T* pointer(const DeviceBuffer& memory) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are integers.
-    return reinterpret_cast<T*>(memory.address());
-  }
-
-  static constexpr int kRepeats = 20;
 
  private:
   std::vector<std::unique_ptr<GemmKernel>> kernels_;
@@ -208,28 +182,11 @@ class GemmOverlap : public GpuTest, public ::testing::WithParamInterface<Chain> 
 };
 
 TEST_P(GemmOverlap, ChainsGiveWhatSingleLaunchesGive) {
-  const Bytes expected = one_at_a_time();
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    reset();
-    for (int i = 0; i < kLaunches; ++i) {
-      launch(i, LaunchOverlap::allowed);
-    }
-    ASSERT_EQ(result(), expected) << "repeat " << repeat;
-  }
+  expect_overlapping_launches_give_the_same();
 }
 
 TEST_P(GemmOverlap, CapturedChainsGiveWhatSingleLaunchesGive) {
-  const Bytes expected = one_at_a_time();
-  const Graph graph(bench().stream, [&] {
-    for (int i = 0; i < kLaunches; ++i) {
-      launch(i, LaunchOverlap::allowed);
-    }
-  });
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    reset();
-    graph.launch(bench().stream);
-    ASSERT_EQ(result(), expected) << "repeat " << repeat;
-  }
+  expect_captured_launches_give_the_same();
 }
 
 INSTANTIATE_TEST_SUITE_P(Chains, GemmOverlap, ::testing::ValuesIn(chains()),

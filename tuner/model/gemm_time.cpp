@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/model/gemm_time.h"
 
+#include "core/architectures.h"
 #include "core/gemm_config.h"
 #include "tuner/model/hopper_time.h"
 
@@ -10,7 +11,6 @@
 namespace swr {
 namespace {
 
-constexpr int kHopperArch = 90;
 constexpr double kSmemBytesPerClock = 128.0;
 /// What an SM takes from L2 at most, when others leave it the bandwidth (measured rates of single
 /// SMs of sm_80 and later lie near it).

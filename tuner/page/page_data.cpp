@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/page/page_data.h"
 
+#include "core/architectures.h"
 #include "db/match.h"
 #include "tuner/analysis.h"
 #include "tuner/memory_access.h"
@@ -612,8 +613,9 @@ Json device_json(const Field& field) {
           {"profile", profile.id},
           {"clock_mhz", profile.clock_mhz},
           {"peak_tflop_per_s", peak_tflop_per_s(Family::portable, profile)},
-          {"hopper_peak_tflop_per_s",
-           field.device.sm_arch == 90 ? Json(peak_tflop_per_s(Family::hopper, profile)) : Json()},
+          {"hopper_peak_tflop_per_s", field.device.sm_arch == kHopperArch
+                                          ? Json(peak_tflop_per_s(Family::hopper, profile))
+                                          : Json()},
           {"dram_gb_per_s", profile.device.dram_gb_per_s * profile.dram_efficiency},
           {"l2_gb_per_s", profile.l2_gb_per_s},
           {"l2_effective_bytes", profile.l2_effective_bytes}};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The points of the study of block scheduling in GEMM.
+#include "core/architectures.h"
 #include "tuner/study/gemm_study.h"
 
 #include <array>
@@ -8,8 +9,6 @@
 
 namespace swr {
 namespace {
-
-constexpr int kHopperArch = 90;
 
 /// Source C's: 0, and 512 to 8192 with 1792.
 constexpr std::array kStrides{0, 512, 1024, 1536, 1792, 2048, 3072, 4096, 5120, 6144, 8192};
