@@ -30,11 +30,28 @@ Reason hopper_tile_shape(const AttentionVariant& variant) {
   return std::nullopt;
 }
 
+/// More warps than blocks of 16 rows: those of a block divide the keys of a tile.
+Reason key_groups(const AttentionVariant& variant) {
+  if (variant.tile_m % 16 != 0 || 16 * variant.warps % variant.tile_m != 0) {
+    return text(variant.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
+           text(variant.tile_m);
+  }
+  const int groups = 16 * variant.warps / variant.tile_m;
+  if (variant.tile_n % (16 * groups) != 0) {
+    return "tile_n " + text(variant.tile_n) + " is no multiple of 16 keys times the " +
+           text(groups) + " warps that share a block of rows";
+  }
+  return std::nullopt;
+}
+
 Reason tile_shape(const Candidate& c) {
   if (c.variant.family == Family::hopper) {
     if (Reason reason = hopper_tile_shape(c.variant)) {
       return reason;
     }
+  }
+  if (c.variant.family == Family::portable && c.variant.tile_m < 16 * c.variant.warps) {
+    return key_groups(c.variant);
   }
   if (c.variant.tile_m % (16 * c.variant.warps) != 0) {
     return "tile_m " + text(c.variant.tile_m) + " is no multiple of 16 rows times " +
@@ -186,7 +203,8 @@ using Rule = Constraint<Candidate>;
 
 constexpr std::array kBeforeCompilation{
     Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
-    Rule{{"tile_shape", "Every warp owns whole 16-row blocks; keys come in 16s."}, tile_shape},
+    Rule{{"tile_shape", "Warps own whole blocks of 16 rows or share one; keys come in 16s."},
+         tile_shape},
     Rule{{"threads", "A CTA has at most 1024 threads."}, threads},
     Rule{{"family_axes", "Axes of other families keep their default."}, family_axes},
     Rule{{"tile_counter", "Drawing tiles dynamically needs a kernel that can."}, tile_counter},

@@ -93,24 +93,26 @@ constexpr std::array kPortableAxes{
 };
 
 // A few query rows: memory decides, so tiles differ in the bytes that a CTA has under way, in the
-// CTAs that an SM holds, and in the warps that copy and combine splits
-// (docs/results/portable_attention.md). Nothing is read twice, so the order of tiles is one.
+// CTAs that an SM holds, and in the warps that copy and combine splits; where one block of rows is
+// all there is, warps share it and divide the keys (docs/results/portable_attention.md). Nothing is
+// read twice, so the order of tiles is one.
 constexpr std::array kDecodeTilesTo128{
     Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 16, .tile_n = 64, .warps = 1},
     Tile{.tile_m = 32, .tile_n = 64, .warps = 2},  Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
     Tile{.tile_m = 64, .tile_n = 64, .warps = 4},  Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 8}, Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 16, .tile_n = 128, .warps = 4}, Tile{.tile_m = 32, .tile_n = 64, .warps = 4},
 };
 constexpr std::array kDecodeTilesTo192{
     Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 32, .tile_n = 32, .warps = 2},
     Tile{.tile_m = 64, .tile_n = 32, .warps = 4},  Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
+    Tile{.tile_m = 128, .tile_n = 32, .warps = 8}, Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
+    Tile{.tile_m = 32, .tile_n = 64, .warps = 4},
 };
 constexpr std::array kDecodeTilesBeyond192{
-    Tile{.tile_m = 16, .tile_n = 16, .warps = 1},
-    Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
-    Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
-    Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
+    Tile{.tile_m = 16, .tile_n = 16, .warps = 1}, Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+    Tile{.tile_m = 64, .tile_n = 64, .warps = 4}, Tile{.tile_m = 128, .tile_n = 32, .warps = 8},
+    Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
 };
 constexpr std::array kDecodeTilesOfHeadDim{
     TilesOfHeadDim{128, kDecodeTilesTo128},

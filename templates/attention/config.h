@@ -30,8 +30,14 @@ struct AttentionConfig {
 
   SWR_HD constexpr int threads() const { return warps * 32; }
 
-  /// 16-row blocks that one warp owns.
-  SWR_HD constexpr int m_blocks() const { return tile_m / (16 * warps); }
+  /// Warps that take the same rows and divide the keys of every tile: more than one where the Q
+  /// tile has fewer than 16 rows a warp, as decoding wants it.
+  SWR_HD constexpr int key_groups() const { return tile_m < 16 * warps ? 16 * warps / tile_m : 1; }
+  /// Warps of different rows.
+  SWR_HD constexpr int row_warps() const { return warps / key_groups(); }
+  /// 16-row blocks that one warp owns, and the keys of a tile that it takes.
+  SWR_HD constexpr int m_blocks() const { return tile_m / (16 * row_warps()); }
+  SWR_HD constexpr int warp_keys() const { return tile_n / key_groups(); }
 
   SWR_HD constexpr bool uses_tma() const { return kv_copy == KvCopy::tma; }
 
@@ -67,7 +73,16 @@ struct AttentionConfig {
                ? (q_tile_bytes() + kTmaTileAlignment - 1) / kTmaTileAlignment * kTmaTileAlignment
                : q_tile_bytes();
   }
-  SWR_HD constexpr int parked_offset() const { return kv_offset() + 2 * stages * kv_tile_bytes(); }
+  SWR_HD constexpr int parked_offset() const {
+    const int rings_end = kv_offset() + 2 * stages * kv_tile_bytes();
+    return rings_end < group_results_bytes() ? group_results_bytes() : rings_end;
+  }
+  /// What key groups leave where Q, K and V lay: rows of O in fp32, each followed by its shift and
+  /// sum and by padding that spreads the rows over the banks.
+  SWR_HD constexpr int group_results_bytes() const {
+    return key_groups() == 1 ? 0 : key_groups() * tile_m * group_row_bytes();
+  }
+  SWR_HD constexpr int group_row_bytes() const { return (head_dim + 8) * 4; }
   SWR_HD constexpr int barriers_offset() const {
     return parked_offset() + (parks_work() ? kParkedBytes : 0);
   }
@@ -83,7 +98,7 @@ struct AttentionConfig {
 
   /// Registers per thread held across the main loop: fp32 scores and output.
   SWR_HD constexpr int accumulator_registers() const {
-    return m_blocks() * (tile_n / 2 + head_dim / 2);
+    return m_blocks() * (warp_keys() / 2 + head_dim / 2);
   }
 
   /// Q fragments stay in registers when they fit beside the accumulators and about 80 registers
@@ -102,7 +117,7 @@ struct AttentionConfig {
 
   /// Q tiles that are longer than their rows are usual where splits and packed heads pay: warps
   /// without rows copy, but do not compute.
-  SWR_HD constexpr bool has_idle_warps() const { return (split_kv || pack_gqa) && warps > 1; }
+  SWR_HD constexpr bool has_idle_warps() const { return (split_kv || pack_gqa) && row_warps() > 1; }
 
   /// fp32 values that a split leaves of a Q tile: unnormalised rows of O, and per row the shift of
   /// its exponentials and their sum.

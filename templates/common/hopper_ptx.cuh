@@ -137,11 +137,6 @@ __device__ __forceinline__ void wait_stores() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/// Orders this thread's writes to shared memory before later reads by the copy engine or wgmma.
-__device__ __forceinline__ void fence_async_shared() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 /// stmatrix ("Warp-level matrix store instruction"): four 8x8 matrices of 16-bit elements; lane l
 /// gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(unsigned shared, unsigned a, unsigned b, unsigned c,

@@ -102,6 +102,14 @@ __device__ inline uint4 load_shared(unsigned shared) {
   return value;
 }
 
+__device__ inline float4 load_shared_floats(unsigned shared) {
+  float4 value;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
 __device__ inline unsigned load_shared_word(unsigned shared) {
   unsigned value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(shared) : "memory");

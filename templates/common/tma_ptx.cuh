@@ -46,6 +46,12 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
       : "memory");
 }
 
+/// Orders this thread's writes to shared memory before later accesses by the copy engine or
+/// wgmma.
+__device__ __forceinline__ void fence_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
 
 /// Fetches a map before the first copy asks for it.

@@ -305,7 +305,8 @@ std::vector<VariantCase> decode_cases() {
     for (const auto& [seq_q, seq_kv, heads_q, heads_kv] : kShapes) {
       for (const bool causal : {false, true}) {
         for (const auto& [tile_m, tile_n, warps] :
-             {std::array{16, 16, 1}, std::array{64, 16, 4}, std::array{32, 16, 1}}) {
+             {std::array{16, 16, 1}, std::array{64, 16, 4}, std::array{32, 16, 1},
+              std::array{16, 64, 4}, std::array{32, 64, 4}}) {
           const AttentionProblem problem{.batch = 2,
                                          .heads_q = heads_q,
                                          .heads_kv = heads_kv,
@@ -328,22 +329,23 @@ std::vector<VariantCase> decode_cases() {
 }
 
 /// Every head_dim class, type, layout and alignment of split and packed kernels, and every
-/// schedule.
-std::vector<VariantCase> decode_axis_cases() {
+/// schedule. Names end with the tile.
+std::vector<VariantCase> decode_axis_cases_of(AttentionVariant variant) {
   std::vector<VariantCase> cases;
   AttentionProblem problem{
       .batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 3, .seq_kv = 333, .causal = true};
-  AttentionVariant variant = tiled(64, 32, 4, 2);
   variant.kv_splits = 5;
   variant.pack_gqa = true;
+  const std::string tile = "_tile_" + text(variant.tile_m) + "x" + text(variant.warps);
   for (const int head_dim : {16, 48, 64, 80, 96, 160, 192, 256}) {
     for (const DType dtype : {DType::fp16, DType::bf16}) {
       problem.head_dim = head_dim;
       problem.dtype = dtype;
       AttentionVariant one_stage = variant;
       one_stage.stages = 1;
-      cases.push_back({"decode_head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)),
-                       problem, one_stage});
+      cases.push_back(
+          {"decode_head_dim_" + text(head_dim) + "_" + std::string(to_string(dtype)) + tile,
+           problem, one_stage});
     }
   }
   problem.head_dim = 64;
@@ -351,7 +353,7 @@ std::vector<VariantCase> decode_axis_cases() {
     for (const int alignment : {2, 8, 16}) {
       problem.alignment_bytes = alignment;
       cases.push_back({std::string(order == MemoryOrder::bhsd ? "bhsd" : "bshd") +
-                           "_decode_alignment_" + text(alignment),
+                           "_decode_alignment_" + text(alignment) + tile,
                        problem, variant, order, alignment == 16});
     }
   }
@@ -362,11 +364,19 @@ std::vector<VariantCase> decode_axis_cases() {
       variant.order = order;
       variant.persistence = persistence;
       variant.workers = persistence == Persistence::pairs ? 0 : 3;
-      cases.push_back(
-          {"decode_" + std::string(to_string(order)) + "_" + std::string(to_string(persistence)),
-           problem, variant});
+      cases.push_back({"decode_" + std::string(to_string(order)) + "_" +
+                           std::string(to_string(persistence)) + tile,
+                       problem, variant});
     }
   }
+  return cases;
+}
+
+/// Of warps that own rows, and of warps that share a block of rows and divide the keys.
+std::vector<VariantCase> decode_axis_cases() {
+  std::vector<VariantCase> cases = decode_axis_cases_of(tiled(64, 32, 4, 2));
+  const std::vector<VariantCase> in_key_groups = decode_axis_cases_of(tiled(16, 64, 4, 2));
+  cases.insert(cases.end(), in_key_groups.begin(), in_key_groups.end());
   return cases;
 }
 

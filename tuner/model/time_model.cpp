@@ -30,14 +30,16 @@ constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a milli
 /// A latency whose mean is all that counts.
 constexpr double kNoSpread = 1e-3;
 
-/// Clocks to move a step's operands through shared memory: every warp reads all of K and V for its
-/// own rows, cp.async writes them once, and Q is read again when it does not stay in registers.
+/// Clocks to move a step's operands through shared memory: every block of rows has all of K and V
+/// read, by one warp or by several that divide the keys, cp.async writes them once, and Q is read
+/// again when it does not stay in registers.
 double smem_clocks(const AttentionConfig& config) {
   const int chunks_per_row = config.head_dim * 2 / kChunkBytes;
   const int conflict_ways = config.smem_swizzle ? 1 : swizzle_group(chunks_per_row);
   const double kv_bytes = 2.0 * config.kv_tile_bytes();
-  const double q_bytes = config.q_in_registers() ? 0.0 : config.q_tile_bytes();
-  const double read_bytes = (config.warps * kv_bytes + q_bytes) * conflict_ways;
+  const double q_bytes =
+      config.q_in_registers() ? 0.0 : config.key_groups() * config.q_tile_bytes();
+  const double read_bytes = (config.row_warps() * kv_bytes + q_bytes) * conflict_ways;
   return (read_bytes + kv_bytes) / kSmemBytesPerClock;
 }
 
@@ -93,8 +95,10 @@ AttentionConfig computing_part(AttentionConfig config, const AttentionProblem& p
   if (config.has_idle_warps()) {
     const int heads = config.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
     const int warp_rows = 16 * config.m_blocks();
-    config.warps = std::min(config.warps, ceil_div(problem.seq_q * heads, warp_rows));
-    config.tile_m = config.warps * warp_rows;
+    const int key_groups = config.key_groups();
+    const int row_warps = std::min(config.row_warps(), ceil_div(problem.seq_q * heads, warp_rows));
+    config.warps = row_warps * key_groups;
+    config.tile_m = row_warps * warp_rows;
   }
   return config;
 }

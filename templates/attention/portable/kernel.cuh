@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // FlashAttention forward for sm_80 to sm_121: a Q tile stays resident while K and V tiles stream
 // through a ring in shared memory. Split-Q: each warp owns whole rows, so warps never reduce
-// across each other (Sawtooth Wavefront Reordering, Algorithms 1 to 4).
+// across each other (Sawtooth Wavefront Reordering, Algorithms 1 to 4); only where a Q tile has
+// fewer rows than that takes do warps divide keys as well (key_groups.cuh).
 #pragma once
 
 #include "attention/config.h"
+#include "attention/portable/key_groups.cuh"
 #include "attention/portable/kv_stream.cuh"
 #include "attention/portable/matrix.cuh"
 #include "attention/portable/query_rows.cuh"
@@ -22,12 +24,13 @@ namespace swr::portable {
 template <AttentionConfig C>
 class WarpRows {
  public:
-  /// `first_row` is the global index of the first of them, `warp_row` that in the Q tile.
-  __device__ WarpRows(const KvStream<C>& stream, unsigned q_tile, int first_row, int warp_row,
+  /// `tile_row` is the global index of the Q tile's first row.
+  __device__ WarpRows(const KvStream<C>& stream, unsigned q_tile, int tile_row, WarpPlace place,
                       int lane, SequenceShape shape, float scale_log2)
       : stream_(stream),
-        query_(q_tile, warp_row, lane),
-        first_row_(first_row),
+        query_(q_tile, place.row, lane),
+        first_row_(tile_row + place.row),
+        first_key_(place.key),
         shape_(shape),
         scale_log2_(scale_log2) {
     query_.load();
@@ -38,16 +41,16 @@ class WarpRows {
   __device__ void take(int step) {
     stream_.begin(step);
     Scores<C> scores;
-    multiply_q_k<C>(scores, query_, stream_.k_slot(step));
+    multiply_q_k<C>(scores, query_, stream_.k_slot(step), first_key_);
     if constexpr (Masked) {
-      mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n, shape_);
+      mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n + first_key_, shape_);
     }
     stream_.turn(step);
     softmax_.raise(scores, output_, scale_log2_);
     const auto numerators = [&](Numerators<C>& p, int keys) {
       softmax_.exponentiate(p, scores, keys, scale_log2_);
     };
-    multiply_p_v<C>(output_, numerators, stream_.v_slot(step));
+    multiply_p_v<C>(output_, numerators, stream_.v_slot(step), first_key_);
     stream_.finish(step);
   }
 
@@ -67,6 +70,7 @@ class WarpRows {
   const KvStream<C>& stream_;
   QueryFragments<C> query_;
   int first_row_;
+  int first_key_;
   SequenceShape shape_;
   float scale_log2_;
   Output<C> output_ = {};
@@ -150,7 +154,7 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   const AttentionParams& params = arguments.params;
   const SequenceShape shape = sequence_shape<C>(params);
   const int thread = ptx::anew(static_cast<int>(threadIdx.x));
-  const int warp_row = thread / 32 * (16 * C.m_blocks());
+  const WarpPlace place = warp_place<C>(thread / 32);
   KvTiles scanned{0, kv_tile_count(tile.index, C.tile_m, C.tile_n, shape)};
   int unmasked = unmasked_kv_tile_count(tile.index, C.tile_m, C.tile_n, shape);
   if constexpr (C.split_kv) {
@@ -181,9 +185,9 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   }
   stream.ask_rest();
   stream.arrive();
-  WarpRows<C> rows(stream, smem, tile.index * C.tile_m + warp_row, warp_row, thread % 32, shape,
+  WarpRows<C> rows(stream, smem, tile.index * C.tile_m, place, thread % 32, shape,
                    params.scale_log2);
-  if (C.has_idle_warps() && tile.index * C.tile_m + warp_row >= shape.q_rows()) {
+  if (C.has_idle_warps() && tile.index * C.tile_m + place.row >= shape.q_rows()) {
     pass_over<C>(stream);
   } else {
     scan_all<C>(rows, stream, scanned.count, unmasked);
@@ -194,9 +198,13 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   ptx::wait_copies<0>();
   if constexpr (C.split_kv) {
     SplitResults<C>(params, smem, work.tile())
-        .leave_and_combine(rows.output(), rows.softmax(), split, warp_row);
+        .leave_and_combine(rows.output(), rows.softmax(), split, place);
+  } else if constexpr (C.key_groups() > 1) {
+    const RowWriter<C> writer(params, work.tile());
+    combine_key_groups<C>(smem, rows.output(), rows.softmax(), place,
+                          rows_of_tile<C>(params, work.tile()), writer);
   } else {
-    write_output<C>(rows, params, smem, work.tile(), warp_row);
+    write_output<C>(rows, params, smem, work.tile(), place.row);
   }
   return scanned.count;
 }

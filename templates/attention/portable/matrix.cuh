@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The two matrix products of one warp, S = Q K^T and O += P V, from shared memory through ldmatrix
-// into mma.sync m16n8k16. A warp owns C.m_blocks() blocks of 16 query rows.
+// into mma.sync m16n8k16. A warp owns C.m_blocks() blocks of 16 query rows, and of every tile
+// C.warp_keys() keys.
 #pragma once
 
 #include "attention/config.h"
@@ -9,9 +10,25 @@
 
 namespace swr::portable {
 
-/// Scores [16 m_blocks, tile_n] of a warp: 8-column groups in the mma accumulator layout.
+/// What a warp takes: its first row in the Q tile, and its first key in every K and V tile.
+struct WarpPlace {
+  int row;
+  int key;
+};
+
 template <AttentionConfig C>
-using Scores = float[C.m_blocks()][C.tile_n / 8][4];
+__device__ inline WarpPlace warp_place(int warp) {
+  constexpr int kRows = 16 * C.m_blocks();
+  if constexpr (C.key_groups() == 1) {
+    return {warp * kRows, 0};
+  } else {
+    return {warp % C.row_warps() * kRows, warp / C.row_warps() * C.warp_keys()};
+  }
+}
+
+/// Scores [16 m_blocks, warp_keys] of a warp: 8-column groups in the mma accumulator layout.
+template <AttentionConfig C>
+using Scores = float[C.m_blocks()][C.warp_keys() / 8][4];
 
 /// Output [16 m_blocks, head_dim] of a warp, unnormalised, in the same layout.
 template <AttentionConfig C>
@@ -67,17 +84,17 @@ class QueryFragments {
   unsigned kept_[C.q_in_registers() ? kSteps : 1][C.m_blocks()][4];
 };
 
-/// scores = Q K^T for the K tile at `k_tile`.
+/// scores = Q K^T for the warp's keys of the K tile at `k_tile`, which begin with `first_key`.
 template <AttentionConfig C>
 __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& query,
-                                    unsigned k_tile) {
+                                    unsigned k_tile, int first_key) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Matrices 0..3: (keys 0-7, columns 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
-  const LaneOffset<C.kv_layout()> place(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+  const LaneOffset<C.kv_layout()> place(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
-    for (int n = 0; n < C.tile_n / 8; ++n) {
+    for (int n = 0; n < C.warp_keys() / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         scores[m][n][i] = 0.0F;
@@ -89,7 +106,7 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
     unsigned q[C.m_blocks()][4];
     query.get(q, step);
 #pragma unroll
-    for (int n = 0; n < C.tile_n / 16; ++n) {
+    for (int n = 0; n < C.warp_keys() / 16; ++n) {
       unsigned k[4];
       ptx::load_matrices(k, place.at(k_tile, 16 * n, 2 * step));
 #pragma unroll
@@ -105,17 +122,17 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
 template <AttentionConfig C>
 using Numerators = unsigned[C.m_blocks()][4];
 
-/// output += P V for the V tile at `v_tile`. `numerators(p, step)` gives P of keys [16 step,
-/// 16 step + 16): asked for just before they are multiplied, so that the exponentials of a step run
-/// under the products of another.
+/// output += P V for the warp's keys of the V tile at `v_tile`, which begin with `first_key`.
+/// `numerators(p, step)` gives P of its keys [16 step, 16 step + 16): asked for just before they
+/// are multiplied, so that the exponentials of a step run under the products of another.
 template <AttentionConfig C, typename NumeratorsOf>
 __device__ inline void multiply_p_v(Output<C>& output, const NumeratorsOf& numerators,
-                                    unsigned v_tile) {
+                                    unsigned v_tile, int first_key) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Transposed matrices 0..3: (keys 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
-  const LaneOffset<C.kv_layout()> place(lane % 16, lane / 16);
+  const LaneOffset<C.kv_layout()> place(first_key + lane % 16, lane / 16);
 #pragma unroll
-  for (int step = 0; step < C.tile_n / 16; ++step) {
+  for (int step = 0; step < C.warp_keys() / 16; ++step) {
     Numerators<C> p;
     numerators(p, step);
 #pragma unroll

@@ -39,7 +39,7 @@ __device__ inline float log_sum_exp(float shift, float sum) {
 }
 
 /// Sets hidden scores to minus infinity. `first_row` and `first_key` are the global indices of the
-/// warp's first row and of the tile's first key.
+/// warp's first row and of its first key of the tile.
 template <AttentionConfig C>
 __device__ inline void mask_scores(Scores<C>& scores, int first_row, int first_key,
                                    SequenceShape shape) {
@@ -52,7 +52,7 @@ __device__ inline void mask_scores(Scores<C>& scores, int first_row, int first_k
       const int row = first_row + 16 * m + 8 * half + lane / 4;
       const int visible = visible_keys(row, shape) - lane_key;
 #pragma unroll
-      for (int n = 0; n < C.tile_n / 8; ++n) {
+      for (int n = 0; n < C.warp_keys() / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           if (8 * n + i >= visible) {
@@ -125,10 +125,10 @@ struct SoftmaxState {
   static constexpr float kHeadroom = 8.0F;
 
   /// Over the four lanes of a row.
-  __device__ static float highest_score(const float (&scores)[C.tile_n / 8][4], int half) {
+  __device__ static float highest_score(const float (&scores)[C.warp_keys() / 8][4], int half) {
     float highest = scores[0][2 * half];
 #pragma unroll
-    for (int n = 0; n < C.tile_n / 8; ++n) {
+    for (int n = 0; n < C.warp_keys() / 8; ++n) {
       highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
     }
     return row_maximum(highest);

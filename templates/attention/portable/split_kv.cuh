@@ -5,8 +5,9 @@
 #pragma once
 
 #include "attention/config.h"
+#include "attention/portable/key_groups.cuh"
 #include "attention/portable/matrix.cuh"
-#include "attention/portable/query_rows.cuh"
+#include "attention/portable/partial_row.cuh"
 #include "attention/portable/softmax.cuh"
 #include "common/ptx.cuh"
 #include "common/schedule.h"
@@ -14,72 +15,32 @@
 
 namespace swr::portable {
 
-/// Eight neighbouring columns of one row of O, unnormalised, over some of its keys.
-struct PartialRow {
-  float shift;  ///< Numerators are 2 to the power of scaled scores less this.
-  float sum;    ///< Of the row's numerators.
-  float4 low;
-  float4 high;
-
-  /// Over no keys.
-  __device__ PartialRow()
-      : shift(kLowestShift), sum(0.0F), low{0.0F, 0.0F, 0.0F, 0.0F}, high(low) {}
-
-  /// Adds further keys in the order of the parts, all under one shift, so that no exponential waits
-  /// for another. A part without keys changes nothing.
-  template <int Count>
-  __device__ void add(const PartialRow (&parts)[Count]) {
-    float raised = shift;
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-      raised = fmaxf(raised, parts[i].shift);
-    }
-    scale(ptx::exp2_approximate(shift - raised));
-    shift = raised;
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-      add(parts[i], ptx::exp2_approximate(parts[i].shift - raised));
-    }
-  }
-
- private:
-  __device__ void scale(float factor) {
-    sum *= factor;
-    low = {low.x * factor, low.y * factor, low.z * factor, low.w * factor};
-    high = {high.x * factor, high.y * factor, high.z * factor, high.w * factor};
-  }
-  __device__ void add(const PartialRow& part, float factor) {
-    sum = fmaf(part.sum, factor, sum);
-    add(low, part.low, factor);
-    add(high, part.high, factor);
-  }
-  __device__ static void add(float4& values, const float4& more, float factor) {
-    values.x = fmaf(more.x, factor, values.x);
-    values.y = fmaf(more.y, factor, values.y);
-    values.z = fmaf(more.z, factor, values.z);
-    values.w = fmaf(more.w, factor, values.w);
-  }
-};
-
 /// Where the splits of one Q tile meet in global memory: per split the rows of O [tile_m,
 /// head_dim], then per row its shift and its sum.
 template <AttentionConfig C>
 class SplitResults {
  public:
-  /// `vote` is a word of shared memory that nobody else uses between the barriers of this object
-  /// and the CTA's next one.
-  __device__ SplitResults(const AttentionParams& params, unsigned vote, QTile tile)
+  /// `smem` is shared memory that nobody else uses between the barriers of this object and the
+  /// CTA's next one.
+  __device__ SplitResults(const AttentionParams& params, unsigned smem, QTile tile)
       : params_(params),
-        vote_(vote),
+        smem_(smem),
         tile_(tile),
         linear_(tile.head * work_items<C>(params).q_tiles + tile.index),
-        rows_(min_of(C.tile_m, sequence_shape<C>(params).q_rows() - tile.index * C.tile_m)) {}
+        rows_(rows_of_tile<C>(params, tile)) {}
 
   /// All threads of the CTA: leaves the warp's rows of this split and, in the CTA that comes last,
   /// writes O and the log-sum-exps.
   __device__ void leave_and_combine(const Output<C>& output, const SoftmaxState<C>& softmax,
-                                    int split, int warp_row) const {
-    leave(output, softmax, split, warp_row);
+                                    int split, WarpPlace place) const {
+    if constexpr (C.key_groups() == 1) {
+      leave(output, softmax, split, place.row);
+    } else {
+      combine_key_groups<C>(smem_, output, softmax, place, rows_,
+                            [&](int row, int chunk, const PartialRow& values) {
+                              leave(values, part(split), row, chunk);
+                            });
+    }
     if (is_last()) {
       combine();
     }
@@ -126,6 +87,15 @@ class SplitResults {
     }
   }
 
+  __device__ static void leave(const PartialRow& values, float* part, int row, int chunk) {
+    auto* const columns = reinterpret_cast<float4*>(part + row * C.head_dim + chunk * 8);
+    __stcg(columns, values.low);
+    __stcg(columns + 1, values.high);
+    if (chunk == 0) {
+      __stcg(state(part, row), make_float2(values.shift, values.sum));
+    }
+  }
+
   /// Counts this CTA; the last one clears the counter for the launch to come. One thread publishes
   /// what all have left, and sees what others have, for the whole CTA: the barriers pass it on.
   __device__ bool is_last() const {
@@ -137,27 +107,21 @@ class SplitResults {
       if (last) {
         *arrivals = 0;
       }
-      ptx::store_shared(vote_, last ? 1U : 0U);
+      ptx::store_shared(smem_, last ? 1U : 0U);
     }
     __syncthreads();
-    return ptx::load_shared_word(vote_) != 0;
+    return ptx::load_shared_word(smem_) != 0;
   }
 
   /// A thread takes 16 bytes of a row of O at a time.
   __device__ void combine() const {
-    const auto target = query_rows<C>(params_.o, params_.o_strides, params_, tile_.head);
-    const LogSumExps<C> lse(params_, tile_.head);
-    const int first_row = tile_.index * C.tile_m;
+    const RowWriter<C> write(params_, tile_);
 #pragma unroll 1
     for (int index = static_cast<int>(threadIdx.x); index < rows_ * kChunksPerRow<C>;
          index += C.threads()) {
       const int row = index / kChunksPerRow<C>;
       const int chunk = index % kChunksPerRow<C>;
-      const PartialRow all = gather(row, chunk);
-      copy_chunk_out<C>(target.address(first_row + row) + chunk * kChunkBytes, normalised(all));
-      if (chunk == 0 && lse.are_wanted()) {
-        lse.write(first_row + row, log_sum_exp(all.shift, all.sum));
-      }
+      write(row, chunk, gather(row, chunk));
     }
   }
 
@@ -187,16 +151,8 @@ class SplitResults {
     values.high = __ldcg(columns + 1);
   }
 
-  __device__ static uint4 normalised(const PartialRow& row) {
-    const float inverse = inverse_sum(row.sum);
-    return make_uint4(ptx::pack<C.dtype>(row.low.x * inverse, row.low.y * inverse),
-                      ptx::pack<C.dtype>(row.low.z * inverse, row.low.w * inverse),
-                      ptx::pack<C.dtype>(row.high.x * inverse, row.high.y * inverse),
-                      ptx::pack<C.dtype>(row.high.z * inverse, row.high.w * inverse));
-  }
-
   const AttentionParams& params_;
-  unsigned vote_;
+  unsigned smem_;
   QTile tile_;
   int linear_;  ///< The tile's place among those of the launch.
   int rows_;    ///< Rows of the tile that exist.

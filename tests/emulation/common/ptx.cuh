@@ -86,6 +86,7 @@ Value load_from_shared(unsigned shared) {
   return value;
 }
 inline uint4 load_shared(unsigned shared) { return load_from_shared<uint4>(shared); }
+inline float4 load_shared_floats(unsigned shared) { return load_from_shared<float4>(shared); }
 inline unsigned load_shared_word(unsigned shared) { return load_from_shared<unsigned>(shared); }
 
 /// Element `column` of the 8-element row at a shared address.

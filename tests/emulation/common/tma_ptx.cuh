@@ -33,6 +33,7 @@ inline void barrier_init(unsigned barrier, unsigned arrivals) {
       emulation::TransactionBarrier(static_cast<int>(arrivals));
 }
 inline void fence_barrier_init() {}
+inline void fence_async_shared() {}
 inline void barrier_arrive(unsigned barrier) { emulation::transaction_barrier(barrier).arrive(); }
 inline void barrier_expect(unsigned barrier, unsigned bytes) {
   emulation::transaction_barrier(barrier).expect(static_cast<int>(bytes));

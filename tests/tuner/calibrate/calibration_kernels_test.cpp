@@ -24,6 +24,12 @@ TEST_P(CalibrationTemplate, CompilesWithoutSpills) {
   }
 }
 
+TEST(ReadingTemplate, CompilesWithoutSpills) {
+  const auto kernel = Generator{GeneratorOptions{}}.compile_template("calibration/read_once.cu",
+                                                                     "swr_read_once", 90);
+  EXPECT_EQ(kernel.resources.spill_store_bytes, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, CalibrationTemplate, ::testing::Values(80, 90, 121),
                          [](const auto& arch) { return "sm_" + std::to_string(arch.param); });
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// A piece of a row of O over some of its keys: how pieces add up (Dao et al., "Flash-Decoding for
+// long-context inference"), and how the sum over all keys is written.
+#pragma once
+
+#include "attention/config.h"
+#include "attention/portable/query_rows.cuh"
+#include "attention/portable/softmax.cuh"
+#include "attention/portable/tile_copy.cuh"
+#include "common/ptx.cuh"
+#include "common/schedule.h"
+#include <swr/attention_params.h>
+
+namespace swr::portable {
+
+/// Eight neighbouring columns of one row of O, unnormalised, over some of its keys.
+struct PartialRow {
+  float shift;  ///< Numerators are 2 to the power of scaled scores less this.
+  float sum;    ///< Of the row's numerators.
+  float4 low;
+  float4 high;
+
+  /// Over no keys.
+  __device__ PartialRow()
+      : shift(kLowestShift), sum(0.0F), low{0.0F, 0.0F, 0.0F, 0.0F}, high(low) {}
+
+  /// Adds further keys in the order of the parts, all under one shift, so that no exponential waits
+  /// for another. A part without keys changes nothing.
+  template <int Count>
+  __device__ void add(const PartialRow (&parts)[Count]) {
+    float raised = shift;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      raised = fmaxf(raised, parts[i].shift);
+    }
+    scale(ptx::exp2_approximate(shift - raised));
+    shift = raised;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      add(parts[i], ptx::exp2_approximate(parts[i].shift - raised));
+    }
+  }
+
+ private:
+  __device__ void scale(float factor) {
+    sum *= factor;
+    low = {low.x * factor, low.y * factor, low.z * factor, low.w * factor};
+    high = {high.x * factor, high.y * factor, high.z * factor, high.w * factor};
+  }
+  __device__ void add(const PartialRow& part, float factor) {
+    sum = fmaf(part.sum, factor, sum);
+    add(low, part.low, factor);
+    add(high, part.high, factor);
+  }
+  __device__ static void add(float4& values, const float4& more, float factor) {
+    values.x = fmaf(more.x, factor, values.x);
+    values.y = fmaf(more.y, factor, values.y);
+    values.z = fmaf(more.z, factor, values.z);
+    values.w = fmaf(more.w, factor, values.w);
+  }
+};
+
+/// Rows of a Q tile that exist.
+template <AttentionConfig C>
+__device__ inline int rows_of_tile(const AttentionParams& params, QTile tile) {
+  return min_of(C.tile_m, sequence_shape<C>(params).q_rows() - tile.index * C.tile_m);
+}
+
+/// Writes rows of a Q tile to O, and their log-sum-exps.
+template <AttentionConfig C>
+class RowWriter {
+ public:
+  __device__ RowWriter(const AttentionParams& params, QTile tile)
+      : target_(query_rows<C>(params.o, params.o_strides, params, tile.head)),
+        lse_(params, tile.head),
+        first_row_(tile.index * C.tile_m) {}
+
+  /// Normalises and writes columns [8 chunk, 8 chunk + 8) of row `row` of the tile.
+  __device__ void operator()(int row, int chunk, const PartialRow& values) const {
+    copy_chunk_out<C>(target_.address(first_row_ + row) + chunk * kChunkBytes, normalised(values));
+    if (chunk == 0 && lse_.are_wanted()) {
+      lse_.write(first_row_ + row, log_sum_exp(values.shift, values.sum));
+    }
+  }
+
+ private:
+  using Rows = decltype(query_rows<C>(nullptr, TensorStrides{}, AttentionParams{}, 0));
+
+  __device__ static uint4 normalised(const PartialRow& row) {
+    const float inverse = inverse_sum(row.sum);
+    return make_uint4(ptx::pack<C.dtype>(row.low.x * inverse, row.low.y * inverse),
+                      ptx::pack<C.dtype>(row.low.z * inverse, row.low.w * inverse),
+                      ptx::pack<C.dtype>(row.high.x * inverse, row.high.y * inverse),
+                      ptx::pack<C.dtype>(row.high.z * inverse, row.high.w * inverse));
+  }
+
+  Rows target_;
+  LogSumExps<C> lse_;
+  int first_row_;
+};
+
+}  // namespace swr::portable
