@@ -114,12 +114,13 @@ struct Reader {
   auto column(const char* name) { return columns(name); }
 
   long long integer(const char* name, long long low, long long high) {
-    const auto value = column(name);
-    if (!value.isInteger()) {
+    const auto cell = column(name);
+    if (!cell.isInteger()) {
       reject(name, "a whole number");
     }
-    require_between(name, value.getInt64(), low, high);
-    return value.getInt64();
+    const long long value = cell.getInt64();
+    require_between(name, value, low, high);
+    return value;
   }
   auto text(const char* name) {
     const auto value = column(name);
