@@ -66,8 +66,7 @@ CUresult encode(const MapArguments& arguments, CUtensorMap& map) {
       arguments.interleave, arguments.swizzle, arguments.promotion, arguments.fill);
 }
 
-/// The map of a tensor from that of one of its kind: the driver need not look at shape and strides
-/// again.
+/// The map of a tensor from that of one of its kind, without telling the driver shape and strides.
 CUresult replace_address(const RecentMap& alike, const MapArguments& arguments, CUtensorMap& map) {
   // As old as cuTensorMapEncodeTiled, so that every driver that runs such kernels has it.
   static const DriverCall<decltype(cuTensorMapReplaceAddress)> replace{cuda_driver().library,
