@@ -31,6 +31,11 @@ using OwnerOf = decltype(owner_of(Member));
 template <auto Member>
 using ValueOf = std::remove_cvref_t<decltype(OwnerOf<Member>{}.*Member)>;
 
+template <auto Member>
+bool has_equal(const Variant& a, const Variant& b) {
+  return std::get<OwnerOf<Member>>(a).*Member == std::get<OwnerOf<Member>>(b).*Member;
+}
+
 template <auto Member, int Low, int High>
 constexpr Axis integer_axis(std::string_view name, std::string_view summary,
                             std::optional<Family> only = {}) {
@@ -39,6 +44,7 @@ constexpr Axis integer_axis(std::string_view name, std::string_view summary,
           .get = [](const Variant& variant) -> AxisValue {
             return static_cast<long long>(std::get<OwnerOf<Member>>(variant).*Member);
           },
+          .is_equal = has_equal<Member>,
           .set =
               [](const Axis& axis, Variant& variant, const AxisValue& value) {
                 std::get<OwnerOf<Member>>(variant).*Member =
@@ -58,6 +64,7 @@ constexpr Axis enum_axis(std::string_view name, std::string_view summary,
           .get = [](const Variant& variant) -> AxisValue {
             return std::string(to_string(std::get<OwnerOf<Member>>(variant).*Member));
           },
+          .is_equal = has_equal<Member>,
           .set =
               [](const Axis& axis, Variant& variant, const AxisValue& value) {
                 std::get<OwnerOf<Member>>(variant).*Member =
@@ -75,6 +82,7 @@ constexpr Axis switch_axis(std::string_view name, std::string_view summary,
           .get = [](const Variant& variant) -> AxisValue {
             return std::string(kSwitches[std::get<OwnerOf<Member>>(variant).*Member ? 1 : 0]);
           },
+          .is_equal = has_equal<Member>,
           .set =
               [](const Axis& axis, Variant& variant, const AxisValue& value) {
                 std::get<OwnerOf<Member>>(variant).*Member =

@@ -78,7 +78,7 @@ Reason sets_axes_of_other_families(const OneVariant& variant) {
   const Variant chosen = variant;
   const Variant untouched = defaults;
   for (const Axis& axis : axes(op_of(chosen))) {
-    if (!axis.belongs_to(variant.family) && axis.get(chosen) != axis.get(untouched)) {
+    if (!axis.belongs_to(variant.family) && !axis.is_equal(chosen, untouched)) {
       return "family " + std::string(to_string(variant.family)) + " has no axis " +
              std::string(axis.name);
     }

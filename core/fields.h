@@ -25,12 +25,17 @@ inline constexpr long long kMaxLong = std::numeric_limits<long long>::max();
 inline constexpr long long kMaxSms = 1 << 16;
 inline constexpr long long kMaxCtasPerSm = 1 << 10;
 
+[[noreturn]] inline void reject_out_of_bounds(std::string_view name, long long value, long long low,
+                                              long long high) {
+  throw Error(ErrorCode::invalid_argument,
+              std::string(name) + " must be between " + std::to_string(low) + " and " +
+                  std::to_string(high) + ", not " + std::to_string(value));
+}
+
 /// Throws: Error{invalid_argument} when an integer is out of bounds.
 inline void require_between(std::string_view name, long long value, long long low, long long high) {
   if (value < low || value > high) {
-    throw Error(ErrorCode::invalid_argument,
-                std::string(name) + " must be between " + std::to_string(low) + " and " +
-                    std::to_string(high) + ", not " + std::to_string(value));
+    reject_out_of_bounds(name, value, low, high);
   }
 }
 

@@ -58,8 +58,11 @@ std::optional<long long> excess_miss_sectors(const Problem& problem, const Varia
   if (!counters || !measurement.counters_missing_because.empty()) {
     return std::nullopt;
   }
-  const long long compulsory = compulsory_bytes(problem).read;
-  return std::max(0LL, counters->dram_read_bytes - compulsory) / kSectorBytes;
+  return excess_read_sectors(problem, counters->dram_read_bytes);
+}
+
+long long excess_read_sectors(const Problem& problem, long long dram_read_bytes) {
+  return std::max(0LL, dram_read_bytes - compulsory_bytes(problem).read) / kSectorBytes;
 }
 
 long long compulsory_sectors(const Problem& problem) {

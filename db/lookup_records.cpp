@@ -6,13 +6,67 @@
 
 #include <SQLiteCpp/Statement.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace swr {
 namespace {
+
+/// As merit() has it. Requires: the result is ok.
+Merit merit_of(const LookupResult& found, const Problem& problem) {
+  Merit merit{.time_us = found.time_us, .registers_per_thread = found.registers_per_thread};
+  if (found.excess_misses) {
+    merit.excess_misses = *found.excess_misses;
+  } else if (found.dram_read_bytes) {
+    merit.excess_misses = excess_read_sectors(problem, *found.dram_read_bytes);
+  }
+  return merit;
+}
+
+/// Where the rows of a table lie in the records, by their ids.
+class RowIndex {
+ public:
+  /// The next of the records. Ids of one operation come in ascending order.
+  void add(long long id) {
+    is_sorted_ = is_sorted_ && (rows_.empty() || rows_.back().id < id);
+    rows_.push_back({id, static_cast<std::uint32_t>(rows_.size())});
+  }
+
+  /// Once after the last.
+  void finish() {
+    if (!is_sorted_) {
+      std::ranges::sort(rows_, {}, &Row::id);
+    }
+  }
+
+  std::optional<std::uint32_t> find(long long id) const {
+    // Ids count up, usually without gaps.
+    const auto guess = static_cast<unsigned long long>(id) - first_id();
+    if (guess < rows_.size() && rows_[guess].id == id) {
+      return rows_[guess].record;
+    }
+    const auto row = std::ranges::lower_bound(rows_, id, {}, &Row::id);
+    return row == rows_.end() || row->id != id ? std::nullopt : std::optional(row->record);
+  }
+
+ private:
+  struct Row {
+    long long id = 0;
+    std::uint32_t record = 0;
+  };
+
+  unsigned long long first_id() const {
+    return rows_.empty() ? 0 : static_cast<unsigned long long>(rows_.front().id);
+  }
+
+  std::vector<Row> rows_;
+  bool is_sorted_ = true;
+};
 
 /// Reads one database into records.
 class Reader {
@@ -31,12 +85,9 @@ class Reader {
   }
 
  private:
-  /// Where the rows of a table lie in the records.
-  using Index = std::unordered_map<long long, std::uint32_t>;
-
   template <typename Record>
-  static void add(Index& index, std::vector<Record>& records, long long id, Record record) {
-    index.emplace(id, static_cast<std::uint32_t>(records.size()));
+  static void add(RowIndex& index, std::vector<Record>& records, long long id, Record record) {
+    index.add(id);
     records.push_back(std::move(record));
   }
 
@@ -50,12 +101,23 @@ class Reader {
 
   void read_problems() {
     for (const Op op : {Op::attention, Op::gemm}) {
+      if (!has_problems(op)) {
+        continue;
+      }
       TableRows row(database_, lookup_problems_query(op));
       while (row.next()) {
         add(problems_, records_.problems, row.cell(0).getInt64(),
             read_lookup_problem(op, row, {path_, "problem"}));
       }
     }
+    problems_.finish();
+  }
+
+  /// Through the index, which costs nothing beside a walk over a table of the other operation.
+  bool has_problems(Op op) const {
+    SQLite::Statement any(database_, "SELECT 1 FROM problem WHERE op = ? LIMIT 1");
+    any.bind(1, std::string(to_string(op)));
+    return any.executeStep();
   }
 
   void read_devices() {
@@ -64,6 +126,7 @@ class Reader {
       add(devices_, records_.devices, row.getColumn(0).getInt64(),
           read_device(row, {path_, "device"}));
     }
+    devices_.finish();
   }
 
   void read_variants() {
@@ -72,6 +135,7 @@ class Reader {
       add(variants_, records_.variants, row.getColumn(0).getInt64(),
           read_variant(row, {path_, "variant"}));
     }
+    variants_.finish();
   }
 
   void read_results(const std::optional<LookupScope>& scope) {
@@ -118,27 +182,27 @@ class Reader {
     LookupRow row{.problem = at(problems_, found.problem_id, found.id, "problem"),
                   .device = at(devices_, found.device_id, found.id, "device"),
                   .variant = at(variants_, found.variant_id, found.id, "variant"),
-                  .provenance = found.result.provenance(),
-                  .is_ok = found.result.state == ResultState::ok,
+                  .provenance = found.provenance,
+                  .is_ok = found.is_ok,
                   .result_id = found.id,
                   .merit = {},
-                  .l2_misses = std::nullopt};
+                  .l2_misses = found.l2_misses};
     if (row.is_ok) {
-      row.merit = merit(records_.problems[row.problem], found.result);
-      row.l2_misses = l2_miss_sectors(found.result);
+      row.merit = merit_of(found, records_.problems[row.problem]);
     }
     records_.rows.push_back(row);
   }
 
-  std::uint32_t at(const Index& index, long long id, long long result_id, const char* table) const {
-    const auto entry = index.find(id);
-    if (entry == index.end()) {
+  std::uint32_t at(const RowIndex& index, long long id, long long result_id,
+                   const char* table) const {
+    const auto record = index.find(id);
+    if (!record) {
       throw Error(ErrorCode::unreadable,
                   "database " + path_.string() + " holds a bad row " + std::to_string(result_id) +
                       " in table result: there is no row " + std::to_string(id) + " in table " +
                       table + "; use a copy of the file from before it was edited");
     }
-    return entry->second;
+    return *record;
   }
 
   void read_decisions() {
@@ -156,9 +220,9 @@ class Reader {
   LookupRecords records_;
   /// Those of the setting.
   std::unordered_set<long long> runs_;
-  Index problems_;
-  Index devices_;
-  Index variants_;
+  RowIndex problems_;
+  RowIndex devices_;
+  RowIndex variants_;
 };
 
 }  // namespace

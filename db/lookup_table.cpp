@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -90,9 +91,8 @@ struct LookupTable::Builder {
   std::vector<std::uint32_t> key_order;
   std::vector<std::uint32_t> group_of_device;
   std::unordered_map<long long, long long> last_of_winner;
-
   using Rows = std::vector<const LookupRow*>;
-  using Iterator = Rows::const_iterator;
+  Rows answers;  ///< Of the place that is being added.
 
   void build() {
     table.variants_ = records.variants;
@@ -120,54 +120,77 @@ struct LookupTable::Builder {
     }
   }
 
-  auto place_key(const LookupRow& row) const {
-    return std::tuple(group_of_device[row.device], row.provenance, row.problem);
+  /// Places of one pool stand together.
+  std::size_t pool_of(const LookupRow& row) const {
+    return kProvenances.size() * group_of_device[row.device] +
+           static_cast<std::size_t>(row.provenance);
   }
 
-  /// By place, then variant, oldest first.
+  bool share_place(const LookupRow& a, const LookupRow& b) const {
+    return a.problem == b.problem && pool_of(a) == pool_of(b);
+  }
+
+  /// By pool, then problem.
   Rows sorted_rows() const {
     Rows rows;
     rows.reserve(records.rows.size());
     for (const LookupRow& row : records.rows) {
       rows.push_back(&row);
     }
-    std::ranges::sort(rows, [this](const LookupRow* a, const LookupRow* b) {
-      return std::tuple(place_key(*a), a->variant, a->result_id) <
-             std::tuple(place_key(*b), b->variant, b->result_id);
-    });
-    return rows;
+    rows =
+        sorted_by(rows, records.problems.size(), [](const LookupRow& row) { return row.problem; });
+    return sorted_by(rows, kProvenances.size() * table.groups_.size(),
+                     [this](const LookupRow& row) { return pool_of(row); });
   }
 
-  void add_places(const Rows& rows) {
+  /// By a key that is less than `keys`; rows with equal keys keep their order.
+  template <typename Key>
+  static Rows sorted_by(const Rows& rows, std::size_t keys, Key&& key) {
+    std::vector<std::size_t> ends(keys + 1);
+    for (const LookupRow* row : rows) {
+      ++ends[key(*row) + 1];
+    }
+    std::partial_sum(ends.begin(), ends.end(), ends.begin());
+    Rows sorted(rows.size());
+    for (const LookupRow* row : rows) {
+      sorted[ends[key(*row)]++] = row;
+    }
+    return sorted;
+  }
+
+  void add_places(Rows rows) {
     for (auto first = rows.begin(); first != rows.end();) {
-      const auto key = place_key(**first);
-      const auto last = std::find_if(first, rows.end(),
-                                     [&](const LookupRow* row) { return place_key(*row) != key; });
-      add_place(first, last);
+      const auto last = std::find_if_not(
+          first, rows.end(), [&](const LookupRow* row) { return share_place(**first, *row); });
+      add_place(std::span(first, last));
       first = last;
     }
   }
 
-  void add_place(Iterator first, Iterator last) {
-    Rows answers;
+  void add_place(std::span<const LookupRow*> rows) {
+    std::ranges::sort(rows, [](const LookupRow* a, const LookupRow* b) {
+      return std::tie(a->variant, a->result_id) < std::tie(b->variant, b->result_id);
+    });
+    answers.clear();
     Decided decided;
-    for (auto row = first; row != last; ++row) {
-      const bool is_newest = row + 1 == last || (*(row + 1))->variant != (*row)->variant;
-      if (is_newest && (*row)->is_ok) {
-        answers.push_back(*row);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const LookupRow* const row = rows[i];
+      const bool is_newest = i + 1 == rows.size() || rows[i + 1]->variant != row->variant;
+      if (is_newest && row->is_ok) {
+        answers.push_back(row);
       }
-      const auto decision = last_of_winner.find((*row)->result_id);
+      const auto decision = last_of_winner.find(row->result_id);
       if (decision != last_of_winner.end() && decision->second > decided.last_result_id) {
-        decided = {*row, decision->second};
+        decided = {row, decision->second};
       }
     }
     if (!answers.empty()) {
-      rank(answers, decided);
-      append(answers, (*first)->problem, group_of_device[(*first)->device]);
+      rank(decided);
+      append(*rows.front());
     }
   }
 
-  void rank(Rows& answers, const Decided& decided) const {
+  void rank(const Decided& decided) {
     const bool has_winner = stands(decided, answers);
     std::ranges::sort(answers, [this](const LookupRow* a, const LookupRow* b) {
       return a->merit == b->merit ? key_order[a->variant] < key_order[b->variant]
@@ -180,22 +203,24 @@ struct LookupTable::Builder {
     }
   }
 
-  void append(const Rows& answers, std::uint32_t problem, std::uint32_t group_index) {
-    Group& group = table.groups_[group_index];
-    Pool& pool = group.pools[static_cast<std::size_t>(answers.front()->provenance)];
+  /// The place of a row, with the ranked answers.
+  void append(const LookupRow& row) {
+    Group& group = table.groups_[group_of_device[row.device]];
+    Pool& pool = group.pools[static_cast<std::size_t>(row.provenance)];
     pool.first = pool.count == 0 ? static_cast<std::uint32_t>(table.places_.size()) : pool.first;
     ++pool.count;
-    table.rankings_.push_back({problem, static_cast<std::uint32_t>(table.candidates_.size()),
-                               static_cast<std::uint32_t>(answers.size())});
-    for (const LookupRow* row : answers) {
-      table.candidates_.push_back(
-          {row->variant, row->merit.time_us, row->l2_misses.value_or(-1), row->result_id});
-    }
+    const Problem& problem = records.problems[row.problem];
+    const Question own{problem, problem_key(problem), group.devices.front()};
     Place& place = table.places_.emplace_back();
-    const Question own{records.problems[problem], problem_key(records.problems[problem]),
-                       group.devices.front()};
     place.problem = own.key;
-    if (const Candidate* const best = table.first_legal(table.places_.size() - 1, own)) {
+    place.first = static_cast<std::uint32_t>(table.candidates_.size());
+    table.problems_.push_back(row.problem);
+    auto behind = static_cast<std::uint32_t>(answers.size());
+    for (const LookupRow* answer : answers) {
+      table.candidates_.push_back({answer->variant, --behind, answer->merit.time_us,
+                                   answer->l2_misses.value_or(-1), answer->result_id});
+    }
+    if (const Candidate* const best = table.first_legal(place, own)) {
       place.variant = best->variant;
       place.time_us = best->time_us;
       place.l2_misses = best->l2_misses;
@@ -227,20 +252,21 @@ LookupTable::LookupTable(const LookupRecords& records) {
           .records = records,
           .key_order = {},
           .group_of_device = {},
-          .last_of_winner = {}}
+          .last_of_winner = {},
+          .answers = {}}
       .build();
 }
 
-const LookupTable::Candidate* LookupTable::first_legal(std::size_t place,
+const LookupTable::Candidate* LookupTable::first_legal(const Place& place,
                                                        const Question& question) const {
-  const Ranking& ranking = rankings_[place];
-  const Candidate* const first = candidates_.data() + ranking.first;
-  for (const Candidate* candidate = first; candidate != first + ranking.count; ++candidate) {
+  for (const Candidate* candidate = candidates_.data() + place.first;; ++candidate) {
     if (!check_constraints(question.problem, variants_[candidate->variant], question.device)) {
       return candidate;
     }
+    if (candidate->behind == 0) {
+      return nullptr;
+    }
   }
-  return nullptr;
 }
 
 const LookupTable::Place* LookupTable::place_of(const Pool& pool, const ProblemKey& problem) const {
@@ -265,13 +291,20 @@ std::optional<LookupTable::Hit> LookupTable::exact(const Group& group, Provenanc
           true,
           0.0,
           &place->problem,
-          {place->variant, place->time_us, place->l2_misses, place->result_id}};
+          {.variant = place->variant,
+           .time_us = place->time_us,
+           .l2_misses = place->l2_misses,
+           .result_id = place->result_id}};
   if (limits(question.device) != limits(group.devices.front())) {
-    const auto index = static_cast<std::size_t>(place - places_.data());
-    const Candidate* const legal = first_legal(index, question);
+    const Candidate* const legal = first_legal(*place, question);
     hit.candidate = legal == nullptr ? Candidate{.variant = kNoVariant} : *legal;
   }
   return hit.candidate.variant == kNoVariant ? std::nullopt : std::optional(hit);
+}
+
+std::optional<LookupTable::Hit> LookupTable::exact_measured(const Group* group,
+                                                            const Question& question) const {
+  return group == nullptr ? std::nullopt : exact(*group, Provenance::measured, question);
 }
 
 /// Looks for a nearer place of the pool. Of equally near ones the more similar device and then the
@@ -308,11 +341,11 @@ bool LookupTable::find_nearest(const Question& question, Nearest& nearest,
   if (!nearest.place) {
     return false;
   }
-  nearest.candidate = first_legal(*nearest.place, question);
+  nearest.candidate = first_legal(places_[*nearest.place], question);
   if (nearest.candidate == nullptr) {
     nearest = {.from = nearest.from};
     consider(nearest, [&](std::uint32_t item) {
-      const Candidate* const legal = first_legal(item, question);
+      const Candidate* const legal = first_legal(places_[item], question);
       nearest.candidate = legal == nullptr ? nearest.candidate : legal;
       return legal != nullptr;
     });
@@ -361,15 +394,14 @@ const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const 
   return nullptr;
 }
 
-std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem,
-                                                  const DeviceInfo& device) const {
-  const Question question{problem, problem_key(problem), device};
-  const Group* const group = group_of(device);
+/// Requires: the question is answered by no measurement in the group of its device.
+std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Group* group,
+                                                               const Question& question) const {
   for (const bool on_same_device : {true, false}) {
     for (const Provenance provenance : kProvenances) {
       std::optional<Hit> hit;
       if (on_same_device && group != nullptr) {
-        hit = exact(*group, provenance, question);
+        hit = provenance == Provenance::measured ? hit : exact(*group, provenance, question);
         hit = hit ? hit : nearest_on(*group, provenance, question);
       } else if (!on_same_device) {
         hit = nearest_of_arch(provenance, question);
@@ -383,6 +415,14 @@ std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem,
     }
   }
   return std::nullopt;
+}
+
+std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem,
+                                                  const DeviceInfo& device) const {
+  const Question question{problem, problem_key(problem), device};
+  const Group* const group = group_of(device);
+  const auto hit = exact_measured(group, question);
+  return hit ? hit : find_beyond_exact(group, question);
 }
 
 void LookupTable::fill(Answer& answer, const Hit& hit, const Problem& problem) const {
@@ -403,16 +443,15 @@ void LookupTable::fill(Answer& answer, const Hit& hit, const Problem& problem) c
 
 Answer LookupTable::best(const Problem& problem, const DeviceInfo& device) const {
   Answer answer;
+  const Question question{problem, problem_key(problem), device};
+  const Group* const group = group_of(device);
   // What is stored is valid, so the usual question needs no validation.
-  if (const Group* const group = group_of(device)) {
-    if (const auto hit =
-            exact(*group, Provenance::measured, {problem, problem_key(problem), device})) {
-      fill(answer, *hit, problem);
-      return answer;
-    }
+  if (const auto hit = exact_measured(group, question)) {
+    fill(answer, *hit, problem);
+    return answer;
   }
   validate(problem);
-  if (const auto hit = find(problem, device)) {
+  if (const auto hit = find_beyond_exact(group, question)) {
     fill(answer, *hit, problem);
   } else {
     answer.variant = default_variant(problem, device);
@@ -433,7 +472,7 @@ std::vector<long long> LookupTable::winners() const {
       const Pool& pool = groups_[g].pool(provenance);
       for (std::uint32_t i = pool.first; i < pool.first + pool.count; ++i) {
         if (places_[i].variant != kNoVariant) {
-          winners.push_back({{rankings_[i].problem_index, g}, provenance, places_[i].result_id});
+          winners.push_back({{problems_[i], g}, provenance, places_[i].result_id});
         }
       }
     }

@@ -50,6 +50,7 @@ class LookupTable {
   /// One variant of a place.
   struct Candidate {
     std::uint32_t variant = 0;
+    std::uint32_t behind = 0;  ///< How many of the place come after it.
     double time_us = 0.0;
     long long l2_misses = -1;  ///< -1 when unknown.
     long long result_id = 0;
@@ -86,18 +87,12 @@ class LookupTable {
   struct alignas(64) Place {
     ProblemKey problem;
     std::uint32_t variant = kNoVariant;
+    std::uint32_t first = 0;  ///< Of its candidates, which stand together, best first.
     double time_us = 0.0;
     long long l2_misses = -1;
     long long result_id = 0;
   };
   static_assert(sizeof(Place) == 64);
-
-  /// The variants of a place, best first.
-  struct Ranking {
-    std::uint32_t problem_index = 0;  ///< In the records.
-    std::uint32_t first = 0;          ///< Of its candidates.
-    std::uint32_t count = 0;
-  };
 
   /// The shapes of one kind of problem.
   struct Kind {
@@ -128,11 +123,13 @@ class LookupTable {
   struct Question;
   struct Nearest;
 
-  const Candidate* first_legal(std::size_t place, const Question& question) const;
+  const Candidate* first_legal(const Place& place, const Question& question) const;
   const Place* place_of(const Pool& pool, const ProblemKey& problem) const;
   const Group* group_of(const DeviceInfo& device) const;
   std::optional<Hit> exact(const Group& group, Provenance provenance,
                            const Question& question) const;
+  std::optional<Hit> exact_measured(const Group* group, const Question& question) const;
+  std::optional<Hit> find_beyond_exact(const Group* group, const Question& question) const;
   template <typename Accepts>
   void consider_all(const Pool& pool, double device_distance, const Question& question,
                     Nearest& nearest, Accepts&& accepts) const;
@@ -146,7 +143,7 @@ class LookupTable {
   std::vector<Variant> variants_;
   std::vector<Group> groups_;
   std::vector<Place> places_;
-  std::vector<Ranking> rankings_;  ///< By place.
+  std::vector<std::uint32_t> problems_;  ///< By place, in the records.
   std::vector<Candidate> candidates_;
 };
 

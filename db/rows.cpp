@@ -114,14 +114,15 @@ struct Reader {
   auto column(const char* name) { return columns(name); }
 
   long long integer(const char* name, long long low, long long high) {
-    const auto value = column(name);
-    if (!value.isInteger()) {
+    const auto cell = column(name);
+    if (!cell.isInteger()) {
       reject(name, "a whole number");
     }
-    require_between(name, value.getInt64(), low, high);
-    return value.getInt64();
+    const long long value = cell.getInt64();
+    require_between(name, value, low, high);
+    return value;
   }
-  std::string text(const char* name) {
+  auto text(const char* name) {
     const auto value = column(name);
     if (!value.isText()) {
       reject(name, "a text");
@@ -162,9 +163,16 @@ Unknowns unknowns_of(ResultState state) {
   return state == ResultState::ok ? Unknowns::refused : Unknowns::stored_as_null;
 }
 
-void require_positive_time(const VariantResult& result) {
-  if (result.state == ResultState::ok && !(result.time_us() > 0)) {
+/// Of a result that is ok.
+void require_positive_time(double time_us) {
+  if (!(time_us > 0)) {
     reject("time of a result that is ok", "above 0");
+  }
+}
+
+void require_positive_time(const VariantResult& result) {
+  if (result.state == ResultState::ok) {
+    require_positive_time(result.time_us());
   }
 }
 
@@ -274,25 +282,32 @@ Prediction read_prediction(Reader<Columns>& read) {
   return prediction;
 }
 
-/// The columns from median_us on of lookup_result_columns(): those of the result's provenance.
-void read_lookup_outcome(VariantResult& result, Reader<OrderedColumns>& read) {
-  constexpr int kMeasuredColumns = 4;
-  const int first = read.columns.next;
-  if (auto* measurement = std::get_if<Measurement>(&result.outcome)) {
-    read("median_us", measurement->median_us);
-    if (!read.columns.row.cell(read.columns.next).isNull()) {
-      Counters& counters = measurement->counters.emplace();
-      read("l2_misses", counters.l2_misses);
-      read("dram_read_bytes", counters.dram_read_bytes);
-      read("counters_missing_because", measurement->counters_missing_because);
-    }
+/// The columns of a measurement in lookup_result_columns().
+void read_lookup_measurement(LookupResult& found, Reader<OrderedColumns>& read) {
+  read("median_us", found.time_us);
+  if (read.columns.row.cell(read.columns.next).isNull()) {
     return;
   }
-  Prediction& prediction = std::get<Prediction>(result.outcome);
-  read.columns.next = first + kMeasuredColumns;
+  Counters counters;
+  read("l2_misses", counters.l2_misses);
+  read("dram_read_bytes", counters.dram_read_bytes);
+  if (read.text("counters_missing_because").empty()) {
+    found.l2_misses = counters.l2_misses;
+    found.dram_read_bytes = counters.dram_read_bytes;
+  }
+}
+
+/// The columns of a prediction, which stand behind those of a measurement.
+void read_lookup_prediction(LookupResult& found, Reader<OrderedColumns>& read) {
+  constexpr int kMeasuredColumns = 4;
+  read.columns.next += kMeasuredColumns;
+  Prediction prediction;
   read("time_us", prediction.time_us);
   read("compulsory_misses", prediction.compulsory_misses);
-  read("excess_misses", prediction.excess_misses);
+  read("excess_misses", prediction.excess_misses, 0, kMaxLong - prediction.compulsory_misses);
+  found.time_us = prediction.time_us;
+  found.l2_misses = prediction.compulsory_misses + prediction.excess_misses;
+  found.excess_misses = prediction.excess_misses;
 }
 
 template <typename Columns>
@@ -301,7 +316,7 @@ AxisValue axis_value(const Axis& axis, Reader<Columns>& read) {
   if (axis.spellings.empty()) {
     return read.integer(name.c_str(), 0, kMaxInt);
   }
-  return read.text(name.c_str());
+  return std::string(read.text(name.c_str()));
 }
 
 template <typename Columns>
@@ -363,7 +378,7 @@ auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
 
 template <typename Read>
 auto read_row(TableRows& row, const RowSource& source, Read&& read) {
-  const auto id = [&row] { return row.cell(0).getString(); };
+  const auto id = [&row] { return std::string(row.cell(0).getString()); };
   return read_row(id, source, [&] {
     Reader<OrderedColumns> reader{{row}};
     return read(reader);
@@ -613,7 +628,7 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
 }
 
 std::string lookup_problems_query(Op op) {
-  return "SELECT id, " + column_list(field_cells(op)) + " FROM problem WHERE op = '" +
+  return "SELECT id, " + column_list(field_cells(op)) + " FROM problem NOT INDEXED WHERE op = '" +
          std::string(to_string(op)) + "' ORDER BY id";
 }
 
@@ -638,17 +653,18 @@ LookupResult read_lookup_result(TableRows& row, const RowSource& source) {
     found.problem_id = read.integer("problem_id", 1, kMaxLong);
     found.device_id = read.integer("device_id", 1, kMaxLong);
     found.variant_id = read.integer("variant_id", 1, kMaxLong);
-    found.result.state = parse_result_state(read.text("state"));
-    if (parse_provenance(read.text("provenance")) == Provenance::measured) {
-      found.result.outcome = Measurement{};
+    found.is_ok = parse_result_state(read.text("state")) == ResultState::ok;
+    found.provenance = parse_provenance(read.text("provenance"));
+    read("registers_per_thread", found.registers_per_thread, 0, 255);
+    if (!found.is_ok) {
+      return found;
+    }
+    if (found.provenance == Provenance::measured) {
+      read_lookup_measurement(found, read);
     } else {
-      found.result.outcome = Prediction{};
+      read_lookup_prediction(found, read);
     }
-    read("registers_per_thread", found.result.resources.registers_per_thread, 0, 255);
-    if (found.result.state == ResultState::ok) {
-      read_lookup_outcome(found.result, read);
-      require_positive_time(found.result);
-    }
+    require_positive_time(found.time_us);
     return found;
   });
 }

@@ -62,15 +62,22 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
 Variant read_variant(SQLite::Statement& row, const RowSource& source);
 
-/// What the choice of the best variant reads of a result: state, registers and, when it is ok, the
-/// time and what `merit` needs.
+/// What the choice of the best variant reads of a result. The part from the time on is of results
+/// that are ok.
 struct LookupResult {
   long long id = 0;
   long long run_id = 0;
   long long problem_id = 0;
   long long device_id = 0;
   long long variant_id = 0;
-  VariantResult result;
+  Provenance provenance = Provenance::measured;
+  bool is_ok = false;
+  int registers_per_thread = 0;
+  double time_us = 0.0;
+  /// As l2_miss_sectors() has it (db/match.h).
+  std::optional<long long> l2_misses;
+  std::optional<long long> dram_read_bytes;  ///< Counted.
+  std::optional<long long> excess_misses;    ///< Predicted, in sectors.
 };
 
 // For tables of many rows: what to select, and the readers of such rows.

@@ -5,10 +5,11 @@
 
 namespace swr {
 
-std::string CellView::getString() const {
-  const void* const bytes = sqlite3_column_blob(statement_, column_);
-  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column_));
-  return bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), size);
+std::string_view CellView::getString() const {
+  const void* const bytes = sqlite3_value_blob(value_);
+  const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value_));
+  return bytes == nullptr ? std::string_view()
+                          : std::string_view(static_cast<const char*>(bytes), size);
 }
 
 TableRows::TableRows(const SQLite::Database& database, const std::string& sql)

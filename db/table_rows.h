@@ -7,28 +7,28 @@
 
 #include <sqlite3.h>
 #include <string>
+#include <string_view>
 
 namespace swr {
 
 /// A value of the current row, by SQLiteCpp's names. Valid until the next step.
 class CellView {
  public:
-  CellView(sqlite3_stmt* statement, int column) : statement_(statement), column_(column) {}
+  explicit CellView(sqlite3_value* value) : value_(value) {}
 
   bool isInteger() const { return type() == SQLITE_INTEGER; }
   bool isFloat() const { return type() == SQLITE_FLOAT; }
   bool isText() const { return type() == SQLITE_TEXT; }
   bool isNull() const { return type() == SQLITE_NULL; }
-  long long getInt64() const { return sqlite3_column_int64(statement_, column_); }
-  double getDouble() const { return sqlite3_column_double(statement_, column_); }
-  /// Empty for NULL.
-  std::string getString() const;
+  long long getInt64() const { return sqlite3_value_int64(value_); }
+  double getDouble() const { return sqlite3_value_double(value_); }
+  /// Empty for NULL. Valid until the next step.
+  std::string_view getString() const;
 
  private:
-  int type() const { return sqlite3_column_type(statement_, column_); }
+  int type() const { return sqlite3_value_type(value_); }
 
-  sqlite3_stmt* statement_;
-  int column_;
+  sqlite3_value* value_;
 };
 
 class TableRows {
@@ -45,7 +45,8 @@ class TableRows {
   /// Moves to the next row; false when there is none.
   bool next();
 
-  CellView cell(int column) const { return {statement_, column}; }
+  /// Requires: nobody else uses the connection meanwhile.
+  CellView cell(int column) const { return CellView(sqlite3_column_value(statement_, column)); }
 
  private:
   void require(int code) const;

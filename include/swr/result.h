@@ -179,6 +179,8 @@ std::optional<long long> l2_sectors(const VariantResult& result);
 /// Sectors that came from DRAM beyond the first touch of each; empty when a counter is missing.
 /// Measured: dram_read_bytes / 32 minus the compulsory read sectors, at least 0.
 std::optional<long long> excess_miss_sectors(const Problem& problem, const VariantResult& result);
+/// The same of a number of bytes that were counted.
+long long excess_read_sectors(const Problem& problem, long long dram_read_bytes);
 
 /// Compulsory sectors of a problem: every input and the output once (paper, section 3).
 long long compulsory_sectors(const Problem& problem);

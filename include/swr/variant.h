@@ -49,6 +49,8 @@ struct Axis {
   std::string_view summary;  ///< One sentence for --help and the documentation.
   /// Requires, like `set`: the variant is of the axis' operation.
   AxisValue (*get)(const Variant&);
+  /// Whether two variants of the axis' operation have the same value: get() without its texts.
+  bool (*is_equal)(const Variant&, const Variant&);
   /// Call as axis.set(axis, variant, value); text is accepted for integers too.
   /// Throws: Error{invalid_argument} when the value is not one of the axis.
   void (*set)(const Axis& axis, Variant&, const AxisValue&);

@@ -59,6 +59,21 @@ TEST(Variant, EveryAxisWritesWhatItReads) {
   }
 }
 
+TEST(Variant, AnAxisIsEqualWhereItsValuesAre) {
+  for (const Op op : {Op::attention, Op::gemm}) {
+    const Variant variant = default_axes(op);
+    for (const Axis& axis : axes(op)) {
+      Variant other = variant;
+      for (const std::string_view spelling : axis.spellings) {
+        axis.set(axis, other, std::string(spelling));
+        EXPECT_EQ(axis.is_equal(variant, other), axis.get(variant) == axis.get(other)) << axis.name;
+      }
+    }
+  }
+  EXPECT_FALSE(find_axis(Op::attention, "tile_m")
+                   ->is_equal(AttentionVariant{.tile_m = 64}, AttentionVariant{.tile_m = 128}));
+}
+
 TEST(AttentionVariant, RejectsAnUnknownAxisByName) {
   EXPECT_THROW(parse_attention("tile_q=64"), Error);
   EXPECT_THROW(parse_attention("order=zigzag"), Error);

@@ -6,6 +6,8 @@
 #include <swr/constraints.h>
 #include <swr/lookup.h>
 
+#include <SQLiteCpp/Database.h>
+
 #include <algorithm>
 #include <atomic>
 #include <random>
@@ -57,6 +59,56 @@ TEST_F(LookupTest, ANearAnswerScalesTheTimeByTheWorkAndKnowsNoMisses) {
   EXPECT_EQ(answer.stored_problem, problem_of(4096));
   EXPECT_DOUBLE_EQ(answer.time_us.value(), 40.0) << "four times the pairs of rows and keys";
   EXPECT_EQ(answer.l2_misses, std::nullopt);
+}
+
+/// Counted, with this many bytes read from DRAM beyond the compulsory ones.
+VariantResult rereading(const Variant& variant, long long excess_bytes) {
+  VariantResult result = counted(variant, 10.0, 777);
+  std::get<Measurement>(result.outcome).counters->dram_read_bytes =
+      compulsory_bytes(problem_of(4096)).read + excess_bytes;
+  return result;
+}
+
+TEST_F(LookupTest, StoredExcessMissesAndRegistersDecideTies) {
+  record(problem_of(4096), rereading(tile(64, 64), 64000));
+  record(problem_of(4096), rereading(tile(128, 64), 32000));
+  VariantResult doubtful = rereading(tile(64, 128), 0);
+  std::get<Measurement>(doubtful.outcome).counters_missing_because = "another process was seen";
+  record(problem_of(4096), doubtful);
+  VariantResult wide = rereading(tile(64, 32), 32000);
+  ++wide.resources.registers_per_thread;
+  record(problem_of(4096), wide);
+  const Answer answer = Lookup(path_).best(problem_of(4096), fictional_gpu());
+  EXPECT_EQ(answer.variant, tile(128, 64));
+  EXPECT_EQ(answer.l2_misses, 777);
+}
+
+TEST_F(LookupTest, PredictedExcessMissesDecideTies) {
+  for (const auto& [tile_m, excess] : {std::pair{64, 40}, {128, 30}}) {
+    VariantResult result = predicted(tile(tile_m, 64), 5.0);
+    std::get<Prediction>(result.outcome).excess_misses = excess;
+    record(problem_of(4096), result);
+  }
+  EXPECT_EQ(Lookup(path_).best(problem_of(4096), fictional_gpu()).variant, tile(128, 64));
+}
+
+TEST_F(LookupTest, ResultsFindTheirProblemsWhateverTheIds) {
+  const GemmProblem product{.m = 512, .n = 512, .k = 512};
+  record(product, measured(GemmVariant{}, 3.0));
+  record(problem_of(4096), measured(tile(64, 64), 1.0));
+  record(problem_of(8192), measured(tile(64, 64), 2.0));
+  {
+    SQLite::Database editor(path_.string(), SQLite::OPEN_READWRITE);
+    editor.exec("PRAGMA foreign_keys = OFF");
+    editor.exec("UPDATE problem SET id = 7000000000 WHERE id = 2");
+    editor.exec("UPDATE result SET problem_id = 7000000000 WHERE problem_id = 2");
+    editor.exec("UPDATE problem SET id = 5 WHERE id = 3");
+    editor.exec("UPDATE result SET problem_id = 5 WHERE problem_id = 3");
+  }
+  const Lookup lookup(path_);
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).time_us, 1.0);
+  EXPECT_EQ(lookup.best(problem_of(8192), fictional_gpu()).time_us, 2.0);
+  EXPECT_EQ(lookup.best(product, fictional_gpu()).time_us, 3.0);
 }
 
 TEST_F(LookupTest, APredictionIsCalledOneAndSumsItsMisses) {

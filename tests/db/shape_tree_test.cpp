@@ -11,16 +11,24 @@
 namespace swr {
 namespace {
 
-/// Sizes from a coarse grid, so that many points are equal or equally far.
-std::vector<ShapeTree::Point> random_points(std::size_t count, std::mt19937& random) {
-  std::uniform_int_distribution<int> octave(0, 6);
-  const auto size = [&] { return 1 << octave(random); };
+template <typename Size>
+std::vector<ShapeTree::Point> points_of(std::size_t count, Size&& size) {
   std::vector<ShapeTree::Point> points(count);
   for (std::size_t i = 0; i < count; ++i) {
     points[i].at = shape_point(size(), size(), size(), 3 * size(), size());
     points[i].item = static_cast<std::uint32_t>(i);
   }
   return points;
+}
+
+/// Sizes from a coarse grid, so that many points are equal or equally far.
+std::vector<ShapeTree::Point> points_of_a_grid(std::size_t count, std::mt19937& random) {
+  return points_of(count, [&] { return 1 << random() % 7; });
+}
+
+/// Sizes of any kind, large ones among them.
+std::vector<ShapeTree::Point> points_anywhere(std::size_t count, std::mt19937& random) {
+  return points_of(count, [&] { return 1 + static_cast<int>(random() % (1U << random() % 28)); });
 }
 
 /// Every item at the smallest distance, by looking at all of them.
@@ -54,15 +62,20 @@ std::set<std::uint32_t> nearest_of_tree(const ShapeTree& tree, const ShapePoint&
   return items;
 }
 
+void expect_nearest_of_all(const std::vector<ShapeTree::Point>& points,
+                           const std::vector<ShapeTree::Point>& questions) {
+  const ShapeTree tree(points);
+  EXPECT_EQ(tree.size(), points.size());
+  for (const ShapeTree::Point& question : questions) {
+    EXPECT_EQ(nearest_of_tree(tree, question.at), nearest_of_all(points, question.at));
+  }
+}
+
 TEST(ShapeTree, FindsEveryNearestPointOfRandomOnes) {
   std::mt19937 random(3);
-  for (const std::size_t count : {0U, 1U, 8U, 9U, 100U, 1500U}) {
-    const auto points = random_points(count, random);
-    const ShapeTree tree(points);
-    EXPECT_EQ(tree.size(), count);
-    for (const ShapeTree::Point& question : random_points(200, random)) {
-      EXPECT_EQ(nearest_of_tree(tree, question.at), nearest_of_all(points, question.at));
-    }
+  for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 16U, 17U, 100U, 1500U}) {
+    expect_nearest_of_all(points_of_a_grid(count, random), points_of_a_grid(200, random));
+    expect_nearest_of_all(points_anywhere(count, random), points_anywhere(200, random));
   }
 }
 

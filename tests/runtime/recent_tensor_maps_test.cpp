@@ -43,12 +43,23 @@ void expect_as_encoded_anew(const View& view) {
   EXPECT_EQ(std::memcmp(&remembered, &anew, sizeof anew), 0);
 }
 
-/// Driver calls that one more encoding takes.
-long long driver_calls_of(const View& view) {
-  const long long before = fake_tensor_maps();
+struct DriverCalls {
+  long long encodings = 0;
+  long long replacements = 0;  ///< Of addresses.
+
+  bool operator==(const DriverCalls&) const = default;
+};
+
+constexpr DriverCalls kNone{};
+constexpr DriverCalls kEncoding{.encodings = 1};
+constexpr DriverCalls kReplacement{.replacements = 1};
+
+/// What one more map takes.
+DriverCalls driver_calls_of(const View& view) {
+  const DriverCalls before{fake_tensor_maps(), fake_replaced_addresses()};
   CUtensorMap map;
   EXPECT_EQ(view.encode(encode_recent_tensor_map, map), CUDA_SUCCESS);
-  return fake_tensor_maps() - before;
+  return {fake_tensor_maps() - before.encodings, fake_replaced_addresses() - before.replacements};
 }
 
 class RecentTensorMapsTest : public ::testing::Test {
@@ -59,9 +70,34 @@ class RecentTensorMapsTest : public ::testing::Test {
 };
 
 TEST_F(RecentTensorMapsTest, AsksTheDriverOnceForTheSameArguments) {
-  const View view{.address = 1 << 20U};
-  EXPECT_EQ(driver_calls_of(view), 1);
-  EXPECT_EQ(driver_calls_of(view), 0);
+  const View view{.address = 1 << 20U, .sizes = {64, 1001, 8, 2, 1}};
+  EXPECT_EQ(driver_calls_of(view), kEncoding);
+  EXPECT_EQ(driver_calls_of(view), kNone);
+  expect_as_encoded_anew(view);
+}
+
+TEST_F(RecentTensorMapsTest, ReplacesTheAddressOfAMapOfTheSameKind) {
+  View view{.address = 1 << 20U, .sizes = {64, 1002, 8, 2, 1}};
+  EXPECT_EQ(driver_calls_of(view), kEncoding);
+  for (int i = 0; i < 3; ++i) {
+    view.address += 4096;
+    EXPECT_EQ(driver_calls_of(view), kReplacement);
+    EXPECT_EQ(driver_calls_of(view), kNone);
+    expect_as_encoded_anew(view);
+  }
+  view.strides_bytes[0] += 16;
+  EXPECT_EQ(driver_calls_of(view), kEncoding);
+  expect_as_encoded_anew(view);
+}
+
+TEST_F(RecentTensorMapsTest, EncodesWhereTheDriverDoesNotReplaceAddresses) {
+  View view{.address = 1 << 20U, .sizes = {64, 1003, 8, 2, 1}};
+  EXPECT_EQ(driver_calls_of(view), kEncoding);
+  view.address += 4096;
+  fake_refuse_to_replace_addresses(true);
+  EXPECT_EQ(driver_calls_of(view), kEncoding);
+  fake_refuse_to_replace_addresses(false);
+  EXPECT_EQ(driver_calls_of(view), kNone);
   expect_as_encoded_anew(view);
 }
 
@@ -87,24 +123,33 @@ TEST_F(RecentTensorMapsTest, EveryArgumentTellsMapsApart) {
 }
 
 TEST_F(RecentTensorMapsTest, AnotherContextAndAnotherThreadEncodeTheirOwn) {
-  const View view{.address = 3 << 20U};
-  EXPECT_EQ(driver_calls_of(view), 1);
+  const View view{.address = 3 << 20U, .sizes = {64, 1004, 8, 2, 1}};
+  EXPECT_EQ(driver_calls_of(view), kEncoding);
   {
     const PrimaryContext second(1);
     use_recent_tensor_maps_of(second.handle());
-    EXPECT_EQ(driver_calls_of(view), 1);
+    EXPECT_EQ(driver_calls_of(view), kEncoding);
+    expect_as_encoded_anew(view);
   }
   std::thread([&] {
     use_recent_tensor_maps_of(context_.handle());
-    EXPECT_EQ(driver_calls_of(view), 1);
+    EXPECT_EQ(driver_calls_of(view), kEncoding);
   }).join();
 }
 
 TEST_F(RecentTensorMapsTest, AFailureIsReportedAndAskedAgain) {
+  driver_calls_of(View{.address = 4 << 20U});
   const View unaligned{.address = (4 << 20U) + 8};
   CUtensorMap map;
   EXPECT_EQ(unaligned.encode(encode_recent_tensor_map, map), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(unaligned.encode(encode_recent_tensor_map, map), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(RecentTensorMapsTest, ARankThatNoMapHasIsRefused) {
+  for (const cuuint32_t rank : {0U, 6U}) {
+    CUtensorMap map;
+    EXPECT_EQ(View{.rank = rank}.encode(encode_recent_tensor_map, map), CUDA_ERROR_INVALID_VALUE);
+  }
 }
 
 TEST_F(RecentTensorMapsTest, ManyMoreViewsThanAreRememberedStayRight) {

@@ -37,6 +37,8 @@ std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
 std::atomic<long long> tensor_maps = 0;
+std::atomic<long long> replaced_addresses = 0;
+std::atomic<bool> refuses_to_replace = false;
 thread_local CUstream captured_stream = nullptr;
 
 int attribute(CUdevice_attribute name) {
@@ -89,6 +91,8 @@ int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
 long long fake_tensor_maps() { return tensor_maps; }
+long long fake_replaced_addresses() { return replaced_addresses; }
+void fake_refuse_to_replace_addresses(bool refuse) { refuses_to_replace = refuse; }
 long long fake_modules_alive() { return loads - unloads; }
 int fake_device_count() { return kDevices; }
 void fake_capture(CUstream stream) { captured_stream = stream; }
@@ -281,6 +285,14 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
   map->opaque[4] = static_cast<cuuint64_t>(current == nullptr ? -1 : current->device);
   std::copy_n(sizes, rank, map->opaque + 5);
   std::copy_n(strides, rank - 1, map->opaque + 10);
+  return CUDA_SUCCESS;
+}
+CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
+  if (refuses_to_replace || reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  ++replaced_addresses;
+  map->opaque[0] = reinterpret_cast<cuuint64_t>(address);
   return CUDA_SUCCESS;
 }
 CUresult cuStreamCreate(CUstream* stream, unsigned /*flags*/) {

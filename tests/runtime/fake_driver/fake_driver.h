@@ -30,10 +30,14 @@ FakeLaunch fake_last_launch();
 // start while the one before ends.
 const char* fake_last_gemm();
 int fake_last_overlaps();
-/// Modules loaded, launches made and tensor maps encoded since the process began.
+/// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
+/// process began.
 long long fake_module_loads();
 long long fake_launches();
 long long fake_tensor_maps();
+long long fake_replaced_addresses();
+/// From now on cuTensorMapReplaceAddress fails, or no longer.
+void fake_refuse_to_replace_addresses(bool refuse);
 /// Modules that are loaded now.
 long long fake_modules_alive();
 /// Names of the fake devices: "Fake GPU 0" and "Fake GPU 1", both sm_90.
