@@ -41,16 +41,27 @@ SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
              .footprint_sectors = static_cast<double>(footprint_sectors)},
       group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)),
       group_of_(static_cast<std::size_t>(objects), -1) {
+  tabulate_survival();
+}
+
+/// In which step of the table so many half sectors lie.
+std::size_t SetAssociativeCache::place_in_table(long long half_sectors) const {
+  return static_cast<std::size_t>(static_cast<double>(half_sectors) / 2 / shape_.capacity_sectors /
+                                  kTableStep);
+}
+
+void SetAssociativeCache::tabulate_survival() {
   for (double used = kTableStep / 2; used < kTableEnd; used += kTableStep) {
     const double probability = survival(used * shape_.capacity_sectors, shape_);
     survival_.push_back(probability < kSure ? 0.0 : probability > 1 - kSure ? 1.0 : probability);
+    const std::size_t place = step_end_.size();
+    const double about = 2 * (used + kTableStep / 2) * shape_.capacity_sectors;
+    long long end = std::max(0LL, static_cast<long long>(about) - 1);
+    while (place_in_table(end) <= place) {
+      ++end;
+    }
+    step_end_.push_back(end);
   }
-}
-
-double SetAssociativeCache::survival_after(double sectors) const {
-  const double place = sectors / shape_.capacity_sectors / kTableStep;
-  return place < static_cast<double>(survival_.size()) ? survival_[static_cast<std::size_t>(place)]
-                                                       : 0.0;
 }
 
 bool SetAssociativeCache::touch(int object, int sectors) {
@@ -84,16 +95,22 @@ std::size_t SetAssociativeCache::root_of(std::size_t group) {
   return group;
 }
 
-/// All groups have aged: looks up anew how likely each survives what was used since.
+/// All groups have aged: looks up anew how likely each survives what was used since. From the
+/// youngest on that grows, so the place in the table is walked to, without dividing.
 void SetAssociativeCache::begin_group() {
   live_.push_back(groups_.size() - 1);
   merge_small_groups();
-  double used = 0.0;
+  long long half_sectors = 0;  // Used since, counted to the middle of the group.
+  std::size_t place = 0;
   std::size_t dead = 0;  // How many of the oldest groups are lost.
   for (std::size_t i = live_.size(); i-- > 0;) {
     Group& group = groups_[live_[i]];
-    group.survival = survival_after(used + static_cast<double>(group.sectors) / 2);
-    used += static_cast<double>(group.sectors);
+    half_sectors += group.sectors;
+    while (place < survival_.size() && half_sectors >= step_end_[place]) {
+      ++place;
+    }
+    group.survival = place < survival_.size() ? survival_[place] : 0.0;
+    half_sectors += group.sectors;
     if (group.survival <= 0.0) {
       dead = i + 1;
       break;
@@ -113,18 +130,17 @@ void SetAssociativeCache::begin_group() {
 /// Joins neighbours in age that have lost most of their objects to younger groups.
 void SetAssociativeCache::merge_small_groups() {
   std::size_t kept = 0;
+  Group* older = nullptr;  // The last that was kept.
   for (const std::size_t place : live_) {
     Group& group = groups_[place];
-    if (kept > 0) {
-      Group& older = groups_[live_[kept - 1]];
-      if (older.sectors + group.sectors <= group_sectors_ / 2) {
-        group.sectors += older.sectors;
-        older.merged_into = place;
-        live_[kept - 1] = place;
-        continue;
-      }
+    if (older != nullptr && older->sectors + group.sectors <= group_sectors_ / 2) {
+      group.sectors += older->sectors;
+      older->merged_into = place;
+      live_[kept - 1] = place;
+    } else {
+      live_[kept++] = place;
     }
-    live_[kept++] = place;
+    older = &group;
   }
   live_.resize(kept);
 }

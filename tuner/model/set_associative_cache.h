@@ -47,7 +47,8 @@ class SetAssociativeCache {
     std::size_t merged_into = 0;  ///< Place of the group that holds its objects now, or its own.
   };
 
-  double survival_after(double sectors) const;
+  std::size_t place_in_table(long long half_sectors) const;
+  void tabulate_survival();
   void append(int sectors);
   void begin_group();
   std::size_t root_of(std::size_t group);
@@ -57,7 +58,8 @@ class SetAssociativeCache {
 
   SetShape shape_;
   long long group_sectors_;             ///< Of a full group.
-  std::vector<double> survival_;        ///< Tabulated.
+  std::vector<double> survival_;        ///< Tabulated, by what was used in equal steps.
+  std::vector<long long> step_end_;     ///< Half sectors used with which each step has ended.
   std::vector<Group> groups_{1};        ///< Oldest first.
   std::vector<std::size_t> live_{};     ///< Groups whose objects may still be there, oldest first.
   std::vector<std::int32_t> group_of_;  ///< Per object; -1 when never used.
