@@ -104,14 +104,16 @@ def asking_blocks(start, loop, labels):
 
 
 def minimum(variant, head_dim):
-    """Per warp and tile: the products, an exponential per score, the fragments of K and V once, and per
+    """Per warp and tile: the products, an exponential per score, the fragments of its K and V once, and per
     score its share of the maximum, the argument of its exponential and the sum. Fragments of Q stay in
-    registers where they fit, and are read with K's where they do not (see the document)."""
-    rows = variant["tile_m"] // (16 * variant["warps"])
-    keys = variant["tile_n"]
+    registers where they fit, and are read with K's where they do not (see the document). Warps beyond one
+    to a block of 16 rows divide the keys."""
+    key_groups = max(1, 16 * variant["warps"] // variant["tile_m"])
+    rows = variant["tile_m"] * key_groups // (16 * variant["warps"])
+    keys = variant["tile_n"] // key_groups
     held = rows * (keys // 2 + head_dim // 2 + head_dim // 4)
     by_threads = variant["kv_copy"] == "cp_async"
-    copies = -(-2 * keys * head_dim // (8 * 32 * variant["warps"])) if by_threads else 0
+    copies = -(-2 * variant["tile_n"] * head_dim // (8 * 32 * variant["warps"])) if by_threads else 0
     q_reads = 0 if held + OPERAND_REGISTERS <= 255 else rows * head_dim // 16
     return {"tensor": rows * keys * head_dim // 64, "special": rows * keys // 2,
             "shared": keys * head_dim // 128 + q_reads, "fp32": rows * 3 * keys // 2,

@@ -41,16 +41,16 @@ class WarpRows {
   __device__ void take(int step) {
     stream_.begin(step);
     Scores<C> scores;
-    multiply_q_k<C>(scores, query_, stream_.k_slot(step), first_key_);
+    multiply_q_k<C>(scores, query_, stream_.k_slot(step), first_key());
     if constexpr (Masked) {
-      mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n + first_key_, shape_);
+      mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n + first_key(), shape_);
     }
     stream_.turn(step);
     softmax_.raise(scores, output_, scale_log2_);
     const auto numerators = [&](Numerators<C>& p, int keys) {
       softmax_.exponentiate(p, scores, keys, scale_log2_);
     };
-    multiply_p_v<C>(output_, numerators, stream_.v_slot(step), first_key_);
+    multiply_p_v<C>(output_, numerators, stream_.v_slot(step), first_key());
     stream_.finish(step);
   }
 
@@ -67,6 +67,9 @@ class WarpRows {
   __device__ const SoftmaxState<C>& softmax() const { return softmax_; }
 
  private:
+  /// Known when the kernel is compiled, unless warps share rows.
+  __device__ int first_key() const { return C.key_groups() == 1 ? 0 : first_key_; }
+
   const KvStream<C>& stream_;
   QueryFragments<C> query_;
   int first_row_;
