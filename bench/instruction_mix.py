@@ -54,7 +54,11 @@ class Instruction:
 
 def disassemble(nvdisasm, cubin):
     """The kernel's instructions, and the index that each label stands at."""
-    text = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    try:
+        text = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        sys.exit(f"instruction_mix: {nvdisasm} was not found: install it (nvidia-cuda-nvdisasm of PyPI has it) "
+                 "or name it with --nvdisasm")
     instructions, labels = [], {}
     for line in text.splitlines():
         if label := LABEL.match(line):

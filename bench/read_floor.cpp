@@ -11,13 +11,14 @@
 #include <swr/generator.h>
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace swr {
@@ -56,6 +57,12 @@ std::vector<Ring> rings() {
   return all;
 }
 
+/// Launches take turns over so many copies, that none finds its bytes in L2.
+std::size_t copies_of(std::size_t bytes, const DeviceInfo& device) {
+  const auto least = static_cast<std::size_t>(kL2Multiple * device.l2_bytes);
+  return std::max<std::size_t>(2, (least + bytes - 1) / bytes);
+}
+
 class Reading {
  public:
   Reading(const Generator& generator, const DeviceInfo& device, std::size_t memory_bytes)
@@ -71,12 +78,9 @@ class Reading {
     memory_.upload(std::as_bytes(std::span(words)));
   }
 
-  /// Median microseconds of a launch.
+  /// Median microseconds of a launch. Requires: the memory holds the copies.
   double time_us(std::size_t bytes, const Ring& ring, LaunchOverlap overlap) const {
-    const std::size_t wanted = std::max<std::size_t>(
-        2, (static_cast<std::size_t>(kL2Multiple * device_.l2_bytes) + bytes - 1) / bytes);
-    const std::size_t copies =
-        std::max<std::size_t>(1, std::min(wanted, memory_.size_bytes() / bytes));
+    const std::size_t copies = copies_of(bytes, device_);
     std::size_t launches = copies;
     while (static_cast<double>(launches * bytes) < kGraphUs * 4e6) {
       launches += copies;
@@ -146,9 +150,32 @@ void print_best(const Reading& reading, std::size_t bytes, LaunchOverlap overlap
   std::fflush(stdout);
 }
 
+/// In bytes. Throws: Error{invalid_argument}.
+std::vector<std::size_t> sizes_asked_for(std::span<char*> arguments) {
+  constexpr std::size_t kMostMib = 4096;
+  std::vector<std::size_t> sizes;
+  for (const std::string_view text : arguments) {
+    std::size_t mib = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+    if (error != std::errc() || end != text.data() + text.size() || mib < 1 || mib > kMostMib) {
+      throw Error(ErrorCode::invalid_argument,
+                  "sizes are 1 to " + std::to_string(kMostMib) + " MiB, not " + std::string(text));
+    }
+    sizes.push_back(mib << 20);
+  }
+  if (sizes.empty()) {
+    sizes = {32UL << 20, 64UL << 20, 128UL << 20, 256UL << 20, 512UL << 20, 1024UL << 20};
+  }
+  return sizes;
+}
+
 void print_all(const std::vector<std::size_t>& sizes) {
   const DeviceInfo device = list_devices().front();
-  const Reading reading(Generator({}), device, *std::max_element(sizes.begin(), sizes.end()));
+  std::size_t memory_bytes = 0;
+  for (const std::size_t bytes : sizes) {
+    memory_bytes = std::max(memory_bytes, bytes * copies_of(bytes, device));
+  }
+  const Reading reading(Generator({}), device, memory_bytes);
   std::printf("bytes,launches,ctas_per_sm,chunk_bytes,slots,next_starts_early,us,gb_per_s\n");
   for (const std::size_t bytes : sizes) {
     print_best(reading, bytes, LaunchOverlap::none);
@@ -161,14 +188,7 @@ void print_all(const std::vector<std::size_t>& sizes) {
 
 int main(int count, char** arguments) {
   try {
-    std::vector<std::size_t> sizes;
-    for (int i = 1; i < count; ++i) {
-      sizes.push_back(std::stoul(arguments[i]) << 20);
-    }
-    if (sizes.empty()) {
-      sizes = {32UL << 20, 64UL << 20, 128UL << 20, 256UL << 20, 512UL << 20, 1024UL << 20};
-    }
-    swr::print_all(sizes);
+    swr::print_all(swr::sizes_asked_for(std::span(arguments + 1, arguments + count)));
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "read_floor: " << error.what() << "\n";

@@ -31,15 +31,14 @@ Reason hopper_tile_shape(const AttentionVariant& variant) {
 }
 
 /// More warps than blocks of 16 rows: those of a block divide the keys of a tile.
-Reason key_groups(const AttentionVariant& variant) {
-  if (variant.tile_m % 16 != 0 || 16 * variant.warps % variant.tile_m != 0) {
-    return text(variant.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
-           text(variant.tile_m);
+Reason key_groups(const AttentionConfig& config) {
+  if (config.tile_m % 16 != 0 || 16 * config.warps % config.tile_m != 0) {
+    return text(config.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
+           text(config.tile_m);
   }
-  const int groups = 16 * variant.warps / variant.tile_m;
-  if (variant.tile_n % (16 * groups) != 0) {
-    return "tile_n " + text(variant.tile_n) + " is no multiple of 16 keys times the " +
-           text(groups) + " warps that share a block of rows";
+  if (config.tile_n % (16 * config.key_groups()) != 0) {
+    return "tile_n " + text(config.tile_n) + " is no multiple of 16 keys times the " +
+           text(config.key_groups()) + " warps that share a block of rows";
   }
   return std::nullopt;
 }
@@ -50,8 +49,9 @@ Reason tile_shape(const Candidate& c) {
       return reason;
     }
   }
-  if (c.variant.family == Family::portable && c.variant.tile_m < 16 * c.variant.warps) {
-    return key_groups(c.variant);
+  const auto* const portable = std::get_if<AttentionConfig>(&c.config);
+  if (portable != nullptr && portable->tile_m < 16 * portable->warps) {
+    return key_groups(*portable);
   }
   if (c.variant.tile_m % (16 * c.variant.warps) != 0) {
     return "tile_m " + text(c.variant.tile_m) + " is no multiple of 16 rows times " +

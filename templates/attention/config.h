@@ -32,7 +32,10 @@ struct AttentionConfig {
 
   /// Warps that take the same rows and divide the keys of every tile: more than one where the Q
   /// tile has fewer than 16 rows a warp, as decoding wants it.
-  SWR_HD constexpr int key_groups() const { return tile_m < 16 * warps ? 16 * warps / tile_m : 1; }
+  SWR_HD constexpr int key_groups() const {
+    const int blocks = tile_m / 16;
+    return blocks > 0 && blocks < warps ? warps / blocks : 1;
+  }
   /// Warps of different rows.
   SWR_HD constexpr int row_warps() const { return warps / key_groups(); }
   /// 16-row blocks that one warp owns, and the keys of a tile that it takes.

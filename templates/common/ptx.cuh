@@ -103,12 +103,9 @@ __device__ inline uint4 load_shared(unsigned shared) {
 }
 
 __device__ inline float4 load_shared_floats(unsigned shared) {
-  float4 value;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-               : "r"(shared)
-               : "memory");
-  return value;
+  const uint4 bits = load_shared(shared);
+  return make_float4(__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
+                     __uint_as_float(bits.w));
 }
 __device__ inline unsigned load_shared_word(unsigned shared) {
   unsigned value;

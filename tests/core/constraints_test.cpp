@@ -43,6 +43,7 @@ TEST(Constraints, EachFiresOnItsOwnViolation) {
   EXPECT_EQ(fired({.tile_m = 16, .tile_n = 64, .warps = 4}), "");
   EXPECT_EQ(fired({.tile_m = 16, .tile_n = 64, .warps = 8}), "tile_shape") << "8 keys to a warp";
   EXPECT_EQ(fired({.tile_m = 48, .tile_n = 64, .warps = 4}), "tile_shape");
+  EXPECT_EQ(fired({.tile_m = 8, .tile_n = 64, .warps = 1}), "tile_shape");
   EXPECT_EQ(fired({.tile_m = 1024, .tile_n = 16, .warps = 64}), "threads");
   EXPECT_EQ(fired({.tile_m = 64, .tile_n = 128, .stages = 4}), "shared_memory");
   EXPECT_EQ(fired({.tile_m = 128, .tile_n = 128, .warps = 4, .stages = 1}), "registers");

@@ -90,13 +90,8 @@ __device__ inline void combine_key_groups(unsigned smem, const Output<C>& output
   __syncthreads();  // Every warp is done with K and V.
   results.leave(output, softmax, place);
   __syncthreads();
-#pragma unroll 1
-  for (int index = static_cast<int>(threadIdx.x); index < rows * kChunksPerRow<C>;
-       index += C.threads()) {
-    const int row = index / kChunksPerRow<C>;
-    const int chunk = index % kChunksPerRow<C>;
-    take(row, chunk, results.gather(row, chunk));
-  }
+  for_each_chunk<C>(rows,
+                    [&](int row, int chunk) { take(row, chunk, results.gather(row, chunk)); });
   if constexpr (C.uses_tma()) {
     ptx::fence_async_shared();  // The copy engine writes here next.
   }

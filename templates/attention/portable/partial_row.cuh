@@ -66,6 +66,17 @@ __device__ inline int rows_of_tile(const AttentionParams& params, QTile tile) {
   return min_of(C.tile_m, sequence_shape<C>(params).q_rows() - tile.index * C.tile_m);
 }
 
+/// All threads of the CTA: calls `take(row, chunk)` once for every 8 columns of the first `rows`
+/// rows of a Q tile.
+template <AttentionConfig C, typename Take>
+__device__ inline void for_each_chunk(int rows, const Take& take) {
+#pragma unroll 1
+  for (int index = static_cast<int>(threadIdx.x); index < rows * kChunksPerRow<C>;
+       index += C.threads()) {
+    take(index / kChunksPerRow<C>, index % kChunksPerRow<C>);
+  }
+}
+
 /// Writes rows of a Q tile to O, and their log-sum-exps.
 template <AttentionConfig C>
 class RowWriter {

@@ -116,13 +116,7 @@ class SplitResults {
   /// A thread takes 16 bytes of a row of O at a time.
   __device__ void combine() const {
     const RowWriter<C> write(params_, tile_);
-#pragma unroll 1
-    for (int index = static_cast<int>(threadIdx.x); index < rows_ * kChunksPerRow<C>;
-         index += C.threads()) {
-      const int row = index / kChunksPerRow<C>;
-      const int chunk = index % kChunksPerRow<C>;
-      write(row, chunk, gather(row, chunk));
-    }
+    for_each_chunk<C>(rows_, [&](int row, int chunk) { write(row, chunk, gather(row, chunk)); });
   }
 
   __device__ PartialRow gather(int row, int chunk) const {
