@@ -6,6 +6,11 @@
 
 namespace swr {
 
+int thread_count(int asked) {
+  const int hardware = static_cast<int>(std::thread::hardware_concurrency());
+  return asked > 0 ? asked : std::max(1, hardware);
+}
+
 CompileQueue::CompileQueue(int threads, Compile compile) : compile_(std::move(compile)) {
   const auto thread_count = static_cast<std::size_t>(std::max(1, threads));
   // Twice the threads keeps every thread busy while the consumer evaluates one variant, and holds

@@ -21,6 +21,9 @@
 
 namespace swr {
 
+/// Threads to start: as many as asked for, or for 0 one per hardware thread.
+int thread_count(int asked);
+
 class CompileQueue {
  public:
   using Compile = std::function<CompiledKernel(const Variant&)>;

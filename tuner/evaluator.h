@@ -9,6 +9,7 @@
 #include <swr/result.h>
 #include <swr/variant.h>
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -74,6 +75,12 @@ class Evaluator {
   /// Throws: Error only when nothing further can be evaluated (device lost, out of memory).
   virtual VariantResult evaluate(const Problem& problem, const Variant& variant,
                                  const CompiledKernel& kernel) = 0;
+
+  /// Names what will probably be evaluated next, in that order, in place of what was named before.
+  /// A model may begin with it on threads of its own; results do not depend on it.
+  virtual void expect(const Problem& /*problem*/, std::span<const Contender> /*contenders*/) {}
+  /// Of how many kernels beyond the one in hand it pays to expect the variants.
+  virtual std::size_t kernels_ahead() const { return 0; }
 
   /// Counters of variants that evaluate() found ok, one reading each. Apart from evaluate(),
   /// because switching the profiler on costs more than counting: pass several at once. Throws: as

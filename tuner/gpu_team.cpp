@@ -42,6 +42,10 @@ class MarkingEvaluator final : public Evaluator {
                          const CompiledKernel& kernel) override {
     return marked([&] { return evaluator_->evaluate(problem, variant, kernel); });
   }
+  void expect(const Problem& problem, std::span<const Contender> contenders) override {
+    evaluator_->expect(problem, contenders);
+  }
+  std::size_t kernels_ahead() const override { return evaluator_->kernels_ahead(); }
   std::vector<CounterReading> count(const Problem& problem,
                                     std::span<const Contender> contenders) override {
     return marked([&] { return evaluator_->count(problem, contenders); });

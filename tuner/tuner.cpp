@@ -8,9 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <thread>
+#include <span>
 #include <utility>
 
 namespace swr {
@@ -80,11 +81,6 @@ Compilation take(CompileQueue& queue, const Variant& variant) {
   }
 }
 
-int thread_count(const TuneOptions& options) {
-  const int hardware = static_cast<int>(std::thread::hardware_concurrency());
-  return options.compile_threads > 0 ? options.compile_threads : std::max(1, hardware);
-}
-
 std::string nothing_left_message(const Problem& problem, const DeviceInfo& device,
                                  const std::vector<DroppedVariant>& dropped) {
   const auto counts = dropped_by_constraint(dropped);
@@ -150,6 +146,7 @@ class Run {
     for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
       try_batch(batch);
     }
+    evaluator_.expect(report_.problem, {});  // A run that was stopped leaves nothing behind.
     try_rival();
     count();
   }
@@ -177,12 +174,37 @@ class Run {
     const Groups groups = group_by_kernel(take_known(batch));
     queue_.want(first_members(groups));
     queue_.expect(first_members(group_by_kernel(strategy_.likely_next())));
-    for (const auto& group : groups) {
+    std::deque<Compilation> kernels;  // Of the group in hand and those after it.
+    for (auto rest = std::span<const std::vector<Variant>>(groups); !rest.empty();
+         rest = rest.subspan(1)) {
       if (has_to_stop()) {
         return;
       }
-      try_group(group, wait_for_kernel(group.front()));
+      take_kernels(rest, kernels);
+      try_group(rest.front(), kernels.front());
+      kernels.pop_front();
     }
+  }
+
+  /// Takes the kernel of the first group, and those of as many others as the evaluator looks ahead.
+  void take_kernels(std::span<const std::vector<Variant>> groups,
+                    std::deque<Compilation>& kernels) {
+    const std::size_t wanted = std::min(groups.size(), 1 + evaluator_.kernels_ahead());
+    if (!kernels.empty() && 2 * kernels.size() > wanted) {
+      return;  // By halves, because the evaluator is told of all of them anew.
+    }
+    while (kernels.size() < wanted) {
+      kernels.push_back(wait_for_kernel(groups[kernels.size()].front()));
+    }
+    std::vector<Contender> expected;
+    for (std::size_t i = 0; i < wanted; ++i) {
+      for (const Variant& variant : groups[i]) {
+        if (kernels[i].kernel) {
+          expected.push_back({variant, kernels[i].kernel.get()});
+        }
+      }
+    }
+    evaluator_.expect(report_.problem, expected);
   }
 
   /// Also when the time is over: it is one variant, and without it the answer may lose to it.
@@ -538,8 +560,9 @@ std::vector<Variant> enumerate(TuneReport& report, const TuneOptions& options) {
 std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions& options,
                                           std::vector<Variant> variants) {
   const PhaseTimer timer(report.times.search_s);
-  return make_strategy(options.search, std::move(variants),
-                       model_predictor(report.problem, report.device, thread_count(options)));
+  return make_strategy(
+      options.search, std::move(variants),
+      model_predictor(report.problem, report.device, thread_count(options.compile_threads)));
 }
 
 /// The default variant, where finals will compare to it and the axes allow it.
@@ -620,7 +643,7 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     const auto rival = choose_rival(report, options, space);
     const auto strategy = choose_strategy(report, options, std::move(space));
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
-    CompileQueue queue(thread_count(options), kernels);
+    CompileQueue queue(thread_count(options.compile_threads), kernels);
     Run run(*strategy, rival, evaluator, store, queue, options, progress, report);
     run.search();
     row_ids = run.take_row_ids();

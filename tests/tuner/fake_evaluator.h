@@ -4,6 +4,7 @@
 
 #include "tuner/evaluator.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -46,11 +47,21 @@ class FakeEvaluator final : public Evaluator {
     const int stages = std::visit([](const auto& one) { return one.stages; }, variant);
     result.outcome = Prediction{.time_us = 1.0 + stages};
     keys.push_back(to_key(variant));
+    unexpected += std::ranges::find(expected, keys.back()) == expected.end() ? 1 : 0;
     if (script) {
       script(result);
     }
     return result;
   }
+
+  void expect(const Problem& /*problem*/, std::span<const Contender> contenders) override {
+    expected.clear();
+    for (const Contender& contender : contenders) {
+      expected.push_back(to_key(contender.variant));
+    }
+  }
+
+  std::size_t kernels_ahead() const override { return ahead; }
 
   std::vector<CounterReading> count(const Problem& /*problem*/,
                                     std::span<const Contender> contenders) override {
@@ -79,6 +90,10 @@ class FakeEvaluator final : public Evaluator {
   double race_factor = 1.0;
   /// Keys of the variants in the order evaluated.
   std::vector<std::string> keys;
+  /// How many kernels it looks ahead.
+  std::size_t ahead = 0;
+  std::vector<std::string> expected;  ///< Keys of the variants named last.
+  int unexpected = 0;                 ///< Variants evaluated that were not among them.
 
  private:
   DeviceInfo device_;

@@ -41,6 +41,7 @@ class NotedWork final : public TeamWork {
       throw Error(ErrorCode::driver_failed, "no context");
     }
     auto evaluator = std::make_unique<FakeEvaluator>(devices[member]);
+    evaluator->ahead = ahead;
     if (fall_off_the_bus.contains(member)) {
       evaluator->script = [](VariantResult&) {
         throw Error(ErrorCode::driver_failed, "the GPU fell off the bus");
@@ -70,6 +71,7 @@ class NotedWork final : public TeamWork {
 
   std::vector<DeviceInfo> devices;
   std::optional<std::size_t> start_fails_for;
+  std::size_t ahead = 0;  ///< FakeEvaluator::ahead of all.
   /// Members whose evaluators throw.
   std::set<std::size_t> fall_off_the_bus;
   Tuning at_tune;
@@ -113,6 +115,17 @@ TEST(GpuTeam, EveryPieceIsTunedOnceAndEveryGpuIsCheckedAroundItsPieces) {
   for (std::size_t member = 0; member < 3; ++member) {
     EXPECT_EQ(work.checks[member], static_cast<int>(work.pieces[member].size()) + 1);
   }
+}
+
+TEST(GpuTeam, AMemberIsToldWhatComesNext) {
+  NotedWork work(1);
+  work.ahead = 3;
+  std::size_t ahead = 0;
+  work.at_tune = [&](std::size_t, Evaluator& evaluator, std::size_t) {
+    ahead = evaluator.kernels_ahead();
+  };
+  run_team(std::span(kTwo).first(1), counting(1), work);
+  EXPECT_EQ(ahead, 3U);
 }
 
 TEST(GpuTeam, ASlowGpuDoesFewerPieces) {

@@ -4,6 +4,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
+#include "tuner/model/predicting_evaluator.h"
 #include "tuner/tuner.h"
 #include <swr/error.h>
 
@@ -113,6 +114,43 @@ TEST_F(TunerStory, EvaluatesInTheSameOrderWithOneThreadAndWithMany) {
   tune_with(make_generator());
   EXPECT_EQ(evaluator_.keys, alone);
   EXPECT_THAT(alone, SizeIs(3));
+}
+
+TEST_F(TunerStory, EvaluatesInTheSameOrderHoweverFarTheEvaluatorLooksAhead) {
+  options_.space.restrictions["stages"] = {3LL, 1LL, 2LL, 4LL};
+  options_.space.restrictions["persistence"] = {std::string("grid"), std::string("pairs")};
+  tune_with(make_generator());
+  const std::vector<std::string> alone = std::exchange(evaluator_.keys, {});
+  EXPECT_THAT(alone, SizeIs(8));
+  for (const std::size_t ahead : {1U, 2U, 100U}) {
+    evaluator_.ahead = ahead;
+    const TuneReport report = tune_with(make_generator());
+    EXPECT_EQ(std::exchange(evaluator_.keys, {}), alone);
+    EXPECT_EQ(evaluator_.unexpected, 0);
+    EXPECT_TRUE(evaluator_.expected.empty()) << "nothing is expected after a run";
+  }
+}
+
+TEST_F(TunerStory, PredictsTheSameRowsOnOneThreadAndOnMany) {
+  problem_.seq_q = problem_.seq_kv = 4096;
+  problem_.causal = true;
+  options_.space.restrictions = {{"stages", {1LL, 2LL}}};
+  const Generator generator = make_generator();
+  const GpuProfile profile = load_profile("h200");
+  const auto rows = [&](int threads) {
+    PredictingEvaluator evaluator(profile, threads);
+    const TuneReport report = tune(problem_, evaluator, generator, *store_, options_, progress_);
+    std::vector<std::string> all;
+    for (const VariantResult& result : report.results) {
+      all.push_back(to_key(result.variant) + " " + std::to_string(result.time_us()) + " " +
+                    std::to_string(result.prediction()->excess_misses));
+    }
+    return all;
+  };
+  const std::vector<std::string> alone = rows(0);
+  EXPECT_GT(alone.size(), 8U);
+  EXPECT_EQ(rows(1), alone);
+  EXPECT_EQ(rows(4), alone);
 }
 
 TEST_F(TunerStory, RecordsAKernelThatDoesNotCompileAndGoesOn) {

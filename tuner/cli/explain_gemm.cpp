@@ -3,6 +3,7 @@
 
 #include "tuner/analysis.h"
 #include "tuner/cli/explain_text.h"
+#include "tuner/compile_queue.h"
 #include "tuner/memory_access.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
@@ -16,7 +17,6 @@
 #include <numeric>
 #include <optional>
 #include <ostream>
-#include <thread>
 #include <vector>
 
 namespace swr::cli {
@@ -84,8 +84,7 @@ std::optional<Subject> stored_subject(const Session& session, const GemmProblem&
 Subject predicted_subject(const Session& session, const GemmProblem& problem,
                           const DeviceInfo& device) {
   const std::vector<Variant> space = require_variants(problem, device, {}).variants;
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const std::vector<double> times_us = model_predictor(problem, device, threads)(space);
+  const std::vector<double> times_us = model_predictor(problem, device, thread_count(0))(space);
   std::vector<std::size_t> ranked(space.size());
   std::iota(ranked.begin(), ranked.end(), std::size_t{0});
   std::ranges::stable_sort(ranked, {}, [&](std::size_t place) { return times_us[place]; });

@@ -9,7 +9,7 @@
 #include <swr/store.h>
 
 #include <algorithm>
-#include <thread>
+#include <deque>
 #include <vector>
 
 namespace swr::cli {
@@ -93,20 +93,26 @@ ExplainSubject predicted_subject(const Session& session, const AttentionProblem&
     kernels.push_back(group.front());
   }
   const Generator generator(generator_options(session));
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = thread_count(0);
   CompileQueue queue(threads, [&](const Variant& variant) {
     return generator.compile(problem, variant, profile.device.sm_arch);
   });
   queue.want(kernels);
-  PredictingEvaluator evaluator(profile);
-  std::optional<VariantResult> best;
+  PredictingEvaluator evaluator(profile, threads);
+  std::deque<CompiledKernel> compiled;
+  std::vector<Contender> contenders;
   for (const auto& group : groups) {
-    const CompiledKernel kernel = queue.take(group.front());
+    compiled.push_back(queue.take(group.front()));
     for (const Variant& variant : group) {
-      const VariantResult result = evaluator.evaluate(problem, variant, kernel);
-      if (result.state == ResultState::ok && (!best || result.time_us() < best->time_us())) {
-        best = result;
-      }
+      contenders.push_back({variant, &compiled.back()});
+    }
+  }
+  evaluator.expect(problem, contenders);
+  std::optional<VariantResult> best;
+  for (const auto& [variant, kernel] : contenders) {
+    const VariantResult result = evaluator.evaluate(problem, variant, *kernel);
+    if (result.state == ResultState::ok && (!best || result.time_us() < best->time_us())) {
+      best = result;
     }
   }
   if (!best) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/team_tuning.h"
 
+#include "tuner/compile_queue.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <ostream>
-#include <thread>
 #include <utility>
 
 namespace swr::cli {
@@ -16,11 +16,6 @@ Store open_store(const std::filesystem::path& path) {
   std::error_code ignored_until_open;
   std::filesystem::create_directories(path.parent_path(), ignored_until_open);
   return Store(path, Store::Mode::read_write);
-}
-
-int compile_threads(int asked) {
-  const int hardware = static_cast<int>(std::thread::hardware_concurrency());
-  return asked > 0 ? asked : std::max(1, hardware);
 }
 
 /// Holds a slot while it lives.
@@ -51,7 +46,7 @@ TeamTuning::TeamTuning(TuningTools tools, std::span<const GpuChoice> gpus, TuneO
     : tools_(std::move(tools)),
       options_(std::move(options)),
       info_(std::move(info)),
-      compile_slots_(compile_threads(options_.compile_threads)) {
+      compile_slots_(thread_count(options_.compile_threads)) {
   for (const GpuChoice& gpu : gpus) {
     members_.push_back({.gpu = gpu,
                         .store = open_store(database_path(tools_.session)),

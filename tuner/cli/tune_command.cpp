@@ -8,6 +8,7 @@
 #include "tuner/cli/shard_choice.h"
 #include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
+#include "tuner/compile_queue.h"
 #include "tuner/driver/devices.h"
 #include "tuner/gpu_team.h"
 #include "tuner/model/predicting_evaluator.h"
@@ -30,7 +31,7 @@ namespace {
 std::unique_ptr<Evaluator> make_evaluator(const Session& session, const GpuChoice& gpu,
                                           const Generator& generator) {
   if (gpu.profile) {
-    return std::make_unique<PredictingEvaluator>(*gpu.profile);
+    return std::make_unique<PredictingEvaluator>(*gpu.profile, thread_count(session.options.jobs));
   }
   return make_measuring_evaluator(session, gpu, generator);
 }

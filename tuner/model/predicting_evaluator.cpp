@@ -4,65 +4,20 @@
 #include "core/operation.h"
 #include "tuner/model/gemm_time.h"
 #include "tuner/model/time_model.h"
+#include "tuner/model/traffic_memo.h"
+#include "tuner/model/work_ahead.h"
 #include <swr/constraints.h>
 
-#include <future>
-#include <map>
-#include <mutex>
+#include <deque>
 #include <utility>
 
 namespace swr {
-namespace {
-
-/// Remembers walks. A second thread that wants a walk in progress waits for it.
-template <typename Shape, typename Traffic>
-class TrafficMemo {
- public:
-  using Walk = Traffic (*)(const Shape&, const L2Policy&);
-
-  TrafficMemo(Walk how, const L2Policy& l2_policy) : walk_(how), l2_policy_(l2_policy) {}
-
-  Traffic traffic(const Shape& shape) {
-    std::promise<Traffic> promise;
-    std::shared_future<Traffic> known;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto [entry, inserted] = walks_.try_emplace(shape);
-      if (inserted) {
-        entry->second = promise.get_future().share();
-      } else {
-        known = entry->second;
-      }
-    }
-    return known.valid() ? known.get() : walk(shape, promise);
-  }
-
- private:
-  /// Leaves the result, or what went wrong, for those who wait.
-  Traffic walk(const Shape& shape, std::promise<Traffic>& promise) const {
-    try {
-      const Traffic result = walk_(shape, l2_policy_);
-      promise.set_value(result);
-      return result;
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-      throw;
-    }
-  }
-
-  Walk walk_;
-  L2Policy l2_policy_;
-  std::mutex mutex_;
-  std::map<Shape, std::shared_future<Traffic>> walks_;
-};
-
-}  // namespace
-
 struct PredictingEvaluator::Impl {
-  explicit Impl(GpuProfile gpu)
+  Impl(GpuProfile gpu, int threads)
       : profile(std::move(gpu)),
         attention_walks(simulate_l2, profile.l2_policy()),
-        gemm_walks(simulate_gemm_l2, profile.l2_policy()) {}
+        gemm_walks(simulate_gemm_l2, profile.l2_policy()),
+        ahead(threads) {}
 
   Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant,
                      const VariantResult& result) {
@@ -78,13 +33,38 @@ struct PredictingEvaluator::Impl {
     return as_prediction(predict_gemm_time(problem, variant, launch, traffic, profile), traffic);
   }
 
+  void prepare(const AttentionProblem& problem, const AttentionVariant& variant, int ctas_per_sm) {
+    attention_walks.prepare(schedule_on_gpu(problem, variant, ctas_per_sm, profile));
+  }
+
+  void prepare(const GemmProblem& problem, const GemmVariant& variant, int ctas_per_sm) {
+    gemm_walks.prepare(gemm_launch_on_gpu(problem, variant, ctas_per_sm, profile));
+  }
+
+  /// Walks what evaluate() will ask for.
+  void prepare(const Problem& problem, const Variant& variant, const KernelResources& resources) {
+    try {
+      if (check_compiled(problem, variant, profile.device, resources)) {
+        return;
+      }
+      const int ctas_per_sm = occupancy(resources, problem, variant, profile.device).ctas_per_sm;
+      visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {
+        prepare(one, chosen, ctas_per_sm);
+      });
+    } catch (...) {
+      return;  // evaluate() meets the same error and hands it to the one who asks.
+    }
+  }
+
   GpuProfile profile;
   TrafficMemo<ScheduleShape, L2Traffic> attention_walks;
   TrafficMemo<GemmLaunch, GemmTraffic> gemm_walks;
+  /// Last, so that its threads end before what they use.
+  WorkAhead ahead;
 };
 
-PredictingEvaluator::PredictingEvaluator(GpuProfile profile)
-    : impl_(std::make_unique<Impl>(std::move(profile))) {}
+PredictingEvaluator::PredictingEvaluator(GpuProfile profile, int threads)
+    : impl_(std::make_unique<Impl>(std::move(profile), threads)) {}
 
 PredictingEvaluator::~PredictingEvaluator() = default;
 
@@ -109,6 +89,24 @@ VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Varian
     return impl_->predict(one, chosen, result);
   });
   return result;
+}
+
+void PredictingEvaluator::expect(const Problem& problem, std::span<const Contender> contenders) {
+  std::deque<WorkAhead::Task> walks;
+  for (const Contender& contender : contenders) {
+    walks.emplace_back(
+        [this, problem, variant = contender.variant, resources = contender.kernel->resources] {
+          impl_->prepare(problem, variant, resources);
+        });
+  }
+  impl_->ahead.replace(std::move(walks));
+}
+
+/// Kernels of one tile and other stages mostly share their walks, so a few tiles are needed for
+/// every thread to have one of its own.
+std::size_t PredictingEvaluator::kernels_ahead() const {
+  constexpr int kKernelsPerThread = 8;
+  return static_cast<std::size_t>(impl_->ahead.threads()) * kKernelsPerThread;
 }
 
 std::vector<CounterReading> PredictingEvaluator::count(const Problem& /*problem*/,

@@ -13,7 +13,8 @@ namespace swr {
 /// Thread-safe: variants may be evaluated from several threads at once.
 class PredictingEvaluator final : public Evaluator {
  public:
-  explicit PredictingEvaluator(GpuProfile profile);
+  /// On `threads` threads it walks ahead of evaluate() what is expected.
+  explicit PredictingEvaluator(GpuProfile profile, int threads = 0);
   ~PredictingEvaluator() override;
 
   const DeviceInfo& device() const override;
@@ -21,6 +22,8 @@ class PredictingEvaluator final : public Evaluator {
   /// Variants that differ only in axes the L2 does not see share one walk of the schedule.
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
+  void expect(const Problem& problem, std::span<const Contender> contenders) override;
+  std::size_t kernels_ahead() const override;
 
   /// Readings without counters: a model has none.
   std::vector<CounterReading> count(const Problem& problem,

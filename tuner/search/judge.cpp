@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/judge.h"
 
+#include "tuner/compile_queue.h"
 #include "tuner/search/model_ranking.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 namespace swr {
 namespace {
@@ -72,12 +72,11 @@ SpaceJudgement judge_space(const RecordedSpace& space,
                            .variants = space.results.size(),
                            .best_us = space.best_us(),
                            .judgements = {}};
-  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   // Predicted once for all budgets.
   std::vector<double> times_us;
   const PredictTimes predict = [&](const std::vector<Variant>& variants) {
     if (times_us.empty()) {
-      times_us = model_predictor(space.problem, space.device, threads)(variants);
+      times_us = model_predictor(space.problem, space.device, thread_count(0))(variants);
     }
     return times_us;
   };

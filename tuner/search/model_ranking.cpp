@@ -7,11 +7,9 @@
 #include "tuner/model/predicting_evaluator.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <thread>
 
 namespace swr {
 namespace {
@@ -19,30 +17,24 @@ namespace {
 /// GEMM variants of a space whose schedules are walked to rank it.
 constexpr std::size_t kWalkedGemmVariants = 96;
 
-/// Calls action(i) for each i below `count`, on `threads` threads.
-template <typename Action>
-void for_each_index(std::size_t count, int threads, const Action& action) {
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      action(i);
-    }
-  };
-  std::vector<std::jthread> workers;
-  for (int i = 1; i < threads; ++i) {
-    workers.emplace_back(work);
-  }
-  work();
-}
-
+/// Times by the model of kernels of the resources estimated; infinity for one that cannot run.
 template <typename OneProblem, typename OneVariant>
-double predicted_us(PredictingEvaluator& model, const OneProblem& problem,
-                    const OneVariant& variant) {
-  CompiledKernel kernel;
-  kernel.resources = estimated_resources(problem, variant);
-  const VariantResult result = model.evaluate(problem, variant, kernel);
-  return result.state == ResultState::ok ? result.time_us()
-                                         : std::numeric_limits<double>::infinity();
+std::vector<double> predicted_us(PredictingEvaluator& model, const OneProblem& problem,
+                                 const std::vector<OneVariant>& variants) {
+  std::vector<CompiledKernel> kernels(variants.size());
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    kernels[i].resources = estimated_resources(problem, variants[i]);
+    contenders.push_back({variants[i], &kernels[i]});
+  }
+  model.expect(problem, contenders);
+  std::vector<double> times_us;
+  for (const auto& [variant, kernel] : contenders) {
+    const VariantResult result = model.evaluate(problem, variant, *kernel);
+    times_us.push_back(result.state == ResultState::ok ? result.time_us()
+                                                       : std::numeric_limits<double>::infinity());
+  }
+  return times_us;
 }
 
 /// Clocks of one step over k of a CTA: products at the family's rate, or its bytes at its share of
@@ -119,26 +111,28 @@ double median_excess(const std::vector<std::size_t>& places, const std::vector<d
 
 std::vector<double> ranking_us(PredictingEvaluator& model, const AttentionProblem& problem,
                                const std::vector<AttentionVariant>& variants,
-                               const GpuProfile& /*profile*/, int threads) {
-  std::vector<double> times_us(variants.size());
-  for_each_index(variants.size(), threads,
-                 [&](std::size_t i) { times_us[i] = predicted_us(model, problem, variants[i]); });
-  return times_us;
+                               const GpuProfile& /*profile*/) {
+  return predicted_us(model, problem, variants);
 }
 
 /// A walk takes up to a second for the largest matrices, so only what the floors put first is
 /// walked. The others keep their floors, raised as much as the walk raised those.
 std::vector<double> ranking_us(PredictingEvaluator& model, const GemmProblem& problem,
-                               const OfGemm& variants, const GpuProfile& profile, int threads) {
+                               const OfGemm& variants, const GpuProfile& profile) {
   std::vector<double> times_us = gemm_floors_us(problem, variants, profile);
   const std::vector<std::size_t> walked = lowest(times_us, kWalkedGemmVariants);
   if (walked.empty()) {
     return times_us;
   }
+  OfGemm chosen;
+  for (const std::size_t place : walked) {
+    chosen.push_back(variants[place]);
+  }
+  const std::vector<double> walked_us = predicted_us(model, problem, chosen);
   std::vector<double> predicted = times_us;
-  for_each_index(walked.size(), threads, [&](std::size_t i) {
-    predicted[walked[i]] = predicted_us(model, problem, variants[walked[i]]);
-  });
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    predicted[walked[i]] = walked_us[i];
+  }
   const double excess = median_excess(walked, times_us, predicted);
   for (double& time_us : times_us) {
     time_us *= excess;
@@ -190,11 +184,11 @@ KernelResources estimated_resources(const GemmProblem& problem, const GemmVarian
 PredictTimes model_predictor(const Problem& problem, const DeviceInfo& device, int threads) {
   return [problem, device, threads](const std::vector<Variant>& variants) {
     const GpuProfile profile = profile_for_device(device);
-    PredictingEvaluator model(profile);
+    PredictingEvaluator model(profile, threads);
     return std::visit(
         [&]<typename OneProblem>(const OneProblem& one) {
           using OneVariant = typename VariantOf<OneProblem>::type;
-          return ranking_us(model, one, of_operation<OneVariant>(variants), profile, threads);
+          return ranking_us(model, one, of_operation<OneVariant>(variants), profile);
         },
         problem);
   };

@@ -93,15 +93,20 @@ TEST(PredictingEvaluator, ACtaThatDoesNotFitIsDroppedByName) {
   EXPECT_THAT(result.detail, testing::StartsWith("residency: "));
 }
 
-TEST(PredictingEvaluator, ThreadsGetWhatOneThreadGets) {
-  PredictingEvaluator evaluator(load_profile("gb10"));
-  PredictingEvaluator alone(load_profile("gb10"));
+std::vector<AttentionVariant> some_variants() {
   std::vector<AttentionVariant> variants;
   for (int stages = 1; stages <= 4; ++stages) {
     for (const Persistence persistence : {Persistence::grid, Persistence::pairs}) {
       variants.push_back({.stages = stages, .persistence = persistence});
     }
   }
+  return variants;
+}
+
+TEST(PredictingEvaluator, ThreadsGetWhatOneThreadGets) {
+  PredictingEvaluator evaluator(load_profile("gb10"));
+  PredictingEvaluator alone(load_profile("gb10"));
+  const std::vector<AttentionVariant> variants = some_variants();
   std::vector<std::future<double>> times;
   for (const AttentionVariant& variant : variants) {
     times.push_back(std::async(std::launch::async, [&evaluator, variant] {
@@ -112,6 +117,25 @@ TEST(PredictingEvaluator, ThreadsGetWhatOneThreadGets) {
     EXPECT_DOUBLE_EQ(times[i].get(),
                      alone.evaluate(kProblem, variants[i], fake_kernel(128)).time_us());
   }
+}
+
+TEST(PredictingEvaluator, WhatIsExpectedComesOutAsWhatIsNot) {
+  PredictingEvaluator evaluator(load_profile("gb10"), 3);
+  PredictingEvaluator alone(load_profile("gb10"));
+  EXPECT_GT(evaluator.kernels_ahead(), 0U);
+  EXPECT_EQ(alone.kernels_ahead(), 0U);
+  const CompiledKernel kernel = fake_kernel(128);
+  std::vector<Contender> contenders;
+  for (const AttentionVariant& variant : some_variants()) {
+    contenders.push_back({variant, &kernel});
+  }
+  contenders.push_back({GemmVariant{}, &kernel});  // Refused, but only where it is evaluated.
+  evaluator.expect(kProblem, contenders);
+  for (const AttentionVariant& variant : some_variants()) {
+    EXPECT_EQ(evaluator.evaluate(kProblem, variant, kernel).time_us(),
+              alone.evaluate(kProblem, variant, kernel).time_us());
+  }
+  EXPECT_THROW(evaluator.evaluate(kProblem, GemmVariant{}, kernel), Error);
 }
 
 }  // namespace

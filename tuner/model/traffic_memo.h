@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Remembers the walks of schedules through L2, each made once whoever asks for it.
+#pragma once
+
+#include "tuner/model/l2_model.h"
+
+#include <exception>
+#include <future>
+#include <map>
+#include <mutex>
+
+namespace swr {
+
+/// Thread-safe. A second thread that wants a walk in progress waits for it.
+template <typename Shape, typename Traffic>
+class TrafficMemo {
+ public:
+  using Walk = Traffic (*)(const Shape&, const L2Policy&);
+
+  TrafficMemo(Walk how, const L2Policy& l2_policy) : walk_(how), l2_policy_(l2_policy) {}
+
+  Traffic traffic(const Shape& shape) {
+    std::promise<Traffic> promise;
+    const std::shared_future<Traffic> known = begun_walk(shape, promise);
+    return known.valid() ? known.get() : walk(shape, promise);
+  }
+
+  /// Walks, unless another thread has begun with it: nobody waits.
+  void prepare(const Shape& shape) {
+    std::promise<Traffic> promise;
+    if (!begun_walk(shape, promise).valid()) {
+      walk(shape, promise);
+    }
+  }
+
+ private:
+  /// The walk that another thread has begun; none where it is now the caller's, with that promise.
+  std::shared_future<Traffic> begun_walk(const Shape& shape, std::promise<Traffic>& promise) {
+    const std::lock_guard lock(mutex_);
+    const auto [entry, inserted] = walks_.try_emplace(shape);
+    if (!inserted) {
+      return entry->second;
+    }
+    entry->second = promise.get_future().share();
+    return {};
+  }
+
+  /// Leaves the result, or what went wrong, for those who wait.
+  Traffic walk(const Shape& shape, std::promise<Traffic>& promise) const {
+    try {
+      const Traffic result = walk_(shape, l2_policy_);
+      promise.set_value(result);
+      return result;
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+      throw;
+    }
+  }
+
+  Walk walk_;
+  L2Policy l2_policy_;
+  std::mutex mutex_;
+  std::map<Shape, std::shared_future<Traffic>> walks_;
+};
+
+}  // namespace swr
