@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 namespace swr {
@@ -15,6 +16,30 @@ constexpr double kTableStep = 1.0 / 128;
 
 /// Probabilities this near to 0 and 1 are taken for certain.
 constexpr double kSure = 1e-5;
+
+/// Survival by what was used since, in equal steps. It never rises: what was lost does not come
+/// back.
+std::vector<double> survival_table(const SetShape& shape) {
+  std::vector<double> table;
+  double before = 1.0;
+  for (double used = kTableStep / 2; used < kTableEnd; used += kTableStep) {
+    const double probability = survival(used * shape.capacity_sectors, shape);
+    const double sure = probability < kSure ? 0.0 : probability > 1 - kSure ? 1.0 : probability;
+    before = std::min(before, sure);
+    table.push_back(before);
+  }
+  return table;
+}
+
+/// The age, in half sectors used since, from which no more than `share` of the objects survives:
+/// the end of the last step before.
+long long age_lost(const std::vector<double>& table, const SetShape& shape, double share) {
+  const auto lost =
+      std::ranges::partition_point(table, [share](double kept) { return kept > share; });
+  const auto steps = std::max<std::ptrdiff_t>(1, lost - table.begin());
+  return static_cast<long long>(
+      std::ceil(2 * static_cast<double>(steps) * kTableStep * shape.capacity_sectors));
+}
 
 }  // namespace
 
@@ -35,130 +60,111 @@ double survival(double used_sectors, const SetShape& shape) {
 
 SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
                                          long long footprint_sectors, int objects)
-    // A scan to and fro finds ways - 1/2 lines of a set again: the line itself takes a place.
-    : shape_{.capacity_sectors = static_cast<double>(effective_sectors) * ways / (ways - 0.5),
-             .ways = ways,
-             .footprint_sectors = static_cast<double>(footprint_sectors)},
-      group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)),
-      group_of_(static_cast<std::size_t>(objects), -1) {
-  tabulate_survival();
-}
-
-/// In which step of the table so many half sectors lie.
-std::size_t SetAssociativeCache::place_in_table(long long half_sectors) const {
-  return static_cast<std::size_t>(static_cast<double>(half_sectors) / 2 / shape_.capacity_sectors /
-                                  kTableStep);
-}
-
-void SetAssociativeCache::tabulate_survival() {
-  for (double used = kTableStep / 2; used < kTableEnd; used += kTableStep) {
-    const double probability = survival(used * shape_.capacity_sectors, shape_);
-    survival_.push_back(probability < kSure ? 0.0 : probability > 1 - kSure ? 1.0 : probability);
-    const std::size_t place = step_end_.size();
-    const double about = 2 * (used + kTableStep / 2) * shape_.capacity_sectors;
-    long long end = std::max(0LL, static_cast<long long>(about) - 1);
-    while (place_in_table(end) <= place) {
-      ++end;
-    }
-    step_end_.push_back(end);
+    : group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)) {
+  // A scan to and fro finds ways - 1/2 lines of a set again: the line itself takes a place.
+  const SetShape shape{
+      .capacity_sectors = static_cast<double>(effective_sectors) * ways / (ways - 0.5),
+      .ways = ways,
+      .footprint_sectors = static_cast<double>(footprint_sectors)};
+  const std::vector<double> table = survival_table(shape);
+  lost_age_ = age_lost(table, shape, 0.0);
+  objects_.resize(static_cast<std::size_t>(objects));
+  for (int i = 0; i < objects; ++i) {
+    objects_[static_cast<std::size_t>(i)].lost_age = age_lost(table, shape, place_of(i));
   }
 }
 
-bool SetAssociativeCache::touch(int object, int sectors) {
-  std::int32_t& group = group_of_[static_cast<std::size_t>(object)];
-  bool hit = false;
-  if (group >= 0) {
-    Group& last = groups_[root_of(static_cast<std::size_t>(group))];
-    last.sectors -= sectors;
-    hit = last.survival >= 1.0 || (last.survival > 0.0 && place_of(object) < last.survival);
-  }
-  group = static_cast<std::int32_t>(groups_.size()) - 1;
-  append(sectors);
-  return hit;
-}
-
-void SetAssociativeCache::touch_once(int sectors) { append(sectors); }
-
-void SetAssociativeCache::append(int sectors) {
-  groups_.back().sectors += sectors;
-  if (groups_.back().sectors >= group_sectors_) {
-    begin_group();
-  }
-}
-
-/// The group that the group was merged into, or itself.
-std::size_t SetAssociativeCache::root_of(std::size_t group) {
-  while (groups_[group].merged_into != group) {
-    groups_[group].merged_into = groups_[groups_[group].merged_into].merged_into;
-    group = groups_[group].merged_into;
-  }
-  return group;
-}
-
-/// All groups have aged: looks up anew how likely each survives what was used since. From the
-/// youngest on that grows, so the place in the table is walked to, without dividing.
+/// The group in progress is full, and all have aged.
 void SetAssociativeCache::begin_group() {
-  live_.push_back(groups_.size() - 1);
-  merge_small_groups();
-  long long half_sectors = 0;  // Used since, counted to the middle of the group.
-  std::size_t place = 0;
-  std::size_t dead = 0;  // How many of the oldest groups are lost.
-  for (std::size_t i = live_.size(); i-- > 0;) {
-    Group& group = groups_[live_[i]];
-    half_sectors += group.sectors;
-    while (place < survival_.size() && half_sectors >= step_end_[place]) {
-      ++place;
-    }
-    group.survival = place < survival_.size() ? survival_[place] : 0.0;
-    half_sectors += group.sectors;
-    if (group.survival <= 0.0) {
-      dead = i + 1;
-      break;
-    }
+  const std::int32_t full = current();
+  if (!live_.empty()) {
+    groups_.back().older = live_.back();
+    at(live_.back()).younger = full;
   }
-  for (std::size_t i = 0; i < dead; ++i) {
-    groups_[live_[i]].survival = 0.0;
-  }
-  live_.erase(live_.begin(), live_.begin() + static_cast<std::ptrdiff_t>(dead));
-  groups_.push_back({.sectors = 0, .survival = 1.0, .merged_into = groups_.size()});
+  live_.push_back(full);
+  join_small_groups();
+  age_groups();
+  drop_lost_groups();
+  groups_.push_back({.joined_to = full + 1});
   constexpr std::size_t kSlack = 1024;
-  if (groups_.size() > live_.size() + group_of_.size() + kSlack) {
+  if (groups_.size() > live_.size() + objects_.size() + kSlack) {
     renumber_groups();
   }
 }
 
-/// Joins neighbours in age that have lost most of their objects to younger groups.
-void SetAssociativeCache::merge_small_groups() {
-  std::size_t kept = 0;
-  Group* older = nullptr;  // The last that was kept.
-  for (const std::size_t place : live_) {
-    Group& group = groups_[place];
-    if (older != nullptr && older->sectors + group.sectors <= group_sectors_ / 2) {
-      group.sectors += older->sectors;
-      older->merged_into = place;
-      live_[kept - 1] = place;
-    } else {
-      live_[kept++] = place;
+/// Joins neighbours in age that have lost most of their objects to younger groups, from the oldest
+/// on.
+void SetAssociativeCache::join_small_groups() {
+  std::ranges::sort(small_);
+  for (std::int32_t group : small_) {
+    if (at(group).joined_to != group) {
+      continue;
     }
-    older = &group;
+    if (are_small(at(group).older, group)) {
+      join_to_younger(at(group).older);
+    }
+    while (are_small(group, at(group).younger)) {
+      join_to_younger(std::exchange(group, at(group).younger));
+    }
   }
-  live_.resize(kept);
+  small_.clear();
 }
 
-/// Numbers the live groups anew, so that there are no more groups than objects.
+void SetAssociativeCache::join_to_younger(std::int32_t group) {
+  Group& joined = at(group);
+  Group& younger = at(joined.younger);
+  joined.joined_to = joined.younger;
+  younger.sectors += joined.sectors;
+  younger.older = joined.older;
+  if (joined.older != kNone) {
+    at(joined.older).younger = joined.younger;
+  }
+  live_.erase(std::ranges::lower_bound(live_, group));
+}
+
+void SetAssociativeCache::age_groups() {
+  long long used = 0;
+  for (std::size_t i = live_.size(); i-- > 0;) {
+    Group& group = at(live_[i]);
+    used += group.sectors;
+    group.age = 2 * used - group.sectors;
+  }
+}
+
+void SetAssociativeCache::drop_lost_groups() {
+  auto first = live_.begin();
+  for (; first != live_.end() && at(*first).age >= lost_age_; ++first) {
+    at(*first) = {.age = kLost, .joined_to = *first};
+  }
+  if (first != live_.begin() && first != live_.end()) {
+    at(*first).older = kNone;
+  }
+  live_.erase(live_.begin(), first);
+}
+
+/// Numbers the live groups anew, so that there are hardly more groups than objects.
 void SetAssociativeCache::renumber_groups() {
-  std::vector<std::int32_t> renumbered(groups_.size(), 0);
-  std::vector<Group> kept{{.sectors = 0, .survival = 0.0, .merged_into = 0}};  // What is lost.
-  live_.push_back(groups_.size() - 1);
-  for (std::size_t& live : live_) {
-    renumbered[live] = static_cast<std::int32_t>(kept.size());
-    kept.push_back(groups_[live]);
-    live = kept.size() - 1;
-    kept.back().merged_into = live;
+  constexpr std::int32_t kLostGroup = 0;
+  std::vector<std::int32_t> renumbered(groups_.size(), kLostGroup);
+  std::vector<Group> kept{{.age = kLost, .joined_to = kLostGroup}};
+  live_.push_back(current());
+  for (std::int32_t& live : live_) {
+    const auto number = static_cast<std::int32_t>(kept.size());
+    renumbered[static_cast<std::size_t>(live)] = number;
+    const bool is_oldest = number == 1;
+    const bool is_last_full = number + 1 == static_cast<std::int32_t>(live_.size());
+    kept.push_back({.sectors = at(live).sectors,
+                    .age = at(live).age,
+                    .joined_to = number,
+                    .older = is_oldest ? kNone : number - 1,
+                    .younger = is_last_full ? kNone : number + 1});
+    live = number;
   }
   live_.pop_back();
-  for (std::int32_t& group : group_of_) {
-    group = group < 0 ? group : renumbered[root_of(static_cast<std::size_t>(group))];
+  kept.back().older = kept.back().younger = kNone;
+  for (Object& object : objects_) {
+    object.group = object.group < 0 ? object.group
+                                    : renumbered[static_cast<std::size_t>(root_of(object.group))];
   }
   groups_ = std::move(kept);
 }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace swr {
@@ -40,29 +41,97 @@ class SetAssociativeCache {
   void touch_once(int sectors);
 
  private:
+  static constexpr std::int32_t kNone = -1;
+  static constexpr long long kLost = std::numeric_limits<long long>::max();
+
+  struct Object {
+    std::int32_t group = kNone;  ///< In which it was last used, or what that was joined to later.
+    long long lost_age = 0;      ///< Age of a group with which the object is lost.
+  };
+
   /// Objects last used at about the same time.
   struct Group {
     long long sectors = 0;  ///< Of them that no younger group holds.
-    double survival = 1.0;
-    std::size_t merged_into = 0;  ///< Place of the group that holds its objects now, or its own.
+    /// Half sectors used since, counted to the middle of the group, when the last group was full.
+    long long age = 0;
+    std::int32_t joined_to = 0;  ///< The group that holds its objects now, or itself.
+    std::int32_t older = kNone;  ///< Neighbours among the live ones.
+    std::int32_t younger = kNone;
   };
 
-  std::size_t place_in_table(long long half_sectors) const;
-  void tabulate_survival();
+  Group& at(std::int32_t group) { return groups_[static_cast<std::size_t>(group)]; }
+  const Group& at(std::int32_t group) const { return groups_[static_cast<std::size_t>(group)]; }
+  std::int32_t current() const { return static_cast<std::int32_t>(groups_.size()) - 1; }
+
   void append(int sectors);
+  std::int32_t root_of(std::int32_t group);
+  bool are_small(std::int32_t older, std::int32_t younger) const;
+  void note_loss(std::int32_t group);
   void begin_group();
-  std::size_t root_of(std::size_t group);
-  void merge_small_groups();
+  void join_small_groups();
+  void join_to_younger(std::int32_t group);
+  void age_groups();
+  void drop_lost_groups();
   void renumber_groups();
   static double place_of(int object);
 
-  SetShape shape_;
-  long long group_sectors_;             ///< Of a full group.
-  std::vector<double> survival_;        ///< Tabulated, by what was used in equal steps.
-  std::vector<long long> step_end_;     ///< Half sectors used with which each step has ended.
-  std::vector<Group> groups_{1};        ///< Oldest first.
-  std::vector<std::size_t> live_{};     ///< Groups whose objects may still be there, oldest first.
-  std::vector<std::int32_t> group_of_;  ///< Per object; -1 when never used.
+  long long group_sectors_;  ///< Of a full group.
+  long long lost_age_ = 0;   ///< With which the last object of a group is lost.
+  std::vector<Object> objects_;
+  std::vector<Group> groups_{1};      ///< Oldest first; the last is not full yet.
+  std::vector<std::int32_t> live_{};  ///< Full ones whose objects may still be there, oldest first.
+  std::vector<std::int32_t> small_{};  ///< Those that may have to be joined with a neighbour.
 };
+
+// Here what every touch of a walk does, so that it is inlined.
+
+inline bool SetAssociativeCache::touch(int object, int sectors) {
+  Object& touched = objects_[static_cast<std::size_t>(object)];
+  bool hit = false;
+  if (touched.group >= 0) {
+    const std::int32_t root = root_of(touched.group);
+    Group& last = at(root);
+    last.sectors -= sectors;
+    hit = last.age < touched.lost_age;
+    note_loss(root);
+  }
+  touched.group = current();
+  append(sectors);
+  return hit;
+}
+
+inline void SetAssociativeCache::touch_once(int sectors) { append(sectors); }
+
+inline void SetAssociativeCache::append(int sectors) {
+  groups_.back().sectors += sectors;
+  if (groups_.back().sectors >= group_sectors_) {
+    begin_group();
+  }
+}
+
+/// The group that the group was joined to, or itself.
+inline std::int32_t SetAssociativeCache::root_of(std::int32_t group) {
+  while (at(group).joined_to != group) {
+    at(group).joined_to = at(at(group).joined_to).joined_to;
+    group = at(group).joined_to;
+  }
+  return group;
+}
+
+inline bool SetAssociativeCache::are_small(std::int32_t older, std::int32_t younger) const {
+  return older != kNone && younger != kNone &&
+         at(older).sectors + at(younger).sectors <= group_sectors_ / 2;
+}
+
+/// Only a group that lost objects can have become small enough to be joined with a neighbour.
+inline void SetAssociativeCache::note_loss(std::int32_t group) {
+  const bool is_large = at(group).sectors > group_sectors_ / 2;
+  if (is_large) {
+    return;
+  }
+  if (are_small(at(group).older, group) || are_small(group, at(group).younger)) {
+    small_.push_back(group);
+  }
+}
 
 }  // namespace swr

@@ -102,6 +102,19 @@ TEST(SetAssociativeCache, KeepsWhatALineByLineSimulationKeeps) {
   EXPECT_NEAR(hits, naive_hits, 0.02 * kTouches);
 }
 
+TEST(SetAssociativeCache, ForgetsNothingHoweverOftenThingsAreUsed) {
+  // Some are used all the time and a few once in a while, over many more groups than objects.
+  constexpr int kOften = 100;
+  constexpr int kSeldom = 20;
+  SetAssociativeCache cache(100'000, kWays, 100'000, kOften + kSeldom);
+  int misses = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    const int object = i % 5000 == 4999 ? kOften + i / 5000 % kSeldom : i % kOften;
+    misses += cache.touch(object, 500) ? 0 : 1;
+  }
+  EXPECT_EQ(misses, kOften + kSeldom);
+}
+
 TEST(SetAssociativeCache, TouchesOfWhatIsNeverUsedAgainPushOut) {
   SetAssociativeCache cache(1000, kWays, 10'000, 2);
   EXPECT_FALSE(cache.touch(0, 10));
