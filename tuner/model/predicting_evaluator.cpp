@@ -22,8 +22,19 @@ struct PredictingEvaluator::Impl {
   Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant,
                      const VariantResult& result) {
     const ScheduleShape shape = schedule_on_gpu(problem, variant, result.ctas_per_sm, profile);
-    return predict_time(problem, variant, result.resources, shape, attention_walks.traffic(shape),
+    return predict_time(problem, variant, result.resources, shape, attention_traffic(shape),
                         profile);
+  }
+
+  /// Walks of a grid often go in turn, and persistent CTAs then share them.
+  L2Traffic attention_traffic(const ScheduleShape& shape) {
+    if (const auto grid = grid_in_turn(shape)) {
+      const L2Traffic traffic = attention_walks.traffic(*grid);
+      if (traffic.schedule.in_turn) {
+        return traffic;
+      }
+    }
+    return attention_walks.traffic(shape);
   }
 
   Prediction predict(const GemmProblem& problem, const GemmVariant& variant,
@@ -34,7 +45,14 @@ struct PredictingEvaluator::Impl {
   }
 
   void prepare(const AttentionProblem& problem, const AttentionVariant& variant, int ctas_per_sm) {
-    attention_walks.prepare(schedule_on_gpu(problem, variant, ctas_per_sm, profile));
+    const ScheduleShape shape = schedule_on_gpu(problem, variant, ctas_per_sm, profile);
+    if (const auto grid = grid_in_turn(shape)) {
+      const std::optional<L2Traffic> walked = attention_walks.prepare(*grid);
+      if (!walked || walked->schedule.in_turn) {
+        return;  // Another thread finds out whether it goes in turn, or it does.
+      }
+    }
+    attention_walks.prepare(shape);
   }
 
   void prepare(const GemmProblem& problem, const GemmVariant& variant, int ctas_per_sm) {

@@ -100,6 +100,21 @@ long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps) {
          1023;
 }
 
+std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape) {
+  const long long items = shape.items().count();
+  const long long places = static_cast<long long>(shape.sm_count) * shape.ctas_per_sm;
+  const bool takes_tiles_in_turn = shape.persistence == Persistence::persistent &&
+                                   shape.order == Order::cyclic &&
+                                   shape.ctas == std::min(places, items);
+  if (!takes_tiles_in_turn) {
+    return std::nullopt;
+  }
+  ScheduleShape grid = shape;
+  grid.persistence = Persistence::grid;
+  grid.ctas = items;
+  return grid;
+}
+
 int kv_pair_count(const ScheduleShape& shape) {
   return shape.batch * shape.heads_kv * ceil_div(shape.seq_kv, shape.tile_n);
 }

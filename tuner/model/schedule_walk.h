@@ -23,6 +23,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -110,6 +111,10 @@ int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int
 /// ticks. SMs' paces lie evenly within the spread, in scattered order.
 long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps);
 
+/// The grid launch whose walk is this one's if it turns out to go in turn: persistent CTAs take the
+/// same tiles in the same order then. Empty where there is none.
+std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape);
+
 /// Distinct K and V tile pairs: ids run from 0 to this, kv_head * kv_tiles + tile.
 int kv_pair_count(const ScheduleShape& shape);
 
@@ -126,6 +131,8 @@ struct ScheduleSummary {
   long long steps = 0;             ///< KV steps of all CTAs together.
   long long makespan_steps = 0;    ///< Steps until the last CTA ends.
   long long busiest_sm_steps = 0;  ///< Steps of the SM with the most work.
+  /// Whoever ended a CTA got the one that stands as many further in the launch as are resident.
+  bool in_turn = true;
 };
 
 /// Sink is told what SMs of a partition read and write: int touch(int pair, int sectors, int
@@ -165,8 +172,8 @@ class ScheduleWalk {
 
   /// Of a pair as a partition sees it.
   std::size_t index_of(const Stream& stream) const {
-    return static_cast<std::size_t>(stream.partition) * pair_sectors_.size() +
-           static_cast<std::size_t>(stream.pair);
+    return static_cast<std::size_t>(stream.pair) * partitions_ +
+           static_cast<std::size_t>(stream.partition);
   }
   bool start_tile(Slot& slot);
   bool start_next(Slot& slot);
@@ -186,8 +193,10 @@ class ScheduleWalk {
   void leave_streams();
 
   ScheduleShape shape_;
+  std::size_t partitions_;
   Sink& sink_;
   int kv_tiles_per_head_ = 0;
+  long long residents_ = 0;  ///< CTAs at once.
   long long next_cta_ = 0;
   long long drawn_ = 0;  ///< Tiles of Persistence::dynamic beyond the first of each CTA.
   long long now_ = 0;
@@ -206,13 +215,13 @@ class ScheduleWalk {
     long long touched_at = -1;  ///< Last.
     long long arrives_at = 0;   ///< When what it waited for then has come.
   };
-  std::vector<View> views_;  ///< Per partition and pair.
+  std::vector<View> views_;  ///< Per pair and partition.
   /// The last stream collected at a pair and the burst it belongs to.
   struct Collected {
     long long burst = -1;
     std::size_t stream = 0;
   };
-  /// Per partition and pair, forwards and backwards.
+  /// Per pair and partition, forwards and backwards.
   std::vector<Collected> collected_[2];
   std::vector<long long> sm_steps_;
   ScheduleSummary summary_;
@@ -220,14 +229,17 @@ class ScheduleWalk {
 
 template <typename Sink>
 ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
-    : shape_(shape), sink_(sink), kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)) {
+    : shape_(shape),
+      partitions_(static_cast<std::size_t>(shape.l2_partitions)),
+      sink_(sink),
+      kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)) {
   const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
   pair_sectors_.resize(pair_count);
   for (std::size_t pair = 0; pair < pair_count; ++pair) {
     const int first_row = static_cast<int>(pair) % kv_tiles_per_head_ * shape.tile_n;
     pair_sectors_[pair] = 2 * min_of(shape.tile_n, shape.seq_kv - first_row) * shape.row_sectors;
   }
-  const std::size_t places = pair_count * static_cast<std::size_t>(shape.l2_partitions);
+  const std::size_t places = pair_count * partitions_;
   views_.resize(places);
   collected_[0].resize(places);
   collected_[1].resize(places);
@@ -237,8 +249,8 @@ ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
 template <typename Sink>
 ScheduleSummary ScheduleWalk<Sink>::run() {
   const long long places = static_cast<long long>(shape_.sm_count) * shape_.ctas_per_sm;
-  const long long residents = std::min(places, shape_.ctas);
-  for (long long i = 0; i < residents; ++i) {
+  residents_ = std::min(places, shape_.ctas);
+  for (long long i = 0; i < residents_; ++i) {
     Slot slot;
     slot.sm = static_cast<int>(i % shape_.sm_count);
     slot.place.partition =
@@ -272,6 +284,7 @@ bool ScheduleWalk<Sink>::start_tile(Slot& slot) {
 template <typename Sink>
 bool ScheduleWalk<Sink>::start_next(Slot& slot) {
   while (next_cta_ < shape_.ctas) {
+    summary_.in_turn &= next_cta_ < residents_ || next_cta_ == slot.cta + residents_;
     slot.cta = next_cta_++;
     slot.iteration = 0;
     if (start_tile(slot)) {
@@ -445,8 +458,9 @@ void ScheduleWalk<Sink>::touch(const Stream& stream, View& view) {
   if (fetched > 0) {
     view.arrives_at = fetch(fetched, sectors);
   }
-  for (std::size_t i = pair; i < views_.size(); i += pair_sectors_.size()) {
-    view.arrives_at = std::max(view.arrives_at, views_[i].arrives_at);
+  const View* const views = &views_[pair * partitions_];
+  for (std::size_t i = 0; i < partitions_; ++i) {
+    view.arrives_at = std::max(view.arrives_at, views[i].arrives_at);
   }
 }
 

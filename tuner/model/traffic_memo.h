@@ -4,10 +4,12 @@
 
 #include "tuner/model/l2_model.h"
 
+#include <chrono>
 #include <exception>
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace swr {
 
@@ -25,12 +27,15 @@ class TrafficMemo {
     return known.valid() ? known.get() : walk(shape, promise);
   }
 
-  /// Walks, unless another thread has begun with it: nobody waits.
-  void prepare(const Shape& shape) {
+  /// Walks, unless another thread has begun with it: nobody waits. Empty while that one is at it.
+  std::optional<Traffic> prepare(const Shape& shape) {
     std::promise<Traffic> promise;
-    if (!begun_walk(shape, promise).valid()) {
-      walk(shape, promise);
+    const std::shared_future<Traffic> known = begun_walk(shape, promise);
+    if (!known.valid()) {
+      return walk(shape, promise);
     }
+    const bool is_done = known.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    return is_done ? std::optional(known.get()) : std::nullopt;
   }
 
  private:

@@ -113,6 +113,43 @@ TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
   }
 }
 
+TEST(L2Model, PersistentCtasMoveWhatAGridMovesThatGoesInTurn) {
+  int in_turn = 0;
+  int out_of_turn = 0;
+  for (int i = 0; i < 64; ++i) {
+    ScheduleShape shape{.seq_q = 2048 + 640 * (i % 8),
+                        .seq_kv = 2048 + 640 * (i % 8),
+                        .causal = true,
+                        .row_sectors = 4,
+                        .tile_m = 64,
+                        .tile_n = 64,
+                        .persistence = Persistence::persistent,
+                        .longest_first = i % 3 == 2,
+                        .ctas = 14,
+                        .sm_count = 7,
+                        .ctas_per_sm = 2,
+                        .dram_sectors_per_step = 300 << i / 16,
+                        .miss_ticks = 100 * (i % 5),
+                        .pace_spread_ppm = 40'000 * (i % 4),
+                        .l2_partitions = 2};
+    const L2Policy policy{.effective_bytes = 64 * 1024, .ways = 16};
+    const auto grid = grid_in_turn(shape);
+    ASSERT_TRUE(grid);
+    const L2Traffic of_grid = simulate_l2(*grid, policy);
+    (of_grid.schedule.in_turn ? in_turn : out_of_turn) += 1;
+    if (of_grid.schedule.in_turn) {
+      const L2Traffic own = simulate_l2(shape, policy);
+      EXPECT_EQ(own.excess_misses, of_grid.excess_misses);
+      EXPECT_EQ(own.compulsory_misses, of_grid.compulsory_misses);
+      EXPECT_EQ(own.front_miss_share, of_grid.front_miss_share);
+      EXPECT_EQ(own.schedule.makespan_steps, of_grid.schedule.makespan_steps);
+      EXPECT_EQ(own.schedule.busiest_sm_steps, of_grid.schedule.busiest_sm_steps);
+    }
+  }
+  EXPECT_GT(in_turn, 8);
+  EXPECT_GT(out_of_turn, 8);
+}
+
 TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
   const AttentionProblem problem{.seq_q = 16384, .seq_kv = 16384, .causal = true};
   const AttentionVariant variant{.persistence = Persistence::persistent};

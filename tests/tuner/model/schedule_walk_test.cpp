@@ -77,6 +77,26 @@ TEST(ScheduleWalk, ACausalCtaThatEndsEarlyMakesRoomForTheNext) {
   EXPECT_EQ(touches_of(shape), "- - 0 - - 0 1 - 1 2 - ");
 }
 
+TEST(ScheduleWalk, OnlyFullPersistentLaunchesInCyclicOrderMayGoAsAGrid) {
+  ScheduleShape shape = small_shape(160, 64);
+  shape.persistence = Persistence::persistent;
+  shape.ctas = 2;
+  const auto grid = grid_in_turn(shape);
+  ASSERT_TRUE(grid);
+  EXPECT_EQ(grid->persistence, Persistence::grid);
+  EXPECT_EQ(grid->ctas, 10);
+  EXPECT_EQ(touches_of(*grid), touches_of(shape));
+  ScheduleShape other = shape;
+  other.ctas = 1;
+  EXPECT_FALSE(grid_in_turn(other)) << "a grid would fill the second SM";
+  other = shape;
+  other.order = Order::sawtooth;
+  EXPECT_FALSE(grid_in_turn(other));
+  other = shape;
+  other.persistence = Persistence::pairs;
+  EXPECT_FALSE(grid_in_turn(other));
+}
+
 TEST(ScheduleWalk, UnderTheMaskLongTilesMayComeFirst) {
   // One SM: Q tiles of 1 and 2 pairs.
   ScheduleShape shape = small_shape(32, 32);
@@ -171,6 +191,28 @@ TEST(ScheduleWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
   EXPECT_EQ(recorder.text, "- - 0 1 2 - - ");
   EXPECT_EQ(summary.makespan_steps, 6);
   EXPECT_EQ(summary.busiest_sm_steps, 3);
+}
+
+TEST(ScheduleWalk, TouchesNoMoreThanCtasRead) {
+  struct Counter {
+    long long touches = 0;
+    int touch(int /*pair*/, int sectors, int /*partition*/) {
+      return ++touches % 3 == 0 ? sectors : 0;
+    }
+    void read_once(int /*sectors*/, int /*partition*/) {}
+    void write_once(int /*sectors*/) {}
+  };
+  for (const int seq : {512, 1024, 2048, 4096}) {
+    ScheduleShape shape = small_shape(seq, seq);
+    shape.causal = true;
+    shape.sm_count = 8;
+    shape.l2_partitions = 2;
+    shape.dram_sectors_per_step = 40;
+    shape.pace_spread_ppm = 10'000;
+    Counter counter;
+    const ScheduleSummary summary = ScheduleWalk(shape, counter).run();
+    EXPECT_LE(counter.touches, summary.steps);
+  }
 }
 
 TEST(ScheduleWalk, RunsOfSmsBelongToPartitionsInTurn) {

@@ -184,7 +184,8 @@ void add_tune(CLI::App& program, Options& options) {
   add_json_option(app, options);
   add_quiet_option(app, options);
   app.add_flag("--dry-run", options.dry_run, "List what would run and what is dropped, and why");
-  app.add_option("--jobs", options.jobs, "Compiling threads; 0 is one per processor")
+  app.add_option("--jobs", options.jobs,
+                 "Threads that compile, and as many that predict; 0 is one per processor")
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(0));
