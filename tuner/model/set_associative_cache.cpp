@@ -61,6 +61,8 @@ double survival(double used_sectors, const SetShape& shape) {
 SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
                                          long long footprint_sectors, int objects)
     : group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)) {
+  groups_.push_back({.age = std::numeric_limits<long long>::max()});  // kLost.
+  take_place();
   // A scan to and fro finds ways - 1/2 lines of a set again: the line itself takes a place.
   const SetShape shape{
       .capacity_sectors = static_cast<double>(effective_sectors) * ways / (ways - 0.5),
@@ -70,34 +72,50 @@ SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
   lost_age_ = age_lost(table, shape, 0.0);
   objects_.resize(static_cast<std::size_t>(objects));
   for (int i = 0; i < objects; ++i) {
-    objects_[static_cast<std::size_t>(i)].lost_age = age_lost(table, shape, place_of(i));
+    objects_[static_cast<std::size_t>(i)].lost_age = age_lost(table, shape, share_of(i));
   }
 }
 
 /// The group in progress is full, and all have aged.
 void SetAssociativeCache::begin_group() {
-  const std::int32_t full = current();
   if (!live_.empty()) {
-    groups_.back().older = live_.back();
-    at(live_.back()).younger = full;
+    at(current_).older = live_.back();
+    at(live_.back()).younger = current_;
   }
-  live_.push_back(full);
+  live_.push_back(current_);
   join_small_groups();
   age_groups();
   drop_lost_groups();
-  groups_.push_back({.joined_to = full + 1});
+  take_place();
   constexpr std::size_t kSlack = 1024;
-  if (groups_.size() > live_.size() + objects_.size() + kSlack) {
+  if (links_.size() > live_.size() + objects_.size() + kSlack) {
     renumber_groups();
   }
+}
+
+/// Gives the next group a place.
+void SetAssociativeCache::take_place() {
+  if (free_places_.empty()) {
+    free_places_.push_back(static_cast<std::int32_t>(groups_.size()));
+    groups_.emplace_back();
+  }
+  current_ = free_places_.back();
+  free_places_.pop_back();
+  at(current_) = {.number = static_cast<std::int32_t>(links_.size())};
+  links_.push_back(~current_);
+}
+
+void SetAssociativeCache::leave_place(std::int32_t group) {
+  at(group).number = kNone;
+  free_places_.push_back(group);
 }
 
 /// Joins neighbours in age that have lost most of their objects to younger groups, from the oldest
 /// on.
 void SetAssociativeCache::join_small_groups() {
-  std::ranges::sort(small_);
+  std::ranges::sort(small_, {}, [this](std::int32_t group) { return at(group).number; });
   for (std::int32_t group : small_) {
-    if (at(group).joined_to != group) {
+    if (at(group).number == kNone) {
       continue;
     }
     if (are_small(at(group).older, group)) {
@@ -111,15 +129,17 @@ void SetAssociativeCache::join_small_groups() {
 }
 
 void SetAssociativeCache::join_to_younger(std::int32_t group) {
-  Group& joined = at(group);
+  const Group& joined = at(group);
   Group& younger = at(joined.younger);
-  joined.joined_to = joined.younger;
+  link(joined.number) = younger.number;
   younger.sectors += joined.sectors;
   younger.older = joined.older;
   if (joined.older != kNone) {
     at(joined.older).younger = joined.younger;
   }
-  live_.erase(std::ranges::lower_bound(live_, group));
+  live_.erase(std::ranges::lower_bound(live_, joined.number, {},
+                                       [this](std::int32_t other) { return at(other).number; }));
+  leave_place(group);
 }
 
 void SetAssociativeCache::age_groups() {
@@ -134,7 +154,8 @@ void SetAssociativeCache::age_groups() {
 void SetAssociativeCache::drop_lost_groups() {
   auto first = live_.begin();
   for (; first != live_.end() && at(*first).age >= lost_age_; ++first) {
-    at(*first) = {.age = kLost, .joined_to = *first};
+    link(at(*first).number) = ~kLost;
+    leave_place(*first);
   }
   if (first != live_.begin() && first != live_.end()) {
     at(*first).older = kNone;
@@ -142,36 +163,26 @@ void SetAssociativeCache::drop_lost_groups() {
   live_.erase(live_.begin(), first);
 }
 
-/// Numbers the live groups anew, so that there are hardly more groups than objects.
+/// Numbers the groups anew, so that there are hardly more numbers than objects.
 void SetAssociativeCache::renumber_groups() {
-  constexpr std::int32_t kLostGroup = 0;
-  std::vector<std::int32_t> renumbered(groups_.size(), kLostGroup);
-  std::vector<Group> kept{{.age = kLost, .joined_to = kLostGroup}};
-  live_.push_back(current());
-  for (std::int32_t& live : live_) {
-    const auto number = static_cast<std::int32_t>(kept.size());
-    renumbered[static_cast<std::size_t>(live)] = number;
-    const bool is_oldest = number == 1;
-    const bool is_last_full = number + 1 == static_cast<std::int32_t>(live_.size());
-    kept.push_back({.sectors = at(live).sectors,
-                    .age = at(live).age,
-                    .joined_to = number,
-                    .older = is_oldest ? kNone : number - 1,
-                    .younger = is_last_full ? kNone : number + 1});
-    live = number;
+  std::vector<std::int32_t> ordered{kLost};
+  ordered.insert(ordered.end(), live_.begin(), live_.end());
+  ordered.push_back(current_);
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    at(ordered[i]).number = static_cast<std::int32_t>(i);
   }
-  live_.pop_back();
-  kept.back().older = kept.back().younger = kNone;
   for (Object& object : objects_) {
-    object.group = object.group < 0 ? object.group
-                                    : renumbered[static_cast<std::size_t>(root_of(object.group))];
+    object.group = object.group == kNone ? kNone : at(place_of_group(object.group)).number;
   }
-  groups_ = std::move(kept);
+  links_.clear();
+  for (const std::int32_t group : ordered) {
+    links_.push_back(~group);
+  }
 }
 
 /// Where in the order of set loads the object's lines lie, from 0, the lightest, to 1. It is the
 /// same at every touch: a line whose set is overloaded meets the same rivals again.
-double SetAssociativeCache::place_of(int object) {
+double SetAssociativeCache::share_of(int object) {
   std::uint64_t bits = static_cast<std::uint64_t>(object) + 0x9e3779b97f4a7c15U;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;  // SplitMix64 (Steele 2014).
   bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;

@@ -42,10 +42,10 @@ class SetAssociativeCache {
 
  private:
   static constexpr std::int32_t kNone = -1;
-  static constexpr long long kLost = std::numeric_limits<long long>::max();
+  static constexpr std::int32_t kLost = 0;  ///< Place that stands for all groups that are lost.
 
   struct Object {
-    std::int32_t group = kNone;  ///< In which it was last used, or what that was joined to later.
+    std::int32_t group = kNone;  ///< Number of that in which it was last used.
     long long lost_age = 0;      ///< Age of a group with which the object is lost.
   };
 
@@ -54,33 +54,41 @@ class SetAssociativeCache {
     long long sectors = 0;  ///< Of them that no younger group holds.
     /// Half sectors used since, counted to the middle of the group, when the last group was full.
     long long age = 0;
-    std::int32_t joined_to = 0;  ///< The group that holds its objects now, or itself.
-    std::int32_t older = kNone;  ///< Neighbours among the live ones.
+    std::int32_t number = kNone;  ///< In order of time; none where the place is free.
+    std::int32_t older = kNone;   ///< Places of its neighbours among the live ones.
     std::int32_t younger = kNone;
   };
 
-  Group& at(std::int32_t group) { return groups_[static_cast<std::size_t>(group)]; }
-  const Group& at(std::int32_t group) const { return groups_[static_cast<std::size_t>(group)]; }
-  std::int32_t current() const { return static_cast<std::int32_t>(groups_.size()) - 1; }
+  Group& at(std::int32_t place) { return groups_[static_cast<std::size_t>(place)]; }
+  const Group& at(std::int32_t place) const { return groups_[static_cast<std::size_t>(place)]; }
+  std::int32_t& link(std::int32_t number) { return links_[static_cast<std::size_t>(number)]; }
 
   void append(int sectors);
-  std::int32_t root_of(std::int32_t group);
+  std::int32_t place_of_group(std::int32_t number);
   bool are_small(std::int32_t older, std::int32_t younger) const;
   void note_loss(std::int32_t group);
   void begin_group();
+  void take_place();
+  void leave_place(std::int32_t group);
   void join_small_groups();
   void join_to_younger(std::int32_t group);
   void age_groups();
   void drop_lost_groups();
   void renumber_groups();
-  static double place_of(int object);
+  static double share_of(int object);
 
   long long group_sectors_;  ///< Of a full group.
   long long lost_age_ = 0;   ///< With which the last object of a group is lost.
   std::vector<Object> objects_;
-  std::vector<Group> groups_{1};      ///< Oldest first; the last is not full yet.
-  std::vector<std::int32_t> live_{};  ///< Full ones whose objects may still be there, oldest first.
-  std::vector<std::int32_t> small_{};  ///< Those that may have to be joined with a neighbour.
+  /// Few, so that the processor's nearest cache holds them: places are used again.
+  std::vector<Group> groups_;
+  std::vector<std::int32_t> free_places_;
+  std::int32_t current_ = kNone;  ///< Place of the group that is not full yet.
+  /// By number of a group: that of the one it was joined to, or the complement of its place.
+  std::vector<std::int32_t> links_;
+  // Places of groups:
+  std::vector<std::int32_t> live_;   ///< Full, and objects may still be there; oldest first.
+  std::vector<std::int32_t> small_;  ///< Those that may have to be joined with a neighbour.
 };
 
 // Here what every touch of a walk does, so that it is inlined.
@@ -89,13 +97,13 @@ inline bool SetAssociativeCache::touch(int object, int sectors) {
   Object& touched = objects_[static_cast<std::size_t>(object)];
   bool hit = false;
   if (touched.group >= 0) {
-    const std::int32_t root = root_of(touched.group);
-    Group& last = at(root);
+    const std::int32_t place = place_of_group(touched.group);
+    Group& last = at(place);
     last.sectors -= sectors;
     hit = last.age < touched.lost_age;
-    note_loss(root);
+    note_loss(place);
   }
-  touched.group = current();
+  touched.group = at(current_).number;
   append(sectors);
   return hit;
 }
@@ -103,19 +111,21 @@ inline bool SetAssociativeCache::touch(int object, int sectors) {
 inline void SetAssociativeCache::touch_once(int sectors) { append(sectors); }
 
 inline void SetAssociativeCache::append(int sectors) {
-  groups_.back().sectors += sectors;
-  if (groups_.back().sectors >= group_sectors_) {
+  Group& group = at(current_);
+  group.sectors += sectors;
+  if (group.sectors >= group_sectors_) {
     begin_group();
   }
 }
 
-/// The group that the group was joined to, or itself.
-inline std::int32_t SetAssociativeCache::root_of(std::int32_t group) {
-  while (at(group).joined_to != group) {
-    at(group).joined_to = at(at(group).joined_to).joined_to;
-    group = at(group).joined_to;
+/// Place of the group that holds what was last used in the group of the number.
+inline std::int32_t SetAssociativeCache::place_of_group(std::int32_t number) {
+  while (link(number) >= 0) {
+    const std::int32_t joined_to = link(number);
+    link(number) = link(joined_to) >= 0 ? link(joined_to) : joined_to;
+    number = joined_to;
   }
-  return group;
+  return ~link(number);
 }
 
 inline bool SetAssociativeCache::are_small(std::int32_t older, std::int32_t younger) const {
