@@ -12,6 +12,7 @@
 #include <utility>
 
 namespace swr {
+
 struct PredictingEvaluator::Impl {
   Impl(GpuProfile gpu, int threads)
       : profile(std::move(gpu)),
