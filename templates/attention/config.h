@@ -122,6 +122,12 @@ struct AttentionConfig {
   /// without rows copy, but do not compute.
   SWR_HD constexpr bool has_idle_warps() const { return (split_kv || pack_gqa) && row_warps() > 1; }
 
+  /// L2 fetches the first K and V tiles while the launch before still ends: in decoding, where a
+  /// launch takes as long as memory does and no other CTA reads the same tiles.
+  SWR_HD constexpr bool prefetches_kv() const {
+    return (split_kv || pack_gqa || key_groups() > 1) && !uses_tma();
+  }
+
   /// fp32 values that a split leaves of a Q tile: unnormalised rows of O, and per row the shift of
   /// its exponentials and their sum.
   SWR_HD constexpr int partial_floats() const { return tile_m * (head_dim + 2); }

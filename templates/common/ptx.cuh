@@ -29,6 +29,16 @@ __device__ inline void let_launch_after_start() {
 #endif
 }
 
+/// prefetch.global.L2 ("Data Movement and Conversion Instructions"): has L2 fetch the cache line of
+/// an address. It may come before wait_for_launch_before(): the writes of all SMs meet in L2, so a
+/// read after the wait finds what the launch before wrote, also what it wrote after the prefetch.
+/// Nothing before sm_90, where launches do not overlap.
+__device__ inline void prefetch_line_to_l2(const void* global) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+#endif
+}
+
 /// cp.async ("Data Movement and Conversion Instructions"): copies Bytes from global to shared
 /// memory without passing through registers. Only the first `source_bytes` are read; zeros are
 /// written for the others. 16-byte copies bypass L1.

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -200,9 +201,16 @@ class Attention {
                            .pace = pace,
                            .fault = launch_.fault,
                            .ctas = launch_.ctas,
-                           .end_launch_before = launch_before()},
+                           .end_launch_before = launch_before(),
+                           .prefetch =
+                               [this](const void* line, bool during_launch_before) {
+                                 prefetched_[line] = during_launch_before;
+                               }},
                           [&] { portable::run<C>(arguments, 0); });
   }
+
+  /// The lines that L2 was to fetch, and whether the launch before still ran then.
+  const std::map<const void*, bool>& prefetched() const { return prefetched_; }
 
   /// Words that the launch after this one would not find at 0.
   int counters_left() const {
@@ -339,6 +347,7 @@ class Attention {
   Tensor o_;
   std::vector<float> lse_;
   std::vector<unsigned> arrivals_;
+  std::map<const void*, bool> prefetched_;
 };
 
 std::string text(const Shape& shape) {
@@ -777,6 +786,31 @@ TEST(EmulatedPortableAttention, KeyGroupsAreRightInEverySchedule) {
   }
   expect_right<split(packed(key_groups_scheduled(Order::cyclic, Persistence::persistent)))>(kShape,
                                                                                             launch);
+}
+
+/// L2 fetches the rows of K and V that each CTA takes first, all their lines and no others, and
+/// before the launch before has ended.
+TEST(EmulatedPortableAttention, SplitsHaveTheirFirstTilesFetched) {
+  constexpr AttentionConfig kConfig =
+      split(packed(in_key_groups(with_head_dim(128, DType::fp16, false))));
+  constexpr Shape kShape{.heads_q = 4, .heads_kv = 2, .seq_q = 1, .seq_kv = 3 * kConfig.tile_n + 5};
+  Attention<kConfig> attention(kShape, {.kv_splits = 4});
+  attention.run(CopyTime::late, Pace::together);
+  std::map<const void*, bool> expected;
+  for (int head = 0; head < kShape.heads_kv; ++head) {
+    for (int key = 0; key < kShape.seq_kv; ++key) {  // Each split has one tile.
+      for (Tensor* const tensor : {&attention.k(), &attention.v()}) {
+        expected[&tensor->at(0, head, key, 0)] = true;
+        expected[&tensor->at(0, head, key, 64)] = true;
+      }
+    }
+  }
+  EXPECT_EQ(attention.prefetched(), expected);
+  EXPECT_EQ(attention.wrong_values(), 0);
+
+  Attention<without_mask(kBase)> prefill({}, {});
+  prefill.run(CopyTime::late, Pace::together);
+  EXPECT_TRUE(prefill.prefetched().empty());
 }
 
 /// Whichever CTA combines the splits, every bit is the same.

@@ -34,11 +34,15 @@ struct float2 {
 struct float4 {
   float x, y, z, w;
 };
+struct uint2 {
+  unsigned x, y;
+};
 struct uint4 {
   unsigned x, y, z, w;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 namespace emulation {
@@ -74,6 +78,8 @@ struct Launch {
   /// Leaves what the launch before writes, and uses what it reads, as late as may be: when no
   /// thread can go on without it.
   std::function<void()> end_launch_before = [] {};
+  /// Told the address of every line that L2 is to fetch, and whether the launch before still ran.
+  std::function<void(const void*, bool)> prefetch = [](const void*, bool) {};
 };
 
 [[noreturn]] inline void fail(const char* what) {

@@ -172,9 +172,15 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
     __syncthreads();
   }
   const KvStream<C> stream(smem, work, scanned, backward, thread, streamed);
+  if constexpr (C.prefetches_kv()) {
+    stream.prefetch_first();
+  }
   // Where Q, K and V lie has been computed while the launch before ended. At once from the second Q
   // tile on.
   ptx::wait_for_launch_before();
+  if constexpr (C.prefetches_kv()) {
+    ptx::let_launch_after_start();  // Memory then has work while this launch ends.
+  }
   const auto ask_for_q = [&] {
     copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
                               tile.index * C.tile_m, thread);
@@ -195,9 +201,11 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   } else {
     scan_all<C>(rows, stream, scanned.count, unmasked);
   }
-  // Only now: CTAs of the launch after that came while others of this one compute would take the
-  // places that are free, and more of them would fall on one SM than on another.
-  ptx::let_launch_after_start();
+  if constexpr (!C.prefetches_kv()) {
+    // Only now: CTAs of the launch after that came while others of this one compute would wait in
+    // places that the kernels of others could use.
+    ptx::let_launch_after_start();
+  }
   ptx::wait_copies<0>();
   if constexpr (C.split_kv) {
     SplitResults<C>(params, smem, work.tile())

@@ -15,9 +15,9 @@
 namespace swr::portable {
 
 /// The rows that the key groups of a CTA leave in shared memory at `smem`, over the Q tile and the
-/// rings: C.group_results_bytes() bytes. A row holds the low four columns of every eight, its shift
-/// and sum, the high four of every eight, and padding: neither the lanes that write a row's pairs
-/// nor the threads that read eight columns each then meet in a bank.
+/// rings: C.group_results_bytes() bytes. A row holds its columns, its shift and sum, and padding:
+/// neither the lanes that write pairs of eight rows nor the threads that read four columns each
+/// then meet in a bank.
 template <AttentionConfig C>
 class GroupResults {
  public:
@@ -36,8 +36,7 @@ class GroupResults {
         const unsigned row = row_at(group, place.row + 16 * m + 8 * half + lane / 4);
 #pragma unroll
         for (int d = 0; d < C.head_dim / 8; ++d) {
-          ptx::store_shared(row + (lane % 4 < 2 ? 0U : kHighOffset) +
-                                static_cast<unsigned>((4 * d + lane % 2 * 2) * kFloatBytes),
+          ptx::store_shared(row + static_cast<unsigned>((8 * d + lane % 4 * 2) * kFloatBytes),
                             make_float2(output[m][d][2 * half], output[m][d][2 * half + 1]));
         }
         if (lane % 4 == 0) {
@@ -47,7 +46,7 @@ class GroupResults {
     }
   }
 
-  /// Columns [8 chunk, 8 chunk + 8) of a row over the keys of all groups, added in their order.
+  /// What `chunk` names of a row, over the keys of all groups, added in their order.
   __device__ PartialRow gather(int row, int chunk) const {
     PartialRow parts[C.key_groups()];
 #pragma unroll
@@ -61,26 +60,25 @@ class GroupResults {
 
  private:
   static constexpr int kFloatBytes = 4;
-  static constexpr unsigned kStateOffset = C.head_dim / 2 * kFloatBytes;
-  static constexpr unsigned kHighOffset = kStateOffset + 4 * kFloatBytes;
+  static constexpr unsigned kStateOffset = C.head_dim * kFloatBytes;
 
   __device__ unsigned row_at(int group, int row) const {
     return smem_ + static_cast<unsigned>((group * C.tile_m + row) * C.group_row_bytes());
   }
   __device__ static void load(PartialRow& values, unsigned row, int chunk) {
-    const unsigned low = row + static_cast<unsigned>(chunk * 4 * kFloatBytes);
+    const unsigned left = row + static_cast<unsigned>(chunk * 4 * kFloatBytes);
     const float4 state = ptx::load_shared_floats(row + kStateOffset);
     values.shift = state.x;
     values.sum = state.y;
-    values.low = ptx::load_shared_floats(low);
-    values.high = ptx::load_shared_floats(low + kHighOffset);
+    values.left = ptx::load_shared_floats(left);
+    values.right = ptx::load_shared_floats(left + C.head_dim / 2 * kFloatBytes);
   }
 
   unsigned smem_;
 };
 
 /// All threads of the CTA, once their copies have arrived: adds up what the key groups have found
-/// in `smem`, and calls `take(row, chunk, values)` once for every 8 columns of the first `rows`
+/// in `smem`, and calls `take(row, chunk, values)` once for every PartialRow of the first `rows`
 /// rows of the tile.
 template <AttentionConfig C, typename Take>
 __device__ inline void combine_key_groups(unsigned smem, const Output<C>& output,

@@ -13,16 +13,19 @@
 
 namespace swr::portable {
 
-/// Eight neighbouring columns of one row of O, unnormalised, over some of its keys.
+/// Eight columns of one row of O, unnormalised, over some of its keys: chunk c holds columns
+/// [4c, 4c + 4) of the row's left half and of its right half. Neighbouring threads, which take
+/// neighbouring chunks, so read and write neighbouring 16 bytes, and no sector of global memory is
+/// asked for twice.
 struct PartialRow {
   float shift;  ///< Numerators are 2 to the power of scaled scores less this.
   float sum;    ///< Of the row's numerators.
-  float4 low;
-  float4 high;
+  float4 left;
+  float4 right;
 
   /// Over no keys.
   __device__ PartialRow()
-      : shift(kLowestShift), sum(0.0F), low{0.0F, 0.0F, 0.0F, 0.0F}, high(low) {}
+      : shift(kLowestShift), sum(0.0F), left{0.0F, 0.0F, 0.0F, 0.0F}, right(left) {}
 
   /// Adds further keys in the order of the parts, all under one shift, so that no exponential waits
   /// for another. A part without keys changes nothing.
@@ -44,13 +47,13 @@ struct PartialRow {
  private:
   __device__ void scale(float factor) {
     sum *= factor;
-    low = {low.x * factor, low.y * factor, low.z * factor, low.w * factor};
-    high = {high.x * factor, high.y * factor, high.z * factor, high.w * factor};
+    left = {left.x * factor, left.y * factor, left.z * factor, left.w * factor};
+    right = {right.x * factor, right.y * factor, right.z * factor, right.w * factor};
   }
   __device__ void add(const PartialRow& part, float factor) {
     sum = fmaf(part.sum, factor, sum);
-    add(low, part.low, factor);
-    add(high, part.high, factor);
+    add(left, part.left, factor);
+    add(right, part.right, factor);
   }
   __device__ static void add(float4& values, const float4& more, float factor) {
     values.x = fmaf(more.x, factor, values.x);
@@ -66,7 +69,7 @@ __device__ inline int rows_of_tile(const AttentionParams& params, QTile tile) {
   return min_of(C.tile_m, sequence_shape<C>(params).q_rows() - tile.index * C.tile_m);
 }
 
-/// All threads of the CTA: calls `take(row, chunk)` once for every 8 columns of the first `rows`
+/// All threads of the CTA: calls `take(row, chunk)` once for every PartialRow of the first `rows`
 /// rows of a Q tile.
 template <AttentionConfig C, typename Take>
 __device__ inline void for_each_chunk(int rows, const Take& take) {
@@ -86,9 +89,12 @@ class RowWriter {
         lse_(params, tile.head),
         first_row_(tile.index * C.tile_m) {}
 
-  /// Normalises and writes columns [8 chunk, 8 chunk + 8) of row `row` of the tile.
+  /// Normalises and writes what `chunk` names of row `row` of the tile.
   __device__ void operator()(int row, int chunk, const PartialRow& values) const {
-    copy_chunk_out<C>(target_.address(first_row_ + row) + chunk * kChunkBytes, normalised(values));
+    const float inverse = inverse_sum(values.sum);
+    char* const left = target_.address(first_row_ + row) + chunk * kQuadBytes;
+    copy_out<C>(left, packed(values.left, inverse));
+    copy_out<C>(left + C.head_dim / 2 * kElementBytes, packed(values.right, inverse));
     if (chunk == 0 && lse_.are_wanted()) {
       lse_.write(first_row_ + row, log_sum_exp(values.shift, values.sum));
     }
@@ -97,12 +103,12 @@ class RowWriter {
  private:
   using Rows = decltype(query_rows<C>(nullptr, TensorStrides{}, AttentionParams{}, 0));
 
-  __device__ static uint4 normalised(const PartialRow& row) {
-    const float inverse = inverse_sum(row.sum);
-    return make_uint4(ptx::pack<C.dtype>(row.low.x * inverse, row.low.y * inverse),
-                      ptx::pack<C.dtype>(row.low.z * inverse, row.low.w * inverse),
-                      ptx::pack<C.dtype>(row.high.x * inverse, row.high.y * inverse),
-                      ptx::pack<C.dtype>(row.high.z * inverse, row.high.w * inverse));
+  static constexpr int kElementBytes = 2;
+  static constexpr int kQuadBytes = 4 * kElementBytes;
+
+  __device__ static uint2 packed(const float4& values, float inverse) {
+    return make_uint2(ptx::pack<C.dtype>(values.x * inverse, values.y * inverse),
+                      ptx::pack<C.dtype>(values.z * inverse, values.w * inverse));
   }
 
   Rows target_;

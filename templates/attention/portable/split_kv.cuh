@@ -88,9 +88,9 @@ class SplitResults {
   }
 
   __device__ static void leave(const PartialRow& values, float* part, int row, int chunk) {
-    auto* const columns = reinterpret_cast<float4*>(part + row * C.head_dim + chunk * 8);
-    __stcg(columns, values.low);
-    __stcg(columns + 1, values.high);
+    auto* const left = reinterpret_cast<float4*>(part + row * C.head_dim) + chunk;
+    __stcg(left, values.left);
+    __stcg(left + C.head_dim / 8, values.right);
     if (chunk == 0) {
       __stcg(state(part, row), make_float2(values.shift, values.sum));
     }
@@ -113,7 +113,6 @@ class SplitResults {
     return ptx::load_shared_word(smem_) != 0;
   }
 
-  /// A thread takes 16 bytes of a row of O at a time.
   __device__ void combine() const {
     const RowWriter<C> write(params_, tile_);
     for_each_chunk<C>(rows_, [&](int row, int chunk) { write(row, chunk, gather(row, chunk)); });
@@ -137,12 +136,11 @@ class SplitResults {
 
   __device__ static void load(PartialRow& values, float* part, int row, int chunk) {
     const float2 shift_and_sum = __ldcg(state(part, row));
-    const auto* const columns =
-        reinterpret_cast<const float4*>(part + row * C.head_dim + chunk * 8);
+    const auto* const left = reinterpret_cast<const float4*>(part + row * C.head_dim) + chunk;
     values.shift = shift_and_sum.x;
     values.sum = shift_and_sum.y;
-    values.low = __ldcg(columns);
-    values.high = __ldcg(columns + 1);
+    values.left = __ldcg(left);
+    values.right = __ldcg(left + C.head_dim / 8);
   }
 
   const AttentionParams& params_;

@@ -136,16 +136,32 @@ __device__ inline void copy_tile_in(unsigned shared, const PackedRows& source, i
   }
 }
 
-template <AttentionConfig C>
-__device__ inline void copy_chunk_out(char* global, uint4 value) {
-  if constexpr (C.alignment_bytes == 16) {
-    *reinterpret_cast<uint4*>(global) = value;
-  } else {
-    const unsigned words[4] = {value.x, value.y, value.z, value.w};
-    auto* elements = reinterpret_cast<unsigned short*>(global);
+/// All threads of the CTA, `thread` being this one, have L2 fetch the rows of [first_row, first_row
+/// + Rows) that exist.
+template <AttentionConfig C, int Rows>
+__device__ inline void prefetch_tile(const GlobalRows& source, int first_row, int thread) {
+  constexpr int kLineBytes = 128;
+  constexpr int kLinesPerRow = ceil_div(C.head_dim * 2, kLineBytes);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      elements[i] = static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
+  for (int index = thread; index < Rows * kLinesPerRow; index += C.threads()) {
+    const int row = first_row + index / kLinesPerRow;
+    if (row < source.rows) {
+      ptx::prefetch_line_to_l2(source.address(row) + index % kLinesPerRow * kLineBytes);
+    }
+  }
+}
+
+/// Writes 8 or 16 bytes of a row, element by element where rows may lie at any multiple of one.
+template <AttentionConfig C, typename Words>
+__device__ inline void copy_out(char* global, const Words& words) {
+  if constexpr (C.alignment_bytes == 16) {
+    *reinterpret_cast<Words*>(global) = words;
+  } else {
+    auto* const elements = reinterpret_cast<unsigned short*>(global);
+    const auto* const halves = reinterpret_cast<const unsigned*>(&words);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(Words) / sizeof(unsigned short)); ++i) {
+      elements[i] = static_cast<unsigned short>(halves[i / 2] >> (i % 2 * 16));
     }
   }
 }
@@ -161,7 +177,7 @@ __device__ inline void copy_rows_out(unsigned shared, const TargetRows& target, 
     const int chunk = index % kChunksPerRow<C>;
     if (first_row + row < target.rows) {
       char* global = target.address(first_row + row) + chunk * kChunkBytes;
-      copy_chunk_out<C>(global, ptx::load_shared(shared + tile_offset<C>(row, chunk)));
+      copy_out<C>(global, ptx::load_shared(shared + tile_offset<C>(row, chunk)));
     }
   }
 }

@@ -22,6 +22,10 @@ inline void let_launch_after_start() {
   }
 }
 
+inline void prefetch_line_to_l2(const void* global) {
+  emulation::cta->launch.prefetch(global, !emulation::cta->launch_before_ended);
+}
+
 inline void move(const emulation::Copy& copy) {
   std::byte* const target = emulation::shared(copy.shared, static_cast<std::size_t>(copy.bytes));
   std::memset(target, 0, static_cast<std::size_t>(copy.bytes));
