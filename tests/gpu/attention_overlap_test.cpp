@@ -68,6 +68,12 @@ Link split(int warps) {
            .pack_gqa = true}};
 }
 
+/// Warps divide the keys of every tile.
+Link key_groups() {
+  return {decode(),
+          {.tile_m = 16, .tile_n = 64, .warps = 4, .stages = 2, .kv_splits = 2, .pack_gqa = true}};
+}
+
 Link hopper(int tile_m, Persistence persistence) {
   return {square(),
           {.family = Family::hopper,
@@ -84,7 +90,7 @@ std::vector<Chain> chains() {
       {"portable_grid", {portable(Persistence::grid)}},
       {"portable_persistent", {portable(Persistence::persistent)}},
       {"portable_tensor_maps", {by_tensor_maps()}},
-      {"decode", {portable(Persistence::grid), split(1), split(4)}},
+      {"decode", {portable(Persistence::grid), split(1), split(4), key_groups()}},
       {"hopper_grid", {hopper(128, Persistence::grid)}},
       {"hopper_persistent", {hopper(64, Persistence::persistent)}},
       {"hopper_dynamic", {hopper(128, Persistence::dynamic)}},
