@@ -50,6 +50,10 @@ class Simulation {
   void deal_breadth_first(std::span<Sm> sms);
   bool start_tile(Sm& sm, Resident& resident);
   bool start_next(Sm& sm);
+  /// Whether what an SM does next hangs on the others: they draw from the same work.
+  bool shares_work() const {
+    return next_cta_ < shape_.ctas || shape_.persistence == Persistence::dynamic;
+  }
   double next_event(const Sm& sm) const;
   void advance(Sm& sm, double clocks) const;
   void settle(Sm& sm);
@@ -177,13 +181,16 @@ Timeline Simulation::run() {
   }
   Timeline timeline;
   while (!events.empty()) {
-    const auto [clocks, i] = events.top();
+    const std::size_t i = events.top().second;
     events.pop();
-    advance(sms_[i], clocks);
-    settle(sms_[i]);
-    timeline.clocks = clocks;
-    if (!sms_[i].residents.empty()) {
-      events.emplace(next_event(sms_[i]), i);
+    Sm& sm = sms_[i];
+    do {
+      advance(sm, next_event(sm));
+      settle(sm);
+    } while (!sm.residents.empty() && !shares_work());
+    timeline.clocks = std::max(timeline.clocks, sm.now);
+    if (!sm.residents.empty()) {
+      events.emplace(next_event(sm), i);
     }
   }
   for (const Sm& sm : sms_) {
