@@ -4,6 +4,7 @@
 #include "core/architectures.h"
 #include "core/gemm_config.h"
 #include "tuner/model/hopper_time.h"
+#include "tuner/model/time_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -107,16 +108,17 @@ TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*
           .launch_us = kOverlappingLaunchUs};
 }
 
-/// As for the portable attention kernel: mma.sync at its rate, and the part of shared memory's time
-/// that it does not hide. Every warp reads its rows of A and columns of B, cp.async writes both.
+/// As for the portable attention kernel: a CTA's warps take turns at mma.sync, at its rate, and at
+/// shared memory. Every warp reads its rows of A and columns of B, cp.async writes both.
 TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& profile) {
   const double flop = 2.0 * config.tile_m * config.tile_n * config.tile_k;
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
                             config.stage_bytes();
-  return {.product_clocks =
-              profile.kernel.product_factor * flop / profile.matrix_flop_per_clock_per_sm +
-              profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock,
+  const double products =
+      profile.kernel.product_factor * flop / profile.matrix_flop_per_clock_per_sm;
+  const double smem = profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock;
+  return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1, profile.kernel),
           .loaded_bytes = 2.0 * config.tile_k * (std::min(config.tile_m, m) + config.tile_n),
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),

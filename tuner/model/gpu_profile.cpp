@@ -36,7 +36,7 @@ struct Field {
       member;
 };
 
-constexpr std::array kFields{
+constexpr std::array kChipFields{
     Field{"name", &DeviceInfo::name},
     Field{"sm_arch", &DeviceInfo::sm_arch},
     Field{"sm_count", &DeviceInfo::sm_count},
@@ -57,23 +57,18 @@ constexpr std::array kFields{
     Field{"dram_latency_clocks", &GpuProfile::dram_latency_clocks},
     Field{"dram_efficiency", &GpuProfile::dram_efficiency},
     Field{"l2_effective_bytes", &GpuProfile::l2_effective_bytes},
-    Field{"product_factor", &KernelCosts::product_factor},
-    Field{"smem_share", &KernelCosts::smem_share},
-    Field{"exp2_share", &KernelCosts::exp2_share},
-    Field{"softmax_instructions", &KernelCosts::softmax_instructions},
-    Field{"smem_share_per_register", &KernelCosts::smem_share_per_register},
-    Field{"copy_instructions", &KernelCosts::copy_instructions},
-    Field{"mask_instructions", &KernelCosts::mask_instructions},
-    Field{"overlap_share", &KernelCosts::overlap_share},
-    Field{"phase_exponent", &KernelCosts::phase_exponent},
-    Field{"lone_warp_share", &KernelCosts::lone_warp_share},
-    Field{"step_latency_clocks", &KernelCosts::step_latency_clocks},
-    Field{"barrier_clocks", &KernelCosts::barrier_clocks},
-    Field{"younger_share", &KernelCosts::younger_share},
-    Field{"tile_clocks", &KernelCosts::tile_clocks},
-    Field{"tile_clocks_per_128_bytes", &KernelCosts::tile_clocks_per_128_bytes},
-    Field{"launch_us", &KernelCosts::launch_us},
 };
+
+/// All fields: the chip's, then the kernels' costs.
+constexpr auto kFields = [] {
+  std::array<Field, kChipFields.size() + kKernelCosts.size()> fields{};
+  std::copy(kChipFields.begin(), kChipFields.end(), fields.begin());
+  std::transform(kKernelCosts.begin(), kKernelCosts.end(), fields.begin() + kChipFields.size(),
+                 [](const KernelCost& cost) {
+                   return Field{cost.name, cost.member};
+                 });
+  return fields;
+}();
 
 [[noreturn]] void reject(const std::string& file, std::string_view field,
                          const std::string& problem) {

@@ -6,6 +6,7 @@
 #include "tuner/model/l2_model.h"
 #include <swr/device.h>
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace swr {
 struct KernelCosts {
   /// How much longer products take than at the rate of mma.sync alone.
   double product_factor = 0.0;
-  /// Share of the shared-memory time of K and V that products do not hide.
+  /// Share of the shared-memory time of K and V in which a warp's products wait for it.
   double smem_share = 0.0;
   /// More of it for each register that a thread lacks of kAmpleRegisters beside its accumulators
   /// and Q: operands are then loaded just before each product.
@@ -31,10 +32,11 @@ struct KernelCosts {
   double copy_instructions = 0.0;
   /// Instructions per score of a tile that is masked.
   double mask_instructions = 0.0;
-  /// How much of what products and softmax hide of one another in random phase they do hide.
+  /// How much of what these units hide of one another in random phase they do hide.
   double overlap_share = 0.0;
-  /// Warps of a CTA on one scheduler, to this power, are as many in random phase.
-  double phase_exponent = 0.0;
+  /// How many works of a CTA take turns at tensor cores, shared memory and softmax's units in
+  /// random phase: its warps meet at barriers, so they are not as many as these.
+  double works_per_cta = 0.0;
   /// Share of a lone warp's step, of 16 rows, in which its scheduler idles.
   double lone_warp_share = 0.0;
   /// Clocks of a KV step in which a warp waits for its own results: shuffles, first and last
@@ -49,6 +51,31 @@ struct KernelCosts {
   double tile_clocks_per_128_bytes = 0.0;
   /// Of a launch without work.
   double launch_us = 0.0;
+};
+
+/// A cost by its name in a profile.
+struct KernelCost {
+  std::string_view name;
+  double KernelCosts::*member;
+};
+
+inline constexpr std::array kKernelCosts{
+    KernelCost{"product_factor", &KernelCosts::product_factor},
+    KernelCost{"smem_share", &KernelCosts::smem_share},
+    KernelCost{"smem_share_per_register", &KernelCosts::smem_share_per_register},
+    KernelCost{"exp2_share", &KernelCosts::exp2_share},
+    KernelCost{"softmax_instructions", &KernelCosts::softmax_instructions},
+    KernelCost{"copy_instructions", &KernelCosts::copy_instructions},
+    KernelCost{"mask_instructions", &KernelCosts::mask_instructions},
+    KernelCost{"overlap_share", &KernelCosts::overlap_share},
+    KernelCost{"works_per_cta", &KernelCosts::works_per_cta},
+    KernelCost{"lone_warp_share", &KernelCosts::lone_warp_share},
+    KernelCost{"step_latency_clocks", &KernelCosts::step_latency_clocks},
+    KernelCost{"barrier_clocks", &KernelCosts::barrier_clocks},
+    KernelCost{"younger_share", &KernelCosts::younger_share},
+    KernelCost{"tile_clocks", &KernelCosts::tile_clocks},
+    KernelCost{"tile_clocks_per_128_bytes", &KernelCosts::tile_clocks_per_128_bytes},
+    KernelCost{"launch_us", &KernelCosts::launch_us},
 };
 
 struct GpuProfile {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 namespace swr {
@@ -24,21 +25,40 @@ Variant without_tile_order(const Variant& variant) {
   return plain;
 }
 
+/// The variants without their orders of tiles, and how long the fastest of each takes.
+struct Alike {
+  std::vector<Variant> plain;
+  std::map<Variant, double> fastest_us;
+
+  Alike(std::span<const Variant> variants, std::span<const double> predicted_us) {
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      plain.push_back(without_tile_order(variants[i]));
+      const auto entry = fastest_us.try_emplace(plain[i], predicted_us[i]).first;
+      entry->second = std::min(entry->second, predicted_us[i]);
+    }
+  }
+};
+
 }  // namespace
 
 std::vector<std::size_t> shortlist(std::span<const Variant> variants,
                                    std::span<const double> predicted_us) {
   constexpr double kIndistinguishable = 0.002;
+  const Alike alike(variants, predicted_us);
+  const auto fastest_us = [&](std::size_t i) { return alike.fastest_us.at(alike.plain[i]); };
+  std::vector<double> time_us;  // The same for those that cannot be told apart.
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const bool is_slower = predicted_us[i] > fastest_us(i) * (1 + kIndistinguishable);
+    time_us.push_back(is_slower ? predicted_us[i] : fastest_us(i));
+  }
   std::vector<std::size_t> order(variants.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::tie(predicted_us[a], variants[a]) < std::tie(predicted_us[b], variants[b]);
+    return std::tie(time_us[a], variants[a]) < std::tie(time_us[b], variants[b]);
   });
-  std::map<Variant, double> first_us;  // By the variant without its order of tiles.
+  std::set<Variant> named;
   std::stable_partition(order.begin(), order.end(), [&](std::size_t i) {
-    const auto [entry, is_first] =
-        first_us.try_emplace(without_tile_order(variants[i]), predicted_us[i]);
-    return is_first || predicted_us[i] > entry->second * (1 + kIndistinguishable);
+    return named.insert(alike.plain[i]).second || time_us[i] > fastest_us(i);
   });
   return order;
 }

@@ -7,6 +7,7 @@
 #include "tuner/model/sm_timeline.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 
@@ -25,22 +26,29 @@ constexpr double kSmemBytesPerClock = 128.0;
 /// (docs/results/l2_model.md). Which CTAs share what they read hangs on it.
 constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
 constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer whose miss is hidden.
+constexpr double kHiddenWaitShare = 0.706;     ///< Of a wait while other CTAs of the SM compute.
 constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
 
 /// A latency whose mean is all that counts.
 constexpr double kNoSpread = 1e-3;
 
-/// Clocks to move a step's operands through shared memory: every block of rows has all of K and V
-/// read, by one warp or by several that divide the keys, cp.async writes them once, and Q is read
-/// again when it does not stay in registers.
-double smem_clocks(const AttentionConfig& config) {
-  const int chunks_per_row = config.head_dim * 2 / kChunkBytes;
-  const int conflict_ways = config.smem_swizzle ? 1 : swizzle_group(chunks_per_row);
+/// Passes that a read of shared memory takes.
+int conflict_ways(const AttentionConfig& config) {
+  return config.smem_swizzle ? 1 : swizzle_group(config.head_dim * 2 / kChunkBytes);
+}
+
+/// Clocks to move a step's K and V through shared memory: every block of rows has all of them read,
+/// by one warp or by several that divide the keys, and cp.async writes them once.
+double kv_smem_clocks(const AttentionConfig& config) {
   const double kv_bytes = 2.0 * config.kv_tile_bytes();
-  const double q_bytes =
-      config.q_in_registers() ? 0.0 : config.key_groups() * config.q_tile_bytes();
-  const double read_bytes = (config.row_warps() * kv_bytes + q_bytes) * conflict_ways;
-  return (read_bytes + kv_bytes) / kSmemBytesPerClock;
+  return (config.row_warps() * kv_bytes * conflict_ways(config) + kv_bytes) / kSmemBytesPerClock;
+}
+
+/// Clocks to read Q again in a step, when it does not stay in registers.
+double q_smem_clocks(const AttentionConfig& config) {
+  return config.q_in_registers() ? 0.0
+                                 : config.key_groups() * config.q_tile_bytes() *
+                                       conflict_ways(config) / kSmemBytesPerClock;
 }
 
 /// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
@@ -222,15 +230,28 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVar
   return costs;
 }
 
-/// Clocks of work that needs two units in turn, `first` on one and `second` on the other, when
-/// `count` such works take turns at them in random phase: mean value analysis of a closed network
-/// of two queues. One takes the sum, many as long as the longer.
-double taking_turns(double first, double second, double count) {
-  constexpr double kAlike = 0.999;
-  const double longer = std::max(first, second);
-  const double ratio = std::min(first, second) / longer;
-  return ratio > kAlike ? longer * (count + 1) / count
-                        : longer * (1 - std::pow(ratio, count + 1)) / (1 - std::pow(ratio, count));
+/// Clocks of a work that needs three units in turn when `count` such works, at least one, take
+/// turns at them in random phase: mean value analysis of a closed network of three queues. One
+/// takes the sum, many as long as the longest. Between whole counts in proportion.
+double taking_turns(const std::array<double, 3>& units, double count) {
+  std::array<double, 3> queued{};  // Works at each unit.
+  double clocks = 0.0;
+  double fewer = 0.0;  // Clocks with one work less.
+  int works = 0;
+  do {
+    ++works;
+    fewer = clocks;
+    std::array<double, 3> stays{};
+    double round = 0.0;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      round += stays[i] = units[i] * (1 + queued[i]);
+    }
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      queued[i] = works * stays[i] / round;
+    }
+    clocks = round / works;
+  } while (works < count);
+  return works == 1 ? clocks : clocks + (works - count) * (fewer - clocks);
 }
 
 StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
@@ -246,23 +267,24 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
                               kernel.copy_instructions * 2 * config.kv_tile_bytes() / kChunkBytes;
   const double smem_share =
       kernel.smem_share + kernel.smem_share_per_register * lacking_registers(whole, resources);
-  StepCost cost;
-  cost.matrix_clocks =
-      kernel.product_factor * mma_clocks * imbalance + smem_share * smem_clocks(config);
-  cost.softmax_clocks =
+  const double products = kernel.product_factor * mma_clocks * imbalance;
+  const double smem = smem_share * kv_smem_clocks(config) + q_smem_clocks(config);
+  const double softmax =
       imbalance * overlapped({instructions / profile.fma_per_clock_per_sm,
                               kernel.exp2_share * scores / profile.exp2_per_clock_per_sm});
-  // Warps of one CTA meet at barriers, so they are less out of phase than those of several.
-  const double warps_in_turn = std::max(1.0, static_cast<double>(config.warps) / kSchedulersPerSm);
-  const double phases = ctas_per_sm * std::pow(warps_in_turn, kernel.phase_exponent);
-  const double sum = cost.matrix_clocks + cost.softmax_clocks;
-  cost.compute_clocks =
-      sum -
-      kernel.overlap_share * (sum - taking_turns(cost.matrix_clocks, cost.softmax_clocks, phases));
-  return cost;
+  const double sum = products + smem + softmax;
+  const double in_turn =
+      taking_turns({products, smem, softmax}, std::max(1.0, ctas_per_sm * kernel.works_per_cta));
+  return {std::max(products, smem), softmax, sum - kernel.overlap_share * (sum - in_turn)};
 }
 
 }  // namespace
+
+double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel) {
+  const double sum = units[0] + units[1] + units[2];
+  const double in_turn = taking_turns(units, std::max(1.0, ctas * kernel.works_per_cta));
+  return sum - kernel.overlap_share * (sum - in_turn);
+}
 
 StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                    const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
@@ -284,12 +306,12 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
   const double step_bytes =
       microseconds(stream.step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
-  // As products and softmax, waiting is hidden in part: as far as other CTAs of the SM compute.
+  // Waiting is hidden in part: as far as other CTAs of the SM compute.
   const auto exposed = [&](double latency_clocks) {
     const double alone =
         exposed_clocks(stream, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks, profile);
     const double others = (shape.ctas_per_sm - 1) * stream.cost.compute_clocks;
-    return alone - profile.kernel.overlap_share * std::min(alone, others);
+    return alone - kHiddenWaitShare * std::min(alone, others);
   };
   const double delay =
       exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks) + kHiddenMissClocks;

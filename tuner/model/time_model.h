@@ -10,17 +10,23 @@
 #include <swr/result.h>
 #include <swr/variant.h>
 
+#include <array>
+
 namespace swr {
 
 /// Clocks one SM spends on one KV step of one CTA when nothing else limits it.
 struct StepCost {
   double matrix_clocks = 0.0;   ///< Tensor cores, or the shared memory that feeds them.
-  double softmax_clocks = 0.0;  ///< exp2, scaling, sums and the rescaling of O.
+  double softmax_clocks = 0.0;  ///< exp2, scaling and sums, and asking for K and V.
   double compute_clocks = 0.0;  ///< Both, as far as the resident warps overlap them.
 };
 
 /// Registers per thread beside accumulators and Q with which operands are loaded well ahead.
 inline constexpr int kAmpleRegisters = 125;
+
+/// Clocks of work on tensor cores, shared memory and softmax's units, as far as the works of `ctas`
+/// CTAs of an SM hide one another.
+double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel);
 
 /// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
 StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,

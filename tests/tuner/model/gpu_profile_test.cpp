@@ -47,7 +47,7 @@ Json fictional_profile() {
                            "copy_instructions",
                            "mask_instructions",
                            "overlap_share",
-                           "phase_exponent",
+                           "works_per_cta",
                            "lone_warp_share",
                            "step_latency_clocks",
                            "barrier_clocks",

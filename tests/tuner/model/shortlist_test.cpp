@@ -28,8 +28,13 @@ TEST(Shortlist, IsInTheOrderOfPredictedTime) {
 
 TEST(Shortlist, PutsSwizzlesThatCannotBeToldApartBehindAllOthers) {
   EXPECT_THAT(shortlist(four_variants(), std::vector{4.0, 2.0, 2.0, 3.0}), ElementsAre(2, 3, 0, 1));
+  EXPECT_THAT(shortlist(four_variants(), std::vector{4.0, 2.0, 2.01, 3.0}),
+              ElementsAre(1, 2, 3, 0));
+}
+
+TEST(Shortlist, NamesTheTilesOfOneHeadOnEndFirstOfSwizzlesThatCannotBeToldApart) {
   EXPECT_THAT(shortlist(four_variants(), std::vector{4.0, 2.0, 2.001, 3.0}),
-              ElementsAre(1, 3, 0, 2));
+              ElementsAre(2, 3, 0, 1));
 }
 
 TEST(Shortlist, DoesNotDependOnTheOrderInWhichVariantsCome) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/model/time_model.h"
 
+#include "core/attention_config.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +33,7 @@ GpuProfile round_profile() {
                     .copy_instructions = 8.0,
                     .mask_instructions = 3.0,
                     .overlap_share = 0.5,
-                    .phase_exponent = 0.5,
+                    .works_per_cta = 1.0,
                     .lone_warp_share = 0.5,
                     .step_latency_clocks = 100,
                     .barrier_clocks = 50,
@@ -57,44 +59,68 @@ Prediction predict(const AttentionProblem& problem, const AttentionVariant& vari
 
 constexpr AttentionVariant kOneStage{.stages = 1};
 
-/// Of a 64x64 tile at head_dim 64: products at 1.25 of the rate, and a quarter of the shared-memory
-/// time (four warps read 16 KiB of K and V, which cp.async wrote once: 80 KiB at 128 bytes a
-/// clock).
-constexpr double kMatrix = 1.25 * 4 * 64 * 64 * 64 / 1024 + 0.25 * 640;
+/// Of a 64x64 tile at head_dim 64: products, 1.25 times as long as at the rate, and a quarter of
+/// the shared-memory time (four warps read 16 KiB of K and V, which cp.async wrote once: 80 KiB at
+/// 128 bytes a clock).
+constexpr double kProducts = 1.25 * 4 * 64 * 64 * 64 / 1024;
+constexpr double kSmem = 0.25 * 640;
 /// Six instructions per score on 128 lanes (four, and eight for each of the 1024 pieces of 16 bytes
 /// of K and V, a quarter of the scores) beside exp2 at 16 a clock: the 4-norm of 192 and
 /// 256.
 const double kSoftmax = std::pow(std::pow(192.0, 4) + std::pow(256.0, 4), 0.25);
+const double kCompute = kProducts + kSmem + kSoftmax;
 
 TEST(TimeModel, AStepOfAHandComputedTile) {
   const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 1, round_profile());
-  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kMatrix);
+  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kProducts);
   EXPECT_DOUBLE_EQ(cost.softmax_clocks, kSoftmax);
-  EXPECT_DOUBLE_EQ(cost.compute_clocks, kMatrix + kSoftmax);
+  EXPECT_DOUBLE_EQ(cost.compute_clocks, kCompute);
 }
 
 TEST(TimeModel, TwoCtasTakeTurnsAtTheUnits) {
   const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 2, round_profile());
-  // Two customers of a closed network of two queues, of which half is what they hide.
-  const double ratio = kSoftmax / kMatrix;
-  const double in_turn = kMatrix * (1 + ratio + ratio * ratio) / (1 + ratio);
-  EXPECT_NEAR(cost.compute_clocks, (kMatrix + kSoftmax + in_turn) / 2, 1e-9);
+  // Two customers of a closed network of three queues, of which half is what they hide: beside the
+  // one the other is at each unit in proportion to its clocks.
+  const double alike = kProducts * kProducts + kSmem * kSmem + kSoftmax * kSoftmax;
+  const double in_turn = (kCompute + alike / kCompute) / 2;
+  EXPECT_NEAR(cost.compute_clocks, (kCompute + in_turn) / 2, 1e-9);
+}
+
+TEST(TimeModel, ManyWorksTakeAsLongAsTheLongestUnit) {
+  KernelCosts kernel{.overlap_share = 1.0, .works_per_cta = 1.0};
+  EXPECT_DOUBLE_EQ(clocks_in_turn({5, 3, 2}, 1, kernel), 10);
+  EXPECT_NEAR(clocks_in_turn({5, 3, 2}, 1000, kernel), 5, 1e-9);
+  // Of equal units works keep all three busy as far as they do not queue.
+  EXPECT_NEAR(clocks_in_turn({2, 2, 2}, 4, kernel), 2 * (4 + 2) / 4.0, 1e-9);
+  // Between whole counts in proportion.
+  kernel.works_per_cta = 2.5;
+  const double between = clocks_in_turn({5, 3, 2}, 1, kernel);
+  kernel.works_per_cta = 1.0;
+  EXPECT_NEAR(between,
+              (clocks_in_turn({5, 3, 2}, 2, kernel) + clocks_in_turn({5, 3, 2}, 3, kernel)) / 2,
+              1e-9);
 }
 
 TEST(TimeModel, WarpsOfOneCtaHideLessThanThoseOfTwo) {
   const AttentionVariant eight{.tile_m = 128, .warps = 8, .stages = 1};
-  const StepCost one = step_cost(kProblem, eight, kAmple, 1, round_profile());
-  const StepCost two = step_cost(kProblem, kOneStage, kAmple, 2, round_profile());
-  EXPECT_LT(one.compute_clocks, one.matrix_clocks + one.softmax_clocks);
-  EXPECT_GT(one.compute_clocks / (one.matrix_clocks + one.softmax_clocks),
-            two.compute_clocks / (two.matrix_clocks + two.softmax_clocks));
+  EXPECT_GT(step_cost(kProblem, eight, kAmple, 1, round_profile()).compute_clocks,
+            2 * step_cost(kProblem, kOneStage, kAmple, 2, round_profile()).compute_clocks);
+}
+
+TEST(TimeModel, QThatDoesNotStayInRegistersIsReadAgainEveryStep) {
+  const AttentionProblem problem{.seq_q = 256, .seq_kv = 256, .head_dim = 256};
+  ASSERT_FALSE(make_attention_config(problem, kOneStage).q_in_registers());
+  // Four warps read 64 KiB of K and V, which cp.async wrote once, and together 32 KiB of Q.
+  const StepCost cost = step_cost(problem, kOneStage, kAmple, 1, round_profile());
+  const double others = 4 * kProducts + cost.softmax_clocks;
+  EXPECT_NEAR(cost.compute_clocks - others, (0.25 + 0.01 * 30) * 4 * 640 + 256, 1e-6);
 }
 
 TEST(TimeModel, OperandsLoadedJustInTimeExposeSharedMemory) {
   // 64 accumulators and 16 of Q leave 105 of 185 registers: 20 less than is ample.
   const KernelResources scarce{.registers_per_thread = 64 + 16 + kAmpleRegisters - 20};
   const StepCost cost = step_cost(kProblem, kOneStage, scarce, 1, round_profile());
-  EXPECT_DOUBLE_EQ(cost.matrix_clocks, kMatrix + 20 * 0.01 * 640);
+  EXPECT_DOUBLE_EQ(cost.compute_clocks, kCompute + 20 * 0.01 * 640);
 }
 
 TEST(TimeModel, FewerWarpsThanSchedulersLeaveUnitsIdle) {
@@ -118,15 +144,15 @@ TEST(TimeModel, FifthWarpsMeetOnOneScheduler) {
 TEST(TimeModel, WithoutTheSwizzleReadsConflict) {
   // Rows of 128 bytes conflict eight ways; what cp.async writes does not.
   const AttentionVariant plain{.stages = 1, .smem_swizzle = false};
-  EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, kAmple, 1, round_profile()).matrix_clocks,
-                   kMatrix + 0.25 * 7 * 512);
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, plain, kAmple, 1, round_profile()).compute_clocks,
+                   kCompute + 0.25 * 7 * 512);
 }
 
 TEST(TimeModel, TermsOfAHandComputedLaunch) {
   // Four Q tiles on two SMs: two each of four steps.
   const Prediction prediction = predict(kProblem, kOneStage, 1, round_profile());
-  EXPECT_DOUBLE_EQ(prediction.matrix_us, 8 * kMatrix / 1000);
-  EXPECT_DOUBLE_EQ(prediction.softmax_us, 8 * kSoftmax / 1000);
+  EXPECT_DOUBLE_EQ(prediction.matrix_us, 8 * kProducts / 1000);
+  EXPECT_DOUBLE_EQ(prediction.softmax_us, 8 * (kCompute - kProducts) / 1000);
   // Q and O 1024 sectors each, K and V 2048 per Q tile.
   EXPECT_EQ(prediction.read_sectors, 1024 + 4 * 2048);
   EXPECT_EQ(prediction.write_sectors, 1024);
@@ -135,8 +161,7 @@ TEST(TimeModel, TermsOfAHandComputedLaunch) {
   // A lone warp per scheduler: half of its step, its latencies and two barriers are not filled, and
   // half of the latter come on top. V is asked for a third of a step ahead, which hides its 400
   // clocks.
-  const double compute = kMatrix + kSoftmax;
-  const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
+  const double step = std::hypot(kCompute, 0.5 * kCompute + 200) + 100;
   // Each Q tile of 8 KiB comes after 1000 + 5 * 64 clocks.
   const double clocks = 2 * (1320 + 4 * step);
   EXPECT_NEAR(prediction.time_us,
@@ -206,8 +231,7 @@ TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   profile.device.l2_bytes = 2 << 20;
   profile.dram_latency_clocks = 1600;
   const ScheduleShape shape = schedule_on_gpu(kProblem, kOneStage, 1, profile);
-  const double compute = kMatrix + kSoftmax;
-  const double step = std::hypot(compute, 0.5 * compute + 200) + 100;
+  const double step = std::hypot(kCompute, 0.5 * kCompute + 200) + 100;
   // 100 bytes a clock, to the nearest power of the square root of 2.
   EXPECT_NEAR(std::log2(shape.dram_sectors_per_step), std::log2(step * 100 / 32), 0.251);
   // A tile takes 8192 of 500 bytes a clock beyond the latency. V is asked for a first product
@@ -217,7 +241,7 @@ TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   EXPECT_EQ(shape.l2_partitions, 2);
   EXPECT_EQ(shape.pace_spread_ppm, 0);
   // A miss that two stages hide costs 8 clocks. Their step has one barrier.
-  const double shorter = std::hypot(compute, 0.5 * compute + 150) + 75;
+  const double shorter = std::hypot(kCompute, 0.5 * kCompute + 150) + 75;
   EXPECT_NEAR(schedule_on_gpu(kProblem, AttentionVariant{}, 1, profile).miss_ticks,
               kTicksPerStep * 8 / shorter, 1);
 }
