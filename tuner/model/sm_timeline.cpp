@@ -12,12 +12,15 @@
 namespace swr {
 namespace {
 
-/// Share of the SMs that are dealt CTAs to the full before the rest in the uneven deal: on an H200
-/// no SM has two of the first 96 CTAs of a persistent launch, some have two of the first 116.
-constexpr int kFirstSmsPercent = 76;
+/// Share of the SMs that are dealt CTAs to the full before the rest in the uneven deal: 66 of an
+/// H200's 132, as many as belong to one L2 partition. Persistent launches there with 72 to 120
+/// Q tiles more than places take as long as if two of these Q tiles met on an SM; with 24 to 48
+/// more they do not (docs/results/l2_model.md).
+constexpr int kFirstSmsPercent = 50;
 
-/// Share of the launches that are dealt so; fitted to spaces of an H200 (docs/results/l2_model.md).
-constexpr double kUnevenShare = 0.4;
+/// Share of the launches that are dealt so; chosen by spaces of an H200 (docs/results/l2_model.md).
+constexpr double kUnevenShare = 0.8;
+constexpr double kUnevenShareMasked = 0.4;
 
 /// A CTA on its SM.
 struct Resident {
@@ -206,7 +209,8 @@ Timeline run_timeline(const ScheduleShape& shape, const TimelineCosts& costs) {
   if (shape.ctas_per_sm > 1) {
     const int first_sms = shape.sm_count * kFirstSmsPercent / 100;
     const double uneven = Simulation(shape, costs, first_sms).run().clocks;
-    timeline.clocks += kUnevenShare * (uneven - timeline.clocks);
+    const double share = shape.causal ? kUnevenShareMasked : kUnevenShare;
+    timeline.clocks += share * (uneven - timeline.clocks);
   }
   return timeline;
 }

@@ -29,8 +29,8 @@ struct Timeline {
 
 /// Where the CTAs of a launch land decides which SMs have most work, and differs from launch to
 /// launch (docs/results/measuring.md). A launch with several CTAs to an SM takes the mean of two
-/// deals: breadth first, and, for two launches of five, all places of three quarters of the SMs
-/// before the rest.
+/// deals: breadth first, and, for two launches of five under the mask and four of five without it,
+/// all places of half of the SMs before the rest.
 /// Requires: costs.step_clocks holds a value for each number of CTAs up to shape.ctas_per_sm.
 Timeline run_timeline(const ScheduleShape& shape, const TimelineCosts& costs);
 

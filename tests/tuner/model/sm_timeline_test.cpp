@@ -49,11 +49,11 @@ TEST(SmTimeline, PersistentCtasKeepTheirTiles) {
 
 TEST(SmTimeline, APartlyEmptyLastRoundCostsTheMeanOfTwoDeals) {
   // Eight CTAs on four SMs, of which the first four have two Q tiles. Breadth first each of these
-  // has an SM of its own; dealt three SMs first, the fourth meets the first.
+  // has an SM of its own; dealt two SMs first, they meet in pairs.
   ScheduleShape shape = four_steps(12, 4, 2);
   shape.persistence = Persistence::persistent;
   shape.ctas = 8;
-  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 0.6 * (400 + 300) + 0.4 * 800);
+  EXPECT_DOUBLE_EQ(run_timeline(shape, costs()).clocks, 0.2 * (400 + 300) + 0.8 * 800);
   // With one Q tile each both deals are alike.
   shape.ctas = 7;
   shape.seq_q = 16 * 7;
