@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Fits what the instructions of the portable attention kernels cost (KernelCosts) to recorded
-// spaces, and says how well the model then chooses: in those spaces, in the same when their shapes
-// are left out of the fit, and in others. docs/model.md says how the costs of the profiles were
-// found with it and how to fit those of another GPU.
+// Fits what the instructions of the portable attention kernels cost (KernelCosts), and what the
+// compiler made of each main loop beside them, to recorded spaces, and says how well the model then
+// chooses: in those spaces, in the same when their shapes are left out of the fit, and in others.
+// docs/model.md says how the costs of the profiles were found with it and how to fit those of
+// another GPU.
 #include "core/recorded_space.h"
 #include "tuner/model/accuracy.h"
 #include "tuner/model/l2_model.h"
@@ -38,6 +39,7 @@ struct Options {
   std::string profile = "h200";
   std::string out;
   int rounds = 10;
+  bool code_factors = false;
   bool cross_validate = false;
 };
 
@@ -239,8 +241,10 @@ int Residuals::operator()(const InputType& x, ValueType& residuals) const {
   return 0;
 }
 
-/// The profile with the costs that least squares find from its own within `rounds`.
-GpuProfile fit(const Spaces& whole_spaces, const GpuProfile& profile, int rounds) {
+/// The profile with the costs that least squares find from its own within `rounds`; code factors
+/// are none of them.
+GpuProfile fit_costs(const Spaces& whole_spaces, GpuProfile profile, int rounds) {
+  profile.code_factors.clear();
   std::vector<Space> thin;
   for (const Space* space : whole_spaces) {
     thin.push_back(thinned(*space));
@@ -261,6 +265,93 @@ GpuProfile fit(const Spaces& whole_spaces, const GpuProfile& profile, int rounds
     std::fprintf(stderr, "round %d: sum of squares %.5f\n", round + 1, solver.fnorm * solver.fnorm);
   }
   return residuals.at(x);
+}
+
+/// What remains between a measured and a predicted time, beside what its space has in common.
+struct Remainder {
+  std::size_t space = 0;
+  KernelCode code;
+  double weight = 0.0;
+  double log_ratio = 0.0;
+};
+
+std::vector<Remainder> remainders(const Spaces& spaces, const GpuProfile& profile) {
+  std::vector<Remainder> all;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    const Space& space = *spaces[i];
+    const Eigen::VectorXd predicted_us = predict({&space}, profile);
+    const std::size_t begin = all.size();
+    double weights = 0.0;
+    double sum = 0.0;
+    for (std::size_t j = 0; j < space.rows.size(); ++j) {
+      const Row& row = space.rows[j];
+      const double log_ratio =
+          std::log(row.measured_us / predicted_us[static_cast<Eigen::Index>(j)]);
+      all.push_back({i, kernel_code(space.problem.head_dim, row.variant), row.weight, log_ratio});
+      weights += row.weight;
+      sum += row.weight * log_ratio;
+    }
+    for (std::size_t j = begin; j < all.size(); ++j) {
+      all[j].log_ratio -= sum / weights;
+    }
+  }
+  return all;
+}
+
+struct Mean {
+  double weights = 0.0;
+  double sum = 0.0;
+
+  void add(double value, double weight) {
+    weights += weight;
+    sum += weight * value;
+  }
+};
+
+/// Mean remainder of each group of codes over the spaces, as if one more space had none. A space
+/// has a full say with one variant of the group within 3.5 % of its best, or several further off.
+template <typename GroupOf>
+std::map<KernelCode, double> mean_remainders(const std::vector<Remainder>& all, GroupOf group_of) {
+  constexpr double kFullSay = 0.5;
+  std::map<std::pair<KernelCode, std::size_t>, Mean> by_space;
+  for (const Remainder& one : all) {
+    by_space[{group_of(one.code), one.space}].add(one.log_ratio, one.weight);
+  }
+  std::map<KernelCode, Mean> groups;
+  for (const auto& [group, mean] : by_space) {
+    groups[group.first].add(mean.sum / mean.weights, std::min(1.0, mean.weights / kFullSay));
+  }
+  std::map<KernelCode, double> means;
+  for (const auto& [group, mean] : groups) {
+    means[group] = mean.sum / (mean.weights + 1);
+  }
+  return means;
+}
+
+KernelCode either_order(KernelCode code) {
+  code.order = Order::cyclic;
+  return code;
+}
+
+/// The profile with a factor for each code of the spaces: what its tile and stages have in common
+/// in either order, then what remains for its order.
+GpuProfile with_code_factors(const Spaces& spaces, GpuProfile profile) {
+  profile.code_factors.clear();
+  std::vector<Remainder> all = remainders(spaces, profile);
+  const auto tiles = mean_remainders(all, either_order);
+  for (Remainder& one : all) {
+    one.log_ratio -= tiles.at(either_order(one.code));
+  }
+  for (const auto& [code, log_ratio] : mean_remainders(all, [](KernelCode code) { return code; })) {
+    profile.code_factors[code] = std::exp(tiles.at(either_order(code)) + log_ratio);
+  }
+  return profile;
+}
+
+GpuProfile fit(const Spaces& spaces, const GpuProfile& profile, const Options& options) {
+  const GpuProfile fitted =
+      options.rounds == 0 ? profile : fit_costs(spaces, profile, options.rounds);
+  return options.code_factors ? with_code_factors(spaces, fitted) : fitted;
 }
 
 /// Spread of predicted over measured times among variants within a tenth of the best.
@@ -369,7 +460,7 @@ void judge_all(const std::string& name, const std::vector<Space>& spaces,
 /// Judges each space by costs fitted to the spaces of the other groups.
 template <typename Group>
 void cross_validate(const std::string& name, const std::vector<Space>& spaces,
-                    const GpuProfile& profile, int rounds, Group group_of) {
+                    const GpuProfile& profile, const Options& options, Group group_of) {
   std::map<int, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < spaces.size(); ++i) {
     groups[group_of(i)].push_back(i);
@@ -382,7 +473,7 @@ void cross_validate(const std::string& name, const std::vector<Space>& spaces,
         others.push_back(&spaces[i]);
       }
     }
-    const GpuProfile fitted = fit(others, profile, rounds);
+    const GpuProfile fitted = fit(others, profile, options);
     for (const std::size_t i : members) {
       judge(spaces[i], fitted, summary);
     }
@@ -390,15 +481,27 @@ void cross_validate(const std::string& name, const std::vector<Space>& spaces,
   print_summary(name, summary);
 }
 
-/// Costs to three digits, with where they come from.
-GpuProfile published(GpuProfile profile, std::size_t spaces) {
-  for (const KernelCost& cost : kKernelCosts) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", profile.kernel.*cost.member);
-    profile.kernel.*cost.member = std::strtod(text, nullptr);
-    profile.sources[std::string(cost.name)] = "Fitted by bench/fit_kernel_costs to " +
-                                              std::to_string(spaces) + " spaces of " +
-                                              profile.device.name + " (docs/model.md)";
+double three_digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return std::strtod(text, nullptr);
+}
+
+/// What was fitted to three digits, with where it comes from.
+GpuProfile published(GpuProfile profile, std::size_t spaces, const Options& options) {
+  const std::string source = "Fitted by bench/fit_kernel_costs to " + std::to_string(spaces) +
+                             " spaces of " + profile.device.name + " (docs/model.md)";
+  if (options.rounds > 0) {
+    for (const KernelCost& cost : kKernelCosts) {
+      profile.kernel.*cost.member = three_digits(profile.kernel.*cost.member);
+      profile.sources[std::string(cost.name)] = source;
+    }
+  }
+  if (options.code_factors) {
+    for (auto& [code, factor] : profile.code_factors) {
+      factor = std::round(factor * 1000) / 1000;
+    }
+    profile.sources["code_factors"] = source;
   }
   return profile;
 }
@@ -406,9 +509,7 @@ GpuProfile published(GpuProfile profile, std::size_t spaces) {
 void run(const Options& options) {
   const GpuProfile start = load_profile(options.profile);
   std::vector<Space> spaces = read_spaces(options.fit_folders, start);
-  const GpuProfile fitted =
-      options.rounds == 0 ? start
-                          : published(fit(all_of(spaces), start, options.rounds), spaces.size());
+  const GpuProfile fitted = published(fit(all_of(spaces), start, options), spaces.size(), options);
   for (const KernelCost& cost : kKernelCosts) {
     std::printf("%s: %.4g, before %.4g\n", std::string(cost.name).c_str(),
                 fitted.kernel.*cost.member, start.kernel.*cost.member);
@@ -419,9 +520,9 @@ void run(const Options& options) {
     judge_all("Judged", read_spaces(options.judge_folders, fitted), fitted);
   }
   if (options.cross_validate) {
-    cross_validate("Thirds of the spaces left out", spaces, start, options.rounds,
+    cross_validate("Thirds of the spaces left out", spaces, start, options,
                    [](std::size_t i) { return static_cast<int>(i % 3); });
-    cross_validate("Head_dims left out", spaces, start, options.rounds,
+    cross_validate("Head_dims left out", spaces, start, options,
                    [&](std::size_t i) { return spaces[i].problem.head_dim; });
   }
   if (!options.out.empty()) {
@@ -444,6 +545,8 @@ int main(int argc, char** argv) {
   app.add_option("--profile", options.profile, "profile to start from: a name or a file");
   app.add_option("--out", options.out, "file for the profile with the fitted costs");
   app.add_option("--rounds", options.rounds, "rounds of least squares at most; 0 judges as it is");
+  app.add_flag("--code-factors", options.code_factors,
+               "also fit a factor for each main loop that the compiler made");
   app.add_flag("--cross-validate", options.cross_validate, "also judge what a fit left out");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -4,6 +4,7 @@
 #include "core/embedded_file.h"
 #include "core/enum_text.h"
 #include <swr/error.h>
+#include <swr/variant.h>
 
 #include <nlohmann/json.hpp>
 
@@ -154,9 +155,48 @@ void read_l2_sets(const std::string& file, const Json& document, GpuProfile& pro
   profile.sources[std::string(kL2Sets)] = read_text(file, kL2Sets, entry->value("source", Json()));
 }
 
+/// What is known of few chips: "code_factors", a row for each code, of its members and the factor.
+constexpr std::string_view kCodeFactors = "code_factors";
+
+std::pair<KernelCode, double> read_code_factor(const std::string& file, const Json& row) {
+  constexpr std::size_t kColumns = 7;
+  if (!row.is_array() || row.size() != kColumns || !row[5].is_string()) {
+    reject(file, kCodeFactors,
+           "write [head_dim, tile_m, tile_n, warps, stages, \"order\", factor], not " + row.dump());
+  }
+  const auto number = [&](std::size_t column) {
+    return read_number<int>(file, kCodeFactors, row[column]);
+  };
+  KernelCode code{number(0), number(1), number(2), number(3), number(4)};
+  for (const Order order : {Order::cyclic, Order::sawtooth, Order::right_to_left}) {
+    if (row[5] == to_string(order)) {
+      code.order = order;
+      return {code, read_number<double>(file, kCodeFactors, row[6])};
+    }
+  }
+  reject(file, kCodeFactors, "no such order: " + row[5].dump());
+}
+
+void read_code_factors(const std::string& file, const Json& document, GpuProfile& profile) {
+  const auto entry = document.find(kCodeFactors);
+  if (entry == document.end()) {
+    return;
+  }
+  if (!entry->is_object() || !entry->value("value", Json()).is_array()) {
+    reject(file, kCodeFactors, R"(write {"value": [[..], ..], "source": ".."})");
+  }
+  for (const Json& row : entry->at("value")) {
+    if (!profile.code_factors.insert(read_code_factor(file, row)).second) {
+      reject(file, kCodeFactors, "twice the same code: " + row.dump());
+    }
+  }
+  profile.sources[std::string(kCodeFactors)] =
+      read_text(file, kCodeFactors, entry->value("source", Json()));
+}
+
 void reject_unknown_fields(const std::string& file, const Json& document) {
   for (const auto& item : document.items()) {
-    const bool known = item.key() == "id" || item.key() == kL2Sets ||
+    const bool known = item.key() == "id" || item.key() == kL2Sets || item.key() == kCodeFactors ||
                        std::any_of(kFields.begin(), kFields.end(),
                                    [&](const Field& field) { return field.name == item.key(); });
     if (!known) {
@@ -208,6 +248,7 @@ GpuProfile parse_profile(const std::string& file, std::string_view text) {
     read_field(file, field, document, profile);
   }
   read_l2_sets(file, document, profile);
+  read_code_factors(file, document, profile);
   check_relations(file, profile);
   return profile;
 }
@@ -273,7 +314,28 @@ Json value_of(const Field& field, const GpuProfile& profile) {
       field.member);
 }
 
+/// One line per code.
+std::string code_factors_text(const GpuProfile& profile) {
+  std::string text;
+  for (const auto& [code, factor] : profile.code_factors) {
+    const Json row{code.head_dim, code.tile_m,           code.tile_n, code.warps,
+                   code.stages,   to_string(code.order), factor};
+    text += (text.empty() ? "\n    " : ",\n    ") + row.dump();
+  }
+  return "{\"source\": " + Json(profile.sources.at(std::string(kCodeFactors))).dump() +
+         ", \"value\": [" + text + "\n  ]}";
+}
+
 }  // namespace
+
+KernelCode kernel_code(int head_dim, const AttentionVariant& variant) {
+  return {head_dim, variant.tile_m, variant.tile_n, variant.warps, variant.stages, variant.order};
+}
+
+double GpuProfile::code_factor(const KernelCode& code) const {
+  const auto entry = code_factors.find(code);
+  return entry == code_factors.end() ? 1.0 : entry->second;
+}
 
 std::vector<std::string> profile_ids() {
   std::vector<std::string> ids;
@@ -315,6 +377,9 @@ std::string profile_text(const GpuProfile& profile) {
     entry["source"] = profile.sources.at(std::string(kL2Sets));
     text += ",\n  \"" + std::string(kL2Sets) + "\": " + entry.dump();
   }
+  if (!profile.code_factors.empty()) {
+    text += ",\n  \"" + std::string(kCodeFactors) + "\": " + code_factors_text(profile);
+  }
   return text + "\n}\n";
 }
 
@@ -332,6 +397,9 @@ GpuProfile profile_for_device(const DeviceInfo& device) {
   profile.l2_effective_bytes =
       std::llround(static_cast<double>(profile.l2_effective_bytes) * l2_ratio);
   profile.l2_partition_runs.clear();  // Of that card.
+  if (device.sm_arch != nearest.sm_arch) {
+    profile.code_factors.clear();  // Of another compiler's target.
+  }
   for (auto& [field, source] : profile.sources) {
     source = "read from the device, or scaled from profile " + profile.id;
   }

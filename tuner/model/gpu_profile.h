@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tuner/model/l2_model.h"
+#include <swr/attention_variant.h>
 #include <swr/device.h>
 
 #include <array>
@@ -78,6 +79,21 @@ inline constexpr std::array kKernelCosts{
     KernelCost{"launch_us", &KernelCosts::launch_us},
 };
 
+/// The main loop that the compiler makes of a portable attention kernel: variants that agree here
+/// run the same instructions in it, but for the mask.
+struct KernelCode {
+  int head_dim = 0;
+  int tile_m = 0;
+  int tile_n = 0;
+  int warps = 0;
+  int stages = 0;
+  Order order = Order::cyclic;
+
+  auto operator<=>(const KernelCode&) const = default;
+};
+
+KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
+
 struct GpuProfile {
   /// Name on the command line, e.g. "gb10".
   std::string id;
@@ -107,10 +123,15 @@ struct GpuProfile {
   /// ScheduleShape::partition_runs; empty where not known.
   std::vector<int> l2_partition_runs;
   KernelCosts kernel;
+  /// How many times as long as by KernelCosts a KV step of some codes takes; of others it is not
+  /// known. Fitted to measured spaces.
+  std::map<KernelCode, double> code_factors;
   /// Source of each number, keyed by its JSON name.
   std::map<std::string, std::string> sources;
 
   L2Policy l2_policy() const { return {l2_effective_bytes, l2_ways}; }
+  /// 1 where it is not known.
+  double code_factor(const KernelCode& code) const;
 };
 
 /// Ids of the built-in profiles, sorted.

@@ -155,81 +155,6 @@ double expected_delay(double late, double spread) {
   return late > 20 * spread ? late : spread * std::log1p(std::exp(late / spread));
 }
 
-/// The KV steps of each of `resident` CTAs of an SM, whatever the family.
-struct Stream {
-  StepCost cost;
-  double step_clocks = 0.0;  ///< When K and V are there when they are needed.
-  int kv_tile_bytes = 0;
-  int stages = 0;
-  bool asks_for_pairs = false;  ///< For K and V of a step at once, `stages` - 1 steps ahead.
-};
-
-Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant,
-                 const KernelResources& resources, int resident, const GpuProfile& profile) {
-  const StepCost cost = step_cost(problem, variant, resources, resident, profile);
-  if (variant.family == Family::hopper) {
-    const HopperConfig config = make_hopper_config(problem, variant);
-    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
-  }
-  const AttentionConfig config = make_attention_config(problem, variant);
-  return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
-          config.kv_tile_bytes(), config.stages, config.stages > 1};
-}
-
-/// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
-/// the L2 bandwidth. `spread_clocks` is how much latencies scatter.
-double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
-                      double spread_clocks, const GpuProfile& profile) {
-  const double sm_bytes_per_clock =
-      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
-  const double tile = resident * stream.kv_tile_bytes / sm_bytes_per_clock;
-  const auto delay = [&](double arrival, double lead_steps) {
-    return expected_delay(arrival - lead_steps * stream.step_clocks, spread_clocks);
-  };
-  if (stream.asks_for_pairs) {
-    return delay(latency_clocks + 2 * tile, stream.stages - 1);
-  }
-  // V is asked for `stages` - 1 steps and a first product before it is needed, K the rest of a
-  // step more.
-  const double first_product =
-      0.5 * stream.cost.matrix_clocks / (stream.cost.matrix_clocks + stream.cost.softmax_clocks);
-  return delay(latency_clocks + tile, stream.stages - 1 + first_product) +
-         delay(latency_clocks + tile, stream.stages - first_product);
-}
-
-double tile_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
-                   const GpuProfile& profile) {
-  if (variant.family == Family::hopper) {
-    return hopper_tile_clocks(make_hopper_config(problem, variant), profile);
-  }
-  return profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
-                                          make_attention_config(problem, variant).q_tile_bytes() /
-                                          kSmemBytesPerClock;
-}
-
-TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
-                             const KernelResources& resources, const ScheduleShape& shape,
-                             const L2Traffic& traffic, const GpuProfile& profile) {
-  const double latency =
-      profile.l2_latency_clocks +
-      traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
-  TimelineCosts costs;
-  for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
-    const Stream stream = kv_stream(problem, variant, resources, resident, profile);
-    // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
-    const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
-    costs.step_clocks.push_back(
-        stream.step_clocks + std::max(0.0, exposed - (resident - 1) * stream.cost.compute_clocks));
-  }
-  const double mask_clocks = profile.kernel.mask_instructions * variant.tile_m * variant.tile_n *
-                             scheduler_imbalance(variant.warps) / profile.fma_per_clock_per_sm;
-  costs.masked_extra_steps =
-      mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
-  costs.tile_delay_clocks = tile_clocks(problem, variant, profile);
-  costs.younger_share = profile.kernel.younger_share;
-  return costs;
-}
-
 /// Clocks of a work that needs three units in turn when `count` such works, at least one, take
 /// turns at them in random phase: mean value analysis of a closed network of three queues. One
 /// takes the sum, many as long as the longest. Between whole counts in proportion.
@@ -278,6 +203,101 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
   return {std::max(products, smem), softmax, sum - kernel.overlap_share * (sum - in_turn)};
 }
 
+StepCost step_cost_by_units(const AttentionProblem& problem, const AttentionVariant& variant,
+                            const KernelResources& resources, int ctas_per_sm,
+                            const GpuProfile& profile) {
+  if (variant.family == Family::hopper) {
+    const HopperStep step = hopper_step(make_hopper_config(problem, variant), profile);
+    return {step.matrix_clocks, step.softmax_clocks, step.step_clocks};
+  }
+  return portable_step_cost(problem, variant, resources, ctas_per_sm, profile);
+}
+
+/// What the compiler made of the main loop, beside what the kernels' costs say. Known of loops
+/// with the usual copies and shared memory.
+double code_factor(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const GpuProfile& profile) {
+  const bool usual = variant.family == Family::portable && variant.smem_swizzle &&
+                     variant.kv_copy == KvCopy::cp_async;
+  return usual ? profile.code_factor(kernel_code(problem.head_dim, variant)) : 1.0;
+}
+
+/// The KV steps of each of `resident` CTAs of an SM, whatever the family.
+struct Stream {
+  StepCost cost;
+  double step_clocks = 0.0;  ///< When K and V are there when they are needed.
+  int kv_tile_bytes = 0;
+  int stages = 0;
+  bool asks_for_pairs = false;  ///< For K and V of a step at once, `stages` - 1 steps ahead.
+};
+
+Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant,
+                 const KernelResources& resources, int resident, const GpuProfile& profile) {
+  const StepCost cost = step_cost_by_units(problem, variant, resources, resident, profile);
+  if (variant.family == Family::hopper) {
+    const HopperConfig config = make_hopper_config(problem, variant);
+    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
+  }
+  const AttentionConfig config = make_attention_config(problem, variant);
+  return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
+          config.kv_tile_bytes(), config.stages, config.stages > 1};
+}
+
+/// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
+/// the L2 bandwidth. `spread_clocks` is how much latencies scatter.
+double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
+                      double spread_clocks, const GpuProfile& profile) {
+  const double sm_bytes_per_clock =
+      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double tile = resident * stream.kv_tile_bytes / sm_bytes_per_clock;
+  const auto delay = [&](double arrival, double lead_steps) {
+    return expected_delay(arrival - lead_steps * stream.step_clocks, spread_clocks);
+  };
+  if (stream.asks_for_pairs) {
+    return delay(latency_clocks + 2 * tile, stream.stages - 1);
+  }
+  // V is asked for `stages` - 1 steps and a first product before it is needed, K the rest of a
+  // step more.
+  const double first_product =
+      0.5 * stream.cost.matrix_clocks / (stream.cost.matrix_clocks + stream.cost.softmax_clocks);
+  return delay(latency_clocks + tile, stream.stages - 1 + first_product) +
+         delay(latency_clocks + tile, stream.stages - first_product);
+}
+
+double tile_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const GpuProfile& profile) {
+  if (variant.family == Family::hopper) {
+    return hopper_tile_clocks(make_hopper_config(problem, variant), profile);
+  }
+  return profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
+                                          make_attention_config(problem, variant).q_tile_bytes() /
+                                          kSmemBytesPerClock;
+}
+
+TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
+                             const KernelResources& resources, const ScheduleShape& shape,
+                             const L2Traffic& traffic, const GpuProfile& profile) {
+  const double latency =
+      profile.l2_latency_clocks +
+      traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
+  const double code = code_factor(problem, variant, profile);
+  TimelineCosts costs;
+  for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
+    const Stream stream = kv_stream(problem, variant, resources, resident, profile);
+    // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
+    const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
+    const double others = (resident - 1) * stream.cost.compute_clocks;
+    costs.step_clocks.push_back(code * (stream.step_clocks + std::max(0.0, exposed - others)));
+  }
+  const double mask_clocks = profile.kernel.mask_instructions * variant.tile_m * variant.tile_n *
+                             scheduler_imbalance(variant.warps) / profile.fma_per_clock_per_sm;
+  costs.masked_extra_steps =
+      mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
+  costs.tile_delay_clocks = tile_clocks(problem, variant, profile);
+  costs.younger_share = profile.kernel.younger_share;
+  return costs;
+}
+
 }  // namespace
 
 double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel) {
@@ -288,11 +308,9 @@ double clocks_in_turn(const std::array<double, 3>& units, int ctas, const Kernel
 
 StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                    const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
-  if (variant.family == Family::hopper) {
-    const HopperStep step = hopper_step(make_hopper_config(problem, variant), profile);
-    return {step.matrix_clocks, step.softmax_clocks, step.step_clocks};
-  }
-  return portable_step_cost(problem, variant, resources, ctas_per_sm, profile);
+  const double code = code_factor(problem, variant, profile);
+  const StepCost cost = step_cost_by_units(problem, variant, resources, ctas_per_sm, profile);
+  return {code * cost.matrix_clocks, code * cost.softmax_clocks, code * cost.compute_clocks};
 }
 
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,

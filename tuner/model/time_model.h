@@ -33,7 +33,7 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
                    const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile);
 
 /// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions. As if
-/// registers were ample, so that variants of one tile share it.
+/// registers were ample and code factors 1, so that variants of one tile share it.
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile);
 

@@ -96,7 +96,8 @@ TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
-    EXPECT_EQ(profile.sources.size(), profile.l2_ways > 0 ? 37U : 36U) << id;
+    const std::size_t optional = (profile.l2_ways > 0 ? 1U : 0U) + !profile.code_factors.empty();
+    EXPECT_EQ(profile.sources.size(), 36U + optional) << id;
     EXPECT_FALSE(profile.device.mig);
   }
 }
@@ -242,6 +243,30 @@ TEST_F(GpuProfileFile, SetsOfL2MayBeLeftOutAndMustMakeSense) {
   EXPECT_THAT(rejection(profile), HasSubstr("partition_runs"));
 }
 
+TEST_F(GpuProfileFile, FactorsOfCodesMayBeLeftOutAndMustMakeSense) {
+  Json profile = fictional_profile();
+  const KernelCode code{128, 64, 96, 4, 2, Order::sawtooth};
+  EXPECT_EQ(load(profile.dump()).code_factor(code), 1.0);
+  const Json row{128, 64, 96, 4, 2, "sawtooth", 1.03};
+  profile["code_factors"] = {{"value", Json::array({row})}, {"source", "a test"}};
+  EXPECT_EQ(load(profile.dump()).code_factor(code), 1.03);
+  EXPECT_EQ(load(profile.dump()).code_factor({128, 64, 96, 4, 2, Order::cyclic}), 1.0);
+  profile["code_factors"]["value"] = {row, row};
+  EXPECT_THAT(rejection(profile), HasSubstr("twice the same code"));
+  profile["code_factors"]["value"] = Json::array({{128, 64, 96, 4, 2, "spiral", 1.03}});
+  EXPECT_THAT(rejection(profile), HasSubstr("no such order"));
+  profile["code_factors"]["value"] = Json::array({{128, 64, 96}});
+  EXPECT_THAT(rejection(profile), HasSubstr("tile_m"));
+}
+
+TEST(GpuProfile, FactorsOfCodesAreOfTheirArchitecture) {
+  DeviceInfo device = load_profile("h200").device;
+  device.name = "Another Hopper";
+  EXPECT_FALSE(profile_for_device(device).code_factors.empty());
+  device.sm_arch = 100;
+  EXPECT_TRUE(profile_for_device(device).code_factors.empty());
+}
+
 TEST(GpuProfile, WhatIsWrittenReadsBackTheSame) {
   const GpuProfile written = load_profile("h200");
   const std::string path = ::testing::TempDir() + "/swr_written_profile.json";
@@ -253,6 +278,8 @@ TEST(GpuProfile, WhatIsWrittenReadsBackTheSame) {
   EXPECT_EQ(read.l2_ways, written.l2_ways);
   EXPECT_EQ(read.l2_partition_runs, written.l2_partition_runs);
   EXPECT_EQ(read.dram_efficiency, written.dram_efficiency);
+  EXPECT_FALSE(written.code_factors.empty());
+  EXPECT_EQ(read.code_factors, written.code_factors);
   EXPECT_EQ(read.sources, written.sources);
 }
 

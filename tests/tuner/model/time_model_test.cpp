@@ -70,6 +70,21 @@ constexpr double kSmem = 0.25 * 640;
 const double kSoftmax = std::pow(std::pow(192.0, 4) + std::pow(256.0, 4), 0.25);
 const double kCompute = kProducts + kSmem + kSoftmax;
 
+TEST(TimeModel, AFactorOfTheCodeLengthensItsStepsAndLeavesTheWalkAlone) {
+  const GpuProfile plain = round_profile();
+  GpuProfile slow = plain;
+  slow.code_factors[kernel_code(kProblem.head_dim, kOneStage)] = 2.0;
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, kOneStage, kAmple, 1, slow).compute_clocks, 2 * kCompute);
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, AttentionVariant{}, kAmple, 1, slow).compute_clocks,
+                   step_cost(kProblem, AttentionVariant{}, kAmple, 1, plain).compute_clocks);
+  const AttentionVariant other_copies{.stages = 1, .kv_copy = KvCopy::tma};
+  EXPECT_DOUBLE_EQ(step_cost(kProblem, other_copies, kAmple, 1, slow).compute_clocks, kCompute);
+  EXPECT_GT(predict(kProblem, kOneStage, 1, slow).time_us,
+            1.5 * predict(kProblem, kOneStage, 1, plain).time_us);
+  EXPECT_EQ(schedule_on_gpu(kProblem, kOneStage, 1, slow),
+            schedule_on_gpu(kProblem, kOneStage, 1, plain));
+}
+
 TEST(TimeModel, AStepOfAHandComputedTile) {
   const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 1, round_profile());
   EXPECT_DOUBLE_EQ(cost.matrix_clocks, kProducts);
