@@ -200,7 +200,8 @@ StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVari
   const double sum = products + smem + softmax;
   const double in_turn =
       taking_turns({products, smem, softmax}, std::max(1.0, ctas_per_sm * kernel.works_per_cta));
-  return {std::max(products, smem), softmax, sum - kernel.overlap_share * (sum - in_turn)};
+  return {std::max(products, smem), softmax, sum - kernel.overlap_share * (sum - in_turn),
+          products + smem};
 }
 
 StepCost step_cost_by_units(const AttentionProblem& problem, const AttentionVariant& variant,
@@ -208,7 +209,7 @@ StepCost step_cost_by_units(const AttentionProblem& problem, const AttentionVari
                             const GpuProfile& profile) {
   if (variant.family == Family::hopper) {
     const HopperStep step = hopper_step(make_hopper_config(problem, variant), profile);
-    return {step.matrix_clocks, step.softmax_clocks, step.step_clocks};
+    return {step.matrix_clocks, step.softmax_clocks, step.step_clocks, step.matrix_clocks};
   }
   return portable_step_cost(problem, variant, resources, ctas_per_sm, profile);
 }
@@ -259,7 +260,7 @@ double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
   // V is asked for `stages` - 1 steps and a first product before it is needed, K the rest of a
   // step more.
   const double first_product =
-      0.5 * stream.cost.matrix_clocks / (stream.cost.matrix_clocks + stream.cost.softmax_clocks);
+      0.5 * stream.cost.product_clocks / (stream.cost.product_clocks + stream.cost.softmax_clocks);
   return delay(latency_clocks + tile, stream.stages - 1 + first_product) +
          delay(latency_clocks + tile, stream.stages - first_product);
 }
@@ -310,7 +311,8 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
                    const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
   const double code = code_factor(problem, variant, profile);
   const StepCost cost = step_cost_by_units(problem, variant, resources, ctas_per_sm, profile);
-  return {code * cost.matrix_clocks, code * cost.softmax_clocks, code * cost.compute_clocks};
+  return {code * cost.matrix_clocks, code * cost.softmax_clocks, code * cost.compute_clocks,
+          code * cost.product_clocks};
 }
 
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,

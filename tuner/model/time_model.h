@@ -19,6 +19,7 @@ struct StepCost {
   double matrix_clocks = 0.0;   ///< Tensor cores, or the shared memory that feeds them.
   double softmax_clocks = 0.0;  ///< exp2, scaling and sums, and asking for K and V.
   double compute_clocks = 0.0;  ///< Both, as far as the resident warps overlap them.
+  double product_clocks = 0.0;  ///< Of a lone warp: tensor cores after what feeds them.
 };
 
 /// Registers per thread beside accumulators and Q with which operands are loaded well ahead.

@@ -88,6 +88,7 @@ TEST(TimeModel, AFactorOfTheCodeLengthensItsStepsAndLeavesTheWalkAlone) {
 TEST(TimeModel, AStepOfAHandComputedTile) {
   const StepCost cost = step_cost(kProblem, kOneStage, kAmple, 1, round_profile());
   EXPECT_DOUBLE_EQ(cost.matrix_clocks, kProducts);
+  EXPECT_DOUBLE_EQ(cost.product_clocks, kProducts + kSmem);
   EXPECT_DOUBLE_EQ(cost.softmax_clocks, kSoftmax);
   EXPECT_DOUBLE_EQ(cost.compute_clocks, kCompute);
 }
