@@ -29,9 +29,14 @@ void HandOut::done() {
 bool HandOut::give_back(std::size_t piece) {
   const std::lock_guard lock(mutex_);
   --in_hand_;
-  returned_.push_back(piece);
+  const bool is_first_time = ever_returned_.insert(piece).second;
+  if (is_first_time) {
+    returned_.push_back(piece);
+  } else {
+    is_closed_ = true;  // At once, before a third thread takes it.
+  }
   changed_.notify_all();
-  return ever_returned_.insert(piece).second;
+  return is_first_time;
 }
 
 void HandOut::close() {

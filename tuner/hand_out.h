@@ -28,7 +28,7 @@ class HandOut {
   void done();
 
   /// Hands the piece out once more. False when it was given back before: whoever takes it fails at
-  /// it.
+  /// it, so that nothing is handed out from now on.
   bool give_back(std::size_t piece);
 
   /// Nothing is handed out from now on.

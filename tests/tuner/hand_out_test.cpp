@@ -65,12 +65,13 @@ TEST(HandOut, WhoFindsNothingEndsWhenTheLastPieceIsDone) {
   EXPECT_EQ(other.get(), std::nullopt);
 }
 
-TEST(HandOut, SaysWhenAPieceComesBackAgain) {
+TEST(HandOut, EndsWhenAPieceComesBackAgain) {
   HandOut hand_out(counting(2));
   const auto first = hand_out.take();
   EXPECT_TRUE(hand_out.give_back(*first));
   EXPECT_EQ(hand_out.take(), first);
   EXPECT_FALSE(hand_out.give_back(*first));
+  EXPECT_FALSE(hand_out.take());
 }
 
 TEST(HandOut, GivesNothingOnceItIsClosed) {
