@@ -4,355 +4,38 @@
 // chooses: in those spaces, in the same when their shapes are left out of the fit, and in others.
 // docs/model.md says how the costs of the profiles were found with it and how to fit those of
 // another GPU.
-#include "core/recorded_space.h"
+#include "bench/fit/fitting.h"
+#include "bench/fit/spaces.h"
 #include "tuner/model/accuracy.h"
-#include "tuner/model/l2_model.h"
 #include "tuner/model/shortlist.h"
-#include "tuner/model/time_model.h"
-#include <swr/constraints.h>
 #include <swr/error.h>
 
 #include <CLI/CLI.hpp>
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
+#include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <string>
-#include <thread>
-#include <unsupported/Eigen/NonLinearOptimization>
-#include <unsupported/Eigen/NumericalDiff>
 #include <vector>
 
 namespace {
 
 using namespace swr;
+using fit::Space;
+using fit::Spaces;
 
 struct Options {
   std::vector<std::string> fit_folders;
   std::vector<std::string> judge_folders;
   std::string profile = "h200";
   std::string out;
-  int rounds = 10;
-  bool code_factors = false;
+  fit::FitOptions fit;
   bool cross_validate = false;
 };
-
-/// A measured variant and all that its predicted time is made of beside the costs.
-struct Row {
-  AttentionVariant variant;
-  KernelResources resources;
-  int ctas_per_sm = 0;
-  double measured_us = 0.0;
-  double weight = 0.0;
-  ScheduleShape shape;
-  L2Traffic traffic;
-};
-
-struct Space {
-  std::string name;
-  AttentionProblem problem;
-  std::vector<Row> rows;
-};
-
-/// Variants near the best decide which is chosen; the others keep the form honest.
-double weight(double measured_us, double best_us) {
-  constexpr double kNear = 0.05;
-  constexpr double kLeast = 0.012;
-  return std::exp(-(measured_us / best_us - 1) / kNear) + kLeast;
-}
-
-/// Walks each schedule through L2 as long as the profile's costs make its steps.
-void walk(Space& space, const GpuProfile& profile) {
-  std::map<ScheduleShape, L2Traffic> walks;
-  for (Row& row : space.rows) {
-    row.shape = schedule_on_gpu(space.problem, row.variant, row.ctas_per_sm, profile);
-    const auto [entry, is_new] = walks.try_emplace(row.shape);
-    if (is_new) {
-      entry->second = simulate_l2(row.shape, profile.l2_policy());
-    }
-    row.traffic = entry->second;
-  }
-}
-
-Space read_space(const std::filesystem::path& file, const GpuProfile& profile) {
-  const RecordedSpace recorded = read_recorded_space(file);
-  const auto* problem = std::get_if<AttentionProblem>(&recorded.problem);
-  if (problem == nullptr || !same_device(recorded.device, profile.device)) {
-    throw Error(ErrorCode::unreadable, file.string() + " is no space of attention on " +
-                                           profile.device.name +
-                                           "; take it away, or name that GPU's profile");
-  }
-  Space space{.name = to_string(recorded.problem), .problem = *problem, .rows = {}};
-  for (const VariantResult& result : recorded.results) {
-    const auto& variant = std::get<AttentionVariant>(result.variant);
-    if (result.state == ResultState::ok && variant.family == Family::portable) {
-      space.rows.push_back({.variant = variant,
-                            .resources = result.resources,
-                            .ctas_per_sm = occupancy(result.resources, recorded.problem,
-                                                     result.variant, profile.device)
-                                               .ctas_per_sm,
-                            .measured_us = result.time_us(),
-                            .weight = weight(result.time_us(), recorded.best_us())});
-    }
-  }
-  return space;
-}
-
-/// Spreads calls of `work` for 0 to `count` - 1 over the cores.
-void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
-  const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> pool;
-  for (std::size_t first = 0; first < threads; ++first) {
-    pool.emplace_back([&, first] {
-      for (std::size_t i = first; i < count; i += threads) {
-        work(i);
-      }
-    });
-  }
-}
-
-std::vector<Space> read_spaces(const std::vector<std::string>& folders, const GpuProfile& profile) {
-  std::vector<std::filesystem::path> files;
-  for (const std::string& folder : folders) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".json") {
-        files.push_back(entry.path());
-      }
-    }
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<Space> spaces;
-  for (const auto& file : files) {
-    spaces.push_back(read_space(file, profile));
-  }
-  in_parallel(spaces.size(), [&](std::size_t i) { walk(spaces[i], profile); });
-  return spaces;
-}
-
-/// Far from the best every fifth variant stands for five: a fit takes a third of the time.
-Space thinned(const Space& space) {
-  constexpr double kFar = 0.06;
-  constexpr std::size_t kOneOf = 5;
-  Space thin{.name = space.name, .problem = space.problem, .rows = {}};
-  std::size_t far = 0;
-  for (const Row& row : space.rows) {
-    if (row.weight > kFar) {
-      thin.rows.push_back(row);
-    } else if (far++ % kOneOf == 0) {
-      thin.rows.push_back(row);
-      thin.rows.back().weight *= kOneOf;
-    }
-  }
-  return thin;
-}
-
-using Spaces = std::vector<const Space*>;
-
-Spaces all_of(const std::vector<Space>& spaces) {
-  Spaces all;
-  for (const Space& space : spaces) {
-    all.push_back(&space);
-  }
-  return all;
-}
-
-/// Predicted times, space after space.
-Eigen::VectorXd predict(const Spaces& spaces, const GpuProfile& profile) {
-  std::vector<std::pair<const Space*, const Row*>> rows;
-  for (const Space* space : spaces) {
-    for (const Row& row : space->rows) {
-      rows.emplace_back(space, &row);
-    }
-  }
-  Eigen::VectorXd times_us(static_cast<Eigen::Index>(rows.size()));
-  in_parallel(rows.size(), [&](std::size_t i) {
-    const auto& [space, row] = rows[i];
-    times_us[static_cast<Eigen::Index>(i)] =
-        predict_time(space->problem, row->variant, row->resources, row->shape, row->traffic,
-                     profile)
-            .time_us;
-  });
-  return times_us;
-}
-
-/// What least squares make small, as functions of 1 + log(cost / cost of the profile) of each cost,
-/// which keeps costs positive and makes their steps alike.
-class Residuals {
- public:
-  using Scalar = double;
-  using InputType = Eigen::VectorXd;
-  using ValueType = Eigen::VectorXd;
-  using JacobianType = Eigen::MatrixXd;
-  enum { InputsAtCompileTime = Eigen::Dynamic, ValuesAtCompileTime = Eigen::Dynamic };
-
-  Residuals(Spaces spaces, GpuProfile profile)
-      : spaces_(std::move(spaces)), start_(std::move(profile)) {
-    for (const Space* space : spaces_) {
-      rows_ += static_cast<int>(space->rows.size());
-    }
-  }
-
-  int inputs() const { return static_cast<int>(kKernelCosts.size()); }
-  int values() const { return rows_; }
-
-  GpuProfile at(const InputType& x) const {
-    GpuProfile profile = start_;
-    for (std::size_t i = 0; i < kKernelCosts.size(); ++i) {
-      profile.kernel.*kKernelCosts[i].member *= std::exp(x[static_cast<Eigen::Index>(i)] - 1);
-    }
-    profile.kernel.younger_share = std::min(1.0, profile.kernel.younger_share);
-    return profile;
-  }
-
-  int operator()(const InputType& x, ValueType& residuals) const;
-
- private:
-  Spaces spaces_;
-  GpuProfile start_;
-  int rows_ = 0;
-};
-
-int Residuals::operator()(const InputType& x, ValueType& residuals) const {
-  // What a space's times have in common does not rank them.
-  constexpr double kForgiven = 0.7;
-  const Eigen::VectorXd predicted_us = predict(spaces_, at(x));
-  Eigen::Index begin = 0;
-  for (const Space* space : spaces_) {
-    double weights = 0.0;
-    double sum = 0.0;
-    for (std::size_t i = 0; i < space->rows.size(); ++i) {
-      const Row& row = space->rows[i];
-      const auto at = begin + static_cast<Eigen::Index>(i);
-      residuals[at] = std::log(predicted_us[at] / row.measured_us);
-      weights += row.weight;
-      sum += row.weight * residuals[at];
-    }
-    for (const Row& row : space->rows) {
-      residuals[begin] = std::sqrt(row.weight) * (residuals[begin] - kForgiven * sum / weights);
-      ++begin;
-    }
-  }
-  return 0;
-}
-
-/// The profile with the costs that least squares find from its own within `rounds`; code factors
-/// are none of them.
-GpuProfile fit_costs(const Spaces& whole_spaces, GpuProfile profile, int rounds) {
-  profile.code_factors.clear();
-  std::vector<Space> thin;
-  for (const Space* space : whole_spaces) {
-    thin.push_back(thinned(*space));
-  }
-  const Spaces spaces = all_of(thin);
-  constexpr double kDifference = 1e-2;  ///< Relative, for derivatives.
-  constexpr double kFirstStep = 0.1;    ///< Relative bound.
-  Eigen::NumericalDiff<Residuals> residuals(Residuals(spaces, profile), kDifference * kDifference);
-  Eigen::LevenbergMarquardt<Eigen::NumericalDiff<Residuals>> solver(residuals);
-  solver.parameters.factor = kFirstStep;
-  solver.parameters.ftol = solver.parameters.xtol = 1e-4;
-  Eigen::VectorXd x = Eigen::VectorXd::Ones(residuals.inputs());
-  solver.minimizeInit(x);
-  for (int round = 0; round < rounds; ++round) {
-    if (solver.minimizeOneStep(x) != Eigen::LevenbergMarquardtSpace::Running) {
-      break;
-    }
-    std::fprintf(stderr, "round %d: sum of squares %.5f\n", round + 1, solver.fnorm * solver.fnorm);
-  }
-  return residuals.at(x);
-}
-
-/// What remains between a measured and a predicted time, beside what its space has in common.
-struct Remainder {
-  std::size_t space = 0;
-  KernelCode code;
-  double weight = 0.0;
-  double log_ratio = 0.0;
-};
-
-std::vector<Remainder> remainders(const Spaces& spaces, const GpuProfile& profile) {
-  std::vector<Remainder> all;
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    const Space& space = *spaces[i];
-    const Eigen::VectorXd predicted_us = predict({&space}, profile);
-    const std::size_t begin = all.size();
-    double weights = 0.0;
-    double sum = 0.0;
-    for (std::size_t j = 0; j < space.rows.size(); ++j) {
-      const Row& row = space.rows[j];
-      const double log_ratio =
-          std::log(row.measured_us / predicted_us[static_cast<Eigen::Index>(j)]);
-      all.push_back({i, kernel_code(space.problem.head_dim, row.variant), row.weight, log_ratio});
-      weights += row.weight;
-      sum += row.weight * log_ratio;
-    }
-    for (std::size_t j = begin; j < all.size(); ++j) {
-      all[j].log_ratio -= sum / weights;
-    }
-  }
-  return all;
-}
-
-struct Mean {
-  double weights = 0.0;
-  double sum = 0.0;
-
-  void add(double value, double weight) {
-    weights += weight;
-    sum += weight * value;
-  }
-};
-
-/// Mean remainder of each group of codes over the spaces, as if one more space had none. A space
-/// has a full say with one variant of the group within 3.5 % of its best, or several further off.
-template <typename GroupOf>
-std::map<KernelCode, double> mean_remainders(const std::vector<Remainder>& all, GroupOf group_of) {
-  constexpr double kFullSay = 0.5;
-  std::map<std::pair<KernelCode, std::size_t>, Mean> by_space;
-  for (const Remainder& one : all) {
-    by_space[{group_of(one.code), one.space}].add(one.log_ratio, one.weight);
-  }
-  std::map<KernelCode, Mean> groups;
-  for (const auto& [group, mean] : by_space) {
-    groups[group.first].add(mean.sum / mean.weights, std::min(1.0, mean.weights / kFullSay));
-  }
-  std::map<KernelCode, double> means;
-  for (const auto& [group, mean] : groups) {
-    means[group] = mean.sum / (mean.weights + 1);
-  }
-  return means;
-}
-
-KernelCode either_order(KernelCode code) {
-  code.order = Order::cyclic;
-  return code;
-}
-
-/// The profile with a factor for each code of the spaces: what its tile and stages have in common
-/// in either order, then what remains for its order.
-GpuProfile with_code_factors(const Spaces& spaces, GpuProfile profile) {
-  profile.code_factors.clear();
-  std::vector<Remainder> all = remainders(spaces, profile);
-  const auto tiles = mean_remainders(all, either_order);
-  for (Remainder& one : all) {
-    one.log_ratio -= tiles.at(either_order(one.code));
-  }
-  for (const auto& [code, log_ratio] : mean_remainders(all, [](KernelCode code) { return code; })) {
-    profile.code_factors[code] = std::exp(tiles.at(either_order(code)) + log_ratio);
-  }
-  return profile;
-}
-
-GpuProfile fit(const Spaces& spaces, const GpuProfile& profile, const Options& options) {
-  const GpuProfile fitted =
-      options.rounds == 0 ? profile : fit_costs(spaces, profile, options.rounds);
-  return options.code_factors ? with_code_factors(spaces, fitted) : fitted;
-}
 
 /// Spread of predicted over measured times among variants within a tenth of the best.
 double scatter_near_best(const std::vector<Comparison>& rows) {
@@ -405,7 +88,7 @@ std::size_t place_of_best(const std::vector<Comparison>& rows) {
 
 /// Adds how the profile chooses among the variants of a space to the summary; a row of the table.
 std::string judge(const Space& space, const GpuProfile& profile, Summary& summary) {
-  const Eigen::VectorXd predicted_us = predict({&space}, profile);
+  const Eigen::VectorXd predicted_us = fit::predict({&space}, profile);
   std::vector<Comparison> rows;
   for (std::size_t i = 0; i < space.rows.size(); ++i) {
     rows.push_back({.variant = space.rows[i].variant,
@@ -473,7 +156,7 @@ void cross_validate(const std::string& name, const std::vector<Space>& spaces,
         others.push_back(&spaces[i]);
       }
     }
-    const GpuProfile fitted = fit(others, profile, options);
+    const GpuProfile fitted = fit::fit(others, profile, options.fit);
     for (const std::size_t i : members) {
       judge(spaces[i], fitted, summary);
     }
@@ -491,13 +174,13 @@ double three_digits(double value) {
 GpuProfile published(GpuProfile profile, std::size_t spaces, const Options& options) {
   const std::string source = "Fitted by bench/fit_kernel_costs to " + std::to_string(spaces) +
                              " spaces of " + profile.device.name + " (docs/model.md)";
-  if (options.rounds > 0) {
+  if (options.fit.rounds > 0) {
     for (const KernelCost& cost : kKernelCosts) {
       profile.kernel.*cost.member = three_digits(profile.kernel.*cost.member);
       profile.sources[std::string(cost.name)] = source;
     }
   }
-  if (options.code_factors) {
+  if (options.fit.code_factors) {
     for (auto& [code, factor] : profile.code_factors) {
       factor = std::round(factor * 1000) / 1000;
     }
@@ -508,16 +191,17 @@ GpuProfile published(GpuProfile profile, std::size_t spaces, const Options& opti
 
 void run(const Options& options) {
   const GpuProfile start = load_profile(options.profile);
-  std::vector<Space> spaces = read_spaces(options.fit_folders, start);
-  const GpuProfile fitted = published(fit(all_of(spaces), start, options), spaces.size(), options);
+  std::vector<Space> spaces = fit::read_spaces(options.fit_folders, start);
+  const GpuProfile fitted =
+      published(fit::fit(fit::all_of(spaces), start, options.fit), spaces.size(), options);
   for (const KernelCost& cost : kKernelCosts) {
     std::printf("%s: %.4g, before %.4g\n", std::string(cost.name).c_str(),
                 fitted.kernel.*cost.member, start.kernel.*cost.member);
   }
-  in_parallel(spaces.size(), [&](std::size_t i) { walk(spaces[i], fitted); });
+  fit::walk_all(spaces, fitted);
   judge_all("Fit", spaces, fitted);
   if (!options.judge_folders.empty()) {
-    judge_all("Judged", read_spaces(options.judge_folders, fitted), fitted);
+    judge_all("Judged", fit::read_spaces(options.judge_folders, fitted), fitted);
   }
   if (options.cross_validate) {
     cross_validate("Thirds of the spaces left out", spaces, start, options,
@@ -544,8 +228,9 @@ int main(int argc, char** argv) {
   app.add_option("--judge", options.judge_folders, "folders of recorded spaces that only judge");
   app.add_option("--profile", options.profile, "profile to start from: a name or a file");
   app.add_option("--out", options.out, "file for the profile with the fitted costs");
-  app.add_option("--rounds", options.rounds, "rounds of least squares at most; 0 judges as it is");
-  app.add_flag("--code-factors", options.code_factors,
+  app.add_option("--rounds", options.fit.rounds,
+                 "rounds of least squares at most; 0 judges as it is");
+  app.add_flag("--code-factors", options.fit.code_factors,
                "also fit a factor for each main loop that the compiler made");
   app.add_flag("--cross-validate", options.cross_validate, "also judge what a fit left out");
   CLI11_PARSE(app, argc, argv);
