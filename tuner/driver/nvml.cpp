@@ -86,6 +86,7 @@ GpuMonitor::GpuMonitor(int device_ordinal) {
   const std::string bus_id = device_details(device_ordinal).pci_bus_id;
   try {
     impl_ = std::make_unique<Impl>(bus_id);
+    highest_sm_clock_mhz_ = read_value(impl_->highest_clock, impl_->device, kNvmlClockSm);
   } catch (const Error& error) {
     unavailable_because_ = error.what();
   }
@@ -105,10 +106,6 @@ GpuCondition GpuMonitor::read() const {
       .power_mw = read_value(nvml.power, nvml.device),
       .throttle_reasons = read_value(nvml.throttle_reasons, nvml.device),
   };
-}
-
-std::optional<long long> GpuMonitor::highest_sm_clock_mhz() const {
-  return impl_ ? read_value(impl_->highest_clock, impl_->device, kNvmlClockSm) : std::nullopt;
 }
 
 }  // namespace swr

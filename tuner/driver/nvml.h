@@ -22,7 +22,8 @@ class GpuMonitor {
 
   /// Fields that the GPU does not report are empty; all are when NVML is unavailable.
   GpuCondition read() const;
-  std::optional<long long> highest_sm_clock_mhz() const;
+  /// What the chip's SMs can be clocked at; read once, because asking takes milliseconds.
+  std::optional<long long> highest_sm_clock_mhz() const { return highest_sm_clock_mhz_; }
 
   /// Why there is nothing to read; empty when there is.
   const std::string& unavailable_because() const { return unavailable_because_; }
@@ -30,6 +31,7 @@ class GpuMonitor {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::optional<long long> highest_sm_clock_mhz_;
   std::string unavailable_because_;
 };
 
