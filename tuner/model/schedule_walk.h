@@ -12,6 +12,7 @@
 #pragma once
 
 #include "templates/common/schedule.h"
+#include "tuner/model/free_queue.h"
 #include <swr/axes.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
@@ -21,11 +22,9 @@
 #include <compare>
 #include <cstddef>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace swr {
@@ -181,10 +180,8 @@ class ScheduleWalk {
   void finish_tile(Slot& slot);
   void collect_streams();
   void join_stream(Slot& slot);
-  /// When a stream with steps left is free, and its index.
-  using Free = std::pair<long long, std::size_t>;
   long long queue_streams();
-  bool take_next(long long end, Free& next);
+  FreeQueue* next_queue(long long end);
   void put_back(long long free_at, std::size_t stream);
   void run_burst();
   void advance(Stream& stream);
@@ -204,11 +201,10 @@ class ScheduleWalk {
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
-  /// Streams whose step takes no longer than a step, in the order in which they will be free, from
-  /// next_punctual_ on; a sorted start and what is appended in order of time need no heap.
-  std::vector<Free> punctual_;
-  std::size_t next_punctual_ = 0;
-  std::vector<Free> late_;  ///< The others: a heap, earliest first.
+  /// Streams with steps left: those whose step takes no longer than a step, which come in order of
+  /// time, and the others.
+  FreeQueue punctual_;
+  FreeQueue late_;
   std::vector<int> pair_sectors_;
   /// A K and V tile pair as the SMs of a partition see it.
   struct View {
@@ -363,66 +359,40 @@ template <typename Sink>
 long long ScheduleWalk<Sink>::queue_streams() {
   long long end = std::numeric_limits<long long>::max();
   punctual_.clear();
-  next_punctual_ = 0;
   late_.clear();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Free free{streams_[i].free_at, i};
     if (streams_[i].remaining == 0) {
       end = std::min(end, free.first);
     } else {
-      // One that is free in exactly a step would come before those that take it from now on.
-      (free.first < now_ + kTicksPerStep ? punctual_ : late_).push_back(free);
+      (free.first <= now_ + kTicksPerStep ? punctual_ : late_).append(free);
     }
   }
-  std::sort(punctual_.begin(), punctual_.end());
-  std::make_heap(late_.begin(), late_.end(), std::greater<>());
+  punctual_.sort();
+  late_.sort();
   return end;
 }
 
-/// Takes the next stream of the queue that is free before `end`; false when there is none.
+/// The queue of the stream that is free next; null when none is before `end`.
 template <typename Sink>
-bool ScheduleWalk<Sink>::take_next(long long end, Free& next) {
-  const bool any_punctual = next_punctual_ < punctual_.size();
-  if (any_punctual && (late_.empty() || punctual_[next_punctual_] < late_.front())) {
-    next = punctual_[next_punctual_];
-    if (next.first >= end) {
-      return false;
-    }
-    ++next_punctual_;
-    return true;
-  }
-  if (late_.empty() || late_.front().first >= end) {
-    return false;
-  }
-  std::pop_heap(late_.begin(), late_.end(), std::greater<>());
-  next = late_.back();
-  late_.pop_back();
-  return true;
+FreeQueue* ScheduleWalk<Sink>::next_queue(long long end) {
+  const bool from_late = punctual_.empty() || (!late_.empty() && late_.front() < punctual_.front());
+  FreeQueue& queue = from_late ? late_ : punctual_;
+  return queue.empty() || queue.front().first >= end ? nullptr : &queue;
 }
 
-/// Puts a stream back that has begun a step. One that took just a step comes after all that did so
-/// before it.
+/// Puts a stream back that has begun a step.
 template <typename Sink>
 void ScheduleWalk<Sink>::put_back(long long free_at, std::size_t stream) {
-  if (free_at == now_ + kTicksPerStep) {
-    constexpr std::size_t kMost = 1 << 16;
-    if (next_punctual_ == kMost) {
-      punctual_.erase(punctual_.begin(), punctual_.begin() + static_cast<std::ptrdiff_t>(kMost));
-      next_punctual_ = 0;
-    }
-    punctual_.emplace_back(free_at, stream);
-  } else {
-    late_.emplace_back(free_at, stream);
-    std::push_heap(late_.begin(), late_.end(), std::greater<>());
-  }
+  (free_at == now_ + kTicksPerStep ? punctual_ : late_).push({free_at, stream});
 }
 
 /// Advances the streams, in order of time, until a CTA has computed the last step of its Q tile.
 template <typename Sink>
 void ScheduleWalk<Sink>::run_burst() {
   long long end = queue_streams();
-  Free next;
-  while (take_next(end, next)) {
+  while (FreeQueue* const queue = next_queue(end)) {
+    const Free next = queue->take();
     now_ = next.first;
     Stream& stream = streams_[next.second];
     advance(stream);

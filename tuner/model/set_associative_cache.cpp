@@ -61,7 +61,7 @@ double survival(double used_sectors, const SetShape& shape) {
 SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
                                          long long footprint_sectors, int objects)
     : group_sectors_(std::max(1LL, effective_sectors / kGroupsPerCapacity)) {
-  groups_.push_back({.age = std::numeric_limits<long long>::max()});  // kLost.
+  groups_.emplace_back();  // kLost.
   take_place();
   // A scan to and fro finds ways - 1/2 lines of a set again: the line itself takes a place.
   const SetShape shape{
@@ -76,21 +76,40 @@ SetAssociativeCache::SetAssociativeCache(long long effective_sectors, int ways,
   }
 }
 
-/// The group in progress is full, and all have aged.
+/// The group in progress is full.
 void SetAssociativeCache::begin_group() {
-  if (!live_.empty()) {
-    at(current_).older = live_.back();
-    at(live_.back()).younger = current_;
-  }
-  live_.push_back(current_);
+  settle_moves();
+  close_group();
   join_small_groups();
-  age_groups();
   drop_lost_groups();
   take_place();
   constexpr std::size_t kSlack = 1024;
   if (links_.size() > live_.size() + objects_.size() + kSlack) {
     renumber_groups();
   }
+}
+
+/// Until here groups hold what they held when the last one was full: ages are counted to then.
+void SetAssociativeCache::settle_moves() {
+  for (const Move& move : moves_) {
+    at(move.from).sectors -= move.sectors;
+    live_sectors_ -= move.sectors;
+    note_loss(move.from);
+  }
+  moves_.clear();
+}
+
+/// Puts the group in progress among the live ones.
+void SetAssociativeCache::close_group() {
+  if (!live_.empty()) {
+    at(current_).older = live_.back();
+    at(live_.back()).younger = current_;
+  }
+  live_.push_back(current_);
+  Group& full = at(current_);
+  live_sectors_ += full.sectors;
+  used_since_ += 2 * full.sectors;
+  full.age = full.sectors - used_since_;
 }
 
 /// Gives the next group a place.
@@ -101,7 +120,8 @@ void SetAssociativeCache::take_place() {
   }
   current_ = free_places_.back();
   free_places_.pop_back();
-  at(current_) = {.number = static_cast<std::int32_t>(links_.size())};
+  current_number_ = static_cast<std::int32_t>(links_.size());
+  at(current_) = {.number = current_number_};
   links_.push_back(~current_);
 }
 
@@ -133,6 +153,7 @@ void SetAssociativeCache::join_to_younger(std::int32_t group) {
   Group& younger = at(joined.younger);
   link(joined.number) = younger.number;
   younger.sectors += joined.sectors;
+  younger.age += joined.sectors;  // Its middle is older by half of them.
   younger.older = joined.older;
   if (joined.older != kNone) {
     at(joined.older).younger = joined.younger;
@@ -149,11 +170,14 @@ void SetAssociativeCache::age_groups() {
     used += group.sectors;
     group.age = 2 * used - group.sectors;
   }
+  used_since_ = 0;
 }
 
+/// The age of the oldest takes no adding up: all that live are younger.
 void SetAssociativeCache::drop_lost_groups() {
   auto first = live_.begin();
-  for (; first != live_.end() && at(*first).age >= lost_age_; ++first) {
+  for (; first != live_.end() && 2 * live_sectors_ - at(*first).sectors >= lost_age_; ++first) {
+    live_sectors_ -= at(*first).sectors;
     link(at(*first).number) = ~kLost;
     leave_place(*first);
   }
@@ -178,6 +202,7 @@ void SetAssociativeCache::renumber_groups() {
   for (const std::int32_t group : ordered) {
     links_.push_back(~group);
   }
+  current_number_ = at(current_).number;
 }
 
 /// Where in the order of set loads the object's lines lie, from 0, the lightest, to 1. It is the

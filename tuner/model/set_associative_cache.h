@@ -8,7 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -51,8 +51,9 @@ class SetAssociativeCache {
 
   /// Objects last used at about the same time.
   struct Group {
-    long long sectors = 0;  ///< Of them that no younger group holds.
-    /// Half sectors used since, counted to the middle of the group, when the last group was full.
+    long long sectors = 0;  ///< Of them that no younger group held when the last one was full.
+    /// Half sectors used since, counted to the middle of the group, when ages were last added up.
+    /// When the last group was full, they were at least these and at most used_since_ more.
     long long age = 0;
     std::int32_t number = kNone;  ///< In order of time; none where the place is free.
     std::int32_t older = kNone;   ///< Places of its neighbours among the live ones.
@@ -63,11 +64,21 @@ class SetAssociativeCache {
   const Group& at(std::int32_t place) const { return groups_[static_cast<std::size_t>(place)]; }
   std::int32_t& link(std::int32_t number) { return links_[static_cast<std::size_t>(number)]; }
 
+  /// What touches take from a group for the one in progress.
+  struct Move {
+    std::int32_t from = kNone;  ///< Place.
+    int sectors = 0;
+  };
+
+  bool move(std::int32_t group, int sectors, long long lost_age);
+  bool is_younger(const Group& group, long long age);
   void append(int sectors);
   std::int32_t place_of_group(std::int32_t number);
   bool are_small(std::int32_t older, std::int32_t younger) const;
   void note_loss(std::int32_t group);
   void begin_group();
+  void settle_moves();
+  void close_group();
   void take_place();
   void leave_place(std::int32_t group);
   void join_small_groups();
@@ -83,7 +94,11 @@ class SetAssociativeCache {
   /// Few, so that the processor's nearest cache holds them: places are used again.
   std::vector<Group> groups_;
   std::vector<std::int32_t> free_places_;
-  std::int32_t current_ = kNone;  ///< Place of the group that is not full yet.
+  std::int32_t current_ = kNone;         ///< Place of the group that is not full yet.
+  std::int32_t current_number_ = kNone;  ///< Its number.
+  std::vector<Move> moves_;              ///< Since the last group was full.
+  long long live_sectors_ = 0;           ///< Of all live groups.
+  long long used_since_ = 0;  ///< Half sectors of groups filled since ages were added up.
   /// By number of a group: that of the one it was joined to, or the complement of its place.
   std::vector<std::int32_t> links_;
   // Places of groups:
@@ -95,17 +110,37 @@ class SetAssociativeCache {
 
 inline bool SetAssociativeCache::touch(int object, int sectors) {
   Object& touched = objects_[static_cast<std::size_t>(object)];
-  bool hit = false;
-  if (touched.group >= 0) {
-    const std::int32_t place = place_of_group(touched.group);
-    Group& last = at(place);
-    last.sectors -= sectors;
-    hit = last.age < touched.lost_age;
-    note_loss(place);
+  const std::int32_t group = std::exchange(touched.group, current_number_);
+  if (group == current_number_) {
+    return true;
   }
-  touched.group = at(current_).number;
+  const bool hit = group != kNone && move(group, sectors, touched.lost_age);
   append(sectors);
   return hit;
+}
+
+/// Takes an object from the group of the number. True unless it is lost. Objects touched after each
+/// other often were so before and come from one group.
+inline bool SetAssociativeCache::move(std::int32_t group, int sectors, long long lost_age) {
+  const std::int32_t from = place_of_group(group);
+  if (from == kLost) {
+    return false;
+  }
+  if (!moves_.empty() && moves_.back().from == from) {
+    moves_.back().sectors += sectors;
+  } else {
+    moves_.push_back({from, sectors});
+  }
+  return is_younger(at(from), lost_age);
+}
+
+/// Adds up ages only where it takes exact ones to tell.
+inline bool SetAssociativeCache::is_younger(const Group& group, long long age) {
+  const bool is_open = group.age < age && group.age + used_since_ >= age;
+  if (is_open) {
+    age_groups();
+  }
+  return group.age < age;
 }
 
 inline void SetAssociativeCache::touch_once(int sectors) { append(sectors); }
