@@ -4,6 +4,10 @@
 #include "tuner/model/partitioned_l2.h"
 #include <swr/result.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 namespace swr {
 
 namespace {
@@ -35,6 +39,32 @@ L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
   return traffic;
 }
 
+/// How many K and V heads CTAs scan at once when the launch begins.
+int heads_scanned_at_once(const ScheduleShape& shape) {
+  const long long places = static_cast<long long>(shape.sm_count) * shape.ctas_per_sm;
+  std::vector<bool> is_scanned(static_cast<std::size_t>(shape.batch * shape.heads_kv));
+  long long drawn = 0;
+  for (long long cta = 0; cta < std::min(places, shape.ctas); ++cta) {
+    const long long number = next_work_item(shape, cta, 0, drawn);
+    if (number >= 0) {
+      const int head = kv_head_of(shape, work_item_at(shape, number).tile);
+      is_scanned[static_cast<std::size_t>(head)] = true;
+    }
+  }
+  return static_cast<int>(std::ranges::count(is_scanned, true));
+}
+
+/// Share of its capacity that an H200's L2 loses each time twice as many heads are scanned at once,
+/// and at most, by traces of launches with 1 to 32 of them. That it is less is measured; why it is
+/// not known.
+constexpr double kLostPerDoubling = 0.02;
+constexpr double kMostLost = 0.08;
+
+double kept_share(const ScheduleShape& shape) {
+  const double doublings = std::log2(std::max(1, heads_scanned_at_once(shape)));
+  return 1.0 - std::min(kMostLost, kLostPerDoubling * doublings);
+}
+
 }  // namespace
 
 double L2Traffic::hit_rate() const {
@@ -50,7 +80,8 @@ L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
   }
   const long long kv_sectors =
       2LL * shape.batch * shape.heads_kv * shape.seq_kv * shape.row_sectors;
-  return walk_through(shape, SetAssociativeCache(sectors, policy.ways, kv_sectors, 2 * pairs));
+  const auto kept = static_cast<long long>(kept_share(shape) * static_cast<double>(sectors));
+  return walk_through(shape, SetAssociativeCache(kept, policy.ways, kv_sectors, 2 * pairs));
 }
 
 MissCurve miss_curve(const ScheduleShape& shape) {

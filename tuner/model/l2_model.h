@@ -22,13 +22,14 @@ struct L2Traffic {
 
 /// What each partition of an L2 keeps.
 struct L2Policy {
-  long long effective_bytes = 0;  ///< What data that every SM reads can occupy.
+  long long effective_bytes = 0;  ///< What data of one head that every SM reads can occupy.
   /// Lines of a set, in each of which the least recently used is replaced; 0 stands for one set of
   /// all lines, where the ways are not known.
   int ways = 0;
 };
 
-/// Walks the schedule through an L2 of shape.l2_partitions partitions.
+/// Walks the schedule through an L2 of shape.l2_partitions partitions. One of sets keeps less of
+/// several heads that are scanned at once than of one (docs/results/l2_model.md, "Traces").
 L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy);
 
 /// Walks the schedule once for the misses of every cache size, in steps of 1 KiB. One walk for all

@@ -25,6 +25,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -56,6 +57,10 @@ struct ScheduleShape {
   /// How much longer than others a step takes whose pair must be fetched, in ticks, or less as far
   /// as less of it must be; without effect when memory has no rate.
   int miss_ticks = 0;
+  /// Ticks of a step by the CTAs that compute on its SM and its CTA's place among theirs: of one
+  /// alone, of the first and the second of two, of the first of three, and so on. Empty:
+  /// kTicksPerStep.
+  std::vector<int> step_ticks{};
   /// Slowest SM over fastest, in millionths: CTAs of one length drift apart.
   int pace_spread_ppm = 0;
   /// Partitions of L2. SMs are dealt CTAs partition after partition: neighbouring CTAs run on one
@@ -110,6 +115,11 @@ int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int
 /// ticks. SMs' paces lie evenly within the spread, in scattered order.
 long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps);
 
+/// Index into ScheduleShape::step_ticks for the CTA in this place, from 0, of `active` on its SM.
+constexpr std::size_t step_ticks_index(int active, int place) {
+  return static_cast<std::size_t>(active * (active - 1) / 2 + place);
+}
+
 /// The grid launch whose walk is this one's if it turns out to go in turn: persistent CTAs take the
 /// same tiles in the same order then. Empty where there is none.
 std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape);
@@ -152,8 +162,9 @@ class ScheduleWalk {
   struct Stream {
     int pair = 0;  ///< Next pair.
     int direction = 1;
-    int remaining = 0;      ///< Steps left to start, of the CTA that ends first.
-    int partition = 0;      ///< Of their SMs.
+    int remaining = 0;  ///< Steps left to start, of the CTA that ends first.
+    int partition = 0;  ///< Of their SMs.
+    int step_ticks = kTicksPerStep;
     long long free_at = 0;  ///< When the step in progress ends.
   };
   struct View;
@@ -161,6 +172,7 @@ class ScheduleWalk {
   struct Slot {
     long long cta = 0;
     int sm = 0;
+    int place_on_sm = 0;  ///< Among its places that have a CTA.
     int iteration = 0;
     int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;  ///< Of the whole Q tile; 0 for all splits but the last.
@@ -178,6 +190,9 @@ class ScheduleWalk {
   bool start_next(Slot& slot);
   void enter_item(Slot& slot, const WorkItem& item, bool backward);
   void finish_tile(Slot& slot);
+  static bool go_together(const Stream& a, const Stream& b) {
+    return a.free_at == b.free_at && a.step_ticks == b.step_ticks;
+  }
   void collect_streams();
   void join_stream(Slot& slot);
   long long queue_streams();
@@ -188,6 +203,7 @@ class ScheduleWalk {
   void touch(const Stream& stream, View& view);
   long long fetch(int sectors, int pair_sectors);
   void leave_streams();
+  void set_paces();
 
   ScheduleShape shape_;
   std::size_t partitions_;
@@ -217,6 +233,7 @@ class ScheduleWalk {
     long long burst = -1;
     std::size_t stream = 0;
   };
+  std::vector<int> active_on_sm_;  ///< CTAs.
   /// Per pair and partition, forwards and backwards.
   std::vector<Collected> collected_[2];
   std::vector<long long> sm_steps_;
@@ -255,6 +272,7 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
       slots_.push_back(slot);
     }
   }
+  set_paces();
   while (!slots_.empty()) {
     collect_streams();
     run_burst();
@@ -342,7 +360,7 @@ void ScheduleWalk<Sink>::join_stream(Slot& slot) {
   place.remaining = slot.remaining;
   if (slot.remaining > 0) {
     Collected& collected = collected_[place.direction > 0 ? 0 : 1][index_of(place)];
-    if (collected.burst == burst_ && streams_[collected.stream].free_at == place.free_at) {
+    if (collected.burst == burst_ && go_together(streams_[collected.stream], place)) {
       slot.stream = collected.stream;
       Stream& stream = streams_[slot.stream];
       stream.remaining = min_of(stream.remaining, slot.remaining);
@@ -413,7 +431,7 @@ void ScheduleWalk<Sink>::advance(Stream& stream) {
     view.touched_at = now_;
     touch(stream, view);
   }
-  stream.free_at = std::max(now_, view.arrives_at) + kTicksPerStep;
+  stream.free_at = std::max(now_, view.arrives_at) + stream.step_ticks;
   stream.pair += stream.direction;
   --stream.remaining;
 }
@@ -463,7 +481,27 @@ void ScheduleWalk<Sink>::leave_streams() {
       slots_[kept++] = slot;
     }
   }
+  const bool any_ended = kept < slots_.size();
   slots_.resize(kept);
+  if (any_ended) {
+    set_paces();
+  }
+}
+
+/// How long steps take with the CTAs that now share each SM.
+template <typename Sink>
+void ScheduleWalk<Sink>::set_paces() {
+  if (shape_.step_ticks.empty()) {
+    return;
+  }
+  active_on_sm_.assign(sm_steps_.size(), 0);
+  for (Slot& slot : slots_) {
+    slot.place_on_sm = active_on_sm_[static_cast<std::size_t>(slot.sm)]++;
+  }
+  for (Slot& slot : slots_) {
+    const int active = active_on_sm_[static_cast<std::size_t>(slot.sm)];
+    slot.place.step_ticks = shape_.step_ticks[step_ticks_index(active, slot.place_on_sm)];
+  }
 }
 
 }  // namespace swr

@@ -44,6 +44,7 @@ struct Alike {
 std::vector<std::size_t> shortlist(std::span<const Variant> variants,
                                    std::span<const double> predicted_us) {
   constexpr double kIndistinguishable = 0.002;
+  constexpr double kTwinHandicap = 1.02;
   const Alike alike(variants, predicted_us);
   const auto fastest_us = [&](std::size_t i) { return alike.fastest_us.at(alike.plain[i]); };
   std::vector<double> time_us;  // The same for those that cannot be told apart.
@@ -57,9 +58,11 @@ std::vector<std::size_t> shortlist(std::span<const Variant> variants,
     return std::tie(time_us[a], variants[a]) < std::tie(time_us[b], variants[b]);
   });
   std::set<Variant> named;
-  std::stable_partition(order.begin(), order.end(), [&](std::size_t i) {
-    return named.insert(alike.plain[i]).second || time_us[i] > fastest_us(i);
-  });
+  for (const std::size_t i : order) {
+    const bool is_named = !named.insert(alike.plain[i]).second;
+    time_us[i] *= is_named && time_us[i] <= fastest_us(i) ? kTwinHandicap : 1.0;
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return time_us[i]; });
   return order;
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -25,9 +26,15 @@ constexpr double kSmemBytesPerClock = 128.0;
 /// How CTAs of an H200 differ in time, from traces of causal launches
 /// (docs/results/l2_model.md). Which CTAs share what they read hangs on it.
 constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
-constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer whose miss is hidden.
+constexpr double kHiddenMissClocks = 24.0;     ///< What a step takes longer whose miss is hidden.
 constexpr double kHiddenWaitShare = 0.706;     ///< Of a wait while other CTAs of the SM compute.
 constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
+
+/// What the CTAs of an SM get of its issue slots, by place, when three share it: traces of an H200
+/// (docs/results/l2_model.md, "Traces"). Two get the same; further ones, which no trace holds, are
+/// taken for as slow as the third. A CTA that takes the place of one that ended gets what it got.
+/// Under the mask CTAs part anyway, and the walk is spared the difference.
+constexpr std::array kSharesOfThree{1.0, 0.97, 0.85};
 
 /// A latency whose mean is all that counts.
 constexpr double kNoSpread = 1e-3;
@@ -265,6 +272,34 @@ double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
          delay(latency_clocks + tile, stream.stages - first_product);
 }
 
+/// ScheduleShape::step_ticks of up to `resident` CTAs to an SM: at the mean pace a step takes
+/// kTicksPerStep when all are there.
+std::vector<int> step_ticks(const AttentionProblem& problem, const AttentionVariant& variant,
+                            const KernelResources& resources, int resident,
+                            const GpuProfile& profile) {
+  const auto step_clocks = [&](int active) {
+    return kv_stream(problem, variant, resources, active, profile).step_clocks;
+  };
+  const double whole = step_clocks(resident);
+  std::vector<int> ticks;
+  for (int active = 1; active <= resident; ++active) {
+    const auto share = [&problem, active](int place) {
+      return active < 3 || problem.causal
+                 ? 1.0
+                 : kSharesOfThree[static_cast<std::size_t>(std::min(place, 2))];
+    };
+    double shares = 0.0;
+    for (int place = 0; place < active; ++place) {
+      shares += share(place);
+    }
+    const double mean_ticks = kTicksPerStep * step_clocks(active) / whole;
+    for (int place = 0; place < active; ++place) {
+      ticks.push_back(static_cast<int>(std::lround(mean_ticks * shares / active / share(place))));
+    }
+  }
+  return ticks;
+}
+
 double tile_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
                    const GpuProfile& profile) {
   if (variant.family == Family::hopper) {
@@ -340,6 +375,9 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
       static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
                                    static_cast<double>(profile.l2_effective_bytes)));
   shape.partition_runs = profile.l2_partition_runs;
+  if (shape.ctas_per_sm > 1) {
+    shape.step_ticks = step_ticks(problem, variant, ample, shape.ctas_per_sm, profile);
+  }
   // Without the mask CTAs begin together and stay so near that they share what they read.
   shape.pace_spread_ppm = problem.causal ? kPaceSpreadPpm : 0;
   return shape;

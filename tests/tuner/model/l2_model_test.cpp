@@ -84,6 +84,11 @@ ScheduleShape random_shape(std::mt19937& random) {
   shape.dram_sectors_per_step = pick(0, 1) * pick(1, 300);
   shape.miss_ticks = pick(0, 1) * pick(0, 2 * kTicksPerStep);
   shape.pace_spread_ppm = pick(0, 1) * pick(0, 100'000);
+  if (pick(0, 1) == 1) {
+    for (std::size_t i = 0; i < step_ticks_index(shape.ctas_per_sm + 1, 0); ++i) {
+      shape.step_ticks.push_back(pick(kTicksPerStep / 4, 2 * kTicksPerStep));
+    }
+  }
   shape.l2_partitions = pick(1, 3);
   if (pick(0, 1) == 1) {
     const int first = pick(0, shape.sm_count);

@@ -203,8 +203,25 @@ struct Simulator {
     return std::max(now + delay, delivered - kTicksPerStep);
   }
 
+  /// Of the CTA in the slot, among those that are on its SM now.
+  int step_ticks(std::size_t slot) const {
+    if (shape.step_ticks.empty()) {
+      return kTicksPerStep;
+    }
+    int active = 0;
+    int place = 0;
+    for (std::size_t other = 0; other < slots.size(); ++other) {
+      if (slots[other] && sm_of(other) == sm_of(slot)) {
+        ++active;
+        place += other < slot ? 1 : 0;
+      }
+    }
+    return shape.step_ticks.at(step_ticks_index(active, place));
+  }
+
   /// The CTA computes one K and V tile pair.
-  void compute(Cta& cta, const Work& work, std::size_t partition, std::set<View>& touched) {
+  void compute(Cta& cta, const Work& work, std::size_t slot, std::set<View>& touched) {
+    const std::size_t partition = partition_of(slot);
     const bool backward = scans_backward(shape.order, cta.iteration);
     const int kv = first_of(work, work.split) + kv_tile_at(cta.step, count_of(work), backward);
     const int sectors = sectors_of(kv, shape.tile_n, shape.seq_kv);
@@ -220,7 +237,7 @@ struct Simulator {
         arrives = std::max(arrives, arrives_at[{other, head, kv}]);
       }
     }
-    cta.free_at = std::max(now, arrives) + kTicksPerStep;
+    cta.free_at = std::max(now, arrives) + step_ticks(slot);
   }
 
   void step_all() {
@@ -234,7 +251,7 @@ struct Simulator {
       if (count_of(work) == 0) {
         slot->free_at += kTicksPerStep;
       } else {
-        compute(*slot, work, partition_of(i), touched);
+        compute(*slot, work, i, touched);
       }
       ++slot->step;
       ++summary.steps;
