@@ -26,7 +26,7 @@ constexpr double kSmemBytesPerClock = 128.0;
 /// How CTAs of an H200 differ in time, from traces of causal launches
 /// (docs/results/l2_model.md). Which CTAs share what they read hangs on it.
 constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
-constexpr double kHiddenMissClocks = 24.0;     ///< What a step takes longer whose miss is hidden.
+constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer whose miss is hidden.
 constexpr double kHiddenWaitShare = 0.706;     ///< Of a wait while other CTAs of the SM compute.
 constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
 

@@ -198,6 +198,21 @@ TEST(DramStates, ErrorsArePublishedAsComputed) {
   row("causal, one CTA to an SM", [](const Row& r) { return causal(r) && r.variant.warps == 8; });
   row("causal, several", [](const Row& r) { return causal(r) && r.variant.warps == 4; });
   row("all", [](const Row&) { return true; });
+  row("all, launches within 10 %", [](const Row& r) { return r.repeats(); });
+}
+
+/// The bars, where the GPU says the same in each launch.
+TEST(DramStates, WhereLaunchesAgreeAllAreWithin25PercentAndEveryOrderIsNamed) {
+  const auto chosen = select([](const Row& row) { return row.repeats(); });
+  EXPECT_GE(chosen.size(), 24U);
+  std::vector<double> errors;
+  for (const Row* row : chosen) {
+    errors.push_back(std::abs(row->error()));
+  }
+  EXPECT_LE(middle(errors), 0.10);
+  EXPECT_LE(*std::ranges::max_element(errors), 0.25);
+  const auto [named, clear] = orders_named(chosen);
+  EXPECT_EQ(named, clear);
 }
 
 TEST(DramStates, HowFarLaunchesAgreeIsPublishedAsComputed) {

@@ -46,6 +46,31 @@ TEST(L2Model, SawtoothMissesOnlyWhatTheTurnHasPushedOut) {
   EXPECT_EQ(simulate_l2(shape, bytes(128)).excess_misses, 0);
 }
 
+TEST(L2Model, SetsKeepLessOfSeveralHeadsAtOnce) {
+  // Each CTA scans its head twice.
+  const auto shape = [](int heads) {
+    return ScheduleShape{.heads_q = heads,
+                         .heads_kv = heads,
+                         .seq_q = 32,
+                         .seq_kv = 32 * 1024 / heads,
+                         .row_sectors = 2,
+                         .tile_m = 16,
+                         .tile_n = 16,
+                         .persistence = Persistence::persistent,
+                         .section_heads = heads,
+                         .ctas = heads,
+                         .sm_count = heads,
+                         .ctas_per_sm = 1};
+  };
+  const auto excess = [&](int heads, double share) {
+    const auto capacity = static_cast<long long>(share * 140'000);
+    return simulate_l2(shape(heads), {.effective_bytes = capacity * 32, .ways = 16}).excess_misses;
+  };
+  EXPECT_GT(excess(1, 1.0), 0);
+  EXPECT_GT(excess(4, 1.0), excess(1, 1.0));
+  EXPECT_LE(excess(4, 1.05), excess(1, 1.0));
+}
+
 TEST(L2Model, HitRateCountsWhatFollowersFindOfTheFirstCta) {
   ScheduleShape shape = three_by_three(Order::cyclic);
   shape.ctas = 3;

@@ -3,12 +3,15 @@
 
 #include "core/attention_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 namespace swr {
 namespace {
+
+using ::testing::Each;
 
 /// Round numbers: 1000 MHz, so that 1000 clocks are a microsecond.
 GpuProfile round_profile() {
@@ -260,6 +263,28 @@ TEST(TimeModel, TheScheduleKnowsWhatMemoryDoesToIt) {
   const double shorter = std::hypot(kCompute, 0.5 * kCompute + 150) + 75;
   EXPECT_NEAR(schedule_on_gpu(kProblem, AttentionVariant{}, 1, profile).miss_ticks,
               kTicksPerStep * 8 / shorter, 1);
+}
+
+TEST(TimeModel, CtasTakeShorterStepsWhenOthersOfTheirSmHaveEnded) {
+  const AttentionProblem problem{.seq_q = 512, .seq_kv = 512};
+  const AttentionVariant variant{.tile_m = 64, .tile_n = 64, .warps = 4};
+  const auto ticks = [&](const AttentionProblem& of, int ctas_per_sm) {
+    return schedule_on_gpu(of, variant, ctas_per_sm, round_profile()).step_ticks;
+  };
+  EXPECT_TRUE(ticks(problem, 1).empty());
+  const std::vector<int> two = ticks(problem, 2);
+  ASSERT_EQ(two.size(), 3U);
+  EXPECT_LT(two[0], kTicksPerStep);
+  EXPECT_THAT(std::vector(two.begin() + 1, two.end()), Each(kTicksPerStep));
+  const std::vector<int> three = ticks(problem, 3);
+  ASSERT_EQ(three.size(), 6U);
+  EXPECT_LT(three[0], three[1]);
+  EXPECT_EQ(three[1], three[2]);
+  EXPECT_NEAR(static_cast<double>(three[3]) / three[5], 0.85, 0.001);
+  EXPECT_NEAR(three[3] * 3 / (1 + 0.97 + 0.85), kTicksPerStep, 2);
+  AttentionProblem causal = problem;
+  causal.causal = true;
+  EXPECT_EQ(ticks(causal, 3)[3], ticks(causal, 3)[5]);
 }
 
 TEST(TimeModel, UnderTheMaskSmsDifferInPace) {
