@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
+#include <numeric>
 #include <vector>
 
 namespace swr {
@@ -30,10 +31,9 @@ constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer who
 constexpr double kHiddenWaitShare = 0.706;     ///< Of a wait while other CTAs of the SM compute.
 constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
 
-/// What the CTAs of an SM get of its issue slots, by place, when three share it: traces of an H200
-/// (docs/results/l2_model.md, "Traces"). Two get the same; further ones, which no trace holds, are
-/// taken for as slow as the third. A CTA that takes the place of one that ended gets what it got.
-/// Under the mask CTAs part anyway, and the walk is spared the difference.
+/// What CTAs get of their SM's issue slots, by place, when three share it: traces of an H200
+/// (docs/results/l2_model.md, "Traces"). A CTA that takes the place of one that ended gets what it
+/// got.
 constexpr std::array kSharesOfThree{1.0, 0.97, 0.85};
 
 /// A latency whose mean is all that counts.
@@ -272,6 +272,18 @@ double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
          delay(latency_clocks + tile, stream.stages - first_product);
 }
 
+/// Shares of the issue slots that `active` CTAs of an SM get, by place. Two get the same; the
+/// fourth and further ones, which no trace holds, are taken for as slow as the third. Under the
+/// mask CTAs part anyway, and the walk is spared the difference.
+std::vector<double> issue_shares(int active, bool causal) {
+  std::vector<double> shares(static_cast<std::size_t>(active), 1.0);
+  if (active > 2 && !causal) {
+    std::ranges::fill(shares, kSharesOfThree.back());
+    std::ranges::copy(kSharesOfThree, shares.begin());
+  }
+  return shares;
+}
+
 /// ScheduleShape::step_ticks of up to `resident` CTAs to an SM: at the mean pace a step takes
 /// kTicksPerStep when all are there.
 std::vector<int> step_ticks(const AttentionProblem& problem, const AttentionVariant& variant,
@@ -283,18 +295,11 @@ std::vector<int> step_ticks(const AttentionProblem& problem, const AttentionVari
   const double whole = step_clocks(resident);
   std::vector<int> ticks;
   for (int active = 1; active <= resident; ++active) {
-    const auto share = [&problem, active](int place) {
-      return active < 3 || problem.causal
-                 ? 1.0
-                 : kSharesOfThree[static_cast<std::size_t>(std::min(place, 2))];
-    };
-    double shares = 0.0;
-    for (int place = 0; place < active; ++place) {
-      shares += share(place);
-    }
-    const double mean_ticks = kTicksPerStep * step_clocks(active) / whole;
-    for (int place = 0; place < active; ++place) {
-      ticks.push_back(static_cast<int>(std::lround(mean_ticks * shares / active / share(place))));
+    const std::vector<double> shares = issue_shares(active, problem.causal);
+    const double mean_share = std::accumulate(shares.begin(), shares.end(), 0.0) / active;
+    for (const double share : shares) {
+      const double steps = step_clocks(active) / whole * mean_share / share;
+      ticks.push_back(static_cast<int>(std::lround(kTicksPerStep * steps)));
     }
   }
   return ticks;
