@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace swr {
@@ -39,19 +40,25 @@ L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
   return traffic;
 }
 
-/// How many K and V heads CTAs scan at once when the launch begins.
-int heads_scanned_at_once(const ScheduleShape& shape) {
+/// How many K and V heads CTAs scan at once when the launch begins: as many equal shares of the
+/// CTAs as are as uneven as theirs (inverse Simpson index), so that a few CTAs of a next head
+/// hardly count.
+double heads_scanned_at_once(const ScheduleShape& shape) {
   const long long places = static_cast<long long>(shape.sm_count) * shape.ctas_per_sm;
-  std::vector<bool> is_scanned(static_cast<std::size_t>(shape.batch * shape.heads_kv));
+  std::vector<double> ctas_of_head(static_cast<std::size_t>(shape.batch * shape.heads_kv));
+  double ctas = 0.0;
   long long drawn = 0;
   for (long long cta = 0; cta < std::min(places, shape.ctas); ++cta) {
     const long long number = next_work_item(shape, cta, 0, drawn);
     if (number >= 0) {
       const int head = kv_head_of(shape, work_item_at(shape, number).tile);
-      is_scanned[static_cast<std::size_t>(head)] = true;
+      ++ctas_of_head[static_cast<std::size_t>(head)];
+      ++ctas;
     }
   }
-  return static_cast<int>(std::ranges::count(is_scanned, true));
+  const double squares =
+      std::inner_product(ctas_of_head.begin(), ctas_of_head.end(), ctas_of_head.begin(), 0.0);
+  return squares > 0.0 ? ctas * ctas / squares : 1.0;
 }
 
 /// Share of its capacity that an H200's L2 loses each time twice as many heads are scanned at once,
@@ -61,7 +68,7 @@ constexpr double kLostPerDoubling = 0.02;
 constexpr double kMostLost = 0.08;
 
 double kept_share(const ScheduleShape& shape) {
-  const double doublings = std::log2(std::max(1, heads_scanned_at_once(shape)));
+  const double doublings = std::log2(heads_scanned_at_once(shape));
   return 1.0 - std::min(kMostLost, kLostPerDoubling * doublings);
 }
 

@@ -172,7 +172,6 @@ class ScheduleWalk {
   struct Slot {
     long long cta = 0;
     int sm = 0;
-    int place_on_sm = 0;  ///< Among its places that have a CTA.
     int iteration = 0;
     int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;  ///< Of the whole Q tile; 0 for all splits but the last.
@@ -217,10 +216,10 @@ class ScheduleWalk {
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
-  /// Streams with steps left: those whose step takes no longer than a step, which come in order of
-  /// time, and the others.
+  /// Streams with steps left: those free kTicksPerStep after they began, which come in order of
+  /// time, and the others, which wait for memory or have a pace of their own.
   FreeQueue punctual_;
-  FreeQueue late_;
+  FreeQueue others_;
   std::vector<int> pair_sectors_;
   /// A K and V tile pair as the SMs of a partition see it.
   struct View {
@@ -234,6 +233,7 @@ class ScheduleWalk {
     std::size_t stream = 0;
   };
   std::vector<int> active_on_sm_;  ///< CTAs.
+  std::vector<int> placed_on_sm_;  ///< Of these, those looked at.
   /// Per pair and partition, forwards and backwards.
   std::vector<Collected> collected_[2];
   std::vector<long long> sm_steps_;
@@ -377,32 +377,33 @@ template <typename Sink>
 long long ScheduleWalk<Sink>::queue_streams() {
   long long end = std::numeric_limits<long long>::max();
   punctual_.clear();
-  late_.clear();
+  others_.clear();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Free free{streams_[i].free_at, i};
     if (streams_[i].remaining == 0) {
       end = std::min(end, free.first);
     } else {
-      (free.first <= now_ + kTicksPerStep ? punctual_ : late_).append(free);
+      (free.first <= now_ + kTicksPerStep ? punctual_ : others_).append(free);
     }
   }
   punctual_.sort();
-  late_.sort();
+  others_.sort();
   return end;
 }
 
 /// The queue of the stream that is free next; null when none is before `end`.
 template <typename Sink>
 FreeQueue* ScheduleWalk<Sink>::next_queue(long long end) {
-  const bool from_late = punctual_.empty() || (!late_.empty() && late_.front() < punctual_.front());
-  FreeQueue& queue = from_late ? late_ : punctual_;
+  const bool from_others =
+      punctual_.empty() || (!others_.empty() && others_.front() < punctual_.front());
+  FreeQueue& queue = from_others ? others_ : punctual_;
   return queue.empty() || queue.front().first >= end ? nullptr : &queue;
 }
 
 /// Puts a stream back that has begun a step.
 template <typename Sink>
 void ScheduleWalk<Sink>::put_back(long long free_at, std::size_t stream) {
-  (free_at == now_ + kTicksPerStep ? punctual_ : late_).push({free_at, stream});
+  (free_at == now_ + kTicksPerStep ? punctual_ : others_).push({free_at, stream});
 }
 
 /// Advances the streams, in order of time, until a CTA has computed the last step of its Q tile.
@@ -495,12 +496,14 @@ void ScheduleWalk<Sink>::set_paces() {
     return;
   }
   active_on_sm_.assign(sm_steps_.size(), 0);
-  for (Slot& slot : slots_) {
-    slot.place_on_sm = active_on_sm_[static_cast<std::size_t>(slot.sm)]++;
+  placed_on_sm_.assign(sm_steps_.size(), 0);
+  for (const Slot& slot : slots_) {
+    ++active_on_sm_[static_cast<std::size_t>(slot.sm)];
   }
   for (Slot& slot : slots_) {
-    const int active = active_on_sm_[static_cast<std::size_t>(slot.sm)];
-    slot.place.step_ticks = shape_.step_ticks[step_ticks_index(active, slot.place_on_sm)];
+    const auto sm = static_cast<std::size_t>(slot.sm);
+    slot.place.step_ticks =
+        shape_.step_ticks[step_ticks_index(active_on_sm_[sm], placed_on_sm_[sm]++)];
   }
 }
 

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 namespace swr {
 namespace {
@@ -27,7 +28,7 @@ struct Assessed {
   Accuracy accuracy;
 };
 
-std::vector<Assessed> assess_all(const char* folder) {
+std::vector<Assessed> assess_all(const std::string& folder) {
   const GpuProfile h200 = load_profile("h200");
   std::vector<Assessed> assessed;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -41,56 +42,49 @@ std::vector<Assessed> assess_all(const char* folder) {
   return assessed;
 }
 
-/// Every recording of the kernel before its main loop was rewritten, assessed once. Its traffic is
-/// today's, its times are not.
-const std::vector<Assessed>& recordings() {
-  static const std::vector<Assessed> all = assess_all(SWR_RECORDINGS);
-  return all;
+/// The spaces of a folder, assessed once.
+const std::vector<Assessed>& assessed(const std::string& folder) {
+  static std::map<std::string, std::vector<Assessed>> known;
+  const auto [entry, is_new] = known.try_emplace(folder);
+  if (is_new) {
+    entry->second = assess_all(folder);
+  }
+  return entry->second;
 }
+
+/// Every recording of the kernel before its main loop was rewritten. Its traffic is
+/// today's, its times are not.
+const std::vector<Assessed>& recordings() { return assessed(SWR_RECORDINGS); }
 
 std::vector<Assessed> joined(std::vector<Assessed> first, const std::vector<Assessed>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
 
-/// The whole spaces of the portable kernel of today that its costs are fitted to, assessed once.
-const std::vector<Assessed>& fitted_spaces() {
-  static const std::vector<Assessed> all =
-      joined(assess_all(SWR_SEARCH_RECORDINGS), assess_all(SWR_FIT_RECORDINGS));
-  return all;
+/// The whole spaces of the portable kernel of today that its costs are fitted to.
+std::vector<Assessed> fitted_spaces() {
+  return joined(assessed(SWR_SEARCH_RECORDINGS), assessed(SWR_FIT_RECORDINGS));
 }
 
 /// Whole spaces that its costs have not seen, but its code factors have; the form of the model was
 /// judged by them.
-const std::vector<Assessed>& first_held_out_spaces() {
-  static const std::vector<Assessed> all = assess_all(SWR_HELD_OUT_RECORDINGS);
-  return all;
-}
+const std::vector<Assessed>& first_held_out_spaces() { return assessed(SWR_HELD_OUT_RECORDINGS); }
 
 /// The same of spaces that nobody had looked at when form and costs were final.
 const std::vector<Assessed>& second_held_out_spaces() {
-  static const std::vector<Assessed> all = assess_all(SWR_SECOND_HELD_OUT_RECORDINGS);
-  return all;
+  return assessed(SWR_SECOND_HELD_OUT_RECORDINGS);
 }
 
-const std::vector<Assessed>& held_out_spaces() {
-  static const std::vector<Assessed> all =
-      joined(first_held_out_spaces(), second_held_out_spaces());
-  return all;
+std::vector<Assessed> held_out_spaces() {
+  return joined(first_held_out_spaces(), second_held_out_spaces());
 }
 
 /// Whole spaces of shapes that were drawn; their code factors are known by now.
-const std::vector<Assessed>& drawn_spaces() {
-  static const std::vector<Assessed> all = assess_all(SWR_DRAWN_RECORDINGS);
-  return all;
-}
+const std::vector<Assessed>& drawn_spaces() { return assessed(SWR_DRAWN_RECORDINGS); }
 
 /// Whole spaces of shapes that were drawn and scored when all of today's model was final: nothing
 /// of it has seen them.
-const std::vector<Assessed>& unseen_spaces() {
-  static const std::vector<Assessed> all = assess_all(SWR_SECOND_DRAWN_RECORDINGS);
-  return all;
-}
+const std::vector<Assessed>& unseen_spaces() { return assessed(SWR_SECOND_DRAWN_RECORDINGS); }
 
 const std::string& published() {
   static const std::string text = [] {
