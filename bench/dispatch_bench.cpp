@@ -4,9 +4,9 @@
 // tensors in every call, whose maps the runtime remembers, and once with tensors never seen before.
 // Argument: a directory that swr-tune export wrote. Needs its GPU. docs/results/runtime.md
 // publishes the numbers.
-#include "core/launch.h"
-#include "runtime/manifest.h"
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
+#include "export/manifest.h"
+#include "operations/attention/launch.h"
 #include <swr/runtime.h>
 
 #include <algorithm>

@@ -3,12 +3,12 @@
 // L2 of 30 MiB, launch by launch, as CSV: how far the model of L2 is right, and how far launches
 // of one kernel agree (docs/results/l2_model.md).
 // Usage: dram_reads CACHE_DIR [SEED]
-#include "core/launch.h"
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/devices.h"
-#include "tuner/driver/range_profiler.h"
+#include "driver/cuda_driver.h"
+#include "driver/devices.h"
+#include "driver/range_profiler.h"
+#include "operations/attention/buffers.h"
+#include "operations/attention/launch.h"
 #include "tuner/measure/placement.h"
-#include "tuner/measure/problem_buffers.h"
 #include "tuner/measure/reference_kernels.h"
 #include <swr/error.h>
 #include <swr/generator.h>

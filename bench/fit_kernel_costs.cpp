@@ -6,8 +6,8 @@
 // another GPU.
 #include "bench/fit/fitting.h"
 #include "bench/fit/spaces.h"
-#include "tuner/model/accuracy.h"
-#include "tuner/model/shortlist.h"
+#include "model/shortlist.h"
+#include "operations/attention/model/accuracy.h"
 #include <swr/error.h>
 
 #include <CLI/CLI.hpp>

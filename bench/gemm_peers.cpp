@@ -4,16 +4,16 @@
 // of the L2 block-scheduling study and forty projections of language models. docs/results/gemm.md
 // publishes the numbers.
 //
-// Launches of swr may overlap (tuner/driver/gemm_launch.h), as the runtime makes them, and those of
-// cuBLASLt where it wants them to: "lt (overlaps)" marks such shapes. Each finalist is also timed
-// with launches that follow one another, as a figure of its own.
+// Launches of swr may overlap (operations/gemm/gemm_launch.h), as the runtime makes them, and those
+// of cuBLASLt where it wants them to: "lt (overlaps)" marks such shapes. Each finalist is also
+// timed with launches that follow one another, as a figure of its own.
 #include "bench/gemm/candidates.h"
 #include "bench/gemm/cublaslt.h"
 #include "bench/gemm/launch_edges.h"
-#include "tuner/driver/devices.h"
-#include "tuner/driver/gemm_kernel.h"
-#include "tuner/measure/gemm_buffers.h"
-#include "tuner/measure/statistics.h"
+#include "driver/devices.h"
+#include "operations/gemm/buffers.h"
+#include "operations/gemm/kernel.h"
+#include "tuner/statistics/statistics.h"
 #include <swr/gemm_variant.h>
 
 #include <CLI/CLI.hpp>

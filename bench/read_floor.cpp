@@ -3,10 +3,10 @@
 // that together are several times the L2: the floor of decoding
 // (docs/results/portable_attention.md). Prints CSV: the best ring for each number of bytes, with
 // launches in a row and overlapping ones. Usage: read_floor [MIB...]
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/devices.h"
-#include "tuner/driver/kernel_launch.h"
-#include "tuner/measure/statistics.h"
+#include "driver/cuda_driver.h"
+#include "driver/devices.h"
+#include "driver/kernel_launch.h"
+#include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The C interface over Lookup and Runtime: checks what C cannot, copies structures and turns
 // exceptions into statuses.
-#include "tuner/driver/devices.h"
-#include "tuner/model/gpu_profile.h"
+#include "driver/devices.h"
+#include "model/profile/gpu_profile.h"
 #include <swr/error.h>
 #include <swr/lookup.h>
 #include <swr/runtime.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "core/attention_config.h"
-#include "core/gemm_config.h"
-#include "core/launch.h"
 #include "core/operation.h"
+#include "operations/attention/config.h"
+#include "operations/attention/launch.h"
+#include "operations/gemm/config.h"
 #include <swr/kernel.h>
 
 #include <algorithm>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "core/attention_config.h"
-#include "core/gemm_config.h"
 #include "core/operation.h"
 #include "core/sha256.h"
 #include "generator/compile_log.h"
@@ -10,6 +8,8 @@
 #include "generator/family_source.h"
 #include "generator/nvrtc.h"
 #include "generator/template_set.h"
+#include "operations/attention/config.h"
+#include "operations/gemm/config.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/operation.h"
-#include "generator/attention_space.h"
 #include "generator/expansion.h"
 #include "generator/family_source.h"
-#include "generator/gemm_space.h"
+#include "operations/attention/space.h"
+#include "operations/gemm/space.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/loaded_kernels.h"
 
-#include "core/launch.h"
 #include "core/operation.h"
-#include "tuner/driver/devices.h"
+#include "driver/devices.h"
+#include "operations/attention/launch.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
 

@@ -2,11 +2,11 @@
 // The kernels that the runtime has loaded into one context.
 #pragma once
 
-#include "core/gemm_config.h"
 #include "db/problem_key.h"
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/split_memory.h"
-#include "tuner/driver/tile_counters.h"
+#include "driver/cuda_driver.h"
+#include "driver/split_memory.h"
+#include "driver/tile_counters.h"
+#include "operations/gemm/config.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>

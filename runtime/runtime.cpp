@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "db/problem_key.h"
+#include "operations/gemm/gemm_launch.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
-#include "tuner/driver/gemm_launch.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/runtime.h>

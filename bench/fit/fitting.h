@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bench/fit/spaces.h"
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 
 namespace swr::fit {
 

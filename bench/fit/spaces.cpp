@@ -2,7 +2,7 @@
 #include "bench/fit/spaces.h"
 
 #include "core/recorded_space.h"
-#include "tuner/model/time_model.h"
+#include "operations/attention/model/time.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 

@@ -2,8 +2,8 @@
 // Recorded spaces, each variant with all that its predicted time is made of beside the costs.
 #pragma once
 
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/l2_model.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/l2_traffic.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/result.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/dynamic_library.h"
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 #include <swr/gemm_params.h>
 #include <swr/gemm_problem.h>
 

@@ -2,7 +2,7 @@
 // What a library lets overlap, read off the graph of its launches.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 
 #include <functional>
 

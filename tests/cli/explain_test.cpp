@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // explain on stored measurements, without a GPU and without a compiler.
 #include "core/json.h"
+#include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/cli/commands.h"
-#include "tuner/model/gpu_profile.h"
 #include <swr/store.h>
 
 #include <gmock/gmock.h>

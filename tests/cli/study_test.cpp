@@ -2,9 +2,9 @@
 // study on a database that holds its points, so that nothing is compiled.
 #include "tuner/study/study.h"
 
+#include "model/profile/gpu_profile.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/cli/commands.h"
-#include "tuner/model/gpu_profile.h"
 #include <swr/store.h>
 
 #include <gmock/gmock.h>

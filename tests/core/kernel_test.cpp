@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/launch.h"
+#include "operations/attention/launch.h"
 #include "tests/core/fictional.h"
 #include <swr/kernel.h>
 

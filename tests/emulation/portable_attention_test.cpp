@@ -3,7 +3,7 @@
 // and tiny lengths, masks, grouped heads, strides, inputs that are not finite. Also: no access to
 // shared memory conflicts with another of its instruction.
 #include "attention/portable/kernel.cuh"
-#include "core/launch_plan.h"
+#include "operations/attention/launch_plan.h"
 #include "tests/emulation/simt.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "generator/emit.h"
 
-#include "core/attention_config.h"
 #include "generator/family_source.h"
 #include "generator/nvrtc.h"
+#include "operations/attention/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

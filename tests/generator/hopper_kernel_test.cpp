@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The Hopper attention kernel compiles for every width of wgmma and every value of every axis, and
 // the tiles of the default space stay in registers at the largest head_dim they are offered for.
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The portable attention kernel compiles for every architecture and every value of every axis.
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include "tests/generator/chips.h"
 #include <swr/constraints.h>
 #include <swr/error.h>

@@ -2,7 +2,7 @@
 // Every variant that the default space offers the GB10, the RTX 5090 and the A100 compiles without
 // spills and fits. A sample of a fixed seed, because all of them take half an hour of two cores:
 //   SWR_WHOLE_SPACE=1 portable_space_test
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include "tests/generator/chips.h"
 #include <swr/constraints.h>
 #include <swr/error.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include "tests/generator/expect_error.h"
 
 #include <gmock/gmock.h>

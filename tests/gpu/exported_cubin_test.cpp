@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // A measured winner goes through the store and the export, and runs from the exported files with
 // the driver's C interface alone.
-#include "core/gemm_config.h"
-#include "runtime/manifest.h"
+#include "export/export.h"
+#include "export/manifest.h"
+#include "operations/attention/oracle.h"
+#include "operations/gemm/buffers.h"
+#include "operations/gemm/config.h"
+#include "operations/gemm/kernel.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/driver/gemm_kernel.h"
-#include "tuner/export.h"
-#include "tuner/measure/attention_oracle.h"
-#include "tuner/measure/gemm_buffers.h"
 #include "tuner/measure/measuring_evaluator.h"
 
 #include <bit>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Launches of GEMM that may start while the one before ends: every launch reads what the one before
 // wrote, and writes what it read.
+#include "operations/gemm/buffers.h"
+#include "operations/gemm/kernel.h"
 #include "tests/gpu/launch_chain.h"
-#include "tuner/driver/gemm_kernel.h"
-#include "tuner/measure/gemm_buffers.h"
 
 #include <array>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/gpu_test.h"
 
-#include "tuner/driver/devices.h"
+#include "driver/devices.h"
 #include <swr/error.h>
 
 #include <cstdlib>

@@ -2,8 +2,8 @@
 // What all GPU tests share: one device, one context, the reference kernels and compiled variants.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/measure/gemm_buffers.h"
+#include "driver/cuda_driver.h"
+#include "operations/gemm/buffers.h"
 #include "tuner/measure/reference_kernels.h"
 #include <swr/device.h>
 #include <swr/generator.h>

@@ -5,7 +5,7 @@
 
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
-#include "tuner/measure/statistics.h"
+#include "tuner/statistics/statistics.h"
 
 #include <gmock/gmock.h>
 

@@ -3,8 +3,8 @@
 // under compute-sanitizer.
 #pragma once
 
+#include "operations/attention/buffers.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/measure/problem_buffers.h"
 #include <swr/problem.h>
 #include <swr/variant.h>
 

@@ -4,8 +4,8 @@
 // and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT stores
 // made-up results, measured and predicted, of the study of GEMM's block scheduling.
 #include "core/recorded_space.h"
+#include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
-#include "tuner/model/gpu_profile.h"
 #include "tuner/study/study_run.h"
 #include <swr/store.h>
 

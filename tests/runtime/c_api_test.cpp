@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The C interface: what C programs can get wrong, and that answers survive the way through it.
+#include "driver/cuda_driver.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
-#include "tuner/driver/cuda_driver.h"
 #include <swr/swr_c.h>
 
 #include <cmath>

@@ -5,12 +5,12 @@
 
 #include "core/json.h"
 #include "core/sha256.h"
+#include "driver/devices.h"
+#include "export/export.h"
+#include "export/manifest.h"
 #include "generator/family_source.h"
-#include "runtime/manifest.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
-#include "tuner/driver/devices.h"
-#include "tuner/export.h"
 #include <swr/runtime.h>
 
 #include <algorithm>

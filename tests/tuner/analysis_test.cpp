@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A fictional GPU with round numbers: 100 TFLOP/s of products, 1000 GB/s of memory, 5000 GB/s of
 // L2.
-#include "tuner/analysis.h"
+#include "report/analysis.h"
 
 #include "tests/support/attention.h"
 

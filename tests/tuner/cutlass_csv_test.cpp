@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/cutlass_csv.h"
+#include "report/cutlass_csv.h"
 
 #include "tests/tuner/fake_evaluator.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/event_log.h"
+#include "report/event_log.h"
 
 #include "tests/support/attention.h"
 

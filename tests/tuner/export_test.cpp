@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/export.h"
+#include "export/export.h"
 
 #include "core/json.h"
 #include "core/sha256.h"

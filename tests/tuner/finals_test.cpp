@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/finals.h"
+#include "tuner/run/finals.h"
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The tuning story of GEMM: space, NVRTC, store, lookup and report as they are; only the GPU is
 // faked.
+#include "report/report.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
-#include "tuner/report.h"
-#include "tuner/tuner.h"
+#include "tuner/run/tuner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

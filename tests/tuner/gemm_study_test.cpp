@@ -2,7 +2,7 @@
 // The study of block scheduling in GEMM: its points, and what it says of their results.
 #include "tuner/study/gemm_study.h"
 
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 #include "tuner/study/study_run.h"
 #include <swr/constraints.h>
 

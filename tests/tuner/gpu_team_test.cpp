@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Several fake GPUs at one list: who does what, what is refused, and what a lost GPU costs.
-#include "tuner/gpu_team.h"
+#include "tuner/distribute/gpu_team.h"
 
 #include "tests/tuner/fake_evaluator.h"
 

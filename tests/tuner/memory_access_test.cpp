@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/memory_access.h"
+#include "report/memory_access.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/progress.h"
+#include "tuner/run/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/repeatability.h"
+#include "report/repeatability.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/report.h"
+#include "report/report.h"
 
+#include "report/records.h"
 #include "tests/support/attention.h"
-#include "tuner/records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
-#include "tuner/model/gpu_profile.h"
+#include "tuner/run/tuner.h"
 #include "tuner/study/study_run.h"
 #include "tuner/study/tile_choices.h"
-#include "tuner/tuner.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/t4.h"
+#include "report/t4.h"
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/team_progress.h"
+#include "tuner/distribute/team_progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
+#include "model/predicting_evaluator.h"
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/tuner.h"
+#include "tuner/run/tuner.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

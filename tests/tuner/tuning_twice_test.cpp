@@ -4,7 +4,7 @@
 // place.
 #include "core/recorded_space.h"
 #include "tests/tuner/recorded_gpu.h"
-#include "tuner/finals.h"
+#include "tuner/run/finals.h"
 #include <swr/constraints.h>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/work_list.h"
+#include "tuner/distribute/work_list.h"
 
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>

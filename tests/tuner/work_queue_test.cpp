@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/work_queue.h"
+#include "tuner/distribute/work_queue.h"
 
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // swr-tune calibrate: writes a profile of the GPU present.
 #include "core/json.h"
+#include "core/number_text.h"
+#include "driver/devices.h"
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/driver/devices.h"
-#include "tuner/number_text.h"
 #include <swr/error.h>
 
 #include <chrono>

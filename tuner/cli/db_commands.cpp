@@ -3,10 +3,10 @@
 #include "core/json.h"
 #include "core/recorded_space.h"
 #include "db/merge.h"
+#include "report/cutlass_csv.h"
+#include "report/t4.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cutlass_csv.h"
 #include "tuner/search/stored_spaces.h"
-#include "tuner/t4.h"
 #include <swr/error.h>
 
 #include <fstream>

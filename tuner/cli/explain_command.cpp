@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // swr-tune explain: all that is known of one variant, measured or predicted, and what it says.
-#include "tuner/analysis.h"
+#include "core/number_text.h"
+#include "report/analysis.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/explain_gemm.h"
 #include "tuner/cli/explain_text.h"
 #include "tuner/cli/explained.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
 #include <swr/error.h>
 
 #include <cstdlib>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/explain_gemm.h"
 
-#include "tuner/analysis.h"
+#include "core/number_text.h"
+#include "report/analysis.h"
+#include "report/memory_access.h"
+#include "report/report.h"
 #include "tuner/cli/explain_text.h"
-#include "tuner/compile_queue.h"
-#include "tuner/memory_access.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
+#include "tuner/run/compile_queue.h"
+#include "tuner/run/tuner.h"
 #include "tuner/search/model_ranking.h"
-#include "tuner/tuner.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/store.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/json.h"
+#include "operations/gemm/model/explanation.h"
 #include "tuner/cli/commands.h"
-#include "tuner/model/gemm_explanation.h"
 #include <swr/result.h>
 
 #include <iosfwd>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/explain_subject.h"
 
-#include "tuner/compile_queue.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/number_text.h"
-#include "tuner/tuner.h"
+#include "core/number_text.h"
+#include "model/predicting_evaluator.h"
+#include "tuner/run/compile_queue.h"
+#include "tuner/run/tuner.h"
 #include <swr/error.h>
 #include <swr/store.h>
 

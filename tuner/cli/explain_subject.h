@@ -2,8 +2,8 @@
 // Which variant explain speaks of, and what is known of it.
 #pragma once
 
+#include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
-#include "tuner/model/gpu_profile.h"
 #include <swr/kernel.h>
 #include <swr/problem.h>
 #include <swr/result.h>

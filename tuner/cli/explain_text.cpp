@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/explain_text.h"
 
-#include "tuner/analysis.h"
-#include "tuner/memory_access.h"
-#include "tuner/number_text.h"
+#include "core/number_text.h"
+#include "report/analysis.h"
+#include "report/memory_access.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // Sections that explanations of every operation have.
 #pragma once
 
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 #include <swr/problem.h>
 #include <swr/result.h>
 

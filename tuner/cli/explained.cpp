@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/explained.h"
 
-#include "core/attention_config.h"
+#include "operations/attention/config.h"
 #include <swr/constraints.h>
 
 #include <utility>

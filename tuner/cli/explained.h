@@ -3,9 +3,9 @@
 #pragma once
 
 #include "core/json.h"
+#include "operations/attention/model/cta_memory.h"
+#include "operations/attention/model/explanation.h"
 #include "tuner/cli/explain_subject.h"
-#include "tuner/model/cta_memory.h"
-#include "tuner/model/explanation.h"
 #include <swr/kernel.h>
 #include <swr/problem.h>
 #include <swr/result.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/analysis.h"
+#include "report/analysis.h"
+#include "report/memory_access.h"
 #include "tuner/cli/explained.h"
-#include "tuner/memory_access.h"
 
 #include <utility>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/json.h"
+#include "core/number_text.h"
+#include "export/export.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/export.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
 
 #include <algorithm>
 #include <ostream>

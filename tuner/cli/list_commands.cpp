@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The commands that only list or print: devices, axes, emit.
 #include "core/json.h"
+#include "core/number_text.h"
+#include "core/text_table.h"
+#include "driver/devices.h"
+#include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
-#include "tuner/driver/devices.h"
-#include "tuner/model/gpu_profile.h"
-#include "tuner/number_text.h"
-#include "tuner/text_table.h"
 #include <swr/error.h>
 
 #include <fstream>

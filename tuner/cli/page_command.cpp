@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // swr-tune report: what a database holds as one page to look at.
 #include "db/history.h"
+#include "report/page/page.h"
+#include "report/page/page_data.h"
 #include "tuner/cli/commands.h"
-#include "tuner/page/page.h"
-#include "tuner/page/page_data.h"
 #include <swr/error.h>
 #include <swr/store.h>
 

@@ -2,7 +2,7 @@
 // plan: shapes or a model's configuration as a list of problems for tune --work.
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options/text.h"
-#include "tuner/work_list.h"
+#include "tuner/distribute/work_list.h"
 #include <swr/error.h>
 
 #include <charconv>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // tune --replay: searches recorded spaces through the tuner, without a GPU.
+#include "core/number_text.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/shard_choice.h"
 #include "tuner/cli/work_source.h"
-#include "tuner/number_text.h"
+#include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
 #include "tuner/search/stored_spaces.h"
-#include "tuner/tuner.h"
 
 #include <algorithm>
 #include <iterator>

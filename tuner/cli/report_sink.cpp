@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/report_sink.h"
 
-#include "tuner/progress.h"
-#include "tuner/records.h"
-#include "tuner/report.h"
+#include "report/records.h"
+#include "report/report.h"
+#include "tuner/run/progress.h"
 #include <swr/error.h>
 #include <swr/version.h>
 

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "core/json.h"
+#include "report/event_log.h"
+#include "report/repeatability.h"
 #include "tuner/cli/commands.h"
-#include "tuner/event_log.h"
-#include "tuner/gpu_history.h"
-#include "tuner/repeatability.h"
-#include "tuner/team_progress.h"
-#include "tuner/tuner.h"
+#include "tuner/distribute/gpu_history.h"
+#include "tuner/distribute/team_progress.h"
+#include "tuner/run/tuner.h"
 #include <swr/device.h>
 #include <swr/result.h>
 

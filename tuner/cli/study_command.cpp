@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // swr-tune study: the experiments of a paper, measured on the GPU present or modelled for the named
 // one, through the tuner and its database.
+#include "driver/devices.h"
+#include "model/predicting_evaluator.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/cli/report_sink.h"
-#include "tuner/driver/devices.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/report.h"
 #include "tuner/study/study_run.h"
 #include <swr/error.h>
 #include <swr/store.h>

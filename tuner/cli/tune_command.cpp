@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "driver/devices.h"
+#include "model/predicting_evaluator.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
@@ -8,13 +11,10 @@
 #include "tuner/cli/shard_choice.h"
 #include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
-#include "tuner/compile_queue.h"
-#include "tuner/driver/devices.h"
-#include "tuner/gpu_team.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/report.h"
-#include "tuner/tuner.h"
-#include "tuner/work_list.h"
+#include "tuner/distribute/gpu_team.h"
+#include "tuner/distribute/work_list.h"
+#include "tuner/run/compile_queue.h"
+#include "tuner/run/tuner.h"
 #include <swr/error.h>
 #include <swr/version.h>
 

@@ -2,7 +2,7 @@
 // Times launches of one kernel with CUDA events.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 #include "tuner/measure/sample_length.h"
 
 #include <array>

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/measuring_evaluator.h"
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/devices.h"
-#include "tuner/driver/nvml.h"
-#include "tuner/driver/range_profiler.h"
-#include "tuner/measure/attention_workload.h"
-#include "tuner/measure/gemm_workload.h"
+#include "driver/cuda_driver.h"
+#include "driver/devices.h"
+#include "driver/nvml.h"
+#include "driver/range_profiler.h"
+#include "operations/attention/workload.h"
+#include "operations/gemm/workload.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
 #include "tuner/measure/reference_kernels.h"
 #include "tuner/measure/shared_kernels.h"
-#include "tuner/measure/statistics.h"
 #include "tuner/measure/throttling.h"
+#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <chrono>

@@ -3,7 +3,7 @@
 // and where its tensors lie (docs/measuring.md).
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 #include "tuner/measure/workload.h"
 
 #include <memory>

@@ -2,7 +2,7 @@
 // The tuner's own kernels (templates/reference), compiled and loaded for the current context.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 #include <swr/generator.h>
 
 namespace swr {

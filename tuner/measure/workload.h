@@ -2,7 +2,7 @@
 // A problem in device memory, whatever its operation: what measuring needs to know of it.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 #include "tuner/measure/verdict.h"
 #include <swr/problem.h>
 #include <swr/variant.h>

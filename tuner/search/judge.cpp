@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/judge.h"
 
-#include "tuner/compile_queue.h"
+#include "tuner/run/compile_queue.h"
 #include "tuner/search/model_ranking.h"
 #include <swr/error.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/model_ranking.h"
 
-#include "core/attention_config.h"
-#include "core/gemm_config.h"
 #include "core/operation.h"
-#include "tuner/model/predicting_evaluator.h"
+#include "model/predicting_evaluator.h"
+#include "operations/attention/config.h"
+#include "operations/gemm/config.h"
 
 #include <algorithm>
 #include <cmath>

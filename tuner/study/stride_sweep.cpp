@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "core/number_text.h"
 #include "db/match.h"
-#include "tuner/analysis.h"
-#include "tuner/metrics.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
+#include "report/analysis.h"
+#include "report/metrics.h"
+#include "report/report.h"
 #include "tuner/study/gemm_study.h"
 
 #include <algorithm>

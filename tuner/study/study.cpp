@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "core/number_text.h"
 #include "db/match.h"
-#include "tuner/analysis.h"
-#include "tuner/metrics.h"
-#include "tuner/model/analytic_sectors.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
+#include "operations/attention/model/analytic_sectors.h"
+#include "report/analysis.h"
+#include "report/metrics.h"
+#include "report/report.h"
 #include "tuner/study/gemm_study.h"
 #include "tuner/study/tile_choices.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/tile_choices.h"
 
-#include "tuner/metrics.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
+#include "core/number_text.h"
+#include "report/metrics.h"
+#include "report/report.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/measure/attention_oracle.h"
+#include "operations/attention/oracle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/explanation.h"
+#include "operations/attention/model/explanation.h"
 
 #include <swr/error.h>
 

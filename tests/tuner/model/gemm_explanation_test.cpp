@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/gemm_explanation.h"
-
+#include "operations/gemm/model/explanation.h"
 #include <swr/error.h>
 
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The time of GEMM: terms by hand, and against what an H200 measured (docs/results/gemm.md).
-#include "tuner/model/gemm_time.h"
-
-#include "tuner/model/time_model.h"
+#include "operations/attention/model/time.h"
+#include "operations/gemm/model/time.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

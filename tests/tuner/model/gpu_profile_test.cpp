@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 
 #include <swr/error.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The Hopper family's time: terms by hand, and against the tuner's own choices as they were
 // measured on an H200 (docs/results/attention_peers.csv).
-#include "tuner/model/hopper_time.h"
+#include "operations/attention/model/hopper_time.h"
 
-#include "tuner/model/time_model.h"
+#include "operations/attention/model/time.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

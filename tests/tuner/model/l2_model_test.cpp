@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/l2_model.h"
-
+#include "operations/attention/model/l2_traffic.h"
 #include "tests/tuner/model/naive_l2.h"
 
 #include <gtest/gtest.h>

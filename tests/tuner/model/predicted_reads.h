@@ -2,8 +2,8 @@
 // What the tests that compare bytes read from memory share.
 #pragma once
 
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/time_model.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/time.h"
 
 #include <sstream>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/predicting_evaluator.h"
+#include "model/predicting_evaluator.h"
 
 #include <swr/error.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/schedule_walk.h"
+#include "operations/attention/model/schedule_walk.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the model search tries first when one token attends to long K and V.
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 #include "tuner/search/model_ranking.h"
 #include <swr/generator.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ranking the space of GEMM before anything is compiled.
-#include "tuner/model/predicting_evaluator.h"
+#include "model/predicting_evaluator.h"
 #include "tuner/search/model_ranking.h"
 #include <swr/generator.h>
 

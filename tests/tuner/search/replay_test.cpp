@@ -2,8 +2,8 @@
 // A recorded space in the place of a GPU: the tuner as it is, nothing compiled.
 #include "tests/core/fictional.h"
 #include "tests/support/attention.h"
+#include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
-#include "tuner/tuner.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/strategy.h"
 
+#include "model/shortlist.h"
 #include "tests/support/attention.h"
-#include "tuner/model/shortlist.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
