@@ -7,6 +7,8 @@
 #include "driver/cuda_driver.h"
 #include "export/manifest.h"
 #include "operations/attention/launch.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/runtime.h>
 
 #include <algorithm>

@@ -8,8 +8,10 @@
 #include "driver/range_profiler.h"
 #include "operations/attention/buffers.h"
 #include "operations/attention/launch.h"
+#include "operations/attention/reference_kernels.h"
 #include "tuner/measure/placement.h"
-#include "tuner/measure/reference_kernels.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 #include <swr/generator.h>
 

@@ -7,6 +7,7 @@
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
 #include "tuner/statistics/statistics.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/generator.h>
 

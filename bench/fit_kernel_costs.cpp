@@ -6,8 +6,8 @@
 // another GPU.
 #include "bench/fit/fitting.h"
 #include "bench/fit/spaces.h"
-#include "model/shortlist.h"
-#include "operations/attention/model/accuracy.h"
+#include "tuner/predict/accuracy.h"
+#include "tuner/predict/shortlist.h"
 #include <swr/error.h>
 
 #include <CLI/CLI.hpp>

@@ -14,6 +14,7 @@
 #include "operations/gemm/buffers.h"
 #include "operations/gemm/kernel.h"
 #include "tuner/statistics/statistics.h"
+#include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
 #include <CLI/CLI.hpp>

@@ -6,6 +6,7 @@
 #include "tuner/statistics/statistics.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include "tuner/supervise/worker.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/generator.h>
 

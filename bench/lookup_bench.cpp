@@ -4,6 +4,8 @@
 #include "db/connection.h"
 #include "db/rows.h"
 #include "db/table.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Transaction.h>

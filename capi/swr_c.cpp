@@ -3,7 +3,9 @@
 // exceptions into statuses.
 #include "driver/devices.h"
 #include "model/profile/gpu_profile.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 #include <swr/lookup.h>
 #include <swr/runtime.h>
 #include <swr/swr_c.h>

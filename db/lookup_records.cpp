@@ -100,7 +100,7 @@ class Reader {
   }
 
   void read_problems() {
-    for (const Op op : {Op::attention, Op::gemm}) {
+    for (const Op op : {attention_operation(), gemm_operation()}) {
       if (!has_problems(op)) {
         continue;
       }

@@ -2,6 +2,8 @@
 #include "db/problem_key.h"
 
 #include "core/mixed_hash.h"
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
 
 namespace swr {
 namespace {
@@ -44,7 +46,7 @@ constexpr unsigned kHeadDimBits = 16;
 
 ProblemKey key_of(const AttentionProblem& problem) {
   return {Packer()
-              .add(Op::attention, kOpBits)
+              .add(attention_operation(), kOpBits)
               .add(problem.dtype, kEnumBits)
               .add(problem.alignment_bytes, kAlignmentBits)
               .add(problem.head_dim, kHeadDimBits)
@@ -55,7 +57,7 @@ ProblemKey key_of(const AttentionProblem& problem) {
 
 ProblemKey key_of(const GemmProblem& problem) {
   return {Packer()
-              .add(Op::gemm, kOpBits)
+              .add(gemm_operation(), kOpBits)
               .add(problem.dtype, kEnumBits)
               .add(problem.alignment_bytes, kAlignmentBits)
               .add(problem.output, kEnumBits)
@@ -105,7 +107,7 @@ ProblemKey problem_key(const Problem& problem) {
 
 Problem problem_of(const ProblemKey& key) {
   Unpacker kind(key.kind);
-  if (kind.take<Op>(kOpBits) == Op::gemm) {
+  if (kind.take<Op>(kOpBits) == gemm_operation()) {
     return gemm_of(kind, key);
   }
   return attention_of(kind, key);

@@ -2,7 +2,10 @@
 #include "db/rows.h"
 
 #include "core/fields.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 
 #include <algorithm>
 #include <array>
@@ -324,7 +327,7 @@ Variant read_variant(Reader<Columns>& read) {
   const Op op = parse_op(read.text("op"));
   Variant variant = default_axes(op);
   for (const Axis& axis : axes(op)) {
-    axis.set(axis, variant, axis_value(axis, read));
+    axis.set(variant, axis_value(axis, read));
   }
   return variant;
 }
@@ -339,15 +342,16 @@ Problem read_problem_of(Reader<Columns>& read) {
 
 template <typename Columns>
 Problem read_problem_of(Op op, Reader<Columns>& read) {
-  return op == Op::gemm ? read_problem_of<GemmProblem>(read)
-                        : read_problem_of<AttentionProblem>(read);
+  return op == gemm_operation() ? read_problem_of<GemmProblem>(read)
+                                : read_problem_of<AttentionProblem>(read);
 }
 
-constexpr std::array kOps{Op::attention, Op::gemm};
+constexpr std::array kOps{attention_operation(), gemm_operation()};
 
 /// The fields of a problem in the order in which they are visited.
 Cells field_cells(Op op) {
-  const Problem problem = op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
+  const Problem problem =
+      op == gemm_operation() ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
   Cells cells;
   std::visit([&](const auto& one) { visit_fields(one, AbsentWriter{cells}); }, problem);
   return cells;
@@ -389,7 +393,7 @@ auto read_row(TableRows& row, const RowSource& source, Read&& read) {
 
 Cells to_cells(const Problem& problem) {
   validate(problem);
-  Cells cells{{"op", std::string(to_string(op_of(problem)))}};
+  Cells cells{{"op", std::string(to_string(problem.operation()))}};
   std::visit([&](const auto& one) { visit_fields(one, Writer{cells}); }, problem);
   for (const Op op : kOps) {
     for (NamedCell& absent : field_cells(op)) {
@@ -418,8 +422,8 @@ Cells to_cells(const DeviceInfo& device) {
 }
 
 Cells to_cells(const Variant& variant) {
-  Cells cells{{"op", std::string(to_string(op_of(variant)))}};
-  for (const Axis& axis : axes(op_of(variant))) {
+  Cells cells{{"op", std::string(to_string(variant.operation()))}};
+  for (const Axis& axis : axes(variant.operation())) {
     std::visit(
         [&](const auto& value) {
           cells.push_back({std::string(axis.name), value});

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/dynamic_library.h"
-#include "operations/attention/attention_launch.h"
+#include "driver/kernel_launch.h"
 #include <swr/kernel.h>
 
 #include <cuda.h>
@@ -271,23 +271,6 @@ class Kernel {
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
   bool may_overlap_ = false;
-};
-
-/// An attention kernel of a loaded cubin, ready to be launched.
-class AttentionKernel {
- public:
-  /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
-  AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan);
-  /// Of a kernel that others may launch too, in plans with as much shared memory.
-  AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan);
-
-  /// Enqueues one launch, which overlaps the one before where the kernel may. Throws: DriverError.
-  void launch(const AttentionParams& params, CUstream stream,
-              LaunchOverlap overlap = LaunchOverlap::allowed) const;
-
- private:
-  std::shared_ptr<const Kernel> kernel_;
-  LaunchPlan plan_;
 };
 
 }  // namespace swr

@@ -22,7 +22,7 @@ std::vector<StoredResult> select_winners(const Store& store, const ExportFilter&
   std::vector<StoredResult> winners = store.winners(filter.setting);
   std::erase_if(winners, [&](const StoredResult& stored) {
     return (filter.problem && stored.problem != *filter.problem) ||
-           (filter.op && op_of(stored.problem) != *filter.op) ||
+           (filter.op && stored.problem.operation() != *filter.op) ||
            (filter.device && !same_device(stored.device, *filter.device));
   });
   if (winners.empty()) {

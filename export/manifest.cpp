@@ -3,6 +3,7 @@
 
 #include "core/fields.h"
 #include "core/json.h"
+#include "core/operation.h"
 #include "core/sha256.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -72,11 +73,10 @@ Json kernel_json(const ExportedKernel& kernel) {
           {"device", kernel.device}};
 }
 
-/// In files from before the field only kernels of Hopper GEMM wait.
+/// In files from before the field only those kernels wait whose family always did.
 bool parse_may_overlap(const Json& json, const Variant& variant) {
-  return json.contains("may_overlap")
-             ? json_flag(json, "may_overlap")
-             : op_of(variant) == Op::gemm && family_of(variant) == Family::hopper;
+  return json.contains("may_overlap") ? json_flag(json, "may_overlap")
+                                      : family_source(variant).always_waited;
 }
 
 ExportedKernel parse_kernel(const Json& json) {
@@ -86,7 +86,7 @@ ExportedKernel parse_kernel(const Json& json) {
   kernel.entry = json_text(json, "entry");
   kernel.sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, 999));
   json_field(json, "problem").get_to(kernel.problem);
-  kernel.variant = variant_from_json(op_of(kernel.problem), json_field(json, "variant"));
+  kernel.variant = variant_from_json(kernel.problem.operation(), json_field(json, "variant"));
   json_field(json, "launch").get_to(kernel.launch);
   kernel.ctas_per_sm = static_cast<int>(json_integer(json, "ctas_per_sm", 1, kMaxCtasPerSm));
   json_field(json, "resources").get_to(kernel.resources);

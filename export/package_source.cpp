@@ -4,8 +4,7 @@
 #include "core/embedded_file.h"
 #include "core/json.h"
 #include "core/operation.h"
-#include "operations/attention/launch.h"
-#include "operations/gemm/config.h"
+#include "export/package_text.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -20,10 +19,8 @@
 
 namespace swr {
 
-/// Made by swr_embed_files: the files of every package, and those of an operation.
+/// Made by swr_embed_files: the files of every package.
 std::span<const EmbeddedFile> package_templates();
-std::span<const EmbeddedFile> attention_package_templates();
-std::span<const EmbeddedFile> gemm_package_templates();
 
 namespace {
 
@@ -47,6 +44,17 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
        at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
   }
+}
+
+/// operations/NAME/package/NAME.h: what a program includes for an operation.
+bool is_operation_header(std::string_view path) {
+  constexpr std::string_view kFolder = "operations/";
+  if (!path.starts_with(kFolder)) {
+    return false;
+  }
+  const std::string_view rest = path.substr(kFolder.size());
+  const std::string name(rest.substr(0, rest.find('/')));
+  return rest == name + "/package/" + name + ".h";
 }
 
 bool is_public(std::string_view path) {
@@ -109,68 +117,10 @@ std::string number(double value) {
   return {digits.data(), end};
 }
 
-std::string list(std::initializer_list<std::string> parts) {
-  std::string text;
-  for (const std::string& part : parts) {
-    text += (text.empty() ? "" : ", ") + part;
-  }
-  return "{" + text + "}";
-}
-
-std::string truth(bool value) { return value ? "true" : "false"; }
-
-template <typename Enum>
-std::string enumerator(const std::string& type, Enum value) {
-  return "swr::" + type + "::" + std::string(to_string(value));
-}
-
 std::string device_text(const DeviceInfo& device) {
-  return list({std::to_string(device.sm_arch), std::to_string(device.sm_count),
-               std::to_string(device.l2_bytes), number(device.dram_gb_per_s), truth(device.mig)});
-}
-
-std::string box_text(const TensorBox& box) {
-  return list(
-      {std::to_string(box.columns), std::to_string(box.rows), std::to_string(box.swizzle_bytes)});
-}
-
-/// Every member in its order.
-std::string plan_text(const LaunchPlan& plan) {
-  static_assert(sizeof(LaunchPlan) == 20 * sizeof(int), "a new member is to be written here");
-  return list({std::to_string(plan.tile_m), std::to_string(plan.tile_n),
-               std::to_string(plan.threads), std::to_string(plan.dynamic_smem_bytes),
-               enumerator("Persistence", plan.persistence), std::to_string(plan.workers),
-               enumerator("Swizzle", plan.swizzle), std::to_string(plan.section_heads),
-               std::to_string(plan.kv_splits), truth(plan.pack_gqa), truth(plan.longest_first),
-               enumerator("DType", plan.dtype), std::to_string(plan.head_dim),
-               std::to_string(plan.sm_count), std::to_string(plan.ctas_per_sm),
-               box_text(plan.q_box), box_text(plan.kv_box)});
-}
-
-/// Every member in its order, as of the following one.
-std::string config_text(const HopperGemmConfig& c) {
-  static_assert(sizeof(HopperGemmConfig) == 16 * sizeof(int), "a new member is to be written here");
-  return "swr::HopperGemmConfig" +
-         list({enumerator("DType", c.dtype), enumerator("OutputType", c.output),
-               enumerator("GemmLayout", c.layout), truth(c.reads_c), std::to_string(c.tile_m),
-               std::to_string(c.tile_n), std::to_string(c.tile_k), std::to_string(c.stages),
-               enumerator("GemmMainloop", c.mainloop), std::to_string(c.consumers),
-               std::to_string(c.cluster_m), std::to_string(c.cluster_n),
-               std::to_string(c.cluster_k), enumerator("Persistence", c.persistence),
-               enumerator("Order", c.k_order), truth(c.split_k)});
-}
-
-std::string config_text(const PortableGemmConfig& c) {
-  static_assert(sizeof(PortableGemmConfig) == 14 * sizeof(int),
-                "a new member is to be written here");
-  return "swr::PortableGemmConfig" +
-         list({enumerator("DType", c.dtype), enumerator("OutputType", c.output),
-               enumerator("GemmLayout", c.layout), truth(c.reads_c),
-               std::to_string(c.alignment_bytes), std::to_string(c.tile_m),
-               std::to_string(c.tile_n), std::to_string(c.tile_k), std::to_string(c.warps_m),
-               std::to_string(c.warps_n), std::to_string(c.stages),
-               enumerator("Persistence", c.persistence), enumerator("Order", c.k_order),
-               truth(c.split_k)});
+  return package_list({std::to_string(device.sm_arch), std::to_string(device.sm_count),
+                       std::to_string(device.l2_bytes), number(device.dram_gb_per_s),
+                       package_truth(device.mig)});
 }
 
 std::string cubin_symbol(const CompiledKernel& kernel) {
@@ -204,61 +154,15 @@ std::string embedded_text(const ExportedKernel& exported, const CompiledKernel& 
   const std::string file = exported.file.substr(0, exported.file.rfind('.'));
   return "{\"" + file + "\", \"" + exported.entry + "\",\n      \"" + exported.sha256 +
          "\",\n      " + cubin_symbol(kernel) + ", " + std::to_string(kernel.cubin.size()) + ", " +
-         truth(exported.may_overlap) + ", " + device_text(exported.device) + ", " +
-         truth(exported.provenance == Provenance::measured) + "}";
-}
-
-std::string problem_text(const AttentionProblem& p) {
-  return list({std::to_string(p.batch), std::to_string(p.heads_q), std::to_string(p.heads_kv),
-               std::to_string(p.seq_q), std::to_string(p.seq_kv), std::to_string(p.head_dim),
-               enumerator("DType", p.dtype), truth(p.causal), std::to_string(p.alignment_bytes)});
-}
-
-std::string problem_text(const GemmProblem& p) {
-  return list({std::to_string(p.batch), std::to_string(p.m), std::to_string(p.n),
-               std::to_string(p.k), enumerator("DType", p.dtype),
-               enumerator("OutputType", p.output), enumerator("GemmLayout", p.layout),
-               truth(p.reads_c), std::to_string(p.alignment_bytes)});
-}
-
-/// What follows the problem in the table.
-std::string launch_text(const AttentionProblem& problem, const AttentionVariant& variant,
-                        const ExportedKernel& exported) {
-  const LaunchPlan plan =
-      launch_plan(problem, variant, exported.device.sm_count, exported.ctas_per_sm);
-  const bool fills_device = is_persistent(variant.persistence) && variant.workers == 0;
-  return plan_text(plan) + ", " + truth(fills_device);
-}
-
-std::string launch_text(const GemmProblem& problem, const GemmVariant& variant,
-                        const ExportedKernel& /*exported*/) {
-  const std::string config = std::visit([](const auto& one) { return config_text(one); },
-                                        make_gemm_config(problem, variant));
-  return config + ",\n     " + enumerator("Raster", variant.raster) + ", " +
-         std::to_string(variant.raster_group) + ", " + std::to_string(variant.swizzle_stride) +
-         ", " + std::to_string(variant.splits) + ", " + std::to_string(variant.workers);
+         package_truth(exported.may_overlap) + ", " + device_text(exported.device) + ", " +
+         package_truth(exported.provenance == Provenance::measured) + "}";
 }
 
 std::string kernel_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
-  return visit_operation(
-      exported.problem, exported.variant, [&](const auto& problem, const auto& variant) {
-        return "    {" + embedded_text(exported, kernel) + ",\n     " + problem_text(problem) +
-               ",\n     " + launch_text(problem, variant, exported) + "},\n";
-      });
+  const std::string row = exported.problem.operation().package_row(
+      {exported.problem, exported.variant, exported.device.sm_count, exported.ctas_per_sm});
+  return "    {" + embedded_text(exported, kernel) + ",\n     " + row + "},\n";
 }
-
-/// How an operation appears in a package.
-struct OperationFiles {
-  Op op;
-  std::string name;  ///< Of its header, source and table.
-  std::string type;  ///< Of its kernels.
-  std::span<const EmbeddedFile> (*templates)();
-};
-
-const std::array<OperationFiles, 2> kOperations{
-    OperationFiles{Op::attention, "attention", "Attention", attention_package_templates},
-    OperationFiles{Op::gemm, "gemm", "Gemm", gemm_package_templates},
-};
 
 /// A kernel and its cubin.
 struct Embedded {
@@ -266,13 +170,13 @@ struct Embedded {
   const CompiledKernel& kernel;
 };
 
-std::string table_source(const OperationFiles& operation, const std::vector<Embedded>& kernels,
+std::string table_source(const PackagePart& part, const std::vector<Embedded>& kernels,
                          const std::string& name) {
   std::set<std::string> symbols;
   for (const Embedded& one : kernels) {
     symbols.insert(cubin_symbol(one.kernel));
   }
-  std::string text = "// Generated by swr-tune export.\n#include \"" + operation.name +
+  std::string text = "// Generated by swr-tune export.\n#include \"" + std::string(part.name) +
                      "_kernels.h\"\n\n#if defined(__BYTE_ORDER__) && "
                      "__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"the embedded cubins are "
                      "little endian\"\n#endif\n\nnamespace " +
@@ -280,7 +184,7 @@ std::string table_source(const OperationFiles& operation, const std::vector<Embe
   for (const std::string& symbol : symbols) {
     text += "extern const std::uint64_t " + symbol + "[];\n";
   }
-  const std::string table = operation.type + "Kernel";
+  const std::string table = std::string(part.type) + "Kernel";
   text += "\nconst " + table + " k" + table + "s[] = {\n";
   for (const Embedded& one : kernels) {
     text += kernel_text(one.exported, one.kernel);
@@ -296,15 +200,25 @@ void add_templates(PackageFiles& files, std::span<const EmbeddedFile> templates,
   }
 }
 
-std::vector<Embedded> kernels_of(Op op, const Manifest& manifest,
+std::vector<Embedded> kernels_of(const Operation& op, const Manifest& manifest,
                                  const std::vector<CompiledKernel>& kernels) {
   std::vector<Embedded> own;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (op_of(manifest.kernels[i].problem) == op) {
+    if (&manifest.kernels[i].problem.operation() == &op) {
       own.push_back({manifest.kernels[i], kernels[i]});
     }
   }
   return own;
+}
+
+const PackagePart& require_part(const Operation& operation) {
+  const PackagePart* const part = operation.package_part();
+  if (part == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "kernels of " + std::string(operation.name()) +
+                    " cannot be exported as a C++ package; export cubins, without --format cpp");
+  }
+  return *part;
 }
 
 /// The sources for CMake, a line each.
@@ -339,11 +253,12 @@ PackageFiles package_files(const Manifest& manifest, const std::vector<CompiledK
   require_name(name);
   PackageFiles files;
   add_templates(files, package_templates(), name);
-  for (const OperationFiles& operation : kOperations) {
-    const std::vector<Embedded> own = kernels_of(operation.op, manifest, kernels);
+  for (const Operation* const operation : operations()) {
+    const std::vector<Embedded> own = kernels_of(*operation, manifest, kernels);
     if (!own.empty()) {
-      add_templates(files, operation.templates(), name);
-      files["src/" + operation.name + "_kernels.cpp"] = table_source(operation, own, name);
+      const PackagePart& part = require_part(*operation);
+      add_templates(files, part.files(), name);
+      files["src/" + std::string(part.name) + "_kernels.cpp"] = table_source(part, own, name);
     }
   }
   for (const CompiledKernel& kernel : kernels) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "report/cutlass_csv.h"
 
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
+
 #include <cstddef>
 #include <ostream>
 #include <string>
@@ -71,7 +74,7 @@ void write_rates(std::ostream& out, const Problem& problem, const VariantResult&
 }  // namespace
 
 void write_cutlass_csv(std::ostream& out, const RecordedSpace& space) {
-  const Op op = op_of(space.problem);
+  const Op op = space.problem.operation();
   out << "Problem,Provider,OperationKind,Operation,Disposition,Status,"
       << std::visit([](const auto& problem) { return columns_of(problem); }, space.problem);
   for (const Axis& axis : axes(op)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/records.h"
 
-#include "report/metrics.h"
+#include "report/explain/metrics.h"
 
 #include <algorithm>
 #include <map>
@@ -73,7 +73,7 @@ std::string sampling_text(const VariantResult& result) {
 /// The axes of every operation, each name once.
 std::vector<std::string> axis_columns() {
   std::vector<std::string> names;
-  for (const Op op : {Op::attention, Op::gemm}) {
+  for (const Op op : {attention_operation(), gemm_operation()}) {
     for (const Axis& axis : axes(op)) {
       if (std::ranges::find(names, axis.name) == names.end()) {
         names.emplace_back(axis.name);
@@ -93,7 +93,7 @@ std::vector<std::string> csv_row(const TuneReport& report, const VariantResult& 
                                   ok ? std::to_string(rank) : "",
                                   ok ? sampling_text(result) : ""};
   for (const std::string& name : axis_columns()) {
-    const Axis* const axis = find_axis(op_of(result.variant), name);
+    const Axis* const axis = find_axis(result.variant.operation(), name);
     const bool has_axis = axis != nullptr && axis->belongs_to(family_of(result.variant));
     fields.push_back(has_axis ? to_string(axis->get(result.variant)) : std::string());
   }

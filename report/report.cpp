@@ -2,8 +2,9 @@
 #include "report/report.h"
 
 #include "core/number_text.h"
+#include "core/operation.h"
 #include "core/text_table.h"
-#include "report/metrics.h"
+#include "report/explain/metrics.h"
 
 #include <algorithm>
 #include <functional>
@@ -16,181 +17,6 @@ namespace swr {
 namespace {
 
 constexpr std::string_view kTimeKey = "time_us";
-
-std::string tile_text(const AttentionVariant& variant) {
-  return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n);
-}
-std::string tile_text(const GemmVariant& variant) {
-  return std::to_string(variant.tile_m) + "x" + std::to_string(variant.tile_n) + "x" +
-         std::to_string(variant.tile_k);
-}
-
-/// The choices that only the Hopper family has.
-std::string hopper_text(const AttentionVariant& variant) {
-  std::string text(to_string(variant.mainloop));
-  text += variant.p_operand == POperand::shared ? ", P shared" : "";
-  text += variant.exp2_fma_eighths > 0
-              ? ", " + std::to_string(variant.exp2_fma_eighths) + "/8 exp2 by fma"
-              : "";
-  text += variant.unroll > 1 ? ", unroll " + std::to_string(variant.unroll) : "";
-  return text;
-}
-
-/// Who computes a tile, and with whom.
-std::string form_text(const GemmVariant& variant) {
-  if (variant.family == Family::portable) {
-    return std::to_string(variant.warps_m) + "x" + std::to_string(variant.warps_n) + " warps";
-  }
-  const bool is_clustered = variant.cluster_m * variant.cluster_n * variant.cluster_k > 1;
-  const std::string along_k = variant.cluster_k > 1 ? "x" + std::to_string(variant.cluster_k) : "";
-  return std::string(to_string(variant.mainloop)) + " " + std::to_string(variant.consumers) +
-         (is_clustered ? ", cluster " + std::to_string(variant.cluster_m) + "x" +
-                             std::to_string(variant.cluster_n) + along_k
-                       : "");
-}
-
-template <typename OneVariant>
-std::string persistence_text(const OneVariant& variant) {
-  const std::string workers = variant.workers > 0 ? "/" + std::to_string(variant.workers) : "";
-  return std::string(to_string(variant.persistence)) + workers;
-}
-
-std::string swizzle_text(const AttentionVariant& variant) {
-  const std::string section =
-      variant.section_heads > 0 ? "/" + std::to_string(variant.section_heads) : "";
-  return std::string(to_string(variant.swizzle)) + section +
-         (variant.longest_first ? ", longest first" : "");
-}
-
-std::string raster_text(const GemmVariant& variant) {
-  return std::string(to_string(variant.raster)) +
-         (variant.raster_group > 1 ? "/" + std::to_string(variant.raster_group) : "") +
-         (variant.swizzle_stride > 0 ? ", stride " + std::to_string(variant.swizzle_stride) : "");
-}
-
-/// A column of the table that describes the variant.
-struct VariantColumn {
-  TextTable::Column column;
-  std::function<std::string(const Variant&)> text;
-};
-
-template <typename OneVariant>
-VariantColumn column(const char* title, TextTable::Align align,
-                     std::string (*text)(const OneVariant&)) {
-  return {{title, align},
-          [text](const Variant& variant) { return text(std::get<OneVariant>(variant)); }};
-}
-
-template <typename OneVariant>
-bool any_of(const TuneReport& report, bool (*predicate)(const OneVariant&)) {
-  return std::ranges::any_of(report.results, [&](const VariantResult& result) {
-    return predicate(std::get<OneVariant>(result.variant));
-  });
-}
-
-std::vector<VariantColumn> attention_columns(const TuneReport& report) {
-  using Align = TextTable::Align;
-  using One = AttentionVariant;
-  std::vector<VariantColumn> columns{
-      column<One>("tile", Align::right, tile_text),
-      column<One>("warps", Align::right, [](const One& v) { return std::to_string(v.warps); }),
-      column<One>("stages", Align::right, [](const One& v) { return std::to_string(v.stages); }),
-      column<One>("order", Align::left,
-                  [](const One& v) { return std::string(to_string(v.order)); }),
-      column<One>("persistence", Align::left, persistence_text),
-      column<One>("swizzle", Align::left, swizzle_text),
-  };
-  if (any_of<One>(report, [](const One& v) { return v.family == Family::hopper; })) {
-    columns.push_back(column<One>("family", Align::left,
-                                  [](const One& v) { return std::string(to_string(v.family)); }));
-    columns.push_back(column<One>("mainloop", Align::left, [](const One& v) {
-      return v.family == Family::hopper ? hopper_text(v) : std::string("-");
-    }));
-  }
-  if (any_of<One>(report, [](const One& v) { return v.kv_splits > 1; })) {
-    columns.push_back(column<One>("KV splits", Align::right,
-                                  [](const One& v) { return std::to_string(v.kv_splits); }));
-  }
-  if (any_of<One>(report, [](const One& v) { return v.pack_gqa; })) {
-    columns.push_back(column<One>("heads", Align::left, [](const One& v) {
-      return std::string(v.pack_gqa ? "packed" : "apart");
-    }));
-  }
-  if (any_of<One>(report, [](const One& v) { return v.kv_copy != KvCopy::cp_async; })) {
-    columns.push_back(column<One>("K and V by", Align::left,
-                                  [](const One& v) { return std::string(to_string(v.kv_copy)); }));
-  }
-  if (any_of<One>(report, [](const One& v) { return !v.smem_swizzle; })) {
-    columns.push_back(column<One>("smem rows", Align::left, [](const One& v) {
-      return std::string(v.smem_swizzle ? "swizzled" : "plain");
-    }));
-  }
-  return columns;
-}
-
-std::vector<VariantColumn> gemm_columns(const TuneReport& report) {
-  using Align = TextTable::Align;
-  using One = GemmVariant;
-  std::vector<VariantColumn> columns{
-      column<One>("tile", Align::right, tile_text),
-      column<One>("family", Align::left,
-                  [](const One& v) { return std::string(to_string(v.family)); }),
-      column<One>("form", Align::left, form_text),
-      column<One>("stages", Align::right, [](const One& v) { return std::to_string(v.stages); }),
-      column<One>("persistence", Align::left, persistence_text),
-      column<One>("raster", Align::left, raster_text),
-  };
-  if (any_of<One>(report, [](const One& v) { return v.splits > 1; })) {
-    columns.push_back(
-        column<One>("splits", Align::right, [](const One& v) { return std::to_string(v.splits); }));
-  }
-  if (any_of<One>(report, [](const One& v) { return v.k_order != Order::cyclic; })) {
-    columns.push_back(column<One>("k order", Align::left,
-                                  [](const One& v) { return std::string(to_string(v.k_order)); }));
-  }
-  return columns;
-}
-
-std::vector<VariantColumn> variant_columns(const TuneReport& report) {
-  return op_of(report.problem) == Op::gemm ? gemm_columns(report) : attention_columns(report);
-}
-
-std::string brief(const AttentionVariant& variant) {
-  return tile_text(variant) + "x" + std::to_string(variant.warps) + " stages " +
-         std::to_string(variant.stages);
-}
-
-/// The choices for a few query rows.
-std::string decode_text(const AttentionVariant& variant) {
-  return (variant.kv_splits > 1 ? " splits " + std::to_string(variant.kv_splits) : "") +
-         (variant.pack_gqa ? " packed heads" : "");
-}
-
-/// What a pair of orders has in common.
-std::string shared_text(const AttentionVariant& variant) {
-  return brief(variant) + " " + persistence_text(variant) + " " + swizzle_text(variant) +
-         decode_text(variant);
-}
-std::string shared_text(const GemmVariant& variant) {
-  return tile_text(variant) + " " + form_text(variant) + " " + persistence_text(variant) + " " +
-         raster_text(variant);
-}
-
-std::string description(const AttentionVariant& variant) {
-  return brief(variant) + " " + std::string(to_string(variant.order)) + " " +
-         persistence_text(variant) + " " + swizzle_text(variant) + decode_text(variant) +
-         (variant.smem_swizzle ? "" : " plain shared memory rows") +
-         (variant.kv_copy == KvCopy::cp_async ? ""
-                                              : " " + std::string(to_string(variant.kv_copy))) +
-         (variant.family == Family::hopper ? " hopper " + hopper_text(variant) : "");
-}
-std::string description(const GemmVariant& variant) {
-  return std::string(to_string(variant.family)) + " " + tile_text(variant) + " " +
-         form_text(variant) + " stages " + std::to_string(variant.stages) + " " +
-         persistence_text(variant) + " " + raster_text(variant) +
-         (variant.splits > 1 ? " splits " + std::to_string(variant.splits) : "") +
-         (variant.k_order == Order::cyclic ? "" : " k " + std::string(to_string(variant.k_order)));
-}
 
 /// Metrics with a column in the table that at least one result has.
 std::vector<const Metric*> shown_metrics(const TuneReport& report) {
@@ -238,11 +64,12 @@ std::size_t succeeded(const TuneReport& report) {
 }
 
 void print_table(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
-  const auto variant_parts = variant_columns(report);
+  const auto variant_parts = report.problem.operation().columns(report.results);
   const auto shown = shown_metrics(report);
   std::vector<TextTable::Column> columns{{"rank"}};
   for (const VariantColumn& part : variant_parts) {
-    columns.push_back(part.column);
+    columns.push_back(
+        {part.title, part.is_number ? TextTable::Align::right : TextTable::Align::left});
   }
   const bool met = has_finals(report);
   for (const Metric* metric : shown) {
@@ -301,7 +128,7 @@ void print_order_gain(std::ostream& out, const TuneReport& report) {
     return;
   }
   out << "sawtooth against cyclic, other axes equal ("
-      << std::visit([](const auto& one) { return shared_text(one); }, pair->sawtooth->variant)
+      << pair->sawtooth->variant.operation().description_without_order(pair->sawtooth->variant)
       << "): ";
   const auto cyclic = misses(*pair->cyclic);
   const auto sawtooth = misses(*pair->sawtooth);
@@ -417,10 +244,13 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
       continue;
     }
     Variant shared = result.variant;
-    const Order order = order_of(shared);
+    const auto order = order_of(shared);
+    if (!order) {
+      return std::nullopt;
+    }
     set_order(shared, Order::cyclic);
     OrderPair& pair = pairs[shared];
-    (order == Order::sawtooth ? pair.sawtooth : pair.cyclic) = &result;
+    (*order == Order::sawtooth ? pair.sawtooth : pair.cyclic) = &result;
     by_rank.push_back(shared);
   }
   for (const Variant& shared : by_rank) {
@@ -430,23 +260,6 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
     }
   }
   return std::nullopt;
-}
-
-std::string tile_text(const Variant& variant) {
-  if (const auto* const attention = std::get_if<AttentionVariant>(&variant)) {
-    return tile_text(*attention) + "x" + std::to_string(attention->warps);
-  }
-  return tile_text(std::get<GemmVariant>(variant));
-}
-
-std::string describe(const Variant& variant) {
-  return std::visit([](const auto& one) { return description(one); }, variant);
-}
-
-std::string describe(const DeviceInfo& device) {
-  return device.name + " (sm_" + std::to_string(device.sm_arch) + ", " +
-         std::to_string(device.sm_count) + " SMs, " + bytes_text(device.l2_bytes) + " L2" +
-         (device.mig ? ", MIG slice)" : ")");
 }
 
 void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style) {

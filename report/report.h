@@ -3,6 +3,7 @@
 // measured or predicted; report/records.h writes the same for programs.
 #pragma once
 
+#include "report/explain/describe.h"
 #include "tuner/run/tuner.h"
 
 #include <cstddef>
@@ -27,15 +28,6 @@ struct OrderPair {
 
 /// Of the pairs that differ in the order alone, the one with the fastest member.
 std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& results);
-
-/// Sizes of the tile and, for attention, its warps: "64x64x4", "128x256x64".
-std::string tile_text(const Variant& variant);
-
-/// "64x64x4 stages 2 sawtooth persistent q_fastest": the variant in a line of prose.
-std::string describe(const Variant& variant);
-
-/// "NVIDIA GB10 (sm_121, 48 SMs, 24.00 MiB L2)".
-std::string describe(const DeviceInfo& device);
 
 /// The ranked table, the best variant, what sawtooth gains, what failed and what was dropped.
 void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style);

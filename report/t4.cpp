@@ -2,7 +2,7 @@
 #include "report/t4.h"
 
 #include "core/fields.h"
-#include "report/metrics.h"
+#include "report/explain/metrics.h"
 #include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 
@@ -219,7 +219,7 @@ RecordedSpace read_space(const Json& document) {
       .results = {}};
   for (const Json& result : json_list(document, "results")) {
     space.results.push_back(
-        read_result(op_of(space.problem), result, parse_l2_state(space.origin.l2_state)));
+        read_result(space.problem.operation(), result, parse_l2_state(space.origin.l2_state)));
   }
   return space;
 }

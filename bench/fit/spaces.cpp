@@ -3,6 +3,8 @@
 
 #include "core/recorded_space.h"
 #include "operations/attention/model/time.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/error.h>
 
@@ -40,7 +42,7 @@ void walk(Space& space, const GpuProfile& profile) {
 
 Space read_space(const std::filesystem::path& file, const GpuProfile& profile) {
   const RecordedSpace recorded = read_recorded_space(file);
-  const auto* problem = std::get_if<AttentionProblem>(&recorded.problem);
+  const auto* problem = recorded.problem.get_if<AttentionProblem>();
   if (problem == nullptr || !same_device(recorded.device, profile.device)) {
     throw Error(ErrorCode::unreadable, file.string() + " is no space of attention on " +
                                            profile.device.name +
@@ -48,7 +50,7 @@ Space read_space(const std::filesystem::path& file, const GpuProfile& profile) {
   }
   Space space{.name = to_string(recorded.problem), .problem = *problem, .rows = {}};
   for (const VariantResult& result : recorded.results) {
-    const auto& variant = std::get<AttentionVariant>(result.variant);
+    const auto& variant = result.variant.as<AttentionVariant>();
     if (result.state == ResultState::ok && variant.family == Family::portable) {
       space.rows.push_back({.variant = variant,
                             .resources = result.resources,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "bench/gemm/candidates.h"
 
+#include <swr/gemm_problem.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "bench/gemm/cublaslt.h"
 
+#include <swr/gemm_problem.h>
+
 #include <array>
 #include <stdexcept>
 #include <string>

@@ -20,9 +20,6 @@
 
 namespace swr {
 
-struct HopperGemmConfig;
-struct PortableGemmConfig;
-
 /// Restricts axes: only the listed values are enumerated for an axis that is named, the family's
 /// default values for the others.
 using AxisRestrictions = std::map<std::string, std::vector<AxisValue>, std::less<>>;
@@ -84,9 +81,10 @@ class Generator {
   /// that NVRTC or the family does not support.
   CompiledKernel compile(const Problem& problem, const Variant& variant, int sm_arch) const;
 
-  /// GEMM kernels straight from their compile-time configurations. Throws: like the first.
-  CompiledKernel compile(const HopperGemmConfig& config, int sm_arch) const;
-  CompiledKernel compile(const PortableGemmConfig& config, int sm_arch) const;
+  /// The kernel of an operation's family with a configuration header of the caller's, for
+  /// configurations outside the search space. Throws: like the first.
+  CompiledKernel compile_configured(const Operation& operation, Family family,
+                                    const std::string& config_header, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
   std::string config_header(const Problem& problem, const Variant& variant) const;

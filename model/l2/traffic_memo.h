@@ -2,7 +2,7 @@
 // Remembers the walks of schedules through L2, each made once whoever asks for it.
 #pragma once
 
-#include "operations/attention/model/l2_traffic.h"
+#include "model/l2/l2_policy.h"
 
 #include <chrono>
 #include <exception>

@@ -328,10 +328,6 @@ std::string code_factors_text(const GpuProfile& profile) {
 
 }  // namespace
 
-KernelCode kernel_code(int head_dim, const AttentionVariant& variant) {
-  return {head_dim, variant.tile_m, variant.tile_n, variant.warps, variant.stages, variant.order};
-}
-
 double GpuProfile::code_factor(const KernelCode& code) const {
   const auto entry = code_factors.find(code);
   return entry == code_factors.end() ? 1.0 : entry->second;

@@ -3,8 +3,8 @@
 // its source.
 #pragma once
 
-#include "operations/attention/model/l2_traffic.h"
-#include <swr/attention_variant.h>
+#include "model/l2/l2_policy.h"
+#include <swr/axes.h>
 #include <swr/device.h>
 
 #include <array>
@@ -91,8 +91,6 @@ struct KernelCode {
 
   auto operator<=>(const KernelCode&) const = default;
 };
-
-KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
 
 struct GpuProfile {
   /// Name on the command line, e.g. "gb10".

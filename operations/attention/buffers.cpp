@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/buffers.h"
 
+#include <swr/attention_problem.h>
+
 #include <cmath>
 #include <numbers>
 

@@ -3,9 +3,10 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
+#include "operations/attention/reference_kernels.h"
 #include "operations/attention/tensor_layout.h"
-#include "tuner/measure/reference_kernels.h"
 #include <swr/attention_params.h>
+#include <swr/attention_problem.h>
 #include <swr/problem.h>
 
 namespace swr {

@@ -6,9 +6,10 @@
 #include "templates/attention/config.h"
 #include "templates/attention/hopper/config.h"
 #include <swr/attention_params.h>
-#include <swr/problem.h>
-#include <swr/variant.h>
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
+#include <string>
 #include <variant>
 
 namespace swr {
@@ -18,6 +19,10 @@ AttentionConfig make_attention_config(const AttentionProblem& problem,
                                       const AttentionVariant& variant);
 /// The Hopper family's, likewise.
 HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant);
+
+// The header that defines swr::kConfig.
+std::string config_header(const AttentionConfig& config);
+std::string config_header(const HopperConfig& config);
 
 /// The configuration of a variant's own family.
 using FamilyConfig = std::variant<AttentionConfig, HopperConfig>;

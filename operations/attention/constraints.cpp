@@ -2,6 +2,8 @@
 #include "core/constraint_rules.h"
 #include "operations/attention/config.h"
 #include "operations/attention/launch_plan.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <array>

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "operations/attention/launch_plan.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/oracle.h"
 
+#include <swr/attention_problem.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>

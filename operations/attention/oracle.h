@@ -3,6 +3,7 @@
 // against on small shapes.
 #pragma once
 
+#include <swr/attention_problem.h>
 #include <swr/problem.h>
 
 #include <cstdint>

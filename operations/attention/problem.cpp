@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "core/field_builders.h"
+#include "operations/attention/parts.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
 
@@ -87,6 +89,53 @@ std::string to_string(const AttentionProblem& problem) {
     text += " align" + std::to_string(problem.alignment_bytes);
   }
   return text;
+}
+
+std::span<const ProblemField> attention_fields() {
+  using P = AttentionProblem;
+  constexpr int kMostHeadDim = 256;
+  static const std::array fields{
+      size_field(&P::batch, "batch", "Batch size",
+                 {.option = "batch", .usual = 1, .takes_list = true}),
+      size_field(&P::heads_q, "heads_q", "Query heads", {.option = "heads", .usual = 1}),
+      size_field(&P::heads_kv, "heads_kv", "Key and value heads",
+                 {.option = "kv-heads", .follows = "heads_q"}),
+      size_field(&P::seq_q, "seq_q", "Sequence length",
+                 {.option = "seq", .is_required = true, .takes_list = true}),
+      size_field(&P::seq_kv, "seq_kv", "Length of K and V",
+                 {.option = "seq-kv", .follows = "seq_q"}),
+      number_field(&P::head_dim, kMostHeadDim, "head_dim",
+                   "Elements per head; a multiple of 16 up to 256",
+                   {.option = "head-dim", .usual = 64}),
+      choice_field(&P::dtype, kDTypes, "dtype", "Type of the inputs, and of O",
+                   {.option = "dtype"}),
+      flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
+                 {.option = "causal"}),
+      number_field(&P::alignment_bytes, kMostAlignmentBytes, "alignment_bytes",
+                   "Bytes that divide every address and stride: 2, 4, 8 or 16",
+                   {.option = "alignment", .usual = kMostAlignmentBytes}),
+  };
+  return fields;
+}
+
+/// Lengths and head counts of K and V are named where they differ from those of Q.
+std::string file_name_of(const AttentionProblem& problem) {
+  const auto pair = [](int a, int b) {
+    return std::to_string(a) + (a == b ? "" : "-" + std::to_string(b));
+  };
+  return "attention_b" + std::to_string(problem.batch) + "_h" +
+         pair(problem.heads_q, problem.heads_kv) + "_s" + pair(problem.seq_q, problem.seq_kv) +
+         "_d" + std::to_string(problem.head_dim) + "_" + std::string(to_string(problem.dtype)) +
+         (problem.causal ? "_causal" : "") + alignment_suffix(problem.alignment_bytes);
+}
+
+/// Sections need more heads than this.
+void enlarge_sizes(AttentionProblem& problem) {
+  constexpr int kLarge = 1 << 20;
+  problem.seq_q = 1;
+  problem.seq_kv = 1;
+  problem.heads_q = kLarge;
+  problem.heads_kv = kLarge;
 }
 
 }  // namespace swr

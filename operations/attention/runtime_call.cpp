@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/alignment.h"
+#include <swr/attention_problem.h>
 #include <swr/runtime.h>
 
 namespace swr {
@@ -36,6 +37,10 @@ AttentionProblem problem_of(const AttentionCall& call) {
   problem.alignment_bytes = alignment.bytes(element_bytes(call.dtype));
   validate(problem);
   return problem;
+}
+
+void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
+  launch(problem_of(call), &call, call.params.q, stream);
 }
 
 }  // namespace swr

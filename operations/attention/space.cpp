@@ -2,7 +2,10 @@
 #include "operations/attention/space.h"
 
 #include "generator/expansion.h"
+#include "operations/attention/parts.h"
 #include "templates/common/schedule.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <array>
@@ -213,7 +216,9 @@ constexpr std::string_view kSplitAxis = "kv_splits";
 constexpr std::string_view kLongestFirstAxis = "longest_first";
 constexpr std::array kTileAxes{"tile_m"sv, "tile_n"sv, "warps"sv};
 
-const Axis& axis_named(std::string_view name) { return *find_axis(Op::attention, name); }
+const Axis& axis_named(std::string_view name) {
+  return swr::axis_named(AttentionVariant::operation(), name);
+}
 
 /// Throws: Error{invalid_argument} for sizes outside of the axes.
 Variant checked_tile(Family family, const Tile& tile) {
@@ -222,7 +227,7 @@ Variant checked_tile(Family family, const Tile& tile) {
   const std::array sizes{tile.tile_m, tile.tile_n, warps};
   for (std::size_t i = 0; i < kTileAxes.size(); ++i) {
     const Axis& axis = axis_named(kTileAxes[i]);
-    axis.set(axis, variant, static_cast<long long>(sizes[i]));
+    axis.set(variant, static_cast<long long>(sizes[i]));
   }
   return variant;
 }
@@ -247,8 +252,7 @@ class Enumeration {
     }
     if (options_.tiles.empty() && find_restriction(kStagesAxis) == nullptr) {
       std::erase_if(all, [&](const Variant& variant) {
-        return space_.spills(std::get<AttentionVariant>(variant), problem_.head_dim,
-                             device_.sm_arch);
+        return space_.spills(variant.as<AttentionVariant>(), problem_.head_dim, device_.sm_arch);
       });
     }
     all = with_axis(kSectionAxis, all, &Enumeration::section_values);
@@ -303,7 +307,7 @@ class Enumeration {
     const Values* const restriction = find_restriction(name);
     std::vector<Variant> expanded;
     for (const Variant& variant : variants) {
-      const auto& chosen = std::get<AttentionVariant>(variant);
+      const auto& chosen = variant.as<AttentionVariant>();
       for (const Variant& one : expand(
                {variant}, axis, restriction != nullptr ? *restriction : (this->*values)(chosen))) {
         expanded.push_back(one);
@@ -434,8 +438,8 @@ std::vector<int> section_head_candidates(const AttentionProblem& problem,
   return candidates;
 }
 
-std::vector<Variant> attention_variants(Family family, const AttentionProblem& problem,
-                                        const DeviceInfo& device, const SpaceOptions& options) {
+std::vector<Variant> points_of(Family family, const AttentionProblem& problem,
+                               const DeviceInfo& device, const SpaceOptions& options) {
   return Enumeration(space_of(family, problem), problem, device, options).variants();
 }
 

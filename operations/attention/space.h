@@ -2,9 +2,10 @@
 // The axis values each attention family is tuned over, as data.
 #pragma once
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/device.h>
 #include <swr/generator.h>
-#include <swr/problem.h>
 
 #include <span>
 #include <string_view>
@@ -74,9 +75,5 @@ std::vector<int> kv_split_candidates(const AttentionProblem& problem,
 /// device's L2 and all of it, with a tenth to spare. The K and V heads of a section are a power of
 /// two, its query heads whole groups. Empty when not even two heads fit, or all do.
 std::vector<int> section_head_candidates(const AttentionProblem& problem, const DeviceInfo& device);
-
-/// The points of a family, legal or not. Requires: restrictions name axes and values of theirs.
-std::vector<Variant> attention_variants(Family family, const AttentionProblem& problem,
-                                        const DeviceInfo& device, const SpaceOptions& options);
 
 }  // namespace swr

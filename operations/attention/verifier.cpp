@@ -2,6 +2,7 @@
 #include "operations/attention/verifier.h"
 
 #include "templates/reference/launch_shape.h"
+#include <swr/attention_problem.h>
 
 #include <span>
 

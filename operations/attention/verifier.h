@@ -4,8 +4,8 @@
 
 #include "driver/cuda_driver.h"
 #include "operations/attention/buffers.h"
-#include "tuner/measure/reference_kernels.h"
-#include "tuner/measure/verdict.h"
+#include "operations/attention/reference_kernels.h"
+#include "operations/verdict.h"
 
 namespace swr {
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/workload.h"
 
+#include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
 #include "operations/attention/launch.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <utility>
 
@@ -73,7 +76,7 @@ std::unique_ptr<Trial> AttentionWorkload::bind(const Variant& variant,
                                                std::shared_ptr<const Kernel> kernel,
                                                int ctas_per_sm) {
   const LaunchPlan plan =
-      launch_plan(buffers_.problem(), std::get<AttentionVariant>(variant), sm_count_, ctas_per_sm);
+      launch_plan(buffers_.problem(), variant.as<AttentionVariant>(), sm_count_, ctas_per_sm);
   return std::make_unique<AttentionTrial>(std::move(kernel), plan, buffers_, verifier_, stream_);
 }
 

@@ -4,7 +4,8 @@
 
 #include "operations/attention/buffers.h"
 #include "operations/attention/verifier.h"
-#include "tuner/measure/workload.h"
+#include "operations/workload.h"
+#include <swr/attention_problem.h>
 
 #include <optional>
 

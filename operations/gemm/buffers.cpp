@@ -3,6 +3,7 @@
 
 #include "templates/reference/comparison.h"
 #include <swr/attention_params.h>
+#include <swr/gemm_problem.h>
 
 #include <span>
 

@@ -9,6 +9,7 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
+#include <string>
 #include <variant>
 
 namespace swr {
@@ -17,6 +18,10 @@ namespace swr {
 HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmVariant& variant);
 PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
                                              const GemmVariant& variant);
+
+// The header that defines swr::kConfig.
+std::string config_header(const HopperGemmConfig& config);
+std::string config_header(const PortableGemmConfig& config);
 
 /// The configuration of a variant's own family.
 using GemmFamilyConfig = std::variant<PortableGemmConfig, HopperGemmConfig>;

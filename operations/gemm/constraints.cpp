@@ -2,6 +2,8 @@
 #include "core/constraint_rules.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/gemm_fit.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <array>
 #include <utility>

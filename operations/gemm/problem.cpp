@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "core/enum_text.h"
+#include "core/field_builders.h"
+#include "operations/gemm/parts.h"
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
 
@@ -76,6 +77,43 @@ std::string to_string(const GemmProblem& problem) {
     text += " align" + std::to_string(problem.alignment_bytes);
   }
   return text;
+}
+
+std::span<const ProblemField> gemm_fields() {
+  using P = GemmProblem;
+  static const std::array fields{
+      size_field(&P::m, "m", "Rows of C", {.option = "m", .is_required = true, .takes_list = true}),
+      size_field(&P::n, "n", "Columns of C", {.option = "n", .is_required = true}),
+      size_field(&P::k, "k", "Length of the sums", {.option = "k", .is_required = true}),
+      size_field(&P::batch, "batch", "Batch size", {.option = "batch", .usual = 1}),
+      choice_field(&P::dtype, kDTypes, "dtype", "Type of A and B", {.option = "dtype"}),
+      choice_field(&P::output, kOutputs, "output", "Type of C",
+                   {.option = "output", .follows = "dtype"}),
+      choice_field(&P::layout, kLayouts, "layout",
+                   "nt: A [m, k] and B [n, k]; nn: B [k, n]; tn: A [k, m] and B [k, n]",
+                   {.option = "layout"}),
+      flag_field(&P::reads_c, "reads_c", "C is added to (beta is not 0)", {.option = "reads-c"}),
+      number_field(&P::alignment_bytes, kMostAlignmentBytes, "alignment_bytes",
+                   "Bytes that divide every address and stride: 2, 4, 8 or 16",
+                   {.option = "alignment", .usual = kMostAlignmentBytes}),
+  };
+  return fields;
+}
+
+std::string file_name_of(const GemmProblem& problem) {
+  return "gemm_b" + std::to_string(problem.batch) + "_m" + std::to_string(problem.m) + "_n" +
+         std::to_string(problem.n) + "_k" + std::to_string(problem.k) + "_" +
+         std::string(to_string(problem.dtype)) + "_" + std::string(to_string(problem.layout)) +
+         "_" + std::string(to_string(problem.output)) + (problem.reads_c ? "_beta" : "") +
+         alignment_suffix(problem.alignment_bytes);
+}
+
+/// Splits need a longer k than this.
+void enlarge_sizes(GemmProblem& problem) {
+  constexpr int kLarge = 1 << 20;
+  problem.m = kLarge;
+  problem.n = kLarge;
+  problem.k = kLarge;
 }
 
 }  // namespace swr

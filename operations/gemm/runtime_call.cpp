@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/alignment.h"
+#include <swr/gemm_problem.h>
 #include <swr/runtime.h>
 
 #include <algorithm>
@@ -39,6 +40,10 @@ GemmProblem problem_of(const GemmCall& call) {
   problem.alignment_bytes = alignment.bytes(std::max(input_bytes, c_bytes));
   validate(problem);
   return problem;
+}
+
+void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
+  launch(problem_of(call), &call, call.params.a, stream);
 }
 
 }  // namespace swr

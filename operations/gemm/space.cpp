@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "operations/gemm/space.h"
 
 #include "generator/expansion.h"
 #include "operations/gemm/config.h"
+#include "operations/gemm/parts.h"
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <algorithm>
 #include <array>
@@ -71,17 +73,14 @@ GemmVariant shape_variant(const HopperShape& shape) {
   return variant;
 }
 
-const Axis& axis_named(std::string_view name) { return *find_axis(Op::gemm, name); }
+const Axis& axis_named(std::string_view name) {
+  return swr::axis_named(GemmVariant::operation(), name);
+}
 
 GemmSchedule schedule_of(const GemmProblem& problem, const GemmVariant& variant) {
   return std::visit(
       [&](const auto& config) { return config.schedule(make_gemm_params(problem, variant)); },
       make_gemm_config(problem, variant));
-}
-
-long long smem_bytes_of(const GemmProblem& problem, const GemmVariant& variant) {
-  return std::visit([](const auto& config) { return config.smem_bytes(); },
-                    make_gemm_config(problem, variant));
 }
 
 /// Enumerates the space of one family.
@@ -125,7 +124,7 @@ class Enumeration {
     std::set<Variant> seen;
     for (const Variant& variant : variants) {
       const Values values =
-          restriction != nullptr ? *restriction : (this->*defaults)(std::get<GemmVariant>(variant));
+          restriction != nullptr ? *restriction : (this->*defaults)(variant.as<GemmVariant>());
       for (const Variant& one : expand({variant}, axis_named(name), values)) {
         if (seen.insert(one).second) {
           all.push_back(one);
@@ -168,7 +167,7 @@ class Enumeration {
       for (Variant variant : forms(tile)) {
         for (const auto& [axis, size] :
              {std::pair{"tile_m", tile.tile_m}, std::pair{"tile_n", tile.tile_n}}) {
-          axis_named(axis).set(axis_named(axis), variant, static_cast<long long>(size));
+          axis_named(axis).set(variant, static_cast<long long>(size));
         }
         append_unique(all, variant);
       }
@@ -249,7 +248,7 @@ class Enumeration {
     }
     std::vector<Variant> all;
     for (const Variant& variant : variants) {
-      GemmVariant clustered = std::get<GemmVariant>(variant);
+      GemmVariant clustered = variant.as<GemmVariant>();
       all.emplace_back(clustered);
       if (clustered.cluster_k > 1) {
         continue;
@@ -334,8 +333,12 @@ class Enumeration {
 
 }  // namespace
 
-std::vector<Variant> gemm_variants(Family family, const GemmProblem& problem,
-                                   const DeviceInfo& device, const SpaceOptions& options) {
+/// Tiles with everything that fits them (stages that fill shared memory, clusters, splits of k
+/// where tiles are few, orders of tiles where they are many). A restricted axis takes its values
+/// instead. Throws: Error{invalid_argument} for tiles that name warps, or sizes outside of the
+/// axes.
+std::vector<Variant> points_of(Family family, const GemmProblem& problem, const DeviceInfo& device,
+                               const SpaceOptions& options) {
   return Enumeration(family, problem, device, options).variants();
 }
 

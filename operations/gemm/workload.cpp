@@ -3,6 +3,8 @@
 
 #include "operations/gemm/config.h"
 #include "operations/gemm/kernel.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <algorithm>
 #include <utility>
@@ -127,7 +129,7 @@ GemmWorkload::GemmWorkload(const GemmProblem& problem, const GemmReferenceKernel
 
 std::unique_ptr<Trial> GemmWorkload::bind(const Variant& variant,
                                           std::shared_ptr<const Kernel> kernel, int ctas_per_sm) {
-  const auto& chosen = std::get<GemmVariant>(variant);
+  const auto& chosen = variant.as<GemmVariant>();
   return std::make_unique<GemmTrial>(std::move(kernel), random_.problem(), chosen,
                                      worker_count(chosen, sm_count_, ctas_per_sm), random_, exact_,
                                      stream_);

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "operations/gemm/buffers.h"
-#include "tuner/measure/workload.h"
+#include "operations/workload.h"
+#include <swr/gemm_problem.h>
 
 #include <optional>
 

@@ -5,11 +5,13 @@
 #include "core/number_text.h"
 #include "db/match.h"
 #include "operations/attention/model/l2_traffic.h"
-#include "report/analysis.h"
-#include "report/memory_access.h"
-#include "report/metrics.h"
+#include "report/explain/analysis.h"
+#include "report/explain/memory_access.h"
+#include "report/explain/metrics.h"
 #include "report/report.h"
 #include "tuner/study/study.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/version.h>
 
 #include <algorithm>
@@ -389,8 +391,8 @@ std::vector<VariantResult> order_results(const Field& field) {
 Json curve_json(const Field& field, const VariantResult& result) {
   constexpr int kStepsPerOctave = 4;
   constexpr int kOctaves = 8;
-  const ScheduleShape shape = make_schedule_shape(std::get<AttentionProblem>(field.problem),
-                                                  std::get<AttentionVariant>(result.variant),
+  const ScheduleShape shape = make_schedule_shape(field.problem.as<AttentionProblem>(),
+                                                  result.variant.as<AttentionVariant>(),
                                                   field.device.sm_count, result.ctas_per_sm);
   const L2Traffic traffic = simulate_l2(shape, field.profile.l2_policy());
   const auto demanded =
@@ -433,7 +435,7 @@ const VariantStory* other_order(const Field& field) {
 /// The best schedule and that of another order; none where the model does not know the operation.
 Json curves_json(const Field& field) {
   Json curves = Json::array();
-  if (field.best().result().ctas_per_sm < 1 || op_of(field.problem) != Op::attention) {
+  if (field.best().result().ctas_per_sm < 1 || field.problem.operation() != attention_operation()) {
     return curves;
   }
   curves.push_back(curve_json(field, field.best().result()));

@@ -5,6 +5,10 @@
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/cli/commands.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/store.h>
 
 #include <gmock/gmock.h>

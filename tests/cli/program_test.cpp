@@ -4,6 +4,8 @@
 #include "tests/cli/program.h"
 
 #include "core/json.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/variant.h>
 
 #include <gmock/gmock.h>
@@ -220,7 +222,7 @@ TEST_F(SwrTune, ListsDevicesAndAxes) {
   EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
   const ProgramResult listed = run({"axes"});
   EXPECT_EQ(listed.exit_code, 0);
-  for (const Axis& axis : axes(Op::attention)) {
+  for (const Axis& axis : axes(attention_operation())) {
     EXPECT_THAT(listed.out, HasSubstr("\n" + std::string(axis.name) + " "));
   }
   EXPECT_THAT(listed.out, HasSubstr("shared_memory"));

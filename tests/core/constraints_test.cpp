@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/core/fictional.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
 #include <gtest/gtest.h>
@@ -186,7 +188,7 @@ TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
 
 TEST(Constraints, NamesAreUniqueAndDescribed) {
   std::set<std::string_view> names;
-  for (const ConstraintInfo& info : constraints(Op::attention)) {
+  for (const ConstraintInfo& info : constraints(attention_operation())) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.summary.empty()) << info.name;
   }

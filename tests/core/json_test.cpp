@@ -3,7 +3,10 @@
 
 #include "core/fields.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,12 +48,12 @@ TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
                                  .workers = 48,
                                  .smem_swizzle = false};
   const Json json = Variant(variant);
-  EXPECT_EQ(json.size(), std::ranges::count_if(axes(Op::attention), [](const Axis& axis) {
+  EXPECT_EQ(json.size(), std::ranges::count_if(axes(attention_operation()), [](const Axis& axis) {
               return axis.belongs_to(Family::portable);
             }));
   EXPECT_EQ(json["order"], "sawtooth");
   EXPECT_EQ(json["workers"], 48);
-  EXPECT_EQ(variant_from_json(Op::attention, json), Variant(variant));
+  EXPECT_EQ(variant_from_json(attention_operation(), json), Variant(variant));
 }
 
 TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
@@ -60,7 +63,7 @@ TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
   json.erase("pack_gqa");
   json.erase("longest_first");
   json.erase("kv_copy");
-  EXPECT_EQ(variant_from_json(Op::attention, json), Variant(AttentionVariant{}));
+  EXPECT_EQ(variant_from_json(attention_operation(), json), Variant(AttentionVariant{}));
   Json launch = LaunchGeometry{.grid_x = 1, .block_x = 32};
   launch.erase("partials_bytes");
   launch.erase("arrival_words");
@@ -70,7 +73,8 @@ TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
 TEST(Json, VariantsOfBeforeThereWereClustersAlongKHaveNone) {
   Json json = Variant(GemmVariant{.family = Family::hopper, .cluster_k = 4});
   json.erase("cluster_k");
-  EXPECT_EQ(variant_from_json(Op::gemm, json), Variant(GemmVariant{.family = Family::hopper}));
+  EXPECT_EQ(variant_from_json(gemm_operation(), json),
+            Variant(GemmVariant{.family = Family::hopper}));
 }
 
 TEST(Json, DeviceRoundTrips) {

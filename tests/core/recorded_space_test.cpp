@@ -4,7 +4,11 @@
 #include "tests/core/fictional.h"
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,7 +96,7 @@ TEST_F(RecordedSpaceTest, ReadsBackWhatItWrote) {
 TEST_F(RecordedSpaceTest, HasColumnsForSplitsWhereThereAreSome) {
   RecordedSpace space = some_space();
   EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("kv_splits")));
-  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  auto variant = space.results[1].variant.as<AttentionVariant>();
   variant.kv_splits = 2;
   space.results[1].variant = variant;
   EXPECT_THAT(text_of(space), HasSubstr("\"kv_splits\",\"pack_gqa\""));
@@ -118,7 +122,7 @@ TEST_F(RecordedSpaceTest, HasAColumnForClustersAlongKWhereThereAreSome) {
 TEST_F(RecordedSpaceTest, SaysHowKAndVComeWhereTensorMapsBringSome) {
   RecordedSpace space = some_space();
   EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("kv_copy")));
-  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  auto variant = space.results[1].variant.as<AttentionVariant>();
   variant.kv_copy = KvCopy::tma;
   space.results[1].variant = variant;
   EXPECT_THAT(text_of(space), HasSubstr("\"smem_swizzle\",\"kv_copy\""));
@@ -128,7 +132,7 @@ TEST_F(RecordedSpaceTest, SaysHowKAndVComeWhereTensorMapsBringSome) {
 TEST_F(RecordedSpaceTest, SaysWhetherLongTilesComeFirstWhereSomeDo) {
   RecordedSpace space = some_space();
   EXPECT_THAT(text_of(space), ::testing::Not(HasSubstr("longest_first")));
-  auto variant = std::get<AttentionVariant>(space.results[1].variant);
+  auto variant = space.results[1].variant.as<AttentionVariant>();
   variant.longest_first = true;
   space.results[1].variant = variant;
   EXPECT_THAT(text_of(space), HasSubstr("\"smem_swizzle\",\"longest_first\""));

@@ -4,6 +4,7 @@
 #include "core/recorded_space.h"
 #include "db/lookup_table.h"
 #include "tests/db/fixtures.h"
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
 #include <algorithm>
@@ -65,7 +66,7 @@ std::optional<double> regret(const RecordedSpace& space, const Variant& variant)
 
 /// The default as it was recorded: with long Q tiles last under the mask, too.
 Variant recorded_default(const RecordedSpace& space) {
-  auto variant = std::get<AttentionVariant>(default_variant(space.problem, space.device));
+  auto variant = default_variant(space.problem, space.device).as<AttentionVariant>();
   variant.longest_first = false;
   return variant;
 }

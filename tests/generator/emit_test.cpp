@@ -4,6 +4,8 @@
 #include "generator/family_source.h"
 #include "generator/nvrtc.h"
 #include "operations/attention/config.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -128,7 +130,7 @@ TEST(ConfigHeader, OfGemmMatchesTheGoldenFiles) {
 TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
   for (const FamilySource& source : family_sources()) {
-    if (source.op != Op::gemm) {
+    if (source.op != gemm_operation()) {
       continue;
     }
     const std::string config =
@@ -179,7 +181,7 @@ TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
 TEST(Flatten, OfEveryAttentionFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
   for (const FamilySource& source : family_sources()) {
-    if (source.op != Op::attention) {
+    if (source.op != attention_operation()) {
       continue;
     }
     const AttentionVariant variant{.family = source.family, .tile_m = 128, .warps = 8};

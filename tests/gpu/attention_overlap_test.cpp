@@ -4,6 +4,8 @@
 #include "operations/attention/launch.h"
 #include "tests/gpu/launch_chain.h"
 #include "tests/support/temp_directory.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <array>
 #include <memory>

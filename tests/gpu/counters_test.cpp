@@ -2,10 +2,12 @@
 // Hardware counters against numbers known in advance: published sector counts of one configuration,
 // which do not depend on the chip, and kernels whose accesses are counted by hand.
 #include "driver/range_profiler.h"
-#include "report/memory_access.h"
+#include "report/explain/memory_access.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <filesystem>
 #include <fstream>

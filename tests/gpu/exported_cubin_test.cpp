@@ -12,6 +12,10 @@
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <bit>
 #include <cmath>
@@ -115,7 +119,7 @@ TEST_F(ExportedCubin, GivesTheRightOutputWithNothingButTheDriver) {
   ASSERT_EQ(manifest.kernels.size(), 1U);
   const ExportedKernel& kernel = manifest.kernels.front();
   EXPECT_FALSE(kernel.rebuilt);
-  const auto& problem = std::get<AttentionProblem>(kernel.problem);
+  const auto& problem = kernel.problem.as<AttentionProblem>();
   EXPECT_EQ(problem, shipped_problem());
 
   std::mt19937 random(5);
@@ -153,7 +157,7 @@ TEST_F(ExportedCubin, OfGemmGivesTheRightProduct) {
   EXPECT_EQ(exported.problem, Problem(problem));
   EXPECT_EQ(exported.launch.grid_x, 3);
 
-  const auto& shipped = std::get<GemmVariant>(exported.variant);
+  const auto& shipped = exported.variant.as<GemmVariant>();
   const GemmReferenceKernels references(bench().generator, bench().device.sm_arch);
   const GemmBuffers buffers(problem, references, bench().stream, GemmInputs::binary, 1.0F, 0.0F);
   GemmKernel kernel({.entry = exported.entry,

@@ -5,6 +5,8 @@
 #include "operations/gemm/buffers.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/gpu_test.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/runtime.h>
 
 #include <thread>

@@ -2,6 +2,8 @@
 #include "tests/gpu/gpu_test.h"
 
 #include "driver/devices.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <cstdlib>

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
+#include "operations/attention/reference_kernels.h"
 #include "operations/gemm/buffers.h"
-#include "tuner/measure/reference_kernels.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/device.h>
 #include <swr/generator.h>
 

@@ -6,6 +6,8 @@
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
 #include "tuner/statistics/statistics.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 

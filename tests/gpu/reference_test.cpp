@@ -5,6 +5,7 @@
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 
 #include <cmath>
 #include <ostream>

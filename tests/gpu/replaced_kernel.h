@@ -47,7 +47,9 @@ class ReplacedKernel : public GpuTest {
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "attention.cu")
         << "#include \"selected_attention_config.h\"\n"
-           "#include <swr/attention_params.h>\n"
+           "#include <swr/attention_problem.h>
+#include <swr/attention_params.h>\n"
+#include <swr/attention_variant.h>
            "extern \"C\" __global__ void swr_attention(\n"
            "    const __grid_constant__ swr::AttentionParams params) {\n"
         << body << "}\n";

@@ -6,6 +6,8 @@
 #include "operations/attention/verifier.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/gpu_test.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/runtime.h>
 
 #include <thread>

@@ -7,6 +7,8 @@
 #include "tuner/distribute/gpu_team.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include "tuner/supervise/worker.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 

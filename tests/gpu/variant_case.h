@@ -5,6 +5,8 @@
 
 #include "operations/attention/buffers.h"
 #include "tests/gpu/gpu_test.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 

@@ -7,6 +7,9 @@
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
 #include "tuner/study/study_run.h"
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/store.h>
 
 #include <algorithm>
@@ -90,8 +93,8 @@ int make(const char* out, char** begin, char** end) {
 
 /// Measured rates are best at a stride of 2,048, predicted ones at 1,024.
 VariantResult strided(const StudyPoint& point, int best_stride) {
-  const auto& variant = std::get<GemmVariant>(point.variant);
-  const auto& problem = std::get<GemmProblem>(point.problem);
+  const auto& variant = point.variant.as<GemmVariant>();
+  const auto& problem = point.problem.as<GemmProblem>();
   const double width = variant.swizzle_stride > 0 ? variant.swizzle_stride : problem.n;
   const double time_us =
       flop_count(problem) / 600e6 * (1 + 0.02 * std::abs(std::log2(width / best_stride)));

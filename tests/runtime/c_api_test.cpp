@@ -4,6 +4,8 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/swr_c.h>
 
 #include <cmath>

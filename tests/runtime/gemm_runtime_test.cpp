@@ -4,6 +4,8 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <thread>
 

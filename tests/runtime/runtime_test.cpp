@@ -6,6 +6,8 @@
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <array>
 #include <atomic>

@@ -5,6 +5,7 @@
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 
 #include <SQLiteCpp/SQLiteCpp.h>

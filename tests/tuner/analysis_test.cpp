@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A fictional GPU with round numbers: 100 TFLOP/s of products, 1000 GB/s of memory, 5000 GB/s of
 // L2.
-#include "report/analysis.h"
+#include "report/explain/analysis.h"
 
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

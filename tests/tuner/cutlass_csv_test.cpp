@@ -2,6 +2,7 @@
 #include "report/cutlass_csv.h"
 
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 #include "report/event_log.h"
 
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

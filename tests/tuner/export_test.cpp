@@ -4,6 +4,7 @@
 #include "core/json.h"
 #include "core/sha256.h"
 #include "tests/db/fixtures.h"
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <fstream>

@@ -5,6 +5,8 @@
 #include "model/profile/gpu_profile.h"
 #include "tuner/study/study_run.h"
 #include <swr/constraints.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,12 +28,8 @@ using ::testing::UnorderedElementsAreArray;
 
 DeviceInfo device_named(const char* name) { return load_profile(name).device; }
 
-const GemmProblem& problem_of(const StudyPoint& point) {
-  return std::get<GemmProblem>(point.problem);
-}
-const GemmVariant& variant_of(const StudyPoint& point) {
-  return std::get<GemmVariant>(point.variant);
-}
+const GemmProblem& problem_of(const StudyPoint& point) { return point.problem.as<GemmProblem>(); }
+const GemmVariant& variant_of(const StudyPoint& point) { return point.variant.as<GemmVariant>(); }
 
 const Experiment& cubes(const Study& study) { return study.experiments[0]; }
 const Experiment& k_orders(const Study& study) { return study.experiments[2]; }

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "report/memory_access.h"
+#include "report/explain/memory_access.h"
+
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

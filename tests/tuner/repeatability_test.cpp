@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "report/repeatability.h"
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

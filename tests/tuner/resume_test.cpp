@@ -5,6 +5,7 @@
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,6 +6,8 @@
 #include "tuner/run/tuner.h"
 #include "tuner/study/study_run.h"
 #include "tuner/study/tile_choices.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

@@ -3,6 +3,7 @@
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -91,7 +92,7 @@ TEST(T4, NamesWhatWentWrong) {
 TEST(T4, ConfigurationsAreTheAxes) {
   const RecordedSpace space = some_space();
   const Json results = t4_document(space).at("results");
-  EXPECT_EQ(variant_from_json(Op::attention, results.at(3).at("configuration")),
+  EXPECT_EQ(variant_from_json(attention_operation(), results.at(3).at("configuration")),
             space.results[3].variant);
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
-#include "model/predicting_evaluator.h"
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
+#include "tuner/predict/predicting_evaluator.h"
 #include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

@@ -134,7 +134,7 @@ DeviceInfo roomy_device() {
 /// The kernel does not depend on sizes; sections need more heads than this, splits a longer k.
 Problem kernel_problem(ProblemText text) {
   constexpr int kLarge = 1 << 20;
-  if (parse_op(text.op) == Op::gemm) {
+  if (parse_op(text.op) == gemm_operation()) {
     text.m = std::to_string(kLarge);
     text.n = kLarge;
     text.k = kLarge;
@@ -160,21 +160,21 @@ int run_devices(const Session& session) {
 int run_axes(const Session& session) {
   if (session.options.json) {
     Json json = Json::object();
-    for (const Op op : {Op::attention, Op::gemm}) {
+    for (const Op op : {attention_operation(), gemm_operation()}) {
       json[std::string(to_string(op))] = axes_json(op);
     }
     session.out << json_document(json);
   } else {
-    print_axes(session.out, Op::attention);
+    print_axes(session.out, attention_operation());
     session.out << "\n";
-    print_axes(session.out, Op::gemm);
+    print_axes(session.out, gemm_operation());
   }
   return kExitSuccess;
 }
 
 int run_emit(const Session& session) {
   const Problem problem = kernel_problem(session.options.problem);
-  const Variant variant = parse_variant(op_of(problem), session.options.variant_key);
+  const Variant variant = parse_variant(problem.operation(), session.options.variant_key);
   if (const auto dropped = check_constraints(problem, variant, roomy_device())) {
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/number_text.h"
-#include "report/metrics.h"
+#include "report/explain/metrics.h"
 #include "report/records.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"

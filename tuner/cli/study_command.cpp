@@ -2,13 +2,13 @@
 // swr-tune study: the experiments of a paper, measured on the GPU present or modelled for the named
 // one, through the tuner and its database.
 #include "driver/devices.h"
-#include "model/predicting_evaluator.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/cli/report_sink.h"
+#include "tuner/predict/predicting_evaluator.h"
 #include "tuner/study/study_run.h"
 #include <swr/error.h>
 #include <swr/store.h>
@@ -158,7 +158,7 @@ PeerTimes peers_of(const Session& session, const Study& study) {
   if (!session.options.peers) {
     return {};
   }
-  if (study.op != Op::gemm) {
+  if (study.op != gemm_operation()) {
     throw Error(ErrorCode::invalid_argument,
                 "--peers belongs to study gemm-swizzle, not to " + study.name);
   }

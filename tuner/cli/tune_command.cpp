@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "driver/devices.h"
-#include "model/predicting_evaluator.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
@@ -13,9 +12,12 @@
 #include "tuner/cli/work_source.h"
 #include "tuner/distribute/gpu_team.h"
 #include "tuner/distribute/work_list.h"
+#include "tuner/predict/predicting_evaluator.h"
 #include "tuner/run/compile_queue.h"
 #include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 #include <swr/version.h>
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 
 #include "core/number_text.h"
 #include "core/text_table.h"
+#include <swr/attention_problem.h>
 #include <swr/constraints.h>
 #include <swr/error.h>
 

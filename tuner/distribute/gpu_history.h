@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "tuner/evaluator.h"
 #include "tuner/run/finals.h"
+#include <swr/attention_problem.h>
 #include <swr/store.h>
 
 #include <iosfwd>

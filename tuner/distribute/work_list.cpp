@@ -2,7 +2,9 @@
 #include "tuner/distribute/work_list.h"
 
 #include "core/json.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 
 #include <algorithm>
 #include <charconv>
@@ -163,7 +165,8 @@ std::vector<Problem> gemm_problems(ShapeReader& shape) {
 std::vector<Problem> problems_of(const ShapeText& text) {
   ShapeReader shape(text);
   const Op op = parse_op(shape.take("op").value_or("attention"));
-  std::vector<Problem> problems = op == Op::gemm ? gemm_problems(shape) : attention_problems(shape);
+  std::vector<Problem> problems =
+      op == gemm_operation() ? gemm_problems(shape) : attention_problems(shape);
   for (const Problem& problem : problems) {
     validate(problem);
   }

@@ -2,8 +2,8 @@
 #include "tuner/run/tuner.h"
 
 #include "db/match.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/run/compile_queue.h"
-#include "tuner/search/model_ranking.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 // The points of the study of block scheduling in GEMM.
 #include "core/architectures.h"
 #include "tuner/study/gemm_study.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <array>
 #include <string>
@@ -172,7 +174,7 @@ Study gemm_swizzle_study(const DeviceInfo& device) {
   return {.name = "gemm-swizzle",
           .title = "Block scheduling in GEMM",
           .experiments = {swizzle_cubes(device), swizzle_projections(device), k_orders(device)},
-          .op = Op::gemm,
+          .op = gemm_operation(),
           .judges_model = true,
           // At the power limit samples of one stride spread by 4 to 7 %, strides differ by 1 %.
           .races = 20};

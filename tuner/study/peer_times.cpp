@@ -2,6 +2,7 @@
 #include "tuner/study/peer_times.h"
 
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 
 #include <charconv>
 #include <fstream>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "core/number_text.h"
 #include "db/match.h"
-#include "report/analysis.h"
-#include "report/metrics.h"
+#include "report/explain/analysis.h"
+#include "report/explain/metrics.h"
 #include "report/report.h"
 #include "tuner/study/gemm_study.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +18,7 @@ namespace {
 
 using Value = std::optional<double>;
 
-int stride_of(const Variant& variant) { return std::get<GemmVariant>(variant).swizzle_stride; }
+int stride_of(const Variant& variant) { return variant.as<GemmVariant>().swizzle_stride; }
 
 double rate(const StrideSweep& sweep, const VariantResult& result) {
   return tflop_per_s(sweep.problem, result);
@@ -196,7 +198,7 @@ std::vector<StrideSweep> stride_sweeps(const Experiment& experiment, const Resul
                                        const ResultOf& predictions) {
   std::vector<StrideSweep> sweeps;
   for (StudyRow& row : rows_of(experiment, result_of)) {
-    const auto& problem = std::get<GemmProblem>(row.point->problem);
+    const auto& problem = row.point->problem.as<GemmProblem>();
     const int stride = stride_of(row.point->variant);
     if (stride == 0) {
       sweeps.push_back({.problem = problem, .strides = {}});

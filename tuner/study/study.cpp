@@ -4,11 +4,14 @@
 #include "core/number_text.h"
 #include "db/match.h"
 #include "operations/attention/model/analytic_sectors.h"
-#include "report/analysis.h"
-#include "report/metrics.h"
+#include "report/explain/analysis.h"
+#include "report/explain/metrics.h"
 #include "report/report.h"
 #include "tuner/study/gemm_study.h"
 #include "tuner/study/tile_choices.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,10 +31,10 @@ Value number(std::optional<long long> value) {
 Value sectors(const StudyRow& row) { return number(l2_sectors(row.result)); }
 /// Of attention, which has one.
 Value formula(const StudyRow& row) {
-  const auto* const problem = std::get_if<AttentionProblem>(&row.point->problem);
-  return problem != nullptr ? Value(analytic_sectors(
-                                  *problem, std::get<AttentionVariant>(row.point->variant).tile_m))
-                            : std::nullopt;
+  const auto* const problem = row.point->problem.get_if<AttentionProblem>();
+  return problem != nullptr
+             ? Value(analytic_sectors(*problem, row.point->variant.as<AttentionVariant>().tile_m))
+             : std::nullopt;
 }
 Value deviation(const StudyRow& row) {
   const Value all = sectors(row);
@@ -238,7 +241,8 @@ std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& resu
 void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of,
                      const StudyContext& context) {
   out << "study,experiment,series,x,provenance";
-  const Problem any = study.op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
+  const Problem any =
+      study.op == gemm_operation() ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
   for (const auto& [name, value] : problem_columns(any)) {
     out << "," << name;
   }

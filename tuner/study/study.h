@@ -46,7 +46,7 @@ struct Study {
   std::string name;
   std::string title;
   std::vector<Experiment> experiments;
-  Op op = Op::attention;
+  Op op = attention_operation();
   /// The model predicts measured points too, so that they judge it.
   bool judges_model = false;
   /// Shared races of points that meet, four rounds each, as far as 30 s of the GPU allow: the five

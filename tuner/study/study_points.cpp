@@ -4,6 +4,8 @@
 // and tables are in the titles.
 #include "tuner/study/gemm_study.h"
 #include "tuner/study/study.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <array>

@@ -2,8 +2,10 @@
 #include "tuner/study/tile_choices.h"
 
 #include "core/number_text.h"
-#include "report/metrics.h"
+#include "report/explain/metrics.h"
 #include "report/report.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <map>
@@ -14,11 +16,11 @@ namespace swr {
 namespace {
 
 const AttentionProblem& attention_of(const StudyRow& row) {
-  return std::get<AttentionProblem>(row.point->problem);
+  return row.point->problem.as<AttentionProblem>();
 }
 
 const AttentionVariant& variant_of(const VariantResult& result) {
-  return std::get<AttentionVariant>(result.variant);
+  return result.variant.as<AttentionVariant>();
 }
 
 std::string tile_text(const AttentionVariant& variant) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tuner/study/study.h"
+#include <swr/attention_problem.h>
 
 #include <iosfwd>
 #include <optional>

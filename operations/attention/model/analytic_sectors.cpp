@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/analytic_sectors.h"
 
+#include <swr/attention_problem.h>
 #include <swr/result.h>
 
 namespace swr {

@@ -3,6 +3,7 @@
 // walk must agree with.
 #pragma once
 
+#include <swr/attention_problem.h>
 #include <swr/problem.h>
 
 namespace swr {

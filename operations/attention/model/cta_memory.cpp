@@ -4,6 +4,8 @@
 #include "operations/attention/config.h"
 #include "templates/common/schedule.h"
 #include "templates/common/smem_layout.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <numeric>

@@ -4,6 +4,8 @@
 // papers can be set beside them.
 #pragma once
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/device.h>
 #include <swr/problem.h>
 #include <swr/variant.h>

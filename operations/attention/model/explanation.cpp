@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/explanation.h"
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <algorithm>

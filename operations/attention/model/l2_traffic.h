@@ -3,6 +3,7 @@
 // time and what is fetched again.
 #pragma once
 
+#include "model/l2/l2_policy.h"
 #include "model/l2/reuse_distance.h"
 #include "operations/attention/model/schedule_walk.h"
 
@@ -18,14 +19,6 @@ struct L2Traffic {
 
   /// Share of all sectors demanded that L2 serves.
   double hit_rate() const;
-};
-
-/// What each partition of an L2 keeps.
-struct L2Policy {
-  long long effective_bytes = 0;  ///< What data of one head that every SM reads can occupy.
-  /// Lines of a set, in each of which the least recently used is replaced; 0 stands for one set of
-  /// all lines, where the ways are not known.
-  int ways = 0;
 };
 
 /// Walks the schedule through an L2 of shape.l2_partitions partitions. One of sets keeps less of

@@ -13,6 +13,8 @@
 
 #include "model/l2/free_queue.h"
 #include "templates/common/schedule.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/axes.h>
 #include <swr/problem.h>
 #include <swr/variant.h>

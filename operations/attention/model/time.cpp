@@ -5,6 +5,8 @@
 #include "operations/attention/model/hopper_time.h"
 #include "operations/attention/model/sm_timeline.h"
 #include "templates/common/smem_layout.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <array>
@@ -417,6 +419,10 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
   prediction.compulsory_misses = traffic.compulsory_misses;
   prediction.excess_misses = traffic.excess_misses;
   return prediction;
+}
+
+KernelCode kernel_code(int head_dim, const AttentionVariant& variant) {
+  return {head_dim, variant.tile_m, variant.tile_n, variant.warps, variant.stages, variant.order};
 }
 
 }  // namespace swr

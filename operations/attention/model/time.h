@@ -5,10 +5,10 @@
 
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/kernel.h>
-#include <swr/problem.h>
 #include <swr/result.h>
-#include <swr/variant.h>
 
 #include <array>
 
@@ -37,6 +37,9 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
 /// registers were ample and code factors 1, so that variants of one tile share it.
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile);
+
+/// The code of a portable variant's main loop, for GpuProfile::code_factor().
+KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
 
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,

@@ -3,6 +3,8 @@
 
 #include "operations/gemm/config.h"
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 namespace swr {
 namespace {

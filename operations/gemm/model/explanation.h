@@ -4,6 +4,8 @@
 
 #include "operations/attention/model/cta_memory.h"
 #include "operations/gemm/model/time.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/kernel.h>
 
 #include <string>

@@ -5,6 +5,8 @@
 #include "operations/attention/model/hopper_time.h"
 #include "operations/attention/model/time.h"
 #include "operations/gemm/config.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <algorithm>
 #include <cmath>

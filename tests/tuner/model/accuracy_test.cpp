@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The published accuracy of the model, recomputed from committed recordings of an H200, and the
 // paper's table of errors of its closed formulas.
-#include "operations/attention/model/accuracy.h"
+#include "tuner/predict/accuracy.h"
 
 #include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

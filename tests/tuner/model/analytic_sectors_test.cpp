@@ -2,6 +2,8 @@
 #include "operations/attention/model/analytic_sectors.h"
 
 #include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gtest/gtest.h>
 

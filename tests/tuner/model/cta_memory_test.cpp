@@ -3,6 +3,8 @@
 
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/kernel.h>
 #include <swr/result.h>
 

@@ -3,6 +3,8 @@
 // against the model. docs/results/l2_model.md publishes the table; it is recomputed here.
 #include "tests/support/attention.h"
 #include "tests/tuner/model/predicted_reads.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,6 +3,8 @@
 // (bench/dram_reads), against the model and against each other. They took no part in any choice of
 // the model's numbers. docs/results/l2_model.md publishes the tables; they are recomputed here.
 #include "tests/tuner/model/predicted_reads.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

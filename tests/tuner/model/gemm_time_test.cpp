@@ -2,6 +2,8 @@
 // The time of GEMM: terms by hand, and against what an H200 measured (docs/results/gemm.md).
 #include "operations/attention/model/time.h"
 #include "operations/gemm/model/time.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

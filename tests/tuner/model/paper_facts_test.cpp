@@ -2,6 +2,8 @@
 // What Sawtooth Wavefront Reordering measured on GB10, from the model with the gb10 profile.
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,8 @@
 
 #include "model/profile/gpu_profile.h"
 #include "operations/attention/model/time.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <sstream>
 #include <string>

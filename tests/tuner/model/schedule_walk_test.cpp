@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/schedule_walk.h"
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/config.h"
 #include "operations/attention/model/time.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,8 @@
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
-#include "tuner/search/model_ranking.h"
+#include "tuner/predict/model_ranking.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 
 #include <gtest/gtest.h>

@@ -4,6 +4,8 @@
 #include "tests/support/attention.h"
 #include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

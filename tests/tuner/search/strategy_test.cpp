@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/strategy.h"
 
-#include "model/shortlist.h"
 #include "tests/support/attention.h"
+#include "tuner/predict/shortlist.h"
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>

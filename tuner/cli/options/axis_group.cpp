@@ -39,13 +39,13 @@ void add_axis_options(CLI::App& app, Options& options) {
                  "columns of C")
       ->type_name("MxN[xWARPS]")
       ->group(kGroup);
-  for (const Op op : {Op::attention, Op::gemm}) {
+  for (const Op op : {attention_operation(), gemm_operation()}) {
     for (const Axis& axis : axes(op)) {
       std::string& values = options.axis_values[std::string(axis.name)];
       if (!is_tile_axis(axis.name) && app.get_option_no_throw(option_name(axis.name)) == nullptr) {
         app.add_option(option_name(axis.name), values, axis_help(axis))
             ->type_name("LIST")
-            ->group(op == Op::gemm ? "Axes of --op gemm alone" : kGroup);
+            ->group(op == gemm_operation() ? "Axes of --op gemm alone" : kGroup);
       }
     }
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options/groups.h"
 #include "tuner/cli/options/text.h"
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
 
 #include <CLI/CLI.hpp>
 
@@ -138,7 +140,7 @@ void add_problem_options(CLI::App& app, ProblemText& problem, const char* list_h
 
 std::vector<Problem> problems(const ProblemText& text) {
   std::vector<Problem> all =
-      parse_op(text.op) == Op::gemm ? gemm_problems(text) : attention_problems(text);
+      parse_op(text.op) == gemm_operation() ? gemm_problems(text) : attention_problems(text);
   for (const Problem& problem : all) {
     validate(problem);
   }
