@@ -431,7 +431,8 @@ void LookupTable::fill(Answer& answer, const Hit& hit, const Problem& problem) c
   answer.level = hit.level;
   answer.on_same_device = hit.on_same_device;
   answer.distance = hit.distance;
-  answer.stored_problem = problem_of(*hit.problem);
+  // At no distance it is the problem asked.
+  answer.stored_problem = hit.distance > 0 ? problem_of(*hit.problem) : problem;
   answer.result_id = candidate.result_id;
   answer.time_us = candidate.time_us;
   if (hit.distance > 0) {

@@ -2,98 +2,79 @@
 #include "db/problem_key.h"
 
 #include "core/mixed_hash.h"
-#include <swr/attention_problem.h>
-#include <swr/gemm_problem.h>
+#include "db/derived.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
 
 namespace swr {
 namespace {
 
-/// Packs small numbers into one, the first lowest.
-class Packer {
- public:
-  template <typename Value>
-  Packer& add(Value value, unsigned bits) {
-    packed_ |= static_cast<std::uint64_t>(value) << shift_;
-    shift_ += bits;
-    return *this;
-  }
-  std::uint64_t packed() const { return packed_; }
+constexpr unsigned kOperationBits = 8;
+constexpr unsigned kKindBits = 64 - kOperationBits;
+/// Of a value that its field cannot have; no operation has so high a number.
+constexpr std::uint64_t kNoKind = std::numeric_limits<std::uint64_t>::max();
 
- private:
-  std::uint64_t packed_ = 0;
-  unsigned shift_ = 0;
+unsigned bits_of(const Field& field) {
+  return static_cast<unsigned>(std::bit_width(static_cast<unsigned>(field.most)));
+}
+
+[[noreturn]] void reject(const Operation& operation, const std::string& message) {
+  throw Error(ErrorCode::invalid_argument,
+              "operation " + std::string(operation.name()) + " has " + message);
+}
+
+static_assert(std::endian::native == std::endian::little, "words are read for single bytes");
+
+/// Where one field lies among the members, and where in the packed number. Whole words are read for
+/// flags, too: no branch tells them apart.
+struct KindField {
+  std::uint32_t word = 0;  ///< Offset of the word that holds it.
+  std::uint32_t right = 0;
+  std::uint32_t member = 0;  ///< Mask of what the word has of it.
+  std::uint32_t values = 0;  ///< Mask of the values that it may have.
+  std::uint32_t left = 0;
 };
 
-class Unpacker {
- public:
-  explicit Unpacker(std::uint64_t packed) : packed_(packed) {}
+KindField kind_field(const Field& field, unsigned place) {
+  constexpr std::size_t kWordBytes = sizeof(std::uint32_t);
+  constexpr std::size_t kByteBits = 8;
+  const bool is_flag = field.type == FieldType::flag;
+  return {.word = static_cast<std::uint32_t>(field.offset / kWordBytes * kWordBytes),
+          .right = static_cast<std::uint32_t>(field.offset % kWordBytes * kByteBits),
+          .member = is_flag ? 0xffU : 0xffffffffU,
+          .values = static_cast<std::uint32_t>((1ULL << bits_of(field)) - 1),
+          .left = place};
+}
 
-  template <typename Value>
-  Value take(unsigned bits) {
-    const auto value = static_cast<Value>(packed_ & ((1ULL << bits) - 1));
-    packed_ >>= bits;
-    return value;
+/// How the problems of an operation become keys: worked out once, because every answer needs one.
+struct KeyPlan {
+  explicit KeyPlan(const Operation& described) : operation(&described) {
+    require_key(described);
+    number = static_cast<std::uint64_t>(std::ranges::find(operations(), &described) -
+                                        operations().begin());
+    unsigned place = kOperationBits;
+    for (const ProblemField& field : described.fields()) {
+      if (field.role == FieldRole::size) {
+        sizes[size_count++] = static_cast<std::uint32_t>(field.offset);
+        continue;
+      }
+      kind[kind_count++] = kind_field(field, place);
+      place += bits_of(field);
+    }
   }
 
- private:
-  std::uint64_t packed_;
+  const Operation* operation;
+  std::uint64_t number = 0;  ///< In the order of registration.
+  std::size_t kind_count = 0;
+  std::size_t size_count = 0;
+  std::array<std::uint32_t, ShapePoint::kDimensions> sizes{};
+  std::array<KindField, kKindBits> kind{};
 };
-
-constexpr unsigned kOpBits = 8;
-constexpr unsigned kEnumBits = 8;
-constexpr unsigned kAlignmentBits = 8;
-constexpr unsigned kHeadDimBits = 16;
-
-ProblemKey key_of(const AttentionProblem& problem) {
-  return {Packer()
-              .add(attention_operation(), kOpBits)
-              .add(problem.dtype, kEnumBits)
-              .add(problem.alignment_bytes, kAlignmentBits)
-              .add(problem.head_dim, kHeadDimBits)
-              .add(problem.causal, 1)
-              .packed(),
-          {problem.batch, problem.heads_q, problem.heads_kv, problem.seq_q, problem.seq_kv}};
-}
-
-ProblemKey key_of(const GemmProblem& problem) {
-  return {Packer()
-              .add(gemm_operation(), kOpBits)
-              .add(problem.dtype, kEnumBits)
-              .add(problem.alignment_bytes, kAlignmentBits)
-              .add(problem.output, kEnumBits)
-              .add(problem.layout, kEnumBits)
-              .add(problem.reads_c, 1)
-              .packed(),
-          {problem.batch, problem.m, problem.n, problem.k, 1}};
-}
-
-AttentionProblem attention_of(Unpacker kind, const ProblemKey& key) {
-  AttentionProblem problem;
-  problem.dtype = kind.take<DType>(kEnumBits);
-  problem.alignment_bytes = kind.take<int>(kAlignmentBits);
-  problem.head_dim = kind.take<int>(kHeadDimBits);
-  problem.causal = kind.take<bool>(1);
-  problem.batch = key.sizes[0];
-  problem.heads_q = key.sizes[1];
-  problem.heads_kv = key.sizes[2];
-  problem.seq_q = key.sizes[3];
-  problem.seq_kv = key.sizes[4];
-  return problem;
-}
-
-GemmProblem gemm_of(Unpacker kind, const ProblemKey& key) {
-  GemmProblem problem;
-  problem.dtype = kind.take<DType>(kEnumBits);
-  problem.alignment_bytes = kind.take<int>(kAlignmentBits);
-  problem.output = kind.take<OutputType>(kEnumBits);
-  problem.layout = kind.take<GemmLayout>(kEnumBits);
-  problem.reads_c = kind.take<bool>(1);
-  problem.batch = key.sizes[0];
-  problem.m = key.sizes[1];
-  problem.n = key.sizes[2];
-  problem.k = key.sizes[3];
-  return problem;
-}
 
 std::uint64_t pair(int high, int low) {
   return static_cast<std::uint64_t>(high) << 32U | static_cast<std::uint32_t>(low);
@@ -101,16 +82,61 @@ std::uint64_t pair(int high, int low) {
 
 }  // namespace
 
+void require_key(const Operation& operation) {
+  std::size_t sizes = 0;
+  std::size_t kinds = 0;
+  unsigned bits = 0;
+  for (const ProblemField& field : operation.fields()) {
+    const bool is_kind = field.role == FieldRole::kind;
+    ++(is_kind ? kinds : sizes);
+    bits += is_kind ? bits_of(field) : 0;
+  }
+  if (sizes > ShapePoint::kDimensions) {
+    reject(operation, std::to_string(sizes) + " sizes, and keys have room for " +
+                          std::to_string(ShapePoint::kDimensions) +
+                          "; make a kind of one that neighbours share");
+  }
+  if (bits > kKindBits || kinds > kKindBits) {
+    reject(operation, std::to_string(kinds) + " fields of kind of " + std::to_string(bits) +
+                          " bits, and keys have room for " + std::to_string(kKindBits) +
+                          "; lower the most that they may hold");
+  }
+}
+
 ProblemKey problem_key(const Problem& problem) {
-  return std::visit([](const auto& one) { return key_of(one); }, problem);
+  const auto& plan = derived_of<KeyPlan>(problem.operation());
+  const char* const members = static_cast<const char*>(problem.members());
+  ProblemKey key{plan.number, {1, 1, 1, 1, 1}};
+  std::uint32_t beyond = 0;
+  for (std::size_t i = 0; i < plan.kind_count; ++i) {
+    const KindField& field = plan.kind[i];
+    std::uint32_t word = 0;
+    std::memcpy(&word, members + field.word, sizeof word);
+    const std::uint32_t value = word >> field.right & field.member;
+    beyond |= value & ~field.values;
+    key.kind |= static_cast<std::uint64_t>(value) << field.left;
+  }
+  for (std::size_t i = 0; i < plan.size_count; ++i) {
+    std::memcpy(&key.sizes[i], members + plan.sizes[i], sizeof key.sizes[i]);
+  }
+  key.kind = beyond == 0 ? key.kind : kNoKind;
+  return key;
 }
 
 Problem problem_of(const ProblemKey& key) {
-  Unpacker kind(key.kind);
-  if (kind.take<Op>(kOpBits) == gemm_operation()) {
-    return gemm_of(kind, key);
+  const Operation& operation = *operations()[key.kind & ((1U << kOperationBits) - 1)];
+  Problem problem = Problem::zeroed(operation);
+  std::uint64_t kind = key.kind >> kOperationBits;
+  std::size_t size = 0;
+  for (const ProblemField& field : operation.fields()) {
+    if (field.role == FieldRole::size) {
+      field.write(problem.members(), key.sizes[size++]);
+      continue;
+    }
+    field.write(problem.members(), static_cast<int>(kind & ((1ULL << bits_of(field)) - 1)));
+    kind >>= bits_of(field);
   }
-  return attention_of(kind, key);
+  return problem;
 }
 
 ShapePoint shape_point(const ProblemKey& key) {

@@ -2,17 +2,11 @@
 #include "db/rows.h"
 
 #include "core/fields.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 #include <swr/error.h>
-#include <swr/gemm_problem.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 namespace swr {
@@ -60,36 +54,6 @@ struct Writer {
   }
   void operator()(const char* name, const std::string& value) const {
     cells.push_back({name, value});
-  }
-  template <typename Enum>
-  requires std::is_enum_v<Enum>
-  void operator()(const char* name, Enum value) const {
-    cells.push_back({name, std::string(to_string(value))});
-  }
-};
-
-bool has_column(const Cells& cells, std::string_view name) {
-  return std::ranges::any_of(cells, [&](const NamedCell& cell) { return cell.column == name; });
-}
-
-/// What a column holds that belongs to another operation.
-Cell absent_cell(bool is_text) {
-  Cell cell = 0LL;
-  if (is_text) {
-    cell = std::string();
-  }
-  return cell;
-}
-
-/// Appends each visited field that another operation does not share, without a meaning.
-struct AbsentWriter {
-  Cells& cells;
-
-  template <typename Value, typename... Bounds>
-  void operator()(const char* name, const Value& /*value*/, const Bounds&... /*bounds*/) const {
-    if (!has_column(cells, name)) {
-      cells.push_back({name, absent_cell(std::is_enum_v<Value>)});
-    }
   }
 };
 
@@ -157,9 +121,6 @@ struct Reader {
   }
   void operator()(const char* name, bool& field) { field = integer(name, 0, 1) != 0; }
   void operator()(const char* name, std::string& field) { field = text(name); }
-  void operator()(const char* name, DType& field) { field = parse_dtype(text(name)); }
-  void operator()(const char* name, GemmLayout& field) { field = parse_gemm_layout(text(name)); }
-  void operator()(const char* name, OutputType& field) { field = parse_output_type(text(name)); }
 };
 
 Unknowns unknowns_of(ResultState state) {
@@ -314,67 +275,15 @@ void read_lookup_prediction(LookupResult& found, Reader<OrderedColumns>& read) {
 }
 
 template <typename Columns>
-AxisValue axis_value(const Axis& axis, Reader<Columns>& read) {
-  const std::string name(axis.name);
-  if (axis.spellings.empty()) {
-    return read.integer(name.c_str(), 0, kMaxInt);
-  }
-  return std::string(read.text(name.c_str()));
-}
-
-template <typename Columns>
 Variant read_variant(Reader<Columns>& read) {
-  const Op op = parse_op(read.text("op"));
-  Variant variant = default_axes(op);
-  for (const Axis& axis : axes(op)) {
-    axis.set(variant, axis_value(axis, read));
-  }
-  return variant;
-}
-
-template <typename OneProblem, typename Columns>
-Problem read_problem_of(Reader<Columns>& read) {
-  OneProblem problem;
-  visit_fields(problem, read);
-  validate(problem);
-  return problem;
-}
-
-template <typename Columns>
-Problem read_problem_of(Op op, Reader<Columns>& read) {
-  return op == gemm_operation() ? read_problem_of<GemmProblem>(read)
-                                : read_problem_of<AttentionProblem>(read);
-}
-
-constexpr std::array kOps{attention_operation(), gemm_operation()};
-
-/// The fields of a problem in the order in which they are visited.
-Cells field_cells(Op op) {
-  const Problem problem =
-      op == gemm_operation() ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
-  Cells cells;
-  std::visit([&](const auto& one) { visit_fields(one, AbsentWriter{cells}); }, problem);
-  return cells;
-}
-
-/// Runs `read`; a value that cannot be believed becomes an error that names the row by its id.
-template <typename Id, typename Read>
-auto read_row(Id&& id, const RowSource& source, Read&& read) {
-  try {
-    return read();
-  } catch (const Error& failure) {
-    throw Error(ErrorCode::unreadable,
-                "database " + source.path.string() + " holds a bad row " + id() + " in table " +
-                    std::string(source.table) + ": " + failure.what() +
-                    "; delete that row with sqlite3, or use a copy of the file "
-                    "from before it was edited");
-  }
+  const Operation& operation = find_operation(read.text("op"));
+  return variant_from_text(operation, read.text("axes")).value;
 }
 
 template <typename Read>
 auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
   const auto id = [&row] { return row.getColumn(0).getString(); };
-  return read_row(id, source, [&] {
+  return read_row_named(id, source, [&] {
     Reader<NamedColumns> reader{{row}};
     return read(reader);
   });
@@ -383,7 +292,7 @@ auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
 template <typename Read>
 auto read_row(TableRows& row, const RowSource& source, Read&& read) {
   const auto id = [&row] { return std::string(row.cell(0).getString()); };
-  return read_row(id, source, [&] {
+  return read_row_named(id, source, [&] {
     Reader<OrderedColumns> reader{{row}};
     return read(reader);
   });
@@ -393,26 +302,13 @@ auto read_row(TableRows& row, const RowSource& source, Read&& read) {
 
 Cells to_cells(const Problem& problem) {
   validate(problem);
-  Cells cells{{"op", std::string(to_string(problem.operation()))}};
-  std::visit([&](const auto& one) { visit_fields(one, Writer{cells}); }, problem);
-  for (const Op op : kOps) {
-    for (NamedCell& absent : field_cells(op)) {
-      if (!has_column(cells, absent.column)) {
-        cells.push_back(std::move(absent));
-      }
-    }
-  }
+  Cells cells = kind_cells(problem);
+  cells.push_back({"sizes", sizes_text(problem)});
   return cells;
 }
 
 Cells kind_cells(const Problem& problem) {
-  constexpr std::array<std::string_view, 8> kKind{
-      "op", "dtype", "alignment_bytes", "causal", "head_dim", "output", "layout", "reads_c"};
-  Cells cells = to_cells(problem);
-  std::erase_if(cells, [&](const NamedCell& cell) {
-    return std::ranges::find(kKind, cell.column) == kKind.end();
-  });
-  return cells;
+  return {{"op", std::string(problem.operation().name())}, {"kind", kind_text(problem)}};
 }
 
 Cells to_cells(const DeviceInfo& device) {
@@ -422,25 +318,10 @@ Cells to_cells(const DeviceInfo& device) {
 }
 
 Cells to_cells(const Variant& variant) {
-  Cells cells{{"op", std::string(to_string(variant.operation()))}};
-  for (const Axis& axis : axes(variant.operation())) {
-    std::visit(
-        [&](const auto& value) {
-          cells.push_back({std::string(axis.name), value});
-        },
-        axis.get(variant));
-  }
-  for (const Op op : kOps) {
-    for (const Axis& axis : axes(op)) {
-      if (!has_column(cells, axis.name)) {
-        cells.push_back({std::string(axis.name), absent_cell(!axis.spellings.empty())});
-      }
-    }
-  }
-  return cells;
+  return {{"op", std::string(variant.operation().name())}, {"axes", axes_text(variant)}};
 }
 
-std::string variant_columns() { return column_list(to_cells(AttentionVariant{})); }
+std::string variant_columns() { return "variant.op, variant.axes"; }
 
 Cells to_cells(const RunInfo& run) {
   return {{"command", run.command},
@@ -514,8 +395,10 @@ Cells to_cells(const VariantResult& result) {
 }
 
 Problem read_problem(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source,
-                  [](auto& read) { return read_problem_of(parse_op(read.text("op")), read); });
+  return read_row(row, source, [](auto& read) {
+    const Operation& operation = find_operation(read.text("op"));
+    return problem_from_text(operation, read.text("kind"), read.text("sizes")).value;
+  });
 }
 
 DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
@@ -631,16 +514,32 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
-std::string lookup_problems_query(Op op) {
-  return "SELECT id, " + column_list(field_cells(op)) + " FROM problem NOT INDEXED WHERE op = '" +
-         std::string(to_string(op)) + "' ORDER BY id";
+std::string lookup_problems_query(const Operation& operation) {
+  return "SELECT id, kind, sizes FROM problem NOT INDEXED WHERE op = '" +
+         std::string(operation.name()) + "' ORDER BY id";
 }
 
-Problem read_lookup_problem(Op op, TableRows& row, const RowSource& source) {
-  return read_row(row, source, [op](auto& read) {
+FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,
+                                      const RowSource& source) {
+  return read_row(row, source, [&operation](auto& read) {
     read.column("id");
-    return read_problem_of(op, read);
+    const std::string_view kind = read.text("kind");
+    return problem_from_text(operation, kind, read.text("sizes"));
   });
+}
+
+std::string lookup_variants_query() { return "SELECT id, op, axes FROM variant ORDER BY id"; }
+
+FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    read.column("id");
+    const Operation& operation = find_operation(read.text("op"));
+    return variant_from_text(operation, read.text("axes"));
+  });
+}
+
+const Operation& read_operation(SQLite::Statement& row, const RowSource& source) {
+  return *read_row(row, source, [](auto& read) { return &find_operation(read.text("op")); });
 }
 
 std::string lookup_result_columns() {
