@@ -2,6 +2,7 @@
 #include "export/export.h"
 
 #include "core/json.h"
+#include "core/operation.h"
 #include "core/sha256.h"
 #include "export/package_source.h"
 #include <swr/error.h>
@@ -22,14 +23,14 @@ std::vector<StoredResult> select_winners(const Store& store, const ExportFilter&
   std::vector<StoredResult> winners = store.winners(filter.setting);
   std::erase_if(winners, [&](const StoredResult& stored) {
     return (filter.problem && stored.problem != *filter.problem) ||
-           (filter.op && stored.problem.operation() != *filter.op) ||
+           (filter.op != nullptr && &stored.problem.operation() != filter.op) ||
            (filter.device && !same_device(stored.device, *filter.device));
   });
   if (winners.empty()) {
     const bool filtered = filter.problem || filter.device;
     throw Error(ErrorCode::nothing_stored,
                 "the database holds no usable result" +
-                    (filter.op ? " for " + std::string(to_string(*filter.op)) : std::string()) +
+                    (filter.op ? " for " + std::string(name_of(*filter.op)) : std::string()) +
                     (filtered ? " for this problem and device" : "") +
                     ", so there is nothing to export; tune first");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The study of block scheduling in GEMM: its points, and what it says of their results.
-#include "tuner/study/gemm_study.h"
+#include "operations/gemm/study/gemm_study.h"
 
 #include "model/profile/gpu_profile.h"
 #include "tuner/study/study_run.h"

@@ -2,10 +2,10 @@
 #include "tuner/study/study.h"
 
 #include "model/profile/gpu_profile.h"
+#include "operations/attention/study/tile_choices.h"
 #include "tests/support/attention.h"
 #include "tuner/run/tuner.h"
 #include "tuner/study/study_run.h"
-#include "tuner/study/tile_choices.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>

@@ -158,11 +158,11 @@ PeerTimes peers_of(const Session& session, const Study& study) {
   if (!session.options.peers) {
     return {};
   }
-  if (study.op != gemm_operation()) {
+  if (!study.read_peers) {
     throw Error(ErrorCode::invalid_argument,
-                "--peers belongs to study gemm-swizzle, not to " + study.name);
+                "--peers belongs to studies that compare with a library, not to " + study.name);
   }
-  return read_peer_times(*session.options.peers);
+  return study.read_peers(*session.options.peers);
 }
 
 }  // namespace

@@ -78,6 +78,24 @@ KernelResources estimated_resources(const AttentionProblem& problem,
   return {.registers_per_thread = std::min(wanted, config.register_limit())};
 }
 
+MissRatioCurve attention_miss_ratios(const AttentionProblem& problem,
+                                     const AttentionVariant& variant, int ctas_per_sm,
+                                     const GpuProfile& profile,
+                                     std::span<const long long> capacities_bytes) {
+  const ScheduleShape shape =
+      make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
+  const L2Traffic traffic = simulate_l2(shape, profile.l2_policy());
+  const auto demanded =
+      static_cast<double>(traffic.schedule.read_sectors + traffic.schedule.write_sectors);
+  const MissCurve curve = miss_curve(shape);
+  MissRatioCurve ratios{static_cast<double>(curve.compulsory_misses()) / demanded, {}};
+  for (const long long bytes : capacities_bytes) {
+    const long long misses = curve.compulsory_misses() + curve.excess_misses(bytes / kSectorBytes);
+    ratios.ratios.push_back(static_cast<double>(misses) / demanded);
+  }
+  return ratios;
+}
+
 std::unique_ptr<Predictor> make_attention_predictor(const GpuProfile& profile) {
   return std::make_unique<AttentionPredictor>(profile);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/study/tile_choices.h"
+#include "operations/attention/study/tile_choices.h"
 
 #include "core/number_text.h"
 #include "report/explain/metrics.h"
@@ -32,7 +32,7 @@ std::string tile_text(const AttentionVariant& variant) {
 std::vector<TileChoice> tile_choices(const Study& study, const ResultOf& result_of) {
   std::map<AttentionProblem, std::map<std::pair<int, int>, VariantResult>> best_of_tile;
   for (const Experiment& experiment : study.experiments) {
-    if (!is_grid_of_tiles(experiment)) {
+    if (!experiment.is_grid_of_tiles) {
       continue;
     }
     for (StudyRow& row : rows_of(experiment, result_of)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/study/peer_times.h"
+#include "operations/gemm/study/peer_times.h"
 
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -64,17 +64,15 @@ PeerTimes read_peer_times(const std::filesystem::path& path) {
       refuse(path, line, "m, n, k or median_us is missing or no positive number");
     }
     if (fields[3] == "final" && fields[4] == kFirstChoice) {
-      times[size] = median_us;
+      times[to_string(GemmProblem{.m = size[0], .n = size[1], .k = size[2]})] = median_us;
     }
   }
   return times;
 }
 
 std::optional<double> peer_time_us(const PeerTimes& peers, const GemmProblem& problem) {
-  const GemmProblem of_benchmark{.m = problem.m, .n = problem.n, .k = problem.k};
-  const auto found = peers.find({problem.m, problem.n, problem.k});
-  return problem == of_benchmark && found != peers.end() ? std::optional(found->second)
-                                                         : std::nullopt;
+  const auto found = peers.find(to_string(problem));
+  return found != peers.end() ? std::optional(found->second) : std::nullopt;
 }
 
 }  // namespace swr

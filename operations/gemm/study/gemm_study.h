@@ -3,6 +3,7 @@
 // and whether the model names the best stride before it is measured.
 #pragma once
 
+#include "operations/gemm/study/peer_times.h"
 #include "tuner/study/study.h"
 #include <swr/gemm_problem.h>
 
@@ -66,10 +67,17 @@ std::optional<StrideScore> stride_score(const std::vector<StrideSweep>& sweeps);
 void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& sweeps,
                           const PeerTimes& peers);
 
-/// Sawtooth over k beside cyclic, everything else equal, as Markdown.
-void write_k_orders(std::ostream& out, const Experiment& experiment, const ResultOf& result_of);
+/// The sections of the study's experiments: strides first in sum, then one by one; sawtooth over k
+/// beside cyclic, everything else equal.
+void write_strides(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
+                   const StudyContext& context);
+void write_k_orders(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
+                    const StudyContext& context = {});
 
 /// The sweeps for a page.
 Json stride_sweeps_json(const std::vector<StrideSweep>& sweeps);
+/// Experiment::sweeps_json.
+Json strides_json(const Experiment& experiment, const ResultOf& result_of,
+                  const StudyContext& context);
 
 }  // namespace swr

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The points of the studies of attention, and all studies by name. Sources: Sawtooth Wavefront
+// The points of the studies of attention. Sources: Sawtooth Wavefront
 // Reordering (Zhu, Pan, Ding) and TiledAttention (Khan), both on a GB10; their numbers of figures
 // and tables are in the titles.
-#include "tuner/study/gemm_study.h"
-#include "tuner/study/study.h"
+#include "operations/attention/study/tile_choices.h"
+#include "operations/gemm/study/gemm_study.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
@@ -173,30 +173,20 @@ Study tiled_attention() {
                   .title = "Tiles and stages over the grid of 80 shapes",
                   .x_title = "S",
                   .metric = "time_us",
-                  .points = {}};
+                  .points = {},
+                  .is_grid_of_tiles = true};
   for (const AttentionProblem& problem : tiled_problems()) {
     add_tiles(problem, grid);
   }
-  return {"tiled-attention", "TiledAttention", {std::move(grid)}};
+  Study study{"tiled-attention", "TiledAttention", {std::move(grid)}};
+  study.write_choices = write_tile_choices;
+  study.choices_json = tile_choices_json;
+  return study;
 }
 
 }  // namespace
 
-std::vector<std::string> study_names() { return {"sawtooth", "tiled-attention", "gemm-swizzle"}; }
-
-Study make_study(std::string_view name, const DeviceInfo& device) {
-  if (name == "sawtooth") {
-    return sawtooth(device);
-  }
-  if (name == "tiled-attention") {
-    return tiled_attention();
-  }
-  if (name == "gemm-swizzle") {
-    return gemm_swizzle_study(device);
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "there is no study '" + std::string(name) +
-                  "'; there are sawtooth, tiled-attention and gemm-swizzle");
-}
+Study sawtooth_study(const DeviceInfo& device) { return sawtooth(device); }
+Study tiled_attention_study(const DeviceInfo& /*device*/) { return tiled_attention(); }
 
 }  // namespace swr

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The points of the study of block scheduling in GEMM.
 #include "core/architectures.h"
-#include "tuner/study/gemm_study.h"
+#include "operations/gemm/study/gemm_study.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -103,7 +103,9 @@ Experiment swizzle_cubes(const DeviceInfo& device) {
                         .x_title = "stride",
                         .metric = "tflop_per_s",
                         .points = {},
-                        .swept = "swizzle_stride"};
+                        .swept = "swizzle_stride",
+                        .write_section = write_strides,
+                        .sweeps_json = strides_json};
   for (const int size : kCubes) {
     add_strides(experiment, {size, size, size}, swept_variant(size, device));
   }
@@ -117,7 +119,9 @@ Experiment swizzle_projections(const DeviceInfo& device) {
                         .x_title = "stride",
                         .metric = "tflop_per_s",
                         .points = {},
-                        .swept = "swizzle_stride"};
+                        .swept = "swizzle_stride",
+                        .write_section = write_strides,
+                        .sweeps_json = strides_json};
   for (const auto& size : kProjections) {
     add_strides(experiment, size, swept_variant(kLargeCube, device));
   }
@@ -146,7 +150,8 @@ Experiment k_orders(const DeviceInfo& device) {
                         .x_title = "m x n x k",
                         .metric = "",
                         .points = {},
-                        .swept = "k_order"};
+                        .swept = "k_order",
+                        .write_section = write_k_orders};
   for (std::size_t place = 0; place < kKOrderShapes.size(); ++place) {
     const auto& size = kKOrderShapes.at(place);
     for (const Family family : {Family::hopper, Family::portable}) {
@@ -174,10 +179,10 @@ Study gemm_swizzle_study(const DeviceInfo& device) {
   return {.name = "gemm-swizzle",
           .title = "Block scheduling in GEMM",
           .experiments = {swizzle_cubes(device), swizzle_projections(device), k_orders(device)},
-          .op = gemm_operation(),
           .judges_model = true,
           // At the power limit samples of one stride spread by 4 to 7 %, strides differ by 1 %.
-          .races = 20};
+          .races = 20,
+          .read_peers = read_peer_times};
 }
 
 }  // namespace swr

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/number_text.h"
 #include "db/match.h"
+#include "operations/gemm/study/gemm_study.h"
 #include "report/explain/analysis.h"
 #include "report/explain/metrics.h"
 #include "report/report.h"
-#include "tuner/study/gemm_study.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -268,7 +268,8 @@ void write_stride_summary(std::ostream& out, const std::vector<StrideSweep>& swe
   }
 }
 
-void write_k_orders(std::ostream& out, const Experiment& experiment, const ResultOf& result_of) {
+void write_k_orders(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
+                    const StudyContext& /*context*/) {
   write_head(out,
              {experiment.x_title, "family", "tile", "cyclic", "sawtooth", "time", "misses, cyclic",
               "misses, sawtooth", "misses", "DRAM MB, cyclic", "DRAM MB, sawtooth", "DRAM", ""});
@@ -305,6 +306,19 @@ Json stride_sweeps_json(const std::vector<StrideSweep>& sweeps) {
          {"strides", std::move(strides)}});
   }
   return list;
+}
+
+void write_strides(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
+                   const StudyContext& context) {
+  write_stride_summary(out, stride_sweeps(experiment, result_of, context.predictions),
+                       context.peers);
+  out << "\n";
+  write_row_table(out, experiment, rows_of(experiment, result_of));
+}
+
+Json strides_json(const Experiment& experiment, const ResultOf& result_of,
+                  const StudyContext& context) {
+  return stride_sweeps_json(stride_sweeps(experiment, result_of, context.predictions));
 }
 
 }  // namespace swr

@@ -32,6 +32,10 @@ std::optional<FixedTile> best_fixed_tile(const Study& study, const ResultOf& res
 /// Best tile by shape and what choosing by shape gains, as Markdown.
 void write_tile_choices(std::ostream& out, const Study& study, const ResultOf& result_of);
 
+/// The studies of attention.
+Study sawtooth_study(const DeviceInfo& device);
+Study tiled_attention_study(const DeviceInfo& device);
+
 /// The choices for a page.
 Json tile_choices_json(const Study& study, const ResultOf& result_of);
 

@@ -3,19 +3,15 @@
 // library of kernels.
 #pragma once
 
+#include "tuner/study/study.h"
 #include <swr/gemm_problem.h>
 
-#include <array>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 namespace swr {
 
-/// Median time in microseconds of the library's first choice, by m, n and k.
-using PeerTimes = std::map<std::array<int, 3>, double>;
-
-/// Reads the file of `gemm_peers --csv`.
+/// Median times of the library's first choice. Reads the file of `gemm_peers --csv`.
 /// Throws: Error{unreadable} naming the file, the line and what is wrong with it.
 PeerTimes read_peer_times(const std::filesystem::path& path);
 
