@@ -120,7 +120,8 @@ Cubins compile_all(const Generator& generator, const std::vector<HopperGemmConfi
     threads.emplace_back([&] {
       for (std::size_t index = next++; index < configs.size(); index = next++) {
         try {
-          compiled[index] = generator.compile(configs[index], 90);
+          compiled[index] = generator.compile_configured(gemm_operation(), Family::hopper,
+                                                         config_header(configs[index]), 90);
         } catch (const Error& error) {
           std::fprintf(stderr, "left out: %s\n", error.what());
         }

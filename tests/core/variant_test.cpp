@@ -50,7 +50,8 @@ TEST(AttentionVariant, KeyHoldsTheAxesOfItsFamilyAlone) {
 }
 
 TEST(Variant, EveryAxisWritesWhatItReads) {
-  for (const Op op : {attention_operation(), gemm_operation()}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     const Variant variant = default_axes(op);
     for (const Axis& axis : axes(op)) {
       Variant copy = variant;
@@ -61,7 +62,8 @@ TEST(Variant, EveryAxisWritesWhatItReads) {
 }
 
 TEST(Variant, AnAxisIsEqualWhereItsValuesAre) {
-  for (const Op op : {attention_operation(), gemm_operation()}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     const Variant variant = default_axes(op);
     for (const Axis& axis : axes(op)) {
       Variant other = variant;

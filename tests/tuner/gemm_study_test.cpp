@@ -195,8 +195,10 @@ TEST(GemmStudyTables, SayStrideScoreAndPeers) {
   std::ostringstream out;
   // 1 TFLOP/s is 2 * 8192^3 / 1e6 us.
   const double one_tflop_us = 2.0 * 8192 * 8192 * 8192 / 1e6;
-  write_study_tables(out, study, best_at_1024,
-                     {.predictions = model, .peers = {{{8192, 8192, 8192}, one_tflop_us}}});
+  write_study_tables(
+      out, study, best_at_1024,
+      {.predictions = model,
+       .peers = {{to_string(GemmProblem{.m = 8192, .n = 8192, .k = 8192}), one_tflop_us}}});
   const std::string text = out.str();
   EXPECT_THAT(text, HasSubstr("| 8192 x 8192 x 8192 | 128x256x64 | 1024 | "));
   EXPECT_THAT(text,
