@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The time of GEMM: terms by hand, and against what an H200 measured (docs/results/gemm.md).
+// The time of GEMM: terms by hand, and against what an H200 measured (experiments/gemm).
 #include "tuner/model/gemm_time.h"
 
 #include "tuner/model/time_model.h"

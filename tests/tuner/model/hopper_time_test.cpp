@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The Hopper family's time: terms by hand, and against the tuner's own choices as they were
-// measured on an H200 (docs/results/attention_peers.csv).
+// measured on an H200 (experiments/hopper_attention/attention_peers.csv).
 #include "tuner/model/hopper_time.h"
 
 #include "tuner/model/time_model.h"
