@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
 #include <swr/variant.h>

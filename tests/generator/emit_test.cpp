@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "generator/emit.h"
-#include "operations/attention/config.h"
-#include "operations/gemm/config.h"
 
 #include "core/operation.h"
 #include "generator/nvrtc.h"
 #include "operations/attention/config.h"
+#include "operations/gemm/config.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 // and without wgmma that the compiler serialises.
 #include "operations/gemm/config.h"
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 #include <swr/generator.h>
 
 #include <gtest/gtest.h>
@@ -120,8 +121,12 @@ TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
 }
 
 TEST(HopperGemmKernel, IsRefusedElsewhere) {
-  EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper), config_header(kHopper), 80), Error);
-  EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper), config_header(kHopper), 120), Error);
+  EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper),
+                                              config_header(kHopper), 80),
+               Error);
+  EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper),
+                                              config_header(kHopper), 120),
+               Error);
 }
 
 constexpr PortableGemmConfig kPortable{.dtype = DType::bf16,

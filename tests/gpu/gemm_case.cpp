@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/gemm_case.h"
 
+#include <swr/gemm_problem.h>
+
 #include <cmath>
 #include <span>
 #include <vector>

@@ -6,6 +6,7 @@
 #include "operations/gemm/kernel.h"
 #include "tests/gpu/launch_chain.h"
 #include <swr/attention_params.h>
+#include <swr/gemm_problem.h>
 
 #include <array>
 #include <cmath>

@@ -5,6 +5,10 @@
 #include "runtime/kernel_source.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <cstdio>
 #include <fstream>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Times of cuBLASLt, as bench/gemm_peers measured them in a process of its own: swr links no
-// library of kernels.
+// Times of cuBLASLt, as experiments/gemm/gemm_peers measured them in a process of its own: swr
+// links no library of kernels.
 #pragma once
 
 #include "tuner/study/study.h"

@@ -63,7 +63,7 @@ GemmVariant portable(int tile_m, int tile_n, int warps_n, Persistence persistenc
           .raster = Raster::along_n};
 }
 
-/// The form that won against cuBLASLt at this size (docs/results/gemm.md); from 4096 on one form,
+/// The form that won against cuBLASLt at this size (experiments/gemm); from 4096 on one form,
 /// the widest tile with a cluster that shares B: it won at 4096 and 12288, and the winners of the
 /// other sizes are within a few per cent of it.
 GemmVariant hopper_of_size(int size) {

@@ -137,7 +137,7 @@ TEST(Accuracy, TheFirst8HoldTheBestIn80PercentOfTheSpacesUnseen) {
   EXPECT_GE(static_cast<double>(best), 0.80 * static_cast<double>(unseen_spaces().size()));
 }
 
-/// The sentence of docs/results/l2_model.md about the choice among whole spaces.
+/// The sentence of experiments/l2_model about the choice among whole spaces.
 std::string choice_sentence(const char* name, const std::vector<Assessed>& assessed) {
   int spaces = 0;
   int best = 0;
