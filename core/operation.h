@@ -6,10 +6,10 @@
 
 #include <swr/constraints.h>
 #include <swr/device.h>
-#include <swr/generator.h>
 #include <swr/kernel.h>
 #include <swr/problem.h>
 #include <swr/result.h>
+#include <swr/search_space.h>
 #include <swr/variant.h>
 
 #include <nlohmann/json_fwd.hpp>
@@ -98,6 +98,8 @@ class Operation {
   virtual std::string_view name() const = 0;
   /// One line for --help.
   virtual std::string_view summary() const = 0;
+  /// Options that ask for a problem, for --help.
+  virtual std::string_view example() const = 0;
   virtual std::span<const ProblemField> fields() const = 0;
   virtual std::span<const Axis> axes() const = 0;
   virtual std::span<const ConstraintInfo> constraints() const = 0;

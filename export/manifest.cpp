@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "swr-export";
-/// 2: kernels of Hopper GEMM wait for the launch before them.
+/// 2: kernels of some families wait for the launch before them.
 constexpr int kFormatVersion = 2;
 
 [[noreturn]] void reject(const std::string& message) {

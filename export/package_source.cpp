@@ -59,8 +59,7 @@ bool is_operation_header(std::string_view path) {
 
 bool is_public(std::string_view path) {
   return path.starts_with("include/swr/") || path == "export/package/common.h" ||
-         path == "operations/attention/package/attention.h" ||
-         path == "operations/gemm/package/gemm.h";
+         is_operation_header(path);
 }
 
 /// Its name in the package, where all files lie in two folders: a name that families share gets

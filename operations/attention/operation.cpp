@@ -47,6 +47,9 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
  public:
   std::string_view name() const override { return "attention"; }
   std::string_view summary() const override { return "O = softmax(scale Q K^T + mask) V, forward"; }
+  std::string_view example() const override {
+    return "--seq 4096 --heads 16 --head-dim 128 --causal";
+  }
   std::span<const ProblemField> fields() const override { return attention_fields(); }
   std::span<const Axis> axes() const override { return attention_axes(); }
   std::span<const ConstraintInfo> constraints() const override { return attention_constraints(); }

@@ -140,7 +140,7 @@ TEST(Json, AProblemThatNoKernelServesIsRefused) {
 }
 
 VariantResult measured_result() {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = 3;
   result.detail = "no detail";
   result.resources.registers_per_thread = 200;
@@ -195,7 +195,7 @@ TEST(Json, AResultThatCannotBeIsRefused) {
 }
 
 TEST(Json, ResultSaysWhetherItWasMeasured) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   Measurement measurement;
   measurement.samples_us = {2.0, 1.0};
   measurement.median_us = 1.5;
@@ -215,7 +215,7 @@ TEST(Json, ResultSaysWhetherItWasMeasured) {
 }
 
 TEST(Json, ADocumentSurvivesBytesThatAreNoText) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.detail = "log \xff end";
   Measurement measurement;
   measurement.relative_error = std::numeric_limits<double>::quiet_NaN();

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 VariantResult row(int stages, double median_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = stages;
   result.resources.registers_per_thread = 100 + stages;
   result.ctas_per_sm = 3;
@@ -36,7 +36,7 @@ VariantResult row(int stages, double median_us) {
 }
 
 VariantResult failed(int stages) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = stages;
   result.state = ResultState::correctness;
   return result;

@@ -3,6 +3,7 @@
 
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ namespace swr {
 namespace {
 
 VariantResult measured(int stages, double median_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = stages;
   result.outcome = Measurement{.samples_us = {median_us}, .median_us = median_us};
   return result;

@@ -4,6 +4,7 @@
 
 #include "model/profile/gpu_profile.h"
 #include "tuner/study/study_run.h"
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
@@ -35,7 +36,7 @@ const Experiment& cubes(const Study& study) { return study.experiments[0]; }
 const Experiment& k_orders(const Study& study) { return study.experiments[2]; }
 
 VariantResult measured(const StudyPoint& point, double time_us, long long dram_bytes = 1'000'000) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = point.variant;
   result.outcome = Measurement{.samples_us = {time_us},
                                .median_us = time_us,
@@ -50,7 +51,7 @@ VariantResult measured(const StudyPoint& point, double time_us, long long dram_b
 }
 
 VariantResult predicted(const StudyPoint& point, double time_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = point.variant;
   result.outcome = Prediction{.time_us = time_us, .read_sectors = 1000};
   return result;
@@ -249,8 +250,9 @@ TEST(GemmStudyCsv, HoldsPredictionsInLinesOfTheirOwn) {
   write_study_csv(out, study, best_at_1024, {.predictions = model, .peers = {}});
   const std::string text = out.str();
   EXPECT_THAT(text,
-              HasSubstr("study,experiment,series,x,provenance,batch,m,n,k,dtype,output,layout,"));
-  EXPECT_THAT(text, HasSubstr("gemm-swizzle,stride,8192 x 8192 x 8192,1024,measured,1,8192,8192,"));
+              HasSubstr("study,experiment,series,x,provenance,m,n,k,batch,dtype,output,layout,"));
+  EXPECT_THAT(text,
+              HasSubstr("gemm-swizzle,stride,8192 x 8192 x 8192,1024,measured,8192,8192,8192,1,"));
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), 2 * points + 1);
 }
 

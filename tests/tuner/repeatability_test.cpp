@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome = Measurement{.median_us = median_us};
   return result;

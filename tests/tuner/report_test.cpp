@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 VariantResult predicted(Order order, double time_us, long long excess) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).order = order;
   attention(result.variant).persistence = Persistence::persistent;
   result.resources.registers_per_thread = 128;

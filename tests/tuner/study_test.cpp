@@ -38,7 +38,7 @@ const Experiment& experiment_of(const Study& study, std::string_view id) {
 }
 
 VariantResult predicted(const StudyPoint& point, double time_us, long long excess) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = point.variant;
   result.outcome = Prediction{.time_us = time_us,
                               .read_sectors = 100'000'000,

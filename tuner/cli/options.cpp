@@ -13,7 +13,7 @@ namespace swr::cli {
 namespace {
 
 constexpr const char* kOverview =
-    R"(Tunes attention kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the
+    R"(Tunes kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the
 GPU present or predicts them for one that is not, and stores every result.)";
 
 constexpr const char* kFooter =

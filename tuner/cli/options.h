@@ -111,7 +111,7 @@ struct Options {
   std::vector<std::string> replay;
   /// Name of the study.
   std::string study;
-  /// cuBLASLt's times beside those of a study of GEMM.
+  /// A library's times beside those of a study.
   std::optional<std::filesystem::path> peers;
   std::string strategies = "exhaustive,random,model";
 

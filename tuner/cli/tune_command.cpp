@@ -15,9 +15,7 @@
 #include "tuner/predict/predicting_evaluator.h"
 #include "tuner/run/compile_queue.h"
 #include "tuner/run/tuner.h"
-#include <swr/attention_problem.h>
 #include <swr/error.h>
-#include <swr/gemm_problem.h>
 #include <swr/version.h>
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include "tests/tuner/fake_evaluator.h"
 #include "tuner/predict/model_ranking.h"
 #include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ RecordedSpace some_space() {
                       .results = {}};
   for (const int stages : {1, 2, 3, 4}) {
     for (const Order order : {Order::cyclic, Order::sawtooth}) {
-      VariantResult result;
+      VariantResult result{.variant = AttentionVariant{}};
       attention(result.variant).stages = stages;
       attention(result.variant).order = order;
       result.outcome = Prediction{.time_us = 10.0 * stages};
