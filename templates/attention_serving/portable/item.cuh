@@ -95,10 +95,10 @@ class Item {
   __device__ ItemPart part() const {
     const uint4 words = load(kPart);
     return {{}, static_cast<int>(words.z), static_cast<int>(words.w),
-            static_cast<int>(ptx::load_shared_word(words_ + kRows))};
+            static_cast<int>(ptx::ld_shared_b32(words_ + kRows))};
   }
   /// False when this CTA has nothing to do for the item.
-  __device__ bool takes_part() const { return ptx::load_shared_word(words_ + kMore) != 0; }
+  __device__ bool takes_part() const { return ptx::ld_shared_b32(words_ + kMore) != 0; }
   /// The first unit of the item after this one.
   __device__ long long next_unit() const { return ptx::ld_shared_b64(words_ + kPages + 8); }
 
@@ -109,8 +109,8 @@ class Item {
   __device__ Pages pages() const {
     const auto ids = static_cast<unsigned long long>(ptx::ld_shared_b64(words_ + kPages));
     return {reinterpret_cast<const int*>(ids),
-            static_cast<int>(ptx::load_shared_word(words_ + kRows + 12)),
-            {params_.pages.page_size, static_cast<int>(ptx::load_shared_word(words_ + kMore + 4))}};
+            static_cast<int>(ptx::ld_shared_b32(words_ + kRows + 12)),
+            {params_.pages.page_size, static_cast<int>(ptx::ld_shared_b32(words_ + kMore + 4))}};
   }
 
   /// The rows of q or o that the Q tiles of the item's head divide.
@@ -154,9 +154,9 @@ class Item {
   static constexpr unsigned kPages = 80;  ///< Ids; next unit.
   static constexpr unsigned kMore = 96;   ///< Takes part, page shift, message.
 
-  __device__ uint4 load(unsigned words) const { return ptx::load_shared(words_ + words); }
+  __device__ uint4 load(unsigned words) const { return ptx::ld_shared_v4_b32(words_ + words); }
   __device__ void store(unsigned words, int a, int b, int c, int d) const {
-    ptx::store_shared(words_ + words,
+    ptx::st_shared(words_ + words,
                       make_uint4(static_cast<unsigned>(a), static_cast<unsigned>(b),
                                  static_cast<unsigned>(c), static_cast<unsigned>(d)));
   }

@@ -29,8 +29,8 @@ class KvStream {
         thread_(thread),
         backward_(backward) {
     const KvTiles tiles = item.kv_tiles();
-    first_ = ptx::uniform(tiles.first);
-    steps_ = ptx::uniform(tiles.count);
+    first_ = ptx::redux_sync_or(tiles.first);
+    steps_ = ptx::redux_sync_or(tiles.count);
   }
 
   __device__ int steps() const { return steps_; }
@@ -70,7 +70,7 @@ class KvStream {
   }
   /// Ends the first group, which holds all that the CTA has asked for since, and starts the others.
   __device__ void ask_rest() const {
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
 #pragma unroll
     for (int step = 1; step < C.stages - 1; ++step) {
       request_both(step);
@@ -80,7 +80,7 @@ class KvStream {
   /// Waits for the oldest group in flight and makes it visible to the CTA. Also: every warp has
   /// finished what it read before.
   __device__ static void arrive() {
-    ptx::wait_copies<C.stages == 1 ? 0 : C.stages - 2>();
+    ptx::cp_async_wait_group<C.stages == 1 ? 0 : C.stages - 2>();
     __syncthreads();
   }
 
@@ -88,7 +88,7 @@ class KvStream {
     arrive();
     if constexpr (C.stages == 1) {
       request_v(step);
-      ptx::commit_copies();
+      ptx::cp_async_commit_group();
     } else {
       request_both(step + C.stages - 1);
     }
@@ -102,7 +102,7 @@ class KvStream {
     if constexpr (C.stages == 1) {
       arrive();
       request_k(step + 1);
-      ptx::commit_copies();
+      ptx::cp_async_commit_group();
     }
   }
 
@@ -149,7 +149,7 @@ class KvStream {
   __device__ void request_both(int step) const {
     request_k(step);
     request_v(step);
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
   }
 
   const ServingAttentionParams& params_;

@@ -38,7 +38,7 @@ class SequenceList {
 
   __device__ long long end(int place) const { return ptx::ld_shared_b64(end_address(place)); }
   __device__ int entry(int place) const {
-    return sorted() ? static_cast<int>(ptx::load_shared_word(entry_address(place))) : place;
+    return sorted() ? static_cast<int>(ptx::ld_shared_b32(entry_address(place))) : place;
   }
   __device__ long long units() const { return end(count() - 1); }
 
@@ -72,7 +72,7 @@ class SequenceList {
         const long long key = end(other);
         place += key > own || (key == own && other < i) ? 1 : 0;
       }
-      ptx::store_shared(entry_address(place), static_cast<unsigned>(i));
+      ptx::st_shared(entry_address(place), static_cast<unsigned>(i));
     }
     __syncthreads();
   }

@@ -10,7 +10,7 @@
 
 namespace swr::ptx {
 
-inline void st_shared_b64(unsigned shared, long long value) { store_shared(shared, value); }
+inline void st_shared_b64(unsigned shared, long long value) { st_shared(shared, value); }
 inline long long ld_shared_b64(unsigned shared) { return load_from_shared<long long>(shared); }
 
 /// Off by as much as the manual allows, in the direction that depends on the last bits.
