@@ -10,8 +10,8 @@
 
 namespace swr {
 
-/// Choices of the launch (item order, overhead, sections, workers, lengths, left padding, page size,
-/// sinks) are not here, so variants that differ only in those share one cubin.
+/// Choices of the launch (item order, overhead, sections, workers, lengths, left padding, page
+/// size, sinks) are not here, so variants that differ only in those share one cubin.
 struct ServingAttentionConfig {
   int head_dim = 128;    ///< Of Q and K; a multiple of 16.
   int head_dim_v = 128;  ///< Of V and O; a multiple of 16.
@@ -45,8 +45,8 @@ struct ServingAttentionConfig {
   SWR_HD constexpr int place_slots() const { return stages < 2 ? 2 : stages; }
 
   // Shared memory: the Q tile, where O is also staged; the rings of K and of V; over all of these
-  // what key groups leave; then the places of paged rows, what is being worked on, and last the list
-  // of sequences, whose length the host knows.
+  // what key groups leave; then the places of paged rows, what is being worked on, and last the
+  // list of sequences, whose length the host knows.
   SWR_HD constexpr int q_tile_bytes() const {
     return tile_m * (head_dim > head_dim_v ? head_dim : head_dim_v) * 2;
   }
@@ -64,7 +64,8 @@ struct ServingAttentionConfig {
   static constexpr int kPlaceBytes = 16;
   static constexpr int kItemBytes = 112;
 
-  /// Q tiles that are longer than their rows are usual: warps without rows copy, but do not compute.
+  /// Q tiles that are longer than their rows are usual: warps without rows copy, but do not
+  /// compute.
   SWR_HD constexpr bool has_idle_warps() const { return qk().row_warps() > 1; }
 
   /// The next launch may begin while this one still streams, rather than when it ends: in decoding,

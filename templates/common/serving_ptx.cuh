@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// PTX instructions that attention over unequal sequences needs beside those of ptx.cuh, each wrapped
-// once under its own name. Section names are those of the PTX ISA manual; all exist from sm_80 on.
+// PTX instructions that attention over unequal sequences needs beside those of ptx.cuh, each
+// wrapped once under its own name. Section names are those of the PTX ISA manual; all exist from
+// sm_80 on.
 #pragma once
 
 namespace swr::ptx {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What a CTA works on: a Q tile of a sequence, or a part of its keys. One thread finds it out and
-// parks it in shared memory, where the others read it when they need it: the main loop then holds no
-// registers for it.
+// parks it in shared memory, where the others read it when they need it: the main loop then holds
+// no registers for it.
 #pragma once
 
+#include "attention/portable/matrix.cuh"
+#include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "attention_serving/config.h"
 #include "common/ptx.cuh"
@@ -14,6 +16,15 @@
 namespace swr::serving {
 
 inline constexpr int kElementBytes = 2;
+
+/// What a kernel takes over from the dense family, by name: compilers cannot spell such types where
+/// they depend on two functions of C.
+template <ServingAttentionConfig C>
+struct Fragments {
+  using Scores = portable::Scores<C.qk()>;
+  using Output = portable::Output<C.pv()>;
+  using Softmax = portable::SoftmaxState<C.pv()>;
+};
 
 __device__ inline const char* element(const void* tensor, long long offset) {
   return static_cast<const char*>(tensor) + offset * kElementBytes;
@@ -42,9 +53,21 @@ struct Pages {
   PageSplit split;
 };
 
+/// The rows of q or o that the Q tiles of a head divide.
+template <bool Packed>
+struct QueryRowsOf {
+  using Type = portable::GlobalRows;
+};
+template <>
+struct QueryRowsOf<true> {
+  using Type = portable::PackedRows;
+};
+
 template <ServingAttentionConfig C>
 class Item {
  public:
+  using QueryRows = typename QueryRowsOf<C.pack_gqa>::Type;
+
   __device__ Item(const ServingAttentionParams& params, unsigned smem)
       : params_(params), words_(smem + C.item_offset()) {}
 
@@ -56,9 +79,9 @@ class Item {
     const QTile tile =
         item_tile(place.item, place.items, params_.section_heads, params_.item_order);
     const Sequence sequence = sequence_at(params_, place.sequence);
-    const KvInterval interval = kv_interval(
-        tile.index, C.tile_m, C.tile_n,
-        masked_sequence(C.tiles(), params_, sequence.seq_q, sequence.seq_kv));
+    const KvInterval interval =
+        kv_interval(tile.index, C.tile_m, C.tile_n,
+                    masked_sequence(C.tiles(), params_, sequence.seq_q, sequence.seq_kv));
     ItemPart part{{0, interval.count()}, 0, 1, 0};
     bool takes_part = true;
     if constexpr (C.deal == Deal::ranges) {
@@ -94,7 +117,9 @@ class Item {
   }
   __device__ ItemPart part() const {
     const uint4 words = load(kPart);
-    return {{}, static_cast<int>(words.z), static_cast<int>(words.w),
+    return {{},
+            static_cast<int>(words.z),
+            static_cast<int>(words.w),
             static_cast<int>(ptx::ld_shared_b32(words_ + kRows))};
   }
   /// False when this CTA has nothing to do for the item.
@@ -113,8 +138,8 @@ class Item {
             {params_.pages.page_size, static_cast<int>(ptx::ld_shared_b32(words_ + kMore + 4))}};
   }
 
-  /// The rows of q or o that the Q tiles of the item's head divide.
-  __device__ auto query_rows(const void* tensor, const TensorStrides& strides) const {
+  /// Those of the item's head.
+  __device__ QueryRows query_rows(const void* tensor, const TensorStrides& strides) const {
     const uint4 words = load(kRows);
     const MaskedSequence masked = sequence();
     const long long first = static_cast<int>(words.z) * strides.batch +
@@ -122,10 +147,10 @@ class Item {
                             static_cast<long long>(first_head()) * strides.head;
     char* const base = const_cast<char*>(element(tensor, first));
     if constexpr (C.pack_gqa) {
-      return portable::PackedRows{base, strides.seq * kElementBytes, strides.head * kElementBytes,
-                                  masked.packed_heads, masked.q_rows()};
+      return {base, strides.seq * kElementBytes, strides.head * kElementBytes, masked.packed_heads,
+              masked.q_rows()};
     } else {
-      return portable::GlobalRows{base, strides.seq * kElementBytes, masked.seq_q};
+      return {base, strides.seq * kElementBytes, masked.seq_q};
     }
   }
   /// The log-sum-exp of the item's first head and first query.
@@ -137,9 +162,7 @@ class Item {
            static_cast<long long>(first_head()) * strides.head;
   }
   /// The query head of the tile's first row.
-  __device__ int first_head() const {
-    return tile().head * packed_heads(C.tiles(), params_);
-  }
+  __device__ int first_head() const { return tile().head * packed_heads(C.tiles(), params_); }
 
   /// For one thread to tell the others something, between barriers.
   __device__ unsigned message() const { return words_ + kMore + 8; }
@@ -156,9 +179,8 @@ class Item {
 
   __device__ uint4 load(unsigned words) const { return ptx::ld_shared_v4_b32(words_ + words); }
   __device__ void store(unsigned words, int a, int b, int c, int d) const {
-    ptx::st_shared(words_ + words,
-                      make_uint4(static_cast<unsigned>(a), static_cast<unsigned>(b),
-                                 static_cast<unsigned>(c), static_cast<unsigned>(d)));
+    ptx::st_shared(words_ + words, make_uint4(static_cast<unsigned>(a), static_cast<unsigned>(b),
+                                              static_cast<unsigned>(c), static_cast<unsigned>(d)));
   }
   __device__ static const char* pointer(unsigned low, unsigned high) {
     return reinterpret_cast<const char*>(static_cast<unsigned long long>(high) << 32 | low);

@@ -124,8 +124,8 @@ class PagePlaces {
     return first_ + static_cast<unsigned>(slot * C.runs_per_tile() * C.kPlaceBytes);
   }
 
-  /// Fetches the page of this thread's run of the tile whose first key is `first_key`. Pages of runs
-  /// that no row sees are not looked up.
+  /// Fetches the page of this thread's run of the tile whose first key is `first_key`. Pages of
+  /// runs that no row sees are not looked up.
   __device__ int fetch(int first_key) const {
     const int key = first_key + thread_ * C.run_rows();
     const KeyRange keys = item_.keys();

@@ -124,15 +124,17 @@ class KvStream {
 
   __device__ void request_k(int step) const {
     if (step < steps_) {
-      request<C.qk()>(k_slot(step), {item_.bases().k, params_.k_strides.seq * kElementBytes,
-                                     places_.at(place_slot(step))},
-                      step);
+      request<C.qk()>(
+          k_slot(step),
+          {item_.bases().k, params_.k_strides.seq * kElementBytes, places_.at(place_slot(step))},
+          step);
     }
   }
   __device__ void request_v(int step) const {
     if (step < steps_) {
-      request<C.pv()>(v_slot(step), {item_.bases().v, params_.v_strides.seq * kElementBytes,
-                                     places_.at(place_slot(step)) + 8},
+      request<C.pv()>(v_slot(step),
+                      {item_.bases().v, params_.v_strides.seq * kElementBytes,
+                       places_.at(place_slot(step)) + 8},
                       step);
     }
   }
