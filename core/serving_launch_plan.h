@@ -6,6 +6,7 @@
 
 #include "templates/common/serving_schedule.h"
 #include <swr/axes.h>
+#include <swr/kv_append_params.h>
 #include <swr/serving_attention_params.h>
 
 namespace swr {
@@ -76,6 +77,26 @@ constexpr ServingLaunch serving_launch(const ServingLaunchPlan& plan,
         2LL * launch.grid_x * plan.tiles.tile_m * (plan.head_dim_v + kShiftAndSum) * kFloatBytes;
   }
   return launch;
+}
+
+/// Pieces of 16 bytes that an appending launch moves at most.
+constexpr long long most_append_pieces(const KvAppendParams& params) {
+  const ServingAttentionParams& attention = params.attention;
+  const long long of_q = params.q_rotated == nullptr ? 0
+                         : attention.lengths.cu_seqlens_q != nullptr
+                             ? attention.total_q
+                             : attention.batch * static_cast<long long>(attention.max_seq_q);
+  return params.total_k_new * attention.heads_kv * ((params.head_dim + params.head_dim_v) / 8) +
+         of_q * attention.heads_q * (params.head_dim / 8);
+}
+
+/// CTAs of an appending launch: one piece a thread, as far as the GPU has room for so many.
+constexpr int append_ctas(const KvAppendParams& params, int sm_count) {
+  constexpr int kThreads = 256;
+  constexpr int kCtasPerSm = 8;
+  const long long wanted = (most_append_pieces(params) + kThreads - 1) / kThreads;
+  const long long most = static_cast<long long>(sm_count) * kCtasPerSm;
+  return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
 }  // namespace swr

@@ -134,28 +134,39 @@ SWR_HD constexpr int query_length(const ServingAttentionParams& params, int i) {
   return clamp_to(rows, 0, params.max_seq_q);
 }
 
+/// Rows of K and V that sequence i has before this call appends any, left padding included.
+SWR_HD constexpr int cached_rows(const ServingAttentionParams& params, int i) {
+  const SequenceLengths& lengths = params.lengths;
+  if (lengths.seqused_k != nullptr) {
+    return lengths.seqused_k[i];
+  }
+  if (lengths.cu_seqlens_k != nullptr) {
+    return lengths.cu_seqlens_k[i + 1] - lengths.cu_seqlens_k[i];
+  }
+  return params.pages.indptr != nullptr ? keys_of_pages(params.pages, i) : params.max_seq_kv;
+}
+/// Rows that this call appends to those of sequence i.
+SWR_HD constexpr int appended_rows(const ServingAttentionParams& params, int i) {
+  const SequenceLengths& lengths = params.lengths;
+  return lengths.cu_seqlens_k_new != nullptr
+             ? lengths.cu_seqlens_k_new[i + 1] - lengths.cu_seqlens_k_new[i]
+             : lengths.seq_k_new;
+}
+/// Rows that there is room for. Requests that fill up a captured batch may claim more than their
+/// table has pages for.
+SWR_HD constexpr int most_rows(const ServingAttentionParams& params) {
+  if (params.pages.table == nullptr) {
+    return params.max_seq_kv;
+  }
+  const long long room =
+      static_cast<long long>(params.pages.pages_per_sequence) * params.pages.page_size;
+  return room < params.max_seq_kv ? static_cast<int>(room) : params.max_seq_kv;
+}
 /// The keys of sequence i.
 SWR_HD constexpr int key_length(const ServingAttentionParams& params, int i) {
-  const SequenceLengths& lengths = params.lengths;
-  const PageTable& pages = params.pages;
-  int keys = params.max_seq_kv;
-  if (lengths.seqused_k != nullptr) {
-    keys = lengths.seqused_k[i];
-  } else if (lengths.cu_seqlens_k != nullptr) {
-    keys = lengths.cu_seqlens_k[i + 1] - lengths.cu_seqlens_k[i];
-  } else if (pages.indptr != nullptr) {
-    keys = keys_of_pages(pages, i);
-  }
-  keys += lengths.cu_seqlens_k_new != nullptr
-              ? lengths.cu_seqlens_k_new[i + 1] - lengths.cu_seqlens_k_new[i]
-              : lengths.seq_k_new;
-  if (pages.table != nullptr) {
-    // Requests that fill up a captured batch may claim more keys than their table has room for.
-    const long long room = static_cast<long long>(pages.pages_per_sequence) * pages.page_size;
-    keys = keys < room ? keys : static_cast<int>(room);
-  }
-  keys = min_of(keys, params.max_seq_kv);
-  return max_of(0, lengths.leftpad_k != nullptr ? keys - lengths.leftpad_k[i] : keys);
+  const int rows = min_of(cached_rows(params, i) + appended_rows(params, i), most_rows(params));
+  const int* const padding = params.lengths.leftpad_k;
+  return max_of(0, padding != nullptr ? rows - padding[i] : rows);
 }
 
 /// Everything about sequence i, read from where the lengths lie.

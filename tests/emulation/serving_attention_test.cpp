@@ -66,6 +66,7 @@ struct Problem {
   int item_overhead = 1;
   int least_units = 1;
   int workers = 5;
+  bool lengths_are_ready = false;  ///< When the launch before has not ended yet.
   CopyTime copies = CopyTime::late;
   Pace pace = Pace::first_warp_ahead;
   CtaOrder ctas = CtaOrder::ascending;
@@ -129,7 +130,12 @@ class Serving {
                     .pace = p_.pace,
                     .fault = p_.fault,
                     .ctas = p_.ctas,
-                    .end_launch_before = launch_before()},
+                    .end_launch_before = launch_before(),
+                    .prefetch =
+                        [this](const void* line, bool during_launch_before) {
+                          prefetched_ += is_key_row(line) && during_launch_before ? 1 : 0;
+                          strayed_ += is_key_row(line) ? 0 : 1;
+                        }},
                    [&] { serving::run<C>(params_, 0); });
   }
 
@@ -168,8 +174,9 @@ class Serving {
     return static_cast<int>(o + lse + words);
   }
 
-  const std::vector<std::uint16_t>& o() const { return o_; }
-  const std::vector<float>& lse() const { return lse_; }
+  /// Lines of live keys that L2 was to fetch while the launch before ran; and of anything else.
+  int prefetched() const { return prefetched_; }
+  int strayed() const { return strayed_; }
 
   /// Takes Q, K, V and sinks of another problem that has the same sequences.
   template <ServingAttentionConfig Other>
@@ -416,6 +423,25 @@ class Serving {
     return p_.window.chunk == 0 || chunk_of(key) == chunk_of(position);
   }
 
+  /// Whether a line begins within a row of K or V of some sequence.
+  bool is_key_row(const void* line) const {
+    const auto offset =
+        static_cast<std::size_t>(static_cast<const std::uint16_t*>(line) - kv_.data());
+    for (int i = 0; i < p_.batch; ++i) {
+      for (int key = 0; key < at(p_.seq_kv, i); ++key) {
+        for (int head = 0; head < p_.heads_kv; ++head) {
+          const std::size_t k = k_index(i, key, head);
+          const std::size_t v = v_index(i, key, head);
+          if ((k <= offset && offset < k + C.head_dim) ||
+              (v <= offset && offset < v + C.head_dim_v)) {
+            return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
   double score(int i, int query, int head, int key) const {
     const std::size_t q = q_index(i, query, head);
     const std::size_t k = k_index(i, key, head / (p_.heads_q / p_.heads_kv));
@@ -501,6 +527,7 @@ class Serving {
     params_.item_order = p_.item_order;
     params_.item_overhead = p_.item_overhead;
     params_.least_units = p_.least_units;
+    params_.lengths_are_ready = p_.lengths_are_ready;
     point_lengths();
     point_sinks();
   }
@@ -578,18 +605,24 @@ class Serving {
     };
     hide(q_, kPoison);
     hide(kv_, kPoison);
-    for (auto* lengths : {&cu_q_, &used_q_, &used_k_, &cu_k_, &cu_new_, &padding_, &batch_index_,
-                          &indptr_, &last_page_len_}) {
-      hide(*lengths, 1);
+    if (!p_.lengths_are_ready) {
+      hide_lengths(hide);
     }
-    hide(table_, 0);
-    hide(indices_, 0);
     return [this, endings] {
       for (const auto& end : endings) {
         end();
       }
       std::fill(arrivals_.begin(), arrivals_.end(), 0);
     };
+  }
+  template <typename Hide>
+  void hide_lengths(const Hide& hide) {
+    for (auto* lengths : {&cu_q_, &used_q_, &used_k_, &cu_k_, &cu_new_, &padding_, &batch_index_,
+                          &indptr_, &last_page_len_}) {
+      hide(*lengths, 1);
+    }
+    hide(table_, 0);
+    hide(indices_, 0);
   }
 
   Problem p_;
@@ -626,6 +659,8 @@ class Serving {
   std::vector<int> indices_;
   std::vector<int> last_page_len_;
   std::vector<unsigned> arrivals_;
+  int prefetched_ = 0;
+  int strayed_ = 0;
 };
 
 int drawn_length(Random& random, int family, int most) {
@@ -676,6 +711,7 @@ Problem drawn_problem(Random& random) {
   p.item_overhead = drawn(random, 0, 3);
   p.least_units = one_in(random, 2) ? 1 : drawn(random, 1, 6);
   p.workers = drawn(random, 1, 9);
+  p.lengths_are_ready = one_in(random, 3);
   p.copies = one_in(random, 2) ? CopyTime::early : CopyTime::late;
   p.pace = static_cast<Pace>(drawn(random, 0, 2));
   p.ctas = one_in(random, 2) ? CtaOrder::ascending : CtaOrder::descending;
@@ -729,14 +765,310 @@ constexpr ServingAttentionConfig kPrefill{.head_dim = 32,
                                           .pack_gqa = false,
                                           .deal = Deal::whole};
 
-constexpr int kRounds = 60;
+constexpr int kRounds = 100;
+
+constexpr ServingAttentionConfig changed(ServingAttentionConfig config, auto change) {
+  change(config);
+  return config;
+}
+using Config = ServingAttentionConfig;
 
 TEST(EmulatedServingAttention, DecodesFromPages) {
   expect_right_for_random_problems<kDecode>(kRounds, 1000);
 }
+TEST(EmulatedServingAttention, DecodesFromRows) {
+  expect_right_for_random_problems<changed(
+      kDecode, [](Config& c) { c.kv_source = KvSource::rows; })>(kRounds, 2000);
+}
+TEST(EmulatedServingAttention, DecodesFromRunsOfPages) {
+  expect_right_for_random_problems<changed(
+      kDecode, [](Config& c) { c.page_copy = PageCopy::run16; })>(kRounds, 3000);
+}
+/// Warps that share a block of rows divide the keys of every tile.
+TEST(EmulatedServingAttention, DecodesInKeyGroups) {
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.head_dim = c.head_dim_v = 64;
+    c.dtype = DType::bf16;
+    c.tile_n = 64;
+    c.warps = 4;
+    c.mask = ServingMask::window;
+  })>(kRounds, 4000);
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.warps = 2;
+    c.stages = 1;
+    c.deal = Deal::whole;
+    c.mask = ServingMask::full;
+  })>(kRounds, 5000);
+}
+TEST(EmulatedServingAttention, IsRightForEveryDepth) {
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) { c.stages = 1; })>(kRounds,
+                                                                                      6000);
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.stages = 3;
+    c.order = Order::sawtooth;
+    c.mask = ServingMask::window;
+  })>(kRounds, 7000);
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.stages = 4;
+    c.tile_n = 16;
+    c.warps = 1;
+    c.order = Order::right_to_left;
+  })>(kRounds, 8000);
+}
 
 TEST(EmulatedServingAttention, PrefillsFromPages) {
-  expect_right_for_random_problems<kPrefill>(kRounds, 2000);
+  expect_right_for_random_problems<kPrefill>(kRounds, 9000);
+}
+TEST(EmulatedServingAttention, PrefillsFromRowsInEverySchedule) {
+  constexpr Config kRows = changed(kPrefill, [](Config& c) { c.kv_source = KvSource::rows; });
+  expect_right_for_random_problems<changed(kRows, [](Config& c) {
+    c.persistence = Persistence::persistent;
+    c.order = Order::sawtooth;
+  })>(kRounds, 10000);
+  expect_right_for_random_problems<changed(kRows, [](Config& c) {
+    c.persistence = Persistence::snake;
+    c.order = Order::right_to_left;
+    c.mask = ServingMask::window;
+  })>(kRounds, 11000);
+  expect_right_for_random_problems<changed(kRows, [](Config& c) {
+    c.persistence = Persistence::pairs;
+    c.stages = 2;
+    c.mask = ServingMask::full;
+  })>(kRounds, 12000);
+}
+TEST(EmulatedServingAttention, PrefillsThroughWindows) {
+  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
+    c.mask = ServingMask::window;
+    c.stages = 2;
+    c.tile_n = 32;
+    c.warps = 1;
+  })>(kRounds, 13000);
+}
+/// Chunks of a prompt on what is cached, shared by several CTAs.
+TEST(EmulatedServingAttention, PrefillsInRanges) {
+  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
+    c.deal = Deal::ranges;
+    c.tile_m = 64;
+    c.warps = 4;
+    c.mask = ServingMask::window;
+  })>(kRounds, 14000);
+  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
+    c.deal = Deal::ranges;
+    c.pack_gqa = true;
+    c.stages = 2;
+  })>(kRounds, 15000);
+}
+
+TEST(EmulatedServingAttention, CapsScores) {
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.softcap = Softcap::accurate;
+    c.mask = ServingMask::window;
+  })>(kRounds, 16000);
+  expect_right_for_random_problems<changed(
+      kPrefill, [](Config& c) { c.softcap = Softcap::approximate; })>(kRounds, 17000);
+}
+
+/// Rows of V that are shorter than those of K, and longer.
+TEST(EmulatedServingAttention, ServesOtherHeadDimsOfV) {
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.head_dim = 96;
+    c.head_dim_v = 64;
+    c.dtype = DType::bf16;
+  })>(kRounds / 2, 18000);
+  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
+    c.head_dim = 192;
+    c.head_dim_v = 128;
+    c.dtype = DType::bf16;
+    c.warps = 2;
+  })>(kRounds / 5, 19000);
+  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
+    c.head_dim = 16;
+    c.head_dim_v = 80;
+    c.kv_source = KvSource::rows;
+  })>(kRounds / 2, 20000);
+}
+/// Rows whose 16-byte pieces the threads do not divide evenly.
+TEST(EmulatedServingAttention, ServesOddHeadDims) {
+  expect_right_for_random_problems<changed(kDecode, [](Config& c) {
+    c.head_dim = c.head_dim_v = 80;
+    c.stages = 1;
+  })>(kRounds / 2, 21000);
+  expect_right_for_random_problems<changed(kPrefill, [](Config& c) {
+    c.head_dim = c.head_dim_v = 112;
+    c.page_copy = PageCopy::run16;
+    c.stages = 2;
+  })>(kRounds / 2, 22000);
+}
+
+/// Lists of several entries a lane of the warp that adds them up, and of several sequences an
+/// entry.
+TEST(EmulatedServingAttention, ServesLongBatches) {
+  for (const int batch : {64, kListEntries, kListEntries + 1, 1025}) {
+    for (const ItemOrder order : {ItemOrder::as_given, ItemOrder::longest_first}) {
+      Random random(static_cast<unsigned>(batch));
+      Problem problem = drawn_problem<kDecode>(random);
+      problem.batch = batch;
+      problem.heads_q = problem.heads_kv = 1;
+      problem.max_seq_q = 1;
+      problem.max_seq_kv = 40;
+      problem.item_order = order;
+      problem.workers = 7;
+      problem.leftpad.clear();
+      problem.seq_q.clear();
+      problem.seq_kv.clear();
+      for (int i = 0; i < batch; ++i) {
+        problem.seq_q.push_back(one_in(random, 3) ? 1 : 0);
+        problem.seq_kv.push_back(drawn_length(random, 1, 40));
+      }
+      expect_right<kDecode>(problem, 1);
+    }
+  }
+}
+
+/// Three sequences of several tiles each.
+Problem three_sequences() {
+  Problem problem;
+  problem.batch = 3;
+  problem.heads_q = 4;
+  problem.heads_kv = 2;
+  problem.max_seq_q = 5;
+  problem.max_seq_kv = 170;
+  problem.seq_q = {1, 5, 2};
+  problem.seq_kv = {150, 33, 170};
+  return problem;
+}
+
+/// The same values wherever they lie: every bit of every result.
+TEST(EmulatedServingAttention, PlacesOfKAndVChangeNoBit) {
+  constexpr Config kRows = changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; });
+  constexpr Config kRuns = changed(kDecode, [](Config& c) { c.page_copy = PageCopy::run16; });
+  Serving<kDecode> first(three_sequences(), 1);
+  first.run();
+  const std::vector<float> expected = first.results();
+  const auto expect_equal = [&]<ServingAttentionConfig C>(const Problem& problem) {
+    Serving<C> other(problem, 2);
+    other.take_values(first);
+    other.run();
+    EXPECT_EQ(other.results(), expected);
+  };
+  for (const int page_size : {1, 7, 16, 64}) {
+    for (const bool outside : {false, true}) {
+      Problem problem = three_sequences();
+      problem.page_size = page_size;
+      problem.heads_outside_rows = outside;
+      problem.k_and_v_together = outside;
+      problem.table_is_csr = !outside;
+      expect_equal.operator()<kDecode>(problem);
+      problem.leftpad = {3, 0, 0};
+      problem.seq_kv = {150, 33, 170};
+      problem.max_seq_kv = 170;
+      expect_equal.operator()<kDecode>(problem);
+    }
+  }
+  Problem runs = three_sequences();
+  runs.page_size = 32;
+  expect_equal.operator()<kRuns>(runs);
+  Problem rows = three_sequences();
+  expect_equal.operator()<kRows>(rows);
+  rows.ragged_k = true;
+  expect_equal.operator()<kRows>(rows);
+}
+
+/// Whichever CTA combines the parts, every bit is the same.
+TEST(EmulatedServingAttention, PartsAreCombinedInTheirOrder) {
+  Problem problem = three_sequences();
+  problem.workers = 9;
+  Serving<kDecode> first(problem, 1);
+  first.run();
+  problem.ctas = CtaOrder::descending;
+  Serving<kDecode> second(problem, 1);
+  second.run();
+  EXPECT_EQ(first.results(), second.results());
+  EXPECT_EQ(second.wrong_values(), 0);
+  // With one CTA nothing is shared: another order of additions, so the test would notice.
+  problem.workers = 1;
+  Serving<kDecode> alone(problem, 1);
+  alone.run();
+  EXPECT_NE(first.results(), alone.results());
+  EXPECT_EQ(alone.wrong_values(), 0);
+}
+
+/// A giant that every CTA has a part of, and dwarfs that one CTA has many of.
+TEST(EmulatedServingAttention, SharesAGiant) {
+  Problem problem = three_sequences();
+  problem.batch = 12;
+  problem.seq_q.assign(12, 1);
+  problem.seq_kv.assign(12, 3);
+  problem.seq_kv[5] = 1200;
+  problem.max_seq_kv = 1200;
+  problem.page_size = 1;
+  for (const int workers : {2, 9, 40}) {
+    problem.workers = workers;
+    expect_right<kDecode>(problem, 3);
+  }
+}
+
+/// Queries beyond the keys, windows that leave queries without any, sinks far from all scores.
+TEST(EmulatedServingAttention, RowsWithoutKeysAreZero) {
+  constexpr Config kWindow = changed(kPrefill, [](Config& c) { c.mask = ServingMask::window; });
+  for (const bool with_sink : {false, true}) {
+    Problem problem = three_sequences();
+    problem.max_seq_q = 40;
+    problem.seq_q = {40, 20, 3};
+    problem.seq_kv = {10, 0, 90};
+    problem.window = {.left = 4, .right = -1};
+    problem.window.right = 0;
+    if (with_sink) {
+      problem.sink_type = SinkType::fp32;
+      problem.largest_sink = 30.0F;
+    }
+    expect_right<kPrefill>(problem, 4);
+    expect_right<kWindow>(problem, 4);
+    problem.window = {.left = -1, .right = -1, .chunk = 16};
+    expect_right<kWindow>(problem, 5);
+  }
+}
+
+/// While the launch before still runs, L2 is told of the rows that every CTA takes first, and of no
+/// others; not when their places are not known yet.
+TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
+  constexpr Config kRows = changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; });
+  const auto expect_fetched = [&]<ServingAttentionConfig C>(bool ready) {
+    Problem problem = three_sequences();
+    problem.lengths_are_ready = ready;
+    problem.workers = 1;  // One item goes first: 32 keys of one head, a line for each row.
+    Serving<C> serving(problem, 1);
+    serving.run();
+    EXPECT_EQ(serving.wrong_values(), 0);
+    EXPECT_EQ(serving.prefetched(), ready ? 64 : 0);
+    EXPECT_EQ(serving.strayed(), 0);
+  };
+  for (const bool ready : {false, true}) {
+    expect_fetched.operator()<kDecode>(ready);
+    expect_fetched.operator()<kRows>(ready);
+  }
+}
+
+/// What the tests above rest on: faults that they would notice.
+TEST(EmulatedServingAttention, PlantedFaultsShow) {
+  constexpr Config kRows = changed(kPrefill, [](Config& c) {
+    c.kv_source = KvSource::rows;
+    c.stages = 2;
+  });
+  Problem problem = three_sequences();
+  problem.workers = 1;
+  problem.seq_q = {5, 5, 5};
+  problem.ragged_q = false;
+  const auto wrong_values = [&](Fault fault, CopyTime copies) {
+    problem.fault = fault;
+    problem.copies = copies;
+    Serving<kRows> serving(problem, 1);
+    serving.run();
+    return serving.wrong_values();
+  };
+  EXPECT_GT(wrong_values(Fault::copies_not_awaited, CopyTime::late), 100);
+  EXPECT_GT(wrong_values(Fault::launch_not_awaited, CopyTime::early), 100);
+  EXPECT_DEATH(wrong_values(Fault::barriers_ignored, CopyTime::late), "uniform");
 }
 
 }  // namespace

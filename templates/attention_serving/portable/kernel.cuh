@@ -122,6 +122,10 @@ __device__ inline void attend(const ServingAttentionParams& params, unsigned sme
                                              item.tile().index * C.tile_m, thread);
   };
   stream.find_first();
+  if (C.lets_next_start_early() && params.lengths_are_ready) {
+    stream.prefetch_first();
+  }
+  ptx::griddepcontrol_wait();  // At once when the lengths had to be waited for.
   if constexpr (C.pack_gqa) {
     stream.ask_first();  // Does not wait for the divisions that packed rows take.
     ask_for_q();
@@ -172,7 +176,9 @@ __device__ inline long long take_item(const ServingAttentionParams& params, unsi
 /// All that is dealt to this CTA.
 template <ServingAttentionConfig C>
 __device__ inline void run(const ServingAttentionParams& params, unsigned smem) {
-  ptx::griddepcontrol_wait();
+  if (!params.lengths_are_ready) {
+    ptx::griddepcontrol_wait();
+  }
   const SequenceList<C> list(params, smem);
   list.build();
   const long long units = list.units();

@@ -109,6 +109,29 @@ __device__ inline void copy_paged_rows_in(unsigned shared, const KvRows& source,
   }
 }
 
+/// All threads of the CTA have L2 fetch the rows of a tile that exist.
+template <AttentionConfig T, int RunRows, bool Paged>
+__device__ inline void prefetch_rows(const KvRows& source, int first_key, KeyRange keys,
+                                     int thread) {
+  constexpr int kLineBytes = 128;
+  constexpr int kLinesPerRow = ceil_div(T.head_dim * kElementBytes, kLineBytes);
+#pragma unroll 1
+  for (int index = thread; index < T.tile_n * kLinesPerRow; index += T.threads()) {
+    const int row = index / kLinesPerRow;
+    if (!keys.contains(first_key + row)) {
+      continue;
+    }
+    const char* address = source.base + index % kLinesPerRow * kLineBytes;
+    if constexpr (Paged) {
+      address += ptx::ld_shared_b64(source.places + static_cast<unsigned>(row / RunRows * 16)) +
+                 row % RunRows * source.row_stride_bytes;
+    } else {
+      address += (first_key + row) * source.row_stride_bytes;
+    }
+    ptx::prefetch_global_l2(address);
+  }
+}
+
 /// The byte offsets of the runs of rows of paged tiles, in shared memory: thread i looks run i up,
 /// whose page it has fetched a tile ahead. Address arithmetic is then done once per run, not once
 /// per 16 bytes.

@@ -61,6 +61,15 @@ class KvStream {
       __syncthreads();
     }
   }
+  /// Has L2 fetch K and V of the first step, which may come before griddepcontrol_wait().
+  __device__ void prefetch_first() const {
+    if (steps_ > 0) {
+      prefetch_rows<C.qk(), C.run_rows(), C.has_pages()>(k_rows(0), first_key(0), item_.keys(),
+                                                         thread_);
+      prefetch_rows<C.pv(), C.run_rows(), C.has_pages()>(v_rows(0), first_key(0), item_.keys(),
+                                                         thread_);
+    }
+  }
   /// Starts the first copies.
   __device__ void ask_first() const {
     request_k(0);
@@ -122,20 +131,21 @@ class KvStream {
     }
   }
 
+  __device__ KvRows k_rows(int step) const {
+    return {item_.bases().k, params_.k_strides.seq * kElementBytes, places_.at(place_slot(step))};
+  }
+  __device__ KvRows v_rows(int step) const {
+    return {item_.bases().v, params_.v_strides.seq * kElementBytes,
+            places_.at(place_slot(step)) + 8};
+  }
   __device__ void request_k(int step) const {
     if (step < steps_) {
-      request<C.qk()>(
-          k_slot(step),
-          {item_.bases().k, params_.k_strides.seq * kElementBytes, places_.at(place_slot(step))},
-          step);
+      request<C.qk()>(k_slot(step), k_rows(step), step);
     }
   }
   __device__ void request_v(int step) const {
     if (step < steps_) {
-      request<C.pv()>(v_slot(step),
-                      {item_.bases().v, params_.v_strides.seq * kElementBytes,
-                       places_.at(place_slot(step)) + 8},
-                      step);
+      request<C.pv()>(v_slot(step), v_rows(step), step);
     }
   }
   template <AttentionConfig T>
