@@ -63,7 +63,7 @@ extern "C" __global__ void swr_exp2_rate(int iterations, long long* clocks, floa
   for (int i = 0; i < iterations; ++i) {
 #pragma unroll
     for (float& value : values) {
-      value = swr::ptx::exp2_approximate(-value);  // Stays within (0, 1].
+      value = swr::ptx::ex2_approx(-value);  // Stays within (0, 1].
     }
   }
   report(started, clocks);
@@ -85,7 +85,7 @@ extern "C" __global__ void swr_mma_rate(int iterations, long long* clocks, float
   for (int i = 0; i < iterations; ++i) {
 #pragma unroll
     for (auto& sum : sums) {
-      swr::ptx::multiply_accumulate<swr::DType::fp16>(sum, a, b, b ^ 0x80008000U);
+      swr::ptx::mma_m16n8k16<swr::DType::fp16>(sum, a, b, b ^ 0x80008000U);
     }
   }
   report(started, clocks);

@@ -31,16 +31,16 @@ extern "C" __global__ void swr_read_once(const char* data, int chunks, int chunk
   const auto ring = static_cast<unsigned>(__cvta_generic_to_shared(memory));
   const unsigned barriers = ring + static_cast<unsigned>(slots * chunk_bytes);
   for (int slot = 0; slot < slots; ++slot) {
-    ptx::barrier_init(barriers + 8 * slot, 1);
+    ptx::mbarrier_init(barriers + 8 * slot, 1);
   }
-  ptx::fence_barrier_init();
+  ptx::fence_mbarrier_init();
   if (lets_next_start_early != 0) {
-    ptx::let_launch_after_start();
+    ptx::griddepcontrol_launch_dependents();
   }
-  ptx::wait_for_launch_before();
+  ptx::griddepcontrol_wait();
   const int step = static_cast<int>(gridDim.x);
   const auto ask = [&](int chunk, int slot) {
-    ptx::barrier_expect(barriers + 8 * slot, chunk_bytes);
+    ptx::mbarrier_arrive_expect_tx(barriers + 8 * slot, chunk_bytes);
     calibration::copy_bulk(ring + slot * chunk_bytes,
                            data + static_cast<long long>(chunk) * chunk_bytes, chunk_bytes,
                            barriers + 8 * slot);
@@ -52,7 +52,7 @@ extern "C" __global__ void swr_read_once(const char* data, int chunks, int chunk
   unsigned parity = 0;
   int slot = 0;
   for (int chunk = static_cast<int>(blockIdx.x); chunk < chunks; chunk += step) {
-    ptx::barrier_wait(barriers + 8 * slot, parity);
+    ptx::mbarrier_wait(barriers + 8 * slot, parity);
     if (asked < chunks) {
       ask(asked, slot);
       asked += step;
@@ -62,6 +62,6 @@ extern "C" __global__ void swr_read_once(const char* data, int chunks, int chunk
       parity ^= 1;
     }
   }
-  ptx::let_launch_after_start();
+  ptx::griddepcontrol_launch_dependents();
   result[blockIdx.x] = *reinterpret_cast<volatile unsigned*>(memory);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The sm_90a instructions of the Hopper families, each wrapped once: clusters, named barriers, the
-// tensor copy engine, register trading and the fences of wgmma. Section names are those of the PTX
-// ISA manual.
+// The sm_90a instructions of the Hopper families, each wrapped once under PTX's names: clusters,
+// named barriers, the tensor copy engine, setmaxnreg and the fences of wgmma. Section names are
+// those of the PTX ISA manual.
 #pragma once
 
 #include "common/tma_ptx.cuh"
@@ -11,18 +11,18 @@ namespace swr::ptx {
 
 /// setmaxnreg ("Miscellaneous Instructions"): every warp of the warpgroup executes it.
 template <int Registers>
-__device__ __forceinline__ void raise_registers() {
+__device__ __forceinline__ void setmaxnreg_inc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 template <int Registers>
-__device__ __forceinline__ void lower_registers() {
+__device__ __forceinline__ void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
 // More of mbarriers and the copy engine.
 
-/// True when the phase of the given parity has ended; does not wait.
-__device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity) {
+/// mbarrier.test_wait: true when the phase of the given parity has ended; does not wait.
+__device__ __forceinline__ bool mbarrier_test_wait(unsigned barrier, unsigned parity) {
   int passed;
   asm volatile(
       "{\n.reg .pred done;\n"
@@ -34,10 +34,10 @@ __device__ __forceinline__ bool barrier_passed(unsigned barrier, unsigned parity
   return passed != 0;
 }
 
-/// Arrives at the barrier of the same offset in CTA `rank` of the cluster ("mapa"). Releases
+/// mbarrier.arrive at the barrier of the same offset in CTA `rank` of the cluster. Releases
 /// nothing to the cluster: at that scope a release costs hundreds of cycles, and what has been read
 /// through the asynchronous proxy needs none.
-__device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank) {
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned barrier, unsigned rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -46,23 +46,23 @@ __device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned ran
       : "memory");
 }
 
-/// barrier.cluster: waits for all threads of the cluster. Makes no writes visible.
-__device__ __forceinline__ void cluster_sync() {
+/// barrier.cluster, relaxed: waits for all threads of the cluster. Makes no writes visible.
+__device__ __forceinline__ void barrier_cluster_sync_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 /// barrier.cluster with release and acquire: what threads of the cluster wrote to shared memory
 /// before can be read by all of them after.
-__device__ __forceinline__ void cluster_exchange() {
+__device__ __forceinline__ void barrier_cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 /// mapa: where the shared memory of CTA `rank` of the cluster has this CTA's address `shared`.
-__device__ __forceinline__ unsigned address_in_cta(unsigned shared, unsigned rank) {
+__device__ __forceinline__ unsigned mapa(unsigned shared, unsigned rank) {
   unsigned address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
   return address;
 }
-__device__ __forceinline__ float4 load_shared_of_cluster(unsigned address) {
+__device__ __forceinline__ float4 ld_shared_cluster_v4_f32(unsigned address) {
   float4 value;
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
@@ -71,14 +71,14 @@ __device__ __forceinline__ float4 load_shared_of_cluster(unsigned address) {
   return value;
 }
 
-/// barrier.cta with a name: waits until `Threads` threads have synced or arrived.
+/// bar.sync: waits until `Threads` threads have synced or arrived at the barrier of this number.
 template <int Threads>
-__device__ __forceinline__ void named_sync(int name) {
-  asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(Threads) : "memory");
+__device__ __forceinline__ void bar_sync(int number) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(Threads) : "memory");
 }
 template <int Threads>
-__device__ __forceinline__ void named_arrive(int name) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(Threads) : "memory");
+__device__ __forceinline__ void bar_arrive(int number) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "n"(Threads) : "memory");
 }
 
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
@@ -89,8 +89,10 @@ struct MatrixCorner {
   int row;
   int item;
 };
-__device__ __forceinline__ void load_matrix_box(unsigned shared, const TensorMap& map,
-                                                MatrixCorner corner, unsigned barrier) {
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_global_to_shared(unsigned shared,
+                                                                         const TensorMap& map,
+                                                                         MatrixCorner corner,
+                                                                         unsigned barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared),
@@ -99,9 +101,9 @@ __device__ __forceinline__ void load_matrix_box(unsigned shared, const TensorMap
 }
 /// The box goes to the same offset in every CTA of the cluster whose bit is set, and its bytes are
 /// counted by the barrier of the same offset there.
-__device__ __forceinline__ void load_matrix_box_multicast(unsigned shared, const TensorMap& map,
-                                                          MatrixCorner corner, unsigned barrier,
-                                                          unsigned short ctas) {
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_global_to_shared_multicast(
+    unsigned shared, const TensorMap& map, MatrixCorner corner, unsigned barrier,
+    unsigned short ctas) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared),
@@ -110,37 +112,37 @@ __device__ __forceinline__ void load_matrix_box_multicast(unsigned shared, const
 }
 
 /// One thread copies a box from shared memory, as part of its current bulk group.
-__device__ __forceinline__ void store_box(const TensorMap& map, BoxCorner corner, unsigned shared) {
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_to_global(const TensorMap& map,
+                                                                         BoxCorner corner,
+                                                                         unsigned shared) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
           &map),
       "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.head), "r"(corner.batch)
       : "memory");
 }
-__device__ __forceinline__ void store_matrix_box(const TensorMap& map, MatrixCorner corner,
-                                                 unsigned shared) {
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_shared_to_global(const TensorMap& map,
+                                                                         MatrixCorner corner,
+                                                                         unsigned shared) {
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
       "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.item)
       : "memory");
 }
-__device__ __forceinline__ void commit_stores() {
+__device__ __forceinline__ void cp_async_bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-/// Waits until all but the last Pending groups of this thread's stores have read shared memory.
+/// cp.async.bulk.wait_group.read: waits until all but the last Pending groups of this thread's
+/// stores have read shared memory.
 template <int Pending = 0>
-__device__ __forceinline__ void wait_stores_read() {
+__device__ __forceinline__ void cp_async_bulk_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
-}
-/// Waits until this thread's stores have been written.
-__device__ __forceinline__ void wait_stores() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /// stmatrix ("Warp-level matrix store instruction"): four 8x8 matrices of 16-bit elements; lane l
 /// gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void store_matrices(unsigned shared, unsigned a, unsigned b, unsigned c,
-                                               unsigned d) {
+__device__ __forceinline__ void stmatrix_x4(unsigned shared, unsigned a, unsigned b, unsigned c,
+                                            unsigned d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
@@ -148,30 +150,30 @@ __device__ __forceinline__ void store_matrices(unsigned shared, unsigned a, unsi
 
 // Asynchronous warpgroup products ("Asynchronous Warpgroup Level Matrix Instructions").
 
-/// Orders register and shared-memory accesses before the products that follow.
-__device__ __forceinline__ void products_begin() {
+/// Orders register and shared-memory accesses before the wgmma.mma_async that follow.
+__device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-__device__ __forceinline__ void products_commit() {
+__device__ __forceinline__ void wgmma_commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 /// Waits until at most Pending committed groups are still under way.
 template <int Pending>
-__device__ __forceinline__ void products_wait() {
+__device__ __forceinline__ void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
 /// Keeps the compiler from moving uses of an accumulator across this point: it does not know that
-/// products write registers after their instruction.
+/// wgmma.mma_async writes registers after its instruction.
 template <int Count>
-__device__ __forceinline__ void pin(float (&registers)[Count]) {
+__device__ __forceinline__ void warpgroup_fence_operand(float (&registers)[Count]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) {
     asm volatile("" : "+f"(registers[i])::"memory");
   }
 }
 template <int Count>
-__device__ __forceinline__ void pin(unsigned (&registers)[Count]) {
+__device__ __forceinline__ void warpgroup_fence_operand(unsigned (&registers)[Count]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) {
     asm volatile("" : "+r"(registers[i])::"memory");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The PTX instructions the portable family uses, each wrapped once. Section names are those of the
-// PTX ISA manual. Every instruction here exists from sm_80 on, but griddepcontrol.
+// The PTX instructions the portable family uses, each wrapped once, under PTX's names. Section
+// names are those of the PTX ISA manual. Every instruction here exists from sm_80 on, but
+// griddepcontrol.
 #pragma once
 
 #include <swr/axes.h>
@@ -16,24 +17,24 @@ __device__ inline unsigned shared_address(const void* pointer) {
 /// be read; at once in a launch that does not overlap them, and the second time. No thread may
 /// touch global memory that others may have written, or write any, before it. Nothing before sm_90,
 /// where launches do not overlap.
-__device__ inline void wait_for_launch_before() {
+__device__ inline void griddepcontrol_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 /// griddepcontrol.launch_dependents: the launch after this one may start, if it was made to
 /// overlap, once every CTA has said so or ended.
-__device__ inline void let_launch_after_start() {
+__device__ inline void griddepcontrol_launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
 /// prefetch.global.L2 ("Data Movement and Conversion Instructions"): has L2 fetch the cache line of
-/// an address. It may come before wait_for_launch_before(): the writes of all SMs meet in L2, so a
+/// an address. It may come before griddepcontrol_wait(): the writes of all SMs meet in L2, so a
 /// read after the wait finds what the launch before wrote, also what it wrote after the prefetch.
 /// Nothing before sm_90, where launches do not overlap.
-__device__ inline void prefetch_line_to_l2(const void* global) {
+__device__ inline void prefetch_global_l2(const void* global) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 #endif
@@ -41,9 +42,9 @@ __device__ inline void prefetch_line_to_l2(const void* global) {
 
 /// cp.async ("Data Movement and Conversion Instructions"): copies Bytes from global to shared
 /// memory without passing through registers. Only the first `source_bytes` are read; zeros are
-/// written for the others. 16-byte copies bypass L1.
+/// written for the others. 16-byte copies bypass L1 (cp.async.cg).
 template <int Bytes>
-__device__ inline void copy_async_partly(unsigned shared, const void* global, int source_bytes) {
+__device__ inline void cp_async(unsigned shared, const void* global, int source_bytes) {
   if constexpr (Bytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
                  "r"(source_bytes)
@@ -55,17 +56,19 @@ __device__ inline void copy_async_partly(unsigned shared, const void* global, in
   }
 }
 
-/// The same, all or nothing.
+/// The same, all bytes or only zeros.
 template <int Bytes>
-__device__ inline void copy_async(unsigned shared, const void* global, bool valid) {
-  copy_async_partly<Bytes>(shared, global, valid ? Bytes : 0);
+__device__ inline void cp_async_zfill(unsigned shared, const void* global, bool valid) {
+  cp_async<Bytes>(shared, global, valid ? Bytes : 0);
 }
 
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void cp_async_commit_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 /// Waits until at most Pending of this thread's committed groups are still in flight.
 template <int Pending>
-__device__ inline void wait_copies() {
+__device__ inline void cp_async_wait_group() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
@@ -73,7 +76,7 @@ __device__ inline void wait_copies() {
 /// global memory and returns what was there. Who sees the sum sees what this thread, and those that
 /// met it at a barrier, wrote before; this thread, and those it meets afterwards, see what others
 /// did before theirs.
-__device__ inline unsigned add_acquire_release(unsigned* target, unsigned value) {
+__device__ inline unsigned atom_add_acq_rel(unsigned* target, unsigned value) {
   unsigned old;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
                : "=r"(old)
@@ -82,28 +85,28 @@ __device__ inline unsigned add_acquire_release(unsigned* target, unsigned value)
   return old;
 }
 
-__device__ inline void store_shared(unsigned shared, unsigned value) {
+__device__ inline void st_shared(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
 
-__device__ inline void store_shared(unsigned shared, uint4 value) {
+__device__ inline void st_shared(unsigned shared, uint4 value) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(value.x), "r"(value.y),
                "r"(value.z), "r"(value.w)
                : "memory");
 }
 
-__device__ inline void store_shared(unsigned shared, float2 value) {
+__device__ inline void st_shared(unsigned shared, float2 value) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(value.x), "f"(value.y)
                : "memory");
 }
 
-__device__ inline void store_shared(unsigned shared, float4 value) {
+__device__ inline void st_shared(unsigned shared, float4 value) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "f"(value.x), "f"(value.y),
                "f"(value.z), "f"(value.w)
                : "memory");
 }
 
-__device__ inline uint4 load_shared(unsigned shared) {
+__device__ inline uint4 ld_shared_v4_b32(unsigned shared) {
   uint4 value;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
@@ -112,12 +115,12 @@ __device__ inline uint4 load_shared(unsigned shared) {
   return value;
 }
 
-__device__ inline float4 load_shared_floats(unsigned shared) {
-  const uint4 bits = load_shared(shared);
+__device__ inline float4 ld_shared_v4_f32(unsigned shared) {
+  const uint4 bits = ld_shared_v4_b32(shared);
   return make_float4(__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
                      __uint_as_float(bits.w));
 }
-__device__ inline unsigned load_shared_word(unsigned shared) {
+__device__ inline unsigned ld_shared_b32(unsigned shared) {
   unsigned value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(shared) : "memory");
   return value;
@@ -125,7 +128,7 @@ __device__ inline unsigned load_shared_word(unsigned shared) {
 
 /// ldmatrix ("Warp-level matrix load instruction"): four 8x8 matrices of 16-bit elements; lane l
 /// gives the address of row l % 8 of matrix l / 8.
-__device__ inline void load_matrices(unsigned (&fragment)[4], unsigned shared) {
+__device__ inline void ldmatrix_x4(unsigned (&fragment)[4], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                : "r"(shared)
@@ -133,7 +136,7 @@ __device__ inline void load_matrices(unsigned (&fragment)[4], unsigned shared) {
 }
 
 /// The same with each matrix transposed.
-__device__ inline void load_matrices_transposed(unsigned (&fragment)[4], unsigned shared) {
+__device__ inline void ldmatrix_x4_trans(unsigned (&fragment)[4], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                : "r"(shared)
@@ -143,8 +146,8 @@ __device__ inline void load_matrices_transposed(unsigned (&fragment)[4], unsigne
 /// mma.sync m16n8k16 ("Matrix multiply-accumulate operation"): c += a * b with fp32 accumulation.
 /// Lane l holds c[0..1] at row l / 4, columns 2 * (l % 4) + {0, 1}, and c[2..3] eight rows below.
 template <DType Type>
-__device__ inline void multiply_accumulate(float (&c)[4], const unsigned (&a)[4], unsigned b0,
-                                           unsigned b1) {
+__device__ inline void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0,
+                                    unsigned b1) {
   if constexpr (Type == DType::fp16) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
@@ -158,9 +161,10 @@ __device__ inline void multiply_accumulate(float (&c)[4], const unsigned (&a)[4]
   }
 }
 
-/// Rounds two floats to 16-bit elements; `low` goes to the lower half, which comes first in memory.
+/// cvt.rn.f16x2 and cvt.rn.bf16x2: rounds two floats to 16-bit elements; `low` goes to the lower
+/// half, which comes first in memory.
 template <DType Type>
-__device__ inline unsigned pack(float low, float high) {
+__device__ inline unsigned cvt_rn_x2(float low, float high) {
   unsigned packed;
   if constexpr (Type == DType::fp16) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -170,21 +174,21 @@ __device__ inline unsigned pack(float low, float high) {
   return packed;
 }
 
-__device__ inline float unpack_fp16(unsigned short bits) {
+__device__ inline float cvt_f32_f16(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
 
 /// ex2.approx: 2 to the power x; 2 ulp; exp2(-infinity) is 0.
-__device__ inline float exp2_approximate(float x) {
+__device__ inline float ex2_approx(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 
 /// max.NaN: the larger value, or NaN when either is.
-__device__ inline float maximum_or_nan(float a, float b) {
+__device__ inline float max_nan(float a, float b) {
   float result;
   asm("max.NaN.ftz.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
@@ -204,16 +208,16 @@ __device__ inline float exp2_polynomial(float x) {
   return __int_as_float(__float_as_int(power) + (__float_as_int(shifted) << 23));
 }
 
-/// The same value as if it had just been read: what follows from it is computed again instead of
-/// kept in registers from one round of a loop to the next.
-__device__ inline int anew(int value) {
+/// The same value, of whose origin the compiler knows nothing: what follows from it is computed
+/// again instead of kept in registers from one round of a loop to the next.
+__device__ inline int opaque(int value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-/// redux.sync ("Parallel Synchronization and Communication Instructions"): a value that all lanes
-/// hold alike, in a register of the warp instead of one of each thread.
-__device__ inline int uniform(int value) {
+/// redux.sync.or ("Parallel Synchronization and Communication Instructions"). A value that all
+/// lanes hold alike stays what it is, in a register of the warp instead of one of each thread.
+__device__ inline int redux_sync_or(int value) {
   int result;
   asm("redux.sync.or.b32 %0, %1, 0xffffffff;" : "=r"(result) : "r"(value));
   return result;

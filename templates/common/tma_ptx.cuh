@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// mbarriers and the loads of the tensor copy engine, each wrapped once. Every instruction here
-// exists from sm_90 on, on sm_120 and sm_121 too. Section names are those of the PTX ISA manual.
+// mbarriers and the loads of the tensor copy engine (TMA), each wrapped once under PTX's names.
+// Every instruction here exists from sm_90 on, on sm_120 and sm_121 too. Section names are those of
+// the PTX ISA manual.
 #pragma once
 
 #include <swr/tensor_map.h>
@@ -8,7 +9,7 @@
 namespace swr::ptx {
 
 /// True in one lane of a converged warp ("elect.sync").
-__device__ __forceinline__ bool elect_one() {
+__device__ __forceinline__ bool elect_sync() {
   int elected;
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
                : "=r"(elected));
@@ -18,23 +19,24 @@ __device__ __forceinline__ bool elect_one() {
 // mbarrier ("Parallel Synchronization and Communication Instructions"). `barrier` is the shared
 // address of 8 bytes.
 
-__device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-/// Makes initialised barriers visible to the copy engine.
-__device__ __forceinline__ void fence_barrier_init() {
+/// fence.mbarrier_init: makes initialised barriers visible to the copy engine.
+__device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
+__device__ __forceinline__ void mbarrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// Arrives, and lets the phase end only after `bytes` more have been copied.
-__device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned bytes) {
+/// mbarrier.arrive.expect_tx: arrives, and lets the phase end only after `bytes` more have been
+/// copied.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-/// Waits for the end of the phase of the given parity.
-__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
+/// Waits for the end of the phase of the given parity: mbarrier.try_wait until it succeeds.
+__device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
       "again:\n"
@@ -46,16 +48,16 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
       : "memory");
 }
 
-/// Orders this thread's writes to shared memory before later accesses by the copy engine or
-/// wgmma.
-__device__ __forceinline__ void fence_async_shared() {
+/// fence.proxy.async: orders this thread's writes to shared memory before later accesses by the
+/// copy engine or wgmma.
+__device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
 
 /// Fetches a map before the first copy asks for it.
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+__device__ __forceinline__ void prefetch_tensormap(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
@@ -68,8 +70,10 @@ struct BoxCorner {
 };
 
 /// One thread copies a box to shared memory; `barrier` counts its bytes.
-__device__ __forceinline__ void load_box(unsigned shared, const TensorMap& map, BoxCorner corner,
-                                         unsigned barrier) {
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_global_to_shared(unsigned shared,
+                                                                         const TensorMap& map,
+                                                                         BoxCorner corner,
+                                                                         unsigned barrier) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),

@@ -16,14 +16,14 @@ __device__ __forceinline__ float load_output(const void* c, long long index) {
     return __uint_as_float(static_cast<unsigned>(static_cast<const unsigned short*>(c)[index])
                            << 16);
   } else {
-    return ptx::unpack_fp16(static_cast<const unsigned short*>(c)[index]);
+    return ptx::cvt_f32_f16(static_cast<const unsigned short*>(c)[index]);
   }
 }
 
 /// Two floats as neighbours of a 16-bit type, the first in the lower half.
 template <OutputType Type>
 __device__ __forceinline__ unsigned pack_output(float low, float high) {
-  return ptx::pack < Type == OutputType::fp16 ? DType::fp16 : DType::bf16 > (low, high);
+  return ptx::cvt_rn_x2 < Type == OutputType::fp16 ? DType::fp16 : DType::bf16 > (low, high);
 }
 
 }  // namespace swr

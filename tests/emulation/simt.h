@@ -264,7 +264,7 @@ inline void wait(TransactionBarrier& barrier, unsigned parity) {
   }
 }
 
-inline void wait_for_launch_before() {
+inline void griddepcontrol_wait() {
   if (cta->launch_before_ended || cta->launch.fault == Fault::launch_not_awaited) {
     return;
   }

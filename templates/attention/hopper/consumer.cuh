@@ -30,7 +30,7 @@ class Consumer {
 
   /// All Q tiles of the CTA.
   __device__ __forceinline__ void run() {
-    ptx::wait_for_launch_before();
+    ptx::griddepcontrol_wait();
     turns_.start();
     if constexpr (C.overlaps()) {
       run_overlapped();
@@ -125,7 +125,7 @@ class Consumer {
     softmax_.raise_maximum(scores_);
     softmax_.exponentiate(scores_);
     finish_p_v();
-    ptx::pin(scores_);
+    ptx::warpgroup_fence_operand(scores_);
     round_numerators();
     if constexpr (!C.rescales_before_p_v()) {
       softmax_.rescale(output_);
@@ -142,7 +142,7 @@ class Consumer {
     softmax_.raise_maximum(scores_);
     softmax_.exponentiate(scores_);
     finish_p_v();
-    ptx::pin(scores_);
+    ptx::warpgroup_fence_operand(scores_);
     round_numerators();
     write(scan, ended, slot);
     clear_output();
@@ -191,7 +191,7 @@ class Consumer {
 
   /// Waits for a Q tile; returns its entry of the work list.
   __device__ __forceinline__ Scan wait_for_q() const {
-    ptx::barrier_wait(smem_.q_full(q_.stage), q_.parity);
+    ptx::mbarrier_wait(smem_.q_full(q_.stage), q_.parity);
     return take_scan(smem_.scan(q_.stage), smem_.q_empty(q_.stage));
   }
 
@@ -215,36 +215,36 @@ class Consumer {
   }
 
   __device__ __forceinline__ void start_q_k() {
-    ptx::barrier_wait(smem_.k_full(k_.stage), k_.parity);
-    ptx::pin(scores_);
-    ptx::products_begin();
+    ptx::mbarrier_wait(smem_.k_full(k_.stage), k_.parity);
+    ptx::warpgroup_fence_operand(scores_);
+    ptx::wgmma_fence();
     multiply_q_k<C>(scores_, smem_.q(q_.stage, index_), smem_.k(k_.stage));
-    ptx::products_commit();
+    ptx::wgmma_commit_group();
   }
 
   template <int Pending>
   __device__ __forceinline__ void finish_q_k() {
-    ptx::products_wait<Pending>();
-    ptx::pin(scores_);
+    ptx::wgmma_wait_group<Pending>();
+    ptx::warpgroup_fence_operand(scores_);
     release(smem_.k_empty(k_.stage));
     k_.advance();
   }
 
   __device__ __forceinline__ void start_p_v() {
-    ptx::barrier_wait(smem_.v_full(v_.stage), v_.parity);
-    ptx::pin(output_);
-    ptx::products_begin();
+    ptx::mbarrier_wait(smem_.v_full(v_.stage), v_.parity);
+    ptx::warpgroup_fence_operand(output_);
+    ptx::wgmma_fence();
     if constexpr (C.p_operand == POperand::registers) {
       multiply_p_v<C>(output_, numerators_, smem_.v(v_.stage));
     } else {
       multiply_p_v<C>(output_, smem_.p(index_), smem_.v(v_.stage));
     }
-    ptx::products_commit();
+    ptx::wgmma_commit_group();
   }
 
   __device__ __forceinline__ void finish_p_v() {
-    ptx::products_wait<0>();
-    ptx::pin(output_);
+    ptx::wgmma_wait_group<0>();
+    ptx::warpgroup_fence_operand(output_);
     release(smem_.v_empty(v_.stage));
     v_.advance();
   }
@@ -271,7 +271,7 @@ class Consumer {
     if constexpr (C.p_operand == POperand::shared) {
       store_panels<C.p_panel_columns() * 2>(smem_.p(index_), numerators_,
                                             ConsumerThread<C>::warp_row());
-      ptx::fence_async_shared();
+      ptx::fence_proxy_async();
       __syncwarp();
     }
   }
@@ -286,7 +286,7 @@ class Consumer {
   /// One thread speaks for the warpgroup: its products have been waited for.
   __device__ __forceinline__ static void release(unsigned barrier) {
     if (threadIdx.x % C.kWarpgroup == 0) {
-      ptx::barrier_arrive(barrier);
+      ptx::mbarrier_arrive(barrier);
     }
   }
 

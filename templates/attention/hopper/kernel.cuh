@@ -30,7 +30,7 @@ __device__ __forceinline__ void move_tiles(const AttentionParams& params, const 
                                            SharedMemory<C> smem) {
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
   if (warp == 0) {
-    if (ptx::elect_one()) {
+    if (ptx::elect_sync()) {
       Producer<C>(smem, maps.q, maps.k, maps.v).run(WorkList<C>(params));
     }
   } else if (warp <= C.consumers()) {
@@ -44,22 +44,22 @@ __device__ __forceinline__ void run(const AttentionParams& params, const Maps& m
   const SharedMemory<C> smem{shared};
   if (threadIdx.x == 0) {
     smem.init_barriers();
-    ptx::prefetch_map(maps.q);
-    ptx::prefetch_map(maps.k);
-    ptx::prefetch_map(maps.v);
-    ptx::prefetch_map(maps.o);
+    ptx::prefetch_tensormap(maps.q);
+    ptx::prefetch_tensormap(maps.k);
+    ptx::prefetch_tensormap(maps.v);
+    ptx::prefetch_tensormap(maps.o);
   }
   __syncthreads();
   // The shuffle tells the compiler that the index is the same in the whole warp.
   const int warpgroup = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / C.kWarpgroup), 0);
   if (warpgroup == 0) {
     if constexpr (C.trades_registers()) {
-      ptx::lower_registers<C.producer_registers()>();
+      ptx::setmaxnreg_dec<C.producer_registers()>();
     }
     move_tiles<C>(params, maps, smem);
   } else {
     if constexpr (C.trades_registers()) {
-      ptx::raise_registers<C.consumer_registers()>();
+      ptx::setmaxnreg_inc<C.consumer_registers()>();
     }
     Consumer<C>(smem, warpgroup - 1, params).run();
   }

@@ -37,9 +37,9 @@ __device__ __forceinline__ void multiply_q_k(Scores<C>& scores, unsigned q_tile,
     const unsigned long long a = q + in_units(panel * 64 * kLine + byte);
     const unsigned long long b = k + in_units(panel * C.tile_n * kLine + byte);
     if (step == 0) {
-      ptx::Wgmma<C.tile_n>::template multiply<C.dtype, false, false>(scores, a, b);
+      ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, false, false>(scores, a, b);
     } else {
-      ptx::Wgmma<C.tile_n>::template multiply<C.dtype, true, false>(scores, a, b);
+      ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, true, false>(scores, a, b);
     }
   }
 }
@@ -53,7 +53,7 @@ __device__ __forceinline__ void multiply_p_v(Output<C>& output, const Numerators
 #pragma unroll
   for (int step = 0; step < C.tile_n / 16; ++step) {
     const unsigned a[4] = {p[4 * step], p[4 * step + 1], p[4 * step + 2], p[4 * step + 3]};
-    ptx::Wgmma<C.padded_head_dim()>::template multiply<C.dtype, true, true>(
+    ptx::Wgmma<C.padded_head_dim()>::template mma_async<C.dtype, true, true>(
         output, a, v + in_units(step * 16 * kLine));
   }
 }
@@ -69,7 +69,7 @@ __device__ __forceinline__ void multiply_p_v(Output<C>& output, unsigned p_tile,
   for (int step = 0; step < C.tile_n / 16; ++step) {
     const int panel = step * 32 / kPLine;
     const int byte = step * 32 % kPLine;
-    ptx::Wgmma<C.padded_head_dim()>::template multiply<C.dtype, true, true>(
+    ptx::Wgmma<C.padded_head_dim()>::template mma_async<C.dtype, true, true>(
         output, p + in_units(panel * 64 * kPLine + byte), v + in_units(step * 16 * kLine));
   }
 }
@@ -91,9 +91,9 @@ __device__ __forceinline__ void store_panels(unsigned tile, const unsigned (&pac
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int step = 0; step < Count / 4; ++step) {
-    ptx::store_matrices(panel_address<LineBytes>(tile, warp_row + lane % 16, 2 * step + lane / 16),
-                        packed[4 * step], packed[4 * step + 1], packed[4 * step + 2],
-                        packed[4 * step + 3]);
+    ptx::stmatrix_x4(panel_address<LineBytes>(tile, warp_row + lane % 16, 2 * step + lane / 16),
+                     packed[4 * step], packed[4 * step + 1], packed[4 * step + 2],
+                     packed[4 * step + 3]);
   }
 }
 

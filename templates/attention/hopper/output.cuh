@@ -46,8 +46,8 @@ __device__ __forceinline__ void hand_over_output(SharedMemory<C> smem, int slot,
   pack_pairs<C.dtype>(packed, output);
   store_panels<C.panel_columns() * 2>(smem.q(slot, consumer), packed,
                                       ConsumerThread<C>::warp_row());
-  ptx::fence_async_shared();
-  ptx::named_arrive<kOutputBarrierThreads<C>>(output_barrier(slot, consumer));
+  ptx::fence_proxy_async();
+  ptx::bar_arrive<kOutputBarrierThreads<C>>(output_barrier(slot, consumer));
 }
 
 template <HopperConfig C>
@@ -71,25 +71,25 @@ template <HopperConfig C>
 __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const TensorMap& o_map,
                                               int consumer) {
   constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;
-  ptx::wait_for_launch_before();
+  ptx::griddepcontrol_wait();
   for (RingPosition<C.q_slots()> slot;; slot.advance()) {
-    ptx::barrier_wait(smem.q_full(slot.stage), slot.parity);
+    ptx::mbarrier_wait(smem.q_full(slot.stage), slot.parity);
     const Scan scan = take_scan(smem.scan(slot.stage), smem.q_empty(slot.stage));
     if (scan.tiles == 0) {
       return;
     }
-    ptx::named_sync<kOutputBarrierThreads<C>>(output_barrier(slot.stage, consumer));
-    if (ptx::elect_one()) {
+    ptx::bar_sync<kOutputBarrierThreads<C>>(output_barrier(slot.stage, consumer));
+    if (ptx::elect_sync()) {
 #pragma unroll
       for (int panel = 0; panel < C.panels(); ++panel) {
-        ptx::store_box(
+        ptx::cp_async_bulk_tensor_4d_shared_to_global(
             o_map,
             {panel * C.panel_columns(), scan.first_row + 64 * consumer, scan.head, scan.batch},
             smem.q(slot.stage, consumer) + panel * kBoxBytes);
       }
-      ptx::commit_stores();
-      ptx::wait_stores_read();
-      ptx::barrier_arrive(smem.q_empty(slot.stage));
+      ptx::cp_async_bulk_commit_group();
+      ptx::cp_async_bulk_wait_group_read();
+      ptx::mbarrier_arrive(smem.q_empty(slot.stage));
     }
     __syncwarp();
   }

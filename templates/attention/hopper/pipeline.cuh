@@ -53,16 +53,16 @@ struct SharedMemory {
   /// By one thread, before any other uses them.
   __device__ __forceinline__ void init_barriers() const {
     for (int slot = 0; slot < C.q_slots(); ++slot) {
-      ptx::barrier_init(q_full(slot), 1);
-      ptx::barrier_init(q_empty(slot), C.consumers() * kArrivalsPerConsumer);
+      ptx::mbarrier_init(q_full(slot), 1);
+      ptx::mbarrier_init(q_empty(slot), C.consumers() * kArrivalsPerConsumer);
     }
     for (int stage = 0; stage < C.stages; ++stage) {
-      ptx::barrier_init(k_full(stage), 1);
-      ptx::barrier_init(k_empty(stage), C.consumers());
-      ptx::barrier_init(v_full(stage), 1);
-      ptx::barrier_init(v_empty(stage), C.consumers());
+      ptx::mbarrier_init(k_full(stage), 1);
+      ptx::mbarrier_init(k_empty(stage), C.consumers());
+      ptx::mbarrier_init(v_full(stage), 1);
+      ptx::mbarrier_init(v_empty(stage), C.consumers());
     }
-    ptx::fence_barrier_init();
+    ptx::fence_mbarrier_init();
   }
 
  private:
@@ -74,9 +74,9 @@ struct SharedMemory {
 
 __device__ __forceinline__ void store_scan(unsigned shared, const Scan& scan) {
   static_assert(sizeof(Scan) == 32, "HopperConfig::kScanBytes");
-  ptx::store_shared(shared,
-                    make_uint4(scan.tiles, scan.unmasked_tiles, scan.first_row, scan.backward));
-  ptx::store_shared(shared + 16, make_uint4(scan.head, scan.batch, scan.batch_head, scan.kv_head));
+  ptx::st_shared(shared,
+                 make_uint4(scan.tiles, scan.unmasked_tiles, scan.first_row, scan.backward));
+  ptx::st_shared(shared + 16, make_uint4(scan.head, scan.batch, scan.batch_head, scan.kv_head));
 }
 
 /// One warp takes an entry of the work list. Lane 0 reads it and says so to the loading thread,
@@ -85,9 +85,9 @@ __device__ __forceinline__ Scan take_scan(unsigned shared, unsigned empty_barrie
   uint4 steps{};
   uint4 place{};
   if (threadIdx.x % 32 == 0) {
-    steps = ptx::load_shared(shared);
-    place = ptx::load_shared(shared + 16);
-    ptx::barrier_arrive(empty_barrier);
+    steps = ptx::ld_shared_v4_b32(shared);
+    place = ptx::ld_shared_v4_b32(shared + 16);
+    ptx::mbarrier_arrive(empty_barrier);
   }
   __syncwarp();
   return {uniform(steps.x), uniform(steps.y), uniform(steps.z), uniform(steps.w),

@@ -23,7 +23,7 @@ class Producer {
   /// goes out as soon as its slot is free, without holding up K and V.
   __device__ __forceinline__ void run(WorkList<C> work) {
     Scan scan = work.current();
-    ptx::wait_for_launch_before();  // Its end has hidden the divisions of the first Q tile.
+    ptx::griddepcontrol_wait();  // Its end has hidden the divisions of the first Q tile.
     work.move_on_from(scan);
     bool q_requested = false;
     while (scan.tiles > 0) {
@@ -36,7 +36,7 @@ class Producer {
       for (int step = 1; step < scan.tiles; ++step) {
         load_k(scan, step);
         load_v(scan, step - 1);
-        if (!q_requested && ptx::barrier_passed(smem_.q_empty(q_.stage), q_.parity ^ 1)) {
+        if (!q_requested && ptx::mbarrier_test_wait(smem_.q_empty(q_.stage), q_.parity ^ 1)) {
           load_q(next);
           q_requested = true;
         }
@@ -49,7 +49,7 @@ class Producer {
     }
     // Not before: CTAs of the launch after would take the places that are free while others of this
     // one compute, and more of them would fall on one SM than on another.
-    ptx::let_launch_after_start();
+    ptx::griddepcontrol_launch_dependents();
     work.finish();
   }
 
@@ -59,13 +59,13 @@ class Producer {
 
   /// With tiles = 0, only the entry of the work list, which ends it.
   __device__ __forceinline__ void load_q(const Scan& scan) {
-    ptx::barrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
+    ptx::mbarrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
     store_scan(smem_.scan(q_.stage), scan);
     if (scan.tiles > 0) {
-      ptx::barrier_expect(smem_.q_full(q_.stage), C.q_tile_bytes());
+      ptx::mbarrier_arrive_expect_tx(smem_.q_full(q_.stage), C.q_tile_bytes());
       load_q_boxes(scan);
     } else {
-      ptx::barrier_arrive(smem_.q_full(q_.stage));
+      ptx::mbarrier_arrive(smem_.q_full(q_.stage));
     }
     q_.advance();
   }
@@ -75,7 +75,7 @@ class Producer {
     for (int consumer = 0; consumer < C.consumers(); ++consumer) {
 #pragma unroll 1
       for (int panel = 0; panel < C.panels(); ++panel) {
-        ptx::load_box(
+        ptx::cp_async_bulk_tensor_4d_global_to_shared(
             smem_.q(q_.stage, consumer) + panel * kQBoxBytes, q_map_,
             {panel * C.panel_columns(), scan.first_row + 64 * consumer, scan.head, scan.batch},
             smem_.q_full(q_.stage));
@@ -84,23 +84,23 @@ class Producer {
   }
 
   __device__ __forceinline__ void load_k(const Scan& scan, int step) {
-    ptx::barrier_wait(smem_.k_empty(k_.stage), k_.parity ^ 1);
+    ptx::mbarrier_wait(smem_.k_empty(k_.stage), k_.parity ^ 1);
     load_tile(smem_.k(k_.stage), k_map_, scan, step, smem_.k_full(k_.stage));
     k_.advance();
   }
 
   __device__ __forceinline__ void load_v(const Scan& scan, int step) {
-    ptx::barrier_wait(smem_.v_empty(v_.stage), v_.parity ^ 1);
+    ptx::mbarrier_wait(smem_.v_empty(v_.stage), v_.parity ^ 1);
     load_tile(smem_.v(v_.stage), v_map_, scan, step, smem_.v_full(v_.stage));
     v_.advance();
   }
 
   __device__ __forceinline__ void load_tile(unsigned shared, const TensorMap& map, const Scan& scan,
                                             int step, unsigned barrier) {
-    ptx::barrier_expect(barrier, C.kv_tile_bytes());
+    ptx::mbarrier_arrive_expect_tx(barrier, C.kv_tile_bytes());
 #pragma unroll 1  // The loading warpgroup has few registers.
     for (int panel = 0; panel < C.panels(); ++panel) {
-      ptx::load_box(
+      ptx::cp_async_bulk_tensor_4d_global_to_shared(
           shared + panel * kKvBoxBytes, map,
           {panel * C.panel_columns(), scan.tile(step) * C.tile_n, scan.kv_head, scan.batch},
           barrier);

@@ -19,8 +19,8 @@ __device__ __forceinline__ float minus_infinity() {
 
 /// Maximum and sum over the four threads that share a row.
 __device__ __forceinline__ float row_maximum(float value) {
-  value = ptx::maximum_or_nan(value, __shfl_xor_sync(0xffffffffU, value, 1));
-  return ptx::maximum_or_nan(value, __shfl_xor_sync(0xffffffffU, value, 2));
+  value = ptx::max_nan(value, __shfl_xor_sync(0xffffffffU, value, 1));
+  return ptx::max_nan(value, __shfl_xor_sync(0xffffffffU, value, 2));
 }
 __device__ __forceinline__ float row_sum(float value) {
   value += __shfl_xor_sync(0xffffffffU, value, 1);
@@ -76,7 +76,7 @@ class Softmax {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float before = maximum_[half];
-      const float highest = row_maximum(ptx::maximum_or_nan(before, thread_maximum(scores, half)));
+      const float highest = row_maximum(ptx::max_nan(before, thread_maximum(scores, half)));
       // False also when both are -infinity or one is NaN.
       const bool keep = highest - before <= slack_;
       raised = raised || !keep;
@@ -86,7 +86,7 @@ class Softmax {
       const bool none_seen = maximum_[half] == minus_infinity();
       shift_[half] =
           none_seen ? 0.0F : fmaf(maximum_[half], scale_log2_, maximum_[half] - maximum_[half]);
-      rescale_[half] = ptx::exp2_approximate(fmaf(before, scale_log2_, -shift_[half]));
+      rescale_[half] = ptx::ex2_approx(fmaf(before, scale_log2_, -shift_[half]));
       sum_[half] *= rescale_[half];
     }
     raised_ = __any_sync(0xffffffffU, raised) != 0;
@@ -98,7 +98,7 @@ class Softmax {
     for (int i = 0; i < C.tile_n / 2; ++i) {
       const int half = i / 2 % 2;
       const float x = fmaf(scores[i], scale_log2_, -shift_[half]);
-      scores[i] = i % 8 < C.exp2_fma_eighths ? ptx::exp2_polynomial(x) : ptx::exp2_approximate(x);
+      scores[i] = i % 8 < C.exp2_fma_eighths ? ptx::exp2_polynomial(x) : ptx::ex2_approx(x);
       sum_[half] += scores[i];
     }
   }
@@ -146,11 +146,10 @@ class Softmax {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float& chain = chains[j % 2 * 2 + i];
-        chain = ptx::maximum_or_nan(chain, scores[4 * j + 2 * half + i]);
+        chain = ptx::max_nan(chain, scores[4 * j + 2 * half + i]);
       }
     }
-    return ptx::maximum_or_nan(ptx::maximum_or_nan(chains[0], chains[1]),
-                               ptx::maximum_or_nan(chains[2], chains[3]));
+    return ptx::max_nan(ptx::max_nan(chains[0], chains[1]), ptx::max_nan(chains[2], chains[3]));
   }
 
   static constexpr float kSlackLog2 = 8.0F;
@@ -170,7 +169,7 @@ __device__ __forceinline__ void pack_pairs(unsigned (&packed)[Count],
                                            const float (&values)[2 * Count]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) {
-    packed[i] = ptx::pack<Type>(values[2 * i], values[2 * i + 1]);
+    packed[i] = ptx::cvt_rn_x2<Type>(values[2 * i], values[2 * i + 1]);
   }
 }
 

@@ -19,18 +19,18 @@ struct Turns {
   /// The last consumer starts the ring, on behalf of the turn before the first.
   __device__ __forceinline__ void start() const {
     if (C.consumers() > 1 && consumer == C.consumers() - 1) {
-      ptx::named_arrive<kPair>(kFirstTurnBarrier);
+      ptx::bar_arrive<kPair>(kFirstTurnBarrier);
     }
   }
   __device__ __forceinline__ void take() const {
     if (C.consumers() > 1) {
-      ptx::named_sync<kPair>(kFirstTurnBarrier + consumer);
+      ptx::bar_sync<kPair>(kFirstTurnBarrier + consumer);
     }
   }
   __device__ __forceinline__ void pass() const {
     if (C.consumers() > 1) {
       const int next = consumer + 1 == C.consumers() ? 0 : consumer + 1;
-      ptx::named_arrive<kPair>(kFirstTurnBarrier + next);
+      ptx::bar_arrive<kPair>(kFirstTurnBarrier + next);
     }
   }
 };

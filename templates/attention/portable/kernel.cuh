@@ -84,7 +84,7 @@ class WarpRows {
 template <AttentionConfig C>
 __device__ inline void write_output(const WarpRows<C>& rows, const AttentionParams& params,
                                     unsigned q_tile, QTile tile, int warp_row) {
-  const int lane = ptx::anew(static_cast<int>(threadIdx.x % 32));
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x % 32));
   const int first_row = tile.index * C.tile_m;
   const LogSumExps<C> lse(params, tile.head);
   __syncwarp();
@@ -98,9 +98,9 @@ __device__ inline void write_output(const WarpRows<C>& rows, const AttentionPara
 #pragma unroll
       for (int d = 0; d < C.head_dim / 8; ++d) {
         const auto& sums = rows.output()[m][d];
-        ptx::store_shared(
+        ptx::st_shared(
             q_tile + tile_offset<C>(row, d) + lane % 4 * 4,
-            ptx::pack<C.dtype>(sums[2 * half] * inverse, sums[2 * half + 1] * inverse));
+            ptx::cvt_rn_x2<C.dtype>(sums[2 * half] * inverse, sums[2 * half + 1] * inverse));
       }
       if (lse.are_wanted() && lane % 4 == 0 && first_row + row < lse.rows()) {
         lse.write(first_row + row, log_sum_exp(rows.softmax().shift[m][half], sum));
@@ -156,7 +156,7 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
                              bool backward, int streamed) {
   const AttentionParams& params = arguments.params;
   const SequenceShape shape = sequence_shape<C>(params);
-  const int thread = ptx::anew(static_cast<int>(threadIdx.x));
+  const int thread = ptx::opaque(static_cast<int>(threadIdx.x));
   const WarpPlace place = warp_place<C>(thread / 32);
   KvTiles scanned{0, kv_tile_count(tile.index, C.tile_m, C.tile_n, shape)};
   int unmasked = unmasked_kv_tile_count(tile.index, C.tile_m, C.tile_n, shape);
@@ -177,9 +177,9 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   }
   // Where Q, K and V lie has been computed while the launch before ended. At once from the second Q
   // tile on.
-  ptx::wait_for_launch_before();
+  ptx::griddepcontrol_wait();
   if constexpr (C.prefetches_kv()) {
-    ptx::let_launch_after_start();  // Memory then has work while this launch ends.
+    ptx::griddepcontrol_launch_dependents();  // Memory then has work while this launch ends.
   }
   const auto ask_for_q = [&] {
     copy_tile_in<C, C.tile_m>(smem, query_rows<C>(params.q, params.q_strides, params, tile.head),
@@ -204,9 +204,9 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   if constexpr (!C.prefetches_kv()) {
     // Only now: CTAs of the launch after that came while others of this one compute would wait in
     // places that the kernels of others could use.
-    ptx::let_launch_after_start();
+    ptx::griddepcontrol_launch_dependents();
   }
-  ptx::wait_copies<0>();
+  ptx::cp_async_wait_group<0>();
   if constexpr (C.split_kv) {
     SplitResults<C>(params, smem, work.tile())
         .leave_and_combine(rows.output(), rows.softmax(), split, place);
@@ -226,8 +226,8 @@ __device__ inline void run(const Arguments<C>& arguments, unsigned smem) {
   const AttentionParams& params = arguments.params;
   if constexpr (C.uses_tma()) {
     if (threadIdx.x == 0) {
-      ptx::prefetch_map(arguments.k);
-      ptx::prefetch_map(arguments.v);
+      ptx::prefetch_tensormap(arguments.k);
+      ptx::prefetch_tensormap(arguments.v);
       KvBarriers<C>(smem).initialise();
     }
   }
@@ -242,8 +242,9 @@ __device__ inline void run(const Arguments<C>& arguments, unsigned smem) {
     const QTile tile = longest_first(
         map_tile(item / items.splits, items.q_tiles, items.heads, params.section_heads),
         items.q_tiles, C.causal && params.longest_first != 0);
-    streamed += attend<C>(arguments, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)},
-                          split, scans_backward(C.order, iteration), streamed);
+    streamed +=
+        attend<C>(arguments, smem, {ptx::redux_sync_or(tile.head), ptx::redux_sync_or(tile.index)},
+                  split, scans_backward(C.order, iteration), streamed);
   }
 }
 

@@ -36,11 +36,11 @@ class GroupResults {
         const unsigned row = row_at(group, place.row + 16 * m + 8 * half + lane / 4);
 #pragma unroll
         for (int d = 0; d < C.head_dim / 8; ++d) {
-          ptx::store_shared(row + static_cast<unsigned>((8 * d + lane % 4 * 2) * kFloatBytes),
-                            make_float2(output[m][d][2 * half], output[m][d][2 * half + 1]));
+          ptx::st_shared(row + static_cast<unsigned>((8 * d + lane % 4 * 2) * kFloatBytes),
+                         make_float2(output[m][d][2 * half], output[m][d][2 * half + 1]));
         }
         if (lane % 4 == 0) {
-          ptx::store_shared(row + kStateOffset, make_float2(softmax.shift[m][half], sum));
+          ptx::st_shared(row + kStateOffset, make_float2(softmax.shift[m][half], sum));
         }
       }
     }
@@ -67,11 +67,11 @@ class GroupResults {
   }
   __device__ static void load(PartialRow& values, unsigned row, int chunk) {
     const unsigned left = row + static_cast<unsigned>(chunk * 4 * kFloatBytes);
-    const float4 state = ptx::load_shared_floats(row + kStateOffset);
+    const float4 state = ptx::ld_shared_v4_f32(row + kStateOffset);
     values.shift = state.x;
     values.sum = state.y;
-    values.left = ptx::load_shared_floats(left);
-    values.right = ptx::load_shared_floats(left + C.head_dim / 2 * kFloatBytes);
+    values.left = ptx::ld_shared_v4_f32(left);
+    values.right = ptx::ld_shared_v4_f32(left + C.head_dim / 2 * kFloatBytes);
   }
 
   unsigned smem_;
@@ -91,7 +91,7 @@ __device__ inline void combine_key_groups(unsigned smem, const Output<C>& output
   for_each_chunk<C>(rows,
                     [&](int row, int chunk) { take(row, chunk, results.gather(row, chunk)); });
   if constexpr (C.uses_tma()) {
-    ptx::fence_async_shared();  // The copy engine writes here next.
+    ptx::fence_proxy_async();  // The copy engine writes here next.
   }
 }
 

@@ -74,7 +74,7 @@ class CopiedKvStream : public KvScan<C> {
   }
   /// Ends the first group, which holds all that the CTA has asked for since, and starts the others.
   __device__ void ask_rest() const {
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
 #pragma unroll
     for (int step = 1; step < C.stages - 1; ++step) {
       request_both(step);
@@ -84,7 +84,7 @@ class CopiedKvStream : public KvScan<C> {
   /// Waits for the oldest group in flight and makes it visible to the CTA. Also: every warp has
   /// finished what it read before.
   __device__ static void arrive() {
-    ptx::wait_copies<C.stages == 1 ? 0 : C.stages - 2>();
+    ptx::cp_async_wait_group<C.stages == 1 ? 0 : C.stages - 2>();
     __syncthreads();
   }
 
@@ -92,7 +92,7 @@ class CopiedKvStream : public KvScan<C> {
     arrive();
     if constexpr (C.stages == 1) {
       request_v(step);
-      ptx::commit_copies();
+      ptx::cp_async_commit_group();
     } else {
       request_both(step + C.stages - 1);
     }
@@ -102,7 +102,7 @@ class CopiedKvStream : public KvScan<C> {
     if constexpr (C.stages == 1) {
       arrive();
       request_k(step + 1);
-      ptx::commit_copies();
+      ptx::cp_async_commit_group();
     }
   }
 
@@ -124,7 +124,7 @@ class CopiedKvStream : public KvScan<C> {
   __device__ void request_both(int step) const {
     request_k(step);
     request_v(step);
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
   }
 
   const Work<C>& work_;
@@ -143,12 +143,12 @@ class KvBarriers {
   __device__ void initialise() const {
 #pragma unroll
     for (int stage = 0; stage < C.stages; ++stage) {
-      ptx::barrier_init(at(k_full, stage), 1);
-      ptx::barrier_init(at(v_full, stage), 1);
-      ptx::barrier_init(at(k_empty, stage), C.warps);
-      ptx::barrier_init(at(v_empty, stage), C.warps);
+      ptx::mbarrier_init(at(k_full, stage), 1);
+      ptx::mbarrier_init(at(v_full, stage), 1);
+      ptx::mbarrier_init(at(k_empty, stage), C.warps);
+      ptx::mbarrier_init(at(v_empty, stage), C.warps);
     }
-    ptx::fence_barrier_init();
+    ptx::fence_mbarrier_init();
   }
 
   /// That of the slot at `position` in the ring.
@@ -158,7 +158,7 @@ class KvBarriers {
   }
   /// Until the slot has been filled, or read, for the tile at `position`.
   __device__ void wait(Kind kind, int position) const {
-    ptx::barrier_wait(at(kind, position), static_cast<unsigned>(position) / C.stages & 1U);
+    ptx::mbarrier_wait(at(kind, position), static_cast<unsigned>(position) / C.stages & 1U);
   }
 
  private:
@@ -197,11 +197,11 @@ class TmaKvStream : public KvScan<C> {
     __syncwarp();  // The warp copies Q in step.
   }
   /// The copies of Q make a group.
-  __device__ static void ask_rest() { ptx::commit_copies(); }
+  __device__ static void ask_rest() { ptx::cp_async_commit_group(); }
 
   /// Waits for Q.
   __device__ static void arrive() {
-    ptx::wait_copies<0>();
+    ptx::cp_async_wait_group<0>();
     __syncthreads();
   }
 
@@ -237,7 +237,7 @@ class TmaKvStream : public KvScan<C> {
 
   /// One thread of a warp that has read the slot of this step.
   __device__ void hand_back(typename Barriers::Kind kind, int step) const {
-    ptx::barrier_arrive(barriers_.at(kind, position_ + step));
+    ptx::mbarrier_arrive(barriers_.at(kind, position_ + step));
   }
 
   /// True when the slot of this step is to be filled again, and this warp's turn has come.
@@ -271,10 +271,10 @@ class TmaKvStream : public KvScan<C> {
       return;
     }
     const KvHead head = work_.kv_head();
-    ptx::barrier_expect(full, C.kv_tile_bytes());
+    ptx::mbarrier_arrive_expect_tx(full, C.kv_tile_bytes());
 #pragma unroll
     for (int panel = 0; panel < C.kv_panels(); ++panel) {
-      ptx::load_box(
+      ptx::cp_async_bulk_tensor_4d_global_to_shared(
           slot + static_cast<unsigned>(panel * C.kv_layout().panel_bytes()), map,
           {panel * C.kv_panel_columns(), this->tile(step) * C.tile_n, head.head, head.batch}, full);
     }

@@ -75,7 +75,7 @@ class QueryFragments {
   __device__ void read(unsigned (&fragment)[C.m_blocks()][4], int step) const {
 #pragma unroll
     for (int m = 0; m < C.m_blocks(); ++m) {
-      ptx::load_matrices(fragment[m], lane_.at(q_tile_, 16 * m, 2 * step));
+      ptx::ldmatrix_x4(fragment[m], lane_.at(q_tile_, 16 * m, 2 * step));
     }
   }
 
@@ -108,11 +108,11 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
 #pragma unroll
     for (int n = 0; n < C.warp_keys() / 16; ++n) {
       unsigned k[4];
-      ptx::load_matrices(k, place.at(k_tile, 16 * n, 2 * step));
+      ptx::ldmatrix_x4(k, place.at(k_tile, 16 * n, 2 * step));
 #pragma unroll
       for (int m = 0; m < C.m_blocks(); ++m) {
-        ptx::multiply_accumulate<C.dtype>(scores[m][2 * n], q[m], k[0], k[1]);
-        ptx::multiply_accumulate<C.dtype>(scores[m][2 * n + 1], q[m], k[2], k[3]);
+        ptx::mma_m16n8k16<C.dtype>(scores[m][2 * n], q[m], k[0], k[1]);
+        ptx::mma_m16n8k16<C.dtype>(scores[m][2 * n + 1], q[m], k[2], k[3]);
       }
     }
   }
@@ -138,11 +138,11 @@ __device__ inline void multiply_p_v(Output<C>& output, const NumeratorsOf& numer
 #pragma unroll
     for (int d = 0; d < C.head_dim / 16; ++d) {
       unsigned v[4];
-      ptx::load_matrices_transposed(v, place.at(v_tile, 16 * step, 2 * d));
+      ptx::ldmatrix_x4_trans(v, place.at(v_tile, 16 * step, 2 * d));
 #pragma unroll
       for (int m = 0; m < C.m_blocks(); ++m) {
-        ptx::multiply_accumulate<C.dtype>(output[m][2 * d], p[m], v[0], v[1]);
-        ptx::multiply_accumulate<C.dtype>(output[m][2 * d + 1], p[m], v[2], v[3]);
+        ptx::mma_m16n8k16<C.dtype>(output[m][2 * d], p[m], v[0], v[1]);
+        ptx::mma_m16n8k16<C.dtype>(output[m][2 * d + 1], p[m], v[2], v[3]);
       }
     }
   }

@@ -36,11 +36,11 @@ struct PartialRow {
     for (int i = 0; i < Count; ++i) {
       raised = fmaxf(raised, parts[i].shift);
     }
-    scale(ptx::exp2_approximate(shift - raised));
+    scale(ptx::ex2_approx(shift - raised));
     shift = raised;
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      add(parts[i], ptx::exp2_approximate(parts[i].shift - raised));
+      add(parts[i], ptx::ex2_approx(parts[i].shift - raised));
     }
   }
 
@@ -107,8 +107,8 @@ class RowWriter {
   static constexpr int kQuadBytes = 4 * kElementBytes;
 
   __device__ static uint2 packed(const float4& values, float inverse) {
-    return make_uint2(ptx::pack<C.dtype>(values.x * inverse, values.y * inverse),
-                      ptx::pack<C.dtype>(values.z * inverse, values.w * inverse));
+    return make_uint2(ptx::cvt_rn_x2<C.dtype>(values.x * inverse, values.y * inverse),
+                      ptx::cvt_rn_x2<C.dtype>(values.z * inverse, values.w * inverse));
   }
 
   Rows target_;

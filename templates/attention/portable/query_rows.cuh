@@ -38,11 +38,11 @@ __device__ inline SequenceShape sequence_shape(const AttentionParams& params) {
   return {params.seq_q, params.seq_kv, C.causal, packed_heads<C>(params)};
 }
 
-/// What the launch computes, read anew from its parameters.
+/// What the launch computes, read again from its parameters.
 template <AttentionConfig C>
 __device__ inline WorkItems work_items(const AttentionParams& params) {
-  const int rows = ptx::anew(params.seq_q) * packed_heads<C>(params);
-  return {ptx::anew(params.batch) * scheduled_heads<C>(params), ceil_div(rows, C.tile_m),
+  const int rows = ptx::opaque(params.seq_q) * packed_heads<C>(params);
+  return {ptx::opaque(params.batch) * scheduled_heads<C>(params), ceil_div(rows, C.tile_m),
           C.split_kv ? params.kv_splits : 1};
 }
 

@@ -111,10 +111,10 @@ struct SoftmaxState {
       for (int i = 0; i < 4; ++i) {
         const int half = i % 2;
         const float* const pair = scores[m][2 * step + i / 2] + 2 * half;
-        const float low = ptx::exp2_approximate(fmaf(pair[0], scale_log2, -shift[m][half]));
-        const float high = ptx::exp2_approximate(fmaf(pair[1], scale_log2, -shift[m][half]));
+        const float low = ptx::ex2_approx(fmaf(pair[0], scale_log2, -shift[m][half]));
+        const float high = ptx::ex2_approx(fmaf(pair[1], scale_log2, -shift[m][half]));
         sum[m][half] += low + high;
-        numerators[m][i] = ptx::pack<C.dtype>(low, high);
+        numerators[m][i] = ptx::cvt_rn_x2<C.dtype>(low, high);
       }
     }
   }
@@ -141,7 +141,7 @@ struct SoftmaxState {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float raised = fmaxf(shift[m][half], highest[m][half] * scale_log2);
-        const float rescale = ptx::exp2_approximate(shift[m][half] - raised);
+        const float rescale = ptx::ex2_approx(shift[m][half] - raised);
         shift[m][half] = raised;
         sum[m][half] *= rescale;
 #pragma unroll

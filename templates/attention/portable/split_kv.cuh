@@ -103,14 +103,14 @@ class SplitResults {
     if (threadIdx.x == 0) {
       unsigned* const arrivals = params_.arrivals + linear_;
       const bool last =
-          ptx::add_acquire_release(arrivals, 1U) + 1 == static_cast<unsigned>(params_.kv_splits);
+          ptx::atom_add_acq_rel(arrivals, 1U) + 1 == static_cast<unsigned>(params_.kv_splits);
       if (last) {
         *arrivals = 0;
       }
-      ptx::store_shared(smem_, last ? 1U : 0U);
+      ptx::st_shared(smem_, last ? 1U : 0U);
     }
     __syncthreads();
-    return ptx::load_shared_word(smem_) != 0;
+    return ptx::ld_shared_b32(smem_) != 0;
   }
 
   __device__ void combine() const {

@@ -70,7 +70,7 @@ __device__ inline void copy_chunk_in(unsigned shared, const char* global, bool v
   if constexpr (C.alignment_bytes >= 4) {
 #pragma unroll
     for (int byte = 0; byte < kChunkBytes; byte += C.alignment_bytes) {
-      ptx::copy_async<C.alignment_bytes>(shared + byte, global + byte, valid);
+      ptx::cp_async_zfill<C.alignment_bytes>(shared + byte, global + byte, valid);
     }
   } else {
     // cp.async copies no fewer than 4 bytes: elements pass through registers.
@@ -82,7 +82,7 @@ __device__ inline void copy_chunk_in(unsigned shared, const char* global, bool v
         words[i / 2] |= static_cast<unsigned>(elements[i]) << (i % 2 * 16);
       }
     }
-    ptx::store_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
+    ptx::st_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
   }
 }
 
@@ -146,7 +146,7 @@ __device__ inline void prefetch_tile(const GlobalRows& source, int first_row, in
   for (int index = thread; index < Rows * kLinesPerRow; index += C.threads()) {
     const int row = first_row + index / kLinesPerRow;
     if (row < source.rows) {
-      ptx::prefetch_line_to_l2(source.address(row) + index % kLinesPerRow * kLineBytes);
+      ptx::prefetch_global_l2(source.address(row) + index % kLinesPerRow * kLineBytes);
     }
   }
 }
@@ -177,7 +177,7 @@ __device__ inline void copy_rows_out(unsigned shared, const TargetRows& target, 
     const int chunk = index % kChunksPerRow<C>;
     if (first_row + row < target.rows) {
       char* global = target.address(first_row + row) + chunk * kChunkBytes;
-      copy_out<C>(global, ptx::load_shared(shared + tile_offset<C>(row, chunk)));
+      copy_out<C>(global, ptx::ld_shared_v4_b32(shared + tile_offset<C>(row, chunk)));
     }
   }
 }

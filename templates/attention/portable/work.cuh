@@ -38,8 +38,8 @@ class Work {
         params_(arguments.params),
         parked_(smem + C.parked_offset()),
         tile_(tile),
-        head_{ptx::uniform(tile.head / scheduled_heads<C>(params_)),
-              ptx::uniform(kv_head_of<C>(params_, tile.head))} {
+        head_{ptx::redux_sync_or(tile.head / scheduled_heads<C>(params_)),
+              ptx::redux_sync_or(kv_head_of<C>(params_, tile.head))} {
     if constexpr (!C.uses_tma()) {
       keys_ = first_row(params_.k, params_.k_strides);
       values_ = first_row(params_.v, params_.v_strides);
@@ -52,7 +52,7 @@ class Work {
   __device__ const Arguments<C>& arguments() const { return arguments_; }
   __device__ QTile tile() const {
     if constexpr (C.parks_work()) {
-      const uint4 parked = ptx::load_shared(parked_ + 16);
+      const uint4 parked = ptx::ld_shared_v4_b32(parked_ + 16);
       return {static_cast<int>(parked.x), static_cast<int>(parked.y)};
     } else {
       return tile_;
@@ -60,7 +60,7 @@ class Work {
   }
   __device__ KvHead kv_head() const {
     if constexpr (C.parks_work()) {
-      const uint4 parked = ptx::load_shared(parked_ + 16);
+      const uint4 parked = ptx::ld_shared_v4_b32(parked_ + 16);
       return {static_cast<int>(parked.z), static_cast<int>(parked.w)};
     } else {
       return head_;
@@ -82,16 +82,16 @@ class Work {
   }
   __device__ void park() const {
     if constexpr (!C.uses_tma()) {
-      ptx::store_shared(parked_, halves(keys_, values_));
+      ptx::st_shared(parked_, halves(keys_, values_));
     }
-    ptx::store_shared(
+    ptx::st_shared(
         parked_ + 16,
         make_uint4(static_cast<unsigned>(tile_.head), static_cast<unsigned>(tile_.index),
                    static_cast<unsigned>(head_.batch), static_cast<unsigned>(head_.head)));
   }
   __device__ uint4 bases() const {
     if constexpr (C.parks_work()) {
-      return ptx::load_shared(parked_);
+      return ptx::ld_shared_v4_b32(parked_);
     } else {
       return halves(keys_, values_);
     }

@@ -23,9 +23,9 @@ class ClusterSum {
   /// first in the tile, of which `rows` lie in C.
   __device__ __forceinline__ void sum(int first_row, GemmSums<C>& sums) const {
     // Another warp's products may still read the stages.
-    ptx::named_sync<C.consumers * C.kWarpgroup>(kBarrier);
+    ptx::bar_sync<C.consumers * C.kWarpgroup>(kBarrier);
     leave(first_row, sums);
-    ptx::cluster_exchange();
+    ptx::barrier_cluster_sync();
 #pragma unroll
     for (int block = 0; block < C.m_blocks(); ++block) {
       const int row = first_row + 64 * block + warp_row();
@@ -55,7 +55,7 @@ class ClusterSum {
 #pragma unroll
         for (int quad = 0; quad < kQuads; ++quad) {
           const float* const s = &sums[block][4 * quad];
-          ptx::store_shared(place(row) + quad * kQuadBytes, make_float4(s[0], s[1], s[2], s[3]));
+          ptx::st_shared(place(row) + quad * kQuadBytes, make_float4(s[0], s[1], s[2], s[3]));
         }
       }
     }
@@ -66,7 +66,7 @@ class ClusterSum {
 #pragma unroll 1
     for (int distance = 1; distance < C.cluster_k; ++distance) {
       const int neighbour = (k_part<C>() + distance) % C.cluster_k;
-      const unsigned source = ptx::address_in_cta(place(row), neighbour);
+      const unsigned source = ptx::mapa(place(row), neighbour);
 #pragma unroll
       for (int first = 0; first < kQuads; first += kQuadsAtOnce) {
         add_quads(source, first, min_of(first + kQuadsAtOnce, kQuads), sums);
@@ -81,7 +81,7 @@ class ClusterSum {
 #pragma unroll
     for (int i = 0; i < kQuadsAtOnce; ++i) {
       if (first + i < end) {
-        terms[i] = ptx::load_shared_of_cluster(source + (first + i) * kQuadBytes);
+        terms[i] = ptx::ld_shared_cluster_v4_f32(source + (first + i) * kQuadBytes);
       }
     }
 #pragma unroll

@@ -26,7 +26,7 @@ class GemmConsumer {
 
   /// All work of the CTA.
   __device__ __forceinline__ void run() {
-    ptx::wait_for_launch_before();
+    ptx::griddepcontrol_wait();
     if (C.mainloop == GemmMainloop::pingpong && index_ == 1) {
       pass_turn();
     }
@@ -40,7 +40,7 @@ class GemmConsumer {
       }
       turn ^= 1;
     }
-    ptx::wait_stores_read();
+    ptx::cp_async_bulk_wait_group_read();
   }
 
  private:
@@ -55,19 +55,19 @@ class GemmConsumer {
     take_turn();
     int previous = 0;
     for (int step = 0; step < steps; ++step) {
-      ptx::barrier_wait(smem_.full(stage_.stage), stage_.parity);
-      ptx::products_begin();
+      ptx::mbarrier_wait(smem_.full(stage_.stage), stage_.parity);
+      ptx::wgmma_fence();
       issue_products(step > 0);
-      ptx::products_commit();
+      ptx::wgmma_commit_group();
       if (step > 0) {
-        ptx::products_wait<1>();
+        ptx::wgmma_wait_group<1>();
         release(previous);
       }
       previous = stage_.stage;
       stage_.advance();
     }
     pass_turn();
-    ptx::products_wait<0>();
+    ptx::wgmma_wait_group<0>();
     pin_sums<C>(sums_);
     release(previous);
   }
@@ -77,12 +77,12 @@ class GemmConsumer {
   /// apart.
   __device__ __forceinline__ void take_turn() const {
     if constexpr (C.mainloop == GemmMainloop::pingpong) {
-      ptx::named_sync<2 * C.kWarpgroup>(kFirstTurnBarrier + index_);
+      ptx::bar_sync<2 * C.kWarpgroup>(kFirstTurnBarrier + index_);
     }
   }
   __device__ __forceinline__ void pass_turn() const {
     if constexpr (C.mainloop == GemmMainloop::pingpong) {
-      ptx::named_arrive<2 * C.kWarpgroup>(kFirstTurnBarrier + 1 - index_);
+      ptx::bar_arrive<2 * C.kWarpgroup>(kFirstTurnBarrier + 1 - index_);
     }
   }
 
@@ -97,7 +97,7 @@ class GemmConsumer {
 #pragma unroll
       for (int block = 0; block < C.m_blocks(); ++block) {
         const int row = first_row() + 64 * block;
-        ptx::Wgmma<C.tile_n>::template multiply<C.dtype, !C.a_along_k(), !C.b_along_k()>(
+        ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, !C.a_along_k(), !C.b_along_k()>(
             sums_[block], a + operand_offset<C.a_along_k(), C.tile_m>(row, step),
             b + operand_offset<C.b_along_k(), C.tile_n>(0, step), accumulate || step > 0);
       }
@@ -121,10 +121,10 @@ class GemmConsumer {
     const unsigned thread = threadIdx.x % C.kWarpgroup;
     if constexpr (C.ctas_per_stage() > 1) {
       if (thread < C.ctas_per_stage()) {
-        ptx::barrier_arrive_at(smem_.empty(stage), thread);
+        ptx::mbarrier_arrive_cluster(smem_.empty(stage), thread);
       }
     } else if (thread == 0) {
-      ptx::barrier_arrive(smem_.empty(stage));
+      ptx::mbarrier_arrive(smem_.empty(stage));
     }
   }
 

@@ -62,13 +62,13 @@ __device__ __forceinline__ void stage_panel(unsigned slot, const float (&sums)[C
       for (int pair = 0; pair < 4; ++pair) {
         const int row = lane_row() + pair % 2 * 8;
         const int column = 16 * group + pair / 2 * 8 + lane_column();
-        ptx::store_shared(staged_chunk<C>(slot, row, column / 4) + column % 4 * 4,
-                          make_float2(s[2 * pair], s[2 * pair + 1]));
+        ptx::st_shared(staged_chunk<C>(slot, row, column / 4) + column % 4 * 4,
+                       make_float2(s[2 * pair], s[2 * pair + 1]));
       }
     } else {
-      ptx::store_matrices(staged_chunk<C>(slot, lane % 16, 2 * group + lane / 16),
-                          pack_output<C.output>(s[0], s[1]), pack_output<C.output>(s[2], s[3]),
-                          pack_output<C.output>(s[4], s[5]), pack_output<C.output>(s[6], s[7]));
+      ptx::stmatrix_x4(staged_chunk<C>(slot, lane % 16, 2 * group + lane / 16),
+                       pack_output<C.output>(s[0], s[1]), pack_output<C.output>(s[2], s[3]),
+                       pack_output<C.output>(s[4], s[5]), pack_output<C.output>(s[6], s[7]));
     }
   }
 }
@@ -83,14 +83,15 @@ __device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], 
     constexpr int kColumn = C.c_panel_column(Panel);
     const int warp = static_cast<int>(threadIdx.x - C.kWarpgroup) / 32;
     const unsigned staging = smem.staging(warp, slot);
-    ptx::wait_stores_read<C.kStagingSlots - 1>();
+    ptx::cp_async_bulk_wait_group_read<C.kStagingSlots - 1>();
     __syncwarp();
     stage_panel<C, kColumn>(staging, sums);
-    ptx::fence_async_shared();
+    ptx::fence_proxy_async();
     __syncwarp();
-    if (ptx::elect_one()) {
-      ptx::store_matrix_box(c_map, ptx::MatrixCorner{job.n + kColumn, row, job.batch}, staging);
-      ptx::commit_stores();
+    if (ptx::elect_sync()) {
+      ptx::cp_async_bulk_tensor_3d_shared_to_global(
+          c_map, ptx::MatrixCorner{job.n + kColumn, row, job.batch}, staging);
+      ptx::cp_async_bulk_commit_group();
     }
     slot = (slot + 1) % C.kStagingSlots;
     store_panels<C, Panel + 1>(sums, smem, c_map, job, row, slot);

@@ -24,7 +24,7 @@ struct GemmMaps {
 template <HopperGemmConfig C>
 __device__ __forceinline__ void sync_barriers() {
   if constexpr (C.ctas_per_stage() > 1) {
-    ptx::cluster_sync();
+    ptx::barrier_cluster_sync_relaxed();
   } else {
     __syncthreads();
   }
@@ -34,7 +34,7 @@ template <HopperGemmConfig C>
 __device__ __forceinline__ void load(const GemmParams& params, const GemmMaps& maps,
                                      GemmMemory<C> smem) {
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
-  if (warp == 0 && ptx::elect_one()) {
+  if (warp == 0 && ptx::elect_sync()) {
     GemmProducer<C>(smem, maps.a, maps.b, params).run();
   }
 }
@@ -47,29 +47,30 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
   if (threadIdx.x == 32) {
     smem.init_barriers();
   } else if (threadIdx.x == 0) {
-    ptx::prefetch_map(maps.a);
-    ptx::prefetch_map(maps.b);
-    ptx::prefetch_map(maps.c);
+    ptx::prefetch_tensormap(maps.a);
+    ptx::prefetch_tensormap(maps.b);
+    ptx::prefetch_tensormap(maps.c);
   }
   sync_barriers<C>();
   // The shuffle tells the compiler that the index is the same in the whole warp.
   const int warpgroup = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / C.kWarpgroup), 0);
   if (warpgroup == 0) {
     if constexpr (C.trades_registers()) {
-      ptx::lower_registers<C.producer_registers()>();
+      ptx::setmaxnreg_dec<C.producer_registers()>();
     }
     load<C>(params, maps, smem);
     if constexpr (C.cluster_k > 1) {
-      ptx::cluster_sync();  // ClusterSum's barrier takes every thread; these wrote nothing.
+      ptx::barrier_cluster_sync_relaxed();  // ClusterSum's barrier takes every thread; these wrote
+                                            // nothing.
     }
   } else {
     if constexpr (C.trades_registers()) {
-      ptx::raise_registers<C.consumer_registers()>();
+      ptx::setmaxnreg_inc<C.consumer_registers()>();
     }
     GemmConsumer<C>(smem, warpgroup - 1, params, maps.c).run();
   }
   if constexpr (C.ctas_per_cluster() > 1) {
-    ptx::cluster_sync();  // Others reach into this CTA until they end.
+    ptx::barrier_cluster_sync_relaxed();  // Others reach into this CTA until they end.
   }
 }
 

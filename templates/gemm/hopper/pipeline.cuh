@@ -46,14 +46,14 @@ struct GemmMemory {
   __device__ __forceinline__ void init_barriers() const {
     const int readers = C.mainloop == GemmMainloop::pingpong ? 1 : C.consumers;
     for (int stage = 0; stage < C.stages; ++stage) {
-      ptx::barrier_init(full(stage), 1);
-      ptx::barrier_init(empty(stage), readers * C.ctas_per_stage());
+      ptx::mbarrier_init(full(stage), 1);
+      ptx::mbarrier_init(empty(stage), readers * C.ctas_per_stage());
     }
     for (int slot = 0; slot < C.kWorkSlots; ++slot) {
-      ptx::barrier_init(work_full(slot), 1);
-      ptx::barrier_init(work_empty(slot), C.consumers * 4);
+      ptx::mbarrier_init(work_full(slot), 1);
+      ptx::mbarrier_init(work_empty(slot), C.consumers * 4);
     }
-    ptx::fence_barrier_init();
+    ptx::fence_mbarrier_init();
   }
 
  private:
@@ -73,21 +73,21 @@ struct GemmJob {
 };
 
 __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
-  ptx::store_shared(shared, make_uint4(job.steps, job.m, job.n, job.batch));
-  ptx::store_shared(shared + 16, make_uint4(job.split, job.tile_index, 0, 0));
+  ptx::st_shared(shared, make_uint4(job.steps, job.m, job.n, job.batch));
+  ptx::st_shared(shared + 16, make_uint4(job.split, job.tile_index, 0, 0));
 }
 
 /// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread,
 /// which may then overwrite it.
 template <HopperGemmConfig C>
 __device__ __forceinline__ GemmJob take_job(GemmMemory<C> smem, RingPosition<C.kWorkSlots>& slot) {
-  ptx::barrier_wait(smem.work_full(slot.stage), slot.parity);
+  ptx::mbarrier_wait(smem.work_full(slot.stage), slot.parity);
   uint4 first{};
   uint4 second{};
   if (threadIdx.x % 32 == 0) {
-    first = ptx::load_shared(smem.work(slot.stage));
-    second = ptx::load_shared(smem.work(slot.stage) + 16);
-    ptx::barrier_arrive(smem.work_empty(slot.stage));
+    first = ptx::ld_shared_v4_b32(smem.work(slot.stage));
+    second = ptx::ld_shared_v4_b32(smem.work(slot.stage) + 16);
+    ptx::mbarrier_arrive(smem.work_empty(slot.stage));
   }
   __syncwarp();
   slot.advance();

@@ -63,22 +63,22 @@ class GemmProducer {
   /// hidden the schedule's divisions. The launch after may start only now, so that all launches but
   /// this one have ended by then.
   __device__ __forceinline__ static void await_inputs() {
-    ptx::wait_for_launch_before();
-    ptx::let_launch_after_start();
+    ptx::griddepcontrol_wait();
+    ptx::griddepcontrol_launch_dependents();
   }
 
   __device__ __forceinline__ void push(const GemmJob& job) {
-    ptx::barrier_wait(smem_.work_empty(job_.stage), job_.parity ^ 1U);
+    ptx::mbarrier_wait(smem_.work_empty(job_.stage), job_.parity ^ 1U);
     store_job(smem_.work(job_.stage), job);
-    ptx::barrier_arrive(smem_.work_full(job_.stage));
+    ptx::mbarrier_arrive(smem_.work_full(job_.stage));
     job_.advance();
   }
 
   __device__ __forceinline__ void load_stage(const GemmJob& job, int k) {
     const unsigned empty = smem_.empty(stage_.stage);
     const unsigned full = smem_.full(stage_.stage);
-    ptx::barrier_wait(empty, stage_.parity ^ 1U);
-    ptx::barrier_expect(full, stage_bytes_);
+    ptx::mbarrier_wait(empty, stage_.parity ^ 1U);
+    ptx::mbarrier_arrive_expect_tx(full, stage_bytes_);
     load_operand<C.a_along_k(), C.tile_m, C.cluster_n>(a_map_, smem_.a(stage_.stage), full, job.m,
                                                        k, job.batch);
     load_operand<C.b_along_k(), C.tile_n, C.cluster_m>(b_map_, smem_.b(stage_.stage), full, job.n,
@@ -102,9 +102,10 @@ class GemmProducer {
                                            ? ptx::MatrixCorner{k + offset, row + first_line, batch}
                                            : ptx::MatrixCorner{row + offset, k + first_line, batch};
       if constexpr (Sharers > 1) {
-        ptx::load_matrix_box_multicast(target, map, corner, full, (1U << Sharers) - 1U);
+        ptx::cp_async_bulk_tensor_3d_global_to_shared_multicast(target, map, corner, full,
+                                                                (1U << Sharers) - 1U);
       } else {
-        ptx::load_matrix_box(target, map, corner, full);
+        ptx::cp_async_bulk_tensor_3d_global_to_shared(target, map, corner, full);
       }
     }
   }

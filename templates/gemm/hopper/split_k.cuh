@@ -65,7 +65,7 @@ class SplitK {
   /// Counts this warpgroup; the last one clears the counter for the launch to come.
   __device__ __forceinline__ bool is_last(const GemmJob& job) const {
     __threadfence();
-    ptx::named_sync<C.kWarpgroup>(kFirstBarrier + consumer_);
+    ptx::bar_sync<C.kWarpgroup>(kFirstBarrier + consumer_);
     if (threadIdx.x % C.kWarpgroup == 0) {
       const int part = C.parts_per_tile() == 1 ? 0 : consumer_;
       unsigned* const arrivals = params_.arrivals + job.tile_index * C.parts_per_tile() + part;
@@ -73,11 +73,11 @@ class SplitK {
       if (last) {
         *arrivals = 0;
       }
-      ptx::store_shared(smem_.vote(consumer_), last ? 1U : 0U);
+      ptx::st_shared(smem_.vote(consumer_), last ? 1U : 0U);
     }
-    ptx::named_sync<C.kWarpgroup>(kFirstBarrier + consumer_);
+    ptx::bar_sync<C.kWarpgroup>(kFirstBarrier + consumer_);
     __threadfence();
-    return ptx::load_shared_word(smem_.vote(consumer_)) != 0;
+    return ptx::ld_shared_b32(smem_.vote(consumer_)) != 0;
   }
 
   __device__ __forceinline__ void gather(const GemmJob& job, int first_row, int row,

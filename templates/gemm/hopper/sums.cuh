@@ -35,7 +35,7 @@ template <HopperGemmConfig C>
 __device__ __forceinline__ void pin_sums(GemmSums<C>& sums) {
 #pragma unroll
   for (int block = 0; block < C.m_blocks(); ++block) {
-    ptx::pin(sums[block]);
+    ptx::warpgroup_fence_operand(sums[block]);
   }
 }
 

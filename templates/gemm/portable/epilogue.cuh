@@ -99,11 +99,11 @@ __device__ inline bool sum_splits(Sums<C>& sums, const GemmParams& params, int t
     if (last) {
       params.arrivals[tile] = 0;
     }
-    ptx::store_shared(vote, last ? 1U : 0U);
+    ptx::st_shared(vote, last ? 1U : 0U);
   }
   __syncthreads();
   __threadfence();
-  if (ptx::load_shared_word(vote) == 0) {
+  if (ptx::ld_shared_b32(vote) == 0) {
     return false;
   }
 #pragma unroll

@@ -27,10 +27,10 @@ __device__ inline void load_a(unsigned (&fragment)[4], unsigned tile, int row, i
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Matrices 0..3: (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
   if constexpr (C.a_along_k()) {
-    ptx::load_matrices(
-        fragment, tile + smem_offset(row + lane % 16, 2 * step + lane / 16, C.tile_k / 8, true));
+    ptx::ldmatrix_x4(fragment,
+                     tile + smem_offset(row + lane % 16, 2 * step + lane / 16, C.tile_k / 8, true));
   } else {
-    ptx::load_matrices_transposed(
+    ptx::ldmatrix_x4_trans(
         fragment, tile + smem_offset(16 * step + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2,
                                      C.tile_m / 8, true));
   }
@@ -42,10 +42,10 @@ __device__ inline void load_b(unsigned (&fragment)[4], unsigned tile, int column
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Matrices 0..3: (columns 0-7, k 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
   if constexpr (C.b_along_k()) {
-    ptx::load_matrices(fragment, tile + smem_offset(column + lane % 8 + lane / 16 * 8,
-                                                    2 * step + lane / 8 % 2, C.tile_k / 8, true));
+    ptx::ldmatrix_x4(fragment, tile + smem_offset(column + lane % 8 + lane / 16 * 8,
+                                                  2 * step + lane / 8 % 2, C.tile_k / 8, true));
   } else {
-    ptx::load_matrices_transposed(
+    ptx::ldmatrix_x4_trans(
         fragment,
         tile + smem_offset(16 * step + lane % 16, column / 8 + lane / 16, C.tile_n / 8, true));
   }
@@ -82,8 +82,8 @@ __device__ inline void multiply_tile(Sums<C>& sums, unsigned a_tile, unsigned b_
     for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
       for (int n = 0; n < C.n_blocks(); ++n) {
-        ptx::multiply_accumulate<C.dtype>(sums[m][n], now.a[m], now.b[n / 2][n % 2 * 2],
-                                          now.b[n / 2][n % 2 * 2 + 1]);
+        ptx::mma_m16n8k16<C.dtype>(sums[m][n], now.a[m], now.b[n / 2][n % 2 * 2],
+                                   now.b[n / 2][n % 2 * 2 + 1]);
       }
     }
   }

@@ -57,12 +57,12 @@ class TileStream {
         copy_tile<C, C.tile_k, C.tile_n>(b_tile(step), b_, k, column_);
       }
     }
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
   }
 
   /// Waits for the oldest group in flight. Also: every warp has finished what it read before.
   __device__ static void arrive() {
-    ptx::wait_copies<C.stages - 2>();
+    ptx::cp_async_wait_group<C.stages - 2>();
     __syncthreads();
   }
 

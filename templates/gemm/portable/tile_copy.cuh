@@ -26,7 +26,7 @@ __device__ inline void copy_chunk(unsigned shared, const char* global, int eleme
 #pragma unroll
     for (int byte = 0; byte < kChunkBytes; byte += C.alignment_bytes) {
       const int left = min_of(C.alignment_bytes, max_of(0, 2 * elements - byte));
-      ptx::copy_async_partly<C.alignment_bytes>(shared + byte, global + byte, left);
+      ptx::cp_async<C.alignment_bytes>(shared + byte, global + byte, left);
     }
   } else {
     // cp.async copies no fewer than 4 bytes: elements pass through registers.
@@ -38,7 +38,7 @@ __device__ inline void copy_chunk(unsigned shared, const char* global, int eleme
         words[i / 2] |= static_cast<unsigned>(source[i]) << (i % 2 * 16);
       }
     }
-    ptx::store_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
+    ptx::st_shared(shared, make_uint4(words[0], words[1], words[2], words[3]));
   }
 }
 

@@ -14,15 +14,15 @@
 
 namespace swr::ptx {
 
-inline void wait_for_launch_before() { emulation::wait_for_launch_before(); }
-inline void let_launch_after_start() {
+inline void griddepcontrol_wait() { emulation::griddepcontrol_wait(); }
+inline void griddepcontrol_launch_dependents() {
   if (!emulation::cta->launch_before_ended &&
       emulation::cta->launch.fault != emulation::Fault::launch_not_awaited) {
     emulation::fail("the launch after may start while the one before still runs");
   }
 }
 
-inline void prefetch_line_to_l2(const void* global) {
+inline void prefetch_global_l2(const void* global) {
   emulation::cta->launch.prefetch(global, !emulation::cta->launch_before_ended);
 }
 
@@ -35,7 +35,7 @@ inline void move(const emulation::Copy& copy) {
 }
 
 template <int Bytes>
-void copy_async_partly(unsigned shared, const void* global, int source_bytes) {
+void cp_async(unsigned shared, const void* global, int source_bytes) {
   if (source_bytes < 0 || source_bytes > Bytes ||
       (source_bytes > 0 && reinterpret_cast<std::uintptr_t>(global) % Bytes != 0)) {
     emulation::fail("cp.async with a misaligned source or a wrong size");
@@ -50,17 +50,17 @@ void copy_async_partly(unsigned shared, const void* global, int source_bytes) {
 }
 
 template <int Bytes>
-void copy_async(unsigned shared, const void* global, bool valid) {
-  copy_async_partly<Bytes>(shared, global, valid ? Bytes : 0);
+void cp_async_zfill(unsigned shared, const void* global, bool valid) {
+  cp_async<Bytes>(shared, global, valid ? Bytes : 0);
 }
 
-inline void commit_copies() {
+inline void cp_async_commit_group() {
   emulation::cta->traffic.start_next_epoch(threadIdx.x);
   emulation::thread().pending_copies.emplace_back();
 }
 
 template <int Pending>
-void wait_copies() {
+void cp_async_wait_group() {
   if (emulation::cta->launch.fault == emulation::Fault::copies_not_awaited) {
     return;
   }
@@ -73,12 +73,12 @@ void wait_copies() {
   }
 }
 
-inline unsigned add_acquire_release(unsigned* target, unsigned value) {
+inline unsigned atom_add_acq_rel(unsigned* target, unsigned value) {
   return atomicAdd(target, value);
 }
 
 template <typename Value>
-void store_shared(unsigned shared, Value value) {
+void st_shared(unsigned shared, Value value) {
   emulation::cta->traffic.add(threadIdx.x, emulation::Access::store, shared, sizeof value);
   std::memcpy(emulation::shared(shared, sizeof value), &value, sizeof value);
 }
@@ -89,9 +89,9 @@ Value load_from_shared(unsigned shared) {
   std::memcpy(&value, emulation::shared(shared, sizeof value), sizeof value);
   return value;
 }
-inline uint4 load_shared(unsigned shared) { return load_from_shared<uint4>(shared); }
-inline float4 load_shared_floats(unsigned shared) { return load_from_shared<float4>(shared); }
-inline unsigned load_shared_word(unsigned shared) { return load_from_shared<unsigned>(shared); }
+inline uint4 ld_shared_v4_b32(unsigned shared) { return load_from_shared<uint4>(shared); }
+inline float4 ld_shared_v4_f32(unsigned shared) { return load_from_shared<float4>(shared); }
+inline unsigned ld_shared_b32(unsigned shared) { return load_from_shared<unsigned>(shared); }
 
 /// Element `column` of the 8-element row at a shared address.
 inline unsigned row_element(unsigned address, unsigned column) {
@@ -106,7 +106,7 @@ struct Fragment {
 
 /// ldmatrix: `element(rows, lane, i)` is word i of a lane, from the addresses of the 32 rows.
 template <typename Element>
-void load_matrices_with(unsigned (&fragment)[4], unsigned shared, const Element& element) {
+void ldmatrix_with(unsigned (&fragment)[4], unsigned shared, const Element& element) {
   const auto load = [&](const auto& rows, auto& results) {
     std::vector<emulation::LaneAddress> lanes;
     for (unsigned lane = 0; lane < 32; ++lane) {
@@ -121,21 +121,21 @@ void load_matrices_with(unsigned (&fragment)[4], unsigned shared, const Element&
   std::memcpy(fragment, loaded.words, sizeof fragment);
 }
 
-inline void load_matrices(unsigned (&fragment)[4], unsigned shared) {
-  load_matrices_with(fragment, shared, [](const auto& rows, unsigned lane, unsigned i) {
+inline void ldmatrix_x4(unsigned (&fragment)[4], unsigned shared) {
+  ldmatrix_with(fragment, shared, [](const auto& rows, unsigned lane, unsigned i) {
     const unsigned row = rows[8 * i + lane / 4];
     return row_element(row, lane % 4 * 2) | row_element(row, lane % 4 * 2 + 1) << 16;
   });
 }
 
-inline void load_matrices_transposed(unsigned (&fragment)[4], unsigned shared) {
-  load_matrices_with(fragment, shared, [](const auto& rows, unsigned lane, unsigned i) {
+inline void ldmatrix_x4_trans(unsigned (&fragment)[4], unsigned shared) {
+  ldmatrix_with(fragment, shared, [](const auto& rows, unsigned lane, unsigned i) {
     return row_element(rows[8 * i + lane % 4 * 2], lane / 4) |
            row_element(rows[8 * i + lane % 4 * 2 + 1], lane / 4) << 16;
   });
 }
 
-inline float unpack_fp16(unsigned short bits) {
+inline float cvt_f32_f16(unsigned short bits) {
   const int exponent = bits >> 10 & 31;
   const int fraction = bits & 0x3ff;
   const float magnitude = exponent == 31 ? (fraction == 0 ? HUGE_VALF : std::nanf(""))
@@ -153,7 +153,7 @@ float decode(unsigned bits) {
     static const std::vector<float> values = [] {
       std::vector<float> all;
       for (unsigned i = 0; i < 0x10000U; ++i) {
-        all.push_back(unpack_fp16(static_cast<unsigned short>(i)));
+        all.push_back(cvt_f32_f16(static_cast<unsigned short>(i)));
       }
       return all;
     }();
@@ -191,7 +191,7 @@ unsigned encode(float value) {
 }
 
 template <DType Type>
-unsigned pack(float low, float high) {
+unsigned cvt_rn_x2(float low, float high) {
   return encode<Type>(low) | encode<Type>(high) << 16;
 }
 
@@ -205,7 +205,7 @@ struct Sums {
 
 /// mma.sync m16n8k16.
 template <DType Type>
-void multiply_accumulate(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   const auto multiply = [](const auto& lanes, auto& products) {
     float left[16][16];
     float right[16][8];
@@ -237,9 +237,9 @@ void multiply_accumulate(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
   }
 }
 
-inline int anew(int value) { return value; }
+inline int opaque(int value) { return value; }
 
-inline int uniform(int value) {
+inline int redux_sync_or(int value) {
   return emulation::collective<int>(value, [](const auto& values, auto& results) {
     for (const int other : values) {
       if (other != values[0]) {
@@ -250,6 +250,6 @@ inline int uniform(int value) {
   });
 }
 
-inline float exp2_approximate(float x) { return std::exp2(x); }
+inline float ex2_approx(float x) { return std::exp2(x); }
 
 }  // namespace swr::ptx

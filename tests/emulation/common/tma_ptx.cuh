@@ -26,19 +26,19 @@ inline TensorMap map_of(const MappedTensor& tensor) {
   return map;
 }
 
-inline void prefetch_map(const TensorMap& /*map*/) {}
+inline void prefetch_tensormap(const TensorMap& /*map*/) {}
 
-inline void barrier_init(unsigned barrier, unsigned arrivals) {
+inline void mbarrier_init(unsigned barrier, unsigned arrivals) {
   emulation::transaction_barrier(barrier) =
       emulation::TransactionBarrier(static_cast<int>(arrivals));
 }
-inline void fence_barrier_init() {}
-inline void fence_async_shared() {}
-inline void barrier_arrive(unsigned barrier) { emulation::transaction_barrier(barrier).arrive(); }
-inline void barrier_expect(unsigned barrier, unsigned bytes) {
+inline void fence_mbarrier_init() {}
+inline void fence_proxy_async() {}
+inline void mbarrier_arrive(unsigned barrier) { emulation::transaction_barrier(barrier).arrive(); }
+inline void mbarrier_arrive_expect_tx(unsigned barrier, unsigned bytes) {
   emulation::transaction_barrier(barrier).expect(static_cast<int>(bytes));
 }
-inline void barrier_wait(unsigned barrier, unsigned parity) {
+inline void mbarrier_wait(unsigned barrier, unsigned parity) {
   emulation::wait(emulation::transaction_barrier(barrier), parity);
 }
 
@@ -80,7 +80,8 @@ inline void move_box(unsigned shared, const MappedTensor& tensor, BoxCorner corn
   }
 }
 
-inline void load_box(unsigned shared, const TensorMap& map, BoxCorner corner, unsigned barrier) {
+inline void cp_async_bulk_tensor_4d_global_to_shared(unsigned shared, const TensorMap& map,
+                                                     BoxCorner corner, unsigned barrier) {
   if (shared % 128 != 0) {
     emulation::fail("a swizzled box at an address that is no multiple of 128");
   }
