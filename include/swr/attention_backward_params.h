@@ -67,7 +67,7 @@ struct AttentionBackwardParams {
   float* dq_sums = nullptr;
   /// DqSum::ordered: whose turn it is, per Q tile and warp.
   unsigned* turns = nullptr;
-  /// The next item, and the CTAs that have ended: two words.
+  /// DqSum::ordered and Persistence::dynamic: the next item to draw.
   unsigned* item_counter = nullptr;
   /// Several parts: [parts, batch * heads_kv, seq_kv, head_dim] of dK, then the same of dV with
   /// value_dim.

@@ -111,10 +111,10 @@ SWR_HD constexpr Place place_at(const Walk& walk, int step, int group) {
   return {head, walk.tiles.first + index};
 }
 
-/// Of the residues that the walks of `width` tiles, which start at 0, 1, ..., width - 1, have
-/// passed: how many come to Q tile `q` before the tile that starts at `start` does. Requires: width
-/// and start are at most q_tiles.
-SWR_HD constexpr int earlier_walks(int q, int start, int width, int q_tiles) {
+/// Of `width` tiles whose walks start at Q tiles 0, 1, ..., width - 1 and go around in step: how
+/// many come to Q tile `q` before the one that starts at `start` does. Requires: width is at most
+/// the number of Q tiles.
+SWR_HD constexpr int earlier_walks(int q, int start, int width) {
   if (start <= q) {
     return max_of(0, min_of(q, width - 1) - start);
   }
@@ -139,7 +139,7 @@ SWR_HD constexpr int turn_of(const KvTile& tile, int q_index, int contributors,
   if (relay.order == QOrder::rotated) {
     const int first = tile.place / relay.rotation * relay.rotation;
     const int width = min_of(relay.rotation, relay.kv_tiles - first);
-    return first + earlier_walks(q_index, tile.place - first, width, relay.q_tiles);
+    return first + earlier_walks(q_index, tile.place - first, width);
   }
   return relay.last_first ? contributors - 1 - tile.index : tile.index;
 }

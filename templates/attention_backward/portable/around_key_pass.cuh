@@ -71,7 +71,7 @@ __device__ inline void clear_dq(const AttentionBackwardParams& params, QTile til
 /// One CTA per Q tile, before the pass over K and V tiles.
 template <KeyPassConfig C>
 __device__ inline void prepare(const AttentionBackwardParams& params) {
-  ptx::wait_for_launch_before();
+  ptx::griddepcontrol_wait();
   const QTile tile = q_tile_of_cta<C>(params);
   if (C.draws_items() && blockIdx.x == 0 && threadIdx.x == 0) {
     *params.item_counter = 0;
@@ -92,7 +92,7 @@ __device__ inline void prepare(const AttentionBackwardParams& params) {
     }
   }
   prepare_rows<C>(params, tile);
-  ptx::let_launch_after_start();
+  ptx::griddepcontrol_launch_dependents();
 }
 
 /// Sums of a Q tile to dQ.
@@ -135,8 +135,8 @@ __device__ inline void add_parts(const AttentionBackwardParams& params, const fl
     constexpr AttentionConfig kRows =
         backward::rows_config(Columns, C.warps, C.alignment_bytes, C.smem_swizzle);
     copy_out<kRows>(target.address(row) + column * kElementBytes,
-                    make_uint2(ptx::pack<C.dtype>(sum.x * factor, sum.y * factor),
-                               ptx::pack<C.dtype>(sum.z * factor, sum.w * factor)));
+                    make_uint2(ptx::cvt_rn_x2<C.dtype>(sum.x * factor, sum.y * factor),
+                               ptx::cvt_rn_x2<C.dtype>(sum.z * factor, sum.w * factor)));
   }
 }
 
@@ -159,7 +159,7 @@ __device__ inline void finish_dk_dv(const AttentionBackwardParams& params, int c
 /// one per K and V tile.
 template <KeyPassConfig C>
 __device__ inline void finish(const AttentionBackwardParams& params) {
-  ptx::wait_for_launch_before();
+  ptx::griddepcontrol_wait();
   const int q_ctas = C.dq_sum == DqSum::atomic
                          ? params.batch * params.heads_q * ceil_div(params.seq_q, C.tile_m)
                          : 0;
@@ -171,7 +171,7 @@ __device__ inline void finish(const AttentionBackwardParams& params) {
   } else {
     finish_dk_dv<C>(params, cta - q_ctas);
   }
-  ptx::let_launch_after_start();
+  ptx::griddepcontrol_launch_dependents();
 }
 
 }  // namespace swr::portable

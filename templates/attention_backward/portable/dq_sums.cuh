@@ -50,11 +50,11 @@ class DqShare {
 
   __device__ void add(int index, const float (&values)[4]) const {
     if constexpr (C.wide_adds) {
-      ptx::red_add_v4(sums(index), make_float4(values[0], values[1], values[2], values[3]));
+      ptx::red_add_v4_f32(sums(index), make_float4(values[0], values[1], values[2], values[3]));
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        ptx::red_add(sums(index) + 32 * i, values[i]);
+        ptx::red_add_f32(sums(index) + 32 * i, values[i]);
       }
     }
   }
@@ -100,9 +100,10 @@ class DqShare {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (first + 8 * half < params_.seq_q) {
-        store_pair<C.alignment_bytes>(target.address(first + 8 * half) + at,
-                                      ptx::pack<C.dtype>(values[2 * half] * params_.scale,
-                                                         values[2 * half + 1] * params_.scale));
+        store_pair<C.alignment_bytes>(
+            target.address(first + 8 * half) + at,
+            ptx::cvt_rn_x2<C.dtype>(values[2 * half] * params_.scale,
+                                    values[2 * half + 1] * params_.scale));
       }
     }
   }
@@ -153,8 +154,7 @@ __device__ inline void multiply_ds_k(DqPiece<C>& dq, unsigned smem, int first_ro
     OperandA<C.dq_blocks()> left;
 #pragma unroll
     for (int m = 0; m < C.dq_blocks(); ++m) {
-      ptx::load_matrices_transposed(left[m],
-                                    rows[m] + static_cast<unsigned>(kPlain.offset(16 * step, 0)));
+      ptx::ldmatrix_x4_trans(left[m], rows[m] + static_cast<unsigned>(kPlain.offset(16 * step, 0)));
     }
     multiply_columns<C.dtype>(dq, left, k, 16 * step);
   }
@@ -213,7 +213,7 @@ __device__ inline void add_to_dq(const AttentionBackwardParams& params, unsigned
     if constexpr (C.dq_sum == DqSum::ordered) {
       if (piece == 0) {
         if (threadIdx.x % 32 == 0) {
-          ptx::wait_for_word(share.turn(), static_cast<unsigned>(turn.number));
+          ptx::ld_acquire_until(share.turn(), static_cast<unsigned>(turn.number));
         }
         __syncwarp();
       }
@@ -231,7 +231,7 @@ __device__ inline void add_to_dq(const AttentionBackwardParams& params, unsigned
   if constexpr (C.dq_sum == DqSum::ordered) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
-      ptx::publish_word(share.turn(), static_cast<unsigned>(turn.number + 1));
+      ptx::st_release(share.turn(), static_cast<unsigned>(turn.number + 1));
     }
   }
 }

@@ -32,10 +32,10 @@ __device__ inline void store_sums(unsigned tile, const Sums<Blocks, Groups>& sum
       const int row = place.key + 16 * m + 8 * half + lane / 4;
 #pragma unroll
       for (int n = 0; n < Groups; ++n) {
-        ptx::store_shared(
+        ptx::st_shared(
             tile + static_cast<unsigned>(Layout.offset(row, place.group * Groups + n)) +
                 static_cast<unsigned>(lane % 4 * 4),
-            ptx::pack<Type>(sums[m][n][2 * half] * factor, sums[m][n][2 * half + 1] * factor));
+            ptx::cvt_rn_x2<Type>(sums[m][n][2 * half] * factor, sums[m][n][2 * half + 1] * factor));
       }
     }
   }

@@ -8,7 +8,7 @@
 #include "attention_backward/portable/key_pass.cuh"
 #include "selected_key_pass_config.h"
 
-extern "C" __global__ void __launch_bounds__(swr::kKeyPassConfig.threads())
+extern "C" __global__ void __launch_bounds__(swr::kKeyPassConfig.threads(), 1)
     swr_attention_backward_prepare(const __grid_constant__ swr::AttentionBackwardParams params) {
   swr::portable::prepare<swr::kKeyPassConfig>(params);
 }
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(swr::kKeyPassConfig.threads(), 1)
   swr::portable::run_key_pass<swr::kKeyPassConfig>(params, swr::ptx::shared_address(shared));
 }
 
-extern "C" __global__ void __launch_bounds__(swr::kKeyPassConfig.threads())
+extern "C" __global__ void __launch_bounds__(swr::kKeyPassConfig.threads(), 1)
     swr_attention_backward_finish(const __grid_constant__ swr::AttentionBackwardParams params) {
   swr::portable::finish<swr::kKeyPassConfig>(params);
 }

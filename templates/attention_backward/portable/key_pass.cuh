@@ -29,7 +29,7 @@ __device__ inline void weigh(Weights<C>& p, Weights<C>& ds, unsigned stats, floa
   const int lane_row = static_cast<int>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (int n = 0; n < C.rows_at_once / 8; ++n) {
-    const float4 pairs = ptx::load_shared_floats(
+    const float4 pairs = ptx::ld_shared_v4_f32(
         stats + static_cast<unsigned>((8 * n + lane_row) * backward::kStatsBytes));
 #pragma unroll
     for (int m = 0; m < C.key_blocks(); ++m) {
@@ -37,7 +37,7 @@ __device__ inline void weigh(Weights<C>& p, Weights<C>& ds, unsigned stats, floa
       for (int i = 0; i < 4; ++i) {
         const float shift = i % 2 == 0 ? pairs.x : pairs.z;
         const float delta = i % 2 == 0 ? pairs.y : pairs.w;
-        const float weight = ptx::exp2_approximate(fmaf(p[m][n][i], scale_log2, -shift));
+        const float weight = ptx::ex2_approx(fmaf(p[m][n][i], scale_log2, -shift));
         ds[m][n][i] = weight * (ds[m][n][i] - delta);
         p[m][n][i] = weight;
       }
@@ -86,8 +86,9 @@ __device__ inline void store_weights(unsigned tile, const LaneOffset<C.scores_la
     for (int n = 0; n < C.rows_at_once / 8; ++n) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        ptx::store_shared(place.at(tile, 16 * m + 8 * half, first_row / 8 + n) + lane_bytes,
-                          ptx::pack<C.dtype>(weights[m][n][2 * half], weights[m][n][2 * half + 1]));
+        ptx::st_shared(
+            place.at(tile, 16 * m + 8 * half, first_row / 8 + n) + lane_bytes,
+            ptx::cvt_rn_x2<C.dtype>(weights[m][n][2 * half], weights[m][n][2 * half + 1]));
       }
     }
   }
@@ -107,23 +108,23 @@ class KeyPass {
   __device__ void run() {
     stream_.request_tile();
     stream_.request(0);
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
 #pragma unroll 1
     for (int step = 0; step < work_.steps.count; ++step) {
       take(step);
     }
-    ptx::wait_copies<0>();
+    ptx::cp_async_wait_group<0>();
     __syncthreads();  // All have read K and V, whose places dK and dV leave through.
     write_gradients<C>(params_, smem_, work_, place_, gradients_);
   }
 
  private:
   __device__ void take(int step) {
-    ptx::wait_copies<0>();
+    ptx::cp_async_wait_group<0>();
     __syncthreads();  // The step has arrived, and all are done with the one before.
     if constexpr (C.stages == 2) {
       stream_.request(step + 1);
-      ptx::commit_copies();
+      ptx::cp_async_commit_group();
     }
     const backward::Place at = work_.place(step);
     const StepTiles tiles = stream_.tiles(step);
@@ -139,7 +140,7 @@ class KeyPass {
     }
     if constexpr (C.stages == 1) {
       stream_.request(step + 1);
-      ptx::commit_copies();
+      ptx::cp_async_commit_group();
     }
     if constexpr (C.sums_dq()) {
       add_to_dq<C>(params_, smem_, work_, at);
@@ -219,7 +220,7 @@ class KeyPass {
                                       const LaneOffset<C.scores_layout()>& place, int step) {
 #pragma unroll
     for (int m = 0; m < C.key_blocks(); ++m) {
-      ptx::load_matrices(operand[m], place.at(tile, 16 * m, 2 * step));
+      ptx::ldmatrix_x4(operand[m], place.at(tile, 16 * m, 2 * step));
     }
   }
 
@@ -239,7 +240,7 @@ __device__ inline void run_key_pass(const AttentionBackwardParams& params, unsig
   const KeyItems<C> items(params, smem);
   for (int iteration = 0;; ++iteration) {
     // What the launch before wrote, item counter included, can be read. At once the second time.
-    ptx::wait_for_launch_before();
+    ptx::griddepcontrol_wait();
     const long long item = items.take(iteration);
     if (item < 0) {
       break;
@@ -248,7 +249,7 @@ __device__ inline void run_key_pass(const AttentionBackwardParams& params, unsig
     const KeyWork work = items.work(item, iteration);
     KeyPass<C>(params, smem, work).run();
   }
-  ptx::let_launch_after_start();
+  ptx::griddepcontrol_launch_dependents();
 }
 
 }  // namespace swr::portable

@@ -66,10 +66,10 @@ class KeyItems {
       }
       __syncthreads();  // All have read the item before.
       if (threadIdx.x == 0) {
-        ptx::store_shared(drawn_, atomicAdd(params_.item_counter, 1U));
+        ptx::st_shared(drawn_, atomicAdd(params_.item_counter, 1U));
       }
       __syncthreads();
-      const long long item = ptx::load_shared_word(drawn_);
+      const long long item = ptx::ld_shared_b32(drawn_);
       return item < items_.count() ? item : -1;
     } else {
       return cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items_.count());
@@ -80,7 +80,8 @@ class KeyItems {
     const backward::KvTile mapped = backward::map_kv_tile(
         item / params_.parts, items_, params_.section_heads, params_.last_kv_first != 0);
     KeyWork work;
-    work.tile = {ptx::uniform(mapped.head), ptx::uniform(mapped.index), ptx::uniform(mapped.place)};
+    work.tile = {ptx::redux_sync_or(mapped.head), ptx::redux_sync_or(mapped.index),
+                 ptx::redux_sync_or(mapped.place)};
     work.part = static_cast<int>(item % params_.parts);
     work.batch = work.tile.head / params_.heads_kv;
     work.head_kv = work.tile.head - work.batch * params_.heads_kv;

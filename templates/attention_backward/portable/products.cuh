@@ -45,7 +45,7 @@ __device__ inline void round_to_operand(OperandA<Blocks>& operand, const Sums<Bl
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float* const pair = sums[m][2 * step + i / 2] + i % 2 * 2;
-      operand[m][i] = ptx::pack<Type>(pair[0], pair[1]);
+      operand[m][i] = ptx::cvt_rn_x2<Type>(pair[0], pair[1]);
     }
   }
 }
@@ -56,8 +56,8 @@ __device__ inline void multiply_pair(Sums<Blocks, Groups>& sums, int pair,
                                      const OperandA<Blocks>& a, const unsigned (&b)[4]) {
 #pragma unroll
   for (int m = 0; m < Blocks; ++m) {
-    ptx::multiply_accumulate<Type>(sums[m][2 * pair], a[m], b[0], b[1]);
-    ptx::multiply_accumulate<Type>(sums[m][2 * pair + 1], a[m], b[2], b[3]);
+    ptx::mma_m16n8k16<Type>(sums[m][2 * pair], a[m], b[0], b[1]);
+    ptx::mma_m16n8k16<Type>(sums[m][2 * pair + 1], a[m], b[2], b[3]);
   }
 }
 
@@ -78,12 +78,12 @@ __device__ inline void multiply_rows(Sums<Blocks, Groups>& sums, unsigned a, int
     OperandA<Blocks> left;
 #pragma unroll
     for (int m = 0; m < Blocks; ++m) {
-      ptx::load_matrices(left[m], in_a.at(a, 16 * m, 2 * step));
+      ptx::ldmatrix_x4(left[m], in_a.at(a, 16 * m, 2 * step));
     }
 #pragma unroll
     for (int n = 0; n < Groups / 2; ++n) {
       unsigned right[4];
-      ptx::load_matrices(right, in_b.at(b, 16 * n, 2 * step));
+      ptx::ldmatrix_x4(right, in_b.at(b, 16 * n, 2 * step));
       multiply_pair<Type>(sums, n, left, right);
     }
   }
@@ -135,7 +135,7 @@ __device__ inline void multiply_columns(Sums<Blocks, 2 * Pairs>& sums, const Ope
 #pragma unroll
   for (int pair = 0; pair < Pairs; ++pair) {
     unsigned right[4];
-    ptx::load_matrices_transposed(right, b.at(row, pair));
+    ptx::ldmatrix_x4_trans(right, b.at(row, pair));
     multiply_pair<Type>(sums, pair, a, right);
   }
 }

@@ -62,7 +62,7 @@ class KeyStream {
           v(step), head_rows(params_.v, params_.v_strides, batch_, head_kv, params_.seq_kv),
           first_key, thread());
     }
-    ptx::commit_copies();
+    ptx::cp_async_commit_group();
   }
 
   static constexpr AttentionConfig kKeyRows =
@@ -99,20 +99,20 @@ class QueryPass {
   __device__ void run() {
     stream_.request_queries(tile_.index * C.tile_m);
     stream_.request(0);
-    ptx::wait_copies<0>();
+    ptx::cp_async_wait_group<0>();
     __syncthreads();
     load_stats();
 #pragma unroll 1
     for (int step = 0; step < tiles_; ++step) {
       take(step);
     }
-    ptx::wait_copies<0>();
+    ptx::cp_async_wait_group<0>();
     write_dq();
   }
 
  private:
   __device__ void take(int step) {
-    ptx::wait_copies<0>();
+    ptx::cp_async_wait_group<0>();
     __syncthreads();  // K and V have arrived, and all are done with those before.
     if constexpr (C.stages == 2) {
       stream_.request(step + 1);
@@ -152,8 +152,7 @@ class QueryPass {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const RowStats& row = stats_[m][i / 2];
-          const float p =
-              ptx::exp2_approximate(fmaf(scores[m][n][i], params_.scale_log2, -row.lse_log2));
+          const float p = ptx::ex2_approx(fmaf(scores[m][n][i], params_.scale_log2, -row.lse_log2));
           ds[m][n][i] = p * (ds[m][n][i] - row.delta);
         }
       }
@@ -209,7 +208,7 @@ class QueryPass {
       const char* const left = o.address(row(m, half));
 #pragma unroll 4
       for (int chunk = lane() % 4; chunk < C.value_dim / 8; chunk += 4) {
-        const uint4 right = ptx::load_shared(
+        const uint4 right = ptx::ld_shared_v4_b32(
             smem_ + static_cast<unsigned>(C.d_o_offset() + C.d_o_layout().offset(tile_row, chunk)));
         sum += dot<C.dtype>(load_elements<C.alignment_bytes>(left + chunk * kChunkBytes), right);
       }
@@ -228,10 +227,10 @@ class QueryPass {
 #pragma unroll
         for (int d = 0; d < C.head_dim / 8; ++d) {
           const auto& sums = dq_[m][d];
-          ptx::store_shared(smem_ + static_cast<unsigned>(C.q_layout().offset(tile_row, d)) +
-                                static_cast<unsigned>(lane() % 4 * 4),
-                            ptx::pack<C.dtype>(sums[2 * half] * params_.scale,
-                                               sums[2 * half + 1] * params_.scale));
+          ptx::st_shared(smem_ + static_cast<unsigned>(C.q_layout().offset(tile_row, d)) +
+                             static_cast<unsigned>(lane() % 4 * 4),
+                         ptx::cvt_rn_x2<C.dtype>(sums[2 * half] * params_.scale,
+                                                 sums[2 * half + 1] * params_.scale));
         }
       }
     }
@@ -273,15 +272,15 @@ __device__ inline void run_query_pass(const AttentionBackwardParams& params, uns
         longest_first(map_tile(item, items.q_tiles, items.heads, params.q_section_heads),
                       items.q_tiles, C.causal);
     __syncthreads();  // The Q tile before has left shared memory.
-    ptx::wait_for_launch_before();
+    ptx::griddepcontrol_wait();
     if (item == 0 && threadIdx.x == 0 && params.item_counter != nullptr) {
       *params.item_counter = 0;
     }
-    QueryPass<C>(params, smem, {ptx::uniform(tile.head), ptx::uniform(tile.index)},
+    QueryPass<C>(params, smem, {ptx::redux_sync_or(tile.head), ptx::redux_sync_or(tile.index)},
                  scans_backward(C.order, iteration))
         .run();
   }
-  ptx::let_launch_after_start();
+  ptx::griddepcontrol_launch_dependents();
 }
 
 }  // namespace swr::portable

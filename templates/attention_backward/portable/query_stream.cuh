@@ -80,10 +80,9 @@ class QueryStream {
     for (int copy = thread(); copy < kCopies; copy += C.threads()) {
       const int row = first_row + 2 * copy;
       const int exist = max_of(0, min_of(2, params_.seq_q - row));
-      ptx::copy_async_partly<kChunkBytes>(
-          target + static_cast<unsigned>(copy * kChunkBytes),
-          stats_of(params_, head, min_of(row, params_.seq_q - 1) & ~1),
-          exist * backward::kStatsBytes);
+      ptx::cp_async<kChunkBytes>(target + static_cast<unsigned>(copy * kChunkBytes),
+                                 stats_of(params_, head, min_of(row, params_.seq_q - 1) & ~1),
+                                 exist * backward::kStatsBytes);
     }
   }
 

@@ -33,7 +33,7 @@ __device__ inline float unpack(unsigned bits) {
   if constexpr (Type == DType::bf16) {
     return __uint_as_float(bits << 16);
   } else {
-    return ptx::unpack_fp16(static_cast<unsigned short>(bits));
+    return ptx::cvt_f32_f16(static_cast<unsigned short>(bits));
   }
 }
 
