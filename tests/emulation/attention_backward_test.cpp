@@ -1,143 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The portable attention backward kernels run on the CPU against fp64: every axis, ragged and tiny
-// lengths, masks, grouped heads, strides, inputs that are not finite, sums of dQ in a fixed order
-// and in any. Also: no access to shared memory conflicts with another of its instruction.
-#include "tests/emulation/attention_backward_problem.h"
+// The portable attention backward kernels run on the CPU against fp64: ragged and tiny lengths,
+// masks, grouped heads, strides, parts, inputs that are not finite, and planted faults.
+#include "tests/emulation/attention_backward_cases.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <set>
-#include <string>
-#include <vector>
+#include <utility>
 
 namespace swr {
 namespace {
-
-using emulation::Access;
-using emulation::AttentionCase;
-using emulation::AttentionGradients;
-using emulation::AttentionInputs;
-using emulation::BackwardChoice;
-using emulation::BackwardProblem;
-using emulation::CopyTime;
-using emulation::Deviation;
-using emulation::Fault;
-using emulation::MemoryOrder;
-using emulation::Pace;
-using emulation::Values;
-
-constexpr KeyPassConfig kFused{.head_dim = 32,
-                               .value_dim = 32,
-                               .dtype = DType::fp16,
-                               .causal = true,
-                               .alignment_bytes = 16,
-                               .tile_m = 32,
-                               .tile_n = 32,
-                               .warps = 2,
-                               .rows_at_once = 16,
-                               .column_groups = 1,
-                               .stages = 1,
-                               .dq_sum = DqSum::atomic,
-                               .wide_adds = false,
-                               .order = QOrder::cyclic,
-                               .persistence = Persistence::grid,
-                               .smem_swizzle = true};
-
-constexpr QueryPassConfig kQuery{.head_dim = 32,
-                                 .value_dim = 32,
-                                 .dtype = DType::fp16,
-                                 .causal = true,
-                                 .alignment_bytes = 16,
-                                 .tile_m = 32,
-                                 .tile_n = 32,
-                                 .warps = 2,
-                                 .keys_at_once = 16,
-                                 .stages = 1,
-                                 .order = Order::cyclic,
-                                 .persistence = Persistence::grid,
-                                 .smem_swizzle = true};
-
-/// The pass over Q tiles that goes with one over K and V tiles.
-constexpr QueryPassConfig query_of(KeyPassConfig key, QueryPassConfig config = kQuery) {
-  config.head_dim = key.head_dim;
-  config.value_dim = key.value_dim;
-  config.dtype = key.dtype;
-  config.causal = key.causal;
-  config.alignment_bytes = key.alignment_bytes;
-  config.smem_swizzle = key.smem_swizzle;
-  return config;
-}
-
-constexpr KeyPassConfig without_sums(KeyPassConfig config) {
-  config.dq_sum = DqSum::none;
-  return config;
-}
-constexpr KeyPassConfig in_order(KeyPassConfig config) {
-  config.dq_sum = DqSum::ordered;
-  return config;
-}
-constexpr KeyPassConfig without_mask(KeyPassConfig config) {
-  config.causal = false;
-  return config;
-}
-
-constexpr AttentionCase kShape{.batch = 1, .heads_q = 2, .heads_kv = 1, .seq_q = 75, .seq_kv = 90};
-
-template <KeyPassConfig K>
-AttentionCase case_of(AttentionCase shape) {
-  shape.head_dim = K.head_dim;
-  shape.value_dim = K.value_dim;
-  shape.causal = K.causal;
-  shape.scale = 1.0 / std::sqrt(K.head_dim);
-  return shape;
-}
-
-std::string text(const AttentionCase& c) {
-  return "batch " + std::to_string(c.batch) + " heads " + std::to_string(c.heads_q) + " on " +
-         std::to_string(c.heads_kv) + " lengths " + std::to_string(c.seq_q) + " and " +
-         std::to_string(c.seq_kv) + " head_dim " + std::to_string(c.head_dim) + "/" +
-         std::to_string(c.value_dim) + (c.causal ? " causal" : "");
-}
-
-template <KeyPassConfig K, QueryPassConfig Q>
-void expect_no_conflicts(const emulation::SharedTraffic& traffic) {
-  for (const Access kind : {Access::ldmatrix, Access::store, Access::load}) {
-    EXPECT_EQ(traffic[kind].conflicts(), 0)
-        << "access " << static_cast<int>(kind) << " head_dim " << K.head_dim;
-  }
-}
-
-/// Runs with copies as early as may be and as late, with either end's warp ahead.
-template <KeyPassConfig K, QueryPassConfig Q = query_of(K)>
-void expect_right(const AttentionCase& shape = kShape, BackwardChoice choice = {}) {
-  static_assert(K.is_whole() && (K.sums_dq() || Q.is_whole()));
-  for (const auto& [copies, pace] : {std::pair{CopyTime::early, Pace::first_warp_ahead},
-                                     std::pair{CopyTime::late, Pace::last_warp_ahead}}) {
-    choice.copies = copies;
-    choice.pace = pace;
-    const AttentionCase problem = case_of<K>(shape);
-    BackwardProblem<K, Q> backward(problem, choice);
-    ASSERT_TRUE(backward.run()) << text(problem);
-    const Deviation off = backward.deviation();
-    EXPECT_EQ(off.wrong, 0) << text(problem);
-    EXPECT_LE(off.worst, 1.0) << text(problem);
-    EXPECT_EQ(backward.disturbed(), 0) << text(problem);
-    if (K.smem_swizzle && K.alignment_bytes == 16 && choice.room == 0) {
-      expect_no_conflicts<K, Q>(backward.traffic());
-    }
-  }
-}
-
-/// The three ways dQ comes about.
-template <KeyPassConfig K>
-void expect_all_right(const AttentionCase& shape = kShape, const BackwardChoice& choice = {}) {
-  expect_right<K>(shape, choice);
-  expect_right<in_order(K)>(shape, choice);
-  expect_right<without_sums(K)>(shape, choice);
-}
 
 // The reference itself.
 
@@ -197,65 +71,9 @@ TEST(AttentionBackwardReference, AgreesWithCentralDifferences) {
   }
 }
 
-// Axes.
-
-constexpr KeyPassConfig with_dims(int head_dim, int value_dim, DType dtype) {
-  KeyPassConfig config = kFused;
-  config.head_dim = head_dim;
-  config.value_dim = value_dim;
-  config.dtype = dtype;
-  return config;
-}
-
-TEST(EmulatedAttentionBackward, EveryHeadDimIsRight) {
-  constexpr AttentionCase kOneHead{.seq_q = 40, .seq_kv = 50};
-  expect_all_right<with_dims(16, 16, DType::bf16)>();
-  expect_all_right<with_dims(48, 48, DType::fp16)>(kOneHead);
-  expect_all_right<with_dims(64, 64, DType::bf16)>(kOneHead);
-  expect_all_right<with_dims(80, 80, DType::fp16)>(kOneHead);
-  expect_all_right<with_dims(96, 96, DType::bf16)>(kOneHead);
-  expect_all_right<with_dims(64, 32, DType::fp16)>(kOneHead);
-  expect_all_right<with_dims(32, 80, DType::fp16)>(kOneHead);
-}
-
-constexpr KeyPassConfig with_tile(int m, int n, int warps, int rows, int stages) {
-  KeyPassConfig config = kFused;
-  config.tile_m = m;
-  config.tile_n = n;
-  config.warps = warps;
-  config.rows_at_once = rows;
-  config.stages = stages;
-  return config;
-}
-constexpr KeyPassConfig shared(KeyPassConfig config, int column_groups) {
-  config.column_groups = column_groups;
-  return config;
-}
-
-TEST(EmulatedAttentionBackward, EveryTileIsRight) {
-  expect_all_right<with_tile(16, 16, 1, 16, 1)>();
-  expect_all_right<with_tile(48, 48, 3, 48, 2)>({.seq_q = 60, .seq_kv = 70});
-  expect_all_right<with_tile(64, 32, 1, 32, 2)>();
-  expect_all_right<with_tile(64, 64, 4, 16, 1)>();
-  expect_all_right<with_tile(48, 32, 2, 48, 2)>();
-  expect_all_right<with_tile(16, 64, 2, 16, 2)>();
-}
-
-TEST(EmulatedAttentionBackward, WarpsMayShareKeys) {
-  expect_all_right<shared(with_tile(32, 16, 2, 16, 1), 2)>();
-  expect_all_right<shared(with_tile(64, 32, 4, 16, 2), 2)>();
-  expect_all_right<shared(with_tile(64, 32, 2, 32, 1), 2)>();
-  constexpr KeyPassConfig kWide = [] {
-    KeyPassConfig config = shared(with_tile(32, 32, 4, 16, 1), 2);
-    config.head_dim = 96;
-    config.value_dim = 64;
-    return config;
-  }();
-  expect_all_right<kWide>({.seq_q = 50, .seq_kv = 40});
-}
+// Shapes.
 
 TEST(EmulatedAttentionBackward, EveryLengthAndMaskIsRight) {
-  constexpr KeyPassConfig kSmall = with_tile(16, 16, 1, 16, 2);
   for (const int seq_q : {1, 15, 16, 17, 50}) {
     for (const int seq_kv : {1, 16, 31, 49}) {
       const AttentionCase shape{.heads_q = 2, .heads_kv = 1, .seq_q = seq_q, .seq_kv = seq_kv};
@@ -278,36 +96,6 @@ TEST(EmulatedAttentionBackward, RowsWithoutKeysGiveNothing) {
   }
 }
 
-constexpr KeyPassConfig walking(QOrder order, Persistence persistence) {
-  KeyPassConfig config = with_tile(16, 16, 1, 16, 1);
-  config.order = order;
-  config.persistence = persistence;
-  return config;
-}
-
-TEST(EmulatedAttentionBackward, EveryOrderAndPersistenceIsRight) {
-  constexpr AttentionCase kGrouped{
-      .batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 60};
-  const BackwardChoice choice{.section_heads = 3};
-  const BackwardChoice last_first{.section_heads = 4, .last_kv_first = true};
-  expect_all_right<walking(QOrder::sawtooth, Persistence::persistent)>(kGrouped, choice);
-  expect_all_right<walking(QOrder::right_to_left, Persistence::snake)>(kGrouped, last_first);
-  expect_all_right<walking(QOrder::sawtooth, Persistence::dynamic)>(kGrouped, last_first);
-  expect_all_right<walking(QOrder::right_to_left, Persistence::pairs)>(kGrouped, choice);
-  expect_right<walking(QOrder::rotated, Persistence::grid)>(kGrouped, last_first);
-  expect_right<without_mask(walking(QOrder::rotated, Persistence::dynamic))>(kGrouped, choice);
-  expect_right<without_sums(walking(QOrder::rotated, Persistence::persistent))>(kGrouped, choice);
-}
-
-TEST(EmulatedAttentionBackward, PartsOfAWalkAddUp) {
-  constexpr AttentionCase kGrouped{
-      .batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 40};
-  for (const int parts : {2, 5, 13}) {
-    expect_all_right<with_tile(16, 16, 1, 16, 1)>(kGrouped, {.parts = parts});
-  }
-  expect_all_right<shared(with_tile(32, 16, 2, 16, 2), 2)>(kGrouped, {.parts = 3});
-}
-
 constexpr KeyPassConfig aligned_to(int bytes) {
   KeyPassConfig config = kFused;
   config.alignment_bytes = bytes;
@@ -319,96 +107,23 @@ TEST(EmulatedAttentionBackward, EveryLayoutAndAlignmentIsRight) {
       .batch = 2, .heads_q = 3, .heads_kv = 1, .seq_q = 35, .seq_kv = 37};
   for (const MemoryOrder memory : {MemoryOrder::bhsd, MemoryOrder::bshd}) {
     expect_all_right<aligned_to(16)>(kGrouped, {.memory = memory});
-    expect_all_right<aligned_to(4)>(kGrouped, {.memory = memory, .parts = 2});
-    expect_all_right<aligned_to(2)>(kGrouped, {.memory = memory});
+    expect_right<aligned_to(4)>(kGrouped, {.memory = memory, .parts = 2});
+    expect_right<without_sums(aligned_to(2))>(kGrouped, {.memory = memory});
+    expect_right<in_order(aligned_to(2))>(kGrouped, {.memory = memory});
   }
 }
 
 TEST(EmulatedAttentionBackward, TheGradientOfTheLogSumExpCounts) {
   expect_all_right<kFused>(kShape, {.with_d_lse = true});
-  expect_all_right<without_mask(kFused)>(kShape, {.with_d_lse = true});
 }
 
-TEST(EmulatedAttentionBackward, FourSumsMayBeAddedAtOnce) {
-  constexpr KeyPassConfig kWide = [] {
-    KeyPassConfig config = with_tile(64, 32, 2, 32, 1);
-    config.wide_adds = true;
-    return config;
-  }();
-  expect_right<kWide>();
-}
-
-constexpr QueryPassConfig query_tile(int m, int n, int warps, int keys, int stages, Order order,
-                                     Persistence persistence) {
-  QueryPassConfig config = query_of(kFused);
-  config.tile_m = m;
-  config.tile_n = n;
-  config.warps = warps;
-  config.keys_at_once = keys;
-  config.stages = stages;
-  config.order = order;
-  config.persistence = persistence;
-  return config;
-}
-
-TEST(EmulatedAttentionBackward, EveryPassOverQTilesIsRight) {
-  constexpr KeyPassConfig kKeys = without_sums(kFused);
+TEST(EmulatedAttentionBackward, PartsOfAWalkAddUp) {
   constexpr AttentionCase kGrouped{
-      .batch = 2, .heads_q = 2, .heads_kv = 1, .seq_q = 70, .seq_kv = 90};
-  expect_right<kKeys, query_tile(16, 16, 1, 16, 2, Order::sawtooth, Persistence::persistent)>(
-      kGrouped);
-  expect_right<kKeys, query_tile(64, 48, 2, 16, 1, Order::right_to_left, Persistence::snake)>(
-      kGrouped);
-  expect_right<kKeys, query_tile(48, 64, 3, 32, 2, Order::cyclic, Persistence::pairs)>(kGrouped);
-  expect_right<kKeys, query_tile(32, 32, 1, 32, 2, Order::cyclic, Persistence::grid)>(kGrouped);
-}
-
-// Determinism.
-
-/// CTAs side by side in any order: who adds when is fixed.
-template <KeyPassConfig K>
-void expect_same_bits(const AttentionCase& shape, BackwardChoice choice) {
-  std::set<std::vector<std::uint16_t>> results;
-  for (unsigned seed = 0; seed < 6; ++seed) {
-    choice.seed = seed;
-    BackwardProblem<K, query_of(K)> backward(case_of<K>(shape), choice);
-    ASSERT_TRUE(backward.run());
-    EXPECT_LE(backward.deviation().worst, 1.0);
-    results.insert(backward.bits());
+      .batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 40};
+  for (const int parts : {2, 5, 13}) {
+    expect_all_right<kSmall>(kGrouped, {.parts = parts});
   }
-  EXPECT_EQ(results.size(), 1U);
-}
-
-constexpr AttentionCase kManyTiles{
-    .batch = 1, .heads_q = 4, .heads_kv = 2, .seq_q = 90, .seq_kv = 110};
-
-TEST(EmulatedAttentionBackward, AdditionsInTurnGiveTheSameBitsWhoeverComesFirst) {
-  const BackwardChoice choice{.room = 3};
-  expect_same_bits<in_order(walking(QOrder::cyclic, Persistence::grid))>(kManyTiles, choice);
-  expect_same_bits<in_order(walking(QOrder::right_to_left, Persistence::grid))>(
-      kManyTiles, {.last_kv_first = true, .room = 4});
-  expect_same_bits<in_order(walking(QOrder::sawtooth, Persistence::dynamic))>(
-      kManyTiles, {.section_heads = 2, .workers = 5, .room = 5});
-  expect_same_bits<in_order(without_mask(walking(QOrder::rotated, Persistence::grid)))>(
-      kManyTiles, {.room = 4});
-  expect_same_bits<in_order(without_mask(walking(QOrder::rotated, Persistence::dynamic)))>(
-      kManyTiles, {.section_heads = 2, .workers = 9, .parts = 2, .room = 9});
-  expect_same_bits<in_order(without_mask(walking(QOrder::rotated, Persistence::grid)))>(
-      kManyTiles, {.last_kv_first = true, .room = 20});
-}
-
-/// Else the tests before would not notice additions in any order.
-TEST(EmulatedAttentionBackward, AtomicAdditionsDoNot) {
-  std::set<std::vector<std::uint16_t>> results;
-  for (unsigned seed = 0; seed < 6; ++seed) {
-    constexpr KeyPassConfig kConfig = without_mask(walking(QOrder::cyclic, Persistence::grid));
-    BackwardProblem<kConfig, query_of(kConfig)> backward(case_of<kConfig>(kManyTiles),
-                                                         {.room = 8, .seed = seed});
-    ASSERT_TRUE(backward.run());
-    EXPECT_LE(backward.deviation().worst, 1.0);
-    results.insert(backward.bits());
-  }
-  EXPECT_GT(results.size(), 1U);
+  expect_right<shared(with_tile(64, 32, 4, 16, 2), 2)>(kGrouped, {.parts = 3});
 }
 
 // Inputs that are not finite.
@@ -441,19 +156,18 @@ void expect_all_non_finite_as_torch() {
 }
 
 TEST(EmulatedAttentionBackward, NonFiniteInputsSpreadNoFurtherThanInTorch) {
-  constexpr KeyPassConfig kSmall = with_tile(16, 16, 1, 16, 1);
   expect_all_non_finite_as_torch<kSmall>();
   expect_all_non_finite_as_torch<without_sums(kSmall)>();
-  expect_all_non_finite_as_torch<without_mask(in_order(kSmall))>();
+  expect_all_non_finite_as_torch<without_mask(kSmall)>();
 }
 
 /// exp(-lse) of a key past the end would overflow.
 TEST(EmulatedAttentionBackward, LogSumExpsFarBelowZeroAreHarmless) {
-  constexpr KeyPassConfig kSmall = without_mask(with_tile(16, 32, 2, 16, 1));
+  constexpr KeyPassConfig kTwoWarps = without_mask(with_tile(32, 32, 2, 16, 2));
   for (const int seq_kv : {31, 33, 64}) {
-    AttentionCase problem = case_of<kSmall>({.seq_q = 20, .seq_kv = seq_kv});
+    AttentionCase problem = case_of<kTwoWarps>({.seq_q = 20, .seq_kv = seq_kv});
     problem.scale = 1.0;
-    BackwardProblem<kSmall, query_of(kSmall)> backward(problem, {});
+    BackwardProblem<kTwoWarps, query_of(kTwoWarps)> backward(problem, {});
     // All scores are near -128.
     backward.q().for_each([](std::uint16_t& element, std::size_t) {
       element = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(-2.0F));
@@ -488,17 +202,6 @@ TEST(EmulatedAttentionBackward, PlantedFaultsShow) {
     const Deviation off_two = two_pass.deviation();
     EXPECT_TRUE(off_two.wrong > 0 || off_two.worst > 1.0) << static_cast<int>(fault);
   }
-}
-
-/// Whoever does not wait for its turn adds to what is not there.
-TEST(EmulatedAttentionBackward, TurnsNotAwaitedShow) {
-  constexpr KeyPassConfig kConfig =
-      in_order(without_mask(walking(QOrder::cyclic, Persistence::grid)));
-  BackwardProblem<kConfig, query_of(kConfig)> backward(
-      case_of<kConfig>(kManyTiles), {.fault = Fault::turns_not_awaited, .room = 8});
-  backward.run();
-  const Deviation off = backward.deviation();
-  EXPECT_TRUE(off.wrong > 0 || off.worst > 1.0);
 }
 
 TEST(EmulatedAttentionBackward, RowsThatAreNotSwizzledConflict) {
