@@ -26,7 +26,7 @@ VariantResult measured(const Variant& variant, double median_us) {
 
 /// A run that ranked two variants so.
 TuneReport run_of(const Variant& first, double first_us, const Variant& second, double second_us) {
-  TuneReport report;
+  TuneReport report{.problem = AttentionProblem{}};
   report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
   report.results = {measured(first, first_us), measured(second, second_us)};
   return report;

@@ -46,7 +46,7 @@ VariantResult measured(Order order, double time_us) {
 
 /// Ranked as tune() ranks: successes by time, then failures.
 TuneReport sample_report() {
-  TuneReport report;
+  TuneReport report{.problem = AttentionProblem{}};
   report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
   report.device = {.name = "Fictional One", .sm_arch = 121, .sm_count = 48, .l2_bytes = 25165824};
   report.provenance = Provenance::predicted;
