@@ -4,6 +4,7 @@
 #include "core/recorded_space.h"
 #include "db/merge.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/cutlass_csv.h"
 #include "tuner/search/stored_spaces.h"
 #include "tuner/t4.h"
@@ -24,13 +25,6 @@ void make_directory(const std::filesystem::path& directory) {
   }
 }
 
-void require_written(std::ofstream& file, const std::filesystem::path& path) {
-  if (!file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + path.string() + "; is the disk full?");
-  }
-}
-
 /// One file per space, named after it.
 template <typename Write>
 void write_spaces(const Session& session, const std::vector<RecordedSpace>& spaces,
@@ -39,9 +33,9 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
   for (const RecordedSpace& space : spaces) {
     const auto path = *session.options.out /
                       (recorded_space_name(space.problem, space.device, space.origin) + extension);
-    std::ofstream file = open_output(path);
-    write(file, space);
-    require_written(file, path);
+    OutputFile file(session, path);
+    write(file.text(), space);
+    file.finish();
     session.out << "wrote " << space.results.size() << " variants to " << path.string() << "\n";
   }
 }

@@ -2,13 +2,13 @@
 // The commands that only list or print: devices, axes, emit.
 #include "core/json.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/driver/devices.h"
 #include "tuner/model/gpu_profile.h"
 #include "tuner/number_text.h"
 #include "tuner/text_table.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <limits>
 #include <ostream>
 
@@ -185,11 +185,9 @@ int run_emit(const Session& session) {
     session.out << source;
     return kExitSuccess;
   }
-  std::ofstream file = open_output(*session.options.out);
-  if (!(file << source).flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + session.options.out->string() + "; is the disk full?");
-  }
+  OutputFile file(session, *session.options.out);
+  file.text() << source;
+  file.finish();
   return kExitSuccess;
 }
 
