@@ -12,6 +12,7 @@
 #include "tuner/driver/devices.h"
 #include "tuner/gpu_team.h"
 #include "tuner/model/predicting_evaluator.h"
+#include "tuner/model/walk_limits.h"
 #include "tuner/report.h"
 #include "tuner/tuner.h"
 #include "tuner/work_list.h"
@@ -243,6 +244,21 @@ std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
   return numbers;
 }
 
+/// A prediction of nothing that the model walks is refused before kernels are compiled for it.
+void require_predictable(const Problem& problem, const SearchSpace& space,
+                         const GpuProfile& profile) {
+  std::optional<std::string> reason;
+  for (const Variant& variant : space.variants) {
+    reason = beyond_walk_limits(problem, variant, 1, profile);
+    if (!reason) {
+      return;
+    }
+  }
+  if (reason) {
+    throw Error(ErrorCode::invalid_argument, *reason);
+  }
+}
+
 /// The problems of the command, and the places of those that are this process's.
 struct TuningWork {
   const std::vector<Problem>& all;
@@ -330,6 +346,9 @@ int run_tune(const Session& asked) {
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
     const SearchSpace space = require_variants(problem, gpu.device, tune_options.space);
+    if (gpu.profile) {
+      require_predictable(problem, space, *gpu.profile);
+    }
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
   tune_options.provenance = gpu.provenance();

@@ -5,6 +5,7 @@
 #include "tuner/model/gemm_time.h"
 #include "tuner/model/time_model.h"
 #include "tuner/model/traffic_memo.h"
+#include "tuner/model/walk_limits.h"
 #include "tuner/model/work_ahead.h"
 #include <swr/constraints.h>
 
@@ -102,6 +103,12 @@ VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Varian
   if (const auto violated = check_compiled(problem, variant, gpu, kernel.resources)) {
     result.state = ResultState::constraint;
     result.detail = violated->constraint + ": " + violated->reason;
+    return result;
+  }
+  if (const auto beyond =
+          beyond_walk_limits(problem, variant, result.ctas_per_sm, impl_->profile)) {
+    result.state = ResultState::constraint;
+    result.detail = "model_limits: " + *beyond;
     return result;
   }
   result.outcome = visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {

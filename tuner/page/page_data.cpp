@@ -7,6 +7,7 @@
 #include "tuner/memory_access.h"
 #include "tuner/metrics.h"
 #include "tuner/model/l2_model.h"
+#include "tuner/model/walk_limits.h"
 #include "tuner/number_text.h"
 #include "tuner/report.h"
 #include "tuner/study/study.h"
@@ -430,14 +431,25 @@ const VariantStory* other_order(const Field& field) {
   return fastest;
 }
 
-/// The best schedule and that of another order; none where the model does not know the operation.
+bool is_walked(const Field& field, const VariantResult& result) {
+  return !beyond_walk_limits(make_schedule_shape(std::get<AttentionProblem>(field.problem),
+                                                 std::get<AttentionVariant>(result.variant),
+                                                 field.device.sm_count, result.ctas_per_sm));
+}
+
+/// The best schedule and that of another order; none where the model does not know the operation or
+/// walks none of this size.
 Json curves_json(const Field& field) {
   Json curves = Json::array();
   if (field.best().result().ctas_per_sm < 1 || op_of(field.problem) != Op::attention) {
     return curves;
   }
+  if (!is_walked(field, field.best().result())) {
+    return curves;
+  }
   curves.push_back(curve_json(field, field.best().result()));
-  if (const VariantStory* other = other_order(field)) {
+  if (const VariantStory* other = other_order(field);
+      other != nullptr && is_walked(field, other->result())) {
     curves.push_back(curve_json(field, other->result()));
   }
   return curves;
