@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/manifest.h"
 
+#include "core/bounded_json.h"
 #include "core/fields.h"
-#include "core/json.h"
 #include "core/sha256.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -116,11 +116,7 @@ std::vector<ExportedKernel> parse_kernels(const Json& list) {
   return kernels;
 }
 
-Manifest parse_manifest(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) {
-    reject("it is not JSON");
-  }
+Manifest parse_manifest(const Json& json) {
   if (json_text(json, "format") != kFormat) {
     reject("field 'format' must be '" + std::string(kFormat) + "'");
   }
@@ -156,7 +152,7 @@ Manifest read_manifest_only(const fs::path& directory) {
                                           "`swr-tune export` wrote");
   }
   try {
-    return parse_manifest(read_file(path));
+    return parse_manifest(read_json_file(path));
   } catch (const Error& error) {
     throw Error(ErrorCode::unreadable, path.string() + " is no manifest that swr can use: " +
                                            error.what() + "; export again");

@@ -3,7 +3,7 @@
 
 #include "core/embedded_file.h"
 #include "core/gemm_config.h"
-#include "core/json.h"
+#include "core/bounded_json.h"
 #include "core/launch.h"
 #include "core/operation.h"
 #include <swr/error.h>
@@ -324,7 +324,7 @@ std::string package_manifest(const Manifest& manifest, const std::string& name,
                {"swr_version", manifest.swr_version},
                {"name", name},
                {"files", Json::array()},
-               {"kernels", Json::parse(to_text(manifest)).at("kernels")}};
+               {"kernels", parse_json(to_text(manifest), "the manifest").at("kernels")}};
   for (const auto& [path, text] : files) {
     json["files"].push_back(path);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/work_list.h"
 
-#include "core/json.h"
+#include "core/bounded_json.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -32,15 +32,6 @@ std::ifstream open(const std::filesystem::path& path) {
     throw Error(ErrorCode::not_found, "cannot read " + path.string());
   }
   return file;
-}
-
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream file = open(path);
-  Json document = Json::parse(file, nullptr, false);
-  if (document.is_discarded()) {
-    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
-  }
-  return document;
 }
 
 /// Runs `read`; an error says where it happened.
@@ -104,6 +95,13 @@ class ShapeReader {
   ShapeText text_;
 };
 
+void require_count(std::size_t lengths, std::size_t batches) {
+  if (lengths > kMaxProblems / std::max<std::size_t>(1, batches)) {
+    reject(std::to_string(lengths) + " lengths with " + std::to_string(batches) +
+           " batch sizes each are more than " + std::to_string(kMaxProblems) + " problems");
+  }
+}
+
 std::string required(ShapeReader& shape, const std::string& key) {
   const auto text = shape.take(key);
   if (!text) {
@@ -124,10 +122,12 @@ std::vector<Problem> attention_problems(ShapeReader& shape) {
   const std::string seq = required(shape, "seq");
   const auto seq_kv = shape.take("seq-kv");
   const auto batches = numbers_of("batch", shape.take("batch").value_or("1"));
+  const auto lengths = numbers_of("seq", seq);
+  require_count(lengths.size(), batches.size());
   shape.require_nothing_left(
       "op, seq, seq-kv, batch, heads, kv-heads, head-dim, dtype, causal, alignment");
   std::vector<Problem> problems;
-  for (const int length : numbers_of("seq", seq)) {
+  for (const int length : lengths) {
     for (const int batch : batches) {
       problem.batch = batch;
       problem.seq_q = length;
@@ -203,7 +203,7 @@ void append(std::vector<Problem>& all, const std::vector<Problem>& more) {
 }
 
 std::vector<Problem> read_json_shapes(const std::filesystem::path& path) {
-  const Json list = read_json(path);
+  const Json list = read_json_file(path);
   if (!list.is_array()) {
     reject(path.string() + " holds no list of shapes");
   }
@@ -289,6 +289,7 @@ std::vector<Problem> model_problems(const Json& document, const ModelWork& work)
   problem.head_dim = head_dim_of(config, problem.heads_q);
   problem.dtype = work.dtype.value_or(model_dtype(config));
   problem.causal = work.causal;
+  require_count(work.lengths.size(), work.batches.size());
   std::vector<Problem> problems;
   for (const int length : work.lengths) {
     for (const int batch : work.batches) {
@@ -312,7 +313,7 @@ std::vector<Problem> read_shapes(const std::filesystem::path& path) {
 }
 
 std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work) {
-  const Json document = read_json(path);
+  const Json document = read_json_file(path);
   return read_at(path.string(), [&] { return model_problems(document, work); });
 }
 
@@ -336,7 +337,7 @@ void write_work_list(std::ostream& out, const std::vector<Problem>& problems) {
 }
 
 std::vector<Problem> read_work_list(const std::filesystem::path& path) {
-  const Json document = read_json(path);
+  const Json document = read_json_file(path);
   try {
     if (json_text(document, "format") != kFormat) {
       reject("the format is not " + std::string(kFormat));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // swr-tune calibrate: writes a profile of the GPU present.
-#include "core/json.h"
+#include "core/bounded_json.h"
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
@@ -58,7 +58,7 @@ void print_calibration(std::ostream& out, const Calibration& calibration) {
 
 Json calibration_json(const Calibration& calibration) {
   Json json = Json::object();
-  json["profile"] = Json::parse(profile_text(calibration.profile));
+  json["profile"] = parse_json(profile_text(calibration.profile), "the profile");
   json["incomplete_because"] = calibration.incomplete_because;
   json["sweep"] = Json::array();
   for (const SweepPoint& point : calibration.sweep) {

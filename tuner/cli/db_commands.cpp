@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The commands that write the database's results in other forms, or read such.
-#include "core/json.h"
+#include "core/bounded_json.h"
 #include "core/recorded_space.h"
 #include "db/merge.h"
 #include "tuner/cli/commands.h"
@@ -10,7 +10,6 @@
 #include "tuner/t4.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -56,14 +55,7 @@ std::vector<RecordedSpace> measured_spaces(const Session& session) {
 }
 
 RecordedSpace read_t4_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::not_found, "cannot read " + path.string());
-  }
-  const Json document = Json::parse(file, nullptr, false);
-  if (document.is_discarded()) {
-    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
-  }
+  const Json document = read_json_file(path);
   try {
     return read_t4(document);
   } catch (const Error& error) {
