@@ -293,6 +293,15 @@ TEST_F(ExportTest, AManifestThatNestsWithoutEndIsRefused) {
   EXPECT_EQ(export_error().code(), ErrorCode::invalid_argument) << "it is no export to replace";
 }
 
+TEST_F(ExportTest, APackageCannotBeCalledByAWordOfTheLanguage) {
+  record(problem_of(4096), measured(tile(64, 64), 20.0));
+  for (const char* name : {"int", "class", "all", "NULL", "std", "test", "swr", "9lives", ""}) {
+    const Error error = error_of([&] { export_package(store_, key_as_cubin, out_, name); });
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << name;
+    EXPECT_FALSE(fs::exists(out_)) << name;
+  }
+}
+
 TEST_F(ExportTest, TextThatIsNoJsonIsRefused) {
   fs::create_directory(out_);
   std::ofstream(out_ / kManifestFile) << "{";
