@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "export/export.h"
 
+#include "core/bounded_json.h"
 #include "core/json.h"
 #include "core/operation.h"
 #include "core/sha256.h"
@@ -149,8 +150,7 @@ class StagingDirectory {
 
 /// Files of a package, by its own list; empty when it is none.
 std::set<std::string> files_of_package(const fs::path& directory) {
-  std::ifstream file(directory / kManifestFile, std::ios::binary);
-  const Json json = Json::parse(file, nullptr, false);
+  const Json json = read_json_file(directory / kManifestFile);
   std::set<std::string> names;
   if (json.is_object() && json.value("format", Json()) == kPackageFormat) {
     for (const Json& name : json.value("files", Json::array())) {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "model/profile/gpu_profile.h"
 
+#include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/enum_text.h"
+#include "core/regular_file.h"
 #include <swr/error.h>
 #include <swr/variant.h>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -25,8 +23,6 @@ namespace swr {
 std::span<const EmbeddedFile> embedded_profiles();
 
 namespace {
-
-using Json = nlohmann::json;
 
 /// A JSON field and the member it fills.
 struct ProfileNumber {
@@ -236,7 +232,7 @@ void check_relations(const std::string& file, const GpuProfile& profile) {
 }
 
 GpuProfile parse_profile(const std::string& file, std::string_view text) {
-  const Json document = Json::parse(text, nullptr, false);
+  const Json document = parse_json(text, "GPU profile " + file);
   if (!document.is_object()) {
     throw Error(ErrorCode::unreadable, "GPU profile " + file +
                                            " is not a JSON object; correct it or choose a "
@@ -270,15 +266,12 @@ bool is_path(std::string_view text) {
 }
 
 GpuProfile read_profile_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    throw Error(ErrorCode::not_found, "GPU profile " + path +
-                                          " cannot be opened; check the path, or choose one of " +
-                                          "the built-in profiles");
-  }
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) {
-    throw Error(ErrorCode::unreadable, "GPU profile " + path + " cannot be read; check the disk");
+  std::string text;
+  try {
+    text = read_regular_file(path, JsonLimits{}.bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string("GPU profile: ") + error.what() +
+                                  "; check the path, or choose one of the built-in profiles");
   }
   return parse_profile(path, text);
 }
@@ -363,13 +356,13 @@ GpuProfile load_profile(std::string_view id_or_path) {
 std::string profile_text(const GpuProfile& profile) {
   std::string text = "{\n  \"id\": " + Json(profile.id).dump();
   for (const ProfileNumber& field : kFields) {
-    nlohmann::ordered_json entry;
+    Json entry;
     entry["value"] = value_of(field, profile);
     entry["source"] = profile.sources.at(std::string(field.name));
     text += ",\n  \"" + std::string(field.name) + "\": " + entry.dump();
   }
   if (profile.l2_ways > 0) {
-    nlohmann::ordered_json entry;
+    Json entry;
     entry["value"] = {{"ways", profile.l2_ways}, {"partition_runs", profile.l2_partition_runs}};
     entry["source"] = profile.sources.at(std::string(kL2Sets));
     text += ",\n  \"" + std::string(kL2Sets) + "\": " + entry.dump();

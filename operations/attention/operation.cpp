@@ -5,6 +5,7 @@
 #include "operations/attention/explained.h"
 #include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/predictor.h"
+#include "operations/attention/model/walk_cost.h"
 #include "operations/attention/model_config.h"
 #include "operations/attention/package.h"
 #include "operations/attention/parts.h"
@@ -114,6 +115,10 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
   std::optional<MissRatioCurve> miss_ratio_curve(
       const Problem& problem, const Variant& variant, int ctas_per_sm, const GpuProfile& profile,
       std::span<const long long> capacities_bytes) const override {
+    if (beyond_walk_limits(make_schedule_shape(one(problem), one(variant), profile.device.sm_count,
+                                               ctas_per_sm))) {
+      return std::nullopt;
+    }
     return attention_miss_ratios(one(problem), one(variant), ctas_per_sm, profile,
                                  capacities_bytes);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From compiled kernels of attention backward to their launches: what is fixed by the variant and
 // the device, and what follows from the shape of a problem, workspace included. Self-contained
-// arithmetic, as core/launch_plan.h is.
+// arithmetic, as operations/attention/launch_plan.h is.
 #pragma once
 
 #include "templates/attention_backward/schedule.h"

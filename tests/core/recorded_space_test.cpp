@@ -174,6 +174,11 @@ TEST_F(RecordedSpaceTest, RefusesAVariantThatIsThereTwice) {
   EXPECT_THROW(read(text_of(space)), Error);
 }
 
+TEST_F(RecordedSpaceTest, RefusesNestingWithoutEnd) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_THAT(error_after("\"rows\": [", "\"rows\": [" + deep + ","), HasSubstr("deep"));
+}
+
 TEST_F(RecordedSpaceTest, SaysThatAFileIsMissing) {
   EXPECT_THROW(read_recorded_space(directory_ / "none.json"), Error);
 }

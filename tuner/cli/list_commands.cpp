@@ -6,9 +6,9 @@
 #include "driver/devices.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <limits>
 #include <ostream>
 
@@ -172,11 +172,9 @@ int run_emit(const Session& session) {
     session.out << source;
     return kExitSuccess;
   }
-  std::ofstream file = open_output(*session.options.out);
-  if (!(file << source).flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + session.options.out->string() + "; is the disk full?");
-  }
+  OutputFile file(session, *session.options.out);
+  file.text() << source;
+  file.finish();
   return kExitSuccess;
 }
 

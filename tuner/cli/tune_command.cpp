@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "driver/devices.h"
+#include "operations/attention/model/walk_cost.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
@@ -183,6 +184,21 @@ std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
   return numbers;
 }
 
+/// A prediction of nothing that the model walks is refused before kernels are compiled for it.
+void require_predictable(const Problem& problem, const SearchSpace& space,
+                         const GpuProfile& profile) {
+  std::optional<std::string> reason;
+  for (const Variant& variant : space.variants) {
+    reason = beyond_walk_limits(problem, variant, 1, profile);
+    if (!reason) {
+      return;
+    }
+  }
+  if (reason) {
+    throw Error(ErrorCode::invalid_argument, *reason);
+  }
+}
+
 /// The problems of the command, and the places of those that are this process's.
 struct TuningWork {
   const std::vector<Problem>& all;
@@ -270,6 +286,9 @@ int run_tune(const Session& asked) {
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
     const SearchSpace space = require_variants(problem, gpu.device, tune_options.space);
+    if (gpu.profile) {
+      require_predictable(problem, space, *gpu.profile);
+    }
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
   tune_options.provenance = gpu.provenance();

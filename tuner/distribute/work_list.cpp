@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/distribute/work_list.h"
 
+#include "core/bounded_json.h"
 #include "core/enum_text.h"
 #include "core/json.h"
 #include "core/make_problems.h"
@@ -35,15 +36,6 @@ std::ifstream open(const std::filesystem::path& path) {
     throw Error(ErrorCode::not_found, "cannot read " + path.string());
   }
   return file;
-}
-
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream file = open(path);
-  Json document = Json::parse(file, nullptr, false);
-  if (document.is_discarded()) {
-    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
-  }
-  return document;
 }
 
 /// Runs `read`; an error says where it happened.
@@ -102,6 +94,17 @@ class ShapeReader {
  private:
   ShapeText text_;
 };
+
+/// Throws: Error{invalid_argument} when a shape stands for too many problems.
+void require_count(const ProblemValues& values) {
+  std::size_t count = 1;
+  for (const auto& [name, given] : values) {
+    count *= std::max<std::size_t>(1, given.size());
+    if (count > kMaxProblems) {
+      reject("a shape stands for more than " + std::to_string(kMaxProblems) + " problems");
+    }
+  }
+}
 
 /// What a shape may name of an operation, for messages.
 std::string known_keys(const Operation& operation) {
@@ -177,7 +180,7 @@ void append(std::vector<Problem>& all, const std::vector<Problem>& more) {
 }
 
 std::vector<Problem> read_json_shapes(const std::filesystem::path& path) {
-  const Json list = read_json(path);
+  const Json list = read_json_file(path);
   if (!list.is_array()) {
     reject(path.string() + " holds no list of shapes");
   }
@@ -218,7 +221,7 @@ std::vector<Problem> read_shapes(const std::filesystem::path& path) {
 }
 
 std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work) {
-  const Json document = read_json(path);
+  const Json document = read_json_file(path);
   return read_at(path.string(), [&] {
     std::vector<Problem> problems;
     for (const Operation* const operation : operations()) {
@@ -248,7 +251,7 @@ void write_work_list(std::ostream& out, const std::vector<Problem>& problems) {
 }
 
 std::vector<Problem> read_work_list(const std::filesystem::path& path) {
-  const Json document = read_json(path);
+  const Json document = read_json_file(path);
   try {
     if (json_text(document, "format") != kFormat) {
       reject("the format is not " + std::string(kFormat));

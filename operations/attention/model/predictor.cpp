@@ -4,6 +4,7 @@
 #include "model/l2/traffic_memo.h"
 #include "operations/attention/config.h"
 #include "operations/attention/model/time.h"
+#include "operations/attention/model/walk_cost.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -23,6 +24,12 @@ class AttentionPredictor final : public Predictor {
     const auto& chosen = variant.as<AttentionVariant>();
     const ScheduleShape shape = schedule_on_gpu(asked, chosen, ctas_per_sm, profile_);
     return predict_time(asked, chosen, resources, shape, traffic(shape), profile_);
+  }
+
+  std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
+                                           int ctas_per_sm) const override {
+    return beyond_walk_limits(schedule_on_gpu(
+        problem.as<AttentionProblem>(), variant.as<AttentionVariant>(), ctas_per_sm, profile_));
   }
 
   void prepare(const Problem& problem, const Variant& variant, int ctas_per_sm) override {
