@@ -246,7 +246,7 @@ __device__ inline void run_key_pass(const AttentionBackwardParams& params, unsig
       break;
     }
     __syncthreads();  // The item before has left shared memory.
-    const KeyWork work = items.work(item, iteration);
+    const KeyWork work = items.work(item);
     KeyPass<C>(params, smem, work).run();
   }
   ptx::griddepcontrol_launch_dependents();
