@@ -177,7 +177,7 @@ bool relay_ends(const Relayed& relayed, std::mt19937& random) {
     std::shuffle(running.begin(), running.end(), random);
     bool any = false;
     for (Running& one : running) {
-      for (unsigned most = 1 + random() % 5; most > 0 && one.next < one.steps.size(); --most) {
+      for (auto most = 1 + random() % 5; most > 0 && one.next < one.steps.size(); --most) {
         const Step& step = one.steps[one.next];
         int& turn = turns[{step.query_head, step.q_tile}];
         if (turn != step.turn) {
