@@ -118,7 +118,7 @@ struct KeyPassConfig {
   SWR_HD constexpr int dq_columns() const { return head_dim / (warps / dq_row_warps()); }
   /// Columns whose sums are in registers together, beside dK and dV.
   SWR_HD constexpr int dq_piece_columns() const {
-    const int room = max_of(24, 200 - accumulator_registers());
+    const int room = max_of(24, 168 - accumulator_registers());
     int columns = dq_columns();
     while (dq_blocks() * columns / 2 > room && columns % 32 == 0) {
       columns /= 2;

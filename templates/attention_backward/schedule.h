@@ -83,12 +83,29 @@ SWR_HD constexpr Steps steps_of_part(int steps, int part, int parts) {
   return {first, end - first};
 }
 
+/// The round whose parity turns a sawtooth: that in which the first part of an item's tile is
+/// dealt. The same for all parts, which else would not divide one walk, and whoever draws the item.
+SWR_HD constexpr int round_of(Persistence persistence, long long item, int parts, long long ctas) {
+  const long long first = item / parts * parts;
+  switch (persistence) {
+    case Persistence::grid:
+      return 0;
+    case Persistence::pairs:
+      return static_cast<int>(first & 1);
+    case Persistence::persistent:
+    case Persistence::snake:
+    case Persistence::dynamic:
+      return static_cast<int>(first / ctas);
+  }
+  return 0;
+}
+
 /// How a K and V tile walks.
 struct Walk {
   QOrder order = QOrder::cyclic;
   QTiles tiles;
-  int iteration = 0;  ///< Of the CTA.
-  int start = 0;      ///< QOrder::rotated: the place among the tiles that walk together.
+  int round = 0;  ///< round_of() the item.
+  int start = 0;  ///< QOrder::rotated: the place among the tiles that walk together.
 };
 
 /// Where a step leads: a query head of the group, and a Q tile.
@@ -101,7 +118,7 @@ SWR_HD constexpr Place place_at(const Walk& walk, int step, int group) {
   const int count = walk.tiles.count;
   const int head = step / count;
   const int within = step - head * count;
-  const int passes = walk.iteration * group + head;
+  const int passes = walk.round * group + head;
   const bool backward =
       walk.order == QOrder::right_to_left || (walk.order == QOrder::sawtooth && (passes & 1) != 0);
   int index = backward ? count - 1 - within : within;

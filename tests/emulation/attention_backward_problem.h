@@ -101,14 +101,19 @@ class BackwardProblem {
   }
 
   /// How far the gradients are from fp64, against how far the same computation with every result
-  /// rounded to the elements' type is. An element is wrong when it is not finite.
+  /// rounded to the elements' type is, and against what rowsum(dO * O) of an O that forward has
+  /// rounded must add: without that, a gradient that cancels to 0 would have to be 0. An element is
+  /// wrong when it is not finite.
   Deviation deviation() {
     const AttentionGradients exact = attention_gradients(problem_, inputs());
     const AttentionGradients rounded = attention_gradients(problem_, inputs(), &round);
+    const double of_rows = problem_.scale * error_of_row_sums();
+    const int rows_of_key = problem_.seq_q * problem_.heads_q / problem_.heads_kv;
     Deviation result;
-    add(result, dq_, exact.dq, rounded.dq);
-    add(result, dk_, exact.dk, rounded.dk);
-    add(result, dv_, exact.dv, rounded.dv);
+    add(result, dq_, exact.dq, rounded.dq, of_rows * largest(values(k_)));
+    add(result, dk_, exact.dk, rounded.dk,
+        of_rows * largest(values(q_)) * std::sqrt(static_cast<double>(rows_of_key)));
+    add(result, dv_, exact.dv, rounded.dv, 0.0);
     return result;
   }
 
@@ -287,16 +292,40 @@ class BackwardProblem {
     return ResidentGrid(launch(geometry.key_pass, end), choice_.room, choice_.seed, kernel).run();
   }
 
+  /// Of half a unit in the last place.
+  static constexpr double kRoundOff = K.dtype == swr::DType::fp16 ? 0x1p-11 : 0x1p-8;
+
+  static double largest(const Values& values) {
+    double result = 0.0;
+    for (const double value : values) {
+      result = std::max(result, std::abs(value));
+    }
+    return result;
+  }
+
+  /// Three standard deviations of the error that a rounded O leaves in rowsum(dO * O).
+  double error_of_row_sums() {
+    const Values o = values(o_);
+    const Values d_o = values(d_o_);
+    const auto columns = static_cast<std::size_t>(problem_.value_dim);
+    double most = 0.0;
+    for (std::size_t row = 0; row < o.size(); row += columns) {
+      double squares = 0.0;
+      for (std::size_t i = row; i < row + columns; ++i) {
+        squares += o[i] * d_o[i] * o[i] * d_o[i];
+      }
+      most = std::max(most, squares);
+    }
+    return 3.0 * kRoundOff * std::sqrt(most);
+  }
+
   static void add(Deviation& result, StridedTensor& actual, const Values& exact,
-                  const Values& rounded) {
-    const double epsilon = K.dtype == swr::DType::fp16 ? 0x1p-11 : 0x1p-8;
-    double largest = 0.0;
+                  const Values& rounded, double of_row_sums) {
     double of_rounded = 0.0;
     for (std::size_t i = 0; i < exact.size(); ++i) {
-      largest = std::max(largest, std::abs(exact[i]));
       of_rounded = std::max(of_rounded, std::abs(rounded[i] - exact[i]));
     }
-    const double allowed = 2.0 * of_rounded + 2.0 * epsilon * largest + 1e-6;
+    const double allowed = 2.0 * of_rounded + 2.0 * kRoundOff * largest(exact) + of_row_sums + 1e-6;
     actual.for_each([&](std::uint16_t& element, std::size_t index) {
       const auto value = static_cast<double>(swr::ptx::decode<K.dtype>(element));
       if (std::isfinite(value)) {

@@ -54,7 +54,8 @@ void expect_right_at_random(unsigned seed) {
   for (int i = 0; i < kProblemsEach; ++i) {
     AttentionCase problem = case_of<K>(problems.shape());
     problem.scale *= std::pow(2.0, problems.from(-2, 2));
-    BackwardProblem<K, query_of(K)> backward(problem, problems.choice(), problems.seed());
+    const BackwardChoice choice = problems.choice();
+    BackwardProblem<K, query_of(K)> backward(problem, choice, problems.seed());
     ASSERT_TRUE(backward.run()) << text(problem) << " number " << i;
     const Deviation off = backward.deviation();
     ASSERT_EQ(off.wrong, 0) << text(problem) << " number " << i;

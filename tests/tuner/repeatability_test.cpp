@@ -26,7 +26,7 @@ VariantResult measured(const Variant& variant, double median_us) {
 
 /// A run that ranked two variants so.
 TuneReport run_of(const Variant& first, double first_us, const Variant& second, double second_us) {
-  TuneReport report{.problem = AttentionProblem{}};
+  TuneReport report;
   report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
   report.results = {measured(first, first_us), measured(second, second_us)};
   return report;
@@ -84,7 +84,7 @@ TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
   const std::vector<Agreement> agreements{
       {.problem = AttentionProblem{.seq_q = 64, .seq_kv = 64},
        .choices = {with_tile_n(16), with_tile_n(16)}},
-      {.problem = {}, .choices = {with_tile_n(16), with_tile_n(32)}, .worst_regret = 0.0125}};
+      {.problem = AttentionProblem{}, .choices = {with_tile_n(16), with_tile_n(32)}, .worst_regret = 0.0125}};
   EXPECT_EQ(identical_share(agreements), 0.5);
   EXPECT_EQ(worst_regret(agreements), 0.0125);
   std::ostringstream text;

@@ -46,13 +46,13 @@ VariantResult measured(Order order, double time_us) {
 
 /// Ranked as tune() ranks: successes by time, then failures.
 TuneReport sample_report() {
-  TuneReport report{.problem = AttentionProblem{}};
+  TuneReport report;
   report.problem = AttentionProblem{.seq_q = 4096, .seq_kv = 4096};
   report.device = {.name = "Fictional One", .sm_arch = 121, .sm_count = 48, .l2_bytes = 25165824};
   report.provenance = Provenance::predicted;
   report.results = {predicted(Order::sawtooth, 1000.0, 500'000),
                     predicted(Order::cyclic, 1250.0, 3'000'000)};
-  VariantResult failure;
+  VariantResult failure{.variant = AttentionVariant{}};
   failure.state = ResultState::compile;
   failure.detail = "error: \"wrong\", line 3";
   failure.outcome = Prediction{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "core/operation.h"
 #include "driver/devices.h"
-#include "operations/attention/model/walk_cost.h"
+#include "model/predictor.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
@@ -187,9 +188,10 @@ std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
 /// A prediction of nothing that the model walks is refused before kernels are compiled for it.
 void require_predictable(const Problem& problem, const SearchSpace& space,
                          const GpuProfile& profile) {
+  const auto model = problem.operation().make_predictor(profile);
   std::optional<std::string> reason;
   for (const Variant& variant : space.variants) {
-    reason = beyond_walk_limits(problem, variant, 1, profile);
+    reason = model == nullptr ? std::nullopt : model->beyond_limits(problem, variant, 1);
     if (!reason) {
       return;
     }

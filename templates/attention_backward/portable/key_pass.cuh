@@ -237,6 +237,7 @@ class KeyPass {
 /// All items of this CTA.
 template <KeyPassConfig C>
 __device__ inline void run_key_pass(const AttentionBackwardParams& params, unsigned smem) {
+  static_assert(C.is_whole(), "tiles, warps and columns must divide");
   const KeyItems<C> items(params, smem);
   for (int iteration = 0;; ++iteration) {
     // What the launch before wrote, item counter included, can be read. At once the second time.
@@ -246,7 +247,7 @@ __device__ inline void run_key_pass(const AttentionBackwardParams& params, unsig
       break;
     }
     __syncthreads();  // The item before has left shared memory.
-    const KeyWork work = items.work(item, iteration);
+    const KeyWork work = items.work(item);
     KeyPass<C>(params, smem, work).run();
   }
   ptx::griddepcontrol_launch_dependents();

@@ -76,7 +76,7 @@ class KeyItems {
     }
   }
 
-  __device__ KeyWork work(long long item, int iteration) const {
+  __device__ KeyWork work(long long item) const {
     const backward::KvTile mapped = backward::map_kv_tile(
         item / params_.parts, items_, params_.section_heads, params_.last_kv_first != 0);
     KeyWork work;
@@ -90,9 +90,7 @@ class KeyItems {
     const backward::QTiles tiles =
         backward::q_tiles_of(work.tile.index, C.tile_m, C.tile_n, work.shape);
     work.steps = backward::steps_of_part(tiles.count * work.group, work.part, params_.parts);
-    // Drawn items take the round in which equally fast CTAs would have them, so that results do
-    // not depend on who drew what.
-    const int round = C.draws_items() ? static_cast<int>(item / gridDim.x) : iteration;
+    const int round = backward::round_of(C.persistence, item, params_.parts, gridDim.x);
     work.walk = {C.order, tiles, round, work.tile.place % params_.rotation % tiles.count};
     return work;
   }

@@ -262,6 +262,7 @@ class QueryPass {
 /// All Q tiles of this CTA.
 template <QueryPassConfig C>
 __device__ inline void run_query_pass(const AttentionBackwardParams& params, unsigned smem) {
+  static_assert(C.is_whole(), "tiles and warps must divide");
   const WorkItems items{params.batch * params.heads_q, ceil_div(params.seq_q, C.tile_m)};
   for (int iteration = 0;; ++iteration) {
     const long long item = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items.count());
