@@ -108,12 +108,6 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
   file.publish();
 }
 
-FileDescriptor::~FileDescriptor() {
-  if (descriptor_ >= 0) {
-    close(descriptor_);
-  }
-}
-
 FileDescriptor lock_file(const std::filesystem::path& path) {
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   while (file.get() >= 0 && flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Owner of a file descriptor.
+// Owner of a POSIX file descriptor.
 #pragma once
 
 #include <unistd.h>
