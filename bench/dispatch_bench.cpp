@@ -2,7 +2,7 @@
 // What Runtime::attention costs a thread beyond the bare driver call: both enqueue the same kernel,
 // the bare call with arguments, tensor maps among them, that were made before. Once with the same
 // tensors in every call, whose maps the runtime remembers, and once with tensors never seen before.
-// Argument: a directory that swr-tune export wrote. Needs its GPU. docs/results/runtime.md
+// Argument: a directory that swr-tune export wrote. Needs its GPU. experiments/runtime
 // publishes the numbers.
 #include "driver/cuda_driver.h"
 #include "export/manifest.h"

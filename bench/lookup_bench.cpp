@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a lookup costs: hits, nearest matches and misses by size of the database and number of
-// threads, and reading the file. docs/results/runtime.md publishes the numbers.
+// threads, and reading the file. experiments/runtime publishes the numbers.
 #include "db/connection.h"
 #include "db/rows.h"
 #include "db/table.h"

@@ -193,7 +193,7 @@ COf answer_to_c(const swr::Answer& answer) {
   result.time_us = answer.time_us.value_or(-1.0);
   result.l2_misses = answer.l2_misses.value_or(-1);
   result.result_id = answer.result_id;
-  result.stored_problem = problem_to_c(std::get<Problem>(answer.stored_problem));
+  result.stored_problem = problem_to_c(answer.stored_problem.as<Problem>());
   return result;
 }
 

@@ -6,11 +6,13 @@
 
 #include <swr/constraints.h>
 #include <swr/device.h>
-#include <swr/generator.h>
 #include <swr/kernel.h>
 #include <swr/problem.h>
 #include <swr/result.h>
+#include <swr/search_space.h>
 #include <swr/variant.h>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <functional>
 #include <memory>
@@ -28,6 +30,7 @@ class Workload;
 class ExplainedVariant;
 struct ExplainRequest;
 struct GpuProfile;
+struct ModelWork;
 struct PackagePart;
 struct PackagedKernel;
 struct ServingTools;
@@ -66,6 +69,12 @@ struct VariantColumn {
   std::function<std::string(const Variant&)> text;
 };
 
+/// Sectors missed over sectors demanded, by the size of an L2.
+struct MissRatioCurve {
+  double compulsory_ratio = 0.0;  ///< What no cache avoids.
+  std::vector<double> ratios;     ///< By capacity.
+};
+
 /// What a person may turn to move a result, in the operation's own words.
 struct Advice {
   std::string_view more_ctas;
@@ -89,6 +98,8 @@ class Operation {
   virtual std::string_view name() const = 0;
   /// One line for --help.
   virtual std::string_view summary() const = 0;
+  /// Options that ask for a problem, for --help.
+  virtual std::string_view example() const = 0;
   virtual std::span<const ProblemField> fields() const = 0;
   virtual std::span<const Axis> axes() const = 0;
   virtual std::span<const ConstraintInfo> constraints() const = 0;
@@ -139,6 +150,20 @@ class Operation {
   /// The same without the order, for pairs that differ in it.
   virtual std::string description_without_order(const Variant& variant) const = 0;
   virtual const Advice& advice() const = 0;
+  /// Sectors demanded of L2 by a paper's closed formula; empty where there is none.
+  virtual std::optional<double> formula_sectors(const Problem& /*problem*/,
+                                                const Variant& /*variant*/) const {
+    return std::nullopt;
+  }
+  /// What several GPUs of one run measure to be compared: long enough to load any of them fully,
+  /// short enough to take a second or two with verification. Empty where other operations serve.
+  virtual std::optional<Problem> reference_problem() const { return std::nullopt; }
+  /// The problems that a published model's configuration (config.json) poses; none where it says
+  /// nothing of the operation. Throws: Error{invalid_argument} naming the field.
+  virtual std::vector<Problem> problems_of_model(const nlohmann::ordered_json& /*config*/,
+                                                 const ModelWork& /*work*/) const {
+    return {};
+  }
   /// What lessens conflicts between banks of shared memory.
   virtual std::string conflict_advice(const Variant& variant) const = 0;
 
@@ -149,6 +174,12 @@ class Operation {
                                                   unsigned long long seed) const = 0;
   /// nullptr where the operation cannot be modelled.
   virtual std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const = 0;
+  /// By one walk in which no CTA waits for memory; empty where the operation has no such model.
+  virtual std::optional<MissRatioCurve> miss_ratio_curve(
+      const Problem& /*problem*/, const Variant& /*variant*/, int /*ctas_per_sm*/,
+      const GpuProfile& /*profile*/, std::span<const long long> /*capacities_bytes*/) const {
+    return std::nullopt;
+  }
   /// Requires: a predictor. Throws: Error{invalid_argument} when no CTA fits an SM.
   virtual std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const = 0;
   virtual std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,

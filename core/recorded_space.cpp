@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/recorded_space.h"
 
+#include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
 #include "core/operation.h"
@@ -10,8 +11,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <ostream>
 #include <set>
 #include <utility>
@@ -245,8 +244,7 @@ void require_format(const Json& json) {
   json_integer(json, "version", kVersion, kVersion);
 }
 
-RecordedSpace parse_space(const std::string& text) {
-  const Json json = Json::parse(text);
+RecordedSpace parse_space(const Json& json) {
   const Provenance provenance = parse_provenance(json_text(json, "provenance"));
   require_format(json);
   const Problem problem = json_field(json, "problem").get<Problem>();
@@ -321,19 +319,17 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
 }
 
 RecordedSpace read_recorded_space(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw Error(ErrorCode::not_found, "cannot open the recorded space " + path.string() +
-                                          "; swr-tune db record writes such files");
-  }
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto unreadable = [&path](const std::string& why) {
     return Error(ErrorCode::unreadable, path.string() + " is no recorded space: " + why +
                                             "; write it again with swr-tune db record");
   };
   try {
-    return parse_space(text);
+    return parse_space(read_json_file(path));
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) {
+      throw Error(ErrorCode::not_found, "cannot open the recorded space " + path.string() +
+                                            "; swr-tune db record writes such files");
+    }
     throw unreadable(error.what());
   } catch (const Json::exception& error) {
     throw unreadable(error.what());

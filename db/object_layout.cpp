@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "db/object_layout.h"
 
+#include "core/bounded_json.h"
 #include "core/enum_text.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 namespace swr {
@@ -43,13 +45,10 @@ int checked_value(const Json& json, const Field& field) {
 }  // namespace
 
 Json parse_object(std::string_view text, std::string_view what) {
-  Json json;
-  if (text.size() <= kMostObjectBytes) {
-    json = Json::parse(text, nullptr, false);
-  }
+  constexpr JsonLimits kLimits{.bytes = 16384, .values = 1024, .depth = 4, .keys = 256};
+  Json json = parse_json(text, std::string(what), kLimits);
   if (!json.is_object()) {
-    reject(std::string(what) + " must be a JSON object of at most " +
-           std::to_string(kMostObjectBytes) + " bytes");
+    reject(std::string(what) + " must be a JSON object");
   }
   return json;
 }

@@ -6,7 +6,6 @@
 #include "core/json.h"
 #include <swr/field.h>
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,11 +13,8 @@
 
 namespace swr {
 
-/// An object of a file of this size is none that swr wrote.
-inline constexpr std::size_t kMostObjectBytes = 16384;
-
 /// The JSON object in a text. `what` names it in messages.
-/// Throws: Error{invalid_argument} when there is none, or it is too long to be believed.
+/// Throws: Error when there is none, or it is larger than any that swr wrote.
 Json parse_object(std::string_view text, std::string_view what);
 
 /// Members in the order of the text: numbers, spellings as text, flags as 0 and 1.

@@ -29,7 +29,7 @@ struct FromText {
 };
 
 // The inverse; members may come in any order.
-// Throw: Error{invalid_argument} naming the value that cannot be believed.
+// Throw: Error naming the value that cannot be believed.
 FromText<Problem> problem_from_text(const Operation& operation, std::string_view kind,
                                     std::string_view sizes);
 FromText<Variant> variant_from_text(const Operation& operation, std::string_view axes);

@@ -32,8 +32,8 @@ class ReadyLaunch {
   ReadyLaunch(const ReadyLaunch&) = delete;
   ReadyLaunch& operator=(const ReadyLaunch&) = delete;
 
-  /// Enqueues one launch. Requires: `call` is the operation's own call structure, such as
-  /// AttentionCall. Throws: DriverError.
+  /// Enqueues one launch. Requires: `call` is the operation's own call structure, as its part of
+  /// swr/runtime.h declares it. Throws: DriverError.
   virtual void launch(const void* call, const LaunchSite& site) const = 0;
 };
 

@@ -36,7 +36,7 @@ class TileCounters {
     return blocks_.empty() ? add_block() : CUDA_SUCCESS;
   }
 
-  /// The counter of a launch on this stream, for AttentionParams::tile_counter. Allocates when the
+  /// The counter of a launch on this stream, for the tile_counter of its parameters. Allocates when the
   /// streams met and launches captured since the last time are kCountersPerBlock.
   CUresult of_launch(CUstream stream, unsigned*& counter) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "export/export.h"
 
+#include "core/bounded_json.h"
 #include "core/json.h"
+#include "core/operation.h"
 #include "core/sha256.h"
 #include "export/package_source.h"
 #include <swr/error.h>
@@ -22,14 +24,14 @@ std::vector<StoredResult> select_winners(const Store& store, const ExportFilter&
   std::vector<StoredResult> winners = store.winners(filter.setting);
   std::erase_if(winners, [&](const StoredResult& stored) {
     return (filter.problem && stored.problem != *filter.problem) ||
-           (filter.op && stored.problem.operation() != *filter.op) ||
+           (filter.op != nullptr && &stored.problem.operation() != filter.op) ||
            (filter.device && !same_device(stored.device, *filter.device));
   });
   if (winners.empty()) {
     const bool filtered = filter.problem || filter.device;
     throw Error(ErrorCode::nothing_stored,
                 "the database holds no usable result" +
-                    (filter.op ? " for " + std::string(to_string(*filter.op)) : std::string()) +
+                    (filter.op ? " for " + std::string(name_of(*filter.op)) : std::string()) +
                     (filtered ? " for this problem and device" : "") +
                     ", so there is nothing to export; tune first");
   }
@@ -148,8 +150,7 @@ class StagingDirectory {
 
 /// Files of a package, by its own list; empty when it is none.
 std::set<std::string> files_of_package(const fs::path& directory) {
-  std::ifstream file(directory / kManifestFile, std::ios::binary);
-  const Json json = Json::parse(file, nullptr, false);
+  const Json json = read_json_file(directory / kManifestFile);
   std::set<std::string> names;
   if (json.is_object() && json.value("format", Json()) == kPackageFormat) {
     for (const Json& name : json.value("files", Json::array())) {

@@ -21,7 +21,7 @@ struct ExportFilter {
   /// Only winners for exactly this problem.
   std::optional<Problem> problem;
   /// Only winners of this operation.
-  std::optional<Op> op;
+  const Operation* op = nullptr;
   /// Only winners of this device (same_device).
   std::optional<DeviceInfo> device;
   /// Whose winners.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "export/manifest.h"
 
+#include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
 #include "core/operation.h"
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "swr-export";
-/// 2: kernels of Hopper GEMM wait for the launch before them.
+/// 2: kernels of some families wait for the launch before them.
 constexpr int kFormatVersion = 2;
 
 [[noreturn]] void reject(const std::string& message) {
@@ -116,11 +117,7 @@ std::vector<ExportedKernel> parse_kernels(const Json& list) {
   return kernels;
 }
 
-Manifest parse_manifest(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) {
-    reject("it is not JSON");
-  }
+Manifest parse_manifest(const Json& json) {
   if (json_text(json, "format") != kFormat) {
     reject("field 'format' must be '" + std::string(kFormat) + "'");
   }
@@ -156,7 +153,7 @@ Manifest read_manifest_only(const fs::path& directory) {
                                           "`swr-tune export` wrote");
   }
   try {
-    return parse_manifest(read_file(path));
+    return parse_manifest(read_json_file(path));
   } catch (const Error& error) {
     throw Error(ErrorCode::unreadable, path.string() + " is no manifest that swr can use: " +
                                            error.what() + "; export again");

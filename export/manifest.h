@@ -23,7 +23,7 @@ struct ExportedKernel {
   std::string file;
   /// SHA-256 of the cubin in lower-case hex.
   std::string sha256;
-  /// Name of the extern "C" entry function; it takes one AttentionParams or GemmParams by value,
+  /// Name of the extern "C" entry function; it takes the parameters of its operation by value,
   /// and tensor maps after it where its family has them.
   std::string entry;
   /// Architecture of the cubin as major * 10 + minor.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "export/package_source.h"
 
+#include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/json.h"
 #include "core/operation.h"
@@ -26,16 +27,137 @@ namespace {
 
 constexpr std::string_view kToken = "swr_package";
 
+/// Lower case, as names are compared: no identifier of C++ in its standard headers, no target of
+/// CMake's generators.
+bool is_taken(std::string name) {
+  static const std::set<std::string_view> kTaken{"alignas",
+                                                 "alignof",
+                                                 "all",
+                                                 "and",
+                                                 "and_eq",
+                                                 "asm",
+                                                 "assert",
+                                                 "auto",
+                                                 "bitand",
+                                                 "bitor",
+                                                 "bool",
+                                                 "break",
+                                                 "case",
+                                                 "catch",
+                                                 "char",
+                                                 "char16_t",
+                                                 "char32_t",
+                                                 "char8_t",
+                                                 "class",
+                                                 "clean",
+                                                 "co_await",
+                                                 "co_return",
+                                                 "co_yield",
+                                                 "compl",
+                                                 "concept",
+                                                 "const",
+                                                 "const_cast",
+                                                 "consteval",
+                                                 "constexpr",
+                                                 "constinit",
+                                                 "continue",
+                                                 "cuda",
+                                                 "decltype",
+                                                 "default",
+                                                 "delete",
+                                                 "depend",
+                                                 "do",
+                                                 "double",
+                                                 "dynamic_cast",
+                                                 "edit_cache",
+                                                 "else",
+                                                 "enum",
+                                                 "eof",
+                                                 "errno",
+                                                 "explicit",
+                                                 "export",
+                                                 "extern",
+                                                 "false",
+                                                 "float",
+                                                 "for",
+                                                 "friend",
+                                                 "goto",
+                                                 "help",
+                                                 "if",
+                                                 "inline",
+                                                 "install",
+                                                 "int",
+                                                 "linux",
+                                                 "list_install_components",
+                                                 "long",
+                                                 "mutable",
+                                                 "namespace",
+                                                 "new",
+                                                 "noexcept",
+                                                 "not",
+                                                 "not_eq",
+                                                 "null",
+                                                 "nullptr",
+                                                 "operator",
+                                                 "or",
+                                                 "or_eq",
+                                                 "package",
+                                                 "package_source",
+                                                 "posix",
+                                                 "private",
+                                                 "protected",
+                                                 "public",
+                                                 "rebuild_cache",
+                                                 "register",
+                                                 "reinterpret_cast",
+                                                 "requires",
+                                                 "return",
+                                                 "short",
+                                                 "signed",
+                                                 "sizeof",
+                                                 "static",
+                                                 "static_assert",
+                                                 "static_cast",
+                                                 "std",
+                                                 "struct",
+                                                 "switch",
+                                                 "swr",
+                                                 "template",
+                                                 "test",
+                                                 "this",
+                                                 "thread_local",
+                                                 "throw",
+                                                 "true",
+                                                 "try",
+                                                 "typedef",
+                                                 "typeid",
+                                                 "typename",
+                                                 "union",
+                                                 "unix",
+                                                 "unsigned",
+                                                 "using",
+                                                 "virtual",
+                                                 "void",
+                                                 "volatile",
+                                                 "wchar_t",
+                                                 "while",
+                                                 "xor",
+                                                 "xor_eq"};
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return kTaken.contains(name);
+}
+
 void require_name(const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const bool valid = !name.empty() && is_letter(name.front()) && name != "swr" && name != "cuda" &&
+  const bool valid = !name.empty() && is_letter(name.front()) && !is_taken(name) &&
                      std::ranges::all_of(name, [&](char c) {
                        return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
                      });
   if (!valid) {
-    throw Error(ErrorCode::invalid_argument,
-                "a package cannot be called '" + name +
-                    "'; use letters, digits and underscores, a letter first, and not swr");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "a package cannot be called '" + name +
+            "'; use letters, digits and underscores, a letter first, and no word of C++ or CMake");
   }
 }
 
@@ -59,8 +181,7 @@ bool is_operation_header(std::string_view path) {
 
 bool is_public(std::string_view path) {
   return path.starts_with("include/swr/") || path == "export/package/common.h" ||
-         path == "operations/attention/package/attention.h" ||
-         path == "operations/gemm/package/gemm.h";
+         is_operation_header(path);
 }
 
 /// Its name in the package, where all files lie in two folders: a name that families share gets
@@ -239,7 +360,7 @@ std::string package_manifest(const Manifest& manifest, const std::string& name,
                {"swr_version", manifest.swr_version},
                {"name", name},
                {"files", Json::array()},
-               {"kernels", Json::parse(to_text(manifest)).at("kernels")}};
+               {"kernels", parse_json(to_text(manifest), "the manifest").at("kernels")}};
   for (const auto& [path, text] : files) {
     json["files"].push_back(path);
   }

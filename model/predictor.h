@@ -8,6 +8,7 @@
 #include <swr/variant.h>
 
 #include <optional>
+#include <string>
 
 namespace swr {
 
@@ -21,6 +22,11 @@ class Predictor {
 
   virtual Prediction predict(const Problem& problem, const Variant& variant,
                              const KernelResources& resources, int ctas_per_sm) = 0;
+
+  /// Why it does not predict a variant, whose walk would take too much memory or time; empty when
+  /// it does.
+  virtual std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
+                                                   int ctas_per_sm) const = 0;
 
   /// Makes the walk that predict() will need, unless another thread is at it.
   virtual void prepare(const Problem& problem, const Variant& variant, int ctas_per_sm) = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/cutlass_csv.h"
 
-#include <swr/attention_problem.h>
-#include <swr/gemm_problem.h>
+#include "core/operation.h"
 
 #include <cstddef>
 #include <ostream>
@@ -40,24 +39,6 @@ double least_bytes(const Problem& problem) {
   return static_cast<double>(bytes.read + bytes.write);
 }
 
-constexpr const char* columns_of(const AttentionProblem&) {
-  return "batch,heads_q,heads_kv,seq_q,seq_kv,head_dim,dtype,causal";
-}
-constexpr const char* columns_of(const GemmProblem&) {
-  return "batch,m,n,k,dtype,layout,output,reads_c";
-}
-
-void write_sizes(std::ostream& out, const AttentionProblem& problem) {
-  out << problem.batch << ',' << problem.heads_q << ',' << problem.heads_kv << ',' << problem.seq_q
-      << ',' << problem.seq_kv << ',' << problem.head_dim << ',' << to_string(problem.dtype) << ','
-      << (problem.causal ? 1 : 0);
-}
-void write_sizes(std::ostream& out, const GemmProblem& problem) {
-  out << problem.batch << ',' << problem.m << ',' << problem.n << ',' << problem.k << ','
-      << to_string(problem.dtype) << ',' << to_string(problem.layout) << ','
-      << to_string(problem.output) << ',' << (problem.reads_c ? 1 : 0);
-}
-
 void write_rates(std::ostream& out, const Problem& problem, const VariantResult& result) {
   const double bytes = least_bytes(problem);
   const double flops = flop_count(problem);
@@ -74,19 +55,23 @@ void write_rates(std::ostream& out, const Problem& problem, const VariantResult&
 }  // namespace
 
 void write_cutlass_csv(std::ostream& out, const RecordedSpace& space) {
-  const Op op = space.problem.operation();
-  out << "Problem,Provider,OperationKind,Operation,Disposition,Status,"
-      << std::visit([](const auto& problem) { return columns_of(problem); }, space.problem);
+  const Operation& op = space.problem.operation();
+  out << "Problem,Provider,OperationKind,Operation,Disposition,Status";
+  for (const Field& field : fields(op)) {
+    out << ',' << field.name;
+  }
   for (const Axis& axis : axes(op)) {
     out << ',' << axis.name;
   }
   out << ",Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs\n";
   for (const VariantResult& result : space.results) {
     // All variants solve one problem, as the operations that the profiler compares for a size do.
-    out << "1,swr," << to_string(op) << ",swr_" << to_string(op) << '_'
+    out << "1,swr," << op.name() << ",swr_" << op.name() << '_'
         << to_string(family_of(result.variant)) << ',' << disposition(result.state) << ','
-        << to_string(result.state) << ',';
-    std::visit([&](const auto& problem) { write_sizes(out, problem); }, space.problem);
+        << to_string(result.state);
+    for (const Field& field : fields(op)) {
+      out << ',' << field_text(space.problem, field);
+    }
     for (const Axis& axis : axes(op)) {
       out << ',' << to_string(axis.get(result.variant));
     }

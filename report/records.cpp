@@ -73,8 +73,8 @@ std::string sampling_text(const VariantResult& result) {
 /// The axes of every operation, each name once.
 std::vector<std::string> axis_columns() {
   std::vector<std::string> names;
-  for (const Op op : {attention_operation(), gemm_operation()}) {
-    for (const Axis& axis : axes(op)) {
+  for (const Operation* const operation : operations()) {
+    for (const Axis& axis : axes(*operation)) {
       if (std::ranges::find(names, axis.name) == names.end()) {
         names.emplace_back(axis.name);
       }

@@ -183,7 +183,7 @@ Measurement read_measurement(const Json& result, const std::map<std::string, dou
   return measurement;
 }
 
-VariantResult read_result(Op op, const Json& json, L2State l2_state) {
+VariantResult read_result(const Operation& op, const Json& json, L2State l2_state) {
   VariantResult result;
   result.variant = variant_from_json(op, json_field(json, "configuration"));
   result.state = state_of(json_text(json, "invalidity"));

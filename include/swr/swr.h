@@ -24,6 +24,7 @@
 #include <swr/problem.h>
 #include <swr/result.h>
 #include <swr/runtime.h>
+#include <swr/search_space.h>
 #include <swr/store.h>
 #include <swr/variant.h>
 #include <swr/version.h>

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "model/profile/gpu_profile.h"
 
+#include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/enum_text.h"
+#include "core/regular_file.h"
 #include <swr/error.h>
 #include <swr/variant.h>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -26,10 +24,8 @@ std::span<const EmbeddedFile> embedded_profiles();
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// A JSON field and the member it fills.
-struct Field {
+struct ProfileNumber {
   std::string_view name;
   std::variant<std::string DeviceInfo::*, int DeviceInfo::*, long long DeviceInfo::*,
                double DeviceInfo::*, double GpuProfile::*, long long GpuProfile::*,
@@ -38,35 +34,35 @@ struct Field {
 };
 
 constexpr std::array kChipFields{
-    Field{"name", &DeviceInfo::name},
-    Field{"sm_arch", &DeviceInfo::sm_arch},
-    Field{"sm_count", &DeviceInfo::sm_count},
-    Field{"l2_bytes", &DeviceInfo::l2_bytes},
-    Field{"dram_gb_per_s", &DeviceInfo::dram_gb_per_s},
-    Field{"smem_per_cta_bytes", &DeviceInfo::smem_per_cta_bytes},
-    Field{"smem_per_sm_bytes", &DeviceInfo::smem_per_sm_bytes},
-    Field{"smem_reserved_per_cta_bytes", &DeviceInfo::smem_reserved_per_cta_bytes},
-    Field{"registers_per_sm", &DeviceInfo::registers_per_sm},
-    Field{"max_threads_per_sm", &DeviceInfo::max_threads_per_sm},
-    Field{"max_ctas_per_sm", &DeviceInfo::max_ctas_per_sm},
-    Field{"clock_mhz", &GpuProfile::clock_mhz},
-    Field{"matrix_flop_per_clock_per_sm", &GpuProfile::matrix_flop_per_clock_per_sm},
-    Field{"exp2_per_clock_per_sm", &GpuProfile::exp2_per_clock_per_sm},
-    Field{"fma_per_clock_per_sm", &GpuProfile::fma_per_clock_per_sm},
-    Field{"l2_gb_per_s", &GpuProfile::l2_gb_per_s},
-    Field{"l2_latency_clocks", &GpuProfile::l2_latency_clocks},
-    Field{"dram_latency_clocks", &GpuProfile::dram_latency_clocks},
-    Field{"dram_efficiency", &GpuProfile::dram_efficiency},
-    Field{"l2_effective_bytes", &GpuProfile::l2_effective_bytes},
+    ProfileNumber{"name", &DeviceInfo::name},
+    ProfileNumber{"sm_arch", &DeviceInfo::sm_arch},
+    ProfileNumber{"sm_count", &DeviceInfo::sm_count},
+    ProfileNumber{"l2_bytes", &DeviceInfo::l2_bytes},
+    ProfileNumber{"dram_gb_per_s", &DeviceInfo::dram_gb_per_s},
+    ProfileNumber{"smem_per_cta_bytes", &DeviceInfo::smem_per_cta_bytes},
+    ProfileNumber{"smem_per_sm_bytes", &DeviceInfo::smem_per_sm_bytes},
+    ProfileNumber{"smem_reserved_per_cta_bytes", &DeviceInfo::smem_reserved_per_cta_bytes},
+    ProfileNumber{"registers_per_sm", &DeviceInfo::registers_per_sm},
+    ProfileNumber{"max_threads_per_sm", &DeviceInfo::max_threads_per_sm},
+    ProfileNumber{"max_ctas_per_sm", &DeviceInfo::max_ctas_per_sm},
+    ProfileNumber{"clock_mhz", &GpuProfile::clock_mhz},
+    ProfileNumber{"matrix_flop_per_clock_per_sm", &GpuProfile::matrix_flop_per_clock_per_sm},
+    ProfileNumber{"exp2_per_clock_per_sm", &GpuProfile::exp2_per_clock_per_sm},
+    ProfileNumber{"fma_per_clock_per_sm", &GpuProfile::fma_per_clock_per_sm},
+    ProfileNumber{"l2_gb_per_s", &GpuProfile::l2_gb_per_s},
+    ProfileNumber{"l2_latency_clocks", &GpuProfile::l2_latency_clocks},
+    ProfileNumber{"dram_latency_clocks", &GpuProfile::dram_latency_clocks},
+    ProfileNumber{"dram_efficiency", &GpuProfile::dram_efficiency},
+    ProfileNumber{"l2_effective_bytes", &GpuProfile::l2_effective_bytes},
 };
 
 /// All fields: the chip's, then the kernels' costs.
 constexpr auto kFields = [] {
-  std::array<Field, kChipFields.size() + kKernelCosts.size()> fields{};
+  std::array<ProfileNumber, kChipFields.size() + kKernelCosts.size()> fields{};
   std::copy(kChipFields.begin(), kChipFields.end(), fields.begin());
   std::transform(kKernelCosts.begin(), kKernelCosts.end(), fields.begin() + kChipFields.size(),
                  [](const KernelCost& cost) {
-                   return Field{cost.name, cost.member};
+                   return ProfileNumber{cost.name, cost.member};
                  });
   return fields;
 }();
@@ -109,7 +105,7 @@ void read_member(const std::string& file, std::string_view field, const Json& va
 }
 
 /// Fields come as {"value": .., "source": ".."}.
-void read_field(const std::string& file, const Field& field, const Json& document,
+void read_field(const std::string& file, const ProfileNumber& field, const Json& document,
                 GpuProfile& profile) {
   const auto entry = document.find(field.name);
   if (entry == document.end()) {
@@ -197,8 +193,9 @@ void read_code_factors(const std::string& file, const Json& document, GpuProfile
 void reject_unknown_fields(const std::string& file, const Json& document) {
   for (const auto& item : document.items()) {
     const bool known = item.key() == "id" || item.key() == kL2Sets || item.key() == kCodeFactors ||
-                       std::any_of(kFields.begin(), kFields.end(),
-                                   [&](const Field& field) { return field.name == item.key(); });
+                       std::any_of(kFields.begin(), kFields.end(), [&](const ProfileNumber& field) {
+                         return field.name == item.key();
+                       });
     if (!known) {
       reject(file, item.key(), "no such field; correct its spelling or remove it");
     }
@@ -235,7 +232,7 @@ void check_relations(const std::string& file, const GpuProfile& profile) {
 }
 
 GpuProfile parse_profile(const std::string& file, std::string_view text) {
-  const Json document = Json::parse(text, nullptr, false);
+  const Json document = parse_json(text, "GPU profile " + file);
   if (!document.is_object()) {
     throw Error(ErrorCode::unreadable, "GPU profile " + file +
                                            " is not a JSON object; correct it or choose a "
@@ -244,7 +241,7 @@ GpuProfile parse_profile(const std::string& file, std::string_view text) {
   reject_unknown_fields(file, document);
   GpuProfile profile;
   profile.id = read_text(file, "id", document.value("id", Json()));
-  for (const Field& field : kFields) {
+  for (const ProfileNumber& field : kFields) {
     read_field(file, field, document, profile);
   }
   read_l2_sets(file, document, profile);
@@ -269,15 +266,12 @@ bool is_path(std::string_view text) {
 }
 
 GpuProfile read_profile_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    throw Error(ErrorCode::not_found, "GPU profile " + path +
-                                          " cannot be opened; check the path, or choose one of " +
-                                          "the built-in profiles");
-  }
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) {
-    throw Error(ErrorCode::unreadable, "GPU profile " + path + " cannot be read; check the disk");
+  std::string text;
+  try {
+    text = read_regular_file(path, JsonLimits{}.bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string("GPU profile: ") + error.what() +
+                                  "; check the path, or choose one of the built-in profiles");
   }
   return parse_profile(path, text);
 }
@@ -300,7 +294,7 @@ GpuProfile nearest_profile(const DeviceInfo& device) {
       [&distance](const GpuProfile& a, const GpuProfile& b) { return distance(a) < distance(b); });
 }
 
-Json value_of(const Field& field, const GpuProfile& profile) {
+Json value_of(const ProfileNumber& field, const GpuProfile& profile) {
   return std::visit(
       [&](auto member) -> Json {
         if constexpr (std::is_invocable_v<decltype(member), const DeviceInfo&>) {
@@ -361,14 +355,14 @@ GpuProfile load_profile(std::string_view id_or_path) {
 
 std::string profile_text(const GpuProfile& profile) {
   std::string text = "{\n  \"id\": " + Json(profile.id).dump();
-  for (const Field& field : kFields) {
-    nlohmann::ordered_json entry;
+  for (const ProfileNumber& field : kFields) {
+    Json entry;
     entry["value"] = value_of(field, profile);
     entry["source"] = profile.sources.at(std::string(field.name));
     text += ",\n  \"" + std::string(field.name) + "\": " + entry.dump();
   }
   if (profile.l2_ways > 0) {
-    nlohmann::ordered_json entry;
+    Json entry;
     entry["value"] = {{"ways", profile.l2_ways}, {"partition_runs", profile.l2_partition_runs}};
     entry["source"] = profile.sources.at(std::string(kL2Sets));
     text += ",\n  \"" + std::string(kL2Sets) + "\": " + entry.dump();

@@ -79,7 +79,7 @@ inline constexpr std::array kKernelCosts{
     KernelCost{"launch_us", &KernelCosts::launch_us},
 };
 
-/// The main loop that the compiler makes of a portable attention kernel: variants that agree here
+/// The main loop that the compiler makes of a kernel of the portable family: variants that agree here
 /// run the same instructions in it, but for the mask.
 struct KernelCode {
   int head_dim = 0;

@@ -90,7 +90,8 @@ void print_traffic(std::ostream& out, const Explanation& why, const GpuProfile& 
        "of " + bytes_text(profile.device.l2_bytes));
   line(out, "misses begin at S",
        why.first_seq_with_excess ? "~" + grouped_text(*why.first_seq_with_excess) : "never",
-       why.first_seq_with_excess ? "with this variant" : "up to " + grouped_text(kLongestSequence));
+       why.first_seq_with_excess ? "with this variant"
+                                 : "up to " + grouped_text(why.longest_seq_walked));
 }
 
 void print_curve(std::ostream& out, const Explanation& why, long long l2_effective_bytes) {

@@ -87,7 +87,7 @@ constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads
 
 /// Whether so many CTAs leave the scheduler no way to put more of them on one SM than on another.
 /// Where it has one it takes it for a launch that starts while another ends, which then took 13 to
-/// 27 % longer on an H200 (docs/results/portable_attention.md).
+/// 27 % longer on an H200 (experiments/portable_attention).
 constexpr bool must_fall_evenly(const LaunchPlan& plan, int ctas) {
   return ceil_div(ctas, plan.sm_count) >= plan.ctas_per_sm;
 }

@@ -3,7 +3,10 @@
 #include "core/architectures.h"
 #include "core/typed_operation.h"
 #include "operations/attention/explained.h"
+#include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/predictor.h"
+#include "operations/attention/model/walk_cost.h"
+#include "operations/attention/model_config.h"
 #include "operations/attention/package.h"
 #include "operations/attention/parts.h"
 #include "operations/attention/serve.h"
@@ -45,6 +48,9 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
  public:
   std::string_view name() const override { return "attention"; }
   std::string_view summary() const override { return "O = softmax(scale Q K^T + mask) V, forward"; }
+  std::string_view example() const override {
+    return "--seq 4096 --heads 16 --head-dim 128 --causal";
+  }
   std::span<const ProblemField> fields() const override { return attention_fields(); }
   std::span<const Axis> axes() const override { return attention_axes(); }
   std::span<const ConstraintInfo> constraints() const override { return attention_constraints(); }
@@ -53,6 +59,14 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
   /// One for each score.
   double exponential_count(const Problem& problem) const override {
     return swr::flop_count(one(problem)) / 4 / one(problem).head_dim;
+  }
+  std::optional<double> formula_sectors(const Problem& problem,
+                                        const Variant& variant) const override {
+    return analytic_sectors(one(problem), one(variant).tile_m);
+  }
+  std::optional<Problem> reference_problem() const override {
+    return AttentionProblem{
+        .heads_q = 16, .heads_kv = 16, .seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
   }
   const Advice& advice() const override { return attention_advice(); }
 
@@ -97,6 +111,19 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
   }
   std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
     return make_attention_predictor(profile);
+  }
+  std::optional<MissRatioCurve> miss_ratio_curve(
+      const Problem& problem, const Variant& variant, int ctas_per_sm, const GpuProfile& profile,
+      std::span<const long long> capacities_bytes) const override {
+    if (beyond_walk_limits(make_schedule_shape(one(problem), one(variant), profile.device.sm_count,
+                                               ctas_per_sm))) {
+      return std::nullopt;
+    }
+    return attention_miss_ratios(one(problem), one(variant), ctas_per_sm, profile,
+                                 capacities_bytes);
+  }
+  std::vector<Problem> problems_of_model(const Json& config, const ModelWork& work) const override {
+    return attention_problems_of_model(config, work);
   }
   std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const override {
     return explain_attention(request);

@@ -20,7 +20,7 @@ using namespace std::string_view_literals;
 constexpr int kLargestHeadDim = 256;
 
 // Tiles that keep everything in registers, for every chip, mask, type and schedule
-// (docs/results/portable_attention.md). Two 16-row blocks to a warp halve what is read from shared
+// (experiments/portable_attention). Two 16-row blocks to a warp halve what is read from shared
 // memory per product, while O leaves room for them.
 constexpr std::array kPortableTilesTo64{
     Tile{.tile_m = 64, .tile_n = 64, .warps = 4},   Tile{.tile_m = 64, .tile_n = 128, .warps = 4},
@@ -97,7 +97,7 @@ constexpr std::array kPortableAxes{
 
 // A few query rows: memory decides, so tiles differ in the bytes that a CTA has under way, in the
 // CTAs that an SM holds, and in the warps that copy and combine splits; where one block of rows is
-// all there is, warps share it and divide the keys (docs/results/portable_attention.md). Nothing is
+// all there is, warps share it and divide the keys (experiments/portable_attention). Nothing is
 // read twice, so the order of tiles is one.
 constexpr std::array kDecodeTilesTo128{
     Tile{.tile_m = 16, .tile_n = 32, .warps = 1},  Tile{.tile_m = 16, .tile_n = 64, .warps = 1},
@@ -138,7 +138,7 @@ constexpr std::array kDecodeAxes{
 };
 constexpr FamilySpace kDecodeSpace{Family::portable, kDecodeTilesOfHeadDim, kDecodeAxes};
 
-// Measured on an H200 (docs/results/hopper_attention.md). Three consumers pay while O takes few
+// Measured on an H200 (experiments/hopper_attention). Three consumers pay while O takes few
 // registers. Up to head_dim 160 two Q slots beat wider K tiles, so only tiles that leave room for
 // both are offered; beyond, two leave room for narrow tiles only, and wider ones compete.
 constexpr std::array kHopperTilesTo64{
@@ -335,7 +335,7 @@ class Enumeration {
   }
 
   /// Persistent launches are left out: what a CTA is dealt is as long from either end, and no
-  /// shape was predicted to be fastest so (docs/results/portable_attention.md).
+  /// shape was predicted to be fastest so (experiments/portable_attention).
   Values longest_first_values(const AttentionVariant& variant) const {
     const bool fills_tail = problem_.causal && problem_.seq_q > variant.tile_m &&
                             !is_persistent(variant.persistence) && variant.kv_splits == 1;
@@ -425,7 +425,7 @@ std::vector<int> section_head_candidates(const AttentionProblem& problem,
   std::vector<int> candidates;
   for (const long long budget_bytes : {device.l2_bytes / 2, device.l2_bytes}) {
     // A little more than the L2 does no harm: 64 MiB are best on an H200's 60
-    // (docs/results/hopper_attention.md).
+    // (experiments/hopper_attention).
     constexpr double kOverfill = 1.1;
     const auto fitting = static_cast<unsigned long long>(
         kOverfill * static_cast<double>(budget_bytes) / static_cast<double>(kv_head_bytes));

@@ -35,7 +35,7 @@ struct ChipTile {
 };
 
 /// A tile that ptxas does not keep in registers on one architecture from so many stages on, in some
-/// schedules (docs/results/portable_attention.md).
+/// schedules (experiments/portable_attention).
 struct SpillingTile {
   int sm_arch;
   int above_head_dim;

@@ -19,6 +19,9 @@ HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmV
 PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
                                              const GemmVariant& variant);
 
+constexpr Family family_of(const HopperGemmConfig& /*config*/) { return Family::hopper; }
+constexpr Family family_of(const PortableGemmConfig& /*config*/) { return Family::portable; }
+
 // The header that defines swr::kConfig.
 std::string config_header(const HopperGemmConfig& config);
 std::string config_header(const PortableGemmConfig& config);

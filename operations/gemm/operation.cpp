@@ -45,6 +45,7 @@ class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant> {
  public:
   std::string_view name() const override { return "gemm"; }
   std::string_view summary() const override { return "C = alpha A B + beta C"; }
+  std::string_view example() const override { return "--m 1,4096 --n 4096 --k 14336 --dtype bf16"; }
   std::span<const ProblemField> fields() const override { return gemm_fields(); }
   std::span<const Axis> axes() const override { return gemm_axes(); }
   std::span<const ConstraintInfo> constraints() const override { return gemm_constraints(); }

@@ -39,7 +39,7 @@ struct HopperShape {
 };
 constexpr auto kCooperative = GemmMainloop::cooperative;
 constexpr auto kPingpong = GemmMainloop::pingpong;
-// Which of these wins depends on the shape alone (docs/results/gemm.md): wide tiles where there are
+// Which of these wins depends on the shape alone (experiments/gemm): wide tiles where there are
 // many, narrow ones where m is small or rounds come out uneven.
 constexpr std::array kHopperShapes{
     HopperShape{64, 16, 1, kCooperative},   HopperShape{64, 32, 1, kCooperative},

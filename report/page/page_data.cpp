@@ -3,15 +3,13 @@
 
 #include "core/architectures.h"
 #include "core/number_text.h"
+#include "core/operation.h"
 #include "db/match.h"
-#include "operations/attention/model/l2_traffic.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
 #include "report/explain/metrics.h"
 #include "report/report.h"
 #include "tuner/study/study.h"
-#include <swr/attention_problem.h>
-#include <swr/attention_variant.h>
 #include <swr/version.h>
 
 #include <algorithm>
@@ -77,7 +75,7 @@ struct VariantStory {
 };
 
 /// Results of one problem on one device that may be compared: one provenance, one state of L2.
-struct Field {
+struct ProblemStory {
   Problem problem;
   DeviceInfo device;
   GpuProfile profile;
@@ -109,17 +107,17 @@ class FieldBuilder {
     run_ids_.insert(recorded.run_id);
   }
 
-  Field build(const std::set<long long>& winners) {
-    Field field{.problem = place_.problem,
-                .device = place_.device,
-                .profile = profile_for_device(place_.device),
-                .provenance = key_.provenance,
-                .l2_state = key_.l2_state,
-                .overlay_digest = key_.overlay_digest,
-                .run_ids = run_ids_,
-                .stories = {},
-                .decision = nullptr,
-                .results = static_cast<long long>(by_id_.size())};
+  ProblemStory build(const std::set<long long>& winners) {
+    ProblemStory field{.problem = place_.problem,
+                       .device = place_.device,
+                       .profile = profile_for_device(place_.device),
+                       .provenance = key_.provenance,
+                       .l2_state = key_.l2_state,
+                       .overlay_digest = key_.overlay_digest,
+                       .run_ids = run_ids_,
+                       .stories = {},
+                       .decision = nullptr,
+                       .results = static_cast<long long>(by_id_.size())};
     add_decision(field);
     const std::optional<Variant> best = best_variant(field, winners);
     for (const auto& [variant, story] : stories_) {
@@ -135,7 +133,7 @@ class FieldBuilder {
 
  private:
   /// The newest decision whose winner is of this field.
-  void add_decision(Field& field) {
+  void add_decision(ProblemStory& field) {
     for (const RecordedDecision& decision : place_.decisions) {
       field.decision = by_id_.contains(decision.winner_id) ? &decision : field.decision;
     }
@@ -151,7 +149,8 @@ class FieldBuilder {
 
   /// What a query answers where this field answers; else the winner of its finals; else the best
   /// by time.
-  std::optional<Variant> best_variant(const Field& field, const std::set<long long>& winners) {
+  std::optional<Variant> best_variant(const ProblemStory& field,
+                                      const std::set<long long>& winners) {
     std::optional<Variant> fastest;
     for (const auto& [variant, story] : stories_) {
       if (winners.contains(story.newest->id)) {
@@ -173,12 +172,12 @@ class FieldBuilder {
   std::set<long long> run_ids_;
 };
 
-std::vector<Field> fields_of(const History& history, const std::set<long long>& winners) {
+std::vector<ProblemStory> fields_of(const History& history, const std::set<long long>& winners) {
   Runs runs;
   for (const RecordedRun& run : history.runs) {
     runs[run.id] = &run;
   }
-  std::vector<Field> fields;
+  std::vector<ProblemStory> fields;
   for (const RecordedPlace& place : history.places) {
     std::map<FieldKey, FieldBuilder> builders;
     for (const RecordedResult& recorded : place.results) {
@@ -195,7 +194,7 @@ std::vector<Field> fields_of(const History& history, const std::set<long long>& 
 /// One column of the variants' table; rows are lists in this order, which keeps the page small.
 struct Column {
   const char* name;
-  Json (*value)(const Field&, const VariantStory&);
+  Json (*value)(const ProblemStory&, const VariantStory&);
 };
 
 template <typename Read>
@@ -209,103 +208,115 @@ Json of_accesses(const VariantStory& story, Read&& read) {
   return known ? or_null(read(*story.result().measurement()->accesses)) : Json();
 }
 
-Json excess_json(const Field& field, const VariantStory& story) {
+Json excess_json(const ProblemStory& field, const VariantStory& story) {
   return story.ok() ? or_null(excess_miss_sectors(field.problem, story.result())) : Json();
 }
 
+/// The value of an axis; null where the operation lacks it.
+Json axis_json(const Variant& variant, std::string_view name) {
+  const Axis* const axis = find_axis(variant.operation(), name);
+  return axis == nullptr
+             ? Json()
+             : std::visit([](const auto& value) { return Json(value); }, axis->get(variant));
+}
+
+Json order_json(const Variant& variant) {
+  const auto order = order_of(variant);
+  return order ? Json(std::string(to_string(*order))) : Json();
+}
+
 constexpr Column kColumns[] = {
-    {"result_id", [](const Field&, const VariantStory& story) { return Json(story.newest->id); }},
-    {"label", [](const Field&,
+    {"result_id",
+     [](const ProblemStory&, const VariantStory& story) { return Json(story.newest->id); }},
+    {"label", [](const ProblemStory&,
                  const VariantStory& story) { return Json(describe(story.result().variant)); }},
-    {"key",
-     [](const Field&, const VariantStory& story) { return Json(to_key(story.result().variant)); }},
+    {"key", [](const ProblemStory&,
+               const VariantStory& story) { return Json(to_key(story.result().variant)); }},
     {"family",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return Json(std::string(to_string(family_of(story.result().variant))));
      }},
-    {"tile", [](const Field&,
+    {"tile", [](const ProblemStory&,
                 const VariantStory& story) { return Json(tile_text(story.result().variant)); }},
     {"stages",
-     [](const Field&, const VariantStory& story) {
-       return std::visit([](const auto& variant) { return Json(variant.stages); },
-                         story.result().variant);
+     [](const ProblemStory&, const VariantStory& story) {
+       return axis_json(story.result().variant, "stages");
      }},
-    {"order",
-     [](const Field&, const VariantStory& story) {
-       return Json(std::string(to_string(order_of(story.result().variant))));
-     }},
+    {"order", [](const ProblemStory&,
+                 const VariantStory& story) { return order_json(story.result().variant); }},
     {"persistence",
-     [](const Field&, const VariantStory& story) {
-       return std::visit(
-           [](const auto& variant) { return Json(std::string(to_string(variant.persistence))); },
-           story.result().variant);
+     [](const ProblemStory&, const VariantStory& story) {
+       return axis_json(story.result().variant, "persistence");
      }},
     {"state",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return Json(std::string(to_string(story.result().state)));
      }},
-    {"detail", [](const Field&, const VariantStory& story) { return Json(story.result().detail); }},
+    {"detail",
+     [](const ProblemStory&, const VariantStory& story) { return Json(story.result().detail); }},
     {"time_us",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.ok() ? Json(story.time_us()) : Json();
      }},
     {"finals_us",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr && is_final(story.result()) ? Json(story.result().time_us())
                                                                     : Json();
      }},
     {"ratio",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr ? Json(story.finalist->ratio) : Json();
      }},
     {"ratio_low",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr ? Json(story.finalist->ratio_low) : Json();
      }},
     {"ratio_high",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr ? Json(story.finalist->ratio_high) : Json();
      }},
     {"tied",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr ? Json(story.finalist->tied) : Json();
      }},
     {"tflop_per_s",
-     [](const Field& field, const VariantStory& story) {
+     [](const ProblemStory& field, const VariantStory& story) {
        return story.ok() ? Json(flop_count(field.problem) / story.time_us() / 1e6) : Json();
      }},
     {"registers",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return Json(story.result().resources.registers_per_thread);
      }},
     {"spill_bytes",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        const KernelResources& resources = story.result().resources;
        return Json(resources.spill_store_bytes + resources.spill_load_bytes);
      }},
-    {"smem_bytes",
-     [](const Field&, const VariantStory& story) { return Json(story.result().smem_bytes); }},
-    {"ctas_per_sm",
-     [](const Field&, const VariantStory& story) { return Json(story.result().ctas_per_sm); }},
+    {"smem_bytes", [](const ProblemStory&,
+                      const VariantStory& story) { return Json(story.result().smem_bytes); }},
+    {"ctas_per_sm", [](const ProblemStory&,
+                       const VariantStory& story) { return Json(story.result().ctas_per_sm); }},
     {"l2_sectors",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.ok() ? or_null(l2_sectors(story.result())) : Json();
      }},
     {"l2_miss_sectors",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.ok() ? or_null(l2_miss_sectors(story.result())) : Json();
      }},
     {"excess_sectors", excess_json},
     {"dram_bytes",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return story.ok() ? or_null(dram_bytes(story.result())) : Json();
      }},
     {"conflicts_per_wavefront",
-     [](const Field&, const VariantStory& story) {
+     [](const ProblemStory&, const VariantStory& story) {
        return of_accesses(story, conflicts_per_wavefront);
      }},
     {"bytes_per_sector",
-     [](const Field&, const VariantStory& story) { return of_accesses(story, bytes_per_sector); }},
+     [](const ProblemStory&, const VariantStory& story) {
+       return of_accesses(story, bytes_per_sector);
+     }},
 };
 
 Json columns_json() {
@@ -316,7 +327,7 @@ Json columns_json() {
   return names;
 }
 
-Json rows_json(const Field& field) {
+Json rows_json(const ProblemStory& field) {
   Json rows = Json::array();
   for (const VariantStory& story : field.stories) {
     Json row = Json::array();
@@ -329,7 +340,7 @@ Json rows_json(const Field& field) {
 }
 
 /// The fastest time found by the number of variants tried.
-Json progress_json(const Field& field) {
+Json progress_json(const ProblemStory& field) {
   std::map<long long, const VariantStory*> by_id;
   for (const VariantStory& story : field.stories) {
     by_id[(story.screening != nullptr ? story.screening : story.newest)->id] = &story;
@@ -351,7 +362,7 @@ Json progress_json(const Field& field) {
 }
 
 /// The best of each tile, fastest first.
-Json tiles_json(const Field& field) {
+Json tiles_json(const ProblemStory& field) {
   std::map<std::string, double> best_us;
   for (const VariantStory& story : field.stories) {
     if (story.ok()) {
@@ -376,7 +387,7 @@ Json tiles_json(const Field& field) {
 }
 
 /// Cyclic and sawtooth results, taken one like the other, fastest first.
-std::vector<VariantResult> order_results(const Field& field) {
+std::vector<VariantResult> order_results(const ProblemStory& field) {
   std::vector<VariantResult> results;
   for (const VariantStory& story : field.stories) {
     if (story.ok() && order_of(story.result().variant) != Order::right_to_left) {
@@ -387,43 +398,52 @@ std::vector<VariantResult> order_results(const Field& field) {
   return results;
 }
 
-/// Miss ratio by size of L2 of one schedule, modelled: all sectors missed over all demanded.
-Json curve_json(const Field& field, const VariantResult& result) {
+/// The sizes of L2 at which curves are drawn.
+std::vector<long long> drawn_capacities(long long l2_bytes) {
   constexpr int kStepsPerOctave = 4;
   constexpr int kOctaves = 8;
-  const ScheduleShape shape = make_schedule_shape(field.problem.as<AttentionProblem>(),
-                                                  result.variant.as<AttentionVariant>(),
-                                                  field.device.sm_count, result.ctas_per_sm);
-  const L2Traffic traffic = simulate_l2(shape, field.profile.l2_policy());
-  const auto demanded =
-      static_cast<double>(traffic.schedule.read_sectors + traffic.schedule.write_sectors);
-  const MissCurve curve = miss_curve(shape);
-  Json points = Json::array();
+  std::vector<long long> capacities;
   for (int step = 0; step <= kStepsPerOctave * kOctaves; ++step) {
     const double octaves = static_cast<double>(step) / kStepsPerOctave - kOctaves + 2;
-    const auto bytes =
-        static_cast<long long>(static_cast<double>(field.device.l2_bytes) * std::exp2(octaves));
-    const long long misses = curve.compulsory_misses() + curve.excess_misses(bytes / kSectorBytes);
-    points.push_back({bytes, static_cast<double>(misses) / demanded});
+    capacities.push_back(
+        static_cast<long long>(static_cast<double>(l2_bytes) * std::exp2(octaves)));
+  }
+  return capacities;
+}
+
+/// Miss ratio by size of L2 of one schedule, modelled; null where the operation has no such model.
+Json curve_json(const ProblemStory& story, const VariantResult& result) {
+  const std::vector<long long> capacities = drawn_capacities(story.device.l2_bytes);
+  const auto curve = story.problem.operation().miss_ratio_curve(
+      story.problem, result.variant, result.ctas_per_sm, story.profile, capacities);
+  if (!curve) {
+    return {};
+  }
+  Json points = Json::array();
+  for (std::size_t i = 0; i < capacities.size(); ++i) {
+    points.push_back({capacities[i], curve->ratios[i]});
   }
   return {{"label", describe(result.variant)},
-          {"order", std::string(to_string(order_of(result.variant)))},
-          {"compulsory_ratio", static_cast<double>(curve.compulsory_misses()) / demanded},
+          {"order", order_json(result.variant)},
+          {"compulsory_ratio", curve->compulsory_ratio},
           {"points", std::move(points)}};
 }
 
 /// The fastest of another order: one that differs from the best in the order alone, where there is
 /// one.
-const VariantStory* other_order(const Field& field) {
+const VariantStory* other_order(const ProblemStory& field) {
   const Variant& best = field.best().result().variant;
   const VariantStory* fastest = nullptr;
+  if (!order_of(best)) {
+    return nullptr;
+  }
   for (const VariantStory& story : field.stories) {
     Variant same_order = story.result().variant;
     const bool differs = order_of(same_order) != order_of(best);
     if (!story.ok() || story.result().ctas_per_sm < 1 || !differs) {
       continue;
     }
-    set_order(same_order, order_of(best));
+    set_order(same_order, *order_of(best));
     if (same_order == best) {
       return &story;
     }
@@ -433,19 +453,23 @@ const VariantStory* other_order(const Field& field) {
 }
 
 /// The best schedule and that of another order; none where the model does not know the operation.
-Json curves_json(const Field& field) {
+Json curves_json(const ProblemStory& field) {
   Json curves = Json::array();
-  if (field.best().result().ctas_per_sm < 1 || field.problem.operation() != attention_operation()) {
+  if (field.best().result().ctas_per_sm < 1) {
     return curves;
   }
-  curves.push_back(curve_json(field, field.best().result()));
+  Json best = curve_json(field, field.best().result());
+  if (best.is_null()) {
+    return curves;
+  }
+  curves.push_back(std::move(best));
   if (const VariantStory* other = other_order(field)) {
     curves.push_back(curve_json(field, other->result()));
   }
   return curves;
 }
 
-std::string best_sentence(const Field& field) {
+std::string best_sentence(const ProblemStory& field) {
   const VariantStory& best = field.best();
   const bool in_finals = best.finalist != nullptr && is_final(best.result());
   return describe(best.result().variant) + " with " + time_text(best.result().time_us()) + ", " +
@@ -453,7 +477,7 @@ std::string best_sentence(const Field& field) {
          std::string(to_string(field.provenance)) + (in_finals ? ", in the finals" : "") + ").";
 }
 
-const VariantStory* first_not_tied(const Field& field) {
+const VariantStory* first_not_tied(const ProblemStory& field) {
   for (const VariantStory& story : field.stories) {
     if (&story != &field.best() && story.ok() &&
         (story.finalist == nullptr || !story.finalist->tied)) {
@@ -468,7 +492,7 @@ std::string ratio_text(const RecordedFinalist& finalist) {
          ", " + significant_text(finalist.ratio_high, 4) + "]";
 }
 
-std::string margin_sentence(const Field& field) {
+std::string margin_sentence(const ProblemStory& field) {
   const VariantStory* next = first_not_tied(field);
   if (next == nullptr) {
     return "Nothing else that succeeded is slower by enough to matter.";
@@ -484,7 +508,7 @@ std::string margin_sentence(const Field& field) {
                                                    : "both predicted).");
 }
 
-std::string significance_sentence(const Field& field) {
+std::string significance_sentence(const ProblemStory& field) {
   if (field.provenance == Provenance::predicted) {
     return "Nothing was measured, so there is no significance: predictions rank variants, and the "
            "first few should be measured.";
@@ -512,7 +536,7 @@ std::string significance_sentence(const Field& field) {
                    : "It is faster than all others by more than " + threshold + ".");
 }
 
-std::string avoidable_sentence(const Field& field) {
+std::string avoidable_sentence(const ProblemStory& field) {
   const VariantResult& best = field.best().result();
   const auto excess = excess_miss_sectors(field.problem, best);
   const long long compulsory = compulsory_sectors(field.problem);
@@ -530,7 +554,7 @@ std::string avoidable_sentence(const Field& field) {
 }
 
 /// What the losing order costs where nothing else differs; empty where no such pair was tried.
-std::string order_sentence(const Field& field) {
+std::string order_sentence(const ProblemStory& field) {
   const std::vector<VariantResult> results = order_results(field);
   const auto pair = best_order_pair(results);
   if (!pair) {
@@ -552,7 +576,7 @@ std::string order_sentence(const Field& field) {
   return text + ".";
 }
 
-Json answers_json(const Field& field) {
+Json answers_json(const ProblemStory& field) {
   const VariantResult& best = field.best().result();
   return {{"best", best_sentence(field)},
           {"margin", margin_sentence(field)},
@@ -563,7 +587,7 @@ Json answers_json(const Field& field) {
           {"next", next_steps_in_words(field.problem, best, field.profile)}};
 }
 
-Json unit_use_json(const Field& field) {
+Json unit_use_json(const ProblemStory& field) {
   Json use = Json::array();
   for (const UnitUse& unit : unit_use(field.problem, field.best().result(), field.profile)) {
     use.push_back({{"unit", unit.unit}, {"share", unit.share}});
@@ -571,7 +595,7 @@ Json unit_use_json(const Field& field) {
   return use;
 }
 
-Json roofline_json(const Field& field) {
+Json roofline_json(const ProblemStory& field) {
   const Roofline roof = roofline(field.problem, field.best().result(), field.profile);
   return {{"tflop_per_s", roof.tflop_per_s},
           {"algorithmic_intensity", roof.algorithmic_intensity},
@@ -580,7 +604,7 @@ Json roofline_json(const Field& field) {
           {"horizontal_gap", or_null(roof.horizontal_gap())}};
 }
 
-Json field_json(const Field& field, std::size_t device) {
+Json field_json(const ProblemStory& field, std::size_t device) {
   Json json = {{"problem", field.problem},
                {"title", to_string(field.problem)},
                {"device", device},
@@ -608,7 +632,7 @@ Json field_json(const Field& field, std::size_t device) {
   return json;
 }
 
-Json device_json(const Field& field) {
+Json device_json(const ProblemStory& field) {
   const GpuProfile& profile = field.profile;
   return {{"device", field.device},
           {"text", describe(field.device)},
@@ -624,9 +648,9 @@ Json device_json(const Field& field) {
 }
 
 /// Looks up the results of fields, all of one device and provenance.
-ResultOf results_of(const std::vector<const Field*>& fields) {
+ResultOf results_of(const std::vector<const ProblemStory*>& fields) {
   std::map<std::pair<Problem, Variant>, const VariantResult*> results;
-  for (const Field* field : fields) {
+  for (const ProblemStory* field : fields) {
     for (const VariantStory& story : field->stories) {
       results.try_emplace({field->problem, story.result().variant}, &story.result());
     }
@@ -638,7 +662,7 @@ ResultOf results_of(const std::vector<const Field*>& fields) {
 }
 
 /// Fields by the place of their device and their provenance.
-using FieldGroups = std::map<std::pair<std::size_t, Provenance>, std::vector<const Field*>>;
+using FieldGroups = std::map<std::pair<std::size_t, Provenance>, std::vector<const ProblemStory*>>;
 
 /// The studies of which results are among the fields of a group.
 void add_studies(const FieldGroups& groups, const FieldGroups::value_type& group, Json& studies) {
@@ -649,8 +673,8 @@ void add_studies(const FieldGroups& groups, const FieldGroups::value_type& group
   if (provenance == Provenance::measured && predicted != groups.end()) {
     context.predictions = results_of(predicted->second);
   }
-  for (const std::string& name : study_names()) {
-    Json study = study_json(make_study(name, group.second.front()->device), result_of, context);
+  for (const StudyEntry& entry : swr::studies()) {
+    Json study = study_json(entry.make(group.second.front()->device), result_of, context);
     if (!study.is_null()) {
       study["device"] = device;
       study["provenance"] = std::string(to_string(provenance));
@@ -686,9 +710,9 @@ Json page_data(const History& history, const std::set<long long>& winners,
     data[list] = Json::array();
   }
   std::vector<DeviceInfo> devices;
-  const std::vector<Field> fields = fields_of(history, winners);
+  const std::vector<ProblemStory> fields = fields_of(history, winners);
   FieldGroups by_device;
-  for (const Field& field : fields) {
+  for (const ProblemStory& field : fields) {
     const auto known = std::ranges::find_if(
         devices, [&](const DeviceInfo& device) { return same_device(device, field.device); });
     const auto index = static_cast<std::size_t>(known - devices.begin());

@@ -31,7 +31,7 @@ constexpr long long kReadBytes = 24LL << 20;
 
 VariantResult measured(const AttentionVariant& variant, double median_us,
                        long long dram_read_bytes) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.resources.registers_per_thread = 168;
   result.smem_bytes = smem_bytes(kProblem, variant);
@@ -174,7 +174,7 @@ TEST_F(Explain, SaysThatAccessesWereNotCountedAndWhy) {
 
 TEST_F(Explain, ExplainsGemmMeasuredOrNot) {
   const GemmProblem problem{.m = 4096, .n = 2048, .k = 1024};
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = GemmVariant{.tile_m = 128, .tile_n = 128, .tile_k = 32, .stages = 3};
   result.resources.registers_per_thread = 168;
   result.ctas_per_sm = 2;

@@ -149,6 +149,12 @@ TEST(Options, OfAMeasuringProcessAreThoseOfTheCommandThatStartedIt) {
   EXPECT_EQ(of_study.gpu, "auto");
 }
 
+TEST(Options, RefuseEmptyValues) {
+  EXPECT_THAT(rejection({"--seq", "64", "--heads", ""}), HasSubstr("--heads has an empty value"));
+  EXPECT_THAT(rejection({"--seq", "64", "--heads="}), HasSubstr("--heads has an empty value"));
+  EXPECT_THAT(rejection({"--seq", "64", "--cache-dir", ""}), HasSubstr("--cache-dir"));
+}
+
 TEST(Options, SayWhatIsWrongWithTheCommandLine) {
   EXPECT_THAT(rejection({}), HasSubstr("--seq is required"));
   EXPECT_THAT(rejection({"--seq", "64", "--bogus"}), HasSubstr("--bogus"));

@@ -176,14 +176,16 @@ TEST(Constraints, ReasonsCarryTheNumbers) {
 
 TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
   KernelResources resources{.registers_per_thread = 128};
-  EXPECT_FALSE(check_compiled(some_problem(), {}, fictional_device(), resources));
+  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources));
   resources.spill_load_bytes = 4;
-  EXPECT_EQ(check_compiled(some_problem(), {}, fictional_device(), resources)->constraint,
-            "spills");
+  EXPECT_EQ(
+      check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources)->constraint,
+      "spills");
   resources.spill_load_bytes = 0;
   DeviceInfo small = fictional_device();
   small.registers_per_sm = 8192;
-  EXPECT_EQ(check_compiled(some_problem(), {}, small, resources)->constraint, "residency");
+  EXPECT_EQ(check_compiled(some_problem(), AttentionVariant{}, small, resources)->constraint,
+            "residency");
 }
 
 TEST(Constraints, NamesAreUniqueAndDescribed) {

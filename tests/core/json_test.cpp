@@ -6,6 +6,7 @@
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
@@ -33,10 +34,11 @@ const AttentionProblem kProblem{
     .batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 100, .seq_kv = 200, .causal = true};
 
 TEST(Json, ProblemRoundTrips) {
-  EXPECT_EQ(Json(kProblem).get<AttentionProblem>(), kProblem);
-  EXPECT_EQ(Json(kProblem).dump(),
-            R"({"batch":2,"heads_q":8,"heads_kv":2,"seq_q":100,"seq_kv":200,"head_dim":64,)"
-            R"("dtype":"fp16","causal":true,"alignment_bytes":16})");
+  EXPECT_EQ(Json(Problem(kProblem)).get<Problem>(), Problem(kProblem));
+  EXPECT_EQ(
+      Json(Problem(kProblem)).dump(),
+      R"({"op":"attention","batch":2,"heads_q":8,"heads_kv":2,"seq_q":100,"seq_kv":200,"head_dim":64,)"
+      R"("dtype":"fp16","causal":true,"alignment_bytes":16})");
 }
 
 TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
@@ -115,30 +117,30 @@ TEST(Fields, ANewMemberIsNotForgotten) {
 }
 
 TEST(Json, AMissingFieldIsNamed) {
-  Json json = kProblem;
+  Json json = Problem(kProblem);
   json.erase("seq_kv");
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_kv' must be present"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("'seq_kv' must be present"));
 }
 
 TEST(Json, AFieldOfAnotherTypeIsNamed) {
-  Json json = kProblem;
+  Json json = Problem(kProblem);
   json["seq_q"] = "many";
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_q' must be a whole number"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("'seq_q' must be a whole number"));
   json["seq_q"] = 1.5;
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_q' must be a whole number"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("'seq_q' must be a whole number"));
   json["seq_q"] = 1LL << 40;
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("seq_q must be between"));
-  EXPECT_THAT(complaint_of<AttentionProblem>(Json(3)), HasSubstr("batch"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("seq_q must be between"));
+  EXPECT_THAT(complaint_of<Problem>(Json(3)), HasSubstr("batch"));
 }
 
 TEST(Json, AProblemThatNoKernelServesIsRefused) {
-  Json json = kProblem;
+  Json json = Problem(kProblem);
   json["heads_kv"] = 3;
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("multiple of kv-heads"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("multiple of kv-heads"));
 }
 
 VariantResult measured_result() {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = 3;
   result.detail = "no detail";
   result.resources.registers_per_thread = 200;
@@ -193,7 +195,7 @@ TEST(Json, AResultThatCannotBeIsRefused) {
 }
 
 TEST(Json, ResultSaysWhetherItWasMeasured) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   Measurement measurement;
   measurement.samples_us = {2.0, 1.0};
   measurement.median_us = 1.5;
@@ -213,7 +215,7 @@ TEST(Json, ResultSaysWhetherItWasMeasured) {
 }
 
 TEST(Json, ADocumentSurvivesBytesThatAreNoText) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.detail = "log \xff end";
   Measurement measurement;
   measurement.relative_error = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
 #include <swr/variant.h>
@@ -50,7 +51,8 @@ TEST(AttentionVariant, KeyHoldsTheAxesOfItsFamilyAlone) {
 }
 
 TEST(Variant, EveryAxisWritesWhatItReads) {
-  for (const Op op : {attention_operation(), gemm_operation()}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     const Variant variant = default_axes(op);
     for (const Axis& axis : axes(op)) {
       Variant copy = variant;
@@ -61,7 +63,8 @@ TEST(Variant, EveryAxisWritesWhatItReads) {
 }
 
 TEST(Variant, AnAxisIsEqualWhereItsValuesAre) {
-  for (const Op op : {attention_operation(), gemm_operation()}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     const Variant variant = default_axes(op);
     for (const Axis& axis : axes(op)) {
       Variant other = variant;

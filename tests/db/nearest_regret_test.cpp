@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The nearest rule judged on recorded spaces: each is left out in turn, and the others answer for
-// it. docs/results/runtime.md publishes the table, which this program prints.
+// it. experiments/runtime publishes the table, which this program prints.
 #include "core/recorded_space.h"
 #include "db/lookup_table.h"
 #include "tests/db/fixtures.h"

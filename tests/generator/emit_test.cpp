@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "generator/emit.h"
 
-#include "generator/family_source.h"
+#include "core/operation.h"
 #include "generator/nvrtc.h"
 #include "operations/attention/config.h"
+#include "operations/gemm/config.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -129,10 +131,7 @@ TEST(ConfigHeader, OfGemmMatchesTheGoldenFiles) {
 
 TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
-  for (const FamilySource& source : family_sources()) {
-    if (source.op != gemm_operation()) {
-      continue;
-    }
+  for (const FamilySource& source : gemm_operation().families()) {
     const std::string config =
         source.family == Family::hopper ? config_header(kHopperGemm) : config_header(kPortableGemm);
     const TemplateSet set = TemplateSet::built_in().with(std::string(source.config_header), config);
@@ -180,10 +179,7 @@ TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
 
 TEST(Flatten, OfEveryAttentionFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
-  for (const FamilySource& source : family_sources()) {
-    if (source.op != attention_operation()) {
-      continue;
-    }
+  for (const FamilySource& source : attention_operation().families()) {
     const AttentionVariant variant{.family = source.family, .tile_m = 128, .warps = 8};
     const TemplateSet set = TemplateSet::built_in().with(
         std::string(source.config_header), header({.seq_q = 64, .seq_kv = 64}, variant));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "generator/template_set.h"
 
-#include "generator/family_source.h"
+#include "core/operation.h"
 #include "tests/generator/expect_error.h"
 #include "tests/support/temp_directory.h"
 
@@ -52,8 +52,11 @@ TEST(TemplateSet, ServesThePublicHeadersThatKernelsInclude) {
 }
 
 TEST(TemplateSet, HoldsTheKernelOfEveryFamily) {
-  for (const FamilySource& source : family_sources()) {
-    EXPECT_THAT(TemplateSet::built_in().text(source.file), HasSubstr(source.entry)) << source.file;
+  for (const Operation* const operation : operations()) {
+    for (const FamilySource& source : operation->families()) {
+      EXPECT_THAT(TemplateSet::built_in().text(source.file), HasSubstr(source.entry))
+          << source.file;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "operations/gemm/buffers.h"
+#include "operations/gemm/config.h"
 #include "operations/gemm/kernel.h"
 #include "tests/gpu/gpu_test.h"
 #include <swr/gemm_problem.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // NaN and infinities in Q, K and V have the effect that PyTorch's safe softmax gives them, and no
 // other.
+#include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
 #include "operations/attention/launch.h"
 #include "operations/attention/oracle.h"

@@ -4,6 +4,8 @@
 
 #include "tests/gpu/gpu_test.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <filesystem>
 #include <fstream>
@@ -47,9 +49,7 @@ class ReplacedKernel : public GpuTest {
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "attention.cu")
         << "#include \"selected_attention_config.h\"\n"
-           "#include <swr/attention_problem.h>
-#include <swr/attention_params.h>\n"
-#include <swr/attention_variant.h>
+           "#include <swr/attention_params.h>\n"
            "extern \"C\" __global__ void swr_attention(\n"
            "    const __grid_constant__ swr::AttentionParams params) {\n"
         << body << "}\n";

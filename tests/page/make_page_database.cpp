@@ -63,7 +63,7 @@ int make(const char* out, char** begin, char** end) {
                                             .nvrtc_version = "13.0",
                                             .driver_version = "13.0",
                                             .l2_state = "warm"});
-  VariantResult failure;
+  VariantResult failure{.variant = AttentionVariant{}};
   failure.variant = AttentionVariant{.tile_m = 48, .tile_n = 48, .warps = 3};
   failure.state = ResultState::compile;
   failure.detail = kHostile;
@@ -98,7 +98,7 @@ VariantResult strided(const StudyPoint& point, int best_stride) {
   const double width = variant.swizzle_stride > 0 ? variant.swizzle_stride : problem.n;
   const double time_us =
       flop_count(problem) / 600e6 * (1 + 0.02 * std::abs(std::log2(width / best_stride)));
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.ctas_per_sm = 1;
   result.resources.registers_per_thread = 168;

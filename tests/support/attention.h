@@ -17,14 +17,25 @@ inline AttentionVariant& attention(AttentionVariant& variant) { return variant; 
 inline const AttentionVariant& attention(const Variant& variant) {
   return variant.as<AttentionVariant>();
 }
-inline AttentionVariant& attention(Variant& variant) { return variant.as<AttentionVariant>(); }
+/// A variant that holds nothing yet becomes the default one.
+inline AttentionVariant& attention(Variant& variant) {
+  if (!variant.has_operation()) {
+    variant = AttentionVariant{};
+  }
+  return variant.as<AttentionVariant>();
+}
 
 inline const AttentionProblem& attention(const AttentionProblem& problem) { return problem; }
 inline AttentionProblem& attention(AttentionProblem& problem) { return problem; }
 inline const AttentionProblem& attention(const Problem& problem) {
   return problem.as<AttentionProblem>();
 }
-inline AttentionProblem& attention(Problem& problem) { return problem.as<AttentionProblem>(); }
+inline AttentionProblem& attention(Problem& problem) {
+  if (!problem.has_operation()) {
+    problem = AttentionProblem{};
+  }
+  return problem.as<AttentionProblem>();
+}
 
 inline AttentionVariant parse_attention(std::string_view key) {
   return attention(parse_variant(attention_operation(), key));

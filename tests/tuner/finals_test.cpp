@@ -22,7 +22,7 @@ const AttentionProblem kProblem{
 AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome =
       Measurement{.samples_us = {median_us}, .median_us = median_us, .p95_us = median_us};

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 VariantResult counted(const Variant& variant, const AccessCounters& accesses) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome = Measurement{.median_us = 1.0, .accesses = accesses};
   return result;
@@ -92,7 +92,7 @@ TEST(MemoryAccess, SaysWhereNothingIsToBeGained) {
 }
 
 TEST(MemoryAccess, SaysWhyNothingIsKnown) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Prediction{};
   EXPECT_EQ(accesses_unknown_because(result), "nothing was measured");
   EXPECT_TRUE(accesses_json(AttentionProblem{}, result).is_null());

@@ -25,7 +25,7 @@ Study small_study() {
                             .warps_m = 1,
                             .warps_n = 2,
                             .raster = Raster::along_n};
-  Study study{.name = "small", .title = "Small", .experiments = {}, .op = gemm_operation()};
+  Study study{.name = "small", .title = "Small", .experiments = {}};
   Experiment& sweep = study.experiments.emplace_back();
   sweep.swept = "swizzle_stride";
   for (const int stride : {0, 64, 128}) {

@@ -4,6 +4,7 @@
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -31,7 +32,7 @@ RecordedSpace some_space() {
                       .origin = {.l2_state = "warm"},
                       .results = {}};
   for (const ResultState state : kStates) {
-    VariantResult result;
+    VariantResult result{.variant = AttentionVariant{}};
     attention(result.variant).workers = static_cast<int>(space.results.size());
     result.state = state;
     Measurement measurement;

@@ -350,7 +350,7 @@ TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
 }
 
 TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
-  std::vector<Variant> variants(5);
+  std::vector<Variant> variants(5, AttentionVariant{});
   attention(variants[1]).stages = 3;
   attention(variants[2]).workers = 7;
   attention(variants[3]).stages = 3;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The commands that write the database's results in other forms, or read such.
-#include "core/json.h"
+#include "core/bounded_json.h"
 #include "core/recorded_space.h"
 #include "db/merge.h"
 #include "report/cutlass_csv.h"
 #include "report/t4.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/search/stored_spaces.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -24,13 +24,6 @@ void make_directory(const std::filesystem::path& directory) {
   }
 }
 
-void require_written(std::ofstream& file, const std::filesystem::path& path) {
-  if (!file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + path.string() + "; is the disk full?");
-  }
-}
-
 /// One file per space, named after it.
 template <typename Write>
 void write_spaces(const Session& session, const std::vector<RecordedSpace>& spaces,
@@ -39,9 +32,9 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
   for (const RecordedSpace& space : spaces) {
     const auto path = *session.options.out /
                       (recorded_space_name(space.problem, space.device, space.origin) + extension);
-    std::ofstream file = open_output(path);
-    write(file, space);
-    require_written(file, path);
+    OutputFile file(session, path);
+    write(file.text(), space);
+    file.finish();
     session.out << "wrote " << space.results.size() << " variants to " << path.string() << "\n";
   }
 }
@@ -62,14 +55,7 @@ std::vector<RecordedSpace> measured_spaces(const Session& session) {
 }
 
 RecordedSpace read_t4_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::not_found, "cannot read " + path.string());
-  }
-  const Json document = Json::parse(file, nullptr, false);
-  if (document.is_discarded()) {
-    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
-  }
+  const Json document = read_json_file(path);
   try {
     return read_t4(document);
   } catch (const Error& error) {

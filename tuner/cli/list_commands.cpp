@@ -6,9 +6,9 @@
 #include "driver/devices.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <limits>
 #include <ostream>
 
@@ -92,15 +92,15 @@ std::string values_text(const Axis& axis) {
   return values.empty() ? "whole number" : values;
 }
 
-void print_axes(std::ostream& out, Op op) {
+void print_axes(std::ostream& out, const Operation& op) {
   using Align = TextTable::Align;
-  out << "Axes of " << to_string(op) << ":\n";
+  out << "Axes of " << name_of(op) << ":\n";
   TextTable axis_table({{"axis", Align::left}, {"values", Align::left}, {"meaning", Align::left}});
   for (const Axis& axis : axes(op)) {
     axis_table.add_row({std::string(axis.name), values_text(axis), std::string(axis.summary)});
   }
   axis_table.print(out);
-  out << "\nConstraints that drop a variant of " << to_string(op) << ":\n";
+  out << "\nConstraints that drop a variant of " << name_of(op) << ":\n";
   TextTable constraint_table({{"constraint", Align::left}, {"meaning", Align::left}});
   for (const ConstraintInfo& constraint : constraints(op)) {
     constraint_table.add_row({std::string(constraint.name), std::string(constraint.summary)});
@@ -108,7 +108,7 @@ void print_axes(std::ostream& out, Op op) {
   constraint_table.print(out);
 }
 
-Json axes_json(Op op) {
+Json axes_json(const Operation& op) {
   Json json = Json::object();
   for (const Axis& axis : axes(op)) {
     json["axes"].push_back(
@@ -131,20 +131,6 @@ DeviceInfo roomy_device() {
           .max_threads_per_sm = kNoLimit};
 }
 
-/// The kernel does not depend on sizes; sections need more heads than this, splits a longer k.
-Problem kernel_problem(ProblemText text) {
-  constexpr int kLarge = 1 << 20;
-  if (parse_op(text.op) == gemm_operation()) {
-    text.m = std::to_string(kLarge);
-    text.n = kLarge;
-    text.k = kLarge;
-  } else {
-    text.seq = "1";
-    text.heads = kLarge;
-  }
-  return problems(text).front();
-}
-
 }  // namespace
 
 int run_devices(const Session& session) {
@@ -160,14 +146,15 @@ int run_devices(const Session& session) {
 int run_axes(const Session& session) {
   if (session.options.json) {
     Json json = Json::object();
-    for (const Op op : {attention_operation(), gemm_operation()}) {
-      json[std::string(to_string(op))] = axes_json(op);
+    for (const Operation* const operation : operations()) {
+      json[std::string(name_of(*operation))] = axes_json(*operation);
     }
     session.out << json_document(json);
   } else {
-    print_axes(session.out, attention_operation());
-    session.out << "\n";
-    print_axes(session.out, gemm_operation());
+    for (const Operation* const operation : operations()) {
+      session.out << (operation == operations().front() ? "" : "\n");
+      print_axes(session.out, *operation);
+    }
   }
   return kExitSuccess;
 }
@@ -185,11 +172,9 @@ int run_emit(const Session& session) {
     session.out << source;
     return kExitSuccess;
   }
-  std::ofstream file = open_output(*session.options.out);
-  if (!(file << source).flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + session.options.out->string() + "; is the disk full?");
-  }
+  OutputFile file(session, *session.options.out);
+  file.text() << source;
+  file.finish();
   return kExitSuccess;
 }
 

@@ -135,7 +135,7 @@ int run_replay(const Session& asked) {
   ProgressSinks progress(session);
   const auto stop_requested = [&interrupt] { return interrupt.interrupted(); };
   while (const auto place = work.next(stop_requested)) {
-    ReplayEvaluator recording(std::move(spaces[*place]));
+    ReplayEvaluator recording(spaces[*place]);  // A queue may hand a place out again.
     const TuneReport report = replay(recording, store, session, interrupt, progress);
     const auto share = regret(report, recording.space());
     sink.add(report, regret_note(share, recording.space()) + "\n" + storage_note(session),

@@ -2,8 +2,8 @@
 #include "tuner/distribute/gpu_history.h"
 
 #include "core/number_text.h"
+#include "core/operation.h"
 #include "core/text_table.h"
-#include <swr/attention_problem.h>
 #include <swr/constraints.h>
 #include <swr/error.h>
 
@@ -98,12 +98,17 @@ Json speed_json(const GpuSpeed& speed) {
 
 }  // namespace
 
-AttentionProblem reference_problem() {
-  return {.heads_q = 16, .heads_kv = 16, .seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
+Problem reference_problem() {
+  for (const Operation* const operation : operations()) {
+    if (const auto problem = operation->reference_problem()) {
+      return *problem;
+    }
+  }
+  throw Error(ErrorCode::not_found, "no operation has a problem that GPUs can be compared by");
 }
 
 GpuReference measure_reference(Evaluator& evaluator, const KernelSource& kernels) {
-  const AttentionProblem problem = reference_problem();
+  const Problem problem = reference_problem();
   const Variant variant = default_variant(problem, evaluator.device());
   GpuReference reference{.kernel = to_string(problem) + ", " + to_key(variant)};
   CompiledKernel kernel;

@@ -6,7 +6,6 @@
 #include "core/json.h"
 #include "tuner/evaluator.h"
 #include "tuner/run/finals.h"
-#include <swr/attention_problem.h>
 #include <swr/store.h>
 
 #include <iosfwd>
@@ -19,7 +18,8 @@ namespace swr {
 
 /// The problem whose default variant all GPUs measure: long enough to load any of them fully, short
 /// enough to take a second or two with verification.
-AttentionProblem reference_problem();
+/// Throws: Error{not_found} where no operation has one.
+Problem reference_problem();
 
 /// Verifies and times the reference variant as any other; `kernels` is asked for
 /// reference_problem(). GPU and card are the caller's to fill in. Throws: what the evaluator and

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/distribute/work_list.h"
 
+#include "core/bounded_json.h"
+#include "core/enum_text.h"
 #include "core/json.h"
-#include <swr/attention_problem.h>
+#include "core/make_problems.h"
+#include "core/operation.h"
 #include <swr/error.h>
-#include <swr/gemm_problem.h>
 
 #include <algorithm>
 #include <charconv>
@@ -34,15 +36,6 @@ std::ifstream open(const std::filesystem::path& path) {
     throw Error(ErrorCode::not_found, "cannot read " + path.string());
   }
   return file;
-}
-
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream file = open(path);
-  Json document = Json::parse(file, nullptr, false);
-  if (document.is_discarded()) {
-    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
-  }
-  return document;
 }
 
 /// Runs `read`; an error says where it happened.
@@ -85,10 +78,6 @@ class ShapeReader {
     const auto node = text_.extract(key);
     return node ? std::optional(node.mapped()) : std::nullopt;
   }
-  int number(const std::string& key, int otherwise) {
-    const auto text = take(key);
-    return text ? number_of(key, *text) : otherwise;
-  }
   bool flag(const std::string& key) {
     const std::string text = take(key).value_or("false");
     if (text != "true" && text != "false") {
@@ -106,71 +95,56 @@ class ShapeReader {
   ShapeText text_;
 };
 
-std::string required(ShapeReader& shape, const std::string& key) {
-  const auto text = shape.take(key);
-  if (!text) {
-    reject(key + " is missing");
-  }
-  return *text;
-}
-
-std::vector<Problem> attention_problems(ShapeReader& shape) {
-  const AttentionProblem usual;
-  AttentionProblem problem;
-  problem.heads_q = shape.number("heads", usual.heads_q);
-  problem.heads_kv = shape.number("kv-heads", problem.heads_q);
-  problem.head_dim = shape.number("head-dim", usual.head_dim);
-  problem.dtype = parse_dtype(shape.take("dtype").value_or("fp16"));
-  problem.causal = shape.flag("causal");
-  problem.alignment_bytes = shape.number("alignment", usual.alignment_bytes);
-  const std::string seq = required(shape, "seq");
-  const auto seq_kv = shape.take("seq-kv");
-  const auto batches = numbers_of("batch", shape.take("batch").value_or("1"));
-  shape.require_nothing_left(
-      "op, seq, seq-kv, batch, heads, kv-heads, head-dim, dtype, causal, alignment");
-  std::vector<Problem> problems;
-  for (const int length : numbers_of("seq", seq)) {
-    for (const int batch : batches) {
-      problem.batch = batch;
-      problem.seq_q = length;
-      problem.seq_kv = seq_kv ? number_of("seq-kv", *seq_kv) : length;
-      problems.emplace_back(problem);
+/// Throws: Error{invalid_argument} when a shape stands for too many problems.
+void require_count(const ProblemValues& values) {
+  std::size_t count = 1;
+  for (const auto& [name, given] : values) {
+    count *= std::max<std::size_t>(1, given.size());
+    if (count > kMaxProblems) {
+      reject("a shape stands for more than " + std::to_string(kMaxProblems) + " problems");
     }
   }
-  return problems;
 }
 
-std::vector<Problem> gemm_problems(ShapeReader& shape) {
-  const GemmProblem usual;
-  GemmProblem problem;
-  problem.dtype = parse_dtype(shape.take("dtype").value_or("fp16"));
-  problem.output =
-      parse_output_type(shape.take("output").value_or(std::string(to_string(problem.dtype))));
-  problem.layout = parse_gemm_layout(shape.take("layout").value_or("nt"));
-  problem.reads_c = shape.flag("reads-c");
-  problem.alignment_bytes = shape.number("alignment", usual.alignment_bytes);
-  problem.batch = shape.number("batch", usual.batch);
-  const std::string m = required(shape, "m");
-  problem.n = number_of("n", required(shape, "n"));
-  problem.k = number_of("k", required(shape, "k"));
-  shape.require_nothing_left("op, m, n, k, batch, dtype, output, layout, reads-c, alignment");
-  std::vector<Problem> problems;
-  for (const int rows : numbers_of("m", m)) {
-    problem.m = rows;
-    problems.emplace_back(problem);
+/// What a shape may name of an operation, for messages.
+std::string known_keys(const Operation& operation) {
+  std::string known = "op";
+  for (const ProblemField& field : fields(operation)) {
+    known += ", " + std::string(field.option);
   }
-  return problems;
+  return known;
+}
+
+/// The values that a shape gives a field: several for one that takes lists; none where it says
+/// nothing.
+std::vector<int> given_values(ShapeReader& shape, const ProblemField& field) {
+  const std::string key(field.option);
+  if (field.type == FieldType::flag) {
+    return {shape.flag(key) ? 1 : 0};
+  }
+  const auto text = shape.take(key);
+  if (!text) {
+    return {};
+  }
+  if (field.is_text()) {
+    return {parse_enum<int>(field.spellings, *text, field.name)};
+  }
+  return field.takes_list ? numbers_of(key, *text) : std::vector{number_of(key, *text)};
 }
 
 std::vector<Problem> problems_of(const ShapeText& text) {
   ShapeReader shape(text);
-  const Op op = parse_op(shape.take("op").value_or("attention"));
-  std::vector<Problem> problems =
-      op == gemm_operation() ? gemm_problems(shape) : attention_problems(shape);
-  for (const Problem& problem : problems) {
-    validate(problem);
+  const Operation& operation =
+      find_operation(shape.take("op").value_or(std::string(operations().front()->name())));
+  ProblemValues values;
+  for (const ProblemField& field : fields(operation)) {
+    values[std::string(field.name)] = given_values(shape, field);
+    if (field.is_required && values[std::string(field.name)].empty()) {
+      reject(std::string(field.option) + " is missing");
+    }
   }
-  return problems;
+  shape.require_nothing_left(known_keys(operation).c_str());
+  return make_problems(operation, values);
 }
 
 /// "seq=4096 heads=32 causal"; what follows # is a remark.
@@ -206,7 +180,7 @@ void append(std::vector<Problem>& all, const std::vector<Problem>& more) {
 }
 
 std::vector<Problem> read_json_shapes(const std::filesystem::path& path) {
-  const Json list = read_json(path);
+  const Json list = read_json_file(path);
   if (!list.is_array()) {
     reject(path.string() + " holds no list of shapes");
   }
@@ -236,74 +210,6 @@ std::vector<Problem> read_text_shapes(const std::filesystem::path& path) {
   return problems;
 }
 
-/// A number of the model; published configurations say null for what follows from the others.
-std::optional<int> model_number(const Json& config, const char* key) {
-  constexpr int kMost = 1 << 24;
-  if (!config.contains(key) || config[key].is_null()) {
-    return std::nullopt;
-  }
-  return static_cast<int>(json_integer(config, key, 1, kMost));
-}
-
-int required_number(const Json& config, const char* key) {
-  const auto number = model_number(config, key);
-  if (!number) {
-    reject(std::string(key) + " is missing");
-  }
-  return *number;
-}
-
-int head_dim_of(const Json& config, int heads) {
-  if (const auto given = model_number(config, "head_dim")) {
-    return *given;
-  }
-  const int hidden_size = required_number(config, "hidden_size");
-  if (hidden_size % heads != 0) {
-    reject("hidden_size " + std::to_string(hidden_size) + " is no multiple of " +
-           std::to_string(heads) + " heads, and there is no head_dim");
-  }
-  return hidden_size / heads;
-}
-
-DType model_dtype(const Json& config) {
-  for (const char* key : {"torch_dtype", "dtype"}) {
-    if (config.contains(key) && config[key] == "bfloat16") {
-      return DType::bf16;
-    }
-  }
-  return DType::fp16;
-}
-
-/// Models of several kinds of input keep their language model's numbers apart.
-const Json& attention_part(const Json& config) {
-  const bool is_nested = config.is_object() && !config.contains("num_attention_heads") &&
-                         config.contains("text_config");
-  return is_nested ? config["text_config"] : config;
-}
-
-std::vector<Problem> model_problems(const Json& document, const ModelWork& work) {
-  const Json& config = attention_part(document);
-  if (!config.is_object()) {
-    reject("it is no model's configuration");
-  }
-  AttentionProblem problem;
-  problem.heads_q = required_number(config, "num_attention_heads");
-  problem.heads_kv = model_number(config, "num_key_value_heads").value_or(problem.heads_q);
-  problem.head_dim = head_dim_of(config, problem.heads_q);
-  problem.dtype = work.dtype.value_or(model_dtype(config));
-  problem.causal = work.causal;
-  std::vector<Problem> problems;
-  for (const int length : work.lengths) {
-    for (const int batch : work.batches) {
-      problem.batch = batch;
-      problem.seq_q = problem.seq_kv = length;
-      validate(problem);
-      problems.emplace_back(problem);
-    }
-  }
-  return problems;
-}
-
 }  // namespace
 
 std::vector<Problem> read_shapes(const std::filesystem::path& path) {
@@ -315,8 +221,14 @@ std::vector<Problem> read_shapes(const std::filesystem::path& path) {
 }
 
 std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work) {
-  const Json document = read_json(path);
-  return read_at(path.string(), [&] { return model_problems(document, work); });
+  const Json document = read_json_file(path);
+  return read_at(path.string(), [&] {
+    std::vector<Problem> problems;
+    for (const Operation* const operation : operations()) {
+      append(problems, operation->problems_of_model(document, work));
+    }
+    return problems;
+  });
 }
 
 std::vector<Problem> without_repeats(const std::vector<Problem>& problems) {
@@ -339,7 +251,7 @@ void write_work_list(std::ostream& out, const std::vector<Problem>& problems) {
 }
 
 std::vector<Problem> read_work_list(const std::filesystem::path& path) {
-  const Json document = read_json(path);
+  const Json document = read_json_file(path);
   try {
     if (json_text(document, "format") != kFormat) {
       reject("the format is not " + std::string(kFormat));

@@ -3,6 +3,7 @@
 // configuration.
 #pragma once
 
+#include "core/model_work.h"
 #include <swr/problem.h>
 
 #include <filesystem>
@@ -13,22 +14,14 @@
 
 namespace swr {
 
-/// What a model's configuration does not say.
-struct ModelWork {
-  std::vector<int> lengths;  ///< Of Q, and of K and V.
-  std::vector<int> batches = {1};
-  bool causal = false;
-  std::optional<DType> dtype;  ///< Instead of the model's.
-};
-
 /// Problems of a text file, one shape per line as `seq=4096 heads=32 kv-heads=8 causal` or
-/// `op=gemm m=1,4096 n=4096 k=14336` (docs/cluster.md), or of a JSON file (.json) with a list of
-/// objects of the same keys. A length, a batch of attention, or an m may be a comma-separated list.
+/// with `op=NAME` for other operations than the first (docs/cluster.md), or of a JSON file (.json) with a list of
+/// objects of the same keys. A field that takes lists may have comma-separated values.
 /// Throws: Error{not_found}; Error{invalid_argument} naming file, shape and key.
 std::vector<Problem> read_shapes(const std::filesystem::path& path);
 
-/// The attention problems of a model, from a config.json as published with models: one for each
-/// length and batch. Throws: as read_shapes().
+/// The problems of a model, of every operation that its config.json speaks of. Throws: as
+/// read_shapes().
 std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work);
 
 /// Each problem once, in the order of the first.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/distribute/work_queue.h"
 
+#include "core/regular_file.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -10,9 +11,8 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>
-#include <iterator>
 #include <random>
-#include <set>
+#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -28,6 +28,11 @@ using std::chrono::milliseconds;
 constexpr char kOwner = '~';
 /// A lease is renewed so often before it expires.
 constexpr int kRenewalsPerLease = 6;
+constexpr const char* kOpen = "open";
+constexpr const char* kLeased = "leased";
+constexpr const char* kDone = "done";
+/// What the file of a finished piece begins with. A file that somebody put into done says nothing.
+constexpr std::string_view kDoneBy = "done by ";
 
 [[noreturn]] void reject(const fs::path& path, const std::string& cause) {
   throw Error(ErrorCode::not_writable, "queue " + path.string() + " cannot be used (" + cause +
@@ -48,22 +53,14 @@ bool move_file(const fs::path& from, const fs::path& to) {
   return false;
 }
 
-/// The names in a folder, in order.
-std::set<std::string> names_in(const fs::path& folder) {
-  std::set<std::string> names;
-  try {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      names.insert(entry.path().filename().string());
-    }
-  } catch (const fs::filesystem_error& failure) {
-    reject(folder, failure.code().message());
-  }
-  return names;
-}
-
+/// Empty for what cannot be read.
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // More than any list of problems.
+  try {
+    return read_regular_file(path, kMostBytes);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 void write_file(const fs::path& path, const std::string& text) {
@@ -80,10 +77,30 @@ std::string piece_name(std::size_t place) {
   return std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
 }
 
-std::size_t place_of(const std::string& piece) {
+/// Empty for what is no piece's name.
+std::optional<std::size_t> place_of(const std::string& name, std::size_t pieces) {
   std::size_t place = 0;
-  std::from_chars(piece.data(), piece.data() + piece.size(), place);
-  return place;
+  std::from_chars(name.data(), name.data() + name.size(), place);
+  return place < pieces && name == piece_name(place) ? std::optional(place) : std::nullopt;
+}
+
+/// Into a file that is there. False when it is not there any more.
+bool write_into(const fs::path& path, std::string_view text) {
+  // Not waiting for a pipe's reader.
+  const int file = open(path.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0 && errno == ENOENT) {
+    return false;
+  }
+  const bool is_written =
+      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int cause = errno;
+  if (file >= 0) {
+    close(file);
+  }
+  if (!is_written) {
+    reject(path, std::generic_category().message(cause));
+  }
+  return true;
 }
 
 std::optional<timespec> time_of(const fs::path& file) {
@@ -111,7 +128,7 @@ std::string worker_name() {
 }
 
 WorkQueue::WorkQueue(Options options, const std::vector<std::string>& identities)
-    : options_(std::move(options)), root_(options_.directory / "queue") {
+    : options_(std::move(options)), identities_(identities), root_(options_.directory / "queue") {
   std::string list;
   for (const std::string& identity : identities) {
     list += identity + "\n";
@@ -125,7 +142,7 @@ WorkQueue::~WorkQueue() {
   renewal_.request_stop();
   wake_.notify_all();
   try {
-    move_claimed("open");
+    move_claimed(kOpen);
   } catch (const Error&) {
     // The lease expires, which gives it back as well.
   }
@@ -140,11 +157,11 @@ void WorkQueue::create_or_join(const std::string& list, std::size_t pieces) {
   std::error_code failure;
   fs::create_directories(options_.directory, failure);
   if (!fs::exists(root_)) {
-    for (const char* name : {"open", "leased", "done"}) {
+    for (const char* name : {kOpen, kLeased, kDone}) {
       fs::create_directories(draft / name, failure);
     }
     for (std::size_t place = 0; place < pieces; ++place) {
-      write_file(draft / "open" / piece_name(place), "");
+      write_file(draft / kOpen / piece_name(place), "");
     }
     write_file(draft / "list", list);
     const bool published = std::rename(draft.c_str(), root_.c_str()) == 0;
@@ -163,6 +180,7 @@ void WorkQueue::create_or_join(const std::string& list, std::size_t pieces) {
 
 std::optional<std::size_t> WorkQueue::claim(const std::function<bool()>& stop_requested) {
   const milliseconds pause = std::min(options_.lease / kRenewalsPerLease, milliseconds(1000));
+  auto last_seen = std::chrono::steady_clock::now();
   while (!stop_requested()) {
     if (const auto place = claim_open()) {
       return place;
@@ -170,17 +188,44 @@ std::optional<std::size_t> WorkQueue::claim(const std::function<bool()>& stop_re
     if (const auto place = claim_expired()) {
       return place;
     }
-    if (all_done()) {
+    const auto now = std::chrono::steady_clock::now();
+    const State state = look();
+    if (state.is_all_done) {
       return std::nullopt;
+    }
+    last_seen = state.vanished.empty() ? now : last_seen;
+    if (now - last_seen > options_.lease) {
+      report(state.vanished);
     }
     std::this_thread::sleep_for(pause);
   }
   return std::nullopt;
 }
 
+/// The regular files of a folder that stand for a piece of the list, by its place.
+std::map<std::size_t, fs::path> WorkQueue::pieces_in(const char* name) const {
+  std::map<std::size_t, fs::path> pieces;
+  try {
+    for (const auto& entry : fs::directory_iterator(folder(name))) {
+      const std::string file = entry.path().filename().string();
+      const std::size_t owner = file.find(kOwner);
+      const auto place = place_of(file.substr(0, owner), identities_.size());
+      const bool has_owner = owner != std::string::npos;
+      std::error_code has_moved;
+      if (place && has_owner == (name == std::string_view(kLeased)) &&
+          fs::is_regular_file(entry.symlink_status(has_moved))) {
+        pieces.emplace(*place, entry.path());
+      }
+    }
+  } catch (const fs::filesystem_error& failure) {
+    reject(folder(name), failure.code().message());
+  }
+  return pieces;
+}
+
 std::optional<std::size_t> WorkQueue::claim_open() {
-  for (const std::string& piece : names_in(folder("open"))) {
-    if (const auto place = lease(folder("open") / piece, piece)) {
+  for (const auto& [place, file] : pieces_in(kOpen)) {
+    if (lease(file, place)) {
       return place;
     }
   }
@@ -188,27 +233,31 @@ std::optional<std::size_t> WorkQueue::claim_open() {
 }
 
 std::optional<std::size_t> WorkQueue::claim_expired() {
-  for (const std::string& name : names_in(folder("leased"))) {
-    const fs::path file = folder("leased") / name;
-    if (is_expired(file)) {
-      if (const auto place = lease(file, name.substr(0, name.find(kOwner)))) {
-        return place;
-      }
+  for (const auto& [place, file] : pieces_in(kLeased)) {
+    if (is_expired(file) && lease(file, place)) {
+      return place;
     }
   }
   return std::nullopt;
 }
 
 /// Touched before it is renamed, so that nobody sees a new lease with an old time.
-std::optional<std::size_t> WorkQueue::lease(const fs::path& file, const std::string& piece) {
-  const fs::path leased = folder("leased") / (piece + kOwner + options_.worker);
-  if (!touch(file) || !move_file(file, leased)) {
+std::optional<std::size_t> WorkQueue::lease(const fs::path& file, std::size_t place) {
+  const std::string piece = piece_name(place);
+  const fs::path leased = folder(kLeased) / (piece + kOwner + options_.worker);
+  if (!touch(file)) {
+    if (errno != ENOENT) {
+      reject(file, std::generic_category().message(errno));
+    }
+    return std::nullopt;
+  }
+  if (!move_file(file, leased)) {
     return std::nullopt;
   }
   const std::scoped_lock lock(mutex_);
   piece_ = piece;
   leased_ = leased;
-  return place_of(piece);
+  return place;
 }
 
 /// By the file system's clock: those of the hosts may differ.
@@ -219,14 +268,34 @@ bool WorkQueue::is_expired(const fs::path& file) const {
   }
   const auto now = time_of(clock);
   const auto renewed = time_of(file);
-  return now && renewed && between(*renewed, *now) > options_.lease;
+  // A lease from the future was not renewed either, and would never expire.
+  return now && renewed && std::chrono::abs(between(*renewed, *now)) > options_.lease;
 }
 
-/// A piece on its way from one folder to another is in the second when the first was read before.
-bool WorkQueue::all_done() const {
-  const auto done = names_in(folder("done")).size();
-  const std::string list = text_of(root_ / "list");
-  return done == static_cast<std::size_t>(std::ranges::count(list, '\n'));
+/// A piece on its way forward is in the second folder when the first was read before.
+WorkQueue::State WorkQueue::look() {
+  const bool is_any_held = !pieces_in(kOpen).empty() || !pieces_in(kLeased).empty();
+  for (const auto& [place, file] : pieces_in(kDone)) {
+    if (!done_.contains(place) && text_of(file).starts_with(kDoneBy)) {
+      done_.insert(place);
+    }
+  }
+  State state{.is_all_done = done_.size() == identities_.size(), .vanished = {}};
+  for (std::size_t place = 0; place < identities_.size() && !is_any_held; ++place) {
+    if (!done_.contains(place)) {
+      state.vanished.push_back(place);
+    }
+  }
+  return state;
+}
+
+void WorkQueue::report(const std::vector<std::size_t>& places) const {
+  throw Error(ErrorCode::unreadable,
+              "queue " + options_.directory.string() + " has lost " +
+                  std::to_string(places.size()) + " of " + std::to_string(identities_.size()) +
+                  " pieces, which nobody can do: the first is " + piece_name(places.front()) +
+                  " (" + identities_[places.front()] + "); remove " + root_.string() +
+                  " and start the workers again, which continue their databases");
 }
 
 void WorkQueue::renew(const std::stop_token& stop) {
@@ -245,9 +314,14 @@ bool WorkQueue::move_claimed(const char* to) {
     return true;
   }
   const fs::path from = std::exchange(leased_, {});
-  return move_file(from, folder(to) / std::exchange(piece_, {}));
+  const fs::path target = folder(to) / std::exchange(piece_, {});
+  const bool is_done = to == std::string_view(kDone);
+  if (is_done && !write_into(from, std::string(kDoneBy) + options_.worker + "\n")) {
+    return false;
+  }
+  return move_file(from, target);
 }
 
-bool WorkQueue::finish() { return move_claimed("done"); }
+bool WorkQueue::finish() { return move_claimed(kDone); }
 
 }  // namespace swr

@@ -6,7 +6,6 @@
 #include "driver/devices.h"
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
-#include "operations/attention/reference_kernels.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
 #include "tuner/measure/shared_kernels.h"

@@ -61,7 +61,7 @@ struct Accuracy {
 /// Requires: at least one comparison.
 Accuracy assess(const std::vector<Comparison>& comparisons);
 
-/// A row of the table in docs/results/l2_model.md.
+/// A row of the table in experiments/l2_model.
 std::string accuracy_row(const Problem& problem, const Accuracy& accuracy);
 
 inline constexpr std::string_view kAccuracyHeader =

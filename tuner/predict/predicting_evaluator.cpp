@@ -2,6 +2,7 @@
 #include "tuner/predict/predicting_evaluator.h"
 
 #include "core/operation.h"
+#include "model/l2/traffic_memo.h"
 #include "model/predictor.h"
 #include "tuner/predict/work_ahead.h"
 #include <swr/constraints.h>
@@ -78,8 +79,13 @@ VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Varian
     result.detail = violated->constraint + ": " + violated->reason;
     return result;
   }
-  result.outcome =
-      predictor(problem).predict(problem, variant, result.resources, result.ctas_per_sm);
+  Predictor& model = predictor(problem);
+  if (const auto beyond = model.beyond_limits(problem, variant, result.ctas_per_sm)) {
+    result.state = ResultState::constraint;
+    result.detail = "model_limits: " + *beyond;
+    return result;
+  }
+  result.outcome = model.predict(problem, variant, result.resources, result.ctas_per_sm);
   return result;
 }
 

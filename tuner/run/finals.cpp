@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/finals.h"
 
-#include "tuner/measure/sample_length.h"
+#include "tuner/statistics/sample_length.h"
 #include "tuner/run/tie_order.h"
 #include "tuner/statistics/statistics.h"
 

@@ -69,7 +69,7 @@ Json request(std::string_view name, const Problem& problem, std::span<const Cont
 
 /// The contenders of a request and the kernels they point to.
 struct Contenders {
-  Contenders(const Json& request, Op op) {
+  Contenders(const Json& request, const Operation& op) {
     for (const Json& kernel : json_field(request, "kernels")) {
       kernels.push_back(read_kernel(kernel));
     }

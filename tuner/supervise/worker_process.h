@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/json.h"
-#include "tuner/supervise/file_descriptor.h"
+#include "core/file_descriptor.h"
 #include "tuner/supervise/frame.h"
 #include <swr/result.h>
 

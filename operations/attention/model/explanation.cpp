@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/explanation.h"
 
+#include "operations/attention/model/walk_cost.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/error.h>
@@ -22,11 +23,26 @@ AttentionProblem with_length(AttentionProblem problem, int seq) {
 /// Excess misses begin when they are such a share of those that no cache avoids: sets of unequal
 /// load lose a line now and then long before.
 constexpr double kNoticed = 0.05;
+constexpr int kShortest = 1024;
+
+/// The longest of the lengths that first_seq_with_excess() doubles through and the model walks.
+int longest_seq_walked(const AttentionProblem& problem, const AttentionVariant& variant,
+                       int ctas_per_sm, const GpuProfile& profile) {
+  const auto is_walked = [&](int seq) {
+    return !beyond_walk_limits(
+        schedule_on_gpu(with_length(problem, seq), variant, ctas_per_sm, profile));
+  };
+  int longest = 0;
+  for (int seq = kShortest; seq <= kLongestSequence && is_walked(seq); seq *= 2) {
+    longest = seq;
+  }
+  return longest;
+}
 
 /// Doubles the length until misses begin, then bisects the last doubling.
 std::optional<int> first_seq_with_excess(const AttentionProblem& problem,
                                          const AttentionVariant& variant, int ctas_per_sm,
-                                         const GpuProfile& profile) {
+                                         const GpuProfile& profile, int longest) {
   const auto misses = [&](int seq) {
     const ScheduleShape shape =
         schedule_on_gpu(with_length(problem, seq), variant, ctas_per_sm, profile);
@@ -34,13 +50,12 @@ std::optional<int> first_seq_with_excess(const AttentionProblem& problem,
     return kNoticed * static_cast<double>(traffic.compulsory_misses) <
            static_cast<double>(traffic.excess_misses);
   };
-  constexpr int kShortest = 1024;
   int high = kShortest;
-  while (!misses(high)) {
+  while (high <= longest && !misses(high)) {
     high *= 2;
-    if (high > kLongestSequence) {
-      return std::nullopt;
-    }
+  }
+  if (high > longest) {
+    return std::nullopt;
   }
   const int resolution = std::max(1, high / 32);  // 1/16 of the half that is known to fit.
   int low = high == kShortest ? 0 : high / 2;
@@ -80,7 +95,9 @@ Explanation explain(const AttentionProblem& problem, const AttentionVariant& var
   result.prediction =
       predict_time(problem, variant, resources, result.shape, result.traffic, profile);
   add_curve(miss_curve(result.shape), profile.l2_effective_bytes, result);
-  result.first_seq_with_excess = first_seq_with_excess(problem, variant, ctas_per_sm, profile);
+  result.longest_seq_walked = longest_seq_walked(problem, variant, ctas_per_sm, profile);
+  result.first_seq_with_excess =
+      first_seq_with_excess(problem, variant, ctas_per_sm, profile, result.longest_seq_walked);
   return result;
 }
 

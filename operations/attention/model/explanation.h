@@ -39,14 +39,16 @@ struct Explanation {
   /// The smallest capacity without excess misses, in the same walk.
   long long capacity_without_excess_bytes = 0;
   /// The shortest sequence whose excess misses reach a twentieth of those that no cache avoids, in
-  /// steps of 1/16; empty when there is none up to kLongestSequence. K and V grow; Q as well when
+  /// steps of 1/16; empty when there is none up to longest_seq_walked. K and V grow; Q as well when
   /// it is as long as they are.
   std::optional<int> first_seq_with_excess;
+  /// kLongestSequence, or less where the model walks no longer ones (walk_limits.h).
+  int longest_seq_walked = 0;
 };
 
 inline constexpr int kLongestSequence = 256 * 1024;
 
-/// Throws: Error{invalid_argument} when no CTA fits an SM.
+/// Throws: Error{invalid_argument} when no CTA fits an SM, or beyond the limits of walk_limits.h.
 Explanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
                     const KernelResources& resources, const GpuProfile& profile);
 

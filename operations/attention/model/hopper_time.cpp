@@ -22,11 +22,12 @@ constexpr double kSoftmaxInstructions = 4.5;
 /// Of an exponential on the FMA pipe (exp2_polynomial in templates/common/ptx.cuh).
 constexpr double kPolynomialInstructions = 9.0;
 /// Products and softmax take the p-norm of the two: 1 adds them, infinity hides the shorter.
-/// Fitted, with kTileClocks, to the 106 choices of docs/results/attention_peers.csv.
+/// Fitted, with kTileClocks, to the 106 choices of
+/// experiments/hopper_attention/attention_peers.csv.
 constexpr double kOverlappedNorm = 3.0;
 /// The same where only the other warpgroups fill the gaps (main loops plain and mutex): between
 /// what 549 against 644 TFLOP/s at D 128 and 505 against 545 at D 64 give
-/// (docs/results/hopper_attention.md).
+/// (experiments/hopper_attention).
 constexpr double kInTurnNorm = 1.8;
 /// Of a Q tile beside its steps.
 constexpr double kTileClocks = 1550.0;

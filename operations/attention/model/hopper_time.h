@@ -20,7 +20,7 @@ struct HopperStep {
 };
 
 /// Of a launch without work, in microseconds; fitted to spaces of the portable family of 2026-11-21
-/// and judged by the choices of this one (docs/results/hopper_attention.md).
+/// and judged by the choices of this one (experiments/hopper_attention).
 inline constexpr double kHopperLaunchUs = 5.53;
 
 HopperStep hopper_step(const HopperConfig& config, const GpuProfile& profile);

@@ -2,6 +2,7 @@
 #include "operations/attention/model/l2_traffic.h"
 
 #include "model/l2/partitioned_l2.h"
+#include "operations/attention/model/walk_cost.h"
 #include <swr/result.h>
 
 #include <algorithm>
@@ -24,9 +25,12 @@ struct WholeL2 {
   void write_once(int sectors) { distances.touch_once(sectors); }
 };
 
+/// Within the limits of walks an int holds them.
+int pairs_of(const ScheduleShape& shape) { return static_cast<int>(kv_pair_count(shape)); }
+
 template <typename Cache>
 L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
-  PartitionedL2<Cache> l2(empty, shape.l2_partitions, kv_pair_count(shape));
+  PartitionedL2<Cache> l2(empty, shape.l2_partitions, pairs_of(shape));
   L2Traffic traffic;
   traffic.schedule = ScheduleWalk(shape, l2).run();
   traffic.compulsory_misses = l2.compulsory_misses();
@@ -80,8 +84,10 @@ double L2Traffic::hit_rate() const {
 }
 
 L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
+  require_walkable(shape);
+  const auto memory = memory_for_walk(shape);
   const long long sectors = policy.effective_bytes / kSectorBytes;
-  const int pairs = kv_pair_count(shape);
+  const int pairs = pairs_of(shape);
   if (policy.ways == 0) {
     return walk_through(shape, LruCache(sectors, 2 * pairs));
   }
@@ -92,11 +98,13 @@ L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
 }
 
 MissCurve miss_curve(const ScheduleShape& shape) {
+  require_walkable(shape);
+  const auto memory = memory_for_walk(shape);
   ScheduleShape unlimited = shape;
   unlimited.dram_sectors_per_step = 0;
   constexpr int kResolutionSectors = 1024 / kSectorBytes;
   unlimited.l2_partitions = 1;
-  WholeL2 l2{ReuseDistance(kv_pair_count(shape), kResolutionSectors)};
+  WholeL2 l2{ReuseDistance(pairs_of(shape), kResolutionSectors)};
   ScheduleWalk(unlimited, l2).run();
   return l2.distances.curve();
 }

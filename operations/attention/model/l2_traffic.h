@@ -22,7 +22,8 @@ struct L2Traffic {
 };
 
 /// Walks the schedule through an L2 of shape.l2_partitions partitions. One of sets keeps less of
-/// several heads that are scanned at once than of one (docs/results/l2_model.md, "Traces").
+/// several heads that are scanned at once than of one (experiments/l2_model, "Traces").
+/// Throws: Error{invalid_argument} beyond the limits of walk_cost.h; so does miss_curve().
 L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy);
 
 /// Walks the schedule once for the misses of every cache size, in steps of 1 KiB. One walk for all

@@ -4,6 +4,7 @@
 #include "model/l2/traffic_memo.h"
 #include "operations/attention/config.h"
 #include "operations/attention/model/time.h"
+#include "operations/attention/model/walk_cost.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -23,6 +24,12 @@ class AttentionPredictor final : public Predictor {
     const auto& chosen = variant.as<AttentionVariant>();
     const ScheduleShape shape = schedule_on_gpu(asked, chosen, ctas_per_sm, profile_);
     return predict_time(asked, chosen, resources, shape, traffic(shape), profile_);
+  }
+
+  std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
+                                           int ctas_per_sm) const override {
+    return beyond_walk_limits(schedule_on_gpu(
+        problem.as<AttentionProblem>(), variant.as<AttentionVariant>(), ctas_per_sm, profile_));
   }
 
   void prepare(const Problem& problem, const Variant& variant, int ctas_per_sm) override {
@@ -76,6 +83,24 @@ KernelResources estimated_resources(const AttentionProblem& problem,
   const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
   const int wanted = config.accumulator_registers() + q_registers + kWorkingRegisters;
   return {.registers_per_thread = std::min(wanted, config.register_limit())};
+}
+
+MissRatioCurve attention_miss_ratios(const AttentionProblem& problem,
+                                     const AttentionVariant& variant, int ctas_per_sm,
+                                     const GpuProfile& profile,
+                                     std::span<const long long> capacities_bytes) {
+  const ScheduleShape shape =
+      make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
+  const L2Traffic traffic = simulate_l2(shape, profile.l2_policy());
+  const auto demanded =
+      static_cast<double>(traffic.schedule.read_sectors + traffic.schedule.write_sectors);
+  const MissCurve curve = miss_curve(shape);
+  MissRatioCurve ratios{static_cast<double>(curve.compulsory_misses()) / demanded, {}};
+  for (const long long bytes : capacities_bytes) {
+    const long long misses = curve.compulsory_misses() + curve.excess_misses(bytes / kSectorBytes);
+    ratios.ratios.push_back(static_cast<double>(misses) / demanded);
+  }
+  return ratios;
 }
 
 std::unique_ptr<Predictor> make_attention_predictor(const GpuProfile& profile) {

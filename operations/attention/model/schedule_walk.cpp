@@ -117,8 +117,8 @@ std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape) {
   return grid;
 }
 
-int kv_pair_count(const ScheduleShape& shape) {
-  return shape.batch * shape.heads_kv * ceil_div(shape.seq_kv, shape.tile_n);
+long long kv_pair_count(const ScheduleShape& shape) {
+  return static_cast<long long>(shape.batch) * shape.heads_kv * ceil_div(shape.seq_kv, shape.tile_n);
 }
 
 }  // namespace swr

@@ -126,8 +126,9 @@ constexpr std::size_t step_ticks_index(int active, int place) {
 /// same tiles in the same order then. Empty where there is none.
 std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape);
 
-/// Distinct K and V tile pairs: ids run from 0 to this, kv_head * kv_tiles + tile.
-int kv_pair_count(const ScheduleShape& shape);
+/// Distinct K and V tile pairs: ids run from 0 to this, kv_head * kv_tiles + tile. More than an int
+/// holds for legal problems, which are not walked (walk_limits.h).
+long long kv_pair_count(const ScheduleShape& shape);
 
 /// Time of the walk is counted in ticks, because waiting for memory and differences of pace are
 /// shorter than a KV step.

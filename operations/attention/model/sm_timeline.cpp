@@ -15,10 +15,10 @@ namespace {
 /// Share of the SMs that are dealt CTAs to the full before the rest in the uneven deal: 66 of an
 /// H200's 132, as many as belong to one L2 partition. Persistent launches there with 72 to 120
 /// Q tiles more than places take as long as if two of these Q tiles met on an SM; with 24 to 48
-/// more they do not (docs/results/l2_model.md).
+/// more they do not (experiments/l2_model).
 constexpr int kFirstSmsPercent = 50;
 
-/// Share of the launches that are dealt so; chosen by spaces of an H200 (docs/results/l2_model.md).
+/// Share of the launches that are dealt so; chosen by spaces of an H200 (experiments/l2_model).
 constexpr double kUnevenShare = 0.8;
 constexpr double kUnevenShareMasked = 0.4;
 

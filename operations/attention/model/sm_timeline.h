@@ -28,7 +28,7 @@ struct Timeline {
 };
 
 /// Where the CTAs of a launch land decides which SMs have most work, and differs from launch to
-/// launch (docs/results/measuring.md). A launch with several CTAs to an SM takes the mean of two
+/// launch (experiments/measuring). A launch with several CTAs to an SM takes the mean of two
 /// deals: breadth first, and, for two launches of five under the mask and four of five without it,
 /// all places of half of the SMs before the rest.
 /// Requires: costs.step_clocks holds a value for each number of CTAs up to shape.ctas_per_sm.

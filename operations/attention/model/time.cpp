@@ -27,14 +27,14 @@ constexpr int kSchedulersPerSm = 4;
 constexpr double kSmemBytesPerClock = 128.0;
 
 /// How CTAs of an H200 differ in time, from traces of causal launches
-/// (docs/results/l2_model.md). Which CTAs share what they read hangs on it.
+/// (experiments/l2_model). Which CTAs share what they read hangs on it.
 constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
 constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer whose miss is hidden.
 constexpr double kHiddenWaitShare = 0.706;     ///< Of a wait while other CTAs of the SM compute.
 constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
 
 /// What CTAs get of their SM's issue slots, by place, when three share it: traces of an H200
-/// (docs/results/l2_model.md, "Traces"). A CTA that takes the place of one that ended gets what it
+/// (experiments/l2_model, "Traces"). A CTA that takes the place of one that ended gets what it
 /// got.
 constexpr std::array kSharesOfThree{1.0, 0.97, 0.85};
 

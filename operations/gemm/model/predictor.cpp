@@ -4,6 +4,7 @@
 #include "model/l2/traffic_memo.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/model/time.h"
+#include "operations/gemm/model/walk_cost.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -65,6 +66,12 @@ class GemmPredictor final : public Predictor {
     const GemmLaunch launch = gemm_launch_on_gpu(asked, chosen, ctas_per_sm, profile_);
     const GemmTraffic traffic = walks_.traffic(launch);
     return as_prediction(predict_gemm_time(asked, chosen, launch, traffic, profile_), traffic);
+  }
+
+  std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
+                                           int ctas_per_sm) const override {
+    return beyond_walk_limits(gemm_launch_on_gpu(problem.as<GemmProblem>(),
+                                                 variant.as<GemmVariant>(), ctas_per_sm, profile_));
   }
 
   void prepare(const Problem& problem, const Variant& variant, int ctas_per_sm) override {

@@ -23,10 +23,10 @@ constexpr int kWgmmaDepth = 16;
 /// How much longer products take than at wgmma's rate and the profile's clock, which falls to the
 /// power limit under a large GEMM: 706 of the 971 TFLOP/s of 132 SMs at 1796 MHz are 1.37 for the
 /// cube of 12288, 716 are 1.36 for that of 2048, of which a part is latency and L2's
-/// (docs/results/gemm.md).
+/// (experiments/gemm).
 constexpr double kProductFactor = 1.27;
 /// Of a launch without work, in a CUDA graph: 3.2 us of the cube of 512 less its terms where
-/// launches follow one another, 2.4 where they overlap (docs/results/gemm.md).
+/// launches follow one another, 2.4 where they overlap (experiments/gemm).
 constexpr double kLaunchUs = 2.0;
 constexpr double kOverlappingLaunchUs = 1.2;
 /// GH100: SMs of a GPC (16 or 18), whose equal requests can meet before L2 looks them up.
@@ -34,21 +34,21 @@ constexpr int kNeighbours = 16;
 /// Requests that do meet of those that could, in the first step of a launch, and the steps in which
 /// CTAs drift so far apart that a part of 1/e is left. Of the requests that multicast leaves, L2
 /// looked up 72 and 56 % of 16 steps whose neighbours share 45 and 30 %, 82 to 89 % at 2048 and
-/// 3072 cubed, and all from 4096 on (docs/results/gemm.md).
+/// 3072 cubed, and all from 4096 on (experiments/gemm).
 constexpr double kMeetAtFirst = 0.7;
 constexpr double kDriftSteps = 50.0;
 /// How much faster L2 serves whole lines to the copy engine than the loads of single warps that the
 /// profile's rate was measured with: 10.8 TB/s, 64 bytes a clock of each of the H200's 96 slices.
 constexpr double kCopyEngineFactor = 1.45;
 /// A k-block takes no less: barriers and the copy engine's instructions (270 ns measured for the
-/// smallest tiles before arrivals were relaxed, 150 clocks after: docs/results/gemm.md).
+/// smallest tiles before arrivals were relaxed, 150 clocks after: experiments/gemm).
 constexpr double kLeastStepClocks = 150.0;
 /// Rows of a tile of C on their way through shared memory, beside their bytes.
 constexpr double kEpilogueClocks = 300.0;
 
 /// Two barriers of a cluster, of which one waits for sums to be in shared memory, and the first of
 /// them to arrive. Not measured: barriers with release cost hundreds of clocks
-/// (docs/results/gemm.md).
+/// (experiments/gemm).
 constexpr double kExchangeClocks = 1000.0;
 /// What an SM reads of other SMs' shared memory: assumed, about 3.3 TB/s of 132 SMs.
 constexpr double kClusterBytesPerClock = 14.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // From the walk of a GEMM to a time. What the Hopper family costs was read off measurements
-// (docs/results/gemm.md); the portable family takes the costs of portable attention and has not
+// (experiments/gemm); the portable family takes the costs of portable attention and has not
 // been compared with any.
 #pragma once
 

@@ -3,6 +3,7 @@
 
 #include "model/l2/partitioned_l2.h"
 #include "model/l2/reuse_distance.h"
+#include "operations/gemm/model/walk_cost.h"
 
 #include <numeric>
 #include <tuple>
@@ -78,6 +79,8 @@ GemmBlocks::GemmBlocks(const GemmLaunch& launch)
 }
 
 GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy) {
+  require_walkable(launch);
+  const auto memory = memory_for_walk(launch);
   const GemmBlocks blocks(launch);
   const long long sectors = policy.effective_bytes / kSectorBytes;
   const int count = blocks.count();
@@ -90,6 +93,8 @@ GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy) {
 }
 
 MissCurve gemm_miss_curve(const GemmLaunch& launch) {
+  require_walkable(launch);
+  const auto memory = memory_for_walk(launch);
   constexpr int kResolutionSectors = 1024 / kSectorBytes;
   GemmLaunch whole = launch;
   whole.l2_partitions = 1;

@@ -121,7 +121,8 @@ class GemmWalk {
   GemmSummary summary_;
 };
 
-/// Walks the launch through an L2.
+/// Walks the launch through an L2. Throws: Error{invalid_argument} beyond the limits of
+/// walk_limits.h; so does gemm_miss_curve().
 GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy);
 
 /// Misses of every cache size from one walk, of an L2 in one piece with one LRU list.

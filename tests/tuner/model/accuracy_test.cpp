@@ -137,7 +137,7 @@ TEST(Accuracy, TheFirst8HoldTheBestIn80PercentOfTheSpacesUnseen) {
   EXPECT_GE(static_cast<double>(best), 0.80 * static_cast<double>(unseen_spaces().size()));
 }
 
-/// The sentence of docs/results/l2_model.md about the choice among whole spaces.
+/// The sentence of experiments/l2_model about the choice among whole spaces.
 std::string choice_sentence(const char* name, const std::vector<Assessed>& assessed) {
   int spaces = 0;
   int best = 0;
@@ -190,13 +190,14 @@ TEST(Accuracy, DramBytesPastTheEffectiveL2AreRightWithoutAMask) {
 
 TEST(Accuracy, OfHandMadeRows) {
   std::vector<Comparison> rows(3);
-  rows[0] = {.variant = {.order = Order::cyclic, .persistence = Persistence::persistent},
-             .measured_us = 10,
-             .predicted_us = 8,
-             .measured_read_sectors = 100,
-             .predicted_read_sectors = 101,
-             .measured_dram_bytes = 1000,
-             .predicted_dram_bytes = 1100};
+  rows[0] = {
+      .variant = AttentionVariant{.order = Order::cyclic, .persistence = Persistence::persistent},
+      .measured_us = 10,
+      .predicted_us = 8,
+      .measured_read_sectors = 100,
+      .predicted_read_sectors = 101,
+      .measured_dram_bytes = 1000,
+      .predicted_dram_bytes = 1100};
   rows[1] = rows[0];
   attention(rows[1].variant).order = Order::sawtooth;
   rows[1].measured_us = 12;

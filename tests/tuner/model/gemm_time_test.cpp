@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The time of GEMM: terms by hand, and against what an H200 measured (docs/results/gemm.md).
+// The time of GEMM: terms by hand, and against what an H200 measured (experiments/gemm).
 #include "operations/attention/model/time.h"
 #include "operations/gemm/model/time.h"
 #include <swr/gemm_problem.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The Hopper family's time: terms by hand, and against the tuner's own choices as they were
-// measured on an H200 (docs/results/attention_peers.csv).
+// measured on an H200 (experiments/hopper_attention/attention_peers.csv).
 #include "operations/attention/model/hopper_time.h"
 
 #include "operations/attention/model/time.h"
@@ -143,8 +143,7 @@ Choice parse_choice(const std::string& line, const GpuProfile& profile) {
                     .head_dim = std::stoi(shape.at(4)),
                     .dtype = parse_dtype(shape.at(5)),
                     .causal = shape.at(6) == "True"};
-  choice.variant = std::get<AttentionVariant>(
-      parse_variant(attention_operation(), split(quoted.at(1), ' ').front()));
+  choice.variant = parse_variant(attention_operation(), split(quoted.at(1), ' ').front()).as<AttentionVariant>();
   choice.measured_us = std::stod(split(quoted.at(2), ',').at(2));
   const ScheduleShape walked = schedule_on_gpu(choice.problem, choice.variant, 1, profile);
   choice.predicted_us = predict_time(choice.problem, choice.variant, {}, walked,

@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 const AttentionProblem kProblem{.seq_q = 512, .seq_kv = 512, .head_dim = 16};
 
 VariantResult measured(int stages, double time_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = stages;
   Measurement measurement;
   measurement.median_us = measurement.p95_us = time_us;

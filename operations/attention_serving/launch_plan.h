@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// From a compiled kernel for unequal sequences to its launches. Everything here follows from upper
+// bounds, which the host knows: lengths stay on the device, and a captured graph replays with other
+// ones. Self-contained arithmetic.
+#pragma once
+
+#include "templates/common/serving_schedule.h"
+#include <swr/axes.h>
+#include <swr/kv_append_params.h>
+#include <swr/serving_attention_params.h>
+
+namespace swr {
+
+/// Everything about the launches of one compiled kernel on one device that no problem changes.
+struct ServingLaunchPlan {
+  ServingTiles tiles;
+  int head_dim_v = 0;
+  int threads = 0;
+  /// Without the list of sequences, which dynamic_smem_bytes() adds.
+  int fixed_smem_bytes = 0;
+  Persistence persistence = Persistence::grid;  ///< Counts for Deal::whole only.
+  int workers = 1;  ///< CTAs of persistent launches and of Deal::ranges, at least 1.
+};
+
+/// What a launch needs, whatever the lengths turn out to be.
+struct ServingLaunch {
+  int grid_x = 0;
+  int block_x = 0;
+  int dynamic_smem_bytes = 0;
+  long long partials_bytes = 0;
+  int arrival_words = 0;
+};
+
+/// The most Q tiles that lengths within the bounds of `params` can make. 64 bits, since q_rows
+/// times packed heads may be long.
+constexpr long long most_items(const ServingTiles& tiles, const ServingAttentionParams& params) {
+  const long long pack = packed_heads(tiles, params);
+  const long long m = tiles.tile_m;
+  long long q_tiles = params.batch * ((params.max_seq_q * pack + m - 1) / m);
+  if (params.lengths.cu_seqlens_q != nullptr) {
+    // No sequence has a tile more than its rows fill, and none without rows has any.
+    const long long by_rows = (params.total_q * pack + params.batch * (m - 1)) / m;
+    q_tiles = by_rows < q_tiles ? by_rows : q_tiles;
+  }
+  return q_tiles * scheduled_heads(tiles, params);
+}
+
+/// The most units that lengths within the bounds can make.
+constexpr long long most_units(const ServingTiles& tiles, const ServingAttentionParams& params) {
+  const long long kv_tiles = (params.max_seq_kv + tiles.tile_n - 1LL) / tiles.tile_n;
+  return most_items(tiles, params) *
+         (tiles.deal == Deal::whole ? 1 : params.item_overhead + (kv_tiles < 1 ? 1 : kv_tiles));
+}
+
+/// CTAs of a launch. Those that lengths leave without work end at once.
+constexpr int serving_ctas(const ServingLaunchPlan& plan, const ServingAttentionParams& params) {
+  const Persistence persistence =
+      plan.tiles.deal == Deal::ranges ? Persistence::persistent : plan.persistence;
+  return static_cast<int>(cta_count(persistence, most_units(plan.tiles, params), plan.workers));
+}
+
+/// Bytes of the list of sequences: the end of every entry, and which entry it is.
+constexpr int list_bytes(int batch) { return list_entries(batch) * 12; }
+
+/// The launch for the bounds in `params`.
+constexpr ServingLaunch serving_launch(const ServingLaunchPlan& plan,
+                                       const ServingAttentionParams& params) {
+  constexpr int kFloatBytes = 4;
+  constexpr int kShiftAndSum = 2;
+  ServingLaunch launch;
+  launch.grid_x = serving_ctas(plan, params);
+  launch.block_x = plan.threads;
+  launch.dynamic_smem_bytes = plan.fixed_smem_bytes + list_bytes(params.batch);
+  if (plan.tiles.deal == Deal::ranges) {
+    launch.arrival_words = launch.grid_x;
+    launch.partials_bytes =
+        2LL * launch.grid_x * plan.tiles.tile_m * (plan.head_dim_v + kShiftAndSum) * kFloatBytes;
+  }
+  return launch;
+}
+
+/// Pieces of 16 bytes that an appending launch moves at most.
+constexpr long long most_append_pieces(const KvAppendParams& params) {
+  const ServingAttentionParams& attention = params.attention;
+  const long long of_q = params.q_rotated == nullptr ? 0
+                         : attention.lengths.cu_seqlens_q != nullptr
+                             ? attention.total_q
+                             : attention.batch * static_cast<long long>(attention.max_seq_q);
+  return params.total_k_new * attention.heads_kv * ((params.head_dim + params.head_dim_v) / 8) +
+         of_q * attention.heads_q * (params.head_dim / 8);
+}
+
+/// CTAs of an appending launch: one piece a thread, as far as the GPU has room for so many.
+constexpr int append_ctas(const KvAppendParams& params, int sm_count) {
+  constexpr int kThreads = 256;
+  constexpr int kCtasPerSm = 8;
+  const long long wanted = (most_append_pieces(params) + kThreads - 1) / kThreads;
+  const long long most = static_cast<long long>(sm_count) * kCtasPerSm;
+  return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+}  // namespace swr

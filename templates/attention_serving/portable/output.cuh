@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// Rows of O and their log-sum-exps: what normalises a row, with the sink that it may have, and how
+// rows are written.
+#pragma once
+
+#include "attention/portable/matrix.cuh"
+#include "attention/portable/partial_row.cuh"
+#include "attention/portable/softmax.cuh"
+#include "attention/portable/tile_copy.cuh"
+#include "attention_serving/config.h"
+#include "attention_serving/portable/item.cuh"
+#include "common/ptx.cuh"
+#include "common/serving_schedule.h"
+#include <swr/serving_attention_params.h>
+
+namespace swr::serving {
+
+/// What becomes of a row at the end.
+struct RowResult {
+  float factor;    ///< Numerators times V are multiplied with it.
+  float log2_sum;  ///< Logarithm, base 2, of the softmax' denominator.
+};
+
+/// A row whose numerators have been shifted by `shift` and add up to `sum`, with a further score
+/// `sink_log2` that has no value. The shift may lag behind the sink, so both are brought under one.
+__device__ inline RowResult finish_row(float shift, float sum, float sink_log2) {
+  const float top = fmaxf(shift, sink_log2);
+  const float rescale = ptx::ex2_approx(shift - top);
+  const float total = fmaf(sum, rescale, ptx::ex2_approx(sink_log2 - top));
+  if (total == 0.0F) {
+    return {0.0F, portable::minus_infinity()};
+  }
+  return {rescale / total, top + log2f(total)};
+}
+
+/// The sinks of an item's rows, and where their log-sum-exps go.
+template <ServingAttentionConfig C>
+class RowEnds {
+ public:
+  __device__ RowEnds(const ServingAttentionParams& params, const Item<C>& item)
+      : params_(params),
+        heads_(packed_heads(C.tiles(), params)),
+        first_head_(item.first_head()),
+        lse_(params.lse == nullptr ? nullptr : item.first_lse()) {}
+
+  /// The result of row `row` of the item's head.
+  __device__ RowResult finish(int row, float shift, float sum) const {
+    const float sink = params_.sinks == nullptr ? portable::minus_infinity()
+                                                : sink_log2(first_head_ + head_of(row));
+    return finish_row(shift, sum, sink);
+  }
+  __device__ void write_lse(int row, const RowResult& result) const {
+    if (lse_ != nullptr) {
+      lse_[row / heads_ * params_.lse_strides.seq + head_of(row) * params_.lse_strides.head] =
+          result.log2_sum * params_.lse_unit;
+    }
+  }
+
+ private:
+  __device__ int head_of(int row) const { return C.pack_gqa ? row % heads_ : 0; }
+  __device__ float sink_log2(int head) const {
+    constexpr float kLog2E = 1.4426950408889634F;
+    switch (params_.sink_type) {
+      case SinkType::fp32:
+        break;
+      case SinkType::fp16:
+        return ptx::cvt_f32_f16(static_cast<const unsigned short*>(params_.sinks)[head]) * kLog2E;
+      case SinkType::bf16:
+        return __uint_as_float(
+                   static_cast<unsigned>(static_cast<const unsigned short*>(params_.sinks)[head])
+                   << 16) *
+               kLog2E;
+    }
+    return static_cast<const float*>(params_.sinks)[head] * kLog2E;
+  }
+
+  const ServingAttentionParams& params_;
+  int heads_;
+  int first_head_;
+  float* lse_;
+};
+
+/// Rows of the item's Q tile that exist.
+template <ServingAttentionConfig C>
+__device__ inline int rows_of_tile(const Item<C>& item) {
+  return min_of(C.tile_m, item.sequence().q_rows() - item.tile().index * C.tile_m);
+}
+
+/// Writes rows of the item's Q tile that are complete, eight columns at a time.
+template <ServingAttentionConfig C>
+class RowWriter {
+ public:
+  __device__ RowWriter(const ServingAttentionParams& params, const Item<C>& item)
+      : target_(item.query_rows(params.o, params.o_strides)),
+        ends_(params, item),
+        first_row_(item.tile().index * C.tile_m) {}
+
+  /// Normalises and writes what `chunk` names of row `row` of the tile.
+  __device__ void operator()(int row, int chunk, const portable::PartialRow& values) const {
+    const RowResult result = ends_.finish(first_row_ + row, values.shift, values.sum);
+    char* const left = target_.address(first_row_ + row) + chunk * kQuadBytes;
+    portable::copy_out<C.pv()>(left, packed(values.left, result.factor));
+    portable::copy_out<C.pv()>(left + C.head_dim_v / 2 * kElementBytes,
+                               packed(values.right, result.factor));
+    if (chunk == 0) {
+      ends_.write_lse(first_row_ + row, result);
+    }
+  }
+
+ private:
+  static constexpr int kQuadBytes = 4 * kElementBytes;
+
+  __device__ static uint2 packed(const float4& values, float factor) {
+    return make_uint2(ptx::cvt_rn_x2<C.dtype>(values.x * factor, values.y * factor),
+                      ptx::cvt_rn_x2<C.dtype>(values.z * factor, values.w * factor));
+  }
+
+  typename Item<C>::QueryRows target_;
+  RowEnds<C> ends_;
+  int first_row_;
+};
+
+/// Normalises the warp's rows and writes them through its own rows of the Q tile at `q_tile`, which
+/// all warps have read when rows of Q and of O are not equally long.
+template <ServingAttentionConfig C>
+__device__ inline void write_output(const ServingAttentionParams& params, const Item<C>& item,
+                                    const typename Fragments<C>::Output& output,
+                                    const typename Fragments<C>::Softmax& softmax, unsigned q_tile,
+                                    int warp_row) {
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x % 32));
+  const int first_row = item.tile().index * C.tile_m;
+  const int q_rows = item.sequence().q_rows();
+  const RowEnds<C> ends(params, item);
+  if constexpr (C.head_dim != C.head_dim_v) {
+    __syncthreads();
+  } else {
+    __syncwarp();
+  }
+#pragma unroll
+  for (int m = 0; m < C.pv().m_blocks(); ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = warp_row + 16 * m + 8 * half + lane / 4;
+      const float sum = portable::row_sum(softmax.sum[m][half]);
+      const RowResult result = ends.finish(first_row + row, softmax.shift[m][half], sum);
+#pragma unroll
+      for (int d = 0; d < C.head_dim_v / 8; ++d) {
+        const auto& sums = output[m][d];
+        ptx::st_shared(q_tile + portable::tile_offset<C.pv()>(row, d) + lane % 4 * 4,
+                       ptx::cvt_rn_x2<C.dtype>(sums[2 * half] * result.factor,
+                                               sums[2 * half + 1] * result.factor));
+      }
+      if (lane % 4 == 0 && first_row + row < q_rows) {
+        ends.write_lse(first_row + row, result);
+      }
+    }
+  }
+  __syncwarp();
+  portable::copy_rows_out<C.pv(), 16 * C.pv().m_blocks()>(
+      q_tile, item.query_rows(params.o, params.o_strides), first_row, warp_row, lane);
+}
+
+}  // namespace swr::serving

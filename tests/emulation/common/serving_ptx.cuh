@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The instructions of templates/common/serving_ptx.cuh on the CPU.
+#pragma once
+
+#include "common/ptx.cuh"
+#include "tests/emulation/simt.h"
+
+#include <bit>
+#include <cmath>
+
+namespace swr::ptx {
+
+inline void st_shared_b64(unsigned shared, long long value) { st_shared(shared, value); }
+inline long long ld_shared_b64(unsigned shared) { return load_from_shared<long long>(shared); }
+
+/// Off by as much as the manual allows, in the direction that depends on the last bits.
+inline float tanh_approx(float x) {
+  const float y = std::tanh(x);
+  unsigned bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return y * (1.0F + ((bits & 1U) != 0 ? 0x1p-12F : -0x1p-12F));
+}
+inline float rcp_approx(float x) { return 1.0F / x; }
+
+inline int clz(unsigned x) { return std::countl_zero(x); }
+
+inline long long shfl_sync_up(long long value, int lanes) {
+  return emulation::collective<long long>(value, [&](const auto& values, auto& results) {
+    for (int lane = 0; lane < 32; ++lane) {
+      results[static_cast<std::size_t>(lane)] =
+          values[static_cast<std::size_t>(lane < lanes ? lane : lane - lanes)];
+    }
+  });
+}
+
+}  // namespace swr::ptx
