@@ -180,8 +180,7 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   set_up(database);
   if (schema_state_now(database, migrations, path, content) != SchemaState::current) {
     migrate(database, migrations, path, content);
-  } else if (migrations.back().version >= kFirstSchemaWithViews &&
-             !has_operation_views(database)) {
+  } else if (migrations.back().version >= kFirstSchemaWithViews && !has_operation_views(database)) {
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     write_operation_views(database);
     transaction.commit();

@@ -143,7 +143,7 @@ class Reader {
         break;
       }
       stored.push_back(&read_operation(next, {path_, "problem"}));
-      last = stored.back()->name();
+      last = name_of(*stored.back());
     }
     std::ranges::sort(stored, {}, [](const Operation* operation) {
       return std::ranges::find(operations(), operation) - operations().begin();

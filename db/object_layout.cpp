@@ -121,9 +121,8 @@ void ObjectLayout::read(const Json& json, void* object) const {
     return;
   }
   for (const auto& entry : json.items()) {
-    if (std::ranges::find(members_, entry.key(), [](const Member& one) {
-          return one.field.name;
-        }) == members_.end()) {
+    if (std::ranges::find(members_, entry.key(),
+                          [](const Member& one) { return one.field.name; }) == members_.end()) {
       reject("there is no '" + entry.key() + "' that this swr knows");
     }
   }

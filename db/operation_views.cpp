@@ -9,7 +9,7 @@ namespace swr {
 namespace {
 
 /// As a name of SQL, or as a text: the quotation marks differ.
-std::string quoted(std::string_view text, char mark) {
+std::string in_quotes(std::string_view text, char mark) {
   std::string result(1, mark);
   for (const char c : text) {
     result += c == mark ? std::string(2, mark) : std::string(1, c);
@@ -19,12 +19,12 @@ std::string quoted(std::string_view text, char mark) {
 
 std::string member(const char* object, const Field& field) {
   return "json_extract(" + std::string(object) + ", " +
-         quoted("$.\"" + std::string(field.name) + "\"", '\'') + ")";
+         in_quotes("$.\"" + std::string(field.name) + "\"", '\'') + ")";
 }
 
 std::string default_of(const Operation& operation, const Axis& axis) {
   const int value = axis.read(operation.default_axes().members());
-  return axis.is_text() ? quoted(axis.spellings[static_cast<std::size_t>(value)], '\'')
+  return axis.is_text() ? in_quotes(axis.spellings[static_cast<std::size_t>(value)], '\'')
                         : std::to_string(value);
 }
 
@@ -38,16 +38,15 @@ std::string axis_value(const Operation& operation, const Axis& axis) {
     return value;
   }
   return "CASE WHEN " + member("variant", operation.axes().front()) + " = " +
-         quoted(to_string(*axis.only), '\'') + " THEN " + value + " END";
+         in_quotes(to_string(*axis.only), '\'') + " THEN " + value + " END";
 }
 
 std::string column(const std::string& value, const Field& field) {
-  return "  " + value + " AS " + quoted(field.name, '"') + ",\n";
+  return "  " + value + " AS " + in_quotes(field.name, '"') + ",\n";
 }
 
 std::string stored_sql(SQLite::Database& database, const std::string& name) {
-  SQLite::Statement row(database,
-                        "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?");
+  SQLite::Statement row(database, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?");
   row.bind(1, name);
   return row.executeStep() ? row.getColumn(0).getString() : "";
 }
@@ -70,20 +69,19 @@ std::string view_sql(const Operation& operation) {
   for (const Axis& axis : operation.axes()) {
     columns += column(axis_value(operation, axis), axis);
   }
-  return "CREATE VIEW " + quoted(view_name(operation), '"') + " AS SELECT\n" + columns +
-         "  all_results.*\nFROM all_results WHERE op = " + quoted(operation.name(), '\'');
+  return "CREATE VIEW " + in_quotes(view_name(operation), '"') + " AS SELECT\n" + columns +
+         "  all_results.*\nFROM all_results WHERE op = " + in_quotes(operation.name(), '\'');
 }
 
 bool has_operation_views(SQLite::Database& database) {
-  return std::ranges::all_of(operations(), [&](const Operation* operation) {
-    return is_current(database, *operation);
-  });
+  return std::ranges::all_of(
+      operations(), [&](const Operation* operation) { return is_current(database, *operation); });
 }
 
 void write_operation_views(SQLite::Database& database) {
   for (const Operation* const operation : operations()) {
     if (!is_current(database, *operation)) {
-      database.exec("DROP VIEW IF EXISTS " + quoted(view_name(*operation), '"'));
+      database.exec("DROP VIEW IF EXISTS " + in_quotes(view_name(*operation), '"'));
       database.exec(view_sql(*operation));
     }
   }

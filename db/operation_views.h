@@ -17,8 +17,8 @@ inline constexpr int kFirstSchemaWithViews = 13;
 /// "attention_results".
 std::string view_name(const Operation& operation);
 
-/// The view as SQL: fields, axes, then the columns of all_results. An axis that the variant's family
-/// lacks is NULL; one that came later has its default in rows from before.
+/// The view as SQL: fields, axes, then the columns of all_results. An axis that the variant's
+/// family lacks is NULL; one that came later has its default in rows from before.
 std::string view_sql(const Operation& operation);
 
 /// Whether every operation's view is there and as view_sql() says.

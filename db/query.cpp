@@ -63,7 +63,7 @@ class Reader {
   std::optional<StoredProblem> find(const Problem& problem) const {
     SQLite::Statement row(database_,
                           "SELECT id FROM problem WHERE op = ? AND kind = ? AND sizes = ?");
-    row.bind(1, std::string(problem.operation().name()));
+    row.bind(1, std::string(name_of(problem.operation())));
     row.bind(2, kind_text(problem));
     row.bind(3, sizes_text(problem));
     return row.executeStep() ? std::optional(StoredProblem{row.getColumn(0).getInt64(), problem})

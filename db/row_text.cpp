@@ -34,9 +34,7 @@ struct VariantLayout {
   };
 
   explicit VariantLayout(const Operation& described)
-      : operation(&described),
-        usual(described.default_axes()),
-        family(&described.axes().front()) {
+      : operation(&described), usual(described.default_axes()), family(&described.axes().front()) {
     for (std::size_t i = 0; i < family->spellings.size(); ++i) {
       families.push_back(of_family(static_cast<Family>(i)));
     }
@@ -46,9 +44,8 @@ struct VariantLayout {
     OfFamily layout;
     for (const Axis& axis : operation->axes()) {
       if (axis.belongs_to(one)) {
-        layout.axes.add(axis, axis.came_later
-                                  ? std::optional<int>(axis.read(usual.members()))
-                                  : std::nullopt);
+        layout.axes.add(
+            axis, axis.came_later ? std::optional<int>(axis.read(usual.members())) : std::nullopt);
       }
     }
     layout.start = "{" + Json(family->name).dump() + ":" + Json(to_string(one)).dump();
@@ -116,8 +113,8 @@ Problem problem_from_members(const Operation& operation, const Json& kind, const
 
 Variant variant_from_members(const Operation& operation, const Json& axes) {
   const auto& layout = derived_of<VariantLayout>(operation);
-  const auto family = parse_enum<Family>(
-      layout.family->spellings, json_text(axes, layout.family->name), layout.family->name);
+  const auto family = parse_enum<Family>(layout.family->spellings,
+                                         json_text(axes, layout.family->name), layout.family->name);
   Variant variant = layout.usual;
   layout.axes_of(family).read(axes, variant.members());
   return variant;

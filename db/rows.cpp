@@ -308,7 +308,7 @@ Cells to_cells(const Problem& problem) {
 }
 
 Cells kind_cells(const Problem& problem) {
-  return {{"op", std::string(problem.operation().name())}, {"kind", kind_text(problem)}};
+  return {{"op", std::string(name_of(problem.operation()))}, {"kind", kind_text(problem)}};
 }
 
 Cells to_cells(const DeviceInfo& device) {
@@ -318,7 +318,7 @@ Cells to_cells(const DeviceInfo& device) {
 }
 
 Cells to_cells(const Variant& variant) {
-  return {{"op", std::string(variant.operation().name())}, {"axes", axes_text(variant)}};
+  return {{"op", std::string(name_of(variant.operation()))}, {"axes", axes_text(variant)}};
 }
 
 std::string variant_columns() { return "variant.op, variant.axes"; }
@@ -516,7 +516,7 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
 
 std::string lookup_problems_query(const Operation& operation) {
   return "SELECT id, kind, sizes FROM problem NOT INDEXED WHERE op = '" +
-         std::string(operation.name()) + "' ORDER BY id";
+         std::string(name_of(operation)) + "' ORDER BY id";
 }
 
 FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,
