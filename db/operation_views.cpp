@@ -29,7 +29,7 @@ std::string default_of(const Operation& operation, const Axis& axis) {
 }
 
 std::string axis_value(const Operation& operation, const Axis& axis) {
-  const std::string stored = member("variant", axis);
+  const std::string stored = member("axes", axis);
   if (!axis.came_later) {
     return stored;
   }
@@ -37,7 +37,7 @@ std::string axis_value(const Operation& operation, const Axis& axis) {
   if (!axis.only) {
     return value;
   }
-  return "CASE WHEN " + member("variant", operation.axes().front()) + " = " +
+  return "CASE WHEN " + member("axes", operation.axes().front()) + " = " +
          in_quotes(to_string(*axis.only), '\'') + " THEN " + value + " END";
 }
 
@@ -64,7 +64,7 @@ std::string view_name(const Operation& operation) {
 std::string view_sql(const Operation& operation) {
   std::string columns;
   for (const ProblemField& field : operation.fields()) {
-    columns += column(member("problem", field), field);
+    columns += column(member(field.role == FieldRole::kind ? "kind" : "sizes", field), field);
   }
   for (const Axis& axis : operation.axes()) {
     columns += column(axis_value(operation, axis), axis);
