@@ -220,20 +220,34 @@ class Reader {
                   .result_id = found.id,
                   .merit = {},
                   .l2_misses = found.l2_misses};
+    require_same_operation(row);
     if (row.is_ok) {
       row.merit = merit_of(found, records_.problems[row.problem]);
     }
     records_.rows.push_back(row);
   }
 
+  void require_same_operation(const LookupRow& row) const {
+    const Operation& of_problem = records_.problems[row.problem].operation();
+    const Operation& of_variant = records_.variants[row.variant].operation();
+    if (&of_problem != &of_variant) {
+      reject(row.result_id, "a problem of " + std::string(name_of(of_problem)) +
+                                " has no variant of " + std::string(name_of(of_variant)));
+    }
+  }
+
+  [[noreturn]] void reject(long long result_id, const std::string& finding) const {
+    throw Error(ErrorCode::unreadable, "database " + path_.string() + " holds a bad row " +
+                                           std::to_string(result_id) +
+                                           " in table result: " + finding +
+                                           "; use a copy of the file from before it was edited");
+  }
+
   std::uint32_t at(const RowIndex& index, long long id, long long result_id,
                    const char* table) const {
     const auto record = index.find(id);
     if (!record) {
-      throw Error(ErrorCode::unreadable,
-                  "database " + path_.string() + " holds a bad row " + std::to_string(result_id) +
-                      " in table result: there is no row " + std::to_string(id) + " in table " +
-                      table + "; use a copy of the file from before it was edited");
+      reject(result_id, "there is no row " + std::to_string(id) + " in table " + table);
     }
     return *record;
   }
