@@ -59,7 +59,7 @@ void print_global(std::ostream& out, const ExplainedAttention& all) {
        "times the compulsory " + grouped_text(all.bytes.compulsory()));
 }
 
-void print_time(std::ostream& out, const Explanation& why) {
+void print_time(std::ostream& out, const AttentionExplanation& why) {
   const Prediction& prediction = why.prediction;
   out << "time (predicted)\n";
   line(out, "one KV step", significant_text(why.step.compute_clocks, 4),
@@ -74,7 +74,7 @@ void print_time(std::ostream& out, const Explanation& why) {
   line(out, "total", time_text(prediction.time_us), "the first four overlap");
 }
 
-void print_traffic(std::ostream& out, const Explanation& why, const GpuProfile& profile) {
+void print_traffic(std::ostream& out, const AttentionExplanation& why, const GpuProfile& profile) {
   const L2Traffic& traffic = why.traffic;
   const long long demanded = traffic.schedule.read_sectors + traffic.schedule.write_sectors;
   const long long missed = traffic.compulsory_misses + traffic.excess_misses;
@@ -94,7 +94,7 @@ void print_traffic(std::ostream& out, const Explanation& why, const GpuProfile& 
                                  : "up to " + grouped_text(why.longest_seq_walked));
 }
 
-void print_curve(std::ostream& out, const Explanation& why, long long l2_effective_bytes) {
+void print_curve(std::ostream& out, const AttentionExplanation& why, long long l2_effective_bytes) {
   out << "capacity misses by size of L2 (predicted, no CTA waits for memory)\n";
   for (const MissPoint& point : why.miss_curve) {
     line(out, bytes_text(point.capacity_bytes), grouped_text(point.excess_misses),
