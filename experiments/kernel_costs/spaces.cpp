@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/kernel_costs/spaces.h"
 
-#include "core/recorded_space.h"
+#include "core/recorded_spaces_file.h"
 #include "tuner/model/time_model.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -38,8 +38,8 @@ void walk(Space& space, const GpuProfile& profile) {
   }
 }
 
-Space read_space(const std::filesystem::path& file, const GpuProfile& profile) {
-  const RecordedSpace recorded = read_recorded_space(file);
+Space rows_of(const RecordedSpace& recorded, const std::filesystem::path& file,
+              const GpuProfile& profile) {
   const auto* problem = std::get_if<AttentionProblem>(&recorded.problem);
   if (problem == nullptr || !same_device(recorded.device, profile.device)) {
     throw Error(ErrorCode::unreadable, file.string() + " is no space of attention on " +
@@ -77,19 +77,12 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 
 }  // namespace
 
-std::vector<Space> read_spaces(const std::vector<std::string>& folders, const GpuProfile& profile) {
-  std::vector<std::filesystem::path> files;
-  for (const std::string& folder : folders) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".json") {
-        files.push_back(entry.path());
-      }
-    }
-  }
-  std::sort(files.begin(), files.end());
+std::vector<Space> read_spaces(const std::vector<std::string>& files, const GpuProfile& profile) {
   std::vector<Space> spaces;
-  for (const auto& file : files) {
-    spaces.push_back(read_space(file, profile));
+  for (const std::string& file : files) {
+    for (const RecordedSpace& recorded : read_recorded_spaces(file)) {
+      spaces.push_back(rows_of(recorded, file, profile));
+    }
   }
   walk_all(spaces, profile);
   return spaces;

@@ -341,7 +341,7 @@ TEST_F(SwrTune, WritesEventsAsTheyHappen) {
 TEST_F(SwrTune, ReplaysARecordedSpaceWithoutGpuNvrtcOrDatabase) {
   environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
   const std::string file = std::string(SWR_TEST_DATA) +
-                           "/recordings/attention_b1_h16_s4096_d128_fp16_causal_nvidia-h200.json";
+                           "/json_recordings/attention_b1_h4_s4096_d256_fp16_nvidia-h200.json";
   const ProgramResult text = run({"--replay", file, "--quiet"});
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, StartsWith("Measured, replayed: "));
@@ -376,7 +376,7 @@ Arguments small_replay() {
   Arguments arguments{"--replay"};
   for (const char* shape : {"b1_h4_s4096_d256_fp16", "b1_h1_s24576_d80_fp16",
                             "b1_h1_s32768_d64_fp16_causal", "b1_h1_s16384_d128_fp16_causal"}) {
-    arguments.push_back(std::string(SWR_TEST_DATA) + "/recordings/attention_" + shape +
+    arguments.push_back(std::string(SWR_TEST_DATA) + "/json_recordings/attention_" + shape +
                         "_nvidia-h200.json");
   }
   arguments.insert(arguments.end(), {"--quiet", "--json"});
