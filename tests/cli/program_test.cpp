@@ -138,6 +138,18 @@ TEST_F(SwrTune, AnswersFromReplacedTemplatesOnlyToThoseWhoUseThem) {
   }
 }
 
+TEST_F(SwrTune, RecordsAllSpacesInOneFileThatCanBeReplayed) {
+  Arguments arguments = kSmallTune;
+  arguments[3] = "256,384";
+  ASSERT_EQ(run(arguments, {"--quiet"}).exit_code, 0);
+  const ProgramResult recorded = run({"db", "record", "--out", path("tuned.spaces")});
+  EXPECT_EQ(recorded.exit_code, 0) << recorded.err;
+  EXPECT_THAT(recorded.out, HasSubstr("wrote 2 spaces"));
+  const ProgramResult replayed = run({"--replay", path("tuned.spaces"), "--json", "--quiet"});
+  ASSERT_EQ(replayed.exit_code, 0) << replayed.err;
+  EXPECT_EQ(json::parse(replayed.out)["reports"].size(), 2U);
+}
+
 TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
   Arguments arguments = kSmallTune;
   arguments[3] = "256,384";

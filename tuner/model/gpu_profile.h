@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the model knows of a GPU: a JSON file per chip under tuner/profiles, every number with its
-// source.
+// source. A profile may inherit from a built-in one (profile_inheritance.h).
 #pragma once
 
 #include "tuner/model/l2_model.h"
