@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the model knows of a GPU: a JSON file per chip under model/profile/gpus, every number with
-// its source.
+// What the model knows of a GPU: a JSON file per chip under model/profile/gpus, every number with its
+// source. A profile may inherit from a built-in one (profile_inheritance.h).
 #pragma once
 
 #include "model/l2/l2_policy.h"
