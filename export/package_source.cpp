@@ -6,8 +6,6 @@
 #include "core/json.h"
 #include "core/operation.h"
 #include "export/package_text.h"
-#include "operations/attention/launch.h"
-#include "operations/gemm/config.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "db/match.h"
-#include "operations/attention/model/l2_traffic.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
 #include "report/explain/metrics.h"

@@ -4,8 +4,6 @@
 #include "core/operation.h"
 #include "model/l2/traffic_memo.h"
 #include "model/predictor.h"
-#include "operations/attention/model/time.h"
-#include "operations/gemm/model/time.h"
 #include "tuner/predict/work_ahead.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
