@@ -116,7 +116,8 @@ class VariantTables {
     for (const RecordedSpace& space : spaces) {
       for (const VariantResult& result : space.results) {
         const KeyParts parts = parts_of(to_key(result.variant));
-        tables_[{name_of(result.variant.operation()), parts.names}].emplace(result.variant, parts.values);
+        tables_[{name_of(result.variant.operation()), parts.names}].emplace(result.variant,
+                                                                            parts.values);
       }
     }
     for (const auto& [head, rows] : tables_) {
@@ -138,7 +139,8 @@ class VariantTables {
   using Rows = std::map<Variant, Words>;
 
   /// Axes with one value in the whole table stand in its head.
-  static void write_table(std::ostream& out, const Operation& op, const Words& names, const Rows& rows) {
+  static void write_table(std::ostream& out, const Operation& op, const Words& names,
+                          const Rows& rows) {
     Words same;
     Words axes;
     std::vector<std::size_t> columns;
@@ -154,8 +156,7 @@ class VariantTables {
       }
     }
     out << "variants "
-        << one_line({{"op", name_of(op)}, {"same", joined(same)}, {"axes", joined(axes)}})
-        << "\n";
+        << one_line({{"op", name_of(op)}, {"same", joined(same)}, {"axes", joined(axes)}}) << "\n";
     for (const auto& [variant, values] : rows) {
       Words row;
       std::ranges::transform(columns, std::back_inserter(row),

@@ -7,9 +7,9 @@
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/error.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
-#include <swr/error.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 // paper's table of errors of its closed formulas.
 #include "tuner/predict/accuracy.h"
 
+#include "core/recorded_spaces_file.h"
 #include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/l2_traffic.h"
-#include "core/recorded_spaces_file.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
