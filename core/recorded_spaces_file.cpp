@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/recorded_spaces_file.h"
 
+#include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
 #include <swr/error.h>
@@ -292,7 +293,8 @@ class SpacesReader {
     try {
       const auto brace = line.find(" {");
       if (brace != std::string_view::npos) {
-        take_head(line.substr(0, brace), Json::parse(line.substr(brace + 1)));
+        take_head(line.substr(0, brace),
+                  parse_json(line.substr(brace + 1), "the head of a section"));
       } else if (section_ == Section::variants) {
         take_variant(split(line, ','));
       } else if (section_ == Section::space) {

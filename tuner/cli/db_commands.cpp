@@ -43,9 +43,9 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
 /// All spaces in the file that --out names.
 void write_one_file(const Session& session, const std::vector<RecordedSpace>& spaces) {
   const std::filesystem::path& path = *session.options.out;
-  std::ofstream file = open_output(path);
-  write_recorded_spaces(file, spaces);
-  require_written(file, path);
+  OutputFile file(session, path);
+  write_recorded_spaces(file.text(), spaces);
+  file.finish();
   session.out << "wrote " << spaces.size() << " spaces to " << path.string() << "\n";
 }
 
