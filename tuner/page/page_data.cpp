@@ -410,35 +410,34 @@ Json curve_json(const Field& field, const VariantResult& result) {
           {"points", std::move(points)}};
 }
 
-/// The fastest of another order: one that differs from the best in the order alone, where there is
-/// one.
-const VariantStory* other_order(const Field& field) {
+/// The best in both orders, all else equal, whether they were tried or not. Where its launch knows
+/// one order only, because a CTA walks K and V once, they are those of a persistent launch; the
+/// best alone where a constraint drops that too.
+std::vector<Variant> in_both_orders(const Field& field) {
   const Variant& best = field.best().result().variant;
-  const VariantStory* fastest = nullptr;
-  for (const VariantStory& story : field.stories) {
-    Variant same_order = story.result().variant;
-    const bool differs = order_of(same_order) != order_of(best);
-    if (!story.ok() || story.result().ctas_per_sm < 1 || !differs) {
-      continue;
-    }
-    set_order(same_order, order_of(best));
-    if (same_order == best) {
-      return &story;
-    }
-    fastest = fastest == nullptr ? &story : fastest;
+  Variant sawtooth = best;
+  set_order(sawtooth, Order::sawtooth);
+  if (check_constraints(field.problem, sawtooth, field.device)) {
+    std::get<AttentionVariant>(sawtooth).persistence = Persistence::persistent;
   }
-  return fastest;
+  if (check_constraints(field.problem, sawtooth, field.device)) {
+    return {best};
+  }
+  Variant cyclic = sawtooth;
+  set_order(cyclic, Order::cyclic);
+  return {cyclic, sawtooth};
 }
 
-/// The best schedule and that of another order; none where the model does not know the operation.
+/// Both orders of the best tile; none where the model does not know the operation.
 Json curves_json(const Field& field) {
   Json curves = Json::array();
   if (field.best().result().ctas_per_sm < 1 || op_of(field.problem) != Op::attention) {
     return curves;
   }
-  curves.push_back(curve_json(field, field.best().result()));
-  if (const VariantStory* other = other_order(field)) {
-    curves.push_back(curve_json(field, other->result()));
+  for (const Variant& variant : in_both_orders(field)) {
+    VariantResult result = field.best().result();
+    result.variant = variant;
+    curves.push_back(curve_json(field, result));
   }
   return curves;
 }
