@@ -73,10 +73,9 @@ Explanation explain(const AttentionProblem& problem, const AttentionVariant& var
   result.shape = schedule_on_gpu(problem, variant, ctas_per_sm, profile);
   result.waves = static_cast<double>(result.shape.ctas) /
                  (static_cast<double>(profile.device.sm_count) * ctas_per_sm);
-  result.step = step_cost(problem, variant, resources, result.shape.ctas_per_sm, profile);
+  result.step = step_cost(problem, variant, result.shape.ctas_per_sm, profile);
   result.traffic = simulate_l2(result.shape, profile.l2_policy());
-  result.prediction =
-      predict_time(problem, variant, resources, result.shape, result.traffic, profile);
+  result.prediction = predict_time(problem, variant, result.shape, result.traffic, profile);
   add_curve(miss_curve(result.shape), profile.l2_effective_bytes, result);
   result.first_seq_with_excess = first_seq_with_excess(problem, variant, ctas_per_sm, profile);
   return result;

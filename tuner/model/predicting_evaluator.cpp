@@ -23,8 +23,7 @@ struct PredictingEvaluator::Impl {
   Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant,
                      const VariantResult& result) {
     const ScheduleShape shape = schedule_on_gpu(problem, variant, result.ctas_per_sm, profile);
-    return predict_time(problem, variant, result.resources, shape, attention_traffic(shape),
-                        profile);
+    return predict_time(problem, variant, shape, attention_traffic(shape), profile);
   }
 
   /// Walks of a grid often go in turn, and persistent CTAs then share them.

@@ -180,9 +180,7 @@ double least_time_us(const AttentionProblem& problem, const Candidate& candidate
                      const GpuProfile& profile) {
   L2Traffic none;
   none.schedule.steps = 1;
-  return predict_time(problem, candidate.variant, candidate.resources, candidate.shape, none,
-                      profile)
-      .time_us;
+  return predict_time(problem, candidate.variant, candidate.shape, none, profile).time_us;
 }
 
 /// Kernels of the chip's architecture that run the problem there, soonest first.
@@ -264,8 +262,7 @@ std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
       entry->second = simulate_l2(one.shape, profile.l2_policy());
     }
     const double time_us =
-        predict_time(problem, one.variant, one.resources, one.shape, entry->second, profile)
-            .time_us;
+        predict_time(problem, one.variant, one.shape, entry->second, profile).time_us;
     if (!fastest || time_us < fastest->time_us) {
       fastest = {time_us, one.variant};
     }
