@@ -112,6 +112,13 @@ std::string required(ShapeReader& shape, const std::string& key) {
   return *text;
 }
 
+void require_few(std::size_t problems) {
+  if (problems > kMaxProblems) {
+    reject("more than " + std::to_string(kMaxProblems) +
+           " problems; name fewer lengths and batches");
+  }
+}
+
 std::vector<Problem> attention_problems(ShapeReader& shape) {
   const AttentionProblem usual;
   AttentionProblem problem;
@@ -126,8 +133,10 @@ std::vector<Problem> attention_problems(ShapeReader& shape) {
   const auto batches = numbers_of("batch", shape.take("batch").value_or("1"));
   shape.require_nothing_left(
       "op, seq, seq-kv, batch, heads, kv-heads, head-dim, dtype, causal, alignment");
+  const auto lengths = numbers_of("seq", seq);
+  require_few(lengths.size() * batches.size());
   std::vector<Problem> problems;
-  for (const int length : numbers_of("seq", seq)) {
+  for (const int length : lengths) {
     for (const int batch : batches) {
       problem.batch = batch;
       problem.seq_q = length;
@@ -199,6 +208,7 @@ ShapeText shape_of_object(const Json& object) {
 }
 
 void append(std::vector<Problem>& all, const std::vector<Problem>& more) {
+  require_few(all.size() + more.size());
   all.insert(all.end(), more.begin(), more.end());
 }
 

@@ -57,6 +57,23 @@ TEST_F(WorkListTest, ReadsShapesOfATextFile) {
                   "attention b2 h1/1 s1/4096 d64 fp16", "attention b4 h1/1 s1/4096 d64 fp16"));
 }
 
+/// A small file must not become more problems than memory holds.
+TEST_F(WorkListTest, RefusesMoreProblemsThanAnybodyTunes) {
+  std::string thousands = "1";
+  for (int i = 2; i <= 2000; ++i) {
+    thousands += "," + std::to_string(i);
+  }
+  const std::string line = "seq=" + thousands + " batch=";
+  EXPECT_THAT(error_of([&] { read_shapes(file("product.txt", line + thousands + "\n")); }),
+              AllOf(HasSubstr("line 1"), HasSubstr("more than 1000000 problems")));
+  std::string many;
+  for (int i = 0; i < 501; ++i) {
+    many += line + "1\n";
+  }
+  EXPECT_THAT(error_of([&] { read_shapes(file("sum.txt", many)); }),
+              AllOf(HasSubstr("line 501"), HasSubstr("more than 1000000 problems")));
+}
+
 TEST_F(WorkListTest, ReadsShapesOfGemmAndKeepsThemInAList) {
   const auto path = file("gemm.txt",
                          "op=gemm m=1,4096 n=14336 k=4096 dtype=bf16\n"

@@ -4,6 +4,7 @@
 #include <swr/error.h>
 
 #include <cstddef>
+#include <string_view>
 
 namespace swr {
 namespace {
@@ -24,6 +25,20 @@ std::size_t document_bytes(std::string_view header) {
 [[noreturn]] void reject() {
   throw Error(ErrorCode::unreadable,
               "tuner and measuring process do not understand each other; are both the same swr?");
+}
+
+/// Lengths beyond what memory can hold are thrown even where damage is not.
+Json read_document(std::string_view bytes) {
+  Json document;
+  try {
+    document = Json::from_cbor(bytes, true, false);
+  } catch (const Json::exception&) {
+    reject();
+  }
+  if (document.is_discarded()) {
+    reject();
+  }
+  return document;
 }
 
 }  // namespace
@@ -53,12 +68,7 @@ std::optional<Json> FrameReader::next() {
   if (bytes_.size() < kHeaderBytes + length) {
     return std::nullopt;
   }
-  const auto begin = bytes_.cbegin() + kHeaderBytes;
-  const auto end = begin + static_cast<std::ptrdiff_t>(length);
-  Json document = Json::from_cbor(begin, end, true, false);
-  if (document.is_discarded()) {
-    reject();
-  }
+  Json document = read_document(std::string_view(bytes_).substr(kHeaderBytes, length));
   bytes_.erase(0, kHeaderBytes + length);
   return document;
 }
