@@ -11,8 +11,8 @@ namespace swr {
 namespace {
 
 /// Every field of the configuration. The structured binding stops the build when a field is added
-/// to AttentionConfig and forgotten here.
-std::string config_fields(const AttentionConfig& config) {
+/// to PortableAttentionConfig and forgotten here.
+std::string config_fields(const PortableAttentionConfig& config) {
   const auto& [head_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps, stages, order,
                persistence, smem_swizzle, split_kv, pack_gqa, kv_copy] = config;
   return config_field("head_dim", config_text(head_dim)) +
@@ -30,7 +30,7 @@ std::string config_fields(const AttentionConfig& config) {
 }
 
 /// The same for the Hopper family.
-std::string config_fields(const HopperConfig& config) {
+std::string config_fields(const HopperAttentionConfig& config) {
   const auto& [head_dim, dtype, causal, tile_m, tile_n, stages, mainloop, order, persistence,
                p_operand, exp2_fma_eighths, unroll] = config;
   return config_field("head_dim", config_text(head_dim)) +
@@ -47,8 +47,8 @@ std::string config_fields(const HopperConfig& config) {
 
 }  // namespace
 
-AttentionConfig make_attention_config(const AttentionProblem& problem,
-                                      const AttentionVariant& variant) {
+PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
+                                              const AttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
           .causal = problem.causal,
@@ -65,7 +65,8 @@ AttentionConfig make_attention_config(const AttentionProblem& problem,
           .kv_copy = variant.kv_copy};
 }
 
-HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant) {
+HopperAttentionConfig make_hopper_config(const AttentionProblem& problem,
+                                         const AttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
           .causal = problem.causal,
@@ -80,7 +81,8 @@ HopperConfig make_hopper_config(const AttentionProblem& problem, const Attention
           .unroll = variant.unroll};
 }
 
-FamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant) {
+AttentionFamilyConfig make_family_config(const AttentionProblem& problem,
+                                         const AttentionVariant& variant) {
   switch (variant.family) {
     case Family::portable:
       return make_attention_config(problem, variant);
@@ -100,12 +102,12 @@ AttentionParams make_attention_params(const AttentionProblem& problem) {
   return params;
 }
 
-std::string config_header(const AttentionConfig& config) {
-  return config_header("attention/config.h", "AttentionConfig", config_fields(config));
+std::string config_header(const PortableAttentionConfig& config) {
+  return config_header("attention/config.h", "PortableAttentionConfig", config_fields(config));
 }
 
-std::string config_header(const HopperConfig& config) {
-  return config_header("attention/hopper/config.h", "HopperConfig", config_fields(config));
+std::string config_header(const HopperAttentionConfig& config) {
+  return config_header("attention/hopper/config.h", "HopperAttentionConfig", config_fields(config));
 }
 
 std::string config_header_of(const AttentionProblem& problem, const AttentionVariant& variant) {
@@ -113,11 +115,11 @@ std::string config_header_of(const AttentionProblem& problem, const AttentionVar
                     make_family_config(problem, variant));
 }
 
-int threads_per_cta(const FamilyConfig& config) {
+int threads_per_cta(const AttentionFamilyConfig& config) {
   return std::visit([](const auto& one) { return one.threads(); }, config);
 }
 
-int smem_bytes(const FamilyConfig& config) {
+int smem_bytes(const AttentionFamilyConfig& config) {
   return std::visit([](const auto& one) { return one.smem_bytes(); }, config);
 }
 
@@ -129,26 +131,27 @@ int threads_of(const AttentionProblem& problem, const AttentionVariant& variant)
   return threads_per_cta(make_family_config(problem, variant));
 }
 
-LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
-                       int sm_count, int ctas_per_sm) {
-  const FamilyConfig config = make_family_config(problem, variant);
-  LaunchPlan plan{.tile_m = variant.tile_m,
-                  .tile_n = variant.tile_n,
-                  .threads = threads_per_cta(config),
-                  .dynamic_smem_bytes = smem_bytes(config),
-                  .persistence = variant.persistence,
-                  .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
-                  .swizzle = variant.swizzle,
-                  .section_heads = variant.section_heads,
-                  .kv_splits = variant.kv_splits,
-                  .pack_gqa = variant.pack_gqa,
-                  .longest_first = variant.longest_first,
-                  .dtype = problem.dtype,
-                  .head_dim = problem.head_dim,
-                  .sm_count = sm_count,
-                  .ctas_per_sm = ctas_per_sm};
+AttentionLaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
+                                int sm_count, int ctas_per_sm) {
+  const AttentionFamilyConfig config = make_family_config(problem, variant);
+  AttentionLaunchPlan plan{
+      .tile_m = variant.tile_m,
+      .tile_n = variant.tile_n,
+      .threads = threads_per_cta(config),
+      .dynamic_smem_bytes = smem_bytes(config),
+      .persistence = variant.persistence,
+      .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
+      .swizzle = variant.swizzle,
+      .section_heads = variant.section_heads,
+      .kv_splits = variant.kv_splits,
+      .pack_gqa = variant.pack_gqa,
+      .longest_first = variant.longest_first,
+      .dtype = problem.dtype,
+      .head_dim = problem.head_dim,
+      .sm_count = sm_count,
+      .ctas_per_sm = ctas_per_sm};
   plan.kv_box = std::visit([](const auto& one) { return one.kv_box(); }, config);
-  if (const auto* hopper = std::get_if<HopperConfig>(&config)) {
+  if (const auto* hopper = std::get_if<HopperAttentionConfig>(&config)) {
     plan.q_box = hopper->q_box();
   }
   return plan;

@@ -39,7 +39,7 @@ struct ExplainedAttention {
   ScheduleShape shape;
   std::vector<NamedBytes> buffers;
   GlobalBytes bytes;
-  Explanation model;
+  AttentionExplanation model;
   /// Measured where there is a measurement, else predicted.
   VariantResult result;
   std::optional<OtherOrder> other;

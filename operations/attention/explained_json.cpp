@@ -8,7 +8,7 @@
 namespace swr {
 namespace {
 
-Json traffic_json(const Explanation& why) {
+Json traffic_json(const AttentionExplanation& why) {
   const L2Traffic& traffic = why.traffic;
   const long long demanded = traffic.schedule.read_sectors + traffic.schedule.write_sectors;
   const long long missed = traffic.compulsory_misses + traffic.excess_misses;
@@ -21,7 +21,7 @@ Json traffic_json(const Explanation& why) {
           {"hit_rate", traffic.hit_rate()}};
 }
 
-Json curve_json(const Explanation& why) {
+Json curve_json(const AttentionExplanation& why) {
   Json points = Json::array();
   for (const MissPoint& point : why.miss_curve) {
     points.push_back(
@@ -31,7 +31,7 @@ Json curve_json(const Explanation& why) {
 }
 
 /// What the model says, beside the resources and bytes.
-void add_model(const Explanation& why, Json& json) {
+void add_model(const AttentionExplanation& why, Json& json) {
   json["kv_steps"] = why.traffic.schedule.steps;
   json["busiest_sm_kv_steps"] = why.traffic.schedule.busiest_sm_steps;
   json["step_clocks"] = {{"matrix", why.step.matrix_clocks},

@@ -59,7 +59,7 @@ void print_global(std::ostream& out, const ExplainedAttention& all) {
        "times the compulsory " + grouped_text(all.bytes.compulsory()));
 }
 
-void print_time(std::ostream& out, const Explanation& why) {
+void print_time(std::ostream& out, const AttentionExplanation& why) {
   const Prediction& prediction = why.prediction;
   out << "time (predicted)\n";
   line(out, "one KV step", significant_text(why.step.compute_clocks, 4),
@@ -74,7 +74,7 @@ void print_time(std::ostream& out, const Explanation& why) {
   line(out, "total", time_text(prediction.time_us), "the first four overlap");
 }
 
-void print_traffic(std::ostream& out, const Explanation& why, const GpuProfile& profile) {
+void print_traffic(std::ostream& out, const AttentionExplanation& why, const GpuProfile& profile) {
   const L2Traffic& traffic = why.traffic;
   const long long demanded = traffic.schedule.read_sectors + traffic.schedule.write_sectors;
   const long long missed = traffic.compulsory_misses + traffic.excess_misses;
@@ -94,7 +94,7 @@ void print_traffic(std::ostream& out, const Explanation& why, const GpuProfile& 
                                  : "up to " + grouped_text(why.longest_seq_walked));
 }
 
-void print_curve(std::ostream& out, const Explanation& why, long long l2_effective_bytes) {
+void print_curve(std::ostream& out, const AttentionExplanation& why, long long l2_effective_bytes) {
   out << "capacity misses by size of L2 (predicted, no CTA waits for memory)\n";
   for (const MissPoint& point : why.miss_curve) {
     line(out, bytes_text(point.capacity_bytes), grouped_text(point.excess_misses),
@@ -136,9 +136,9 @@ void print_explanation(std::ostream& out, const ExplainedAttention& all) {
   out << "  " << other_order_text(all) << "\n";
 }
 
-class AttentionExplanation final : public ExplainedVariant {
+class ExplainedAttentionVariant final : public ExplainedVariant {
  public:
-  explicit AttentionExplanation(const ExplainRequest& request) : all_(explain_all(request)) {}
+  explicit ExplainedAttentionVariant(const ExplainRequest& request) : all_(explain_all(request)) {}
 
   void print(std::ostream& out) const override { print_explanation(out, all_); }
   Json json() const override { return explanation_json(all_); }
@@ -150,7 +150,7 @@ class AttentionExplanation final : public ExplainedVariant {
 }  // namespace
 
 std::unique_ptr<ExplainedVariant> explain_attention(const ExplainRequest& request) {
-  return std::make_unique<AttentionExplanation>(request);
+  return std::make_unique<ExplainedAttentionVariant>(request);
 }
 
 }  // namespace swr

@@ -33,7 +33,7 @@ constexpr std::array kFamilySources{
                  .last_arch = kNoLastArch,
                  .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "",
-                 .config_header = "selected_attention_config.h"},
+                 .config_header = "selected_portable_attention_config.h"},
     FamilySource{.family = Family::hopper,
                  .file = "attention/hopper/attention.cu",
                  .entry = "swr_attention",
@@ -41,7 +41,7 @@ constexpr std::array kFamilySources{
                  .last_arch = kHopperArch,
                  .first_waiting_arch = kFirstWaitingArch,
                  .arch_suffix = "a",
-                 .config_header = "selected_hopper_config.h"},
+                 .config_header = "selected_hopper_attention_config.h"},
 };
 
 class AttentionOperation final : public TypedOperation<AttentionProblem, AttentionVariant> {

@@ -19,7 +19,7 @@ float usual_scale_log2(int head_dim) {
 
 class ReadyAttention final : public ReadyLaunch {
  public:
-  ReadyAttention(const LaunchPlan& plan, const ServingTools& tools)
+  ReadyAttention(const AttentionLaunchPlan& plan, const ServingTools& tools)
       : plan_(plan),
         tile_counters_(plan.persistence == Persistence::dynamic ? &tools.tile_counters : nullptr),
         split_memory_(plan.kv_splits > 1 ? &tools.split_memory : nullptr) {
@@ -48,7 +48,7 @@ class ReadyAttention final : public ReadyLaunch {
   }
 
  private:
-  LaunchPlan plan_;
+  AttentionLaunchPlan plan_;
   TileCounters* tile_counters_;  ///< nullptr when the kernel draws no tiles.
   SplitMemory* split_memory_;    ///< nullptr when there is one split.
 };

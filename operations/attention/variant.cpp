@@ -70,7 +70,7 @@ AttentionVariant kernel_choices(AttentionVariant variant) {
 }
 
 AttentionVariant in_usual_tile_order(AttentionVariant variant) {
-  variant.swizzle = Swizzle::q_fastest;
+  variant.swizzle = AttentionSwizzle::q_fastest;
   variant.section_heads = 0;
   return variant;
 }
@@ -81,6 +81,6 @@ bool has_splits(const AttentionVariant& variant) { return variant.kv_splits > 1;
 std::string_view to_string(KvCopy value) { return enum_text(kKvCopies, value); }
 std::string_view to_string(Mainloop value) { return enum_text(kMainloops, value); }
 std::string_view to_string(POperand value) { return enum_text(kPOperands, value); }
-std::string_view to_string(Swizzle value) { return enum_text(kSwizzles, value); }
+std::string_view to_string(AttentionSwizzle value) { return enum_text(kSwizzles, value); }
 
 }  // namespace swr

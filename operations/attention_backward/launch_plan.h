@@ -27,8 +27,8 @@ struct AttentionBackwardPlan {
   QOrder order = QOrder::cyclic;
   Persistence persistence = Persistence::grid;
   int workers = 1;  ///< CTAs of a persistent launch, at least 1.
-  Swizzle swizzle = Swizzle::q_fastest;
-  int section_heads = 0;  ///< The axis; counts for Swizzle::head_sections only.
+  AttentionSwizzle swizzle = AttentionSwizzle::q_fastest;
+  int section_heads = 0;  ///< The axis; counts for AttentionSwizzle::head_sections only.
   int parts = 1;          ///< CTAs that share the walk of a K and V tile.
   bool last_kv_first = false;
 
@@ -96,11 +96,11 @@ constexpr long long q_tiles(const AttentionBackwardPlan& plan,
 /// Heads of K and V per section.
 constexpr int section_heads(const AttentionBackwardPlan& plan, int heads) {
   switch (plan.swizzle) {
-    case Swizzle::q_fastest:
+    case AttentionSwizzle::q_fastest:
       return 1;
-    case Swizzle::head_fastest:
+    case AttentionSwizzle::head_fastest:
       return heads;
-    case Swizzle::head_sections:
+    case AttentionSwizzle::head_sections:
       return max_of(1, min_of(plan.section_heads, heads));
   }
   return 1;

@@ -2,13 +2,13 @@
 // The schedule of the pass over K and V tiles, written once: which CTA computes which tile, in
 // which order it walks through the Q tiles, which pairs the mask touches, and in which order the
 // tiles add to dQ when that is fixed. Kernels, models and CPU tests include this file. The pass
-// over Q tiles has forward's schedule (common/schedule.h).
+// over Q tiles has forward's schedule (common/attention_schedule.h).
 //
 // Sources: Sawtooth Wavefront Reordering, Algorithms 2 to 4; DASH (arXiv 2601.21824), which orders
 // the additions to dQ by walks that never meet.
 #pragma once
 
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/annotations.h>
 #include <swr/attention_backward_axes.h>
 

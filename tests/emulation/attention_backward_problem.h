@@ -190,7 +190,7 @@ class BackwardProblem {
             .order = K.order,
             .persistence = K.persistence,
             .workers = choice_.workers,
-            .swizzle = swr::Swizzle::head_sections,
+            .swizzle = swr::AttentionSwizzle::head_sections,
             .section_heads = choice_.section_heads,
             .parts = choice_.parts,
             .last_kv_first = choice_.last_kv_first,

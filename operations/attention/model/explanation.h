@@ -24,7 +24,7 @@ struct MissPoint {
   long long excess_misses = 0;
 };
 
-struct Explanation {
+struct AttentionExplanation {
   Occupancy occupancy;
   ScheduleShape shape;
   /// Rounds in which the launch's CTAs fill the GPU; a fraction is a last round that leaves places
@@ -49,7 +49,7 @@ struct Explanation {
 inline constexpr int kLongestSequence = 256 * 1024;
 
 /// Throws: Error{invalid_argument} when no CTA fits an SM, or beyond the limits of walk_limits.h.
-Explanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
-                    const KernelResources& resources, const GpuProfile& profile);
+AttentionExplanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
+                             const KernelResources& resources, const GpuProfile& profile);
 
 }  // namespace swr

@@ -32,7 +32,7 @@ template <typename Cache>
 L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
   PartitionedL2<Cache> l2(empty, shape.l2_partitions, pairs_of(shape));
   L2Traffic traffic;
-  traffic.schedule = ScheduleWalk(shape, l2).run();
+  traffic.schedule = AttentionWalk(shape, l2).run();
   traffic.compulsory_misses = l2.compulsory_misses();
   traffic.excess_misses = l2.excess_misses();
   const long long first_kv_touches =
@@ -105,7 +105,7 @@ MissCurve miss_curve(const ScheduleShape& shape) {
   constexpr int kResolutionSectors = 1024 / kSectorBytes;
   unlimited.l2_partitions = 1;
   WholeL2 l2{ReuseDistance(pairs_of(shape), kResolutionSectors)};
-  ScheduleWalk(unlimited, l2).run();
+  AttentionWalk(unlimited, l2).run();
   return l2.distances.curve();
 }
 

@@ -5,7 +5,7 @@
 
 #include "model/l2/l2_policy.h"
 #include "model/l2/reuse_distance.h"
-#include "operations/attention/model/schedule_walk.h"
+#include "operations/attention/model/walk.h"
 
 namespace swr {
 

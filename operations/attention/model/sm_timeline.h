@@ -4,7 +4,7 @@
 // (persistent) distribution follow from it.
 #pragma once
 
-#include "operations/attention/model/schedule_walk.h"
+#include "operations/attention/model/walk.h"
 
 #include <vector>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/walk_limits.h"
-#include "operations/attention/model/schedule_walk.h"
+#include "operations/attention/model/walk.h"
 
 #include <mutex>
 #include <optional>

@@ -132,7 +132,7 @@ __device__ inline void add_parts(const AttentionBackwardParams& params, const fl
       source += part_stride;
     }
     constexpr int kElementBytes = 2;
-    constexpr AttentionConfig kRows =
+    constexpr PortableAttentionConfig kRows =
         backward::rows_config(Columns, C.warps, C.alignment_bytes, C.smem_swizzle);
     copy_out<kRows>(target.address(row) + column * kElementBytes,
                     make_uint2(ptx::cvt_rn_x2<C.dtype>(sum.x * factor, sum.y * factor),

@@ -93,9 +93,9 @@ __device__ inline void write_gradients(const AttentionBackwardParams& params, un
                gradients.dv, place, C.value_dim, keys_left);
     return;
   }
-  constexpr AttentionConfig kKeyRows =
+  constexpr PortableAttentionConfig kKeyRows =
       backward::rows_config(C.head_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
-  constexpr AttentionConfig kValueRows =
+  constexpr PortableAttentionConfig kValueRows =
       backward::rows_config(C.value_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
   constexpr int kRows = C.tile_n / C.warps;
   store_sums<C.dtype, C.k_layout()>(smem + C.k_offset(), gradients.dk, place, params.scale);

@@ -9,8 +9,8 @@
 #include "attention_backward/config.h"
 #include "attention_backward/portable/products.cuh"
 #include "attention_backward/portable/row_stats.cuh"
+#include "common/attention_schedule.h"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
 #include <swr/attention_backward_params.h>
 
 namespace swr::portable {
@@ -65,9 +65,9 @@ class KeyStream {
     ptx::cp_async_commit_group();
   }
 
-  static constexpr AttentionConfig kKeyRows =
+  static constexpr PortableAttentionConfig kKeyRows =
       backward::rows_config(C.head_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
-  static constexpr AttentionConfig kValueRows =
+  static constexpr PortableAttentionConfig kValueRows =
       backward::rows_config(C.value_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
 
  private:

@@ -61,9 +61,9 @@ class QueryStream {
   }
 
  private:
-  static constexpr AttentionConfig kKeyRows =
+  static constexpr PortableAttentionConfig kKeyRows =
       backward::rows_config(C.head_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
-  static constexpr AttentionConfig kValueRows =
+  static constexpr PortableAttentionConfig kValueRows =
       backward::rows_config(C.value_dim, C.warps, C.alignment_bytes, C.smem_swizzle);
 
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }

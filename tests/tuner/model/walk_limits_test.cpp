@@ -94,7 +94,7 @@ TEST(WalkLimits, CountTheStepsThatAWalkTakes) {
     variant.kv_splits = splits;
     const ScheduleShape shape = schedule_on_gpu(problem, variant, 2, load_profile("h200"));
     Sink sink;
-    const auto walked = static_cast<double>(ScheduleWalk(shape, sink).run().steps);
+    const auto walked = static_cast<double>(AttentionWalk(shape, sink).run().steps);
     const auto items = static_cast<double>(shape.items().count());
     const double places = std::min(static_cast<double>(shape.ctas),
                                    static_cast<double>(shape.sm_count) * shape.ctas_per_sm);
@@ -129,7 +129,7 @@ TEST(WalkLimits, AnExplanationSearchesNoFurtherThanTheyReach) {
   const AttentionProblem many = attention(2048, 8, 1, 4096);
   KernelResources resources;
   resources.registers_per_thread = 64;
-  const Explanation why = explain(many, tile(64, 64), resources, load_profile("h200"));
+  const AttentionExplanation why = explain(many, tile(64, 64), resources, load_profile("h200"));
   EXPECT_LT(why.longest_seq_walked, kLongestSequence);
   EXPECT_GT(why.longest_seq_walked, 4096);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the model strategy finds on full spaces recorded on an H200, with the model as it is.
-#include "tuner/predict/model_ranking.h"
 #include "core/recorded_spaces_file.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/search/judge.h"
 
 #include <gtest/gtest.h>
