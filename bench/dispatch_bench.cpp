@@ -184,12 +184,12 @@ int run(const char* exported) {
   const swr::PrimaryContext context(0);
   const swr::Stream stream;
   const swr::Manifest manifest = swr::read_manifest(exported);
-  Work work(std::get<swr::AttentionProblem>(manifest.kernels.at(0).problem));
+  Work work(manifest.kernels.at(0).problem.as<swr::AttentionProblem>());
   swr::Runtime runtime({.exported = exported, .may_compile = false});
   const swr::Answer answer = runtime.prepare(work.problem);
   const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
   const swr::AttentionLaunchPlan plan =
-      swr::launch_plan(work.problem, std::get<swr::AttentionVariant>(answer.variant),
+      swr::launch_plan(work.problem, answer.variant.as<swr::AttentionVariant>(),
                        kernel.device.sm_count, kernel.ctas_per_sm);
   const BareLaunch bare(swr::read_cubin(exported, kernel), kernel, plan, work.call.params);
   int place = 0;

@@ -15,6 +15,8 @@
 
 namespace swr {
 
+struct RecordedOrigin;
+
 /// Keeps the order in which keys were added.
 using Json = nlohmann::ordered_json;
 
@@ -35,6 +37,7 @@ void to_json(Json& json, const Measurement& measurement);
 void to_json(Json& json, const Prediction& prediction);
 /// The operation is under "op", the outcome under "measured" or "predicted".
 void to_json(Json& json, const VariantResult& result);
+void to_json(Json& json, const RecordedOrigin& origin);
 
 /// Without "op", as before there were several operations, it is of the first.
 void from_json(const Json& json, Problem& problem);
@@ -52,6 +55,7 @@ void from_json(const Json& json, Measurement& measurement);
 void from_json(const Json& json, Prediction& prediction);
 /// A result that is ok must have a time. Without "op" it is of the first operation.
 void from_json(const Json& json, VariantResult& result);
+void from_json(const Json& json, RecordedOrigin& origin);
 
 /// Single fields of an object. Throws: Error{invalid_argument} naming the field.
 const Json& json_field(const Json& json, std::string_view name);

@@ -209,16 +209,6 @@ void read_rows(const Json& rows, Provenance provenance, const std::vector<std::s
   }
 }
 
-RecordedOrigin read_origin(const Json& json) {
-  return {
-      .swr_version = json_text(json, "swr_version"),
-      .templates_digest = json_text(json, "templates_digest"),
-      .overlay_digest = json.contains("overlay_digest") ? json_text(json, "overlay_digest") : "",
-      .nvrtc_version = json_text(json, "nvrtc_version"),
-      .driver_version = json_text(json, "driver_version"),
-      .l2_state = json_text(json, "l2_state")};
-}
-
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
 std::vector<std::string> read_columns(const Json& json, const Operation& operation,
                                       Provenance provenance) {
@@ -251,22 +241,10 @@ RecordedSpace parse_space(const Json& json) {
   const std::vector<std::string> names = read_columns(json, problem.operation(), provenance);
   RecordedSpace space{.problem = problem,
                       .device = json_field(json, "device").get<DeviceInfo>(),
-                      .origin = read_origin(json_field(json, "origin")),
+                      .origin = json_field(json, "origin").get<RecordedOrigin>(),
                       .results = {}};
   read_rows(json_field(json, "rows"), provenance, names, space);
   return space;
-}
-
-Json origin_json(const RecordedOrigin& origin) {
-  Json json = {{"swr_version", origin.swr_version},
-               {"templates_digest", origin.templates_digest},
-               {"nvrtc_version", origin.nvrtc_version},
-               {"driver_version", origin.driver_version},
-               {"l2_state", origin.l2_state}};
-  if (!origin.overlay_digest.empty()) {
-    json["overlay_digest"] = origin.overlay_digest;
-  }
-  return json;
 }
 
 /// Lower case, with a dash for every run of other characters.
@@ -298,6 +276,27 @@ double RecordedSpace::best_us() const {
   return best_us;
 }
 
+void to_json(Json& json, const RecordedOrigin& origin) {
+  json = {{"swr_version", origin.swr_version},
+          {"templates_digest", origin.templates_digest},
+          {"nvrtc_version", origin.nvrtc_version},
+          {"driver_version", origin.driver_version},
+          {"l2_state", origin.l2_state}};
+  if (!origin.overlay_digest.empty()) {
+    json["overlay_digest"] = origin.overlay_digest;
+  }
+}
+
+void from_json(const Json& json, RecordedOrigin& origin) {
+  origin = {
+      .swr_version = json_text(json, "swr_version"),
+      .templates_digest = json_text(json, "templates_digest"),
+      .overlay_digest = json.contains("overlay_digest") ? json_text(json, "overlay_digest") : "",
+      .nvrtc_version = json_text(json, "nvrtc_version"),
+      .driver_version = json_text(json, "driver_version"),
+      .l2_state = json_text(json, "l2_state")};
+}
+
 void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   const Provenance provenance =
       space.results.empty() ? Provenance::measured : space.results.front().provenance();
@@ -309,8 +308,8 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   out << "{\"format\": \"" << kFormat << "\",\n \"version\": " << kVersion
       << ",\n \"provenance\": \"" << to_string(provenance)
       << "\",\n \"problem\": " << text(space.problem) << ",\n \"device\": " << text(space.device)
-      << ",\n \"origin\": " << text(origin_json(space.origin))
-      << ",\n \"columns\": " << text(Json(names)) << ",\n \"rows\": [\n";
+      << ",\n \"origin\": " << text(space.origin) << ",\n \"columns\": " << text(Json(names))
+      << ",\n \"rows\": [\n";
   for (std::size_t i = 0; i < space.results.size(); ++i) {
     out << text(positional(named_row(space.results[i]), names))
         << (i + 1 < space.results.size() ? ",\n" : "\n");

@@ -45,7 +45,8 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space);
 /// Throws: Error{not_found}; Error{unreadable} naming the file, the row and what is wrong with it.
 RecordedSpace read_recorded_space(const std::filesystem::path& path);
 
-/// A file name for the space, without extension: the problem's and the device's. A cold L2 and an overlay of templates (by the first digits of its digest) where there is one.
+/// A file name for the space, without extension: the problem's and the device's. A cold L2 and an
+/// overlay of templates (by the first digits of its digest) where there is one.
 std::string recorded_space_name(const Problem& problem, const DeviceInfo& device,
                                 const RecordedOrigin& origin = {});
 

@@ -36,8 +36,8 @@ class TileCounters {
     return blocks_.empty() ? add_block() : CUDA_SUCCESS;
   }
 
-  /// The counter of a launch on this stream, for the tile_counter of its parameters. Allocates when the
-  /// streams met and launches captured since the last time are kCountersPerBlock.
+  /// The counter of a launch on this stream, for the tile_counter of its parameters. Allocates when
+  /// the streams met and launches captured since the last time are kCountersPerBlock.
   CUresult of_launch(CUstream stream, unsigned*& counter) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = calls_.stream_is_capturing(stream, &capture);

@@ -29,8 +29,8 @@ using fit::Space;
 using fit::Spaces;
 
 struct Options {
-  std::vector<std::string> fit_folders;
-  std::vector<std::string> judge_folders;
+  std::vector<std::string> fit_files;
+  std::vector<std::string> judge_files;
   std::string profile = "h200";
   std::string out;
   fit::FitOptions fit;
@@ -191,7 +191,7 @@ GpuProfile published(GpuProfile profile, std::size_t spaces, const Options& opti
 
 void run(const Options& options) {
   const GpuProfile start = load_profile(options.profile);
-  std::vector<Space> spaces = fit::read_spaces(options.fit_folders, start);
+  std::vector<Space> spaces = fit::read_spaces(options.fit_files, start);
   const GpuProfile fitted =
       published(fit::fit(fit::all_of(spaces), start, options.fit), spaces.size(), options);
   for (const KernelCost& cost : kKernelCosts) {
@@ -200,8 +200,8 @@ void run(const Options& options) {
   }
   fit::walk_all(spaces, fitted);
   judge_all("Fit", spaces, fitted);
-  if (!options.judge_folders.empty()) {
-    judge_all("Judged", fit::read_spaces(options.judge_folders, fitted), fitted);
+  if (!options.judge_files.empty()) {
+    judge_all("Judged", fit::read_spaces(options.judge_files, fitted), fitted);
   }
   if (options.cross_validate) {
     cross_validate("Thirds of the spaces left out", spaces, start, options,
@@ -224,8 +224,9 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app{"Fits the costs of portable attention kernels to recorded spaces"};
-  app.add_option("--fit", options.fit_folders, "folders of recorded spaces to fit to")->required();
-  app.add_option("--judge", options.judge_folders, "folders of recorded spaces that only judge");
+  app.add_option("--fit", options.fit_files, "files of recorded spaces (.spaces, .json) to fit to")
+      ->required();
+  app.add_option("--judge", options.judge_files, "files of recorded spaces that only judge");
   app.add_option("--profile", options.profile, "profile to start from: a name or a file");
   app.add_option("--out", options.out, "file for the profile with the fitted costs");
   app.add_option("--rounds", options.fit.rounds,

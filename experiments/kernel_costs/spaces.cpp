@@ -5,6 +5,7 @@
 #include "operations/attention/model/time.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include "core/recorded_spaces_file.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 
@@ -40,8 +41,8 @@ void walk(Space& space, const GpuProfile& profile) {
   }
 }
 
-Space read_space(const std::filesystem::path& file, const GpuProfile& profile) {
-  const RecordedSpace recorded = read_recorded_space(file);
+Space rows_of(const RecordedSpace& recorded, const std::filesystem::path& file,
+              const GpuProfile& profile) {
   const auto* problem = recorded.problem.get_if<AttentionProblem>();
   if (problem == nullptr || !same_device(recorded.device, profile.device)) {
     throw Error(ErrorCode::unreadable, file.string() + " is no space of attention on " +
@@ -79,19 +80,12 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 
 }  // namespace
 
-std::vector<Space> read_spaces(const std::vector<std::string>& folders, const GpuProfile& profile) {
-  std::vector<std::filesystem::path> files;
-  for (const std::string& folder : folders) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".json") {
-        files.push_back(entry.path());
-      }
-    }
-  }
-  std::sort(files.begin(), files.end());
+std::vector<Space> read_spaces(const std::vector<std::string>& files, const GpuProfile& profile) {
   std::vector<Space> spaces;
-  for (const auto& file : files) {
-    spaces.push_back(read_space(file, profile));
+  for (const std::string& file : files) {
+    for (const RecordedSpace& recorded : read_recorded_spaces(file)) {
+      spaces.push_back(rows_of(recorded, file, profile));
+    }
   }
   walk_all(spaces, profile);
   return spaces;

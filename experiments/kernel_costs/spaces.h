@@ -34,9 +34,9 @@ struct Space {
 
 using Spaces = std::vector<const Space*>;
 
-/// The portable family's measured variants of every recording in the folders, in the order of the
-/// files' names. Throws: Error when one is of another GPU than the profile's, or of no attention.
-std::vector<Space> read_spaces(const std::vector<std::string>& folders, const GpuProfile& profile);
+/// The portable family's measured variants of every recorded space of the files, in their order.
+/// Throws: Error when one is of another GPU than the profile's, or of no attention.
+std::vector<Space> read_spaces(const std::vector<std::string>& files, const GpuProfile& profile);
 
 Spaces all_of(const std::vector<Space>& spaces);
 

@@ -52,12 +52,15 @@ std::vector<Case> cases() {
     int seq, head_dim, heads;
     AttentionSwizzle swizzle;
   };
-  const Shape shapes[] = {
-      {65536, 128, 1, AttentionSwizzle::q_fastest},    {98304, 128, 1, AttentionSwizzle::q_fastest},
-      {131072, 64, 1, AttentionSwizzle::q_fastest},    {32768, 128, 4, AttentionSwizzle::q_fastest},
-      {32768, 128, 4, AttentionSwizzle::head_fastest}, {16384, 128, 8, AttentionSwizzle::head_fastest},
-      {8192, 128, 16, AttentionSwizzle::head_fastest}, {4096, 128, 16, AttentionSwizzle::q_fastest},
-      {4096, 128, 16, AttentionSwizzle::head_fastest}};
+  const Shape shapes[] = {{65536, 128, 1, AttentionSwizzle::q_fastest},
+                          {98304, 128, 1, AttentionSwizzle::q_fastest},
+                          {131072, 64, 1, AttentionSwizzle::q_fastest},
+                          {32768, 128, 4, AttentionSwizzle::q_fastest},
+                          {32768, 128, 4, AttentionSwizzle::head_fastest},
+                          {16384, 128, 8, AttentionSwizzle::head_fastest},
+                          {8192, 128, 16, AttentionSwizzle::head_fastest},
+                          {4096, 128, 16, AttentionSwizzle::q_fastest},
+                          {4096, 128, 16, AttentionSwizzle::head_fastest}};
   std::vector<Case> all;
   for (const Shape& shape : shapes) {
     for (const bool causal : {false, true}) {

@@ -56,8 +56,8 @@ struct AttentionBackwardParams {
   /// DqSum::ordered: no more than there are Q tiles, and all their CTAs must run at the same time.
   int rotation = 1;
 
-  // Workspace, in pieces as operations/attention_backward/launch_plan.h lays it out. It may hold anything when
-  // the call starts.
+  // Workspace, in pieces as operations/attention_backward/launch_plan.h lays it out. It may hold
+  // anything when the call starts.
 
   /// What the passes need of every query row: log-sum-exp times log2(e), and rowsum(dO * O) less
   /// the gradient of the log-sum-exp. [batch * heads_q, row_pitch] pairs.

@@ -5,6 +5,7 @@
 #include "core/embedded_file.h"
 #include "core/enum_text.h"
 #include "core/regular_file.h"
+#include "model/profile/profile_inheritance.h"
 #include <swr/error.h>
 #include <swr/variant.h>
 
@@ -109,7 +110,8 @@ void read_field(const std::string& file, const ProfileNumber& field, const Json&
                 GpuProfile& profile) {
   const auto entry = document.find(field.name);
   if (entry == document.end()) {
-    reject(file, field.name, R"(missing; add {"value": .., "source": ".."})");
+    reject(file, field.name,
+           R"(missing; add {"value": .., "source": ".."}, or "inherits" with a built-in profile)");
   }
   if (!entry->is_object() || entry->size() != 2 || !entry->contains("value") ||
       !entry->contains("source")) {
@@ -231,13 +233,33 @@ void check_relations(const std::string& file, const GpuProfile& profile) {
   }
 }
 
+std::string id_of(const EmbeddedFile& file) {
+  return std::string(file.path.substr(0, file.path.rfind('.')));
+}
+
+/// The built-in file of an id, or null.
+const EmbeddedFile* find_built_in(std::string_view id) {
+  for (const EmbeddedFile& file : embedded_profiles()) {
+    if (id_of(file) == id) {
+      return &file;
+    }
+  }
+  return nullptr;
+}
+
+Json built_in_document(std::string_view id) {
+  const EmbeddedFile* const file = find_built_in(id);
+  return file == nullptr ? Json() : Json::parse(file->text, nullptr, false);
+}
+
 GpuProfile parse_profile(const std::string& file, std::string_view text) {
-  const Json document = parse_json(text, "GPU profile " + file);
-  if (!document.is_object()) {
+  const Json stated = parse_json(text, "GPU profile " + file);
+  if (!stated.is_object()) {
     throw Error(ErrorCode::unreadable, "GPU profile " + file +
                                            " is not a JSON object; correct it or choose a "
                                            "built-in profile by its id");
   }
+  const Json document = with_inherited_fields(file, stated, built_in_document);
   reject_unknown_fields(file, document);
   GpuProfile profile;
   profile.id = read_text(file, "id", document.value("id", Json()));
@@ -255,10 +277,6 @@ std::string lower(std::string_view text) {
   std::transform(result.begin(), result.end(), result.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return result;
-}
-
-std::string id_of(const EmbeddedFile& file) {
-  return std::string(file.path.substr(0, file.path.rfind('.')));
 }
 
 bool is_path(std::string_view text) {
@@ -340,11 +358,8 @@ GpuProfile load_profile(std::string_view id_or_path) {
   if (is_path(id_or_path)) {
     return read_profile_file(std::string(id_or_path));
   }
-  const std::string id = lower(id_or_path);
-  for (const EmbeddedFile& file : embedded_profiles()) {
-    if (id_of(file) == id) {
-      return parse_profile(std::string(file.path), file.text);
-    }
+  if (const EmbeddedFile* const file = find_built_in(lower(id_or_path))) {
+    return parse_profile(std::string(file->path), file->text);
   }
   const std::vector<std::string> ids = profile_ids();
   const std::vector<std::string_view> spellings(ids.begin(), ids.end());

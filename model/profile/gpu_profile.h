@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the model knows of a GPU: a JSON file per chip under model/profile/gpus, every number with
-// its source.
+// its source. A profile may inherit from a built-in one (profile_inheritance.h).
 #pragma once
 
 #include "model/l2/l2_policy.h"
@@ -79,8 +79,8 @@ inline constexpr std::array kKernelCosts{
     KernelCost{"launch_us", &KernelCosts::launch_us},
 };
 
-/// The main loop that the compiler makes of a kernel of the portable family: variants that agree here
-/// run the same instructions in it, but for the mask.
+/// The main loop that the compiler makes of a kernel of the portable family: variants that agree
+/// here run the same instructions in it, but for the mask.
 struct KernelCode {
   int head_dim = 0;
   int tile_m = 0;

@@ -123,8 +123,8 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
 }
 
 /// Gives an attention launch with splits what it needs, unless the caller brought it.
-inline CUresult find_split_memory(SplitMemory& memory, const AttentionLaunchPlan& plan, CUstream stream,
-                                  AttentionParams& params) {
+inline CUresult find_split_memory(SplitMemory& memory, const AttentionLaunchPlan& plan,
+                                  CUstream stream, AttentionParams& params) {
   if (params.partials != nullptr && params.arrivals != nullptr) {
     return CUDA_SUCCESS;
   }

@@ -48,7 +48,7 @@ std::string config_fields(const HopperAttentionConfig& config) {
 }  // namespace
 
 PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
-                                      const AttentionVariant& variant) {
+                                              const AttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
           .causal = problem.causal,
@@ -65,7 +65,8 @@ PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
           .kv_copy = variant.kv_copy};
 }
 
-HopperAttentionConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant) {
+HopperAttentionConfig make_hopper_config(const AttentionProblem& problem,
+                                         const AttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
           .causal = problem.causal,
@@ -80,7 +81,8 @@ HopperAttentionConfig make_hopper_config(const AttentionProblem& problem, const 
           .unroll = variant.unroll};
 }
 
-AttentionFamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant) {
+AttentionFamilyConfig make_family_config(const AttentionProblem& problem,
+                                         const AttentionVariant& variant) {
   switch (variant.family) {
     case Family::portable:
       return make_attention_config(problem, variant);
@@ -130,23 +132,24 @@ int threads_of(const AttentionProblem& problem, const AttentionVariant& variant)
 }
 
 AttentionLaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
-                       int sm_count, int ctas_per_sm) {
+                                int sm_count, int ctas_per_sm) {
   const AttentionFamilyConfig config = make_family_config(problem, variant);
-  AttentionLaunchPlan plan{.tile_m = variant.tile_m,
-                  .tile_n = variant.tile_n,
-                  .threads = threads_per_cta(config),
-                  .dynamic_smem_bytes = smem_bytes(config),
-                  .persistence = variant.persistence,
-                  .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
-                  .swizzle = variant.swizzle,
-                  .section_heads = variant.section_heads,
-                  .kv_splits = variant.kv_splits,
-                  .pack_gqa = variant.pack_gqa,
-                  .longest_first = variant.longest_first,
-                  .dtype = problem.dtype,
-                  .head_dim = problem.head_dim,
-                  .sm_count = sm_count,
-                  .ctas_per_sm = ctas_per_sm};
+  AttentionLaunchPlan plan{
+      .tile_m = variant.tile_m,
+      .tile_n = variant.tile_n,
+      .threads = threads_per_cta(config),
+      .dynamic_smem_bytes = smem_bytes(config),
+      .persistence = variant.persistence,
+      .workers = variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm,
+      .swizzle = variant.swizzle,
+      .section_heads = variant.section_heads,
+      .kv_splits = variant.kv_splits,
+      .pack_gqa = variant.pack_gqa,
+      .longest_first = variant.longest_first,
+      .dtype = problem.dtype,
+      .head_dim = problem.head_dim,
+      .sm_count = sm_count,
+      .ctas_per_sm = ctas_per_sm};
   plan.kv_box = std::visit([](const auto& one) { return one.kv_box(); }, config);
   if (const auto* hopper = std::get_if<HopperAttentionConfig>(&config)) {
     plan.q_box = hopper->q_box();

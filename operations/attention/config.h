@@ -16,9 +16,10 @@ namespace swr {
 
 /// The portable family's. The axes of the variant are taken as they are, whatever its family.
 PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
-                                      const AttentionVariant& variant);
+                                              const AttentionVariant& variant);
 /// The Hopper family's, likewise.
-HopperAttentionConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant);
+HopperAttentionConfig make_hopper_config(const AttentionProblem& problem,
+                                         const AttentionVariant& variant);
 
 // The header that defines swr::kConfig.
 std::string config_header(const PortableAttentionConfig& config);
@@ -26,7 +27,8 @@ std::string config_header(const HopperAttentionConfig& config);
 
 /// The configuration of a variant's own family.
 using AttentionFamilyConfig = std::variant<PortableAttentionConfig, HopperAttentionConfig>;
-AttentionFamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant);
+AttentionFamilyConfig make_family_config(const AttentionProblem& problem,
+                                         const AttentionVariant& variant);
 
 /// The sizes of the problem; pointers, strides and what a launch chooses are the caller's.
 AttentionParams make_attention_params(const AttentionProblem& problem);

@@ -136,9 +136,9 @@ void print_explanation(std::ostream& out, const ExplainedAttention& all) {
   out << "  " << other_order_text(all) << "\n";
 }
 
-class AttentionExplanation final : public ExplainedVariant {
+class ExplainedAttentionVariant final : public ExplainedVariant {
  public:
-  explicit AttentionExplanation(const ExplainRequest& request) : all_(explain_all(request)) {}
+  explicit ExplainedAttentionVariant(const ExplainRequest& request) : all_(explain_all(request)) {}
 
   void print(std::ostream& out) const override { print_explanation(out, all_); }
   Json json() const override { return explanation_json(all_); }
@@ -150,7 +150,7 @@ class AttentionExplanation final : public ExplainedVariant {
 }  // namespace
 
 std::unique_ptr<ExplainedVariant> explain_attention(const ExplainRequest& request) {
-  return std::make_unique<AttentionExplanation>(request);
+  return std::make_unique<ExplainedAttentionVariant>(request);
 }
 
 }  // namespace swr

@@ -93,7 +93,8 @@ constexpr bool must_fall_evenly(const AttentionLaunchPlan& plan, int ctas) {
 }
 
 /// The launch for the sizes of `params`.
-constexpr LaunchGeometry launch_geometry(const AttentionLaunchPlan& plan, const AttentionParams& params) {
+constexpr LaunchGeometry launch_geometry(const AttentionLaunchPlan& plan,
+                                         const AttentionParams& params) {
   const WorkItems items = work_items(plan, params);
   LaunchGeometry geometry;
   geometry.grid_x = static_cast<int>(cta_count(plan.persistence, items.count(), plan.workers));

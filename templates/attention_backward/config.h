@@ -17,7 +17,7 @@ namespace backward {
 
 /// What the copies of attention/portable/tile_copy.cuh need to know of rows of `columns` elements.
 SWR_HD constexpr PortableAttentionConfig rows_config(int columns, int warps, int alignment_bytes,
-                                             bool smem_swizzle) {
+                                                     bool smem_swizzle) {
   return {.head_dim = columns,
           .dtype = DType::fp16,
           .causal = false,

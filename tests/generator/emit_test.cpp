@@ -145,7 +145,8 @@ TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
 }
 
 TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
-  const std::string by_hand = TemplateSet::built_in().text("default/selected_portable_attention_config.h");
+  const std::string by_hand =
+      TemplateSet::built_in().text("default/selected_portable_attention_config.h");
   const std::string generated = header({.seq_q = 1, .seq_kv = 1}, {});
   EXPECT_EQ(generated.substr(generated.find("#pragma once")),
             by_hand.substr(by_hand.find("#pragma once")));

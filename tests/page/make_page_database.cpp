@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Writes a database for the browser's test: make_page_database OUT RECORDING... stores the recorded
-// H200 spaces with finals of the fastest, predictions of one, texts that try to leave their place,
-// and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT stores
-// made-up results, measured and predicted, of the study of GEMM's block scheduling.
-#include "core/recorded_space.h"
+// Writes a database for the browser's test: make_page_database OUT SPACES stores the recorded H200
+// spaces of a file with finals of the fastest, predictions of one, texts that try to leave their
+// place, and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT
+// stores made-up results, measured and predicted, of the study of GEMM's block scheduling.
+#include "core/recorded_spaces_file.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
 #include "tuner/study/study_run.h"
@@ -55,7 +55,8 @@ void record_predictions(Store& store, long long run_id, const RecordedSpace& spa
   }
 }
 
-int make(const char* out, char** begin, char** end) {
+int make(const char* out, const char* file) {
+  const std::vector<RecordedSpace> spaces = read_recorded_spaces(file);
   Store store(out, Store::Mode::read_write);
   const long long run_id = store.begin_run({.command = kHostile,
                                             .swr_version = "0.1.0",
@@ -70,8 +71,11 @@ int make(const char* out, char** begin, char** end) {
   failure.outcome = Measurement{};
   long long measurements = 0;
   for (int round = 0; measurements < kMeasurements; ++round) {
-    for (char** path = begin; path != end && measurements < kMeasurements; ++path) {
-      RecordedSpace space = read_recorded_space(*path);
+    for (RecordedSpace space : spaces) {
+      if (measurements >= kMeasurements) {
+        break;
+      }
+      const bool is_first = round == 0 && measurements == 0;
       attention(space.problem).batch += round;
       for (VariantResult& result : space.results) {
         auto& measurement = std::get<Measurement>(result.outcome);
@@ -81,7 +85,7 @@ int make(const char* out, char** begin, char** end) {
       }
       store.record(run_id, space.problem, space.device, failure);
       record_finals(store, run_id, space);
-      if (round == 0 && path == begin) {
+      if (is_first) {
         record_predictions(store, run_id, space);
       }
     }
@@ -144,12 +148,9 @@ int make_gemm_study(const char* out) {
 }  // namespace swr
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: make_page_database OUT [RECORDING...]\n";
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: make_page_database OUT [SPACES]\n";
     return EXIT_FAILURE;
   }
-  if (argc == 2) {
-    return swr::make_gemm_study(argv[1]);
-  }
-  return swr::make(argv[1], argv + 2, argv + argc);
+  return argc == 2 ? swr::make_gemm_study(argv[1]) : swr::make(argv[1], argv[2]);
 }

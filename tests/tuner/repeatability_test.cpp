@@ -81,10 +81,11 @@ TEST(Repeatability, AChoiceThatFailsElsewhereHasNoBound) {
 }
 
 TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
-  const std::vector<Agreement> agreements{
-      {.problem = AttentionProblem{.seq_q = 64, .seq_kv = 64},
-       .choices = {with_tile_n(16), with_tile_n(16)}},
-      {.problem = AttentionProblem{}, .choices = {with_tile_n(16), with_tile_n(32)}, .worst_regret = 0.0125}};
+  const std::vector<Agreement> agreements{{.problem = AttentionProblem{.seq_q = 64, .seq_kv = 64},
+                                           .choices = {with_tile_n(16), with_tile_n(16)}},
+                                          {.problem = AttentionProblem{},
+                                           .choices = {with_tile_n(16), with_tile_n(32)},
+                                           .worst_regret = 0.0125}};
   EXPECT_EQ(identical_share(agreements), 0.5);
   EXPECT_EQ(worst_regret(agreements), 0.0125);
   std::ostringstream text;

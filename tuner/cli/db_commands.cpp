@@ -2,6 +2,7 @@
 // The commands that write the database's results in other forms, or read such.
 #include "core/bounded_json.h"
 #include "core/recorded_space.h"
+#include "core/recorded_spaces_file.h"
 #include "db/merge.h"
 #include "report/cutlass_csv.h"
 #include "report/t4.h"
@@ -37,6 +38,15 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
     file.finish();
     session.out << "wrote " << space.results.size() << " variants to " << path.string() << "\n";
   }
+}
+
+/// All spaces in the file that --out names.
+void write_one_file(const Session& session, const std::vector<RecordedSpace>& spaces) {
+  const std::filesystem::path& path = *session.options.out;
+  OutputFile file(session, path);
+  write_recorded_spaces(file.text(), spaces);
+  file.finish();
+  session.out << "wrote " << spaces.size() << " spaces to " << path.string() << "\n";
 }
 
 /// The spaces that were measured: the formats of others do not tell predictions from them.
@@ -81,7 +91,12 @@ void import_space(const Session& session, Store& store, const RecordedSpace& spa
 }  // namespace
 
 int run_record(const Session& session) {
-  write_spaces(session, load_spaces(database_path(session)), ".json", write_recorded_space);
+  const std::vector<RecordedSpace> spaces = load_spaces(database_path(session));
+  if (session.options.out->extension() == kRecordedSpacesExtension) {
+    write_one_file(session, spaces);
+  } else {
+    write_spaces(session, spaces, ".json", write_recorded_space);
+  }
   return kExitSuccess;
 }
 

@@ -144,6 +144,7 @@ std::vector<Problem> problems_of(const ShapeText& text) {
     }
   }
   shape.require_nothing_left(known_keys(operation).c_str());
+  require_count(values);
   return make_problems(operation, values);
 }
 
@@ -223,6 +224,11 @@ std::vector<Problem> read_shapes(const std::filesystem::path& path) {
 std::vector<Problem> read_model(const std::filesystem::path& path, const ModelWork& work) {
   const Json document = read_json_file(path);
   return read_at(path.string(), [&] {
+    if (work.lengths.size() > kMaxProblems / std::max<std::size_t>(1, work.batches.size())) {
+      reject(std::to_string(work.lengths.size()) + " lengths with " +
+             std::to_string(work.batches.size()) + " batch sizes each are more than " +
+             std::to_string(kMaxProblems) + " problems");
+    }
     std::vector<Problem> problems;
     for (const Operation* const operation : operations()) {
       append(problems, operation->problems_of_model(document, work));

@@ -15,9 +15,9 @@
 namespace swr {
 
 /// Problems of a text file, one shape per line as `seq=4096 heads=32 kv-heads=8 causal` or
-/// with `op=NAME` for other operations than the first (docs/cluster.md), or of a JSON file (.json) with a list of
-/// objects of the same keys. A field that takes lists may have comma-separated values.
-/// Throws: Error{not_found}; Error{invalid_argument} naming file, shape and key.
+/// with `op=NAME` for other operations than the first (docs/cluster.md), or of a JSON file (.json)
+/// with a list of objects of the same keys. A field that takes lists may have comma-separated
+/// values. Throws: Error{not_found}; Error{invalid_argument} naming file, shape and key.
 std::vector<Problem> read_shapes(const std::filesystem::path& path);
 
 /// The problems of a model, of every operation that its config.json speaks of. Throws: as

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/finals.h"
 
-#include "tuner/statistics/sample_length.h"
 #include "tuner/run/tie_order.h"
+#include "tuner/statistics/sample_length.h"
 #include "tuner/statistics/statistics.h"
 
 #include <algorithm>

@@ -66,7 +66,8 @@ std::optional<int> first_seq_with_excess(const AttentionProblem& problem,
   return high;
 }
 
-void add_curve(const MissCurve& curve, long long l2_effective_bytes, AttentionExplanation& explanation) {
+void add_curve(const MissCurve& curve, long long l2_effective_bytes,
+               AttentionExplanation& explanation) {
   for (const double share : kCapacityShares) {
     const auto bytes = static_cast<long long>(share * static_cast<double>(l2_effective_bytes));
     explanation.miss_curve.push_back({bytes, curve.excess_misses(bytes / kSectorBytes)});
@@ -77,7 +78,7 @@ void add_curve(const MissCurve& curve, long long l2_effective_bytes, AttentionEx
 }  // namespace
 
 AttentionExplanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
-                    const KernelResources& resources, const GpuProfile& profile) {
+                             const KernelResources& resources, const GpuProfile& profile) {
   AttentionExplanation result;
   result.occupancy = occupancy(resources, problem, variant, profile.device);
   const int ctas_per_sm = result.occupancy.ctas_per_sm;

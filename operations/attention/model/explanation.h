@@ -50,6 +50,6 @@ inline constexpr int kLongestSequence = 256 * 1024;
 
 /// Throws: Error{invalid_argument} when no CTA fits an SM, or beyond the limits of walk_limits.h.
 AttentionExplanation explain(const AttentionProblem& problem, const AttentionVariant& variant,
-                    const KernelResources& resources, const GpuProfile& profile);
+                             const KernelResources& resources, const GpuProfile& profile);
 
 }  // namespace swr

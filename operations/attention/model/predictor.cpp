@@ -74,7 +74,8 @@ class AttentionPredictor final : public Predictor {
 
 KernelResources estimated_resources(const AttentionProblem& problem,
                                     const AttentionVariant& variant) {
-  /// Operands, addresses and softmax state: what PortableAttentionConfig::q_in_registers leaves room for.
+  /// Operands, addresses and softmax state: what PortableAttentionConfig::q_in_registers leaves
+  /// room for.
   constexpr int kWorkingRegisters = 60;
   if (variant.family == Family::hopper) {
     return {.registers_per_thread = make_hopper_config(problem, variant).entry_registers()};

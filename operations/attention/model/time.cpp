@@ -108,7 +108,8 @@ int half_octave(double value) {
 
 /// The rows and warps of a Q tile that compute: warps whose rows lie past the end of the packed or
 /// split problem only copy.
-PortableAttentionConfig computing_part(PortableAttentionConfig config, const AttentionProblem& problem) {
+PortableAttentionConfig computing_part(PortableAttentionConfig config,
+                                       const AttentionProblem& problem) {
   if (config.has_idle_warps()) {
     const int heads = config.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
     const int warp_rows = 16 * config.m_blocks();
@@ -146,8 +147,8 @@ double combine_clocks(const AttentionProblem& problem, const AttentionVariant& v
 int barriers_per_step(const PortableAttentionConfig& config) { return config.stages == 1 ? 2 : 1; }
 
 /// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
-double unhindered_step_clocks(const PortableAttentionConfig& config, const StepCost& cost, int resident,
-                              const KernelCosts& kernel) {
+double unhindered_step_clocks(const PortableAttentionConfig& config, const StepCost& cost,
+                              int resident, const KernelCosts& kernel) {
   const double waits =
       kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
   // A warp cannot fill its own latencies and barriers; its further blocks of rows fill the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/model/schedule_walk.h"
+#include "operations/attention/model/walk.h"
 
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -118,7 +118,8 @@ std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape) {
 }
 
 long long kv_pair_count(const ScheduleShape& shape) {
-  return static_cast<long long>(shape.batch) * shape.heads_kv * ceil_div(shape.seq_kv, shape.tile_n);
+  return static_cast<long long>(shape.batch) * shape.heads_kv *
+         ceil_div(shape.seq_kv, shape.tile_n);
 }
 
 }  // namespace swr

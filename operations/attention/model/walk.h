@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs the shared schedule (templates/common/attention_schedule.h) in time and reports the tiles it touches:
-// the same functions the kernel calls decide which CTA reads which tile when.
+// Runs the shared schedule (templates/common/attention_schedule.h) in time and reports the tiles it
+// touches: the same functions the kernel calls decide which CTA reads which tile when.
 //
 // Time goes in KV steps: every resident CTA computes one K and V tile pair per step, starts
 // its next Q tile or CTA as soon as one ends, and so keeps the causal imbalance. A pair that

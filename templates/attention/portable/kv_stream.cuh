@@ -9,8 +9,8 @@
 #include "attention/config.h"
 #include "attention/portable/tile_copy.cuh"
 #include "attention/portable/work.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include "common/tma_ptx.cuh"
 
 namespace swr::portable {

@@ -9,8 +9,8 @@
 #include "attention_backward/config.h"
 #include "attention_backward/portable/products.cuh"
 #include "attention_backward/portable/row_stats.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include <swr/attention_backward_params.h>
 
 namespace swr::portable {

@@ -3,6 +3,7 @@
 // paper's table of errors of its closed formulas.
 #include "tuner/predict/accuracy.h"
 
+#include "core/recorded_spaces_file.h"
 #include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
@@ -30,26 +31,22 @@ struct Assessed {
   Accuracy accuracy;
 };
 
-std::vector<Assessed> assess_all(const std::string& folder) {
+std::vector<Assessed> assess_all(const std::string& file) {
   const GpuProfile h200 = load_profile("h200");
   std::vector<Assessed> assessed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".json") {
-      continue;
-    }
-    const RecordedSpace space = read_recorded_space(entry.path());
-    EXPECT_TRUE(same_device(space.device, h200.device)) << entry.path();
+  for (const RecordedSpace& space : read_recorded_spaces(file)) {
+    EXPECT_TRUE(same_device(space.device, h200.device)) << file;
     assessed.push_back({attention(space.problem), assess(compare(space, h200))});
   }
   return assessed;
 }
 
-/// The spaces of a folder, assessed once.
-const std::vector<Assessed>& assessed(const std::string& folder) {
+/// The spaces of a file, assessed once.
+const std::vector<Assessed>& assessed(const std::string& file) {
   static std::map<std::string, std::vector<Assessed>> known;
-  const auto [entry, is_new] = known.try_emplace(folder);
+  const auto [entry, is_new] = known.try_emplace(file);
   if (is_new) {
-    entry->second = assess_all(folder);
+    entry->second = assess_all(file);
   }
   return entry->second;
 }

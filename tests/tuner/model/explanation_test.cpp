@@ -30,7 +30,8 @@ TEST(AttentionExplanation, AgreesWithWhatThePredictionWasMadeOf) {
 }
 
 TEST(AttentionExplanation, MissesBeginWhereThePaperSawThem) {
-  const AttentionExplanation why = explain(problem(32768), kPaperVariant, kResources, load_profile("gb10"));
+  const AttentionExplanation why =
+      explain(problem(32768), kPaperVariant, kResources, load_profile("gb10"));
   ASSERT_TRUE(why.first_seq_with_excess);
   EXPECT_NEAR(*why.first_seq_with_excess, 80 * 1024, 5 * 1024);
 }

@@ -143,7 +143,8 @@ Choice parse_choice(const std::string& line, const GpuProfile& profile) {
                     .head_dim = std::stoi(shape.at(4)),
                     .dtype = parse_dtype(shape.at(5)),
                     .causal = shape.at(6) == "True"};
-  choice.variant = parse_variant(attention_operation(), split(quoted.at(1), ' ').front()).as<AttentionVariant>();
+  choice.variant =
+      parse_variant(attention_operation(), split(quoted.at(1), ' ').front()).as<AttentionVariant>();
   choice.measured_us = std::stod(split(quoted.at(2), ',').at(2));
   const ScheduleShape walked = schedule_on_gpu(choice.problem, choice.variant, 1, profile);
   choice.predicted_us = predict_time(choice.problem, choice.variant, {}, walked,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model/walk.h"
-
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
