@@ -24,7 +24,8 @@ constexpr int application_id(Store::Content content) {
 std::optional<Store::Content> content_of(int mark);
 
 struct Migration {
-  /// Schema version after this step (PRAGMA user_version); consecutive from 1.
+  /// Schema version after this step (PRAGMA user_version). Versions without a step changed what a
+  /// later one replaces.
   int version = 0;
   std::string_view sql;
   /// What SQL cannot do, behind it in the same transaction; `path` is for messages.

@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- The first schema. docs/db_schema.md explains every column. Enumerations are stored as their text
 -- spellings; those of append-only enumerations carry no CHECK, so that a new value needs no
--- migration. The columns of `variant` are the axes of swr::axes(), which a test proves.
+-- migration. Problems and variants have their columns from schema 13 on: files from before then had
+-- one for each field and axis, which 013_operations.sql finds by name, so that the steps in between
+-- leave both tables alone.
 
 CREATE TABLE device (
   id INTEGER PRIMARY KEY,
@@ -22,36 +24,8 @@ CREATE TABLE device (
           max_ctas_per_sm)
 ) STRICT;
 
-CREATE TABLE problem (
-  id INTEGER PRIMARY KEY,
-  batch INTEGER NOT NULL CHECK (batch > 0),
-  heads_q INTEGER NOT NULL CHECK (heads_q > 0),
-  heads_kv INTEGER NOT NULL CHECK (heads_kv > 0),
-  seq_q INTEGER NOT NULL CHECK (seq_q > 0),
-  seq_kv INTEGER NOT NULL CHECK (seq_kv > 0),
-  head_dim INTEGER NOT NULL CHECK (head_dim > 0),
-  dtype TEXT NOT NULL,
-  causal INTEGER NOT NULL CHECK (causal IN (0, 1)),
-  alignment_bytes INTEGER NOT NULL CHECK (alignment_bytes > 0),
-  UNIQUE (batch, heads_q, heads_kv, seq_q, seq_kv, head_dim, dtype, causal, alignment_bytes)
-) STRICT;
-
-CREATE TABLE variant (
-  id INTEGER PRIMARY KEY,
-  family TEXT NOT NULL,
-  tile_m INTEGER NOT NULL,
-  tile_n INTEGER NOT NULL,
-  warps INTEGER NOT NULL,
-  stages INTEGER NOT NULL,
-  "order" TEXT NOT NULL,
-  persistence TEXT NOT NULL,
-  workers INTEGER NOT NULL,
-  swizzle TEXT NOT NULL,
-  section_heads INTEGER NOT NULL,
-  smem_swizzle TEXT NOT NULL,
-  UNIQUE (family, tile_m, tile_n, warps, stages, "order", persistence, workers, swizzle,
-          section_heads, smem_swizzle)
-) STRICT;
+CREATE TABLE problem (id INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE variant (id INTEGER PRIMARY KEY) STRICT;
 
 CREATE TABLE run (
   id INTEGER PRIMARY KEY,
@@ -121,27 +95,3 @@ CREATE TABLE sample (
   time_us REAL NOT NULL CHECK (time_us >= 0),
   PRIMARY KEY (result_id, position)
 ) STRICT, WITHOUT ROWID;
-
--- For people with the sqlite3 shell: one row per result with everything it belongs to.
-CREATE VIEW all_results AS
-SELECT result.id AS result_id, run.id AS run_id, run.started_at, device.name AS device,
-       device.sm_arch, problem.batch, problem.heads_q, problem.heads_kv, problem.seq_q,
-       problem.seq_kv, problem.head_dim, problem.dtype, problem.causal, problem.alignment_bytes,
-       variant.family, variant.tile_m, variant.tile_n, variant.warps, variant.stages,
-       variant."order", variant.persistence, variant.workers, variant.swizzle,
-       variant.section_heads, variant.smem_swizzle, result.provenance, result.state, result.detail,
-       coalesce(result.median_us, result.time_us) AS time_us, result.p95_us,
-       result.relative_error, result.registers_per_thread, result.spill_store_bytes,
-       result.spill_load_bytes, result.stack_bytes, result.static_smem_bytes, result.smem_bytes,
-       result.ctas_per_sm, result.sectors_demanded, result.l2_lookups, result.l2_hits,
-       result.l2_misses, result.l2_fabric_sectors, result.dram_read_bytes, result.dram_write_bytes,
-       result.counters_missing_because, result.matrix_us, result.softmax_us, result.l2_us,
-       result.dram_us, result.latency_us, result.read_sectors, result.write_sectors,
-       result.compulsory_misses, result.excess_misses, result.cubin_digest, run.l2_state,
-       run.command, run.swr_version, run.templates_digest, run.nvrtc_version, run.driver_version,
-       run.seed
-FROM result
-JOIN run ON run.id = result.run_id
-JOIN device ON device.id = result.device_id
-JOIN problem ON problem.id = result.problem_id
-JOIN variant ON variant.id = result.variant_id;

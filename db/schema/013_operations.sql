@@ -2,10 +2,10 @@
 -- Problems and variants of any operation: what were columns, one for each field and axis of every
 -- operation, becomes a JSON object in each row. A new axis or operation needs no further schema. The
 -- tables are written anew under their own names, which keeps the references to them; old_values.cpp
--- carries the rows over, because it knows the operations' fields and axes.
+-- carries the rows over by the names of their columns. Schemas 8 to 11 only added such columns.
 
 PRAGMA defer_foreign_keys = ON;
-DROP VIEW all_results;
+DROP VIEW IF EXISTS all_results;
 
 CREATE TEMP TABLE old_problem AS SELECT * FROM problem;
 DROP TABLE problem;

@@ -1,0 +1,68 @@
+-- SPDX-License-Identifier: MIT
+-- The axes of the Hopper family and what its compiler log says. Rows so far are portable, for which
+-- the new columns hold the axes' defaults. SQLite cannot extend a UNIQUE constraint, so the table
+-- of variants is written anew under its own name, which keeps the references to it.
+
+PRAGMA defer_foreign_keys = ON;
+DROP VIEW all_results;
+CREATE TEMP TABLE old_variant AS SELECT * FROM variant;
+DROP TABLE variant;
+
+CREATE TABLE variant (
+  id INTEGER PRIMARY KEY,
+  family TEXT NOT NULL,
+  tile_m INTEGER NOT NULL,
+  tile_n INTEGER NOT NULL,
+  warps INTEGER NOT NULL,
+  stages INTEGER NOT NULL,
+  "order" TEXT NOT NULL,
+  persistence TEXT NOT NULL,
+  workers INTEGER NOT NULL,
+  swizzle TEXT NOT NULL,
+  section_heads INTEGER NOT NULL,
+  smem_swizzle TEXT NOT NULL,
+  mainloop TEXT NOT NULL,
+  p_operand TEXT NOT NULL,
+  exp2_fma_eighths INTEGER NOT NULL,
+  unroll INTEGER NOT NULL,
+  UNIQUE (family, tile_m, tile_n, warps, stages, "order", persistence, workers, swizzle,
+          section_heads, smem_swizzle, mainloop, p_operand, exp2_fma_eighths, unroll)
+) STRICT;
+
+INSERT INTO variant
+SELECT id, family, tile_m, tile_n, warps, stages, "order", persistence, workers, swizzle,
+       section_heads, smem_swizzle, 'plain', 'registers', 0, 1
+FROM old_variant;
+DROP TABLE old_variant;
+
+ALTER TABLE result ADD COLUMN wgmma_warnings INTEGER NOT NULL DEFAULT 0;
+
+CREATE VIEW all_results AS
+SELECT result.id AS result_id, run.id AS run_id, run.started_at, device.name AS device,
+       device.sm_arch, problem.batch, problem.heads_q, problem.heads_kv, problem.seq_q,
+       problem.seq_kv, problem.head_dim, problem.dtype, problem.causal, problem.alignment_bytes,
+       variant.family, variant.tile_m, variant.tile_n, variant.warps, variant.stages,
+       variant."order", variant.persistence, variant.workers, variant.swizzle,
+       variant.section_heads, variant.smem_swizzle, variant.mainloop, variant.p_operand,
+       variant.exp2_fma_eighths, variant.unroll, result.provenance, result.state, result.detail,
+       coalesce(result.median_us, result.time_us) AS time_us, result.p95_us,
+       result.relative_error, result.registers_per_thread, result.spill_store_bytes,
+       result.spill_load_bytes, result.stack_bytes, result.static_smem_bytes, result.wgmma_warnings, result.smem_bytes,
+       result.ctas_per_sm, result.sectors_demanded, result.l2_lookups, result.l2_hits,
+       result.l2_misses, result.l2_fabric_sectors, result.dram_read_bytes, result.dram_write_bytes,
+       result.counters_missing_because, result.matrix_us, result.softmax_us, result.l2_us,
+       result.dram_us, result.latency_us, result.read_sectors, result.write_sectors,
+       result.compulsory_misses, result.excess_misses, result.cubin_digest, coalesce(result.l2_state, run.l2_state) AS l2_state,
+       result.sampling, result.sm_clock_mhz_before, result.sm_clock_mhz_after,
+       result.memory_clock_mhz_before, result.memory_clock_mhz_after, result.temperature_c_before,
+       result.temperature_c_after, result.power_mw_before, result.power_mw_after,
+       result.throttle_reasons_before, result.throttle_reasons_after,
+       result.condition_missing_because,
+       EXISTS (SELECT 1 FROM decision WHERE decision.winner_id = result.id) AS won,
+       run.command, run.swr_version, run.templates_digest, run.nvrtc_version, run.driver_version,
+       run.seed
+FROM result
+JOIN run ON run.id = result.run_id
+JOIN device ON device.id = result.device_id
+JOIN problem ON problem.id = result.problem_id
+JOIN variant ON variant.id = result.variant_id;
