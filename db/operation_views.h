@@ -14,7 +14,7 @@ namespace swr {
 /// The schema that the views stand on.
 inline constexpr int kFirstSchemaWithViews = 13;
 
-/// "attention_results".
+/// The name of the operation and "_results".
 std::string view_name(const Operation& operation);
 
 /// The view as SQL: fields, axes, then the columns of all_results. An axis that the variant's

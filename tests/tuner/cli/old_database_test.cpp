@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// A database of schema 12 under today's program: what is asked of it, and its report, say what the
+// program said that wrote it (tests/db/data).
+#include "tests/tuner/cli/program.h"
+#include "tests/db/old_databases.h"
+#include "tests/support/temp_directory.h"
+#include <swr/store.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace swr {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::ProgramResult;
+
+json recorded(const std::string& name) { return json::parse(text_of(SWR_DATABASES "/" + name)); }
+
+/// Every member that was recorded is there with its value; a program may have come to say more.
+void expect_says(const json& now, const json& before, const std::string& where) {
+  if (before.is_object()) {
+    for (const auto& [name, value] : before.items()) {
+      ASSERT_TRUE(now.contains(name)) << where << " has no " << name;
+      expect_says(now[name], value, where + "." + name);
+    }
+  } else if (before.is_array()) {
+    ASSERT_EQ(now.size(), before.size()) << where;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      expect_says(now[i], before[i], where + "[" + std::to_string(i) + "]");
+    }
+  } else {
+    EXPECT_EQ(now, before) << where;
+  }
+}
+
+/// Rows of the report by the names of their columns.
+json with_named_rows(json report) {
+  for (json& field : report["fields"]) {
+    for (json& row : field["rows"]) {
+      json named;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        named[report["columns"][i].get<std::string>()] = row[i];
+      }
+      row = named;
+    }
+  }
+  report.erase("columns");
+  return report;
+}
+
+class OldDatabase : public ::testing::Test {
+ protected:
+  void SetUp() override { write_schema_12(path_); }
+
+  ProgramResult run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--db", path_.string()});
+    return Program(arguments, {"HOME=" + (directory_ / "home").string()}, directory_.path())
+        .finish();
+  }
+
+  void expect_same_answers() const {
+    for (const json& question : recorded("schema_12_answers.json")) {
+      std::vector<std::string> arguments{"query", "--json"};
+      for (const json& argument : question["arguments"]) {
+        arguments.push_back(argument);
+      }
+      const ProgramResult result = run(arguments);
+      ASSERT_EQ(result.exit_code, question["exit_code"]) << result.err;
+      expect_says(json::parse(result.out), question["answer"], question["arguments"].dump());
+    }
+  }
+
+  void expect_same_report() const {
+    const std::string page = directory_ / "report.html";
+    const ProgramResult result = run({"report", "--out", page});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::string text = text_of(page);
+    const auto begin = text.find('{', text.find("type=\"application/json\""));
+    const json data = json::parse(text.substr(begin, text.find("</script>", begin) - begin));
+    expect_says(with_named_rows(data), with_named_rows(recorded("schema_12_report.json")), "");
+  }
+
+  TempDirectory directory_;
+  std::filesystem::path path_ = directory_ / "old.db";
+};
+
+TEST_F(OldDatabase, AnswersAndReportsAsBeforeWhileItIsRead) {
+  const std::string before = text_of(path_);
+  expect_same_answers();
+  expect_same_report();
+  EXPECT_EQ(text_of(path_), before);
+}
+
+TEST_F(OldDatabase, AnswersAndReportsAsBeforeOnceItIsWritten) {
+  const std::string before = text_of(path_);
+  Store(path_, Store::Mode::read_write);
+  EXPECT_NE(text_of(path_), before);
+  expect_same_answers();
+  expect_same_report();
+}
+
+}  // namespace
+}  // namespace swr
