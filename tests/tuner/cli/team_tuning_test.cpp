@@ -139,9 +139,7 @@ class TeamTuningTest : public ::testing::Test {
     EXPECT_THAT(rows("SELECT count(*) FROM result WHERE sampling = 'screening' "
                      "GROUP BY problem_id, variant_id"),
                 AllOf(SizeIs(problems_.size() * kVariants), Each("1")));
-    EXPECT_THAT(rows("SELECT DISTINCT stages FROM decision JOIN result ON result.id = winner_id "
-                     "JOIN variant ON variant.id = variant_id"),
-                ElementsAre("1"));
+    EXPECT_THAT(rows("SELECT DISTINCT stages FROM attention_results WHERE won"), ElementsAre("1"));
   }
 
   std::vector<int> reported_lengths() const {
@@ -359,8 +357,7 @@ class ProcessTeamTest : public TeamTuningTest {
     EXPECT_THAT(rows("SELECT count(*) FROM result GROUP BY problem_id, variant_id"),
                 AllOf(SizeIs(problems_.size() * kVariants), Each("1")));
     EXPECT_THAT(
-        rows("SELECT DISTINCT workers || ' ' || state FROM result JOIN variant "
-             "ON variant.id = variant_id ORDER BY workers"),
+        rows("SELECT DISTINCT workers || ' ' || state FROM attention_results ORDER BY workers"),
         ElementsAre(std::to_string(kGood) + " ok", std::to_string(kIsWrong) + " correctness",
                     std::to_string(kWaitsOnce) + " ok"));
     EXPECT_THAT(reported_lengths(), ElementsAre(64, 128, 192, 256));
