@@ -14,6 +14,7 @@ function(swr_add_library name)
     PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(swr_${name} PUBLIC ${ARG_PUBLIC}
     PRIVATE ${ARG_PRIVATE} "$<BUILD_INTERFACE:swr_warnings>")
+  target_precompile_headers(swr_${name} REUSE_FROM swr_precompiled)
 
   # What swr_write_include_rules() needs.
   set(folders "")

@@ -12,7 +12,7 @@
 namespace swr::cli {
 namespace {
 
-constexpr const char* kGroup = "Problem";
+constexpr const char* kProblemGroup = "Problem";
 
 std::string dashed(std::string_view option) { return "--" + std::string(option); }
 
@@ -28,7 +28,8 @@ std::vector<const Operation*> owners_of(std::string_view option) {
 /// Options of one operation alone stand under its name.
 std::string group_of(const ProblemField& field) {
   const auto owners = owners_of(field.option);
-  return owners.size() > 1 ? kGroup : kGroup + (" of --op " + std::string(owners.front()->name()));
+  return owners.size() > 1 ? kProblemGroup
+                           : kProblemGroup + (" of --op " + std::string(owners.front()->name()));
 }
 
 /// What a field has that is not given.
@@ -139,7 +140,7 @@ ProblemText::ProblemText() : op(operations().front()->name()) {}
 void add_kernel_options(CLI::App& app, ProblemText& problem) {
   app.add_option("--op", problem.op, "Operation: " + operation_names())
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kProblemGroup);
   add_fields(app, problem, FieldRole::kind, "");
 }
 

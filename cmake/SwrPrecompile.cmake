@@ -1,0 +1,13 @@
+# Headers that nearly every source includes, read once: one set for the libraries, which are
+# position-independent, and one with GoogleTest for the tests (tests/support). Sources still include
+# what they use; -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON shows where one does not.
+set(SWR_PRECOMPILED_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cstddef> <cstdint>
+    <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <ostream>
+    <set> <span> <sstream> <stop_token> <string> <string_view> <thread> <tuple> <utility> <variant>
+    <vector> <nlohmann/json.hpp>)
+
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "")
+add_library(swr_precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
+set_target_properties(swr_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(swr_precompiled PRIVATE nlohmann_json::nlohmann_json swr_warnings)
+target_precompile_headers(swr_precompiled PRIVATE ${SWR_PRECOMPILED_HEADERS})
