@@ -120,7 +120,7 @@ struct Work {
 class BareLaunch {
  public:
   BareLaunch(const std::vector<std::byte>& cubin, const swr::ExportedKernel& kernel,
-             const swr::LaunchPlan& plan, swr::AttentionParams params)
+             const swr::AttentionLaunchPlan& plan, swr::AttentionParams params)
       : plan_(plan),
         params_(params),
         overlap_(swr::overlap_where(kernel.may_overlap)),
@@ -162,7 +162,7 @@ class BareLaunch {
   }
 
  private:
-  swr::LaunchPlan plan_;
+  swr::AttentionLaunchPlan plan_;
   mutable swr::AttentionParams params_;
   mutable swr::AttentionMaps maps_{};
   swr::LaunchOverlap overlap_;
@@ -186,7 +186,7 @@ int run(const char* exported) {
   swr::Runtime runtime({.exported = exported, .may_compile = false});
   const swr::Answer answer = runtime.prepare(work.problem);
   const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
-  const swr::LaunchPlan plan =
+  const swr::AttentionLaunchPlan plan =
       swr::launch_plan(work.problem, std::get<swr::AttentionVariant>(answer.variant),
                        kernel.device.sm_count, kernel.ctas_per_sm);
   const BareLaunch bare(swr::read_cubin(exported, kernel), kernel, plan, work.call.params);

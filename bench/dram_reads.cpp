@@ -42,20 +42,20 @@ constexpr std::array<State, 3> kStates{{{"warm", "kept", false, false},
 
 struct Case {
   AttentionProblem problem;
-  Swizzle swizzle;
+  AttentionSwizzle swizzle;
 };
 
 std::vector<Case> cases() {
   struct Shape {
     int seq, head_dim, heads;
-    Swizzle swizzle;
+    AttentionSwizzle swizzle;
   };
   const Shape shapes[] = {
-      {65536, 128, 1, Swizzle::q_fastest},    {98304, 128, 1, Swizzle::q_fastest},
-      {131072, 64, 1, Swizzle::q_fastest},    {32768, 128, 4, Swizzle::q_fastest},
-      {32768, 128, 4, Swizzle::head_fastest}, {16384, 128, 8, Swizzle::head_fastest},
-      {8192, 128, 16, Swizzle::head_fastest}, {4096, 128, 16, Swizzle::q_fastest},
-      {4096, 128, 16, Swizzle::head_fastest}};
+      {65536, 128, 1, AttentionSwizzle::q_fastest},    {98304, 128, 1, AttentionSwizzle::q_fastest},
+      {131072, 64, 1, AttentionSwizzle::q_fastest},    {32768, 128, 4, AttentionSwizzle::q_fastest},
+      {32768, 128, 4, AttentionSwizzle::head_fastest}, {16384, 128, 8, AttentionSwizzle::head_fastest},
+      {8192, 128, 16, AttentionSwizzle::head_fastest}, {4096, 128, 16, AttentionSwizzle::q_fastest},
+      {4096, 128, 16, AttentionSwizzle::head_fastest}};
   std::vector<Case> all;
   for (const Shape& shape : shapes) {
     for (const bool causal : {false, true}) {
@@ -72,7 +72,7 @@ std::vector<Case> cases() {
 }
 
 /// Both orders of every way to deal Q tiles: one CTA to an SM, with one stage and two, and several.
-std::vector<AttentionVariant> variants(Swizzle swizzle) {
+std::vector<AttentionVariant> variants(AttentionSwizzle swizzle) {
   struct Dealing {
     Order order;
     Persistence persistence;
@@ -156,7 +156,7 @@ std::vector<Loaded> Counting::load(const Case& one) {
   std::vector<Loaded> loaded;
   for (const auto& [variant, kernel] : compiled) {
     const Occupancy resident = occupancy(kernel.resources, one.problem, variant, device_);
-    const LaunchPlan plan =
+    const AttentionLaunchPlan plan =
         launch_plan(one.problem, variant, device_.sm_count, resident.ctas_per_sm);
     loaded.push_back({variant, AttentionKernel(kernel, plan)});
   }

@@ -3,7 +3,7 @@
 
 namespace swr {
 
-AttentionConfig make_attention_config(const AttentionProblem& problem,
+PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
                                       const AttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
@@ -21,7 +21,7 @@ AttentionConfig make_attention_config(const AttentionProblem& problem,
           .kv_copy = variant.kv_copy};
 }
 
-HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant) {
+HopperAttentionConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
           .causal = problem.causal,
@@ -36,7 +36,7 @@ HopperConfig make_hopper_config(const AttentionProblem& problem, const Attention
           .unroll = variant.unroll};
 }
 
-FamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant) {
+AttentionFamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant) {
   switch (variant.family) {
     case Family::portable:
       return make_attention_config(problem, variant);

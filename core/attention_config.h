@@ -14,20 +14,20 @@
 namespace swr {
 
 /// The portable family's. The axes of the variant are taken as they are, whatever its family.
-AttentionConfig make_attention_config(const AttentionProblem& problem,
+PortableAttentionConfig make_attention_config(const AttentionProblem& problem,
                                       const AttentionVariant& variant);
 /// The Hopper family's, likewise.
-HopperConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant);
+HopperAttentionConfig make_hopper_config(const AttentionProblem& problem, const AttentionVariant& variant);
 
 /// The configuration of a variant's own family.
-using FamilyConfig = std::variant<AttentionConfig, HopperConfig>;
-FamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant);
+using AttentionFamilyConfig = std::variant<PortableAttentionConfig, HopperAttentionConfig>;
+AttentionFamilyConfig make_family_config(const AttentionProblem& problem, const AttentionVariant& variant);
 
 /// The sizes of the problem; pointers, strides and what a launch chooses are the caller's.
 AttentionParams make_attention_params(const AttentionProblem& problem);
 
-int threads_per_cta(const FamilyConfig& config);
+int threads_per_cta(const AttentionFamilyConfig& config);
 /// Dynamic shared memory of a CTA.
-int smem_bytes(const FamilyConfig& config);
+int smem_bytes(const AttentionFamilyConfig& config);
 
 }  // namespace swr

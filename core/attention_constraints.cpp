@@ -14,7 +14,7 @@ struct Candidate {
   const AttentionProblem& problem;
   const AttentionVariant& variant;
   const DeviceInfo& device;
-  FamilyConfig config;
+  AttentionFamilyConfig config;
 };
 
 Reason hopper_tile_shape(const AttentionVariant& variant) {
@@ -31,7 +31,7 @@ Reason hopper_tile_shape(const AttentionVariant& variant) {
 }
 
 /// More warps than blocks of 16 rows: those of a block divide the keys of a tile.
-Reason key_groups(const AttentionConfig& config) {
+Reason key_groups(const PortableAttentionConfig& config) {
   if (config.tile_m % 16 != 0 || 16 * config.warps % config.tile_m != 0) {
     return text(config.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
            text(config.tile_m);
@@ -49,7 +49,7 @@ Reason tile_shape(const Candidate& c) {
       return reason;
     }
   }
-  const auto* const portable = std::get_if<AttentionConfig>(&c.config);
+  const auto* const portable = std::get_if<PortableAttentionConfig>(&c.config);
   if (portable != nullptr && portable->tile_m < 16 * portable->warps) {
     return key_groups(*portable);
   }
@@ -72,8 +72,8 @@ Reason shared_memory(const Candidate& c) {
 /// Registers for operands and addresses, at the least.
 constexpr int kOperandRegisters = 30;
 
-int register_limit(const AttentionConfig& config) { return config.register_limit(); }
-int register_limit(const HopperConfig& config) { return config.consumer_registers(); }
+int register_limit(const PortableAttentionConfig& config) { return config.register_limit(); }
+int register_limit(const HopperAttentionConfig& config) { return config.consumer_registers(); }
 
 Reason registers(const Candidate& c) {
   return std::visit(
@@ -93,7 +93,7 @@ Reason registers(const Candidate& c) {
 Reason product_registers(const Candidate& c) {
   // What ptxas wants beside the result: 138 in all for 112 (C7602 of CUDA 13.0).
   constexpr int kOperands = 26;
-  const auto* const config = std::get_if<HopperConfig>(&c.config);
+  const auto* const config = std::get_if<HopperAttentionConfig>(&c.config);
   if (config == nullptr || config->product_registers() + kOperands <= config->entry_registers()) {
     return std::nullopt;
   }
@@ -182,7 +182,7 @@ Reason longest_first(const Candidate& c) {
 }
 
 Reason sections(const Candidate& c) {
-  const bool sectioned = c.variant.swizzle == Swizzle::head_sections;
+  const bool sectioned = c.variant.swizzle == AttentionSwizzle::head_sections;
   const int heads = scheduled_heads(c);
   if (is_distinct_mapping(c.variant.swizzle, c.variant.section_heads, heads)) {
     return std::nullopt;

@@ -60,6 +60,6 @@ std::span<const Axis> attention_axes() { return kAxes; }
 std::string_view to_string(KvCopy value) { return enum_text(kKvCopies, value); }
 std::string_view to_string(Mainloop value) { return enum_text(kMainloops, value); }
 std::string_view to_string(POperand value) { return enum_text(kPOperands, value); }
-std::string_view to_string(Swizzle value) { return enum_text(kSwizzles, value); }
+std::string_view to_string(AttentionSwizzle value) { return enum_text(kSwizzles, value); }
 
 }  // namespace swr

@@ -75,11 +75,11 @@ Variant kernel_of(const Variant& variant) {
                     variant);
 }
 
-int threads_per_cta(const FamilyConfig& config) {
+int threads_per_cta(const AttentionFamilyConfig& config) {
   return std::visit([](const auto& one) { return one.threads(); }, config);
 }
 
-int smem_bytes(const FamilyConfig& config) {
+int smem_bytes(const AttentionFamilyConfig& config) {
   return std::visit([](const auto& one) { return one.smem_bytes(); }, config);
 }
 
@@ -121,10 +121,10 @@ Occupancy occupancy(const KernelResources& resources, const Problem& problem,
   });
 }
 
-LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
+AttentionLaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
                        int sm_count, int ctas_per_sm) {
-  const FamilyConfig config = make_family_config(problem, variant);
-  LaunchPlan plan{.tile_m = variant.tile_m,
+  const AttentionFamilyConfig config = make_family_config(problem, variant);
+  AttentionLaunchPlan plan{.tile_m = variant.tile_m,
                   .tile_n = variant.tile_n,
                   .threads = threads_per_cta(config),
                   .dynamic_smem_bytes = smem_bytes(config),
@@ -140,7 +140,7 @@ LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& 
                   .sm_count = sm_count,
                   .ctas_per_sm = ctas_per_sm};
   plan.kv_box = std::visit([](const auto& one) { return one.kv_box(); }, config);
-  if (const auto* hopper = std::get_if<HopperConfig>(&config)) {
+  if (const auto* hopper = std::get_if<HopperAttentionConfig>(&config)) {
     plan.q_box = hopper->q_box();
   }
   return plan;

@@ -10,7 +10,7 @@ namespace swr {
 
 /// How a compiled variant is launched on a device, for every problem of this kind.
 /// Requires: ctas_per_sm >= 1.
-LaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
+AttentionLaunchPlan launch_plan(const AttentionProblem& problem, const AttentionVariant& variant,
                        int sm_count, int ctas_per_sm);
 
 }  // namespace swr

@@ -4,7 +4,7 @@
 // and exported packages, which carry this very file, launch alike.
 #pragma once
 
-#include "templates/common/schedule.h"
+#include "templates/common/attention_schedule.h"
 #include <swr/attention_params.h>
 #include <swr/axes.h>
 #include <swr/launch_geometry.h>
@@ -13,15 +13,15 @@
 namespace swr {
 
 /// Everything about the launches of one compiled kernel on one device that no shape changes.
-struct LaunchPlan {
+struct AttentionLaunchPlan {
   int tile_m = 0;   ///< Q rows per tile.
   int tile_n = 0;   ///< K and V rows per tile.
   int threads = 0;  ///< Threads per CTA.
   int dynamic_smem_bytes = 0;
   Persistence persistence = Persistence::grid;
   int workers = 1;  ///< CTAs of a persistent launch, at least 1.
-  Swizzle swizzle = Swizzle::q_fastest;
-  int section_heads = 0;       ///< The axis; counts for Swizzle::head_sections only.
+  AttentionSwizzle swizzle = AttentionSwizzle::q_fastest;
+  int section_heads = 0;       ///< The axis; counts for AttentionSwizzle::head_sections only.
   int kv_splits = 1;           ///< CTAs that share the K and V tiles of a Q tile.
   bool pack_gqa = false;       ///< Query heads of one K and V head share Q tiles.
   bool longest_first = false;  ///< Causal Q tiles with most keys are dealt first.
@@ -37,12 +37,12 @@ struct LaunchPlan {
 };
 
 /// Heads that have Q tiles of their own, over the batch.
-constexpr int scheduled_heads(const LaunchPlan& plan, const AttentionParams& params) {
+constexpr int scheduled_heads(const AttentionLaunchPlan& plan, const AttentionParams& params) {
   return params.batch * (plan.pack_gqa ? params.heads_kv : params.heads_q);
 }
 
 /// What the CTAs of a launch are dealt.
-constexpr WorkItems work_items(const LaunchPlan& plan, const AttentionParams& params) {
+constexpr WorkItems work_items(const AttentionLaunchPlan& plan, const AttentionParams& params) {
   const int packed_heads = plan.pack_gqa ? params.heads_q / params.heads_kv : 1;
   return {scheduled_heads(plan, params), ceil_div(params.seq_q * packed_heads, plan.tile_m),
           plan.kv_splits};
@@ -59,13 +59,13 @@ constexpr long long partials_bytes(const WorkItems& items, int tile_m, int head_
 }
 
 /// Heads per section of the tile mapping. `heads` as scheduled_heads() counts them.
-constexpr int mapped_section_heads(const LaunchPlan& plan, int heads) {
+constexpr int mapped_section_heads(const AttentionLaunchPlan& plan, int heads) {
   switch (plan.swizzle) {
-    case Swizzle::q_fastest:
+    case AttentionSwizzle::q_fastest:
       return 1;
-    case Swizzle::head_fastest:
+    case AttentionSwizzle::head_fastest:
       return heads;
-    case Swizzle::head_sections:
+    case AttentionSwizzle::head_sections:
       return max_of(1, min_of(plan.section_heads, heads));
   }
   return 1;
@@ -73,13 +73,13 @@ constexpr int mapped_section_heads(const LaunchPlan& plan, int heads) {
 
 /// False when another swizzle maps the tiles of so many heads alike. `heads` as scheduled_heads()
 /// counts them, `section_heads` is the axis.
-constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads) {
+constexpr bool is_distinct_mapping(AttentionSwizzle swizzle, int section_heads, int heads) {
   switch (swizzle) {
-    case Swizzle::q_fastest:
+    case AttentionSwizzle::q_fastest:
       return section_heads == 0;
-    case Swizzle::head_fastest:
+    case AttentionSwizzle::head_fastest:
       return section_heads == 0 && heads > 1;
-    case Swizzle::head_sections:
+    case AttentionSwizzle::head_sections:
       return section_heads >= 2 && section_heads < heads;
   }
   return false;
@@ -88,12 +88,12 @@ constexpr bool is_distinct_mapping(Swizzle swizzle, int section_heads, int heads
 /// Whether so many CTAs leave the scheduler no way to put more of them on one SM than on another.
 /// Where it has one it takes it for a launch that starts while another ends, which then took 13 to
 /// 27 % longer on an H200 (docs/results/portable_attention.md).
-constexpr bool must_fall_evenly(const LaunchPlan& plan, int ctas) {
+constexpr bool must_fall_evenly(const AttentionLaunchPlan& plan, int ctas) {
   return ceil_div(ctas, plan.sm_count) >= plan.ctas_per_sm;
 }
 
 /// The launch for the sizes of `params`.
-constexpr LaunchGeometry launch_geometry(const LaunchPlan& plan, const AttentionParams& params) {
+constexpr LaunchGeometry launch_geometry(const AttentionLaunchPlan& plan, const AttentionParams& params) {
   const WorkItems items = work_items(plan, params);
   LaunchGeometry geometry;
   geometry.grid_x = static_cast<int>(cta_count(plan.persistence, items.count(), plan.workers));

@@ -2,7 +2,7 @@
 #include "generator/attention_space.h"
 
 #include "generator/expansion.h"
-#include "templates/common/schedule.h"
+#include "templates/common/attention_schedule.h"
 
 #include <algorithm>
 #include <array>
@@ -314,7 +314,7 @@ class Enumeration {
 
   /// Section sizes: 0 for every swizzle without sections.
   Values section_values(const AttentionVariant& variant) const {
-    if (variant.swizzle != Swizzle::head_sections) {
+    if (variant.swizzle != AttentionSwizzle::head_sections) {
       return {0LL};
     }
     if (sections_.empty() && find_restriction("swizzle") != nullptr) {
@@ -393,7 +393,7 @@ std::vector<int> kv_split_candidates(const AttentionProblem& problem,
                         ceil_div(problem.seq_q * packed_heads, variant.tile_m), 1};
   const bool is_usual = variant.order == Order::cyclic &&
                         variant.persistence == Persistence::grid &&
-                        variant.swizzle == Swizzle::q_fastest;
+                        variant.swizzle == AttentionSwizzle::q_fastest;
   // Long tiles keep an SM busy alone; then splits pay where at least half of the SMs would idle.
   const int fewer_tiles_than = is_decode(problem) ? device.sm_count : device.sm_count / 2;
   if (!is_usual || whole.count() >= fewer_tiles_than) {

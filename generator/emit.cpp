@@ -27,8 +27,8 @@ std::string field(std::string_view name, const std::string& value) {
 }
 
 /// Every field of the configuration. The structured binding stops the build when a field is added
-/// to AttentionConfig and forgotten here.
-std::string config_fields(const AttentionConfig& config) {
+/// to PortableAttentionConfig and forgotten here.
+std::string config_fields(const PortableAttentionConfig& config) {
   const auto& [head_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps, stages, order,
                persistence, smem_swizzle, split_kv, pack_gqa, kv_copy] = config;
   return field("head_dim", text(head_dim)) + field("dtype", text(dtype)) +
@@ -41,7 +41,7 @@ std::string config_fields(const AttentionConfig& config) {
 }
 
 /// The same for the Hopper family.
-std::string config_fields(const HopperConfig& config) {
+std::string config_fields(const HopperAttentionConfig& config) {
   const auto& [head_dim, dtype, causal, tile_m, tile_n, stages, mainloop, order, persistence,
                p_operand, exp2_fma_eighths, unroll] = config;
   return field("head_dim", text(head_dim)) + field("dtype", text(dtype)) +
@@ -142,12 +142,12 @@ class Flattener {
 
 }  // namespace
 
-std::string config_header(const AttentionConfig& config) {
-  return config_header("attention/config.h", "AttentionConfig", config_fields(config));
+std::string config_header(const PortableAttentionConfig& config) {
+  return config_header("attention/config.h", "PortableAttentionConfig", config_fields(config));
 }
 
-std::string config_header(const HopperConfig& config) {
-  return config_header("attention/hopper/config.h", "HopperConfig", config_fields(config));
+std::string config_header(const HopperAttentionConfig& config) {
+  return config_header("attention/hopper/config.h", "HopperAttentionConfig", config_fields(config));
 }
 
 std::string config_header(const HopperGemmConfig& config) {

@@ -15,8 +15,8 @@
 namespace swr {
 
 /// The header that defines swr::kConfig, in the form of those in templates/default/.
-std::string config_header(const AttentionConfig& config);
-std::string config_header(const HopperConfig& config);
+std::string config_header(const PortableAttentionConfig& config);
+std::string config_header(const HopperAttentionConfig& config);
 std::string config_header(const HopperGemmConfig& config);
 std::string config_header(const PortableGemmConfig& config);
 

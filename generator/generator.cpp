@@ -52,7 +52,7 @@ const FamilySource& source_of(const Variant& variant) {
   return family_source(op_of(variant), family_of(variant));
 }
 
-FamilyConfig config_of(const AttentionProblem& problem, const AttentionVariant& variant) {
+AttentionFamilyConfig config_of(const AttentionProblem& problem, const AttentionVariant& variant) {
   return make_family_config(problem, variant);
 }
 GemmFamilyConfig config_of(const GemmProblem& problem, const GemmVariant& variant) {

@@ -91,7 +91,7 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
 
 ReadyAttention LoadedKernels::ready(const AttentionProblem& problem,
                                     const AttentionVariant& variant, int ctas_per_sm) {
-  const LaunchPlan plan = launch_plan(problem, variant, device_.sm_count, ctas_per_sm);
+  const AttentionLaunchPlan plan = launch_plan(problem, variant, device_.sm_count, ctas_per_sm);
   const bool draws_tiles = plan.persistence == Persistence::dynamic;
   if (draws_tiles) {
     require_success(tile_counters_->reserve(), "allocating tile counters");

@@ -23,7 +23,7 @@
 namespace swr {
 
 struct ReadyAttention {
-  LaunchPlan plan;
+  AttentionLaunchPlan plan;
   /// Where the kernel's tiles are drawn; nullptr when it draws none.
   TileCounters* tile_counters = nullptr;
   /// Where splits of K and V meet; nullptr when there is one.

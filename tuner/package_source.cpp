@@ -134,8 +134,8 @@ std::string box_text(const TensorBox& box) {
 }
 
 /// Every member in its order.
-std::string plan_text(const LaunchPlan& plan) {
-  static_assert(sizeof(LaunchPlan) == 20 * sizeof(int), "a new member is to be written here");
+std::string plan_text(const AttentionLaunchPlan& plan) {
+  static_assert(sizeof(AttentionLaunchPlan) == 20 * sizeof(int), "a new member is to be written here");
   return list({std::to_string(plan.tile_m), std::to_string(plan.tile_n),
                std::to_string(plan.threads), std::to_string(plan.dynamic_smem_bytes),
                enumerator("Persistence", plan.persistence), std::to_string(plan.workers),
@@ -223,7 +223,7 @@ std::string problem_text(const GemmProblem& p) {
 /// What follows the problem in the table.
 std::string launch_text(const AttentionProblem& problem, const AttentionVariant& variant,
                         const ExportedKernel& exported) {
-  const LaunchPlan plan =
+  const AttentionLaunchPlan plan =
       launch_plan(problem, variant, exported.device.sm_count, exported.ctas_per_sm);
   const bool fills_device = is_persistent(variant.persistence) && variant.workers == 0;
   return plan_text(plan) + ", " + truth(fills_device);

@@ -26,8 +26,8 @@ struct AttentionVariant {
   Persistence persistence = Persistence::grid;
   /// CTAs of a persistent launch; 0 means one per resident slot (SMs times CTAs per SM).
   int workers = 0;
-  Swizzle swizzle = Swizzle::q_fastest;
-  /// Heads per section under Swizzle::head_sections; 0 elsewhere.
+  AttentionSwizzle swizzle = AttentionSwizzle::q_fastest;
+  /// Heads per section under AttentionSwizzle::head_sections; 0 elsewhere.
   int section_heads = 0;
   /// Portable: XOR-swizzled shared memory rows; off shows what bank conflicts cost.
   bool smem_swizzle = true;
@@ -57,6 +57,6 @@ struct AttentionVariant {
 std::string_view to_string(KvCopy value);
 std::string_view to_string(Mainloop value);
 std::string_view to_string(POperand value);
-std::string_view to_string(Swizzle value);
+std::string_view to_string(AttentionSwizzle value);
 
 }  // namespace swr

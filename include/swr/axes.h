@@ -38,7 +38,7 @@ enum class Persistence {
 };
 
 /// How the linear tile index maps to (batch, head, Q tile).
-enum class Swizzle {
+enum class AttentionSwizzle {
   /// All Q tiles of one head, then the next head: neighbours in time share K and V.
   q_fastest,
   /// The same Q tile of every head, then the next Q tile: neighbours in time share nothing.

@@ -12,7 +12,7 @@ namespace swr {
 
 /// Launch-time choices (swizzle, section_heads, workers, the number of splits) are not here, so
 /// variants that differ only in those share one cubin.
-struct AttentionConfig {
+struct PortableAttentionConfig {
   int head_dim;
   DType dtype;
   bool causal;

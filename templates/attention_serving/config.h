@@ -31,8 +31,8 @@ struct ServingAttentionConfig {
   Deal deal = Deal::ranges;
 
   /// What the product with K and the softmax are to the dense family, and what the one with V is.
-  SWR_HD constexpr AttentionConfig qk() const { return dense(head_dim); }
-  SWR_HD constexpr AttentionConfig pv() const { return dense(head_dim_v); }
+  SWR_HD constexpr PortableAttentionConfig qk() const { return dense(head_dim); }
+  SWR_HD constexpr PortableAttentionConfig pv() const { return dense(head_dim_v); }
 
   SWR_HD constexpr int threads() const { return warps * 32; }
   SWR_HD constexpr ServingTiles tiles() const { return {tile_m, tile_n, mask, pack_gqa, deal}; }
@@ -75,7 +75,7 @@ struct ServingAttentionConfig {
   }
 
  private:
-  SWR_HD constexpr AttentionConfig dense(int columns) const {
+  SWR_HD constexpr PortableAttentionConfig dense(int columns) const {
     return {.head_dim = columns,
             .dtype = dtype,
             .causal = mask != ServingMask::full,

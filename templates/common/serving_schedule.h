@@ -8,7 +8,7 @@
 // unequal rows); Sawtooth Wavefront Reordering for what it takes from schedule.h.
 #pragma once
 
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/annotations.h>
 #include <swr/serving_attention_params.h>
 

@@ -50,9 +50,9 @@ TEST(Constraints, EachFiresOnItsOwnViolation) {
   EXPECT_EQ(fired({.order = Order::sawtooth}), "local_iterations");
   EXPECT_EQ(fired({.workers = 4}), "worker_count");
   EXPECT_EQ(fired({.section_heads = 2}), "sections");
-  EXPECT_EQ(fired({.swizzle = Swizzle::head_sections}), "sections");
-  EXPECT_EQ(fired({.swizzle = Swizzle::head_sections, .section_heads = 8}), "sections");
-  EXPECT_EQ(fired({.swizzle = Swizzle::head_sections, .section_heads = 2}), "");
+  EXPECT_EQ(fired({.swizzle = AttentionSwizzle::head_sections}), "sections");
+  EXPECT_EQ(fired({.swizzle = AttentionSwizzle::head_sections, .section_heads = 8}), "sections");
+  EXPECT_EQ(fired({.swizzle = AttentionSwizzle::head_sections, .section_heads = 2}), "");
 }
 
 TEST(Constraints, SplitsAndPackedHeadsNeedSomethingToDivideAndToPack) {
@@ -97,7 +97,7 @@ TEST(Constraints, LongestFirstNeedsTilesOfDifferentLength) {
 
 TEST(Constraints, SectionsOfPackedHeadsCountKAndVHeads) {
   const AttentionProblem decode{.heads_q = 64, .heads_kv = 8, .seq_q = 1, .seq_kv = 4096};
-  AttentionVariant sections{.swizzle = Swizzle::head_sections, .section_heads = 8};
+  AttentionVariant sections{.swizzle = AttentionSwizzle::head_sections, .section_heads = 8};
   EXPECT_EQ(fired(sections, decode), "");
   sections.pack_gqa = true;
   EXPECT_EQ(fired(sections, decode), "sections");

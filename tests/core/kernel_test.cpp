@@ -125,7 +125,7 @@ TEST(Kernel, SplitsMultiplyTheGridAndNeedMemory) {
   variant.persistence = Persistence::persistent;
   EXPECT_EQ(launch(variant).grid_x, 16);
   EXPECT_EQ(launch(variant).arrival_words, 3 * 2 * 2);
-  variant.swizzle = Swizzle::head_fastest;
+  variant.swizzle = AttentionSwizzle::head_fastest;
   EXPECT_EQ(launch(variant).section_heads, 3 * 2);
 }
 
@@ -141,14 +141,14 @@ TEST(Kernel, WhichEndOfTheQTilesComesFirstIsALaunchChoice) {
 }
 
 TEST(Kernel, SectionHeadsEncodeTheSwizzle) {
-  const auto section = [](Swizzle swizzle, int heads) {
+  const auto section = [](AttentionSwizzle swizzle, int heads) {
     return launch_geometry(kProblem, AttentionVariant{.swizzle = swizzle, .section_heads = heads},
                            8, 2)
         .section_heads;
   };
-  EXPECT_EQ(section(Swizzle::q_fastest, 0), 1);
-  EXPECT_EQ(section(Swizzle::head_fastest, 0), 6);
-  EXPECT_EQ(section(Swizzle::head_sections, 4), 4);
+  EXPECT_EQ(section(AttentionSwizzle::q_fastest, 0), 1);
+  EXPECT_EQ(section(AttentionSwizzle::head_fastest, 0), 6);
+  EXPECT_EQ(section(AttentionSwizzle::head_sections, 4), 4);
 }
 
 }  // namespace

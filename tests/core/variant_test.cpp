@@ -16,7 +16,7 @@ TEST(AttentionVariant, KeyRoundTripsEveryAxis) {
                                  .order = Order::sawtooth,
                                  .persistence = Persistence::persistent,
                                  .workers = 48,
-                                 .swizzle = Swizzle::head_sections,
+                                 .swizzle = AttentionSwizzle::head_sections,
                                  .section_heads = 4,
                                  .smem_swizzle = false,
                                  .kv_splits = 33,

@@ -324,8 +324,8 @@ LookupRecords random_records(std::mt19937& random) {
   records.devices.back().name = "the first under another name";
   for (const AttentionVariant& variant :
        {tile(64, 64), tile(128, 64), tile(64, 256),
-        AttentionVariant{.swizzle = Swizzle::head_fastest},
-        AttentionVariant{.swizzle = Swizzle::head_sections, .section_heads = 2}}) {
+        AttentionVariant{.swizzle = AttentionSwizzle::head_fastest},
+        AttentionVariant{.swizzle = AttentionSwizzle::head_sections, .section_heads = 2}}) {
     records.variants.emplace_back(variant);
   }
   for (int i = 0; i < 40; ++i) {

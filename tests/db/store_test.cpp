@@ -35,7 +35,7 @@ VariantResult full_measurement() {
                                       .order = Order::sawtooth,
                                       .persistence = Persistence::persistent,
                                       .workers = 48,
-                                      .swizzle = Swizzle::head_sections,
+                                      .swizzle = AttentionSwizzle::head_sections,
                                       .section_heads = 4,
                                       .smem_swizzle = false},
           .state = ResultState::ok,
@@ -425,7 +425,7 @@ TEST_F(StoreTest, ReturnsTheBestOfTheNearestShapeWhenExactIsMissing) {
 TEST_F(StoreTest, ANeighboursIllegalVariantGivesWayToItsNextBest) {
   // Head sections of 4 exist with 8 heads; with 4 heads they equal another swizzle.
   AttentionVariant sections = tile(64, 64);
-  sections.swizzle = Swizzle::head_sections;
+  sections.swizzle = AttentionSwizzle::head_sections;
   sections.section_heads = 4;
   record(problem_of(4096), measured(sections, 10.0));
   record(problem_of(4096), measured(tile(128, 64), 20.0));
@@ -436,7 +436,7 @@ TEST_F(StoreTest, ANeighboursIllegalVariantGivesWayToItsNextBest) {
 
 TEST_F(StoreTest, ANeighbourWithoutALegalVariantGivesWayToTheNextNeighbour) {
   AttentionVariant sections = tile(64, 64);
-  sections.swizzle = Swizzle::head_sections;
+  sections.swizzle = AttentionSwizzle::head_sections;
   sections.section_heads = 4;
   record(problem_of(4096), measured(sections, 10.0));
   record(problem_of(65536), measured(tile(128, 64), 20.0));

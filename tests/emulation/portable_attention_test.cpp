@@ -29,7 +29,7 @@ using emulation::Pace;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-constexpr AttentionConfig kBase{.head_dim = 64,
+constexpr PortableAttentionConfig kBase{.head_dim = 64,
                                 .dtype = DType::fp16,
                                 .causal = true,
                                 .alignment_bytes = 16,
@@ -143,7 +143,7 @@ struct Row {
 
 /// The softmax of scores over the keys a row sees, times V. Infinite and NaN scores as torch's safe
 /// softmax has them: no key with a finite or larger score gives 0, +infinity and NaN give NaN.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class Attention {
  public:
   Attention(const Shape& shape, const Launch& launch)
@@ -172,7 +172,7 @@ class Attention {
   }
 
   emulation::SharedTraffic run(CopyTime copies, Pace pace) {
-    const LaunchPlan plan{.tile_m = C.tile_m,
+    const AttentionLaunchPlan plan{.tile_m = C.tile_m,
                           .persistence = C.persistence,
                           .workers = launch_.workers,
                           .kv_splits = launch_.kv_splits,
@@ -357,7 +357,7 @@ std::string text(const Shape& shape) {
 }
 
 /// True when all threads take every trip of a copy: only then is known which lanes copy together.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 constexpr bool copies_in_step() {
   const int chunks = C.head_dim / 8;
   const int rows_per_trip = C.threads() / chunks;
@@ -367,12 +367,12 @@ constexpr bool copies_in_step() {
 
 /// False when the eight threads that add up key groups side by side may do so in two rows, which
 /// then meet in a bank.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 constexpr bool reads_whole_rows() {
   return C.key_groups() == 1 || C.head_dim % 64 == 0;
 }
 
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 void expect_no_conflicts(const emulation::SharedTraffic& traffic) {
   for (const Access kind : {Access::ldmatrix, Access::store, Access::load}) {
     EXPECT_GT(traffic[kind].instructions, 0);
@@ -386,7 +386,7 @@ void expect_no_conflicts(const emulation::SharedTraffic& traffic) {
 }
 
 /// Runs with copies as early as may be and as late, with either end's warp ahead.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 void expect_right(const Shape& shape = {}, const Launch& launch = {}) {
   for (const auto& [copies, pace] : {std::pair{CopyTime::early, Pace::first_warp_ahead},
                                      std::pair{CopyTime::late, Pace::last_warp_ahead}}) {
@@ -401,8 +401,8 @@ void expect_right(const Shape& shape = {}, const Launch& launch = {}) {
   }
 }
 
-constexpr AttentionConfig with_head_dim(int head_dim, DType dtype, bool causal) {
-  AttentionConfig config = kBase;
+constexpr PortableAttentionConfig with_head_dim(int head_dim, DType dtype, bool causal) {
+  PortableAttentionConfig config = kBase;
   config.head_dim = head_dim;
   config.dtype = dtype;
   config.causal = causal;
@@ -425,8 +425,8 @@ TEST(EmulatedPortableAttention, IsRightForEveryHeadDim) {
   expect_right<with_head_dim(256, DType::fp16, true)>(kOneHead);
 }
 
-constexpr AttentionConfig with_tile(int tile_m, int tile_n, int warps, int stages) {
-  AttentionConfig config = kBase;
+constexpr PortableAttentionConfig with_tile(int tile_m, int tile_n, int warps, int stages) {
+  PortableAttentionConfig config = kBase;
   config.tile_m = tile_m;
   config.tile_n = tile_n;
   config.warps = warps;
@@ -448,7 +448,7 @@ TEST(EmulatedPortableAttention, IsRightForEveryTileAndDepth) {
 /// Rows of an odd number of 16-byte pairs, copied by as many threads as are a multiple of it.
 TEST(EmulatedPortableAttention, CopiesRowsOfOddLengthWithoutConflicts) {
   constexpr auto kFiveWarps = [](int head_dim) {
-    AttentionConfig config = with_tile(80, 16, 5, 1);
+    PortableAttentionConfig config = with_tile(80, 16, 5, 1);
     config.head_dim = head_dim;
     return config;
   };
@@ -467,8 +467,8 @@ TEST(EmulatedPortableAttention, IsRightWhenTheRingTurns) {
   expect_right<with_tile(32, 16, 2, 4)>(kLong);
 }
 
-constexpr AttentionConfig scheduled(Order order, Persistence persistence) {
-  AttentionConfig config = with_tile(16, 16, 1, 2);
+constexpr PortableAttentionConfig scheduled(Order order, Persistence persistence) {
+  PortableAttentionConfig config = with_tile(16, 16, 1, 2);
   config.order = order;
   config.persistence = persistence;
   return config;
@@ -487,16 +487,16 @@ TEST(EmulatedPortableAttention, IsRightInEveryScheduleAndMapping) {
   expect_right<scheduled(Order::cyclic, Persistence::pairs)>();
 }
 
-constexpr AttentionConfig without_mask(AttentionConfig config) {
+constexpr PortableAttentionConfig without_mask(PortableAttentionConfig config) {
   config.causal = false;
   return config;
 }
 
 /// Kernels without a mask take no notice.
 TEST(EmulatedPortableAttention, IsRightWithLongTilesFirst) {
-  constexpr AttentionConfig kGrid = scheduled(Order::cyclic, Persistence::grid);
-  constexpr AttentionConfig kPairs = scheduled(Order::sawtooth, Persistence::pairs);
-  constexpr AttentionConfig kSnake = scheduled(Order::right_to_left, Persistence::snake);
+  constexpr PortableAttentionConfig kGrid = scheduled(Order::cyclic, Persistence::grid);
+  constexpr PortableAttentionConfig kPairs = scheduled(Order::sawtooth, Persistence::pairs);
+  constexpr PortableAttentionConfig kSnake = scheduled(Order::right_to_left, Persistence::snake);
   for (const int section_heads : {1, 2, 4}) {
     const Shape shape{.heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 40};
     const Launch launch{.section_heads = section_heads, .longest_first = true};
@@ -509,8 +509,8 @@ TEST(EmulatedPortableAttention, IsRightWithLongTilesFirst) {
 
 /// The next Q tile's copies must not reach shared memory that slower warps still read.
 TEST(EmulatedPortableAttention, WarpsWaitForEachOtherBetweenQTiles) {
-  constexpr AttentionConfig kOneCta = [] {
-    AttentionConfig config = with_tile(32, 16, 2, 2);
+  constexpr PortableAttentionConfig kOneCta = [] {
+    PortableAttentionConfig config = with_tile(32, 16, 2, 2);
     config.persistence = Persistence::persistent;
     config.order = Order::sawtooth;
     return config;
@@ -521,7 +521,7 @@ TEST(EmulatedPortableAttention, WarpsWaitForEachOtherBetweenQTiles) {
 /// Tiles so large that a Q tile's work waits in shared memory.
 TEST(EmulatedPortableAttention, IsRightWhenRegistersAreFew) {
   constexpr auto kLarge = [](int stages) {
-    AttentionConfig config = with_tile(32, 48, 1, stages);
+    PortableAttentionConfig config = with_tile(32, 48, 1, stages);
     config.head_dim = 128;
     config.persistence = Persistence::persistent;
     return config;
@@ -533,7 +533,7 @@ TEST(EmulatedPortableAttention, IsRightWhenRegistersAreFew) {
 }
 
 TEST(EmulatedPortableAttention, IsRightForEveryLength) {
-  constexpr AttentionConfig kCausal = with_tile(32, 16, 2, 2);
+  constexpr PortableAttentionConfig kCausal = with_tile(32, 16, 2, 2);
   for (const int seq_q : {1, 17, 64}) {
     for (const int seq_kv : {1, 31, 32, 50}) {
       const Shape shape{.heads_q = 1, .seq_q = seq_q, .seq_kv = seq_kv};
@@ -543,8 +543,8 @@ TEST(EmulatedPortableAttention, IsRightForEveryLength) {
   }
 }
 
-constexpr AttentionConfig with_alignment(int alignment_bytes, int head_dim) {
-  AttentionConfig config = kBase;
+constexpr PortableAttentionConfig with_alignment(int alignment_bytes, int head_dim) {
+  PortableAttentionConfig config = kBase;
   config.alignment_bytes = alignment_bytes;
   config.head_dim = head_dim;
   return config;
@@ -597,7 +597,7 @@ TEST(EmulatedPortableAttention, NaNInVReachesItsColumn) {
 /// Scores of -infinity count as hidden, alone and in company, in the first tile and in later ones;
 /// +infinity gives NaN, as infinity minus infinity does.
 TEST(EmulatedPortableAttention, InfiniteScoresAreWhatSoftmaxMakesOfThem) {
-  constexpr AttentionConfig kConfig = without_mask(kBase);
+  constexpr PortableAttentionConfig kConfig = without_mask(kBase);
   constexpr Shape kShape{.heads_q = 1, .seq_q = 40, .seq_kv = 70};
   constexpr std::uint16_t kMinusInfinity = 0xfc00;
   const auto expect_reference = [&](const std::vector<int>& keys, float q_sign, int rows) {
@@ -624,11 +624,11 @@ TEST(EmulatedPortableAttention, InfiniteScoresAreWhatSoftmaxMakesOfThem) {
   expect_reference({69}, -1.0F, 40);
 }
 
-constexpr AttentionConfig split(AttentionConfig config) {
+constexpr PortableAttentionConfig split(PortableAttentionConfig config) {
   config.split_kv = true;
   return config;
 }
-constexpr AttentionConfig packed(AttentionConfig config) {
+constexpr PortableAttentionConfig packed(PortableAttentionConfig config) {
   config.pack_gqa = true;
   return config;
 }
@@ -650,7 +650,7 @@ TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryHeadDim) {
 }
 
 TEST(EmulatedPortableAttention, PackedHeadsAreRightForEveryLengthAndMask) {
-  constexpr AttentionConfig kCausal = packed(with_tile(32, 16, 2, 2));
+  constexpr PortableAttentionConfig kCausal = packed(with_tile(32, 16, 2, 2));
   for (const int group : {2, 3, 8}) {
     for (const int seq_q : {1, 3, 5, 16}) {
       for (const int seq_kv : {1, 4, 37}) {
@@ -664,7 +664,7 @@ TEST(EmulatedPortableAttention, PackedHeadsAreRightForEveryLengthAndMask) {
 
 /// Also more splits than K and V tiles, and tiles that the mask hides from all rows.
 TEST(EmulatedPortableAttention, SplitsAreRightForEveryLengthAndMask) {
-  constexpr AttentionConfig kCausal = split(with_tile(32, 16, 2, 2));
+  constexpr PortableAttentionConfig kCausal = split(with_tile(32, 16, 2, 2));
   for (const int kv_splits : {2, 3, 7}) {
     for (const int seq_q : {1, 17, 70}) {
       for (const int seq_kv : {1, 32, 50}) {
@@ -723,13 +723,13 @@ TEST(EmulatedPortableAttention, SplitsAndPackedHeadsAreRightForEveryLayoutAndAli
   }
 }
 
-constexpr AttentionConfig in_key_groups(AttentionConfig config) {
+constexpr PortableAttentionConfig in_key_groups(PortableAttentionConfig config) {
   config.tile_m = 16;
   config.tile_n = 64;
   config.warps = 4;
   return config;
 }
-constexpr AttentionConfig key_groups_scheduled(Order order, Persistence persistence) {
+constexpr PortableAttentionConfig key_groups_scheduled(Order order, Persistence persistence) {
   return in_key_groups(scheduled(order, persistence));
 }
 
@@ -762,7 +762,7 @@ TEST(EmulatedPortableAttention, KeyGroupsAreRightForEveryTileAndDepth) {
 }
 
 TEST(EmulatedPortableAttention, KeyGroupsAreRightForEveryLengthAndMask) {
-  constexpr AttentionConfig kCausal = packed(with_tile(16, 64, 4, 2));
+  constexpr PortableAttentionConfig kCausal = packed(with_tile(16, 64, 4, 2));
   for (const int group : {1, 8}) {
     for (const int seq_q : {1, 5, 30}) {
       for (const int seq_kv : {1, 17, 100}) {
@@ -791,7 +791,7 @@ TEST(EmulatedPortableAttention, KeyGroupsAreRightInEverySchedule) {
 /// L2 fetches the rows of K and V that each CTA takes first, all their lines and no others, and
 /// before the launch before has ended.
 TEST(EmulatedPortableAttention, SplitsHaveTheirFirstTilesFetched) {
-  constexpr AttentionConfig kConfig =
+  constexpr PortableAttentionConfig kConfig =
       split(packed(in_key_groups(with_head_dim(128, DType::fp16, false))));
   constexpr Shape kShape{.heads_q = 4, .heads_kv = 2, .seq_q = 1, .seq_kv = 3 * kConfig.tile_n + 5};
   Attention<kConfig> attention(kShape, {.kv_splits = 4});
@@ -815,7 +815,7 @@ TEST(EmulatedPortableAttention, SplitsHaveTheirFirstTilesFetched) {
 
 /// Whichever CTA combines the splits, every bit is the same.
 TEST(EmulatedPortableAttention, SplitsAreCombinedInTheirOrder) {
-  constexpr AttentionConfig kConfig = split(packed(with_tile(32, 16, 2, 2)));
+  constexpr PortableAttentionConfig kConfig = split(packed(with_tile(32, 16, 2, 2)));
   constexpr Shape kShape{.heads_q = 6, .heads_kv = 2, .seq_q = 4, .seq_kv = 150};
   Attention<kConfig> first(kShape, {.kv_splits = 5});
   Attention<kConfig> second(kShape, {.kv_splits = 5, .ctas = CtaOrder::descending});
@@ -834,7 +834,7 @@ TEST(EmulatedPortableAttention, SplitsAreCombinedInTheirOrder) {
 
 /// In one split of several: NaN and infinity reach the rows that see the key, and no others.
 TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfThem) {
-  constexpr AttentionConfig kConfig = split(packed(with_tile(32, 16, 2, 2)));
+  constexpr PortableAttentionConfig kConfig = split(packed(with_tile(32, 16, 2, 2)));
   constexpr Shape kShape{.heads_q = 4, .heads_kv = 1, .seq_q = 20, .seq_kv = 70};
   const auto expect_reference = [&](float in_q, float in_k, int key) {
     Attention<kConfig> attention(kShape, {.kv_splits = 3});
@@ -861,14 +861,14 @@ TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfTh
   EXPECT_EQ(hidden.wrong_values(), 0);
 }
 
-constexpr AttentionConfig by_tma(AttentionConfig config) {
+constexpr PortableAttentionConfig by_tma(PortableAttentionConfig config) {
   config.kv_copy = KvCopy::tma;
   return config;
 }
 
 TEST(EmulatedPortableAttention, KeyGroupsTakeKAndVByTensorMaps) {
   constexpr Shape kShape{.batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 30, .seq_kv = 140};
-  constexpr AttentionConfig kPersistent =
+  constexpr PortableAttentionConfig kPersistent =
       key_groups_scheduled(Order::sawtooth, Persistence::persistent);
   expect_right<by_tma(split(packed(kPersistent)))>(kShape, {.section_heads = 2, .kv_splits = 2});
   expect_right<by_tma(packed(kPersistent))>(kShape);
@@ -901,7 +901,7 @@ TEST(EmulatedPortableAttention, KAndVMayComeByTensorMapsForEveryTileAndDepth) {
 /// Rings that turn several times, over several Q tiles of one CTA; tiles that the mask leaves out.
 TEST(EmulatedPortableAttention, TensorMapsKeepTheRingInOrderFromQTileToQTile) {
   constexpr auto kOneCta = [](int stages) {
-    AttentionConfig config = by_tma(with_tile(32, 16, 2, stages));
+    PortableAttentionConfig config = by_tma(with_tile(32, 16, 2, stages));
     config.persistence = Persistence::persistent;
     config.order = Order::sawtooth;
     return config;
@@ -916,7 +916,7 @@ TEST(EmulatedPortableAttention, TensorMapsKeepTheRingInOrderFromQTileToQTile) {
 }
 
 TEST(EmulatedPortableAttention, TensorMapsServeEveryLengthLayoutAndSchedule) {
-  constexpr AttentionConfig kCausal = by_tma(with_tile(32, 16, 2, 2));
+  constexpr PortableAttentionConfig kCausal = by_tma(with_tile(32, 16, 2, 2));
   for (const int seq_q : {1, 17, 64}) {
     for (const int seq_kv : {1, 31, 50}) {
       const Shape shape{.heads_q = 1, .seq_q = seq_q, .seq_kv = seq_kv};
@@ -934,7 +934,7 @@ TEST(EmulatedPortableAttention, TensorMapsServeEveryLengthLayoutAndSchedule) {
 
 TEST(EmulatedPortableAttention, TensorMapsServeWorkThatIsParked) {
   constexpr auto kLarge = [](int stages) {
-    AttentionConfig config = by_tma(with_tile(32, 48, 1, stages));
+    PortableAttentionConfig config = by_tma(with_tile(32, 48, 1, stages));
     config.head_dim = 128;
     config.persistence = Persistence::persistent;
     return config;
@@ -959,8 +959,8 @@ TEST(EmulatedPortableAttention, TensorMapsServeSplitsAndPackedHeads) {
 
 /// The same scores without XOR-swizzled rows conflict, so conflicts are seen.
 TEST(EmulatedPortableAttention, RowsThatAreNotSwizzledConflict) {
-  constexpr AttentionConfig kConflicts = [] {
-    AttentionConfig config = kBase;
+  constexpr PortableAttentionConfig kConflicts = [] {
+    PortableAttentionConfig config = kBase;
     config.smem_swizzle = false;
     return config;
   }();

@@ -41,7 +41,7 @@ const std::array kGolden{
                            .order = Order::sawtooth,
                            .persistence = Persistence::persistent,
                            .workers = 7,
-                           .swizzle = Swizzle::head_fastest,
+                           .swizzle = AttentionSwizzle::head_fastest,
                            .smem_swizzle = false}},
     GoldenCase{.file = "pairs.h",
                .problem = {.seq_q = 4096, .seq_kv = 4096, .head_dim = 256},
@@ -144,7 +144,7 @@ TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
 }
 
 TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
-  const std::string by_hand = TemplateSet::built_in().text("default/selected_attention_config.h");
+  const std::string by_hand = TemplateSet::built_in().text("default/selected_portable_attention_config.h");
   const std::string generated = header({.seq_q = 1, .seq_kv = 1}, {});
   EXPECT_EQ(generated.substr(generated.find("#pragma once")),
             by_hand.substr(by_hand.find("#pragma once")));
@@ -155,7 +155,7 @@ TEST(ConfigHeader, LeavesLaunchTimeChoicesOut) {
   const AttentionVariant plain{.persistence = Persistence::persistent};
   AttentionVariant launched_differently = plain;
   launched_differently.workers = 48;
-  launched_differently.swizzle = Swizzle::head_sections;
+  launched_differently.swizzle = AttentionSwizzle::head_sections;
   launched_differently.section_heads = 4;
   EXPECT_EQ(header(problem, plain), header(problem, launched_differently));
 }

@@ -239,7 +239,7 @@ TEST(Generator, SaysThatNvrtcIsMissing) {
 
 TEST(Generator, ServesTemplateTexts) {
   const Generator generator({});
-  EXPECT_THAT(generator.template_text("common/schedule.h"), HasSubstr("map_tile"));
+  EXPECT_THAT(generator.template_text("common/attention_schedule.h"), HasSubstr("map_tile"));
   EXPECT_THAT(generator.template_text("swr/axes.h"), HasSubstr("sawtooth"));
   EXPECT_THROW(generator.template_text("nowhere.cu"), Error);
 }

@@ -136,7 +136,7 @@ TEST_P(PortableKernelHeadDim, CompilesForEveryTypeMaskAndAlignment) {
 TEST(PortableKernelCache, LaunchTimeChoicesShareOneCubin) {
   const AttentionProblem problem = problem_of(64, DType::fp16, false, 16);
   AttentionVariant launched_differently = small_variant();
-  launched_differently.swizzle = Swizzle::head_fastest;
+  launched_differently.swizzle = AttentionSwizzle::head_fastest;
   const auto first = compile(problem, small_variant(), 90);
   const auto second = compile(problem, launched_differently, 90);
   ASSERT_TRUE(first && second);

@@ -99,7 +99,7 @@ TEST(TemplateSet, OverlayShadowsAndAddsFiles) {
   const TemplateSet set = TemplateSet::overlaid(overlay.path());
   EXPECT_EQ(set.text("attention/config.h"), "// mine\n");
   EXPECT_EQ(set.text("extra/reference.cu"), "// added\n");
-  EXPECT_EQ(set.text("common/schedule.h"), TemplateSet::built_in().text("common/schedule.h"));
+  EXPECT_EQ(set.text("common/attention_schedule.h"), TemplateSet::built_in().text("common/attention_schedule.h"));
   EXPECT_EQ(set.paths().size(), TemplateSet::built_in().paths().size() + 1);
   EXPECT_NE(set.digest(), TemplateSet::built_in().digest());
 }

@@ -134,7 +134,7 @@ class AttentionOverlap : public LaunchChain, public ::testing::WithParamInterfac
       const CompiledKernel compiled = generator.compile(problem, variant, device.sm_arch);
       ASSERT_TRUE(compiled.may_overlap);
       const int resident = occupancy(compiled.resources, problem, variant, device).ctas_per_sm;
-      LaunchPlan plan = launch_plan(problem, variant, device.sm_count, resident);
+      AttentionLaunchPlan plan = launch_plan(problem, variant, device.sm_count, resident);
       plan.ctas_per_sm = 1;  // Launches of so few CTAs would not overlap, for speed alone.
       kernels_.push_back(std::make_unique<AttentionKernel>(compiled, plan));
     }

@@ -39,7 +39,7 @@ AttentionVariant shipped_variant() {
           .order = Order::sawtooth,
           .persistence = Persistence::persistent,
           .workers = 3,
-          .swizzle = Swizzle::head_sections,
+          .swizzle = AttentionSwizzle::head_sections,
           .section_heads = 3};
 }
 

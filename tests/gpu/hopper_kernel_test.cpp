@@ -80,10 +80,10 @@ std::vector<VariantCase> schedule_cases() {
   for (const Persistence persistence : {Persistence::grid, Persistence::dynamic}) {
     AttentionVariant variant = hopper(128, 64);
     variant.persistence = persistence;
-    variant.swizzle = Swizzle::head_fastest;
+    variant.swizzle = AttentionSwizzle::head_fastest;
     const std::string suffix = "_" + std::string(to_string(persistence));
     cases.push_back({"head_fastest" + suffix, common_problem(), variant});
-    variant.swizzle = Swizzle::head_sections;
+    variant.swizzle = AttentionSwizzle::head_sections;
     variant.section_heads = 3;
     cases.push_back({"head_sections_3" + suffix, common_problem(), variant});
   }

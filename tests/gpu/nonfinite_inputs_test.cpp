@@ -108,7 +108,7 @@ class NonfiniteInputs : public GpuTest, public ::testing::WithParamInterface<Non
     const AttentionVariant& variant = GetParam().variant;
     const CompiledKernel& compiled = bench().compile(problem_, variant);
     const Occupancy resident = occupancy(compiled.resources, problem_, variant, bench().device);
-    const LaunchPlan plan =
+    const AttentionLaunchPlan plan =
         launch_plan(problem_, variant, bench().device.sm_count, resident.ctas_per_sm);
     const AttentionKernel kernel(compiled, plan);
     const KvSplitMemory splits(plan, buffers.params(true), bench().stream);

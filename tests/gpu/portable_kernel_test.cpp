@@ -83,9 +83,9 @@ std::vector<VariantCase> swizzle_cases() {
        {Persistence::grid, Persistence::persistent, Persistence::pairs}) {
     const std::string suffix = "_" + std::string(to_string(persistence));
     AttentionVariant variant = scheduled(Order::cyclic, persistence, 0);
-    variant.swizzle = Swizzle::head_fastest;
+    variant.swizzle = AttentionSwizzle::head_fastest;
     cases.push_back({"head_fastest" + suffix, common_problem(), variant});
-    variant.swizzle = Swizzle::head_sections;
+    variant.swizzle = AttentionSwizzle::head_sections;
     // Eight heads: 3 and 5 leave a shorter last section.
     for (const int section_heads : {2, 3, 5}) {
       variant.section_heads = section_heads;
@@ -117,9 +117,9 @@ std::vector<VariantCase> longest_first_cases() {
     cases.push_back({prefix + "_packed_splits", common_problem(), variant});
     variant = scheduled(Order::right_to_left, persistence, 0);
     variant.longest_first = true;
-    variant.swizzle = Swizzle::head_fastest;
+    variant.swizzle = AttentionSwizzle::head_fastest;
     cases.push_back({prefix + "_head_fastest", common_problem(), variant});
-    variant.swizzle = Swizzle::head_sections;
+    variant.swizzle = AttentionSwizzle::head_sections;
     variant.section_heads = 3;
     cases.push_back({prefix + "_sections", common_problem(), variant});
   }

@@ -78,8 +78,8 @@ class Draw {
   /// What a launch chooses: the mapping of tiles, and workers from few to twice the SMs.
   AttentionVariant launch_of(AttentionVariant variant, const AttentionProblem& problem,
                              const DeviceInfo& device) {
-    variant.swizzle = one_of({Swizzle::q_fastest, Swizzle::head_fastest, Swizzle::head_sections});
-    if (variant.swizzle == Swizzle::head_sections) {
+    variant.swizzle = one_of({AttentionSwizzle::q_fastest, AttentionSwizzle::head_fastest, AttentionSwizzle::head_sections});
+    if (variant.swizzle == AttentionSwizzle::head_sections) {
       variant.section_heads = between(2, std::max(2, problem.batch * problem.heads_q - 1));
     }
     if (variant.kv_splits > 1) {
@@ -159,7 +159,7 @@ class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int>
     const CompiledKernel& compiled = bench().compile(problem, variant);
     const int resident =
         occupancy(compiled.resources, problem, variant, bench().device).ctas_per_sm;
-    const LaunchPlan plan = launch_plan(problem, variant, bench().device.sm_count, resident);
+    const AttentionLaunchPlan plan = launch_plan(problem, variant, bench().device.sm_count, resident);
     const AttentionKernel kernel(compiled, plan);
     const ProblemBuffers buffers(problem, bench().kernels, bench().stream, draw.input_seed(),
                                  draw.one_of({MemoryOrder::bhsd, MemoryOrder::bshd}));

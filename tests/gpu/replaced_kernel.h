@@ -46,7 +46,7 @@ class ReplacedKernel : public GpuTest {
     const std::filesystem::path folder = directory() / "attention" / "portable";
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "attention.cu")
-        << "#include \"selected_attention_config.h\"\n"
+        << "#include \"selected_portable_attention_config.h\"\n"
            "#include <swr/attention_params.h>\n"
            "extern \"C\" __global__ void swr_attention(\n"
            "    const __grid_constant__ swr::AttentionParams params) {\n"

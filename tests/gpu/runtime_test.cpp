@@ -67,7 +67,7 @@ TEST_F(RuntimeOnGpu, CompilesLooksUpAndComputesRightOutputs) {
                .tile_n = 32,
                .order = Order::sawtooth,
                .persistence = Persistence::persistent,
-               .swizzle = Swizzle::head_fastest});
+               .swizzle = AttentionSwizzle::head_fastest});
   Runtime runtime({.database = database_, .generator = {.cache_dir = directory_ / "cache"}});
   for (const int seq : {150, 1, 77, 1000}) {
     EXPECT_EQ(failure(runtime, seq, bench().stream), "") << seq;

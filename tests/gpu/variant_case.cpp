@@ -17,7 +17,7 @@ void VariantTest::expect_match(const VariantCase& given) {
   const CompiledKernel& compiled = bench().compile(problem, variant);
   const Occupancy resident = occupancy(compiled.resources, problem, variant, bench().device);
   ASSERT_GE(resident.ctas_per_sm, 1) << resident.limited_by;
-  const LaunchPlan plan =
+  const AttentionLaunchPlan plan =
       launch_plan(problem, variant, bench().device.sm_count, resident.ctas_per_sm);
   const ProblemBuffers buffers(problem, bench().kernels, bench().stream, 11, order);
   const Verifier verifier(bench().kernels, buffers, bench().stream);

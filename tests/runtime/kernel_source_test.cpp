@@ -46,7 +46,7 @@ TEST_F(KernelSourceTest, AnExportedKernelServesEveryShapeAndLaunchOfItsKind) {
   const KernelSource source({.exported = export_all()});
   Choice wanted = source.best_exported(problem_of(8192), device_).value();
   EXPECT_EQ(wanted.answer.level, MatchLevel::nearest);
-  attention(wanted.answer.variant).swizzle = Swizzle::head_fastest;
+  attention(wanted.answer.variant).swizzle = AttentionSwizzle::head_fastest;
   const auto kernel = source.find(problem_of(8192), wanted, 90);
   ASSERT_TRUE(kernel);
   EXPECT_EQ(kernel->cubin, key_as_cubin({}, tile(128, 64), 90).cubin);

@@ -102,7 +102,7 @@ class AttentionPackageTest : public PackageTest {
     record(problem_of(4096), tile(128, 64), 10.0);
     record(problem_of(512), tile(64, 64), 1.0);
     AttentionVariant sections = tile(64, 32);
-    sections.swizzle = Swizzle::head_sections;
+    sections.swizzle = AttentionSwizzle::head_sections;
     sections.section_heads = 4;
     record(problem_of(100000), sections, 90.0);
     AttentionProblem causal = problem_of(1000);

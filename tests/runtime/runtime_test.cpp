@@ -31,7 +31,7 @@ class RuntimeTest : public ServingTest {
 
 TEST_F(RuntimeTest, LaunchesTheBestVariantOnTheCallersStream) {
   AttentionVariant variant = tile(128, 64);
-  attention(variant).swizzle = Swizzle::head_fastest;
+  attention(variant).swizzle = AttentionSwizzle::head_fastest;
   record(problem_of(4096), variant, 10.0);
   Runtime runtime(serving_only());
   runtime.attention(call_of(problem_of(4096)), stream_);

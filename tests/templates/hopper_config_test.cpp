@@ -9,7 +9,7 @@
 namespace swr {
 namespace {
 
-HopperConfig config_of(int head_dim, int tile_m, int tile_n, int stages) {
+HopperAttentionConfig config_of(int head_dim, int tile_m, int tile_n, int stages) {
   return {.head_dim = head_dim,
           .dtype = DType::bf16,
           .causal = false,
@@ -24,13 +24,13 @@ HopperConfig config_of(int head_dim, int tile_m, int tile_n, int stages) {
           .unroll = 1};
 }
 
-std::vector<HopperConfig> every_tile() {
-  std::vector<HopperConfig> configs;
+std::vector<HopperAttentionConfig> every_tile() {
+  std::vector<HopperAttentionConfig> configs;
   for (int head_dim = 16; head_dim <= 256; head_dim += 16) {
     for (int tile_m = 64; tile_m <= 192; tile_m += 64) {
       for (int tile_n = 32; tile_n <= 256; tile_n += 16) {
         for (const POperand p : {POperand::registers, POperand::shared}) {
-          HopperConfig config = config_of(head_dim, tile_m, tile_n, 2);
+          HopperAttentionConfig config = config_of(head_dim, tile_m, tile_n, 2);
           config.p_operand = p;
           configs.push_back(config);
         }
@@ -40,8 +40,8 @@ std::vector<HopperConfig> every_tile() {
   return configs;
 }
 
-TEST(HopperConfig, PlacesEverySwizzledTileAtAMultipleOf1024Bytes) {
-  for (const HopperConfig& c : every_tile()) {
+TEST(HopperAttentionConfig, PlacesEverySwizzledTileAtAMultipleOf1024Bytes) {
+  for (const HopperAttentionConfig& c : every_tile()) {
     for (const int offset : {c.q_offset(), c.k_offset(), c.v_offset(), c.p_offset()}) {
       ASSERT_EQ(offset % 1024, 0) << c.head_dim << " " << c.tile_m << "x" << c.tile_n;
     }
@@ -51,8 +51,8 @@ TEST(HopperConfig, PlacesEverySwizzledTileAtAMultipleOf1024Bytes) {
   }
 }
 
-TEST(HopperConfig, PanelsCoverTheHeadWithinTheLimitsOfATensorMap) {
-  for (const HopperConfig& c : every_tile()) {
+TEST(HopperAttentionConfig, PanelsCoverTheHeadWithinTheLimitsOfATensorMap) {
+  for (const HopperAttentionConfig& c : every_tile()) {
     ASSERT_GE(c.panels() * c.panel_columns(), c.head_dim);
     ASSERT_LT(c.panels() * c.panel_columns() - c.head_dim, 32) << "no more than the padding";
     for (const TensorBox box : {c.q_box(), c.kv_box()}) {
@@ -62,18 +62,18 @@ TEST(HopperConfig, PanelsCoverTheHeadWithinTheLimitsOfATensorMap) {
   }
 }
 
-TEST(HopperConfig, KeepsASecondQTileWhereItFits) {
+TEST(HopperAttentionConfig, KeepsASecondQTileWhereItFits) {
   EXPECT_EQ(config_of(128, 128, 160, 2).q_slots(), 2);
   EXPECT_EQ(config_of(128, 128, 160, 2).smem_bytes(), 2 * 32768 + 4 * 40960 + 320);
   EXPECT_EQ(config_of(128, 128, 176, 2).q_slots(), 1);
   EXPECT_FALSE(config_of(128, 128, 176, 2).chains_q_tiles());
-  HopperConfig grid = config_of(64, 192, 128, 2);
+  HopperAttentionConfig grid = config_of(64, 192, 128, 2);
   grid.persistence = Persistence::grid;
   EXPECT_EQ(grid.q_slots(), 1) << "one Q tile per CTA needs one slot";
 }
 
-TEST(HopperConfig, TradesNoMoreRegistersThanTheCtaOwns) {
-  for (const HopperConfig& c : every_tile()) {
+TEST(HopperAttentionConfig, TradesNoMoreRegistersThanTheCtaOwns) {
+  for (const HopperAttentionConfig& c : every_tile()) {
     if (c.trades_registers()) {
       const int at_entry = 65536 / c.threads() / 8 * 8;
       ASSERT_LE(c.producer_registers() + c.consumers() * c.consumer_registers(),

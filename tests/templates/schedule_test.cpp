@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Proves the schedule: over randomised shapes, every (Q tile, K/V tile) that holds a visible pair
 // is computed exactly once and no other, for every order, persistence, swizzle and mask.
-#include "templates/common/schedule.h"
+#include "templates/common/attention_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -352,7 +352,7 @@ TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
   attention(variants[1]).stages = 3;
   attention(variants[2]).workers = 7;
   attention(variants[3]).stages = 3;
-  attention(variants[3]).swizzle = Swizzle::head_sections;
+  attention(variants[3]).swizzle = AttentionSwizzle::head_sections;
   attention(variants[3]).section_heads = 2;
   attention(variants[4]).order = Order::sawtooth;
   const auto groups = group_by_kernel(variants);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The one place where an attention kernel is launched: the tuner's measurements, the runtime and
 // exported packages, which carry this very file, call these functions. What a kernel family needs
-// beside AttentionParams (further parameters, clusters) is added here and to LaunchPlan.
+// beside AttentionParams (further parameters, clusters) is added here and to AttentionLaunchPlan.
 #pragma once
 
 #include "core/launch_plan.h"
@@ -18,7 +18,7 @@ namespace swr {
 /// Describes [batch, heads, seq, head_dim] of 2-byte elements to the copy engine, which fills what
 /// lies outside with zeros. The address and the strides of dimensions longer than 1 must be
 /// multiples of 16 bytes.
-inline CUresult encode_tensor_map(const LaunchCalls& calls, const LaunchPlan& plan,
+inline CUresult encode_tensor_map(const LaunchCalls& calls, const AttentionLaunchPlan& plan,
                                   const TensorBox& box, const void* tensor,
                                   const TensorStrides& strides, int batch, int heads, int seq,
                                   TensorMap& map) {
@@ -56,7 +56,7 @@ struct AttentionMaps {
   TensorMap o;
 };
 
-inline CUresult encode_attention_maps(const LaunchCalls& calls, const LaunchPlan& plan,
+inline CUresult encode_attention_maps(const LaunchCalls& calls, const AttentionLaunchPlan& plan,
                                       const AttentionParams& params, AttentionMaps& maps) {
   const auto encode = [&](const TensorBox& box, const void* tensor, const TensorStrides& strides,
                           int heads, int seq, TensorMap& map) {
@@ -79,7 +79,7 @@ inline CUresult encode_attention_maps(const LaunchCalls& calls, const LaunchPlan
 
 /// Once for a loaded function, before its first launch.
 inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
-                                  const LaunchPlan& plan) {
+                                  const AttentionLaunchPlan& plan) {
   return allow_dynamic_smem(calls, function, plan.dynamic_smem_bytes);
 }
 
@@ -90,7 +90,7 @@ inline CUresult prepare_attention(const LaunchCalls& calls, CUfunction function,
 /// Persistence::dynamic a tile counter, for splits partials and arrivals as large as
 /// launch_geometry() says (CUDA_ERROR_INVALID_VALUE without).
 inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
-                                 const LaunchPlan& plan, AttentionParams params,
+                                 const AttentionLaunchPlan& plan, AttentionParams params,
                                  LaunchOverlap overlap, CUstream stream) {
   const LaunchGeometry geometry = launch_geometry(plan, params);
   params.section_heads = geometry.section_heads;
@@ -123,7 +123,7 @@ inline CUresult launch_attention(const LaunchCalls& calls, CUfunction function,
 }
 
 /// Gives an attention launch with splits what it needs, unless the caller brought it.
-inline CUresult find_split_memory(SplitMemory& memory, const LaunchPlan& plan, CUstream stream,
+inline CUresult find_split_memory(SplitMemory& memory, const AttentionLaunchPlan& plan, CUstream stream,
                                   AttentionParams& params) {
   if (params.partials != nullptr && params.arrivals != nullptr) {
     return CUDA_SUCCESS;

@@ -230,10 +230,10 @@ void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** argu
                               arguments, static_cast<void**>(nullptr));
 }
 
-AttentionKernel::AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan)
+AttentionKernel::AttentionKernel(const CompiledKernel& kernel, const AttentionLaunchPlan& plan)
     : AttentionKernel(std::make_shared<const Kernel>(kernel), plan) {}
 
-AttentionKernel::AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan)
+AttentionKernel::AttentionKernel(std::shared_ptr<const Kernel> kernel, const AttentionLaunchPlan& plan)
     : kernel_(std::move(kernel)), plan_(plan) {
   require_success(prepare_attention(cuda_driver().launch_calls, kernel_->handle(), plan_),
                   "cuFuncSetAttribute");

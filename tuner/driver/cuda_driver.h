@@ -277,9 +277,9 @@ class Kernel {
 class AttentionKernel {
  public:
   /// Throws: DriverError when the cubin does not fit the device or lacks the entry.
-  AttentionKernel(const CompiledKernel& kernel, const LaunchPlan& plan);
+  AttentionKernel(const CompiledKernel& kernel, const AttentionLaunchPlan& plan);
   /// Of a kernel that others may launch too, in plans with as much shared memory.
-  AttentionKernel(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan);
+  AttentionKernel(std::shared_ptr<const Kernel> kernel, const AttentionLaunchPlan& plan);
 
   /// Enqueues one launch, which overlaps the one before where the kernel may. Throws: DriverError.
   void launch(const AttentionParams& params, CUstream stream,
@@ -287,7 +287,7 @@ class AttentionKernel {
 
  private:
   std::shared_ptr<const Kernel> kernel_;
-  LaunchPlan plan_;
+  AttentionLaunchPlan plan_;
 };
 
 }  // namespace swr

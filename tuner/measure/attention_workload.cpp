@@ -11,7 +11,7 @@ namespace {
 
 class AttentionTrial final : public Trial {
  public:
-  AttentionTrial(std::shared_ptr<const Kernel> kernel, const LaunchPlan& plan,
+  AttentionTrial(std::shared_ptr<const Kernel> kernel, const AttentionLaunchPlan& plan,
                  const ProblemBuffers& buffers, const std::optional<Verifier>& verifier,
                  const Stream& stream)
       : kernel_(std::move(kernel), plan),
@@ -72,7 +72,7 @@ AttentionWorkload::AttentionWorkload(const AttentionProblem& problem,
 std::unique_ptr<Trial> AttentionWorkload::bind(const Variant& variant,
                                                std::shared_ptr<const Kernel> kernel,
                                                int ctas_per_sm) {
-  const LaunchPlan plan =
+  const AttentionLaunchPlan plan =
       launch_plan(buffers_.problem(), std::get<AttentionVariant>(variant), sm_count_, ctas_per_sm);
   return std::make_unique<AttentionTrial>(std::move(kernel), plan, buffers_, verifier_, stream_);
 }

@@ -14,7 +14,7 @@ class KvSplitMemory {
  public:
   /// For launches of the sizes of `params`. Nothing is allocated for kernels without splits.
   /// Throws: DriverError, also when the device is out of memory.
-  KvSplitMemory(const LaunchPlan& plan, const AttentionParams& params, const Stream& stream) {
+  KvSplitMemory(const AttentionLaunchPlan& plan, const AttentionParams& params, const Stream& stream) {
     const LaunchGeometry geometry = launch_geometry(plan, params);
     if (geometry.partials_bytes > 0) {
       constexpr unsigned char kNaN = 0xff;

@@ -2,7 +2,7 @@
 #include "tuner/model/cta_memory.h"
 
 #include "core/attention_config.h"
-#include "templates/common/schedule.h"
+#include "templates/common/attention_schedule.h"
 #include "templates/common/smem_layout.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ long long length_of(Extent extent, int tile_m, int tile_n, int head_dim) {
   return 0;
 }
 
-std::vector<NamedBytes> buffers_of(const AttentionConfig& config) {
+std::vector<NamedBytes> buffers_of(const PortableAttentionConfig& config) {
   const long long ring = static_cast<long long>(config.stages) * config.kv_tile_bytes();
   std::vector<NamedBytes> buffers{
       {"Q tile, later O", config.kv_offset()}, {"K ring", ring}, {"V ring", ring}};
   if (config.parks_work()) {
-    buffers.push_back({"parked work", AttentionConfig::kParkedBytes});
+    buffers.push_back({"parked work", PortableAttentionConfig::kParkedBytes});
   }
   if (config.uses_tma()) {
     buffers.push_back({"barriers", config.smem_bytes() - config.barriers_offset()});
@@ -38,13 +38,13 @@ std::vector<NamedBytes> buffers_of(const AttentionConfig& config) {
   return buffers;
 }
 
-std::vector<NamedBytes> buffers_of(const HopperConfig& config) {
+std::vector<NamedBytes> buffers_of(const HopperAttentionConfig& config) {
   std::vector<NamedBytes> buffers{
       {config.q_slots() == 2 ? "Q tiles, later O" : "Q tile, later O", config.k_offset()},
       {"K ring", config.v_offset() - config.k_offset()},
       {"V ring", config.p_offset() - config.v_offset()},
       {"P", config.p_tile_bytes()},
-      {"work list and barriers", HopperConfig::kControlBytes}};
+      {"work list and barriers", HopperAttentionConfig::kControlBytes}};
   std::erase_if(buffers, [](const NamedBytes& buffer) { return buffer.bytes == 0; });
   return buffers;
 }

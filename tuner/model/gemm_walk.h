@@ -78,7 +78,7 @@ struct GemmTraffic {
 };
 
 /// Sink: int touch(int block, int sectors, int partition) and write_once(int sectors), as for
-/// ScheduleWalk.
+/// AttentionWalk.
 template <typename Sink>
 class GemmWalk {
  public:

@@ -32,7 +32,7 @@ constexpr double kInTurnNorm = 1.8;
 constexpr double kTileClocks = 1550.0;
 
 /// The two products of all warpgroups, at wgmma's rate.
-double product_clocks(const HopperConfig& config) {
+double product_clocks(const HopperAttentionConfig& config) {
   const int head_dim = config.padded_head_dim();
   const double q_k = head_dim / kWgmmaDepth * wgmma_clocks(config.tile_n, true);
   const double p_v =
@@ -40,7 +40,7 @@ double product_clocks(const HopperConfig& config) {
   return config.consumers() * (q_k + p_v);
 }
 
-double softmax_clocks(const HopperConfig& config, const GpuProfile& profile) {
+double softmax_clocks(const HopperAttentionConfig& config, const GpuProfile& profile) {
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
   const double on_fma_pipe = config.exp2_fma_eighths / 8.0;
   const double instructions = kSoftmaxInstructions + on_fma_pipe * kPolynomialInstructions;
@@ -61,7 +61,7 @@ double wgmma_clocks(int columns, bool left_from_smem) {
   return std::max(flop / kWgmmaFlopPerClock, bytes / kSmemBytesPerClock);
 }
 
-HopperStep hopper_step(const HopperConfig& config, const GpuProfile& profile) {
+HopperStep hopper_step(const HopperAttentionConfig& config, const GpuProfile& profile) {
   HopperStep step;
   step.matrix_clocks = product_clocks(config);
   step.softmax_clocks = softmax_clocks(config, profile);
@@ -73,7 +73,7 @@ HopperStep hopper_step(const HopperConfig& config, const GpuProfile& profile) {
   return step;
 }
 
-double hopper_tile_clocks(const HopperConfig& config, const GpuProfile& profile) {
+double hopper_tile_clocks(const HopperAttentionConfig& config, const GpuProfile& profile) {
   const double wait = config.q_slots() == 2 ? 0.0 : profile.l2_latency_clocks;
   const bool alone = config.overlaps() && !config.chains_q_tiles();
   return kTileClocks + wait + (alone ? softmax_clocks(config, profile) / config.consumers() : 0.0);

@@ -23,10 +23,10 @@ struct HopperStep {
 /// and judged by the choices of this one (docs/results/hopper_attention.md).
 inline constexpr double kHopperLaunchUs = 5.53;
 
-HopperStep hopper_step(const HopperConfig& config, const GpuProfile& profile);
+HopperStep hopper_step(const HopperAttentionConfig& config, const GpuProfile& profile);
 
 /// Clocks of a Q tile beside its KV steps: the wait for Q where it is not loaded early, the first
 /// softmax where nothing hides it, and the way of O into shared memory.
-double hopper_tile_clocks(const HopperConfig& config, const GpuProfile& profile);
+double hopper_tile_clocks(const HopperAttentionConfig& config, const GpuProfile& profile);
 
 }  // namespace swr

@@ -28,7 +28,7 @@ template <typename Cache>
 L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
   PartitionedL2<Cache> l2(empty, shape.l2_partitions, kv_pair_count(shape));
   L2Traffic traffic;
-  traffic.schedule = ScheduleWalk(shape, l2).run();
+  traffic.schedule = AttentionWalk(shape, l2).run();
   traffic.compulsory_misses = l2.compulsory_misses();
   traffic.excess_misses = l2.excess_misses();
   const long long first_kv_touches =
@@ -97,7 +97,7 @@ MissCurve miss_curve(const ScheduleShape& shape) {
   constexpr int kResolutionSectors = 1024 / kSectorBytes;
   unlimited.l2_partitions = 1;
   WholeL2 l2{ReuseDistance(kv_pair_count(shape), kResolutionSectors)};
-  ScheduleWalk(unlimited, l2).run();
+  AttentionWalk(unlimited, l2).run();
   return l2.distances.curve();
 }
 

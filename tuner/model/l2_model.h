@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tuner/model/reuse_distance.h"
-#include "tuner/model/schedule_walk.h"
+#include "tuner/model/walk.h"
 
 namespace swr {
 

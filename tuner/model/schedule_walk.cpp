@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/schedule_walk.h"
+#include "tuner/model/walk.h"
 
 #include <swr/kernel.h>
 #include <swr/result.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs the shared schedule (templates/common/schedule.h) in time and reports the tiles it touches:
+// Runs the shared schedule (templates/common/attention_schedule.h) in time and reports the tiles it touches:
 // the same functions the kernel calls decide which CTA reads which tile when.
 //
 // Time goes in KV steps: every resident CTA computes one K and V tile pair per step, starts
@@ -11,7 +11,7 @@
 // that hit go on: followers close up to the one that runs ahead and travel in its wake.
 #pragma once
 
-#include "templates/common/schedule.h"
+#include "templates/common/attention_schedule.h"
 #include "tuner/model/free_queue.h"
 #include <swr/axes.h>
 #include <swr/problem.h>
@@ -150,9 +150,9 @@ struct ScheduleSummary {
 /// one touches again. A K tile and its V tile are always used together, so under LRU both hit or
 /// both miss and one object stands for the two exactly.
 template <typename Sink>
-class ScheduleWalk {
+class AttentionWalk {
  public:
-  ScheduleWalk(const ScheduleShape& shape, Sink& sink);
+  AttentionWalk(const ScheduleShape& shape, Sink& sink);
 
   /// Walks the whole launch. Call once.
   ScheduleSummary run();
@@ -241,7 +241,7 @@ class ScheduleWalk {
 };
 
 template <typename Sink>
-ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
+AttentionWalk<Sink>::AttentionWalk(const ScheduleShape& shape, Sink& sink)
     : shape_(shape),
       partitions_(static_cast<std::size_t>(shape.l2_partitions)),
       sink_(sink),
@@ -260,7 +260,7 @@ ScheduleWalk<Sink>::ScheduleWalk(const ScheduleShape& shape, Sink& sink)
 }
 
 template <typename Sink>
-ScheduleSummary ScheduleWalk<Sink>::run() {
+ScheduleSummary AttentionWalk<Sink>::run() {
   const long long places = static_cast<long long>(shape_.sm_count) * shape_.ctas_per_sm;
   residents_ = std::min(places, shape_.ctas);
   for (long long i = 0; i < residents_; ++i) {
@@ -285,7 +285,7 @@ ScheduleSummary ScheduleWalk<Sink>::run() {
 
 /// Gives the slot the CTA's next Q tile; false when the CTA is done.
 template <typename Sink>
-bool ScheduleWalk<Sink>::start_tile(Slot& slot) {
+bool AttentionWalk<Sink>::start_tile(Slot& slot) {
   const long long number = next_work_item(shape_, slot.cta, slot.iteration, drawn_);
   if (number < 0) {
     return false;
@@ -296,7 +296,7 @@ bool ScheduleWalk<Sink>::start_tile(Slot& slot) {
 
 /// Gives the slot the next CTA of the launch; false when there is none.
 template <typename Sink>
-bool ScheduleWalk<Sink>::start_next(Slot& slot) {
+bool AttentionWalk<Sink>::start_next(Slot& slot) {
   while (next_cta_ < shape_.ctas) {
     summary_.in_turn &= next_cta_ < residents_ || next_cta_ == slot.cta + residents_;
     slot.cta = next_cta_++;
@@ -309,7 +309,7 @@ bool ScheduleWalk<Sink>::start_next(Slot& slot) {
 }
 
 template <typename Sink>
-void ScheduleWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool backward) {
+void AttentionWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool backward) {
   const int count = item.kv_tiles.count;
   const int first = item.kv_tiles.first + (count > 0 ? kv_tile_at(0, count, backward) : 0);
   const int kv_head = kv_head_of(shape_, item.tile);
@@ -333,7 +333,7 @@ void ScheduleWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool backw
 }
 
 template <typename Sink>
-void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
+void AttentionWalk<Sink>::finish_tile(Slot& slot) {
   if (slot.o_sectors > 0) {
     sink_.write_once(slot.o_sectors);
   }
@@ -345,7 +345,7 @@ void ScheduleWalk<Sink>::finish_tile(Slot& slot) {
 }
 
 template <typename Sink>
-void ScheduleWalk<Sink>::collect_streams() {
+void AttentionWalk<Sink>::collect_streams() {
   streams_.clear();
   ++burst_;
   for (Slot& slot : slots_) {
@@ -355,7 +355,7 @@ void ScheduleWalk<Sink>::collect_streams() {
 
 /// Puts the slot into the stream at its place, or begins one.
 template <typename Sink>
-void ScheduleWalk<Sink>::join_stream(Slot& slot) {
+void AttentionWalk<Sink>::join_stream(Slot& slot) {
   Stream& place = slot.place;
   place.remaining = slot.remaining;
   if (slot.remaining > 0) {
@@ -374,7 +374,7 @@ void ScheduleWalk<Sink>::join_stream(Slot& slot) {
 
 /// Queues all streams with steps left; the time when the first of the others is done.
 template <typename Sink>
-long long ScheduleWalk<Sink>::queue_streams() {
+long long AttentionWalk<Sink>::queue_streams() {
   long long end = std::numeric_limits<long long>::max();
   punctual_.clear();
   others_.clear();
@@ -393,7 +393,7 @@ long long ScheduleWalk<Sink>::queue_streams() {
 
 /// The queue of the stream that is free next; null when none is before `end`.
 template <typename Sink>
-FreeQueue* ScheduleWalk<Sink>::next_queue(long long end) {
+FreeQueue* AttentionWalk<Sink>::next_queue(long long end) {
   const bool from_others =
       punctual_.empty() || (!others_.empty() && others_.front() < punctual_.front());
   FreeQueue& queue = from_others ? others_ : punctual_;
@@ -402,13 +402,13 @@ FreeQueue* ScheduleWalk<Sink>::next_queue(long long end) {
 
 /// Puts a stream back that has begun a step.
 template <typename Sink>
-void ScheduleWalk<Sink>::put_back(long long free_at, std::size_t stream) {
+void AttentionWalk<Sink>::put_back(long long free_at, std::size_t stream) {
   (free_at == now_ + kTicksPerStep ? punctual_ : others_).push({free_at, stream});
 }
 
 /// Advances the streams, in order of time, until a CTA has computed the last step of its Q tile.
 template <typename Sink>
-void ScheduleWalk<Sink>::run_burst() {
+void AttentionWalk<Sink>::run_burst() {
   long long end = queue_streams();
   while (FreeQueue* const queue = next_queue(end)) {
     const Free next = queue->take();
@@ -426,7 +426,7 @@ void ScheduleWalk<Sink>::run_burst() {
 
 /// Starts a step: the pair is touched and, when it must be fetched, waited for.
 template <typename Sink>
-void ScheduleWalk<Sink>::advance(Stream& stream) {
+void AttentionWalk<Sink>::advance(Stream& stream) {
   View& view = views_[index_of(stream)];
   if (view.touched_at != now_) {  // Streams of opposite direction may cross on a pair.
     view.touched_at = now_;
@@ -440,7 +440,7 @@ void ScheduleWalk<Sink>::advance(Stream& stream) {
 /// The partition asks for the pair; what another one has asked for and not got yet is waited for
 /// too.
 template <typename Sink>
-void ScheduleWalk<Sink>::touch(const Stream& stream, View& view) {
+void AttentionWalk<Sink>::touch(const Stream& stream, View& view) {
   const auto pair = static_cast<std::size_t>(stream.pair);
   const int sectors = pair_sectors_[pair];
   const int fetched = sink_.touch(stream.pair, sectors, stream.partition);
@@ -455,7 +455,7 @@ void ScheduleWalk<Sink>::touch(const Stream& stream, View& view) {
 
 /// Queues for memory for some sectors of a pair; when the last of them has come.
 template <typename Sink>
-long long ScheduleWalk<Sink>::fetch(int sectors, int pair_sectors) {
+long long AttentionWalk<Sink>::fetch(int sectors, int pair_sectors) {
   if (shape_.dram_sectors_per_step == 0) {
     return now_;
   }
@@ -467,7 +467,7 @@ long long ScheduleWalk<Sink>::fetch(int sectors, int pair_sectors) {
 
 /// Moves the slots to where their streams have come and gives new work to those that are done.
 template <typename Sink>
-void ScheduleWalk<Sink>::leave_streams() {
+void AttentionWalk<Sink>::leave_streams() {
   std::size_t kept = 0;
   for (Slot& slot : slots_) {
     const Stream& stream = streams_[slot.stream];
@@ -491,7 +491,7 @@ void ScheduleWalk<Sink>::leave_streams() {
 
 /// How long steps take with the CTAs that now share each SM.
 template <typename Sink>
-void ScheduleWalk<Sink>::set_paces() {
+void AttentionWalk<Sink>::set_paces() {
   if (shape_.step_ticks.empty()) {
     return;
   }

@@ -13,7 +13,7 @@ namespace {
 Variant without_tile_order(const Variant& variant) {
   if (auto attention = std::get_if<AttentionVariant>(&variant)) {
     AttentionVariant plain = *attention;
-    plain.swizzle = Swizzle::q_fastest;
+    plain.swizzle = AttentionSwizzle::q_fastest;
     plain.section_heads = 0;
     return plain;
   }

@@ -4,7 +4,7 @@
 // (persistent) distribution follow from it.
 #pragma once
 
-#include "tuner/model/schedule_walk.h"
+#include "tuner/model/walk.h"
 
 #include <vector>
 

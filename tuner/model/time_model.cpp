@@ -40,26 +40,26 @@ constexpr std::array kSharesOfThree{1.0, 0.97, 0.85};
 constexpr double kNoSpread = 1e-3;
 
 /// Passes that a read of shared memory takes.
-int conflict_ways(const AttentionConfig& config) {
+int conflict_ways(const PortableAttentionConfig& config) {
   return config.smem_swizzle ? 1 : swizzle_group(config.head_dim * 2 / kChunkBytes);
 }
 
 /// Clocks to move a step's K and V through shared memory: every block of rows has all of them read,
 /// by one warp or by several that divide the keys, and cp.async writes them once.
-double kv_smem_clocks(const AttentionConfig& config) {
+double kv_smem_clocks(const PortableAttentionConfig& config) {
   const double kv_bytes = 2.0 * config.kv_tile_bytes();
   return (config.row_warps() * kv_bytes * conflict_ways(config) + kv_bytes) / kSmemBytesPerClock;
 }
 
 /// Clocks to read Q again in a step, when it does not stay in registers.
-double q_smem_clocks(const AttentionConfig& config) {
+double q_smem_clocks(const PortableAttentionConfig& config) {
   return config.q_in_registers() ? 0.0
                                  : config.key_groups() * config.q_tile_bytes() *
                                        conflict_ways(config) / kSmemBytesPerClock;
 }
 
 /// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
-int lacking_registers(const AttentionConfig& config, const KernelResources& resources) {
+int lacking_registers(const PortableAttentionConfig& config, const KernelResources& resources) {
   const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
   const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
   return std::max(0, kAmpleRegisters - others);
@@ -106,7 +106,7 @@ int half_octave(double value) {
 
 /// The rows and warps of a Q tile that compute: warps whose rows lie past the end of the packed or
 /// split problem only copy.
-AttentionConfig computing_part(AttentionConfig config, const AttentionProblem& problem) {
+PortableAttentionConfig computing_part(PortableAttentionConfig config, const AttentionProblem& problem) {
   if (config.has_idle_warps()) {
     const int heads = config.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
     const int warp_rows = 16 * config.m_blocks();
@@ -141,10 +141,10 @@ double combine_clocks(const AttentionProblem& problem, const AttentionVariant& v
 }
 
 /// Barriers of a KV step: with one stage K and V come in turn, else together.
-int barriers_per_step(const AttentionConfig& config) { return config.stages == 1 ? 2 : 1; }
+int barriers_per_step(const PortableAttentionConfig& config) { return config.stages == 1 ? 2 : 1; }
 
 /// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
-double unhindered_step_clocks(const AttentionConfig& config, const StepCost& cost, int resident,
+double unhindered_step_clocks(const PortableAttentionConfig& config, const StepCost& cost, int resident,
                               const KernelCosts& kernel) {
   const double waits =
       kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
@@ -189,8 +189,8 @@ double taking_turns(const std::array<double, 3>& units, double count) {
 StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
                             const KernelResources& resources, int ctas_per_sm,
                             const GpuProfile& profile) {
-  const AttentionConfig whole = make_attention_config(problem, variant);
-  const AttentionConfig config = computing_part(whole, problem);
+  const PortableAttentionConfig whole = make_attention_config(problem, variant);
+  const PortableAttentionConfig config = computing_part(whole, problem);
   const KernelCosts& kernel = profile.kernel;
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
   const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
@@ -243,10 +243,10 @@ Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& varian
                  const KernelResources& resources, int resident, const GpuProfile& profile) {
   const StepCost cost = step_cost_by_units(problem, variant, resources, resident, profile);
   if (variant.family == Family::hopper) {
-    const HopperConfig config = make_hopper_config(problem, variant);
+    const HopperAttentionConfig config = make_hopper_config(problem, variant);
     return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
   }
-  const AttentionConfig config = make_attention_config(problem, variant);
+  const PortableAttentionConfig config = make_attention_config(problem, variant);
   return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
           config.kv_tile_bytes(), config.stages, config.stages > 1};
 }
@@ -358,7 +358,7 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
-  const AttentionConfig config = make_attention_config(problem, variant);
+  const PortableAttentionConfig config = make_attention_config(problem, variant);
   const KernelResources ample{.registers_per_thread = config.accumulator_registers() +
                                                       config.m_blocks() * config.head_dim / 4 +
                                                       kAmpleRegisters};

@@ -68,7 +68,7 @@ struct Ready {
   const AttentionKernel* kernel = nullptr;
   const Device* device = nullptr;
   CUfunction function = nullptr;
-  swr::LaunchPlan plan;
+  swr::AttentionLaunchPlan plan;
   /// Where the kernel's tiles are drawn; nullptr when it draws none.
   swr::TileCounters* tile_counters = nullptr;
   /// Where splits of K and V meet; nullptr when there is one.

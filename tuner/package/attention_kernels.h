@@ -41,7 +41,7 @@ struct AttentionProblem {
 struct AttentionKernel {
   EmbeddedKernel embedded;
   AttentionProblem problem;
-  swr::LaunchPlan plan;
+  swr::AttentionLaunchPlan plan;
   /// A persistent launch has as many CTAs as are resident, rather than plan.workers.
   bool fills_device;
 

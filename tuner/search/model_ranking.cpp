@@ -155,12 +155,12 @@ std::vector<OneVariant> of_operation(const std::vector<Variant>& variants) {
 
 KernelResources estimated_resources(const AttentionProblem& problem,
                                     const AttentionVariant& variant) {
-  /// Operands, addresses and softmax state: what AttentionConfig::q_in_registers leaves room for.
+  /// Operands, addresses and softmax state: what PortableAttentionConfig::q_in_registers leaves room for.
   constexpr int kWorkingRegisters = 60;
   if (variant.family == Family::hopper) {
     return {.registers_per_thread = make_hopper_config(problem, variant).entry_registers()};
   }
-  const AttentionConfig config = make_attention_config(problem, variant);
+  const PortableAttentionConfig config = make_attention_config(problem, variant);
   const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
   const int wanted = config.accumulator_registers() + q_registers + kWorkingRegisters;
   return {.registers_per_thread = std::min(wanted, config.register_limit())};

@@ -13,7 +13,7 @@ namespace swr {
 ///
 /// Tiles lie in shared memory as panels: all rows of `panel_columns()` columns, one swizzled line
 /// per row. Launch: `threads()` threads, `smem_bytes()` of dynamic shared memory.
-struct HopperConfig {
+struct HopperAttentionConfig {
   int head_dim;  ///< A multiple of 16, at most 256.
   DType dtype;
   bool causal;

@@ -16,7 +16,7 @@
 
 namespace swr::hopper {
 
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 class Consumer {
  public:
   __device__ __forceinline__ Consumer(SharedMemory<C> smem, int index,

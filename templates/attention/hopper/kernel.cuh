@@ -25,7 +25,7 @@ struct Maps {
 };
 
 /// Warpgroup 0: one warp loads, one per consumer stores.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void move_tiles(const AttentionParams& params, const Maps& maps,
                                            SharedMemory<C> smem) {
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
@@ -38,7 +38,7 @@ __device__ __forceinline__ void move_tiles(const AttentionParams& params, const 
   }
 }
 
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void run(const AttentionParams& params, const Maps& maps,
                                     unsigned shared) {
   const SharedMemory<C> smem{shared};

@@ -13,19 +13,19 @@ namespace swr::hopper {
 
 /// Scores [64, tile_n] of a warpgroup. Thread t holds rows 16 (t / 32) + t % 32 / 4 + {0, 8};
 /// element 4 j + 2 h + i is column 8 j + 2 (t % 4) + i of the row half h.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 using Scores = float[C.tile_n / 2];
 
 /// Output [64, padded_head_dim], unnormalised, in the same layout.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 using Output = float[C.padded_head_dim() / 2];
 
 /// Softmax numerators as operand A: pairs of columns, in the order of Scores.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 using Numerators = unsigned[C.tile_n / 4];
 
 /// Issues scores = Q K^T, uncommitted.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void multiply_q_k(Scores<C>& scores, unsigned q_tile, unsigned k_tile) {
   constexpr int kLine = C.panel_columns() * 2;
   const unsigned long long q = descriptor<kLine>(q_tile, 0);
@@ -45,7 +45,7 @@ __device__ __forceinline__ void multiply_q_k(Scores<C>& scores, unsigned q_tile,
 }
 
 /// Issues output += P V with P in registers, uncommitted.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void multiply_p_v(Output<C>& output, const Numerators<C>& p,
                                              unsigned v_tile) {
   constexpr int kLine = C.panel_columns() * 2;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void multiply_p_v(Output<C>& output, const Numerators
 }
 
 /// The same with P in shared memory.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void multiply_p_v(Output<C>& output, unsigned p_tile, unsigned v_tile) {
   constexpr int kLine = C.panel_columns() * 2;
   constexpr int kPLine = C.p_panel_columns() * 2;

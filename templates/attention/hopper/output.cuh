@@ -22,11 +22,11 @@ inline constexpr int kFirstOutputBarrier = 4;
 __device__ __forceinline__ int output_barrier(int slot, int consumer) {
   return kFirstOutputBarrier + 2 * consumer + slot;
 }
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 inline constexpr int kOutputBarrierThreads = C.kWarpgroup + 32;
 
 /// A thread's place in its consumer warpgroup.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 struct ConsumerThread {
   /// First of the warp's 16 rows, counted from the consumer's first.
   __device__ __forceinline__ static int warp_row() {
@@ -39,7 +39,7 @@ struct ConsumerThread {
 };
 
 /// The consumer's side: O [64, padded_head_dim], normalised, to shared memory.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void hand_over_output(SharedMemory<C> smem, int slot, int consumer,
                                                  const Output<C>& output) {
   unsigned packed[C.padded_head_dim() / 4];
@@ -50,7 +50,7 @@ __device__ __forceinline__ void hand_over_output(SharedMemory<C> smem, int slot,
   ptx::bar_arrive<kOutputBarrierThreads<C>>(output_barrier(slot, consumer));
 }
 
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void write_lse(const AttentionParams& params, const Scan& scan,
                                           int consumer, const float (&lse)[2]) {
   if (params.lse == nullptr || threadIdx.x % 4 != 0) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void write_lse(const AttentionParams& params, const S
 }
 
 /// The storing warp of one consumer: all Q tiles of the CTA.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const TensorMap& o_map,
                                               int consumer) {
   constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;

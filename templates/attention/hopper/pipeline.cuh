@@ -13,7 +13,7 @@
 namespace swr::hopper {
 
 /// Addresses in the shared memory that starts at `base`.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 struct SharedMemory {
   unsigned base;
 
@@ -73,7 +73,7 @@ struct SharedMemory {
 };
 
 __device__ __forceinline__ void store_scan(unsigned shared, const Scan& scan) {
-  static_assert(sizeof(Scan) == 32, "HopperConfig::kScanBytes");
+  static_assert(sizeof(Scan) == 32, "HopperAttentionConfig::kScanBytes");
   ptx::st_shared(shared,
                  make_uint4(scan.tiles, scan.unmasked_tiles, scan.first_row, scan.backward));
   ptx::st_shared(shared + 16, make_uint4(scan.head, scan.batch, scan.batch_head, scan.kv_head));

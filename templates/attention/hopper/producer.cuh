@@ -11,7 +11,7 @@
 
 namespace swr::hopper {
 
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 class Producer {
  public:
   __device__ __forceinline__ Producer(SharedMemory<C> smem, const TensorMap& q, const TensorMap& k,

@@ -8,7 +8,7 @@
 #include "attention/hopper/matrix.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 
 namespace swr::hopper {
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ float row_sum(float value) {
 
 /// Sets hidden scores to minus infinity. `row` is this thread's first row, `first_key` the tile's
 /// first key.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 __device__ __forceinline__ void mask_scores(Scores<C>& scores, int row, int first_key,
                                             SequenceShape shape) {
   const int column = static_cast<int>(threadIdx.x % 4) * 2;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void mask_scores(Scores<C>& scores, int row, int firs
 }
 
 /// The state of the two rows a thread takes part in.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 class Softmax {
  public:
   __device__ __forceinline__ explicit Softmax(float scale_log2)

@@ -11,7 +11,7 @@ namespace swr::hopper {
 inline constexpr int kFirstTurnBarrier = 1;
 
 /// Consumers pass a token around a ring: between `take` and `pass` a consumer is alone.
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 struct Turns {
   static constexpr int kPair = 2 * C.kWarpgroup;
   int consumer;

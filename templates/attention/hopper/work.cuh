@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The Q tiles of a CTA, in the order of common/schedule.h. The loading thread walks the list and
+// The Q tiles of a CTA, in the order of common/attention_schedule.h. The loading thread walks the list and
 // leaves each entry in shared memory beside the Q tile, so that the consumers need no divisions.
 #pragma once
 
 #include "attention/hopper/config.h"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::hopper {
@@ -25,7 +25,7 @@ struct alignas(16) Scan {
   }
 };
 
-template <HopperConfig C>
+template <HopperAttentionConfig C>
 class WorkList {
  public:
   __device__ __forceinline__ explicit WorkList(const AttentionParams& params)

@@ -15,13 +15,13 @@
 #include "attention/portable/tile_copy.cuh"
 #include "attention/portable/work.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::portable {
 
 /// The rows of one warp of a Q tile, over the scan of K and V.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class WarpRows {
  public:
   /// `tile_row` is the global index of the Q tile's first row.
@@ -81,7 +81,7 @@ class WarpRows {
 };
 
 /// Normalises, writes O through the warp's own rows of the Q tile at `q_tile`, and the log-sum-exp.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void write_output(const WarpRows<C>& rows, const AttentionParams& params,
                                     unsigned q_tile, QTile tile, int warp_row) {
   const int lane = ptx::opaque(static_cast<int>(threadIdx.x % 32));
@@ -115,7 +115,7 @@ __device__ inline void write_output(const WarpRows<C>& rows, const AttentionPara
 
 /// Tiles from place `unmasked` on need a mask: the last steps of a scan, or the first of a backward
 /// one.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, int steps,
                                 int unmasked) {
   const int masked = steps - unmasked;
@@ -138,7 +138,7 @@ __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, in
 }
 
 /// What a warp without rows does for the others.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void pass_over(const KvStream<C>& stream) {
 #pragma unroll 1
   for (int step = 0; step < stream.steps(); ++step) {
@@ -151,7 +151,7 @@ __device__ inline void pass_over(const KvStream<C>& stream) {
 /// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring, what
 /// is parked and mbarriers. `streamed` is the number of K and V tiles that the CTA has scanned
 /// before; returns how many it scans now.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile tile, int split,
                              bool backward, int streamed) {
   const AttentionParams& params = arguments.params;
@@ -221,7 +221,7 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
 }
 
 /// All Q tiles, or splits of them, of this CTA.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void run(const Arguments<C>& arguments, unsigned smem) {
   const AttentionParams& params = arguments.params;
   if constexpr (C.uses_tma()) {

@@ -18,7 +18,7 @@ namespace swr::portable {
 /// rings: C.group_results_bytes() bytes. A row holds its columns, its shift and sum, and padding:
 /// neither the lanes that write pairs of eight rows nor the threads that read four columns each
 /// then meet in a bank.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class GroupResults {
  public:
   __device__ explicit GroupResults(unsigned smem) : smem_(smem) {}
@@ -80,7 +80,7 @@ class GroupResults {
 /// All threads of the CTA, once their copies have arrived: adds up what the key groups have found
 /// in `smem`, and calls `take(row, chunk, values)` once for every PartialRow of the first `rows`
 /// rows of the tile.
-template <AttentionConfig C, typename Take>
+template <PortableAttentionConfig C, typename Take>
 __device__ inline void combine_key_groups(unsigned smem, const Output<C>& output,
                                           const SoftmaxState<C>& softmax, WarpPlace place, int rows,
                                           const Take& take) {

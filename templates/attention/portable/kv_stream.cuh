@@ -10,13 +10,13 @@
 #include "attention/portable/tile_copy.cuh"
 #include "attention/portable/work.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include "common/tma_ptx.cuh"
 
 namespace swr::portable {
 
 /// Which tile a step takes, and the slots of the rings. `ring` is the shared address of K's.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class KvScan {
  public:
   __device__ KvScan(unsigned ring, KvTiles tiles, bool backward)
@@ -45,7 +45,7 @@ class KvScan {
 /// With one stage, K of the next step is copied while V of this one is multiplied, and V while K
 /// is: two barriers a step. With more, K and V of a step arrive together, C.stages - 1 steps ahead:
 /// one barrier.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class CopiedKvStream : public KvScan<C> {
  public:
   __device__ CopiedKvStream(unsigned smem, const Work<C>& work, KvTiles tiles, bool backward,
@@ -132,7 +132,7 @@ class CopiedKvStream : public KvScan<C> {
 };
 
 /// The mbarriers of the slots: when a slot is full, and when every warp has read it.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class KvBarriers {
  public:
   enum Kind { k_full, v_full, k_empty, v_empty };
@@ -169,7 +169,7 @@ class KvBarriers {
 /// a step after the last is likely to have done so, or with one stage at once, for then nothing
 /// else is under way. Warps take turns in asking, step by step. There is no CTA barrier: they may
 /// be as far apart as the ring is long.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class TmaKvStream : public KvScan<C> {
  public:
   /// `streamed` is the number of tiles that the CTA has streamed before.
@@ -286,15 +286,15 @@ class TmaKvStream : public KvScan<C> {
   int position_;  ///< Of the first step in the ring.
 };
 
-template <AttentionConfig C, bool UsesTma = C.uses_tma()>
+template <PortableAttentionConfig C, bool UsesTma = C.uses_tma()>
 struct KvStreamOf {
   using Type = CopiedKvStream<C>;
 };
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 struct KvStreamOf<C, true> {
   using Type = TmaKvStream<C>;
 };
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 using KvStream = typename KvStreamOf<C>::Type;
 
 }  // namespace swr::portable

@@ -16,7 +16,7 @@ struct WarpPlace {
   int key;
 };
 
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline WarpPlace warp_place(int warp) {
   constexpr int kRows = 16 * C.m_blocks();
   if constexpr (C.key_groups() == 1) {
@@ -27,16 +27,16 @@ __device__ inline WarpPlace warp_place(int warp) {
 }
 
 /// Scores [16 m_blocks, warp_keys] of a warp: 8-column groups in the mma accumulator layout.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 using Scores = float[C.m_blocks()][C.warp_keys() / 8][4];
 
 /// Output [16 m_blocks, head_dim] of a warp, unnormalised, in the same layout.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 using Output = float[C.m_blocks()][C.head_dim / 8][4];
 
 /// The warp's rows of Q as operand A, 16 columns at a time. Kept in registers for the whole scan
 /// when C.q_in_registers(), read again from shared memory otherwise.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class QueryFragments {
  public:
   /// `q_tile` is the shared address of the CTA's Q tile, `warp_row` the warp's first row in it.
@@ -85,7 +85,7 @@ class QueryFragments {
 };
 
 /// scores = Q K^T for the warp's keys of the K tile at `k_tile`, which begin with `first_key`.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& query,
                                     unsigned k_tile, int first_key) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -119,13 +119,13 @@ __device__ inline void multiply_q_k(Scores<C>& scores, const QueryFragments<C>& 
 }
 
 /// Softmax numerators of 16 keys as operand A.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 using Numerators = unsigned[C.m_blocks()][4];
 
 /// output += P V for the warp's keys of the V tile at `v_tile`, which begin with `first_key`.
 /// `numerators(p, step)` gives P of its keys [16 step, 16 step + 16): asked for just before they
 /// are multiplied, so that the exponentials of a step run under the products of another.
-template <AttentionConfig C, typename NumeratorsOf>
+template <PortableAttentionConfig C, typename NumeratorsOf>
 __device__ inline void multiply_p_v(Output<C>& output, const NumeratorsOf& numerators,
                                     unsigned v_tile, int first_key) {
   const int lane = static_cast<int>(threadIdx.x % 32);

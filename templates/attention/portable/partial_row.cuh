@@ -8,7 +8,7 @@
 #include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::portable {
@@ -64,14 +64,14 @@ struct PartialRow {
 };
 
 /// Rows of a Q tile that exist.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline int rows_of_tile(const AttentionParams& params, QTile tile) {
   return min_of(C.tile_m, sequence_shape<C>(params).q_rows() - tile.index * C.tile_m);
 }
 
 /// All threads of the CTA: calls `take(row, chunk)` once for every PartialRow of the first `rows`
 /// rows of a Q tile.
-template <AttentionConfig C, typename Take>
+template <PortableAttentionConfig C, typename Take>
 __device__ inline void for_each_chunk(int rows, const Take& take) {
 #pragma unroll 1
   for (int index = static_cast<int>(threadIdx.x); index < rows * kChunksPerRow<C>;
@@ -81,7 +81,7 @@ __device__ inline void for_each_chunk(int rows, const Take& take) {
 }
 
 /// Writes rows of a Q tile to O, and their log-sum-exps.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class RowWriter {
  public:
   __device__ RowWriter(const AttentionParams& params, QTile tile)

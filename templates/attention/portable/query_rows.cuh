@@ -6,25 +6,25 @@
 #include "attention/config.h"
 #include "attention/portable/tile_copy.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::portable {
 
 /// Query heads that share Q tiles.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline int packed_heads(const AttentionParams& params) {
   return C.pack_gqa ? params.heads_q / params.heads_kv : 1;
 }
 
 /// Heads of one batch item that have Q tiles of their own.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline int scheduled_heads(const AttentionParams& params) {
   return C.pack_gqa ? params.heads_kv : params.heads_q;
 }
 
 /// The K and V head of QTile::head.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline int kv_head_of(const AttentionParams& params, int head) {
   if constexpr (C.pack_gqa) {
     return head % params.heads_kv;
@@ -33,13 +33,13 @@ __device__ inline int kv_head_of(const AttentionParams& params, int head) {
   }
 }
 
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline SequenceShape sequence_shape(const AttentionParams& params) {
   return {params.seq_q, params.seq_kv, C.causal, packed_heads<C>(params)};
 }
 
 /// What the launch computes, read again from its parameters.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline WorkItems work_items(const AttentionParams& params) {
   const int rows = ptx::opaque(params.seq_q) * packed_heads<C>(params);
   return {ptx::opaque(params.batch) * scheduled_heads<C>(params), ceil_div(rows, C.tile_m),
@@ -56,7 +56,7 @@ __device__ inline GlobalRows head_rows(const void* tensor, const TensorStrides& 
 }
 
 /// The rows of Q or O that the Q tiles of `head`, as QTile counts heads, divide.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline auto query_rows(const void* tensor, const TensorStrides& strides,
                                   const AttentionParams& params, int head) {
   if constexpr (C.pack_gqa) {
@@ -72,7 +72,7 @@ __device__ inline auto query_rows(const void* tensor, const TensorStrides& strid
 }
 
 /// The log-sum-exps of the same rows.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class LogSumExps {
  public:
   __device__ LogSumExps(const AttentionParams& params, int head)

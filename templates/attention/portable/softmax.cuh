@@ -7,7 +7,7 @@
 #include "attention/config.h"
 #include "attention/portable/matrix.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 
 namespace swr::portable {
 
@@ -40,7 +40,7 @@ __device__ inline float log_sum_exp(float shift, float sum) {
 
 /// Sets hidden scores to minus infinity. `first_row` and `first_key` are the global indices of the
 /// warp's first row and of its first key of the tile.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void mask_scores(Scores<C>& scores, int first_row, int first_key,
                                    SequenceShape shape) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -67,7 +67,7 @@ __device__ inline void mask_scores(Scores<C>& scores, int first_row, int first_k
 /// Reference point and sum of the numerators of each row a lane takes part in: two per 16-row
 /// block. A numerator is exp2(scale_log2 * score - shift), with the row's maximum or a little less
 /// as shift.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 struct SoftmaxState {
   float shift[C.m_blocks()][2];  ///< Equal in the row's four lanes; never minus infinity.
   float sum[C.m_blocks()][2];    ///< This lane's share.

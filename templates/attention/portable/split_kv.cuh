@@ -10,14 +10,14 @@
 #include "attention/portable/partial_row.cuh"
 #include "attention/portable/softmax.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/attention_params.h>
 
 namespace swr::portable {
 
 /// Where the splits of one Q tile meet in global memory: per split the rows of O [tile_m,
 /// head_dim], then per row its shift and its sum.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class SplitResults {
  public:
   /// `smem` is shared memory that nobody else uses between the barriers of this object and the

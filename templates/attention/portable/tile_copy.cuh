@@ -4,7 +4,7 @@
 
 #include "attention/config.h"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include "common/smem_layout.h"
 
 namespace swr::portable {
@@ -32,11 +32,11 @@ struct PackedRows {
   }
 };
 
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 inline constexpr int kChunksPerRow = C.head_dim * 2 / kChunkBytes;
 
 /// Shared-memory offset of a 16-byte chunk of a [rows, head_dim] tile.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline unsigned tile_offset(int row, int chunk) {
   return static_cast<unsigned>(smem_offset(row, chunk, kChunksPerRow<C>, C.smem_swizzle));
 }
@@ -65,7 +65,7 @@ class LaneOffset {
 };
 
 /// Copies one chunk whose source is aligned to C.alignment_bytes; zeros when not `valid`.
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 __device__ inline void copy_chunk_in(unsigned shared, const char* global, bool valid) {
   if constexpr (C.alignment_bytes >= 4) {
 #pragma unroll
@@ -92,7 +92,7 @@ __device__ inline void copy_chunk_in(unsigned shared, const char* global, bool v
 /// A thread keeps its column and walks down the rows, so that one pointer serves all its copies.
 /// What depends on the thread and what on the tile stay apart: the one is the same for every tile,
 /// the other for every thread.
-template <AttentionConfig C, int Rows>
+template <PortableAttentionConfig C, int Rows>
 __device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, int first_row,
                                     int thread) {
   constexpr int kRowsPerTrip = C.threads() / kChunksPerRow<C>;
@@ -120,7 +120,7 @@ __device__ inline void copy_tile_in(unsigned shared, const GlobalRows& source, i
 
 /// The same for packed rows, which have no common stride. Rows of warps without any are left out:
 /// every row costs a division, and decoding has few.
-template <AttentionConfig C, int Rows>
+template <PortableAttentionConfig C, int Rows>
 __device__ inline void copy_tile_in(unsigned shared, const PackedRows& source, int first_row,
                                     int thread) {
   constexpr int kWarpRows = 16 * C.m_blocks();
@@ -138,7 +138,7 @@ __device__ inline void copy_tile_in(unsigned shared, const PackedRows& source, i
 
 /// All threads of the CTA, `thread` being this one, have L2 fetch the rows of [first_row, first_row
 /// + Rows) that exist.
-template <AttentionConfig C, int Rows>
+template <PortableAttentionConfig C, int Rows>
 __device__ inline void prefetch_tile(const GlobalRows& source, int first_row, int thread) {
   constexpr int kLineBytes = 128;
   constexpr int kLinesPerRow = ceil_div(C.head_dim * 2, kLineBytes);
@@ -152,7 +152,7 @@ __device__ inline void prefetch_tile(const GlobalRows& source, int first_row, in
 }
 
 /// Writes 8 or 16 bytes of a row, element by element where rows may lie at any multiple of one.
-template <AttentionConfig C, typename Words>
+template <PortableAttentionConfig C, typename Words>
 __device__ inline void copy_out(char* global, const Words& words) {
   if constexpr (C.alignment_bytes == 16) {
     *reinterpret_cast<Words*>(global) = words;
@@ -168,7 +168,7 @@ __device__ inline void copy_out(char* global, const Words& words) {
 
 /// One warp copies its rows [tile_row, tile_row + Rows) of the tile at `shared` to the rows of
 /// `target` that start at first_row + tile_row, leaving out those past the end.
-template <AttentionConfig C, int Rows, typename TargetRows>
+template <PortableAttentionConfig C, int Rows, typename TargetRows>
 __device__ inline void copy_rows_out(unsigned shared, const TargetRows& target, int first_row,
                                      int tile_row, int lane) {
   constexpr int kChunks = Rows * kChunksPerRow<C>;

@@ -6,7 +6,7 @@
 #include "attention/portable/query_rows.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.h"
+#include "common/attention_schedule.h"
 #include <swr/attention_params.h>
 #include <swr/tensor_map.h>
 
@@ -14,11 +14,11 @@ namespace swr::portable {
 
 /// The kernel's one argument: the parameters, which maps of K and V follow where the copy engine
 /// brings them.
-template <AttentionConfig C, bool TakesMaps = C.uses_tma()>
+template <PortableAttentionConfig C, bool TakesMaps = C.uses_tma()>
 struct Arguments {
   AttentionParams params;
 };
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 struct Arguments<C, true> : MappedAttentionParams {};
 
 /// A head of K and V.
@@ -29,7 +29,7 @@ struct KvHead {
 
 /// Which Q tile it is, and where its K and V lie: in registers, or parked in shared memory when
 /// C.parks_work().
-template <AttentionConfig C>
+template <PortableAttentionConfig C>
 class Work {
  public:
   /// Every thread of the CTA calls it with the same values, and passes a barrier before the others.

@@ -15,7 +15,7 @@ namespace swr::serving {
 
 /// How the threads of a CTA divide a tile of `T.tile_n` rows: a thread keeps its column and walks
 /// down the rows.
-template <AttentionConfig T>
+template <PortableAttentionConfig T>
 struct Trips {
   static constexpr int kChunks = portable::kChunksPerRow<T>;
   static constexpr int kRows = T.threads() / kChunks;  ///< That one trip copies.
@@ -25,7 +25,7 @@ struct Trips {
 
 /// All threads of the CTA, `thread` being this one, copy the tile whose first key is `first_key` to
 /// `shared`. Rows lie one after another.
-template <AttentionConfig T>
+template <PortableAttentionConfig T>
 __device__ inline void copy_rows_in(unsigned shared, const KvRows& source, int first_key,
                                     KeyRange keys, int thread) {
   using Way = Trips<T>;
@@ -50,7 +50,7 @@ __device__ inline void copy_rows_in(unsigned shared, const KvRows& source, int f
 
 /// The same from pages. Byte offsets are fetched for several trips at once, before the copies that
 /// need them: these could not be passed by a later fetch.
-template <AttentionConfig T, int RunRows>
+template <PortableAttentionConfig T, int RunRows>
 __device__ inline void copy_paged_rows_in(unsigned shared, const KvRows& source, int first_key,
                                           KeyRange keys, int thread) {
   using Way = Trips<T>;
@@ -93,7 +93,7 @@ __device__ inline void copy_paged_rows_in(unsigned shared, const KvRows& source,
 }
 
 /// All threads of the CTA have L2 fetch the rows of a tile that exist.
-template <AttentionConfig T, int RunRows, bool Paged>
+template <PortableAttentionConfig T, int RunRows, bool Paged>
 __device__ inline void prefetch_rows(const KvRows& source, int first_key, KeyRange keys,
                                      int thread) {
   constexpr int kLineBytes = 128;

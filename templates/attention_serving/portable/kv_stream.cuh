@@ -149,7 +149,7 @@ class KvStream {
       request<C.pv()>(v_slot(step), v_rows(step), step);
     }
   }
-  template <AttentionConfig T>
+  template <PortableAttentionConfig T>
   __device__ void request(unsigned slot, const KvRows& rows, int step) const {
     if constexpr (C.has_pages()) {
       copy_paged_rows_in<T, C.run_rows()>(slot, rows, first_key(step), item_.keys(), thread_);

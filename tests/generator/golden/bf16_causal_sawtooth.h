@@ -6,7 +6,7 @@
 
 namespace swr {
 
-inline constexpr AttentionConfig kConfig{
+inline constexpr PortableAttentionConfig kConfig{
     .head_dim = 128,
     .dtype = DType::bf16,
     .causal = true,

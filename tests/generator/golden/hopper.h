@@ -6,7 +6,7 @@
 
 namespace swr {
 
-inline constexpr HopperConfig kConfig{
+inline constexpr HopperAttentionConfig kConfig{
     .head_dim = 96,
     .dtype = DType::fp16,
     .causal = true,

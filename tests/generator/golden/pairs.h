@@ -6,7 +6,7 @@
 
 namespace swr {
 
-inline constexpr AttentionConfig kConfig{
+inline constexpr PortableAttentionConfig kConfig{
     .head_dim = 256,
     .dtype = DType::fp16,
     .causal = false,

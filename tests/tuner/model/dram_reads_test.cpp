@@ -74,7 +74,7 @@ Measured parse_row(const std::string& line) {
                           .stages = number(6),
                           .order = enumerator<Order>(fields.at(7)),
                           .persistence = enumerator<Persistence>(fields.at(4)),
-                          .swizzle = enumerator<Swizzle>(fields.at(5))};
+                          .swizzle = enumerator<AttentionSwizzle>(fields.at(5))};
   std::vector<double>& runs = measured.session.runs_mb;
   for (std::size_t i = 8; i < 12; ++i) {
     runs.push_back(std::stod(fields.at(i)) / 1e6);

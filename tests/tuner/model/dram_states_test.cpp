@@ -68,7 +68,7 @@ Row parse_row(const std::vector<std::string>& fields) {
   row.variant = {.stages = number(7),
                  .order = enumerator<Order>(fields.at(8)),
                  .persistence = enumerator<Persistence>(fields.at(5)),
-                 .swizzle = enumerator<Swizzle>(fields.at(6))};
+                 .swizzle = enumerator<AttentionSwizzle>(fields.at(6))};
   std::sscanf(fields.at(4).c_str(), "%dx%dx%d", &row.variant.tile_m, &row.variant.tile_n,
               &row.variant.warps);
   return row;

@@ -18,23 +18,23 @@ constexpr AttentionVariant kPaperVariant{.tile_m = 80,
 
 AttentionProblem problem(int seq) { return {.seq_q = seq, .seq_kv = seq, .head_dim = 64}; }
 
-TEST(Explanation, AgreesWithWhatThePredictionWasMadeOf) {
+TEST(AttentionExplanation, AgreesWithWhatThePredictionWasMadeOf) {
   const GpuProfile gb10 = load_profile("gb10");
-  const Explanation why = explain(problem(32768), kPaperVariant, kResources, gb10);
+  const AttentionExplanation why = explain(problem(32768), kPaperVariant, kResources, gb10);
   EXPECT_EQ(why.shape.ctas, 48);
   EXPECT_EQ(why.prediction.read_sectors, why.traffic.schedule.read_sectors);
   EXPECT_EQ(why.prediction.excess_misses, why.traffic.excess_misses);
   EXPECT_EQ(why.occupancy.limited_by, "registers");
 }
 
-TEST(Explanation, MissesBeginWhereThePaperSawThem) {
-  const Explanation why = explain(problem(32768), kPaperVariant, kResources, load_profile("gb10"));
+TEST(AttentionExplanation, MissesBeginWhereThePaperSawThem) {
+  const AttentionExplanation why = explain(problem(32768), kPaperVariant, kResources, load_profile("gb10"));
   ASSERT_TRUE(why.first_seq_with_excess);
   EXPECT_NEAR(*why.first_seq_with_excess, 80 * 1024, 5 * 1024);
 }
 
-TEST(Explanation, ACurveFallsToZeroAtTheCapacityItNames) {
-  const Explanation why =
+TEST(AttentionExplanation, ACurveFallsToZeroAtTheCapacityItNames) {
+  const AttentionExplanation why =
       explain(problem(100'000), kPaperVariant, kResources, load_profile("gb10"));
   ASSERT_FALSE(why.miss_curve.empty());
   for (std::size_t i = 1; i < why.miss_curve.size(); ++i) {
@@ -45,7 +45,7 @@ TEST(Explanation, ACurveFallsToZeroAtTheCapacityItNames) {
   }
 }
 
-TEST(Explanation, AVariantThatFitsNoSmIsRefusedByName) {
+TEST(AttentionExplanation, AVariantThatFitsNoSmIsRefusedByName) {
   KernelResources huge;
   huge.registers_per_thread = 255;
   const AttentionVariant variant{.tile_m = 256, .tile_n = 16, .warps = 16};

@@ -28,7 +28,7 @@ GpuProfile round_profile() {
   return profile;
 }
 
-HopperConfig config(int head_dim, const AttentionVariant& variant) {
+HopperAttentionConfig config(int head_dim, const AttentionVariant& variant) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .head_dim = head_dim};
   return make_hopper_config(problem, variant);
 }

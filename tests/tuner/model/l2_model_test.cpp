@@ -100,8 +100,8 @@ ScheduleShape random_shape(std::mt19937& random) {
   variant.order = static_cast<Order>(pick(0, 1));
   variant.persistence = static_cast<Persistence>(pick(0, 2));
   variant.workers = variant.persistence == Persistence::persistent ? pick(0, 9) : 0;
-  variant.swizzle = static_cast<Swizzle>(pick(0, 2));
-  variant.section_heads = variant.swizzle == Swizzle::head_sections ? 2 : 0;
+  variant.swizzle = static_cast<AttentionSwizzle>(pick(0, 2));
+  variant.section_heads = variant.swizzle == AttentionSwizzle::head_sections ? 2 : 0;
   variant.kv_splits = pick(0, 2) == 0 ? pick(2, 9) : 1;
   variant.pack_gqa = pick(0, 2) == 0;
   variant.longest_first = pick(0, 1) == 0;

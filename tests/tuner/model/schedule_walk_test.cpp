@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/schedule_walk.h"
+#include "tuner/model/walk.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,16 +37,16 @@ ScheduleShape small_shape(int seq_q, int seq_kv) {
 
 std::string touches_of(const ScheduleShape& shape) {
   Recorder recorder;
-  ScheduleWalk(shape, recorder).run();
+  AttentionWalk(shape, recorder).run();
   return recorder.text;
 }
 
-TEST(ScheduleWalk, CtasInStepReadEachPairOnce) {
+TEST(AttentionWalk, CtasInStepReadEachPairOnce) {
   // Two CTAs on two SMs, twice: Q Q, pairs 0 1 2, then O Q for each, pairs again, O O.
   EXPECT_EQ(touches_of(small_shape(64, 48)), "- - 0 1 2 - - - - 0 1 2 - - ");
 }
 
-TEST(ScheduleWalk, EachPartitionReadsForItsOwnSms) {
+TEST(AttentionWalk, EachPartitionReadsForItsOwnSms) {
   ScheduleShape shape = small_shape(64, 32);
   shape.ctas = 4;
   shape.sm_count = 4;
@@ -54,7 +54,7 @@ TEST(ScheduleWalk, EachPartitionReadsForItsOwnSms) {
   EXPECT_EQ(touches_of(shape), "- - - - 0 '0 1 '1 - - - - ");
 }
 
-TEST(ScheduleWalk, SawtoothTurnsRoundAtTheEndOfEachLocalIteration) {
+TEST(AttentionWalk, SawtoothTurnsRoundAtTheEndOfEachLocalIteration) {
   ScheduleShape shape = small_shape(64, 48);
   shape.order = Order::sawtooth;
   shape.persistence = Persistence::persistent;
@@ -62,7 +62,7 @@ TEST(ScheduleWalk, SawtoothTurnsRoundAtTheEndOfEachLocalIteration) {
   EXPECT_EQ(touches_of(shape), "- - 0 1 2 - - - - 2 1 0 - - ");
 }
 
-TEST(ScheduleWalk, PairsTakeTwoNeighbouringTilesInOppositeDirections) {
+TEST(AttentionWalk, PairsTakeTwoNeighbouringTilesInOppositeDirections) {
   ScheduleShape shape = small_shape(32, 32);
   shape.order = Order::sawtooth;
   shape.persistence = Persistence::pairs;
@@ -70,14 +70,14 @@ TEST(ScheduleWalk, PairsTakeTwoNeighbouringTilesInOppositeDirections) {
   EXPECT_EQ(touches_of(shape), "- 0 1 - - 1 0 - ");
 }
 
-TEST(ScheduleWalk, ACausalCtaThatEndsEarlyMakesRoomForTheNext) {
+TEST(AttentionWalk, ACausalCtaThatEndsEarlyMakesRoomForTheNext) {
   ScheduleShape shape = small_shape(48, 48);
   shape.causal = true;
   // Q tile 0 needs pair 0 only, so its SM takes Q tile 2 while tile 1 goes on to pair 1.
   EXPECT_EQ(touches_of(shape), "- - 0 - - 0 1 - 1 2 - ");
 }
 
-TEST(ScheduleWalk, OnlyFullPersistentLaunchesInCyclicOrderMayGoAsAGrid) {
+TEST(AttentionWalk, OnlyFullPersistentLaunchesInCyclicOrderMayGoAsAGrid) {
   ScheduleShape shape = small_shape(160, 64);
   shape.persistence = Persistence::persistent;
   shape.ctas = 2;
@@ -97,7 +97,7 @@ TEST(ScheduleWalk, OnlyFullPersistentLaunchesInCyclicOrderMayGoAsAGrid) {
   EXPECT_FALSE(grid_in_turn(other));
 }
 
-TEST(ScheduleWalk, UnderTheMaskLongTilesMayComeFirst) {
+TEST(AttentionWalk, UnderTheMaskLongTilesMayComeFirst) {
   // One SM: Q tiles of 1 and 2 pairs.
   ScheduleShape shape = small_shape(32, 32);
   shape.causal = true;
@@ -107,7 +107,7 @@ TEST(ScheduleWalk, UnderTheMaskLongTilesMayComeFirst) {
   EXPECT_EQ(touches_of(shape), "- 0 1 - - 0 - ");
 }
 
-TEST(ScheduleWalk, DrawnTilesGoToTheCtaThatEndsFirst) {
+TEST(AttentionWalk, DrawnTilesGoToTheCtaThatEndsFirst) {
   // Two CTAs, Q tiles of 1, 2, 3 and 4 steps. Dealt, the first computes 1 and 3; drawn, it ends
   // first and takes 3, and the second 4: as many steps. With long tiles first, 4 | 3, then 2 | 1:
   // the second CTA ends its 3 first and draws the 2.
@@ -118,13 +118,13 @@ TEST(ScheduleWalk, DrawnTilesGoToTheCtaThatEndsFirst) {
   const auto makespan = [&shape](Persistence persistence) {
     shape.persistence = persistence;
     Recorder recorder;
-    return ScheduleWalk(shape, recorder).run().makespan_steps;
+    return AttentionWalk(shape, recorder).run().makespan_steps;
   };
   EXPECT_EQ(makespan(Persistence::persistent), 6);
   EXPECT_EQ(makespan(Persistence::dynamic), 5);
 }
 
-TEST(ScheduleWalk, DrawnTilesTurnAsIfTheyHadBeenDealt) {
+TEST(AttentionWalk, DrawnTilesTurnAsIfTheyHadBeenDealt) {
   ScheduleShape shape = small_shape(64, 32);
   shape.order = Order::sawtooth;
   shape.persistence = Persistence::dynamic;
@@ -135,7 +135,7 @@ TEST(ScheduleWalk, DrawnTilesTurnAsIfTheyHadBeenDealt) {
   EXPECT_TRUE(scans_backward(shape, 1, 3));
 }
 
-TEST(ScheduleWalk, CrossingStreamsTouchTheSharedPairOnce) {
+TEST(AttentionWalk, CrossingStreamsTouchTheSharedPairOnce) {
   ScheduleShape shape = small_shape(64, 64);
   shape.causal = true;
   shape.order = Order::sawtooth;
@@ -146,7 +146,7 @@ TEST(ScheduleWalk, CrossingStreamsTouchTheSharedPairOnce) {
   EXPECT_EQ(touches_of(shape), "- - 0 - - 1 0 2 - - - 3 2 1 0 - ");
 }
 
-TEST(ScheduleWalk, GroupedHeadsShareTheirPairsAndOtherHeadsDoNot) {
+TEST(AttentionWalk, GroupedHeadsShareTheirPairsAndOtherHeadsDoNot) {
   ScheduleShape shape = small_shape(16, 32);
   shape.heads_q = 4;
   shape.heads_kv = 2;
@@ -154,10 +154,10 @@ TEST(ScheduleWalk, GroupedHeadsShareTheirPairsAndOtherHeadsDoNot) {
   EXPECT_EQ(touches_of(shape), "- - 0 1 - - - - 2 3 - - ");
 }
 
-TEST(ScheduleWalk, CountsRaggedTilesByTheirRealRows) {
+TEST(AttentionWalk, CountsRaggedTilesByTheirRealRows) {
   Recorder recorder;
   ScheduleShape shape = small_shape(20, 40);
-  const ScheduleSummary summary = ScheduleWalk(shape, recorder).run();
+  const ScheduleSummary summary = AttentionWalk(shape, recorder).run();
   EXPECT_EQ(summary.read_sectors, 20 + 2 * 2 * 40);
   EXPECT_EQ(summary.write_sectors, 20);
   EXPECT_EQ(summary.q_tiles, 2);
@@ -165,35 +165,35 @@ TEST(ScheduleWalk, CountsRaggedTilesByTheirRealRows) {
   EXPECT_EQ(summary.makespan_steps, 3);
 }
 
-TEST(ScheduleWalk, ATileThatSeesNoKeyTakesAStepAndReadsOnlyQ) {
+TEST(AttentionWalk, ATileThatSeesNoKeyTakesAStepAndReadsOnlyQ) {
   Recorder recorder;
   ScheduleShape shape = small_shape(32, 16);
   shape.causal = true;
   shape.sm_count = 1;
-  const ScheduleSummary summary = ScheduleWalk(shape, recorder).run();
+  const ScheduleSummary summary = AttentionWalk(shape, recorder).run();
   EXPECT_EQ(recorder.text, "- - - 0 - ");
   EXPECT_EQ(summary.steps, 2);
   EXPECT_EQ(summary.read_sectors, 32 + 2 * 16);
 }
 
-TEST(ScheduleWalk, TheLoneLastCtaMakesItsSmTheBusiest) {
+TEST(AttentionWalk, TheLoneLastCtaMakesItsSmTheBusiest) {
   Recorder recorder;
-  const ScheduleSummary summary = ScheduleWalk(small_shape(48, 48), recorder).run();
+  const ScheduleSummary summary = AttentionWalk(small_shape(48, 48), recorder).run();
   EXPECT_EQ(summary.busiest_sm_steps, 6);
   EXPECT_EQ(summary.makespan_steps, 6);
 }
 
-TEST(ScheduleWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
+TEST(AttentionWalk, CtasWaitForMemoryThatIsSlowerThanTheyAre) {
   Recorder recorder;
   ScheduleShape shape = small_shape(32, 48);
   shape.dram_sectors_per_step = 16;  // Two steps per pair of 32 sectors.
-  const ScheduleSummary summary = ScheduleWalk(shape, recorder).run();
+  const ScheduleSummary summary = AttentionWalk(shape, recorder).run();
   EXPECT_EQ(recorder.text, "- - 0 1 2 - - ");
   EXPECT_EQ(summary.makespan_steps, 6);
   EXPECT_EQ(summary.busiest_sm_steps, 3);
 }
 
-TEST(ScheduleWalk, TouchesNoMoreThanCtasRead) {
+TEST(AttentionWalk, TouchesNoMoreThanCtasRead) {
   struct Counter {
     long long touches = 0;
     int touch(int /*pair*/, int sectors, int /*partition*/) {
@@ -210,12 +210,12 @@ TEST(ScheduleWalk, TouchesNoMoreThanCtasRead) {
     shape.dram_sectors_per_step = 40;
     shape.pace_spread_ppm = 10'000;
     Counter counter;
-    const ScheduleSummary summary = ScheduleWalk(shape, counter).run();
+    const ScheduleSummary summary = AttentionWalk(shape, counter).run();
     EXPECT_LE(counter.touches, summary.steps);
   }
 }
 
-TEST(ScheduleWalk, RunsOfSmsBelongToPartitionsInTurn) {
+TEST(AttentionWalk, RunsOfSmsBelongToPartitionsInTurn) {
   EXPECT_EQ(partition_of_sm({}, 2, 6, 2), 0);
   EXPECT_EQ(partition_of_sm({}, 2, 6, 3), 1);
   const int runs[] = {1, 3, 2};
@@ -225,7 +225,7 @@ TEST(ScheduleWalk, RunsOfSmsBelongToPartitionsInTurn) {
   }
 }
 
-TEST(ScheduleWalk, PacesLieWithinTheSpread) {
+TEST(AttentionWalk, PacesLieWithinTheSpread) {
   ScheduleShape shape;
   shape.pace_spread_ppm = 1000;
   constexpr int kSteps = 1000;
@@ -240,7 +240,7 @@ TEST(ScheduleWalk, PacesLieWithinTheSpread) {
   EXPECT_NEAR(static_cast<double>(sum) / kSms, kTicksPerStep / 2.0, 0.05 * kTicksPerStep);
 }
 
-TEST(ScheduleWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {
+TEST(AttentionWalk, ShapesOfVariantsThatL2CannotTellApartAreEqual) {
   const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096};
   const AttentionVariant plain;
   AttentionVariant staged;

@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 std::vector<Variant> four_variants() {
   std::vector<Variant> variants(4);
   attention(variants[0]).stages = 3;
-  attention(variants[1]).swizzle = Swizzle::head_fastest;
-  attention(variants[2]).swizzle = Swizzle::q_fastest;
+  attention(variants[1]).swizzle = AttentionSwizzle::head_fastest;
+  attention(variants[2]).swizzle = AttentionSwizzle::q_fastest;
   attention(variants[3]).tile_m = 128;
   return variants;
 }

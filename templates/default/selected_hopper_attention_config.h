@@ -7,7 +7,7 @@
 
 namespace swr {
 
-inline constexpr HopperConfig kConfig{
+inline constexpr HopperAttentionConfig kConfig{
     .head_dim = 128,
     .dtype = DType::bf16,
     .causal = false,

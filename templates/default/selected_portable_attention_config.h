@@ -7,7 +7,7 @@
 
 namespace swr {
 
-inline constexpr AttentionConfig kConfig{
+inline constexpr PortableAttentionConfig kConfig{
     .head_dim = 64,
     .dtype = DType::fp16,
     .causal = false,
