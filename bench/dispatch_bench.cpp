@@ -2,11 +2,13 @@
 // What Runtime::attention costs a thread beyond the bare driver call: both enqueue the same kernel,
 // the bare call with arguments, tensor maps among them, that were made before. Once with the same
 // tensors in every call, whose maps the runtime remembers, and once with tensors never seen before.
-// Argument: a directory that swr-tune export wrote. Needs its GPU. docs/results/runtime.md
+// Argument: a directory that swr-tune export wrote. Needs its GPU. experiments/runtime
 // publishes the numbers.
-#include "core/launch.h"
-#include "runtime/manifest.h"
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
+#include "export/manifest.h"
+#include "operations/attention/launch.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/runtime.h>
 
 #include <algorithm>
@@ -182,12 +184,12 @@ int run(const char* exported) {
   const swr::PrimaryContext context(0);
   const swr::Stream stream;
   const swr::Manifest manifest = swr::read_manifest(exported);
-  Work work(std::get<swr::AttentionProblem>(manifest.kernels.at(0).problem));
+  Work work(manifest.kernels.at(0).problem.as<swr::AttentionProblem>());
   swr::Runtime runtime({.exported = exported, .may_compile = false});
   const swr::Answer answer = runtime.prepare(work.problem);
   const swr::ExportedKernel& kernel = kernel_of(manifest, answer);
   const swr::AttentionLaunchPlan plan =
-      swr::launch_plan(work.problem, std::get<swr::AttentionVariant>(answer.variant),
+      swr::launch_plan(work.problem, answer.variant.as<swr::AttentionVariant>(),
                        kernel.device.sm_count, kernel.ctas_per_sm);
   const BareLaunch bare(swr::read_cubin(exported, kernel), kernel, plan, work.call.params);
   int place = 0;

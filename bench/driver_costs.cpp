@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Host time of what a measuring process asks of the driver for every variant, median and 95th
 // percentile: to be run alone, and in a process per GPU at once, which shows what they wait for of
-// each other (docs/results/cluster.md). Usage: driver_costs [SECONDS_PER_CALL]
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/devices.h"
-#include "tuner/driver/nvml.h"
-#include "tuner/driver/range_profiler.h"
-#include "tuner/measure/statistics.h"
+// each other (experiments/cluster). Usage: driver_costs [SECONDS_PER_CALL]
+#include "driver/cuda_driver.h"
+#include "driver/devices.h"
+#include "driver/nvml.h"
+#include "driver/range_profiler.h"
+#include "tuner/statistics/statistics.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/generator.h>
 

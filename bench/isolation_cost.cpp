@@ -3,9 +3,10 @@
 // in this one, in turns, as a ratio per round. Usage: isolation_cost [ROUNDS [VARIANTS]]
 // [--counters]
 #include "tuner/measure/measuring_evaluator.h"
-#include "tuner/measure/statistics.h"
+#include "tuner/statistics/statistics.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include "tuner/supervise/worker.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/generator.h>
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What a lookup costs: hits, nearest matches and misses by size of the database and number of
-// threads, and reading the file. docs/results/runtime.md publishes the numbers.
+// threads, and reading the file. experiments/runtime publishes the numbers.
 #include "db/connection.h"
 #include "db/rows.h"
 #include "db/table.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Transaction.h>
@@ -59,11 +61,12 @@ swr::AttentionProblem random_problem(std::mt19937& random) {
 }
 
 swr::VariantResult random_result(std::mt19937& random) {
-  swr::VariantResult result;
-  auto& variant = std::get<swr::AttentionVariant>(result.variant);
+  swr::AttentionVariant variant;
   variant.stages = 1 + static_cast<int>(random() % 2);
   variant.tile_m = random() % 2 == 0 ? 64 : 128;
   const double time_us = 10.0 + static_cast<double>(random() % 1000);
+  swr::VariantResult result;
+  result.variant = variant;
   result.outcome = swr::Measurement{.median_us = time_us, .p95_us = time_us};
   return result;
 }

@@ -6,7 +6,7 @@
 //   nvcc -std=c++20 -arch=native --use_fast_math -O2 -I. -Iinclude -Itemplates -Itemplates/default
 //   \
 //        bench/serving_check.cu -o serving_check && ./serving_check
-#include "core/serving_launch_plan.h"
+#include "operations/attention_serving/launch_plan.h"
 #include "templates/attention_serving/portable/serving_attention.cu"
 #include "templates/reference/serving_attention_reference.cu"
 

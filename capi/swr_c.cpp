@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The C interface over Lookup and Runtime: checks what C cannot, copies structures and turns
 // exceptions into statuses.
-#include "tuner/driver/devices.h"
-#include "tuner/model/gpu_profile.h"
+#include "driver/devices.h"
+#include "model/profile/gpu_profile.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 #include <swr/lookup.h>
 #include <swr/runtime.h>
 #include <swr/swr_c.h>
@@ -191,7 +193,7 @@ COf answer_to_c(const swr::Answer& answer) {
   result.time_us = answer.time_us.value_or(-1.0);
   result.l2_misses = answer.l2_misses.value_or(-1);
   result.result_id = answer.result_id;
-  result.stored_problem = problem_to_c(std::get<Problem>(answer.stored_problem));
+  result.stored_problem = problem_to_c(answer.stored_problem.as<Problem>());
   return result;
 }
 

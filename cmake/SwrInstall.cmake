@@ -2,8 +2,8 @@
 include(CMakePackageConfigHelpers)
 set(SWR_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/swr")
 
-install(TARGETS swr_core swr_driver swr_generator swr_db swr_measure swr_model swr_statistics
-        swr_calibrate swr_supervise swr_tuner swr_manifest swr_runtime swr_c
+install(TARGETS swr_core swr_driver swr_generator swr_db swr_measure swr_model swr_explain swr_operations swr_statistics
+        swr_calibrate swr_supervise swr_tuner swr_study swr_manifest swr_runtime swr_c
         EXPORT swrTargets)
 install(TARGETS swr-tune)
 install(DIRECTORY include/swr "${PROJECT_BINARY_DIR}/include/swr"

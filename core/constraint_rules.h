@@ -75,10 +75,8 @@ Reason sets_axes_of_other_families(const OneVariant& variant) {
   if (variant.family == defaults.family && variant == defaults) {
     return std::nullopt;
   }
-  const Variant chosen = variant;
-  const Variant untouched = defaults;
-  for (const Axis& axis : axes(op_of(chosen))) {
-    if (!axis.belongs_to(variant.family) && !axis.is_equal(chosen, untouched)) {
+  for (const Axis& axis : OneVariant::operation().axes()) {
+    if (!axis.belongs_to(variant.family) && axis.read(&variant) != axis.read(&defaults)) {
       return "family " + std::string(to_string(variant.family)) + " has no axis " +
              std::string(axis.name);
     }

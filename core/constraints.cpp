@@ -11,21 +11,22 @@ DroppedVariant dropped(const Variant& variant, const ConstraintInfo& info, std::
 
 }  // namespace
 
-std::span<const ConstraintInfo> constraints(Op op) {
-  switch (op) {
-    case Op::attention:
-      return attention_constraints();
-    case Op::gemm:
-      return gemm_constraints();
+std::span<const ConstraintInfo> constraints(const Operation& operation) {
+  return operation.constraints();
+}
+
+void require_same_operation(const Problem& problem, const Variant& variant) {
+  if (&problem.operation() != &variant.operation()) {
+    throw Error(ErrorCode::invalid_argument, "a variant of " +
+                                                 std::string(variant.operation().name()) +
+                                                 " cannot compute " + to_string(problem));
   }
-  return {};
 }
 
 std::optional<DroppedVariant> check_constraints(const Problem& problem, const Variant& variant,
                                                 const DeviceInfo& device) {
-  auto broken = visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {
-    return broken_constraint(one, chosen, device);
-  });
+  require_same_operation(problem, variant);
+  auto broken = problem.operation().broken_constraint(problem, variant, device);
   if (!broken) {
     return std::nullopt;
   }
@@ -51,8 +52,7 @@ std::optional<DroppedVariant> check_compiled(const Problem& problem, const Varia
 }
 
 Variant default_variant(const Problem& problem, const DeviceInfo& device) {
-  return std::visit([&](const auto& one) -> Variant { return default_variant(one, device); },
-                    problem);
+  return problem.operation().default_variant(problem, device);
 }
 
 }  // namespace swr

@@ -7,7 +7,6 @@
 #include <swr/device.h>
 #include <swr/error.h>
 #include <swr/kernel.h>
-#include <swr/problem.h>
 #include <swr/result.h>
 
 #include <concepts>
@@ -41,33 +40,6 @@ inline void require_between(std::string_view name, long long value, long long lo
 
 template <typename T, typename Type>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Type>;
-
-/// What makes a problem servable is checked by validate(), not by bounds.
-template <MaybeConst<AttentionProblem> OneProblem, typename Visitor>
-void visit_fields(OneProblem& problem, Visitor&& visit) {
-  visit("batch", problem.batch);
-  visit("heads_q", problem.heads_q);
-  visit("heads_kv", problem.heads_kv);
-  visit("seq_q", problem.seq_q);
-  visit("seq_kv", problem.seq_kv);
-  visit("head_dim", problem.head_dim);
-  visit("dtype", problem.dtype);
-  visit("causal", problem.causal);
-  visit("alignment_bytes", problem.alignment_bytes);
-}
-
-template <MaybeConst<GemmProblem> OneProblem, typename Visitor>
-void visit_fields(OneProblem& problem, Visitor&& visit) {
-  visit("m", problem.m);
-  visit("n", problem.n);
-  visit("k", problem.k);
-  visit("batch", problem.batch);
-  visit("dtype", problem.dtype);
-  visit("output", problem.output);
-  visit("layout", problem.layout);
-  visit("reads_c", problem.reads_c);
-  visit("alignment_bytes", problem.alignment_bytes);
-}
 
 template <MaybeConst<DeviceInfo> Device, typename Visitor>
 void visit_fields(Device& device, Visitor&& visit) {

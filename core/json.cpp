@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/json.h"
 
+#include "core/enum_text.h"
 #include "core/fields.h"
+#include "core/operation.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -47,15 +49,6 @@ struct Reader {
   void operator()(const char* name, double& field) const { field = json_number(json, name); }
   void operator()(const char* name, bool& field) const { field = json_flag(json, name); }
   void operator()(const char* name, std::string& field) const { field = json_text(json, name); }
-  void operator()(const char* name, DType& field) const {
-    field = parse_dtype(json_text(json, name));
-  }
-  void operator()(const char* name, GemmLayout& field) const {
-    field = parse_gemm_layout(json_text(json, name));
-  }
-  void operator()(const char* name, OutputType& field) const {
-    field = parse_output_type(json_text(json, name));
-  }
 };
 
 /// An output of NaNs has no relative error: text holds null there, the binary form infinity.
@@ -115,33 +108,43 @@ Json axis_json(const AxisValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
-/// Files from before there were several operations do not name theirs.
-Op op_of_json(const Json& json) {
-  return json.is_object() && json.contains("op") ? parse_op(json_text(json, "op")) : Op::attention;
+/// Files from before there were several operations do not name theirs: it was the first.
+const Operation& operation_of_json(const Json& json) {
+  return json.is_object() && json.contains("op") ? find_operation(json_text(json, "op"))
+                                                 : *operations().front();
+}
+
+Json field_json(const Problem& problem, const Field& field) {
+  const int value = field.read(problem.members());
+  if (field.is_text()) {
+    return field_text(problem, field);
+  }
+  return field.type == FieldType::flag ? Json(value != 0) : Json(value);
+}
+
+int field_value(const Json& json, const Field& field) {
+  if (field.is_text()) {
+    return parse_enum<int>(field.spellings, json_text(json, field.name), field.name);
+  }
+  return field.type == FieldType::flag
+             ? static_cast<int>(json_flag(json, field.name))
+             : static_cast<int>(json_integer(json, field.name, 0, kMaxInt));
 }
 
 AxisValue axis_value(const Axis& axis, const Json& json) {
-  if (axis.spellings.empty()) {
+  if (!axis.is_text()) {
     return json_integer(json, axis.name, 0, kMaxInt);
   }
   return json_text(json, axis.name);
 }
 
-/// Axes that variants written before they came do not name; these have the default.
-bool may_be_missing(const Axis& axis) {
-  constexpr std::array<std::string_view, 5> kLater{"kv_splits", "pack_gqa", "longest_first",
-                                                   "kv_copy", "cluster_k"};
-  return std::ranges::find(kLater, axis.name) != kLater.end();
-}
-
 }  // namespace
 
-void to_json(Json& json, const AttentionProblem& problem) { write_fields(json, problem); }
-void to_json(Json& json, const GemmProblem& problem) { write_fields(json, problem); }
-
 void to_json(Json& json, const Problem& problem) {
-  json = {{"op", std::string(to_string(op_of(problem)))}};
-  std::visit([&](const auto& one) { visit_fields(one, Writer{json}); }, problem);
+  json = {{"op", std::string(problem.operation().name())}};
+  for (const Field& field : fields(problem.operation())) {
+    json[std::string(field.name)] = field_json(problem, field);
+  }
 }
 
 void to_json(Json& json, const DeviceInfo& device) { write_fields(json, device); }
@@ -156,7 +159,7 @@ void to_json(Json& json, const Prediction& prediction) { write_fields(json, pred
 
 void to_json(Json& json, const Variant& variant) {
   json = Json::object();
-  for (const Axis& axis : axes(op_of(variant))) {
+  for (const Axis& axis : axes(variant.operation())) {
     if (axis.belongs_to(family_of(variant))) {
       json[std::string(axis.name)] = axis_json(axis.get(variant));
     }
@@ -183,7 +186,7 @@ void to_json(Json& json, const Measurement& measurement) {
 
 void to_json(Json& json, const VariantResult& result) {
   json = Json::object();
-  json["op"] = std::string(to_string(op_of(result.variant)));
+  json["op"] = std::string(result.variant.operation().name());
   json["variant"] = result.variant;
   json["state"] = std::string(to_string(result.state));
   json["detail"] = result.detail;
@@ -196,34 +199,25 @@ void to_json(Json& json, const VariantResult& result) {
   std::visit([&](const auto& outcome) { json[provenance] = outcome; }, result.outcome);
 }
 
-void from_json(const Json& json, AttentionProblem& problem) {
-  visit_fields(problem, Reader{json});
-  validate(problem);
-}
-
-void from_json(const Json& json, GemmProblem& problem) {
-  visit_fields(problem, Reader{json});
-  validate(problem);
-}
-
 void from_json(const Json& json, Problem& problem) {
-  if (op_of_json(json) == Op::gemm) {
-    problem = json.get<GemmProblem>();
-  } else {
-    problem = json.get<AttentionProblem>();
+  const Operation& operation = operation_of_json(json);
+  problem = operation.default_problem();
+  for (const Field& field : operation.fields()) {
+    field.write(problem.members(), field_value(json, field));
   }
+  validate(problem);
 }
 
-Variant variant_from_json(Op op, const Json& json) {
-  Variant variant = default_axes(op);
-  for (const Axis& axis : axes(op)) {  // The family comes first.
-    const bool defaulted = may_be_missing(axis) && !json.contains(axis.name);
+Variant variant_from_json(const Operation& operation, const Json& json) {
+  Variant variant = default_axes(operation);
+  for (const Axis& axis : axes(operation)) {  // The family comes first.
+    const bool defaulted = axis.came_later && !json.contains(axis.name);
     if (axis.belongs_to(family_of(variant)) && !defaulted) {
-      axis.set(axis, variant, axis_value(axis, json));
+      axis.set(variant, axis_value(axis, json));
     }
   }
   for (const auto& [name, value] : json.items()) {
-    const Axis* const axis = find_axis(op, name);
+    const Axis* const axis = find_axis(operation, name);
     if (axis == nullptr || !axis->belongs_to(family_of(variant))) {
       throw Error(ErrorCode::invalid_argument, "'" + name + "' is no axis of family " +
                                                    std::string(to_string(family_of(variant))));
@@ -274,7 +268,7 @@ void from_json(const Json& json, Measurement& measurement) {
 }
 
 void from_json(const Json& json, VariantResult& result) {
-  result.variant = variant_from_json(op_of_json(json), json_field(json, "variant"));
+  result.variant = variant_from_json(operation_of_json(json), json_field(json, "variant"));
   result.state = parse_result_state(json_text(json, "state"));
   result.detail = json_text(json, "detail");
   result.resources = json_field(json, "resources").get<KernelResources>();

@@ -15,13 +15,13 @@
 
 namespace swr {
 
+struct RecordedOrigin;
+
 /// Keeps the order in which keys were added.
 using Json = nlohmann::ordered_json;
 
-// Found by Json's conversions: `Json json = problem;` and `json.get<AttentionProblem>()`.
+// Found by Json's conversions: `Json json = problem;` and `json.get<Problem>()`.
 // Reading throws: Error{invalid_argument} naming the field.
-void to_json(Json& json, const AttentionProblem& problem);
-void to_json(Json& json, const GemmProblem& problem);
 /// With the operation under "op".
 void to_json(Json& json, const Problem& problem);
 /// The axes of its family.
@@ -37,13 +37,12 @@ void to_json(Json& json, const Measurement& measurement);
 void to_json(Json& json, const Prediction& prediction);
 /// The operation is under "op", the outcome under "measured" or "predicted".
 void to_json(Json& json, const VariantResult& result);
+void to_json(Json& json, const RecordedOrigin& origin);
 
-void from_json(const Json& json, AttentionProblem& problem);
-void from_json(const Json& json, GemmProblem& problem);
-/// Without "op", as before there were several operations, it is attention.
+/// Without "op", as before there were several operations, it is of the first.
 void from_json(const Json& json, Problem& problem);
 /// Every axis must be there, and nothing else.
-Variant variant_from_json(Op op, const Json& json);
+Variant variant_from_json(const Operation& operation, const Json& json);
 void from_json(const Json& json, DeviceInfo& device);
 void from_json(const Json& json, KernelResources& resources);
 void from_json(const Json& json, LaunchGeometry& geometry);
@@ -54,8 +53,9 @@ void from_json(const Json& json, GpuCondition& condition);
 /// A relative error that is no number, as of an output that is none, is read as infinite.
 void from_json(const Json& json, Measurement& measurement);
 void from_json(const Json& json, Prediction& prediction);
-/// A result that is ok must have a time. Without "op" it is one of attention.
+/// A result that is ok must have a time. Without "op" it is of the first operation.
 void from_json(const Json& json, VariantResult& result);
+void from_json(const Json& json, RecordedOrigin& origin);
 
 /// Single fields of an object. Throws: Error{invalid_argument} naming the field.
 const Json& json_field(const Json& json, std::string_view name);

@@ -1,25 +1,60 @@
 // SPDX-License-Identifier: MIT
-// Where code for any operation meets that for one: the parts each operation brings, and a visit of
-// problem and variant together.
+// An operation as one part: everything that the rest of swr needs to know of what kernels compute,
+// behind one interface. operations/ has one folder per operation; docs/extending.md says how to add
+// another.
 #pragma once
 
 #include <swr/constraints.h>
-#include <swr/error.h>
+#include <swr/device.h>
+#include <swr/kernel.h>
 #include <swr/problem.h>
+#include <swr/result.h>
+#include <swr/search_space.h>
 #include <swr/variant.h>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <string_view>
+#include <vector>
 
 namespace swr {
 
-std::span<const Axis> attention_axes();
-std::span<const Axis> gemm_axes();
+class Predictor;
+class ReadyLaunch;
+class Workload;
+class ExplainedVariant;
+struct ExplainRequest;
+struct GpuProfile;
+struct ModelWork;
+struct PackagePart;
+struct PackagedKernel;
+struct ServingTools;
+struct WorkloadTools;
 
-std::span<const ConstraintInfo> attention_constraints();
-std::span<const ConstraintInfo> gemm_constraints();
+/// Where the kernel of a family lies among the templates, and which chips run it.
+struct FamilySource {
+  Family family = Family::portable;
+  std::string_view file;   ///< Path of the .cu file below the template root.
+  std::string_view entry;  ///< Its extern "C" function.
+  int first_arch = 0;      ///< Lowest architecture its instructions exist on.
+  int last_arch = 0;       ///< Highest one.
+  /// Lowest architecture on which kernels wait for the launch before them ahead of every access to
+  /// global memory.
+  int first_waiting_arch = 0;
+  /// "a" when the instructions exist on one architecture alone (sm_90a), else empty.
+  std::string_view arch_suffix;
+  std::string_view config_header;  ///< Name by which the kernel includes its configuration.
+  /// Its kernels waited already in exports that do not say so.
+  bool always_waited = false;
+
+  /// CompiledKernel::may_overlap.
+  bool may_overlap(int sm_arch) const { return sm_arch >= first_waiting_arch; }
+};
 
 /// A rule that a variant breaks.
 struct BrokenConstraint {
@@ -27,44 +62,147 @@ struct BrokenConstraint {
   std::string reason;  ///< One sentence with the numbers.
 };
 
-/// The first rule that a variant breaks before compilation, if any.
-std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& problem,
-                                                  const AttentionVariant& variant,
-                                                  const DeviceInfo& device);
-std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
-                                                  const GemmVariant& variant,
-                                                  const DeviceInfo& device);
-
-AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device);
-GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device);
-
-template <typename OneProblem>
-struct VariantOf;
-template <>
-struct VariantOf<AttentionProblem> {
-  using type = AttentionVariant;
-};
-template <>
-struct VariantOf<GemmProblem> {
-  using type = GemmVariant;
+/// A column that describes variants in the table of a tuning run.
+struct VariantColumn {
+  std::string title;
+  bool is_number = false;  ///< Aligned to the right.
+  std::function<std::string(const Variant&)> text;
 };
 
-/// Calls action(problem, variant) with both of one operation.
-/// Throws: Error{invalid_argument} when they are of different ones.
-template <typename Action>
-decltype(auto) visit_operation(const Problem& problem, const Variant& variant, Action&& action) {
-  return std::visit(
-      [&](const auto& one) -> decltype(auto) {
-        using Chosen = typename VariantOf<std::decay_t<decltype(one)>>::type;
-        const auto* const chosen = std::get_if<Chosen>(&variant);
-        if (chosen == nullptr) {
-          throw Error(ErrorCode::invalid_argument, "a variant of " +
-                                                       std::string(to_string(op_of(variant))) +
-                                                       " cannot compute " + to_string(problem));
-        }
-        return action(one, *chosen);
-      },
-      problem);
+/// Sectors missed over sectors demanded, by the size of an L2.
+struct MissRatioCurve {
+  double compulsory_ratio = 0.0;  ///< What no cache avoids.
+  std::vector<double> ratios;     ///< By capacity.
+};
+
+/// What a person may turn to move a result, in the operation's own words.
+struct Advice {
+  std::string_view more_ctas;
+  std::string_view fuller_waves;
+  std::string_view hopper;
+  std::string_view fewer_passes;
+  std::string_view fewer_misses;
+  std::string_view fuller_sectors;
+  std::string_view splits_option;
+};
+
+/// Immutable and safe from any thread. Problems and variants that are passed are of this operation.
+class Operation {
+ public:
+  Operation() = default;
+  virtual ~Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // What is asked and what is chosen.
+  virtual std::string_view name() const = 0;
+  /// One line for --help.
+  virtual std::string_view summary() const = 0;
+  /// Options that ask for a problem, for --help.
+  virtual std::string_view example() const = 0;
+  virtual std::span<const ProblemField> fields() const = 0;
+  virtual std::span<const Axis> axes() const = 0;
+  virtual std::span<const ConstraintInfo> constraints() const = 0;
+  virtual std::span<const FamilySource> families() const = 0;
+  /// The axis that has the order in which a tile's inputs are walked; nullptr without one.
+  virtual const Axis* order_axis() const = 0;
+
+  // Problems.
+  virtual Problem default_problem() const = 0;
+  virtual void validate(const Problem& problem) const = 0;
+  virtual double flop_count(const Problem& problem) const = 0;
+  virtual CompulsoryBytes compulsory_bytes(const Problem& problem) const = 0;
+  /// Exponentials of one launch; 0 where there are none to speak of.
+  virtual double exponential_count(const Problem& /*problem*/) const { return 0.0; }
+  virtual std::string text(const Problem& problem) const = 0;
+  /// A file name for the problem, without extension.
+  virtual std::string file_name(const Problem& problem) const = 0;
+  /// A problem whose sizes forbid no choice, for kernels that no problem was named for.
+  virtual void enlarge(Problem& problem) const = 0;
+
+  // Variants and their kernels.
+  virtual Variant default_axes() const = 0;
+  virtual Variant default_variant(const Problem& problem, const DeviceInfo& device) const = 0;
+  virtual std::optional<BrokenConstraint> broken_constraint(const Problem& problem,
+                                                            const Variant& variant,
+                                                            const DeviceInfo& device) const = 0;
+  /// The points of a family, legal or not. Requires: restrictions name axes and values of theirs.
+  virtual std::vector<Variant> points(Family family, const Problem& problem,
+                                      const DeviceInfo& device,
+                                      const SpaceOptions& options) const = 0;
+  virtual Variant without_launch_choices(const Variant& variant) const = 0;
+  /// Variants that are equal then differ in the order of their tiles alone.
+  virtual Variant without_tile_order(const Variant& variant) const = 0;
+  virtual std::string config_header(const Problem& problem, const Variant& variant) const = 0;
+  virtual int smem_bytes(const Problem& problem, const Variant& variant) const = 0;
+  virtual int threads_per_cta(const Problem& problem, const Variant& variant) const = 0;
+  virtual int computing_warps(const Variant& variant) const = 0;
+  virtual bool is_split(const Variant& variant) const = 0;
+  virtual LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant,
+                                         int sm_count, int ctas_per_sm) const = 0;
+
+  // For people.
+  virtual std::vector<VariantColumn> columns(std::span<const VariantResult> results) const = 0;
+  /// Tile sizes in short, e.g. "64x64x4".
+  virtual std::string tile_text(const Variant& variant) const = 0;
+  /// Every choice in short.
+  virtual std::string description(const Variant& variant) const = 0;
+  /// The same without the order, for pairs that differ in it.
+  virtual std::string description_without_order(const Variant& variant) const = 0;
+  virtual const Advice& advice() const = 0;
+  /// Sectors demanded of L2 by a paper's closed formula; empty where there is none.
+  virtual std::optional<double> formula_sectors(const Problem& /*problem*/,
+                                                const Variant& /*variant*/) const {
+    return std::nullopt;
+  }
+  /// What several GPUs of one run measure to be compared: long enough to load any of them fully,
+  /// short enough to take a second or two with verification. Empty where other operations serve.
+  virtual std::optional<Problem> reference_problem() const { return std::nullopt; }
+  /// The problems that a published model's configuration (config.json) poses; none where it says
+  /// nothing of the operation. Throws: Error{invalid_argument} naming the field.
+  virtual std::vector<Problem> problems_of_model(const nlohmann::ordered_json& /*config*/,
+                                                 const ModelWork& /*work*/) const {
+    return {};
+  }
+  /// What lessens conflicts between banks of shared memory.
+  virtual std::string conflict_advice(const Variant& variant) const = 0;
+
+  // Measuring, modelling, explaining and serving.
+  /// Throws: DriverError, also when the device is out of memory. The tools must outlive it.
+  virtual std::unique_ptr<Workload> make_workload(const Problem& problem,
+                                                  const WorkloadTools& tools,
+                                                  unsigned long long seed) const = 0;
+  /// nullptr where the operation cannot be modelled.
+  virtual std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const = 0;
+  /// By one walk in which no CTA waits for memory; empty where the operation has no such model.
+  virtual std::optional<MissRatioCurve> miss_ratio_curve(
+      const Problem& /*problem*/, const Variant& /*variant*/, int /*ctas_per_sm*/,
+      const GpuProfile& /*profile*/, std::span<const long long> /*capacities_bytes*/) const {
+    return std::nullopt;
+  }
+  /// Requires: a predictor. Throws: Error{invalid_argument} when no CTA fits an SM.
+  virtual std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const = 0;
+  virtual std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
+                                                  int ctas_per_sm,
+                                                  const ServingTools& tools) const = 0;
+
+  // Export as a C++ package.
+  /// What packages carry for it; nullptr where it cannot be exported as C++.
+  virtual const PackagePart* package_part() const = 0;
+  /// Problem and launch of one kernel, as C++ in the package's table.
+  virtual std::string package_row(const PackagedKernel& kernel) const = 0;
+};
+
+/// Requires: a family of the operation.
+const FamilySource& family_source(const Operation& operation, Family family);
+inline const FamilySource& family_source(const Variant& variant) {
+  return family_source(variant.operation(), family_of(variant));
 }
+
+/// The axis of that name. Requires: the operation has it.
+const Axis& axis_named(const Operation& operation, std::string_view name);
+
+/// Throws: Error{invalid_argument} when they are of different operations.
+void require_same_operation(const Problem& problem, const Variant& variant);
 
 }  // namespace swr

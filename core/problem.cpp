@@ -1,47 +1,96 @@
 // SPDX-License-Identifier: MIT
 #include "core/enum_text.h"
+#include "core/field_builders.h"
+#include "core/operation.h"
 #include <swr/problem.h>
 
-#include <array>
+#include <algorithm>
 
 namespace swr {
 namespace {
 
-using namespace std::string_view_literals;
+/// By operation, nothing first.
+std::strong_ordering order_of_registration(const Operation* a, const Operation* b) {
+  const auto place = [](const Operation* operation) {
+    return std::ranges::find(operations(), operation) - operations().begin();
+  };
+  if (a == b) {
+    return std::strong_ordering::equal;
+  }
+  if (a == nullptr || b == nullptr) {
+    return a == nullptr ? std::strong_ordering::less : std::strong_ordering::greater;
+  }
+  return place(a) <=> place(b);
+}
 
-constexpr std::array kOps{"attention"sv, "gemm"sv};
-constexpr std::array kDTypes{"fp16"sv, "bf16"sv};
+template <typename Erased, typename Fields>
+std::strong_ordering compare_members(const Erased& a, const Erased& b, const Fields& fields) {
+  for (const Field& field : fields) {
+    const auto order = field.read(a.members()) <=> field.read(b.members());
+    if (order != 0) {
+      return order;
+    }
+  }
+  return std::strong_ordering::equal;
+}
 
 }  // namespace
 
-std::string_view to_string(Op value) { return enum_text(kOps, value); }
-Op parse_op(std::string_view text) { return parse_enum<Op>(kOps, text, "op"); }
+std::strong_ordering operator<=>(const Problem& a, const Problem& b) {
+  const auto order = order_of_registration(a.operation_, b.operation_);
+  return order != 0 || a.operation_ == nullptr ? order
+                                               : compare_members(a, b, a.operation_->fields());
+}
+
+std::strong_ordering operator<=>(const Variant& a, const Variant& b) {
+  const auto order = order_of_registration(a.operation_, b.operation_);
+  return order != 0 || a.operation_ == nullptr ? order
+                                               : compare_members(a, b, a.operation_->axes());
+}
 
 std::string_view to_string(DType value) { return enum_text(kDTypes, value); }
 DType parse_dtype(std::string_view text) { return parse_enum<DType>(kDTypes, text, "dtype"); }
 
 int element_bytes(DType /*dtype*/) { return 2; }
 
-Op op_of(const Problem& problem) { return static_cast<Op>(problem.index()); }
+std::string_view name_of(const Operation& operation) { return operation.name(); }
+std::span<const ProblemField> fields(const Operation& operation) { return operation.fields(); }
 
-DType dtype_of(const Problem& problem) {
-  return std::visit([](const auto& one) { return one.dtype; }, problem);
+const Operation* find_operation_or_null(std::string_view name) {
+  const auto all = operations();
+  const auto found = std::ranges::find(all, name, [](const Operation* one) { return one->name(); });
+  return found == all.end() ? nullptr : *found;
 }
 
-void validate(const Problem& problem) {
-  std::visit([](const auto& one) { validate(one); }, problem);
+const Operation& find_operation(std::string_view name) {
+  if (const Operation* const found = find_operation_or_null(name)) {
+    return *found;
+  }
+  std::vector<std::string_view> known;
+  for (const Operation* const operation : operations()) {
+    known.push_back(operation->name());
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "unknown op '" + std::string(name) + "'; choose one of " + join_spellings(known));
 }
 
-double flop_count(const Problem& problem) {
-  return std::visit([](const auto& one) { return flop_count(one); }, problem);
-}
-
+void validate(const Problem& problem) { problem.operation().validate(problem); }
+double flop_count(const Problem& problem) { return problem.operation().flop_count(problem); }
 CompulsoryBytes compulsory_bytes(const Problem& problem) {
-  return std::visit([](const auto& one) { return compulsory_bytes(one); }, problem);
+  return problem.operation().compulsory_bytes(problem);
+}
+std::string to_string(const Problem& problem) { return problem.operation().text(problem); }
+
+std::string field_text(const Problem& problem, const Field& field) {
+  const int value = field.read(problem.members());
+  return field.is_text() ? std::string(field.spellings[static_cast<std::size_t>(value)])
+                         : std::to_string(value);
 }
 
-std::string to_string(const Problem& problem) {
-  return std::visit([](const auto& one) { return to_string(one); }, problem);
+const Field* find_field(const Operation& operation, std::string_view name) {
+  const auto all = operation.fields();
+  const auto found = std::ranges::find(all, name, &ProblemField::name);
+  return found == all.end() ? nullptr : &*found;
 }
 
 }  // namespace swr

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "core/recorded_space.h"
 
+#include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
+#include "core/operation.h"
 #include <swr/error.h>
 
 #include <algorithm>
-#include <bitset>
 #include <cctype>
 #include <cmath>
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <ostream>
 #include <set>
 #include <utility>
@@ -24,36 +23,17 @@ constexpr int kVersion = 1;
 /// More rows than any space has; a file with more is no recording.
 constexpr std::size_t kMaxRows = 1 << 20;
 
-/// Axes that have columns together. All but the first do so only where a variant needs them: files
-/// of before there were such axes have none.
-enum class ColumnGroup { always, hopper, splits, longest_first, kv_copy, cluster_k };
-constexpr std::size_t kColumnGroups = 6;
-using ColumnGroups = std::bitset<kColumnGroups>;
+/// Names of the axes with a column.
+using AxisColumns = std::set<std::string_view>;
 
-std::size_t group_of(const Axis& axis) {
-  const auto group = [&] {
-    if (axis.name == "cluster_k") {
-      return ColumnGroup::cluster_k;
-    }
-    if (!axis.belongs_to(Family::portable)) {
-      return ColumnGroup::hopper;
-    }
-    if (axis.name == "kv_splits" || axis.name == "pack_gqa") {
-      return ColumnGroup::splits;
-    }
-    if (axis.name == "longest_first") {
-      return ColumnGroup::longest_first;
-    }
-    return axis.name == "kv_copy" ? ColumnGroup::kv_copy : ColumnGroup::always;
-  };
-  return static_cast<std::size_t>(group());
-}
+/// Axes without which files were written before they came, or are where no variant has them.
+bool is_optional(const Axis& axis) { return axis.came_later || !axis.belongs_to(Family::portable); }
 
 /// The columns of a row: the axes, then what is known of every variant.
-std::vector<std::string> leading_columns(Op op, const ColumnGroups& groups) {
+std::vector<std::string> leading_columns(const Operation& operation, const AxisColumns& chosen) {
   std::vector<std::string> names;
-  for (const Axis& axis : axes(op)) {
-    if (groups[group_of(axis)]) {
+  for (const Axis& axis : axes(operation)) {
+    if (!is_optional(axis) || chosen.contains(axis.name)) {
       names.emplace_back(axis.name);
     }
   }
@@ -73,8 +53,9 @@ struct FieldNames {
   }
 };
 
-std::vector<std::string> columns(Op op, Provenance provenance, const ColumnGroups& groups) {
-  std::vector<std::string> names = leading_columns(op, groups);
+std::vector<std::string> columns(const Operation& operation, Provenance provenance,
+                                 const AxisColumns& chosen) {
+  std::vector<std::string> names = leading_columns(operation, chosen);
   if (provenance == Provenance::predicted) {
     names.emplace_back("time_us");
     return names;
@@ -115,17 +96,17 @@ Json named_row(const VariantResult& result) {
   return row;
 }
 
-/// The groups of axes that belong to the Hopper family, or differ from their default, somewhere.
-ColumnGroups needed_columns(const std::vector<VariantResult>& results) {
-  ColumnGroups needed;
-  needed.set(static_cast<std::size_t>(ColumnGroup::always));
+/// The axes that a variant has of another family than the portable one, and those that came later
+/// and differ from their default somewhere.
+AxisColumns needed_columns(const std::vector<VariantResult>& results) {
+  AxisColumns needed;
   for (const VariantResult& result : results) {
-    const Variant defaults = default_axes(op_of(result.variant));
-    for (const Axis& axis : axes(op_of(result.variant))) {
-      const bool of_hopper = group_of(axis) == static_cast<std::size_t>(ColumnGroup::hopper);
+    const Operation& operation = result.variant.operation();
+    const Variant defaults = default_axes(operation);
+    for (const Axis& axis : axes(operation)) {
       if (axis.belongs_to(family_of(result.variant)) &&
-          (of_hopper || axis.get(result.variant) != axis.get(defaults))) {
-        needed.set(group_of(axis));
+          (!axis.came_later || !axis.is_equal(result.variant, defaults))) {
+        needed.insert(axis.name);
       }
     }
   }
@@ -158,14 +139,14 @@ Json named(const Json& values, const std::vector<std::string>& names) {
   return row;
 }
 
-Variant read_variant(Op op, const Json& row) {
+Variant read_variant(const Operation& operation, const Json& row) {
   Json axes_only = Json::object();
-  for (const Axis& axis : axes(op)) {
+  for (const Axis& axis : axes(operation)) {
     if (row.contains(axis.name)) {
       axes_only[std::string(axis.name)] = row[std::string(axis.name)];
     }
   }
-  return variant_from_json(op, axes_only);
+  return variant_from_json(operation, axes_only);
 }
 
 /// Sets the counters from a row that has them.
@@ -192,7 +173,7 @@ Measurement read_measurement(const Json& row) {
 
 VariantResult read_row(const Json& row, const Problem& problem, Provenance provenance) {
   VariantResult result;
-  result.variant = read_variant(op_of(problem), row);
+  result.variant = read_variant(problem.operation(), row);
   result.state = parse_result_state(json_text(row, "state"));
   result.resources.registers_per_thread =
       static_cast<int>(json_integer(row, "registers_per_thread", 0, 255));
@@ -228,27 +209,22 @@ void read_rows(const Json& rows, Provenance provenance, const std::vector<std::s
   }
 }
 
-RecordedOrigin read_origin(const Json& json) {
-  return {
-      .swr_version = json_text(json, "swr_version"),
-      .templates_digest = json_text(json, "templates_digest"),
-      .overlay_digest = json.contains("overlay_digest") ? json_text(json, "overlay_digest") : "",
-      .nvrtc_version = json_text(json, "nvrtc_version"),
-      .driver_version = json_text(json, "driver_version"),
-      .l2_state = json_text(json, "l2_state")};
-}
-
 /// The columns of a file. Throws: Error{invalid_argument} unless they are those of this version.
-std::vector<std::string> read_columns(const Json& json, Op op, Provenance provenance) {
+std::vector<std::string> read_columns(const Json& json, const Operation& operation,
+                                      Provenance provenance) {
   const Json& listed = json_field(json, "columns");
-  for (unsigned long long groups = 1; groups < 1ULL << kColumnGroups; groups += 2) {
-    std::vector<std::string> names = columns(op, provenance, ColumnGroups(groups));
-    if (listed == Json(names)) {
-      return names;
+  AxisColumns chosen;
+  for (const Axis& axis : axes(operation)) {
+    if (std::ranges::find(listed, Json(axis.name)) != listed.end()) {
+      chosen.insert(axis.name);
     }
   }
-  throw Error(ErrorCode::invalid_argument,
-              "field 'columns' does not list the columns of version " + std::to_string(kVersion));
+  std::vector<std::string> names = columns(operation, provenance, chosen);
+  if (listed != Json(names)) {
+    throw Error(ErrorCode::invalid_argument,
+                "field 'columns' does not list the columns of version " + std::to_string(kVersion));
+  }
+  return names;
 }
 
 void require_format(const Json& json) {
@@ -258,53 +234,17 @@ void require_format(const Json& json) {
   json_integer(json, "version", kVersion, kVersion);
 }
 
-RecordedSpace parse_space(const std::string& text) {
-  const Json json = Json::parse(text);
+RecordedSpace parse_space(const Json& json) {
   const Provenance provenance = parse_provenance(json_text(json, "provenance"));
   require_format(json);
   const Problem problem = json_field(json, "problem").get<Problem>();
-  const std::vector<std::string> names = read_columns(json, op_of(problem), provenance);
+  const std::vector<std::string> names = read_columns(json, problem.operation(), provenance);
   RecordedSpace space{.problem = problem,
                       .device = json_field(json, "device").get<DeviceInfo>(),
-                      .origin = read_origin(json_field(json, "origin")),
+                      .origin = json_field(json, "origin").get<RecordedOrigin>(),
                       .results = {}};
   read_rows(json_field(json, "rows"), provenance, names, space);
   return space;
-}
-
-Json origin_json(const RecordedOrigin& origin) {
-  Json json = {{"swr_version", origin.swr_version},
-               {"templates_digest", origin.templates_digest},
-               {"nvrtc_version", origin.nvrtc_version},
-               {"driver_version", origin.driver_version},
-               {"l2_state", origin.l2_state}};
-  if (!origin.overlay_digest.empty()) {
-    json["overlay_digest"] = origin.overlay_digest;
-  }
-  return json;
-}
-
-std::string alignment_suffix(int alignment_bytes) {
-  constexpr int kUsual = 16;
-  return alignment_bytes == kUsual ? "" : "_align" + std::to_string(alignment_bytes);
-}
-
-std::string name_of(const AttentionProblem& problem) {
-  const auto pair = [](int a, int b) {
-    return std::to_string(a) + (a == b ? "" : "-" + std::to_string(b));
-  };
-  return "attention_b" + std::to_string(problem.batch) + "_h" +
-         pair(problem.heads_q, problem.heads_kv) + "_s" + pair(problem.seq_q, problem.seq_kv) +
-         "_d" + std::to_string(problem.head_dim) + "_" + std::string(to_string(problem.dtype)) +
-         (problem.causal ? "_causal" : "") + alignment_suffix(problem.alignment_bytes);
-}
-
-std::string name_of(const GemmProblem& problem) {
-  return "gemm_b" + std::to_string(problem.batch) + "_m" + std::to_string(problem.m) + "_n" +
-         std::to_string(problem.n) + "_k" + std::to_string(problem.k) + "_" +
-         std::string(to_string(problem.dtype)) + "_" + std::string(to_string(problem.layout)) +
-         "_" + std::string(to_string(problem.output)) + (problem.reads_c ? "_beta" : "") +
-         alignment_suffix(problem.alignment_bytes);
 }
 
 /// Lower case, with a dash for every run of other characters.
@@ -336,19 +276,40 @@ double RecordedSpace::best_us() const {
   return best_us;
 }
 
+void to_json(Json& json, const RecordedOrigin& origin) {
+  json = {{"swr_version", origin.swr_version},
+          {"templates_digest", origin.templates_digest},
+          {"nvrtc_version", origin.nvrtc_version},
+          {"driver_version", origin.driver_version},
+          {"l2_state", origin.l2_state}};
+  if (!origin.overlay_digest.empty()) {
+    json["overlay_digest"] = origin.overlay_digest;
+  }
+}
+
+void from_json(const Json& json, RecordedOrigin& origin) {
+  origin = {
+      .swr_version = json_text(json, "swr_version"),
+      .templates_digest = json_text(json, "templates_digest"),
+      .overlay_digest = json.contains("overlay_digest") ? json_text(json, "overlay_digest") : "",
+      .nvrtc_version = json_text(json, "nvrtc_version"),
+      .driver_version = json_text(json, "driver_version"),
+      .l2_state = json_text(json, "l2_state")};
+}
+
 void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   const Provenance provenance =
       space.results.empty() ? Provenance::measured : space.results.front().provenance();
   const std::vector<std::string> names =
-      columns(op_of(space.problem), provenance, needed_columns(space.results));
+      columns(space.problem.operation(), provenance, needed_columns(space.results));
   const auto text = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
   out << "{\"format\": \"" << kFormat << "\",\n \"version\": " << kVersion
       << ",\n \"provenance\": \"" << to_string(provenance)
       << "\",\n \"problem\": " << text(space.problem) << ",\n \"device\": " << text(space.device)
-      << ",\n \"origin\": " << text(origin_json(space.origin))
-      << ",\n \"columns\": " << text(Json(names)) << ",\n \"rows\": [\n";
+      << ",\n \"origin\": " << text(space.origin) << ",\n \"columns\": " << text(Json(names))
+      << ",\n \"rows\": [\n";
   for (std::size_t i = 0; i < space.results.size(); ++i) {
     out << text(positional(named_row(space.results[i]), names))
         << (i + 1 < space.results.size() ? ",\n" : "\n");
@@ -357,19 +318,17 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
 }
 
 RecordedSpace read_recorded_space(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw Error(ErrorCode::not_found, "cannot open the recorded space " + path.string() +
-                                          "; swr-tune db record writes such files");
-  }
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto unreadable = [&path](const std::string& why) {
     return Error(ErrorCode::unreadable, path.string() + " is no recorded space: " + why +
                                             "; write it again with swr-tune db record");
   };
   try {
-    return parse_space(text);
+    return parse_space(read_json_file(path));
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) {
+      throw Error(ErrorCode::not_found, "cannot open the recorded space " + path.string() +
+                                            "; swr-tune db record writes such files");
+    }
     throw unreadable(error.what());
   } catch (const Json::exception& error) {
     throw unreadable(error.what());
@@ -378,7 +337,7 @@ RecordedSpace read_recorded_space(const std::filesystem::path& path) {
 
 std::string recorded_space_name(const Problem& problem, const DeviceInfo& device,
                                 const RecordedOrigin& origin) {
-  std::string name = std::visit([](const auto& one) { return name_of(one); }, problem);
+  std::string name = problem.operation().file_name(problem);
   name += "_" + file_word(device.name);
   if (origin.l2_state == to_string(L2State::cold)) {
     name += "_cold";

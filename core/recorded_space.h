@@ -45,10 +45,8 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space);
 /// Throws: Error{not_found}; Error{unreadable} naming the file, the row and what is wrong with it.
 RecordedSpace read_recorded_space(const std::filesystem::path& path);
 
-/// "attention_b1_h16_s4096_d128_fp16_causal_nvidia-h200" or
-/// "gemm_b1_m4096_n4096_k4096_bf16_nt_bf16_nvidia-h200": a file name for the space, without
-/// extension. Lengths and head counts of K and V are named where they differ from those of Q; a
-/// cold L2 and an overlay of templates (by the first digits of its digest) where there is one.
+/// A file name for the space, without extension: the problem's and the device's. A cold L2 and an
+/// overlay of templates (by the first digits of its digest) where there is one.
 std::string recorded_space_name(const Problem& problem, const DeviceInfo& device,
                                 const RecordedOrigin& origin = {});
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "core/axis_builders.h"
+#include "core/axis_values.h"
+#include "core/field_builders.h"
 #include "core/operation.h"
 #include <swr/error.h>
 #include <swr/variant.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace swr {
@@ -13,52 +15,52 @@ std::string no_axis_message(Family family, std::string_view axis) {
   return "family " + std::string(to_string(family)) + " has no axis " + std::string(axis);
 }
 
-Order& order_in(AttentionVariant& variant) { return variant.order; }
-Order& order_in(GemmVariant& variant) { return variant.k_order; }
-
 }  // namespace
 
-Op op_of(const Variant& variant) { return static_cast<Op>(variant.index()); }
-
-Family family_of(const Variant& variant) {
-  return std::visit([](const auto& one) { return one.family; }, variant);
+AxisValue Axis::get(const Variant& variant) const {
+  const int value = read(variant.members());
+  if (is_text()) {
+    return std::string(spellings[static_cast<std::size_t>(value)]);
+  }
+  return static_cast<long long>(value);
 }
 
-Order order_of(const Variant& variant) {
-  Variant copy = variant;
-  return std::visit([](auto& one) { return order_in(one); }, copy);
+void Axis::set(Variant& variant, const AxisValue& value) const {
+  write(variant.members(), is_text() ? parse_enum<int>(spellings, to_string(value), name)
+                                     : require_in_range(value, name, least, most));
+}
+
+Family family_of(const Variant& variant) {
+  return static_cast<Family>(variant.operation().axes().front().read(variant.members()));
+}
+
+std::optional<Order> order_of(const Variant& variant) {
+  const Axis* const axis = variant.operation().order_axis();
+  return axis == nullptr ? std::nullopt
+                         : std::optional(static_cast<Order>(axis->read(variant.members())));
 }
 
 void set_order(Variant& variant, Order order) {
-  std::visit([&](auto& one) { order_in(one) = order; }, variant);
+  variant.operation().order_axis()->write(variant.members(), static_cast<int>(order));
 }
 
-std::span<const Axis> axes(Op op) {
-  switch (op) {
-    case Op::attention:
-      return attention_axes();
-    case Op::gemm:
-      return gemm_axes();
-  }
-  return {};
+std::span<const Axis> axes(const Operation& operation) { return operation.axes(); }
+
+const Axis* find_axis(const Operation& operation, std::string_view name) {
+  const auto all = operation.axes();
+  const auto found = std::ranges::find(all, name, &Axis::name);
+  return found == all.end() ? nullptr : &*found;
 }
 
-const Axis* find_axis(Op op, std::string_view name) {
-  for (const Axis& axis : axes(op)) {
-    if (axis.name == name) {
-      return &axis;
-    }
-  }
-  return nullptr;
+const Axis& axis_named(const Operation& operation, std::string_view name) {
+  return *find_axis(operation, name);
 }
 
-Variant default_axes(Op op) {
-  return op == Op::gemm ? Variant(GemmVariant{}) : Variant(AttentionVariant{});
-}
+Variant default_axes(const Operation& operation) { return operation.default_axes(); }
 
 std::string to_key(const Variant& variant) {
   std::string key;
-  for (const Axis& axis : axes(op_of(variant))) {
+  for (const Axis& axis : variant.operation().axes()) {
     if (axis.belongs_to(family_of(variant))) {
       key += key.empty() ? "" : ",";
       key += std::string(axis.name) + "=" + to_string(axis.get(variant));
@@ -67,21 +69,21 @@ std::string to_key(const Variant& variant) {
   return key;
 }
 
-Variant parse_variant(Op op, std::string_view key) {
-  Variant variant = default_axes(op);
+Variant parse_variant(const Operation& operation, std::string_view key) {
+  Variant variant = default_axes(operation);
   std::vector<const Axis*> named;
   while (!key.empty()) {
     const auto comma = key.find(',');
     const std::string_view part = key.substr(0, comma);
     key = comma == std::string_view::npos ? std::string_view{} : key.substr(comma + 1);
     const auto equals = part.find('=');
-    const Axis* const axis = find_axis(op, part.substr(0, equals));
+    const Axis* const axis = find_axis(operation, part.substr(0, equals));
     if (equals == std::string_view::npos || axis == nullptr) {
       throw Error(ErrorCode::invalid_argument, "'" + std::string(part) +
                                                    "' is no axis=value part of a variant of " +
-                                                   std::string(to_string(op)));
+                                                   std::string(operation.name()));
     }
-    axis->set(*axis, variant, std::string(part.substr(equals + 1)));
+    axis->set(variant, std::string(part.substr(equals + 1)));
     named.push_back(axis);
   }
   for (const Axis* const axis : named) {

@@ -100,23 +100,23 @@ class Reader {
   }
 
   void read_problems() {
-    for (const Op op : {Op::attention, Op::gemm}) {
-      if (!has_problems(op)) {
+    for (const Operation* const operation : operations()) {
+      if (!has_problems(*operation)) {
         continue;
       }
-      TableRows row(database_, lookup_problems_query(op));
+      TableRows row(database_, lookup_problems_query(*operation));
       while (row.next()) {
         add(problems_, records_.problems, row.cell(0).getInt64(),
-            read_lookup_problem(op, row, {path_, "problem"}));
+            read_lookup_problem(*operation, row, {path_, "problem"}));
       }
     }
     problems_.finish();
   }
 
-  /// Through the index, which costs nothing beside a walk over a table of the other operation.
-  bool has_problems(Op op) const {
+  /// Through the index, which costs nothing beside a walk over a table of other operations.
+  bool has_problems(const Operation& operation) const {
     SQLite::Statement any(database_, "SELECT 1 FROM problem WHERE op = ? LIMIT 1");
-    any.bind(1, std::string(to_string(op)));
+    any.bind(1, std::string(name_of(operation)));
     return any.executeStep();
   }
 

@@ -2,95 +2,74 @@
 #include "db/problem_key.h"
 
 #include "core/mixed_hash.h"
+#include "core/operation.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
 
 namespace swr {
 namespace {
 
-/// Packs small numbers into one, the first lowest.
-class Packer {
- public:
-  template <typename Value>
-  Packer& add(Value value, unsigned bits) {
-    packed_ |= static_cast<std::uint64_t>(value) << shift_;
-    shift_ += bits;
-    return *this;
-  }
-  std::uint64_t packed() const { return packed_; }
+constexpr unsigned kOperationBits = 8;
+constexpr unsigned kKindBits = 64;
 
- private:
-  std::uint64_t packed_ = 0;
-  unsigned shift_ = 0;
+/// How the fields of an operation's problems are packed into keys.
+struct Packing {
+  struct Kind {
+    const ProblemField* field;
+    unsigned shift;
+    std::uint64_t mask;
+  };
+
+  Packing(const Operation& packed, std::uint64_t place) : operation(packed), operation_bits(place) {
+    unsigned shift = kOperationBits;
+    for (const ProblemField& field : operation.fields()) {
+      if (field.role == FieldRole::size) {
+        sizes.push_back(&field);
+        continue;
+      }
+      const auto bits =
+          static_cast<unsigned>(std::bit_width(static_cast<unsigned>(std::max(field.most, 1))));
+      kinds.push_back({&field, shift, (std::uint64_t{1} << bits) - 1});
+      shift += bits;
+    }
+    if (shift > kKindBits || sizes.size() > ShapePoint::kDimensions) {
+      throw Error(ErrorCode::invalid_argument,
+                  "problems of " + std::string(operation.name()) + " have too many fields to be " +
+                      "looked up: at most " + std::to_string(ShapePoint::kDimensions) +
+                      " sizes, and 56 bits for the others");
+    }
+  }
+
+  const Operation& operation;
+  std::uint64_t operation_bits;
+  std::vector<Kind> kinds;
+  std::vector<const ProblemField*> sizes;
 };
 
-class Unpacker {
- public:
-  explicit Unpacker(std::uint64_t packed) : packed_(packed) {}
+/// By the operation's place in the registry; made once.
+const std::vector<Packing>& packings() {
+  static const std::vector<Packing> all = [] {
+    std::vector<Packing> made;
+    for (const Operation* const operation : operations()) {
+      made.emplace_back(*operation, made.size());
+    }
+    return made;
+  }();
+  return all;
+}
 
-  template <typename Value>
-  Value take(unsigned bits) {
-    const auto value = static_cast<Value>(packed_ & ((1ULL << bits) - 1));
-    packed_ >>= bits;
-    return value;
+const Packing& packing_of(const Problem& problem) {
+  for (const Packing& packing : packings()) {
+    if (&packing.operation == &problem.operation()) {
+      return packing;
+    }
   }
-
- private:
-  std::uint64_t packed_;
-};
-
-constexpr unsigned kOpBits = 8;
-constexpr unsigned kEnumBits = 8;
-constexpr unsigned kAlignmentBits = 8;
-constexpr unsigned kHeadDimBits = 16;
-
-ProblemKey key_of(const AttentionProblem& problem) {
-  return {Packer()
-              .add(Op::attention, kOpBits)
-              .add(problem.dtype, kEnumBits)
-              .add(problem.alignment_bytes, kAlignmentBits)
-              .add(problem.head_dim, kHeadDimBits)
-              .add(problem.causal, 1)
-              .packed(),
-          {problem.batch, problem.heads_q, problem.heads_kv, problem.seq_q, problem.seq_kv}};
-}
-
-ProblemKey key_of(const GemmProblem& problem) {
-  return {Packer()
-              .add(Op::gemm, kOpBits)
-              .add(problem.dtype, kEnumBits)
-              .add(problem.alignment_bytes, kAlignmentBits)
-              .add(problem.output, kEnumBits)
-              .add(problem.layout, kEnumBits)
-              .add(problem.reads_c, 1)
-              .packed(),
-          {problem.batch, problem.m, problem.n, problem.k, 1}};
-}
-
-AttentionProblem attention_of(Unpacker kind, const ProblemKey& key) {
-  AttentionProblem problem;
-  problem.dtype = kind.take<DType>(kEnumBits);
-  problem.alignment_bytes = kind.take<int>(kAlignmentBits);
-  problem.head_dim = kind.take<int>(kHeadDimBits);
-  problem.causal = kind.take<bool>(1);
-  problem.batch = key.sizes[0];
-  problem.heads_q = key.sizes[1];
-  problem.heads_kv = key.sizes[2];
-  problem.seq_q = key.sizes[3];
-  problem.seq_kv = key.sizes[4];
-  return problem;
-}
-
-GemmProblem gemm_of(Unpacker kind, const ProblemKey& key) {
-  GemmProblem problem;
-  problem.dtype = kind.take<DType>(kEnumBits);
-  problem.alignment_bytes = kind.take<int>(kAlignmentBits);
-  problem.output = kind.take<OutputType>(kEnumBits);
-  problem.layout = kind.take<GemmLayout>(kEnumBits);
-  problem.reads_c = kind.take<bool>(1);
-  problem.batch = key.sizes[0];
-  problem.m = key.sizes[1];
-  problem.n = key.sizes[2];
-  problem.k = key.sizes[3];
-  return problem;
+  throw Error(ErrorCode::invalid_argument,
+              "operation " + std::string(problem.operation().name()) + " is not registered");
 }
 
 std::uint64_t pair(int high, int low) {
@@ -100,15 +79,27 @@ std::uint64_t pair(int high, int low) {
 }  // namespace
 
 ProblemKey problem_key(const Problem& problem) {
-  return std::visit([](const auto& one) { return key_of(one); }, problem);
+  const Packing& packing = packing_of(problem);
+  ProblemKey key{packing.operation_bits, {1, 1, 1, 1, 1}};
+  for (const auto& [field, shift, mask] : packing.kinds) {
+    key.kind |= static_cast<std::uint64_t>(field->read(problem.members())) << shift;
+  }
+  for (std::size_t i = 0; i < packing.sizes.size(); ++i) {
+    key.sizes[i] = packing.sizes[i]->read(problem.members());
+  }
+  return key;
 }
 
 Problem problem_of(const ProblemKey& key) {
-  Unpacker kind(key.kind);
-  if (kind.take<Op>(kOpBits) == Op::gemm) {
-    return gemm_of(kind, key);
+  const Packing& packing = packings().at(key.kind & ((1U << kOperationBits) - 1));
+  Problem problem = packing.operation.default_problem();
+  for (const auto& [field, shift, mask] : packing.kinds) {
+    field->write(problem.members(), static_cast<int>(key.kind >> shift & mask));
   }
-  return attention_of(kind, key);
+  for (std::size_t i = 0; i < packing.sizes.size(); ++i) {
+    packing.sizes[i]->write(problem.members(), key.sizes[i]);
+  }
+  return problem;
 }
 
 ShapePoint shape_point(const ProblemKey& key) {

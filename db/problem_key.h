@@ -14,10 +14,10 @@
 namespace swr {
 
 struct ProblemKey {
-  /// Operation, types, layout, mask, head_dim and alignment: no size makes up for a difference in
-  /// one of them.
+  /// The operation and the fields that are no sizes: nothing makes up for a difference in one of
+  /// them.
   std::uint64_t kind = 0;
-  /// Attention: batch, heads_q, heads_kv, seq_q, seq_kv. GEMM: batch, m, n, k, and 1.
+  /// The sizes in the order of the fields, and 1 for those that the operation lacks.
   std::array<int, ShapePoint::kDimensions> sizes{};
 
   auto operator<=>(const ProblemKey&) const = default;

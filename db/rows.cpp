@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "db/rows.h"
 
+#include "core/enum_text.h"
 #include "core/fields.h"
+#include "core/operation.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -78,18 +80,6 @@ Cell absent_cell(bool is_text) {
   return cell;
 }
 
-/// Appends each visited field that another operation does not share, without a meaning.
-struct AbsentWriter {
-  Cells& cells;
-
-  template <typename Value, typename... Bounds>
-  void operator()(const char* name, const Value& /*value*/, const Bounds&... /*bounds*/) const {
-    if (!has_column(cells, name)) {
-      cells.push_back({name, absent_cell(std::is_enum_v<Value>)});
-    }
-  }
-};
-
 /// Finds columns by name.
 struct NamedColumns {
   SQLite::Statement& row;
@@ -154,9 +144,6 @@ struct Reader {
   }
   void operator()(const char* name, bool& field) { field = integer(name, 0, 1) != 0; }
   void operator()(const char* name, std::string& field) { field = text(name); }
-  void operator()(const char* name, DType& field) { field = parse_dtype(text(name)); }
-  void operator()(const char* name, GemmLayout& field) { field = parse_gemm_layout(text(name)); }
-  void operator()(const char* name, OutputType& field) { field = parse_output_type(text(name)); }
 };
 
 Unknowns unknowns_of(ResultState state) {
@@ -310,46 +297,65 @@ void read_lookup_prediction(LookupResult& found, Reader<OrderedColumns>& read) {
   found.excess_misses = prediction.excess_misses;
 }
 
+/// The value of a field or of an axis in its column.
+Cell field_cell(const Field& field, int value) {
+  return field.is_text() ? Cell(std::string(field.spellings[static_cast<std::size_t>(value)]))
+                         : Cell(static_cast<long long>(value));
+}
+
 template <typename Columns>
-AxisValue axis_value(const Axis& axis, Reader<Columns>& read) {
-  const std::string name(axis.name);
-  if (axis.spellings.empty()) {
-    return read.integer(name.c_str(), 0, kMaxInt);
+int field_value(const Field& field, Reader<Columns>& read) {
+  const std::string name(field.name);
+  if (field.is_text()) {
+    return parse_enum<int>(field.spellings, read.text(name.c_str()), field.name);
   }
-  return std::string(read.text(name.c_str()));
+  return static_cast<int>(
+      read.integer(name.c_str(), 0, field.type == FieldType::flag ? 1 : kMaxInt));
 }
 
 template <typename Columns>
 Variant read_variant(Reader<Columns>& read) {
-  const Op op = parse_op(read.text("op"));
-  Variant variant = default_axes(op);
-  for (const Axis& axis : axes(op)) {
-    axis.set(axis, variant, axis_value(axis, read));
+  const Operation& operation = find_operation(read.text("op"));
+  Variant variant = default_axes(operation);
+  for (const Axis& axis : operation.axes()) {
+    const std::string name(axis.name);
+    if (axis.is_text()) {
+      axis.set(variant, std::string(read.text(name.c_str())));
+    } else {
+      axis.set(variant, read.integer(name.c_str(), 0, kMaxInt));
+    }
   }
   return variant;
 }
 
-template <typename OneProblem, typename Columns>
-Problem read_problem_of(Reader<Columns>& read) {
-  OneProblem problem;
-  visit_fields(problem, read);
+template <typename Columns>
+Problem read_problem_of(const Operation& operation, Reader<Columns>& read) {
+  Problem problem = operation.default_problem();
+  for (const Field& field : operation.fields()) {
+    field.write(problem.members(), field_value(field, read));
+  }
   validate(problem);
   return problem;
 }
 
-template <typename Columns>
-Problem read_problem_of(Op op, Reader<Columns>& read) {
-  return op == Op::gemm ? read_problem_of<GemmProblem>(read)
-                        : read_problem_of<AttentionProblem>(read);
+/// Columns that belong to another operation alone hold no value: 0 or an empty text.
+template <typename FieldsOf>
+void add_absent(Cells& cells, FieldsOf fields_of) {
+  for (const Operation* const operation : operations()) {
+    for (const Field& field : fields_of(*operation)) {
+      if (!has_column(cells, field.name)) {
+        cells.push_back({std::string(field.name), absent_cell(field.is_text())});
+      }
+    }
+  }
 }
 
-constexpr std::array kOps{Op::attention, Op::gemm};
-
-/// The fields of a problem in the order in which they are visited.
-Cells field_cells(Op op) {
-  const Problem problem = op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
+/// The fields of a problem in their order.
+Cells field_cells(const Operation& operation) {
   Cells cells;
-  std::visit([&](const auto& one) { visit_fields(one, AbsentWriter{cells}); }, problem);
+  for (const Field& field : operation.fields()) {
+    cells.push_back({std::string(field.name), absent_cell(field.is_text())});
+  }
   return cells;
 }
 
@@ -389,25 +395,23 @@ auto read_row(TableRows& row, const RowSource& source, Read&& read) {
 
 Cells to_cells(const Problem& problem) {
   validate(problem);
-  Cells cells{{"op", std::string(to_string(op_of(problem)))}};
-  std::visit([&](const auto& one) { visit_fields(one, Writer{cells}); }, problem);
-  for (const Op op : kOps) {
-    for (NamedCell& absent : field_cells(op)) {
-      if (!has_column(cells, absent.column)) {
-        cells.push_back(std::move(absent));
-      }
-    }
+  const Operation& operation = problem.operation();
+  Cells cells{{"op", std::string(operation.name())}};
+  for (const Field& field : operation.fields()) {
+    cells.push_back({std::string(field.name), field_cell(field, field.read(problem.members()))});
   }
+  add_absent(cells, [](const Operation& other) { return other.fields(); });
   return cells;
 }
 
 Cells kind_cells(const Problem& problem) {
-  constexpr std::array<std::string_view, 8> kKind{
-      "op", "dtype", "alignment_bytes", "causal", "head_dim", "output", "layout", "reads_c"};
-  Cells cells = to_cells(problem);
-  std::erase_if(cells, [&](const NamedCell& cell) {
-    return std::ranges::find(kKind, cell.column) == kKind.end();
-  });
+  const Operation& operation = problem.operation();
+  Cells cells{{"op", std::string(operation.name())}};
+  for (const ProblemField& field : operation.fields()) {
+    if (field.role == FieldRole::kind) {
+      cells.push_back({std::string(field.name), field_cell(field, field.read(problem.members()))});
+    }
+  }
   return cells;
 }
 
@@ -418,25 +422,16 @@ Cells to_cells(const DeviceInfo& device) {
 }
 
 Cells to_cells(const Variant& variant) {
-  Cells cells{{"op", std::string(to_string(op_of(variant)))}};
-  for (const Axis& axis : axes(op_of(variant))) {
-    std::visit(
-        [&](const auto& value) {
-          cells.push_back({std::string(axis.name), value});
-        },
-        axis.get(variant));
+  const Operation& operation = variant.operation();
+  Cells cells{{"op", std::string(operation.name())}};
+  for (const Axis& axis : operation.axes()) {
+    cells.push_back({std::string(axis.name), field_cell(axis, axis.read(variant.members()))});
   }
-  for (const Op op : kOps) {
-    for (const Axis& axis : axes(op)) {
-      if (!has_column(cells, axis.name)) {
-        cells.push_back({std::string(axis.name), absent_cell(!axis.spellings.empty())});
-      }
-    }
-  }
+  add_absent(cells, [](const Operation& other) { return other.axes(); });
   return cells;
 }
 
-std::string variant_columns() { return column_list(to_cells(AttentionVariant{})); }
+std::string variant_columns() { return column_list(to_cells(default_axes(*operations().front()))); }
 
 Cells to_cells(const RunInfo& run) {
   return {{"command", run.command},
@@ -510,8 +505,9 @@ Cells to_cells(const VariantResult& result) {
 }
 
 Problem read_problem(SQLite::Statement& row, const RowSource& source) {
-  return read_row(row, source,
-                  [](auto& read) { return read_problem_of(parse_op(read.text("op")), read); });
+  return read_row(row, source, [](auto& read) {
+    return read_problem_of(find_operation(read.text("op")), read);
+  });
 }
 
 DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
@@ -627,15 +623,15 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
-std::string lookup_problems_query(Op op) {
-  return "SELECT id, " + column_list(field_cells(op)) + " FROM problem NOT INDEXED WHERE op = '" +
-         std::string(to_string(op)) + "' ORDER BY id";
+std::string lookup_problems_query(const Operation& operation) {
+  return "SELECT id, " + column_list(field_cells(operation)) +
+         " FROM problem NOT INDEXED WHERE op = '" + std::string(operation.name()) + "' ORDER BY id";
 }
 
-Problem read_lookup_problem(Op op, TableRows& row, const RowSource& source) {
-  return read_row(row, source, [op](auto& read) {
+Problem read_lookup_problem(const Operation& operation, TableRows& row, const RowSource& source) {
+  return read_row(row, source, [&operation](auto& read) {
     read.column("id");
-    return read_problem_of(op, read);
+    return read_problem_of(operation, read);
   });
 }
 

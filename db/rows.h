@@ -81,8 +81,8 @@ struct LookupResult {
 };
 
 // For tables of many rows: what to select, and the readers of such rows.
-std::string lookup_problems_query(Op op);
-Problem read_lookup_problem(Op op, TableRows& row, const RowSource& source);
+std::string lookup_problems_query(const Operation& operation);
+Problem read_lookup_problem(const Operation& operation, TableRows& row, const RowSource& source);
 std::string lookup_result_columns();
 LookupResult read_lookup_result(TableRows& row, const RowSource& source);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Asks a tuned database which variant to run on an H200 for 8 heads of 128, without a GPU.
 //   usage: query DATABASE SEQ
+#include <swr/attention_problem.h>
 #include <swr/swr.h>
 
 #include <cstdlib>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "generator/cubin_cache.h"
 
+#include "core/bounded_json.h"
 #include "core/sha256.h"
 #include "generator/file_io.h"
 #include <swr/error.h>
@@ -16,14 +17,15 @@
 namespace swr {
 namespace {
 
-using Json = nlohmann::json;
+/// Entries are written with sorted keys, which their digest depends on.
+using SortedJson = nlohmann::json;
 
 /// Raised when the meaning of an entry changes; older entries then count as absent.
 constexpr int kFormat = 1;
 
 constexpr int kIndent = 2;
 
-Json to_json(const CompiledKernel& kernel) {
+SortedJson to_json(const CompiledKernel& kernel) {
   const KernelResources& resources = kernel.resources;
   return {{"format", kFormat},
           {"source_sha256", kernel.source_digest},
@@ -57,7 +59,8 @@ CompiledKernel from_json(const Json& json) {
 /// The kernel an entry file describes, without its cubin; empty when the file is damaged.
 std::optional<CompiledKernel> parse_entry(const std::string& text, const std::string& key) {
   try {
-    const Json file = Json::parse(text);
+    constexpr JsonLimits kEntry{.bytes = std::size_t{1} << 20};
+    const Json file = parse_json(text, "the entry", kEntry);
     const Json& body = file.at("kernel");
     if (file.at("kernel_sha256") != sha256_hex(body.dump()) || body.at("format") != kFormat) {
       return std::nullopt;
@@ -66,12 +69,15 @@ std::optional<CompiledKernel> parse_entry(const std::string& text, const std::st
     return kernel.source_digest == key ? std::optional(std::move(kernel)) : std::nullopt;
   } catch (const Json::exception&) {
     return std::nullopt;  // A damaged entry is a miss; storing the key again replaces it.
+  } catch (const Error&) {
+    return std::nullopt;
   }
 }
 
 std::string entry_text(const CompiledKernel& kernel) {
-  const Json body = to_json(kernel);
-  return Json{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}}.dump(kIndent) + "\n";
+  const SortedJson body = to_json(kernel);
+  return SortedJson{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}}.dump(kIndent) +
+         "\n";
 }
 
 [[noreturn]] void reject_directory(const std::filesystem::path& directory,

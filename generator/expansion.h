@@ -42,7 +42,7 @@ inline std::vector<Variant> expand(const std::vector<Variant>& variants, const A
   expanded.reserve(variants.size() * values.size());
   for (Variant variant : variants) {
     for (const AxisValue& value : values) {
-      axis.set(axis, variant, value);
+      axis.set(variant, value);
       expanded.push_back(variant);
     }
   }

@@ -75,10 +75,14 @@ class TemporaryFile {
 
 template <typename Container>
 std::optional<Container> read_all(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
   std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);  // An error for directories too.
-  if (!stream || error) {
+  // First, and an error for all but regular files: to open a pipe is to wait for its writer.
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) {
+    return std::nullopt;
+  }
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
     return std::nullopt;
   }
   Container content(static_cast<std::size_t>(bytes), {});
@@ -102,12 +106,6 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
   TemporaryFile file(path);
   file.write(data);
   file.publish();
-}
-
-FileDescriptor::~FileDescriptor() {
-  if (descriptor_ >= 0) {
-    close(descriptor_);
-  }
 }
 
 FileDescriptor lock_file(const std::filesystem::path& path) {

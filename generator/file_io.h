@@ -2,12 +2,13 @@
 // Files that several processes share: whole reads, atomic writes, advisory locks.
 #pragma once
 
+#include "core/file_descriptor.h"
+
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace swr {
@@ -20,26 +21,6 @@ std::optional<std::string> read_text(const std::filesystem::path& path);
 /// see the old content or the new, never a part.
 /// Throws: Error{not_writable}.
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> data);
-
-/// Owns a POSIX file descriptor; -1 is none.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
-  ~FileDescriptor();
-  FileDescriptor(FileDescriptor&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 /// Waits for the advisory lock on `path`, which is created when missing; held until the result is
 /// destroyed. Excludes other threads and other processes. Where the file system has no locks

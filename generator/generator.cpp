@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "core/attention_config.h"
-#include "core/gemm_config.h"
 #include "core/operation.h"
 #include "core/sha256.h"
 #include "generator/compile_log.h"
 #include "generator/cubin_cache.h"
 #include "generator/digest.h"
 #include "generator/emit.h"
-#include "generator/family_source.h"
 #include "generator/nvrtc.h"
 #include "generator/template_set.h"
 #include <swr/error.h>
@@ -48,17 +45,6 @@ void require_family_arch(const FamilySource& source, int sm_arch) {
   }
 }
 
-const FamilySource& source_of(const Variant& variant) {
-  return family_source(op_of(variant), family_of(variant));
-}
-
-AttentionFamilyConfig config_of(const AttentionProblem& problem, const AttentionVariant& variant) {
-  return make_family_config(problem, variant);
-}
-GemmFamilyConfig config_of(const GemmProblem& problem, const GemmVariant& variant) {
-  return make_gemm_config(problem, variant);
-}
-
 }  // namespace
 
 struct Generator::Impl {
@@ -73,17 +59,13 @@ struct Generator::Impl {
   }
 
   /// The templates with a kernel's configuration header.
-  template <typename Config>
-  TemplateSet configured(const FamilySource& source, const Config& config) const {
-    return templates.with(std::string(source.config_header), swr::config_header(config));
+  TemplateSet configured(const FamilySource& source, const std::string& config_header) const {
+    return templates.with(std::string(source.config_header), config_header);
   }
   TemplateSet configured(const Problem& problem, const Variant& variant) const {
     validate(problem);
-    const FamilySource& source = source_of(variant);
-    return visit_operation(problem, variant, [&](const auto& one, const auto& chosen) {
-      return std::visit([&](const auto& config) { return configured(source, config); },
-                        config_of(one, chosen));
-    });
+    require_same_operation(problem, variant);
+    return configured(family_source(variant), problem.operation().config_header(problem, variant));
   }
 
   CompiledKernel compile_family(const FamilySource& source, const TemplateSet& configured,
@@ -147,21 +129,16 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 CompiledKernel Generator::compile(const Problem& problem, const Variant& variant,
                                   int sm_arch) const {
-  const FamilySource& source = source_of(variant);
+  const FamilySource& source = family_source(variant);
   require_family_arch(source, sm_arch);
   return impl_->compile_family(source, impl_->configured(problem, variant), sm_arch);
 }
 
-CompiledKernel Generator::compile(const HopperGemmConfig& config, int sm_arch) const {
-  const FamilySource& source = family_source(Op::gemm, Family::hopper);
+CompiledKernel Generator::compile_configured(const Operation& operation, Family family,
+                                             const std::string& config_header, int sm_arch) const {
+  const FamilySource& source = family_source(operation, family);
   require_family_arch(source, sm_arch);
-  return impl_->compile_family(source, impl_->configured(source, config), sm_arch);
-}
-
-CompiledKernel Generator::compile(const PortableGemmConfig& config, int sm_arch) const {
-  const FamilySource& source = family_source(Op::gemm, Family::portable);
-  require_family_arch(source, sm_arch);
-  return impl_->compile_family(source, impl_->configured(source, config), sm_arch);
+  return impl_->compile_family(source, impl_->configured(source, config_header), sm_arch);
 }
 
 CompiledKernel Generator::compile_template(std::string_view path, std::string_view entry,
@@ -175,11 +152,11 @@ CompiledKernel Generator::compile_template(std::string_view path, std::string_vi
 }
 
 std::string Generator::config_header(const Problem& problem, const Variant& variant) const {
-  return impl_->configured(problem, variant).text(source_of(variant).config_header);
+  return impl_->configured(problem, variant).text(family_source(variant).config_header);
 }
 
 std::string Generator::flatten(const Problem& problem, const Variant& variant) const {
-  return flatten_template(impl_->configured(problem, variant), source_of(variant).file);
+  return flatten_template(impl_->configured(problem, variant), family_source(variant).file);
 }
 
 std::string Generator::template_text(std::string_view path) const {

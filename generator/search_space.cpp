@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/operation.h"
-#include "generator/attention_space.h"
 #include "generator/expansion.h"
-#include "generator/family_source.h"
-#include "generator/gemm_space.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 
@@ -14,7 +11,7 @@ namespace swr {
 namespace {
 
 /// Checks a restriction against its axis and removes repetitions ("2" and 2 are the same value).
-Values checked_values(Op op, const std::string& name, const Values& values) {
+Values checked_values(const Operation& op, const std::string& name, const Values& values) {
   const Axis* const axis = find_axis(op, name);
   if (axis == nullptr) {
     std::string known;
@@ -29,7 +26,7 @@ Values checked_values(Op op, const std::string& name, const Values& values) {
   Values unique;
   Variant scratch = default_axes(op);
   for (const AxisValue& value : values) {
-    axis->set(*axis, scratch, value);
+    axis->set(scratch, value);
     const AxisValue canonical = axis->get(scratch);
     if (std::ranges::find(unique, canonical) == unique.end()) {
       unique.push_back(canonical);
@@ -40,16 +37,16 @@ Values checked_values(Op op, const std::string& name, const Values& values) {
 
 /// A restricted axis that a family lacks leaves the family out: who asks for a main loop wants
 /// kernels that have one.
-bool has_restricted_axes(Op op, const SpaceOptions& options, Family family) {
+bool has_restricted_axes(const Operation& op, const SpaceOptions& options, Family family) {
   return std::ranges::all_of(options.restrictions, [&](const auto& restriction) {
     return find_axis(op, restriction.first)->belongs_to(family);
   });
 }
 
 /// Families that are asked for; else all but those made for one other architecture.
-bool family_wanted(const FamilySource& source, const SpaceOptions& options,
+bool family_wanted(const Operation& op, const FamilySource& source, const SpaceOptions& options,
                    const DeviceInfo& device) {
-  if (!has_restricted_axes(source.op, options, source.family)) {
+  if (!has_restricted_axes(op, options, source.family)) {
     return false;
   }
   if (const Values* const asked_for = restriction_of(options, "family")) {
@@ -59,7 +56,7 @@ bool family_wanted(const FamilySource& source, const SpaceOptions& options,
   return source.arch_suffix.empty() || device.sm_arch == source.first_arch;
 }
 
-SpaceOptions checked(Op op, const SpaceOptions& options) {
+SpaceOptions checked(const Operation& op, const SpaceOptions& options) {
   SpaceOptions canonical{.tiles = options.tiles, .restrictions = {}};
   for (const auto& [name, values] : options.restrictions) {
     canonical.restrictions.emplace(name, checked_values(op, name, values));
@@ -67,30 +64,19 @@ SpaceOptions checked(Op op, const SpaceOptions& options) {
   return canonical;
 }
 
-std::vector<Variant> variants_of(Family family, const AttentionProblem& problem,
-                                 const DeviceInfo& device, const SpaceOptions& options) {
-  return attention_variants(family, problem, device, options);
-}
-std::vector<Variant> variants_of(Family family, const GemmProblem& problem,
-                                 const DeviceInfo& device, const SpaceOptions& options) {
-  return gemm_variants(family, problem, device, options);
-}
-
 }  // namespace
 
 SearchSpace enumerate_space(const Problem& problem, const DeviceInfo& device,
                             const SpaceOptions& options) {
   validate(problem);
-  const Op op = op_of(problem);
+  const Operation& op = problem.operation();
   const SpaceOptions restricted = checked(op, options);
   SearchSpace space;
-  for (const FamilySource& source : family_sources()) {
-    if (source.op != op || !family_wanted(source, restricted, device)) {
+  for (const FamilySource& source : op.families()) {
+    if (!family_wanted(op, source, restricted, device)) {
       continue;
     }
-    const std::vector<Variant> variants = std::visit(
-        [&](const auto& one) { return variants_of(source.family, one, device, restricted); },
-        problem);
+    const std::vector<Variant> variants = op.points(source.family, problem, device, restricted);
     for (const Variant& variant : variants) {
       if (auto dropped = check_constraints(problem, variant, device)) {
         space.dropped.push_back(std::move(*dropped));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 
+#include "core/operation.h"
 #include "db/problem_key.h"
 #include "generator/cubin_cache.h"
-#include "generator/family_source.h"
 #include "generator/template_set.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
@@ -126,7 +126,7 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
   if (!cubin) {
     return std::nullopt;
   }
-  const FamilySource& source = family_source(op_of(answer.variant), family_of(answer.variant));
+  const FamilySource& source = family_source(answer.variant);
   return CompiledKernel{.entry = std::string(source.entry),
                         .sm_arch = sm_arch,
                         .cubin = std::move(*cubin),

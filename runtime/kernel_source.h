@@ -3,7 +3,7 @@
 #pragma once
 
 #include "db/lookup_table.h"
-#include "runtime/manifest.h"
+#include "export/manifest.h"
 #include <swr/runtime.h>
 
 #include <mutex>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/loaded_kernels.h"
 
-#include "core/launch.h"
 #include "core/operation.h"
-#include "tuner/driver/devices.h"
+#include "driver/devices.h"
 #include <swr/error.h>
 #include <swr/kernel.h>
 
@@ -80,31 +79,12 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
     loaded.allow_dynamic_smem(smem_bytes(problem, answer.variant));
     known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
-  ReadyKernel result{.function = known->second.handle(),
-                     .overlap = overlap_where(kernel.may_overlap),
-                     .answer = answer};
-  visit_operation(problem, answer.variant, [&](const auto& one, const auto& chosen) {
-    result.launch = ready(one, chosen, resident.ctas_per_sm);
-  });
-  return result;
-}
-
-ReadyAttention LoadedKernels::ready(const AttentionProblem& problem,
-                                    const AttentionVariant& variant, int ctas_per_sm) {
-  const AttentionLaunchPlan plan = launch_plan(problem, variant, device_.sm_count, ctas_per_sm);
-  const bool draws_tiles = plan.persistence == Persistence::dynamic;
-  if (draws_tiles) {
-    require_success(tile_counters_->reserve(), "allocating tile counters");
-  }
-  return {plan, draws_tiles ? tile_counters_.get() : nullptr,
-          plan.kv_splits > 1 ? split_memory_.get() : nullptr};
-}
-
-ReadyGemm LoadedKernels::ready(const GemmProblem& problem, const GemmVariant& variant,
-                               int ctas_per_sm) {
-  return {make_gemm_config(problem, variant), variant,
-          worker_count(variant, device_.sm_count, ctas_per_sm),
-          variant.splits > 1 ? split_memory_.get() : nullptr};
+  const ServingTools tools{device_, *tile_counters_, *split_memory_};
+  return {.function = known->second.handle(),
+          .overlap = overlap_where(kernel.may_overlap),
+          .launch =
+              problem.operation().make_ready(problem, answer.variant, resident.ctas_per_sm, tools),
+          .answer = answer};
 }
 
 }  // namespace swr

@@ -2,11 +2,8 @@
 // The kernels that the runtime has loaded into one context.
 #pragma once
 
-#include "core/gemm_config.h"
 #include "db/problem_key.h"
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/split_memory.h"
-#include "tuner/driver/tile_counters.h"
+#include "driver/ready_launch.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>
@@ -18,31 +15,14 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <variant>
 
 namespace swr {
-
-struct ReadyAttention {
-  AttentionLaunchPlan plan;
-  /// Where the kernel's tiles are drawn; nullptr when it draws none.
-  TileCounters* tile_counters = nullptr;
-  /// Where splits of K and V meet; nullptr when there is one.
-  SplitMemory* split_memory = nullptr;
-};
-
-struct ReadyGemm {
-  GemmFamilyConfig config;
-  GemmVariant variant;
-  int workers = 1;  ///< CTAs of a persistent launch.
-  /// Where splits of k meet; nullptr when there is one.
-  SplitMemory* split_memory = nullptr;
-};
 
 /// All that a launch needs.
 struct ReadyKernel {
   CUfunction function = nullptr;
   LaunchOverlap overlap = LaunchOverlap::none;
-  std::variant<ReadyAttention, ReadyGemm> launch;  ///< In the order of Op.
+  std::unique_ptr<ReadyLaunch> launch = nullptr;
   Answer answer;
 };
 
@@ -77,10 +57,6 @@ class LoadedKernels {
   ReadyKernel load(const Problem& problem, const Answer& answer, const CompiledKernel& kernel);
 
  private:
-  ReadyAttention ready(const AttentionProblem& problem, const AttentionVariant& variant,
-                       int ctas_per_sm);
-  ReadyGemm ready(const GemmProblem& problem, const GemmVariant& variant, int ctas_per_sm);
-
   CUcontext context_;
   DeviceInfo device_;
   unsigned long long version_ = 0;

@@ -2,7 +2,7 @@
 #include "runtime/recent_tensor_maps.h"
 
 #include "core/mixed_hash.h"
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tensor maps of the launches that a thread made last. The driver takes 65 to 125 ns to encode one
-// and a Hopper attention launch takes four; a program that serves calls with the same few hundred
+// and some launches take four; a program that serves calls with the same few hundred
 // tensors again and again, and others often have the shape and strides of one before.
 #pragma once
 

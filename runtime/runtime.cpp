@@ -3,17 +3,14 @@
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
-#include "tuner/driver/gemm_launch.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/runtime.h>
 
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <memory>
 #include <mutex>
-#include <numbers>
 #include <shared_mutex>
 #include <vector>
 
@@ -57,26 +54,6 @@ const LaunchCalls& serving_calls() {
   return calls;
 }
 
-template <typename Config>
-void launch(const Config& config, const ReadyKernel& kernel, GemmParams params, CUstream stream) {
-  const auto& ready = std::get<ReadyGemm>(kernel.launch);
-  const LaunchCalls& calls = serving_calls();
-  if (ready.split_memory != nullptr) {
-    SplitMemory::Part part;
-    require_success(ready.split_memory->of_launch(
-                        stream, static_cast<std::size_t>(config.partials_bytes(params)),
-                        static_cast<std::size_t>(config.arrival_words(params)), part),
-                    "finding memory for partial sums");
-    params.partials = part.partials;
-    params.arrivals = part.arrivals;
-  }
-  GemmTensorMaps maps;
-  require_success(encode_gemm_maps(calls, config, params, maps), "cuTensorMapEncodeTiled");
-  require_success(launch_gemm(calls, kernel.function, config, params, maps, ready.workers,
-                              kernel.overlap, stream),
-                  "cuLaunchKernelEx");
-}
-
 /// A kernel for a problem, asked of a runtime in one of its states.
 struct Question {
   unsigned long long runtime = 0;  ///< Impl::id, of which no two are equal; 0 is none's.
@@ -96,10 +73,6 @@ std::atomic<unsigned long long> runtimes_made = 0;
 
 /// What this thread asked for last, of all runtimes.
 thread_local std::array<RecentAnswer, 64> recent_answers;
-
-float usual_scale_log2(int head_dim) {
-  return std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(head_dim));
-}
 
 }  // namespace
 
@@ -223,41 +196,12 @@ struct Runtime::Impl {
 Runtime::Runtime(const RuntimeOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 Runtime::~Runtime() = default;
 
-void Runtime::attention(const AttentionCall& call, CUstream_st* stream) {
-  const AttentionProblem problem = problem_of(call);
-  const CUcontext context = context_for(call.params.q);
+void Runtime::launch(const Problem& problem, const void* call, const void* memory,
+                     CUstream_st* stream) {
+  const CUcontext context = context_for(memory);
   const ReadyKernel& kernel = impl_->get(context, problem);
-  const auto& ready = std::get<ReadyAttention>(kernel.launch);
-  AttentionParams params = call.params;
-  if (ready.tile_counters != nullptr && params.tile_counter == nullptr) {
-    require_success(ready.tile_counters->of_launch(stream, params.tile_counter),
-                    "finding a tile counter");
-  }
-  if (ready.split_memory != nullptr) {
-    require_success(find_split_memory(*ready.split_memory, ready.plan, stream, params),
-                    "finding memory for the results of splits");
-  }
-  if (params.scale_log2 == 0.0F) {
-    params.scale_log2 = usual_scale_log2(call.head_dim);
-  }
   use_recent_tensor_maps_of(context);
-  require_success(launch_attention(serving_calls(), kernel.function, ready.plan, params,
-                                   kernel.overlap, stream),
-                  "cuLaunchKernelEx");
-}
-
-void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
-  const GemmProblem problem = problem_of(call);
-  const CUcontext context = context_for(call.params.a);
-  const ReadyKernel& kernel = impl_->get(context, problem);
-  const auto& ready = std::get<ReadyGemm>(kernel.launch);
-  GemmParams params = call.params;
-  params.raster = ready.variant.raster;
-  params.raster_group = ready.variant.raster_group;
-  params.swizzle_stride = ready.variant.swizzle_stride;
-  params.splits = ready.variant.splits;
-  use_recent_tensor_maps_of(context);
-  std::visit([&](const auto& config) { launch(config, kernel, params, stream); }, ready.config);
+  kernel.launch->launch(call, {serving_calls(), kernel.function, kernel.overlap, stream});
 }
 
 Answer Runtime::prepare(const Problem& problem) {

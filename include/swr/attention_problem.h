@@ -3,7 +3,7 @@
 #pragma once
 
 #include <swr/axes.h>
-#include <swr/problem_size.h>
+#include <swr/problem.h>
 
 #include <compare>
 #include <string>
@@ -27,7 +27,12 @@ struct AttentionProblem {
   int alignment_bytes = 16;
 
   auto operator<=>(const AttentionProblem&) const = default;
+
+  using ErasedAs = Problem;
+  static const Operation& operation();
 };
+
+const Operation& attention_operation();
 
 /// Throws: Error{invalid_argument} naming the first field that no kernel can serve.
 void validate(const AttentionProblem& problem);

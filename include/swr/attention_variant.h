@@ -4,14 +4,15 @@
 
 #include <swr/axes.h>
 #include <swr/family.h>
+#include <swr/variant.h>
 
 #include <compare>
 #include <string_view>
 
 namespace swr {
 
-/// One choice on every axis. The members are the axes, which axes(Op::attention) describes. Axes
-/// that belong to another family keep their default.
+/// One choice on every axis. The members are the axes, which axes() of the operation describes.
+/// Axes that belong to another family keep their default.
 struct AttentionVariant {
   Family family = Family::portable;
   /// Q rows per tile; portable: a multiple of 16 * warps; hopper: 16 * warps.
@@ -52,6 +53,9 @@ struct AttentionVariant {
   int unroll = 1;
 
   auto operator<=>(const AttentionVariant&) const = default;
+
+  using ErasedAs = Variant;
+  static const Operation& operation();
 };
 
 std::string_view to_string(KvCopy value);

@@ -27,7 +27,7 @@ struct ConstraintInfo {
   std::string_view name;
   std::string_view summary;
 };
-std::span<const ConstraintInfo> constraints(Op op);
+std::span<const ConstraintInfo> constraints(const Operation& operation);
 
 /// The first constraint the variant violates before compilation, if any.
 /// Throws, as the following: Error{invalid_argument} when problem and variant are of different

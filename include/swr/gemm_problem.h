@@ -4,7 +4,7 @@
 
 #include <swr/axes.h>
 #include <swr/gemm_axes.h>
-#include <swr/problem_size.h>
+#include <swr/problem.h>
 
 #include <compare>
 #include <string>
@@ -26,7 +26,12 @@ struct GemmProblem {
   int alignment_bytes = 16;
 
   auto operator<=>(const GemmProblem&) const = default;
+
+  using ErasedAs = Problem;
+  static const Operation& operation();
 };
+
+const Operation& gemm_operation();
 
 /// Throws: Error{invalid_argument} naming the first field that no kernel can serve.
 void validate(const GemmProblem& problem);

@@ -5,13 +5,14 @@
 #include <swr/axes.h>
 #include <swr/family.h>
 #include <swr/gemm_axes.h>
+#include <swr/variant.h>
 
 #include <compare>
 #include <string_view>
 
 namespace swr {
 
-/// One choice on every axis, as axes(Op::gemm) describes them.
+/// One choice on every axis, as axes() of the operation describes them.
 struct GemmVariant {
   Family family = Family::portable;
   int tile_m = 64;
@@ -43,6 +44,9 @@ struct GemmVariant {
   int swizzle_stride = 0;
 
   auto operator<=>(const GemmVariant&) const = default;
+
+  using ErasedAs = Variant;
+  static const Operation& operation();
 };
 
 std::string_view to_string(Raster value);

@@ -7,11 +7,11 @@
 #include <swr/device.h>
 #include <swr/kernel.h>
 #include <swr/problem.h>
+#include <swr/search_space.h>
 #include <swr/variant.h>
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,39 +19,6 @@
 #include <vector>
 
 namespace swr {
-
-struct HopperGemmConfig;
-struct PortableGemmConfig;
-
-/// Restricts axes: only the listed values are enumerated for an axis that is named, the family's
-/// default values for the others.
-using AxisRestrictions = std::map<std::string, std::vector<AxisValue>, std::less<>>;
-
-/// A tile shape; the three axes are chosen together.
-struct Tile {
-  int tile_m = 0;
-  int tile_n = 0;
-  /// Attention's warps. 0 for the family's usual number: portable four where each then has whole
-  /// 16-row blocks, else one per 16 rows; hopper one per 16 rows. GEMM has none to name here.
-  int warps = 0;
-};
-
-struct SpaceOptions {
-  /// Replaces the family's list of tiles when not empty.
-  std::vector<Tile> tiles;
-  AxisRestrictions restrictions;
-};
-
-struct SearchSpace {
-  std::vector<Variant> variants;
-  std::vector<DroppedVariant> dropped;
-};
-
-/// Enumerates every combination of the axis values and applies the constraints that need no
-/// compiler. The order is deterministic.
-/// Throws: Error{invalid_argument} when a restriction names no axis or a value outside it.
-SearchSpace enumerate_space(const Problem& problem, const DeviceInfo& device,
-                            const SpaceOptions& options);
 
 struct GeneratorOptions {
   /// Files here shadow the built-in templates of the same relative path.
@@ -84,9 +51,10 @@ class Generator {
   /// that NVRTC or the family does not support.
   CompiledKernel compile(const Problem& problem, const Variant& variant, int sm_arch) const;
 
-  /// GEMM kernels straight from their compile-time configurations. Throws: like the first.
-  CompiledKernel compile(const HopperGemmConfig& config, int sm_arch) const;
-  CompiledKernel compile(const PortableGemmConfig& config, int sm_arch) const;
+  /// The kernel of an operation's family with a configuration header of the caller's, for
+  /// configurations outside the search space. Throws: like the first.
+  CompiledKernel compile_configured(const Operation& operation, Family family,
+                                    const std::string& config_header, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
   std::string config_header(const Problem& problem, const Variant& variant) const;

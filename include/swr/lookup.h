@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fast answers for programs that serve: the database as a table in memory. Asking needs neither
-// NVRTC nor a CUDA driver and takes well under a microsecond (docs/results/runtime.md).
+// NVRTC nor a CUDA driver and takes well under a microsecond (experiments/runtime).
 #pragma once
 
 #include <swr/device.h>

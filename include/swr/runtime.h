@@ -7,10 +7,12 @@
 #pragma once
 
 #include <swr/attention_params.h>
+#include <swr/attention_problem.h>
 #include <swr/axes.h>
 #include <swr/device.h>
 #include <swr/gemm_axes.h>
 #include <swr/gemm_params.h>
+#include <swr/gemm_problem.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>
 #include <swr/problem.h>
@@ -88,6 +90,10 @@ class Runtime {
   /// The same for a matrix product. Kernels that split k among CTAs take memory of the runtime,
   /// which the first such launch on a stream and every captured one allocate.
   void gemm(const GemmCall& call, CUstream_st* stream);
+
+  /// The same for any operation. `call` is the operation's own call structure, such as
+  /// AttentionCall, that poses the problem; `memory` is a pointer to device memory of it.
+  void launch(const Problem& problem, const void* call, const void* memory, CUstream_st* stream);
 
   /// Does all that the first call for this problem would do but the launch, and says what was
   /// chosen. Requires a current context. Throws: as attention().

@@ -106,8 +106,8 @@ struct ServingAttentionParams {
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
   /// The caller promises that lengths and page tables were complete before the launch ahead of this
-  /// one began, as they are in all layers of a step but the first. Work is then dealt, and pages are
-  /// looked up, while that launch still ends.
+  /// one began, as they are in all layers of a step but the first. Work is then dealt, and pages
+  /// are looked up, while that launch still ends.
   bool lengths_are_ready = false;
 };
 

@@ -24,6 +24,15 @@ class Error(RuntimeError):
         self.code = code
 
 
+def _int32s(structure, *values):
+    """The values of the structure's fields; ctypes would cut off what they do not hold."""
+    for (name, _), value in zip(structure._fields_, values):
+        if not -2**31 <= value < 2**31:
+            raise Error("invalid_argument",
+                        f"{name} is {value}, more than 32 bits hold; swr takes no such size")
+    return values
+
+
 class Problem(ctypes.Structure):
     """One attention forward pass; `dtype` is 0 for fp16 and 1 for bf16."""
 
@@ -33,8 +42,9 @@ class Problem(ctypes.Structure):
 
     def __init__(self, seq_q, seq_kv=None, batch=1, heads_q=1, heads_kv=None, head_dim=64,
                  dtype="fp16", causal=False, alignment_bytes=16):
-        super().__init__(batch, heads_q, heads_kv or heads_q, seq_q, seq_kv or seq_q, head_dim,
-                         ("fp16", "bf16").index(dtype), int(causal), alignment_bytes)
+        super().__init__(*_int32s(Problem, batch, heads_q, heads_kv or heads_q, seq_q,
+                                  seq_kv or seq_q, head_dim, ("fp16", "bf16").index(dtype),
+                                  int(causal), alignment_bytes))
 
     def __repr__(self):
         return (type(self).__name__ + "(" + ", ".join(f"{name}={getattr(self, name)}"
@@ -51,8 +61,9 @@ class GemmProblem(ctypes.Structure):
     def __init__(self, m, n, k, batch=1, dtype="bf16", output=None, layout="nt", reads_c=False,
                  alignment_bytes=16):
         types = ("fp16", "bf16", "fp32")
-        super().__init__(m, n, k, batch, types.index(dtype), types.index(output or dtype),
-                         ("nt", "nn", "tn").index(layout), int(reads_c), alignment_bytes)
+        super().__init__(*_int32s(GemmProblem, m, n, k, batch, types.index(dtype),
+                                  types.index(output or dtype), ("nt", "nn", "tn").index(layout),
+                                  int(reads_c), alignment_bytes))
 
     __repr__ = Problem.__repr__
 

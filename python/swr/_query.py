@@ -69,5 +69,7 @@ class Lookup:
         return bool(changed.value)
 
     def __del__(self):
-        if getattr(self, "_handle", None):
-            library.swr_lookup_close(self._handle)
+        handle = getattr(self, "_handle", None)
+        self._handle = None  # Called again, as finalizers may be, it closes nothing twice.
+        if handle:
+            library.swr_lookup_close(handle)

@@ -51,6 +51,21 @@ class Package(unittest.TestCase):
         self.tune(causal=True)
         self.assertTrue(lookup.refresh())
 
+    def test_a_size_that_32_bits_do_not_hold_is_refused(self):
+        for problem in (lambda: swr.Problem(2**32 + 1000), lambda: swr.GemmProblem(1, 2**31, 1)):
+            with self.assertRaises(swr.Error) as caught:
+                problem()
+            self.assertEqual(caught.exception.code, "invalid_argument")
+
+    def test_a_lookup_is_closed_once(self):
+        self.tune()
+        lookup = swr.Lookup(self.database)
+        lookup.__del__()
+        lookup.__del__()
+        with self.assertRaises(swr.Error) as caught:
+            lookup.refresh()
+        self.assertEqual(caught.exception.code, "invalid_argument")
+
     def test_errors_carry_a_code_and_advice(self):
         with self.assertRaises(swr.Error) as caught:
             swr.Lookup(self.database, l2="tepid")

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // explain on stored measurements, without a GPU and without a compiler.
 #include "core/json.h"
+#include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/cli/commands.h"
-#include "tuner/model/gpu_profile.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/store.h>
 
 #include <gmock/gmock.h>
@@ -27,7 +31,7 @@ constexpr long long kReadBytes = 24LL << 20;
 
 VariantResult measured(const AttentionVariant& variant, double median_us,
                        long long dram_read_bytes) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.resources.registers_per_thread = 168;
   result.smem_bytes = smem_bytes(kProblem, variant);
@@ -170,7 +174,7 @@ TEST_F(Explain, SaysThatAccessesWereNotCountedAndWhy) {
 
 TEST_F(Explain, ExplainsGemmMeasuredOrNot) {
   const GemmProblem problem{.m = 4096, .n = 2048, .k = 1024};
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = GemmVariant{.tile_m = 128, .tile_n = 128, .tile_k = 32, .stages = 3};
   result.resources.registers_per_thread = 168;
   result.ctas_per_sm = 2;

@@ -2,6 +2,8 @@
 #include "tuner/cli/options.h"
 
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -89,7 +91,7 @@ TEST(Options, MeasuringIsWarmAndDoneOnceUnlessSaidOtherwise) {
 }
 
 TEST(Options, EveryAxisButTheTileHasAnOption) {
-  for (const Axis& axis : axes(Op::attention)) {
+  for (const Axis& axis : axes(attention_operation())) {
     if (axis.name == "tile_m" || axis.name == "tile_n" || axis.name == "warps") {
       continue;
     }
@@ -145,6 +147,12 @@ TEST(Options, OfAMeasuringProcessAreThoseOfTheCommandThatStartedIt) {
       parsed({"measure-worker", "study", "sawtooth", "--out", "x", "--gpu", "auto"});
   EXPECT_EQ(of_study.command, Command::measure_worker);
   EXPECT_EQ(of_study.gpu, "auto");
+}
+
+TEST(Options, RefuseEmptyValues) {
+  EXPECT_THAT(rejection({"--seq", "64", "--heads", ""}), HasSubstr("--heads has an empty value"));
+  EXPECT_THAT(rejection({"--seq", "64", "--heads="}), HasSubstr("--heads has an empty value"));
+  EXPECT_THAT(rejection({"--seq", "64", "--cache-dir", ""}), HasSubstr("--cache-dir"));
 }
 
 TEST(Options, SayWhatIsWrongWithTheCommandLine) {

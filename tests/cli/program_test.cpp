@@ -4,6 +4,8 @@
 #include "tests/cli/program.h"
 
 #include "core/json.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/variant.h>
 
 #include <gmock/gmock.h>
@@ -138,6 +140,18 @@ TEST_F(SwrTune, AnswersFromReplacedTemplatesOnlyToThoseWhoUseThem) {
   }
 }
 
+TEST_F(SwrTune, RecordsAllSpacesInOneFileThatCanBeReplayed) {
+  Arguments arguments = kSmallTune;
+  arguments[3] = "256,384";
+  ASSERT_EQ(run(arguments, {"--quiet"}).exit_code, 0);
+  const ProgramResult recorded = run({"db", "record", "--out", path("tuned.spaces")});
+  EXPECT_EQ(recorded.exit_code, 0) << recorded.err;
+  EXPECT_THAT(recorded.out, HasSubstr("wrote 2 spaces"));
+  const ProgramResult replayed = run({"--replay", path("tuned.spaces"), "--json", "--quiet"});
+  ASSERT_EQ(replayed.exit_code, 0) << replayed.err;
+  EXPECT_EQ(json::parse(replayed.out)["reports"].size(), 2U);
+}
+
 TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
   Arguments arguments = kSmallTune;
   arguments[3] = "256,384";
@@ -220,7 +234,7 @@ TEST_F(SwrTune, ListsDevicesAndAxes) {
   EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
   const ProgramResult listed = run({"axes"});
   EXPECT_EQ(listed.exit_code, 0);
-  for (const Axis& axis : axes(Op::attention)) {
+  for (const Axis& axis : axes(attention_operation())) {
     EXPECT_THAT(listed.out, HasSubstr("\n" + std::string(axis.name) + " "));
   }
   EXPECT_THAT(listed.out, HasSubstr("shared_memory"));
@@ -341,7 +355,7 @@ TEST_F(SwrTune, WritesEventsAsTheyHappen) {
 TEST_F(SwrTune, ReplaysARecordedSpaceWithoutGpuNvrtcOrDatabase) {
   environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
   const std::string file = std::string(SWR_TEST_DATA) +
-                           "/recordings/attention_b1_h16_s4096_d128_fp16_causal_nvidia-h200.json";
+                           "/json_recordings/attention_b1_h4_s4096_d256_fp16_nvidia-h200.json";
   const ProgramResult text = run({"--replay", file, "--quiet"});
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, StartsWith("Measured, replayed: "));
@@ -376,7 +390,7 @@ Arguments small_replay() {
   Arguments arguments{"--replay"};
   for (const char* shape : {"b1_h4_s4096_d256_fp16", "b1_h1_s24576_d80_fp16",
                             "b1_h1_s32768_d64_fp16_causal", "b1_h1_s16384_d128_fp16_causal"}) {
-    arguments.push_back(std::string(SWR_TEST_DATA) + "/recordings/attention_" + shape +
+    arguments.push_back(std::string(SWR_TEST_DATA) + "/json_recordings/attention_" + shape +
                         "_nvidia-h200.json");
   }
   arguments.insert(arguments.end(), {"--quiet", "--json"});

@@ -2,9 +2,10 @@
 // study on a database that holds its points, so that nothing is compiled.
 #include "tuner/study/study.h"
 
+#include "model/profile/gpu_profile.h"
 #include "tests/support/temp_directory.h"
 #include "tuner/cli/commands.h"
-#include "tuner/model/gpu_profile.h"
+#include <swr/attention_variant.h>
 #include <swr/store.h>
 
 #include <gmock/gmock.h>
@@ -33,7 +34,7 @@ std::size_t store_points(const std::filesystem::path& database, const Study& stu
   for (const Experiment& experiment : study.experiments) {
     for (const StudyPoint& point : experiment.points) {
       if (stored.emplace(point.problem, point.variant).second) {
-        VariantResult result;
+        VariantResult result{.variant = AttentionVariant{}};
         result.variant = point.variant;
         result.outcome = Prediction{.time_us = 1000.0,
                                     .read_sectors = 1'000'000,
@@ -102,7 +103,8 @@ TEST_F(StudyCommand, WritesTheStridesOfGemmBesideItsPeers) {
 
 TEST_F(StudyCommand, PeersAreOfGemmAlone) {
   EXPECT_EQ(run_study("sawtooth", "gb10", {"--peers", "peers.csv"}), 2);
-  EXPECT_THAT(err_.str(), HasSubstr("--peers belongs to study gemm-swizzle, not to sawtooth"));
+  EXPECT_THAT(err_.str(),
+              HasSubstr("--peers belongs to studies that compare with a library, not to sawtooth"));
 }
 
 TEST(StudyCommandLine, UnknownStudiesAreABadCommandLine) {

@@ -5,6 +5,8 @@
 
 #include "tests/supervise/supervision.h"
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -36,7 +38,7 @@ using ::testing::SizeIs;
 void measured_by_stages(VariantResult& result) {
   Measurement measurement;
   measurement.median_us = measurement.p95_us =
-      10.0 + 0.1 * std::get<AttentionVariant>(result.variant).stages;
+      10.0 + 0.1 * result.variant.as<AttentionVariant>().stages;
   measurement.samples_us = {measurement.median_us};
   result.outcome = measurement;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/problem.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/core/fictional.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
 #include <gtest/gtest.h>
@@ -174,19 +176,21 @@ TEST(Constraints, ReasonsCarryTheNumbers) {
 
 TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
   KernelResources resources{.registers_per_thread = 128};
-  EXPECT_FALSE(check_compiled(some_problem(), {}, fictional_device(), resources));
+  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources));
   resources.spill_load_bytes = 4;
-  EXPECT_EQ(check_compiled(some_problem(), {}, fictional_device(), resources)->constraint,
-            "spills");
+  EXPECT_EQ(
+      check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources)->constraint,
+      "spills");
   resources.spill_load_bytes = 0;
   DeviceInfo small = fictional_device();
   small.registers_per_sm = 8192;
-  EXPECT_EQ(check_compiled(some_problem(), {}, small, resources)->constraint, "residency");
+  EXPECT_EQ(check_compiled(some_problem(), AttentionVariant{}, small, resources)->constraint,
+            "residency");
 }
 
 TEST(Constraints, NamesAreUniqueAndDescribed) {
   std::set<std::string_view> names;
-  for (const ConstraintInfo& info : constraints(Op::attention)) {
+  for (const ConstraintInfo& info : constraints(attention_operation())) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.summary.empty()) << info.name;
   }

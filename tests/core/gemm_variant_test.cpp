@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <swr/constraints.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/variant.h>
 
 #include <gmock/gmock.h>
@@ -150,7 +152,7 @@ TEST(GemmConstraints, EveryCtaOfAClusterAlongKHasAKBlock) {
 
 TEST(GemmConstraints, AreNamedOnceEach) {
   std::set<std::string_view> names;
-  for (const ConstraintInfo& info : constraints(Op::gemm)) {
+  for (const ConstraintInfo& info : constraints(gemm_operation())) {
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     EXPECT_FALSE(info.summary.empty());
   }
@@ -176,10 +178,10 @@ TEST(GemmVariant, KeysAreReadBack) {
   variant.swizzle_stride = 1792;
   variant.k_order = Order::sawtooth;
   variant.splits = 3;
-  EXPECT_EQ(parse_variant(Op::gemm, to_key(variant)), Variant(variant));
+  EXPECT_EQ(parse_variant(gemm_operation(), to_key(variant)), Variant(variant));
   variant.cluster_k = 3;
-  EXPECT_EQ(parse_variant(Op::gemm, to_key(variant)), Variant(variant));
-  EXPECT_EQ(parse_variant(Op::gemm, to_key(GemmVariant{})), default_axes(Op::gemm));
+  EXPECT_EQ(parse_variant(gemm_operation(), to_key(variant)), Variant(variant));
+  EXPECT_EQ(parse_variant(gemm_operation(), to_key(GemmVariant{})), default_axes(gemm_operation()));
   EXPECT_THAT(to_key(variant), testing::HasSubstr("mainloop=pingpong"));
   EXPECT_THAT(to_key(GemmVariant{}), testing::Not(testing::HasSubstr("mainloop")));
 }
@@ -187,7 +189,7 @@ TEST(GemmVariant, KeysAreReadBack) {
 TEST(GemmVariant, WrongKeysAreRefused) {
   for (const char* key : {"tile_m", "tile_m=ten", "tile_m=8", "raster=zigzag", "colour=red",
                           "family=portable,consumers=2"}) {
-    EXPECT_THROW(parse_variant(Op::gemm, key), Error) << key;
+    EXPECT_THROW(parse_variant(gemm_operation(), key), Error) << key;
   }
 }
 

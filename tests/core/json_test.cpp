@@ -3,7 +3,11 @@
 
 #include "core/fields.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,10 +34,11 @@ const AttentionProblem kProblem{
     .batch = 2, .heads_q = 8, .heads_kv = 2, .seq_q = 100, .seq_kv = 200, .causal = true};
 
 TEST(Json, ProblemRoundTrips) {
-  EXPECT_EQ(Json(kProblem).get<AttentionProblem>(), kProblem);
-  EXPECT_EQ(Json(kProblem).dump(),
-            R"({"batch":2,"heads_q":8,"heads_kv":2,"seq_q":100,"seq_kv":200,"head_dim":64,)"
-            R"("dtype":"fp16","causal":true,"alignment_bytes":16})");
+  EXPECT_EQ(Json(Problem(kProblem)).get<Problem>(), Problem(kProblem));
+  EXPECT_EQ(
+      Json(Problem(kProblem)).dump(),
+      R"({"op":"attention","batch":2,"heads_q":8,"heads_kv":2,"seq_q":100,"seq_kv":200,"head_dim":64,)"
+      R"("dtype":"fp16","causal":true,"alignment_bytes":16})");
 }
 
 TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
@@ -45,12 +50,12 @@ TEST(Json, VariantRoundTripsWithTheAxesAsKeys) {
                                  .workers = 48,
                                  .smem_swizzle = false};
   const Json json = Variant(variant);
-  EXPECT_EQ(json.size(), std::ranges::count_if(axes(Op::attention), [](const Axis& axis) {
+  EXPECT_EQ(json.size(), std::ranges::count_if(axes(attention_operation()), [](const Axis& axis) {
               return axis.belongs_to(Family::portable);
             }));
   EXPECT_EQ(json["order"], "sawtooth");
   EXPECT_EQ(json["workers"], 48);
-  EXPECT_EQ(variant_from_json(Op::attention, json), Variant(variant));
+  EXPECT_EQ(variant_from_json(attention_operation(), json), Variant(variant));
 }
 
 TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
@@ -60,7 +65,7 @@ TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
   json.erase("pack_gqa");
   json.erase("longest_first");
   json.erase("kv_copy");
-  EXPECT_EQ(variant_from_json(Op::attention, json), Variant(AttentionVariant{}));
+  EXPECT_EQ(variant_from_json(attention_operation(), json), Variant(AttentionVariant{}));
   Json launch = LaunchGeometry{.grid_x = 1, .block_x = 32};
   launch.erase("partials_bytes");
   launch.erase("arrival_words");
@@ -70,7 +75,8 @@ TEST(Json, AxesThatOlderVariantsDoNotNameHaveTheirDefault) {
 TEST(Json, VariantsOfBeforeThereWereClustersAlongKHaveNone) {
   Json json = Variant(GemmVariant{.family = Family::hopper, .cluster_k = 4});
   json.erase("cluster_k");
-  EXPECT_EQ(variant_from_json(Op::gemm, json), Variant(GemmVariant{.family = Family::hopper}));
+  EXPECT_EQ(variant_from_json(gemm_operation(), json),
+            Variant(GemmVariant{.family = Family::hopper}));
 }
 
 TEST(Json, DeviceRoundTrips) {
@@ -111,30 +117,30 @@ TEST(Fields, ANewMemberIsNotForgotten) {
 }
 
 TEST(Json, AMissingFieldIsNamed) {
-  Json json = kProblem;
+  Json json = Problem(kProblem);
   json.erase("seq_kv");
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_kv' must be present"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("'seq_kv' must be present"));
 }
 
 TEST(Json, AFieldOfAnotherTypeIsNamed) {
-  Json json = kProblem;
+  Json json = Problem(kProblem);
   json["seq_q"] = "many";
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_q' must be a whole number"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("'seq_q' must be a whole number"));
   json["seq_q"] = 1.5;
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("'seq_q' must be a whole number"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("'seq_q' must be a whole number"));
   json["seq_q"] = 1LL << 40;
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("seq_q must be between"));
-  EXPECT_THAT(complaint_of<AttentionProblem>(Json(3)), HasSubstr("batch"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("seq_q must be between"));
+  EXPECT_THAT(complaint_of<Problem>(Json(3)), HasSubstr("batch"));
 }
 
 TEST(Json, AProblemThatNoKernelServesIsRefused) {
-  Json json = kProblem;
+  Json json = Problem(kProblem);
   json["heads_kv"] = 3;
-  EXPECT_THAT(complaint_of<AttentionProblem>(json), HasSubstr("multiple of kv-heads"));
+  EXPECT_THAT(complaint_of<Problem>(json), HasSubstr("multiple of kv-heads"));
 }
 
 VariantResult measured_result() {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = 3;
   result.detail = "no detail";
   result.resources.registers_per_thread = 200;
@@ -189,7 +195,7 @@ TEST(Json, AResultThatCannotBeIsRefused) {
 }
 
 TEST(Json, ResultSaysWhetherItWasMeasured) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   Measurement measurement;
   measurement.samples_us = {2.0, 1.0};
   measurement.median_us = 1.5;
@@ -209,7 +215,7 @@ TEST(Json, ResultSaysWhetherItWasMeasured) {
 }
 
 TEST(Json, ADocumentSurvivesBytesThatAreNoText) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.detail = "log \xff end";
   Measurement measurement;
   measurement.relative_error = std::numeric_limits<double>::quiet_NaN();

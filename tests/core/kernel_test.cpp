@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "core/launch.h"
+#include "operations/attention/launch.h"
 #include "tests/core/fictional.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/kernel.h>
 
 #include <gtest/gtest.h>

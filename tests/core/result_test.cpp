@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/result.h>
 
 #include <gtest/gtest.h>
@@ -14,7 +16,7 @@ TEST(Result, CompulsorySectorsAreSixteenPerTokenAtHeadDim64) {
 
 TEST(Result, MeasuredExcessIsDramReadBeyondTheFirstTouch) {
   const long long read = 12 * 1024 * kSectorBytes;
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Measurement{.counters = Counters{.dram_read_bytes = read + 320}};
   EXPECT_EQ(excess_miss_sectors(kProblem, result), 10);
   result.outcome = Measurement{.counters = Counters{.dram_read_bytes = read / 2}};
@@ -22,14 +24,14 @@ TEST(Result, MeasuredExcessIsDramReadBeyondTheFirstTouch) {
 }
 
 TEST(Result, WithoutCountersTrafficIsUnknownNotZero) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Measurement{.counters_missing_because = "no permission"};
   EXPECT_FALSE(l2_sectors(result));
   EXPECT_FALSE(excess_miss_sectors(kProblem, result));
 }
 
 TEST(Result, ACounterTheChipLacksMakesTheExcessUnknown) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Measurement{.counters = Counters{.sectors_demanded = 7},
                                .counters_missing_because = "this chip does not count DRAM"};
   EXPECT_EQ(l2_sectors(result), 7);
@@ -37,7 +39,7 @@ TEST(Result, ACounterTheChipLacksMakesTheExcessUnknown) {
 }
 
 TEST(Result, ProvenanceFollowsFromTheOutcome) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Prediction{.time_us = 3.0};
   EXPECT_EQ(result.provenance(), Provenance::predicted);
   EXPECT_DOUBLE_EQ(result.time_us(), 3.0);

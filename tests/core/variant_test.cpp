@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 #include <swr/variant.h>
 
@@ -49,28 +51,30 @@ TEST(AttentionVariant, KeyHoldsTheAxesOfItsFamilyAlone) {
 }
 
 TEST(Variant, EveryAxisWritesWhatItReads) {
-  for (const Op op : {Op::attention, Op::gemm}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     const Variant variant = default_axes(op);
     for (const Axis& axis : axes(op)) {
       Variant copy = variant;
-      axis.set(axis, copy, axis.get(variant));
+      axis.set(copy, axis.get(variant));
       EXPECT_EQ(copy, variant) << axis.name;
     }
   }
 }
 
 TEST(Variant, AnAxisIsEqualWhereItsValuesAre) {
-  for (const Op op : {Op::attention, Op::gemm}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     const Variant variant = default_axes(op);
     for (const Axis& axis : axes(op)) {
       Variant other = variant;
       for (const std::string_view spelling : axis.spellings) {
-        axis.set(axis, other, std::string(spelling));
+        axis.set(other, std::string(spelling));
         EXPECT_EQ(axis.is_equal(variant, other), axis.get(variant) == axis.get(other)) << axis.name;
       }
     }
   }
-  EXPECT_FALSE(find_axis(Op::attention, "tile_m")
+  EXPECT_FALSE(find_axis(attention_operation(), "tile_m")
                    ->is_equal(AttentionVariant{.tile_m = 64}, AttentionVariant{.tile_m = 128}));
 }
 

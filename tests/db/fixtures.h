@@ -3,6 +3,8 @@
 #pragma once
 
 #include "tests/support/temp_directory.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 #include <swr/store.h>
 

@@ -3,7 +3,11 @@
 // what happens when the file changes while threads ask.
 #include "db/lookup_table.h"
 #include "tests/db/fixtures.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Database.h>

@@ -2,6 +2,7 @@
 #include "db/match.h"
 
 #include "tests/db/fixtures.h"
+#include <swr/attention_problem.h>
 
 namespace swr {
 namespace {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The nearest rule judged on recorded spaces: each is left out in turn, and the others answer for
-// it. docs/results/runtime.md publishes the table, which this program prints.
-#include "core/recorded_space.h"
+// it. experiments/runtime publishes the table, which this program prints.
+#include "core/recorded_spaces_file.h"
 #include "db/lookup_table.h"
 #include "tests/db/fixtures.h"
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
 #include <algorithm>
@@ -12,17 +13,6 @@
 
 namespace swr {
 namespace {
-
-std::vector<RecordedSpace> recordings() {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(SWR_RECORDINGS)) {
-    paths.push_back(entry.path());
-  }
-  std::ranges::sort(paths);
-  std::vector<RecordedSpace> spaces;
-  std::ranges::transform(paths, std::back_inserter(spaces), read_recorded_space);
-  return spaces;
-}
 
 /// Every result but those of the space that is left out.
 LookupRecords records_without(const std::vector<RecordedSpace>& spaces, const RecordedSpace& out) {
@@ -65,7 +55,7 @@ std::optional<double> regret(const RecordedSpace& space, const Variant& variant)
 
 /// The default as it was recorded: with long Q tiles last under the mask, too.
 Variant recorded_default(const RecordedSpace& space) {
-  auto variant = std::get<AttentionVariant>(default_variant(space.problem, space.device));
+  auto variant = default_variant(space.problem, space.device).as<AttentionVariant>();
   variant.longest_first = false;
   return variant;
 }
@@ -83,7 +73,7 @@ struct Judged {
 /// spaces of at least `fewest_variants` take part: the best of a handful of variants, as recorded
 /// to reproduce a paper, says little about the best of all.
 std::vector<Judged> judge_all(std::size_t fewest_variants) {
-  std::vector<RecordedSpace> spaces = recordings();
+  std::vector<RecordedSpace> spaces = read_recorded_spaces(SWR_RECORDINGS);
   std::erase_if(spaces, [&](const auto& space) { return space.results.size() < fewest_variants; });
   std::vector<Judged> judged;
   for (const RecordedSpace& space : spaces) {

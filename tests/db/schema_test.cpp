@@ -27,7 +27,8 @@ std::vector<std::string> columns_of(SQLite::Database& database, const std::strin
 
 std::vector<std::string> axis_names() {
   std::vector<std::string> names;
-  for (const Op op : {Op::attention, Op::gemm}) {
+  for (const Operation* const operation : operations()) {
+    const Operation& op = *operation;
     for (const Axis& axis : axes(op)) {
       if (std::ranges::find(names, axis.name) == names.end()) {
         names.emplace_back(axis.name);

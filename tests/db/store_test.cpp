@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/lookup.h>
 
 #include <cmath>

@@ -3,7 +3,7 @@
 // and tiny lengths, masks, grouped heads, strides, inputs that are not finite. Also: no access to
 // shared memory conflicts with another of its instruction.
 #include "attention/portable/kernel.cuh"
-#include "core/launch_plan.h"
+#include "operations/attention/launch_plan.h"
 #include "tests/emulation/simt.h"
 
 #include <gtest/gtest.h>
@@ -30,16 +30,16 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 constexpr PortableAttentionConfig kBase{.head_dim = 64,
-                                .dtype = DType::fp16,
-                                .causal = true,
-                                .alignment_bytes = 16,
-                                .tile_m = 32,
-                                .tile_n = 32,
-                                .warps = 2,
-                                .stages = 2,
-                                .order = Order::cyclic,
-                                .persistence = Persistence::grid,
-                                .smem_swizzle = true};
+                                        .dtype = DType::fp16,
+                                        .causal = true,
+                                        .alignment_bytes = 16,
+                                        .tile_m = 32,
+                                        .tile_n = 32,
+                                        .warps = 2,
+                                        .stages = 2,
+                                        .order = Order::cyclic,
+                                        .persistence = Persistence::grid,
+                                        .smem_swizzle = true};
 
 struct Shape {
   int batch = 1;
@@ -173,11 +173,11 @@ class Attention {
 
   emulation::SharedTraffic run(CopyTime copies, Pace pace) {
     const AttentionLaunchPlan plan{.tile_m = C.tile_m,
-                          .persistence = C.persistence,
-                          .workers = launch_.workers,
-                          .kv_splits = launch_.kv_splits,
-                          .pack_gqa = C.pack_gqa,
-                          .head_dim = C.head_dim};
+                                   .persistence = C.persistence,
+                                   .workers = launch_.workers,
+                                   .kv_splits = launch_.kv_splits,
+                                   .pack_gqa = C.pack_gqa,
+                                   .head_dim = C.head_dim};
     AttentionParams params = make_params();
     const LaunchGeometry geometry = launch_geometry(plan, params);
     // What is not written reads as NaN. The launch before uses the counters until it ends.

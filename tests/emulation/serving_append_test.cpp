@@ -2,7 +2,7 @@
 // The kernel that appends to the caches, run on the CPU: every new row lands where the tables say,
 // turned as RoFormer defines it, and nothing else changes.
 #include "attention_serving/append/append.cuh"
-#include "core/serving_launch_plan.h"
+#include "operations/attention_serving/launch_plan.h"
 #include "tests/emulation/simt.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // pages, windows, sinks and launches together. Whatever a kernel has no business to read is NaN, or
 // lies where reading ends the program; whatever it has no business to write is watched.
 #include "attention_serving/portable/kernel.cuh"
-#include "core/serving_launch_plan.h"
+#include "operations/attention_serving/launch_plan.h"
 #include "tests/emulation/simt.h"
 
 #include <gtest/gtest.h>

@@ -65,6 +65,7 @@ enum class Fault {
   barriers_ignored,
   slots_not_awaited,   ///< Waits for mbarriers that count no bytes.
   launch_not_awaited,  ///< Waits for the launch before.
+  turns_not_awaited,   ///< Waits for words that other CTAs publish.
 };
 
 struct Launch {
@@ -192,12 +193,16 @@ struct Thread {
   TransactionBarrier* waits_for = nullptr;
   unsigned parity = 0;
   bool waits_for_launch = false;
+  /// A word of global memory that another CTA is to publish, and what it is to hold.
+  const unsigned* waits_for_word = nullptr;
+  unsigned awaited_word = 0;
   /// Copies that have not moved, by group; the last group is open.
   std::vector<std::vector<Copy>> pending_copies{1};
 
   bool can_run(bool launch_before_ended) const {
     return !fiber->is_finished() && (!waits_for_launch || launch_before_ended) &&
            (waits_at == nullptr || waits_at->is_over(round)) &&
+           (waits_for_word == nullptr || *waits_for_word == awaited_word) &&
            (waits_for == nullptr || waits_for->has_passed(parity));
   }
 };
@@ -272,6 +277,17 @@ inline void griddepcontrol_wait() {
   self.waits_for_launch = true;
   self.fiber->pause();
   self.waits_for_launch = false;
+}
+
+inline void wait_for_word(const unsigned* word, unsigned value) {
+  if (*word == value || cta->launch.fault == Fault::turns_not_awaited) {
+    return;
+  }
+  Thread& self = thread();
+  self.waits_for_word = word;
+  self.awaited_word = value;
+  self.fiber->pause();
+  self.waits_for_word = nullptr;
 }
 
 inline void meet(Meeting& meeting) {

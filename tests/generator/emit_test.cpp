@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "generator/emit.h"
 
-#include "core/attention_config.h"
-#include "generator/family_source.h"
+#include "core/operation.h"
 #include "generator/nvrtc.h"
+#include "operations/attention/config.h"
+#include "operations/gemm/config.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,10 +131,7 @@ TEST(ConfigHeader, OfGemmMatchesTheGoldenFiles) {
 
 TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
-  for (const FamilySource& source : family_sources()) {
-    if (source.op != Op::gemm) {
-      continue;
-    }
+  for (const FamilySource& source : gemm_operation().families()) {
     const std::string config =
         source.family == Family::hopper ? config_header(kHopperGemm) : config_header(kPortableGemm);
     const TemplateSet set = TemplateSet::built_in().with(std::string(source.config_header), config);
@@ -144,7 +145,8 @@ TEST(Flatten, OfEveryGemmFamilyCompilesOnItsOwn) {
 }
 
 TEST(ConfigHeader, HasTheFormOfTheHandWrittenDefault) {
-  const std::string by_hand = TemplateSet::built_in().text("default/selected_portable_attention_config.h");
+  const std::string by_hand =
+      TemplateSet::built_in().text("default/selected_portable_attention_config.h");
   const std::string generated = header({.seq_q = 1, .seq_kv = 1}, {});
   EXPECT_EQ(generated.substr(generated.find("#pragma once")),
             by_hand.substr(by_hand.find("#pragma once")));
@@ -178,10 +180,7 @@ TEST(Flatten, InlinesEveryTemplateOnceInOrderOfInclusion) {
 
 TEST(Flatten, OfEveryAttentionFamilyCompilesOnItsOwn) {
   const Nvrtc nvrtc(std::nullopt);
-  for (const FamilySource& source : family_sources()) {
-    if (source.op != Op::attention) {
-      continue;
-    }
+  for (const FamilySource& source : attention_operation().families()) {
     const AttentionVariant variant{.family = source.family, .tile_m = 128, .warps = 8};
     const TemplateSet set = TemplateSet::built_in().with(
         std::string(source.config_header), header({.seq_q = 64, .seq_kv = 64}, variant));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The GEMM kernels compile for their architectures, at the corners of their axes, without spills
 // and without wgmma that the compiler serialises.
-#include "generator/emit.h"
+#include "operations/gemm/config.h"
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
 #include <swr/generator.h>
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ const Generator& generator() {
 template <typename Config>
 void expect_clean(const Config& config, int sm_arch) {
   try {
-    const CompiledKernel kernel = generator().compile(config, sm_arch);
+    const CompiledKernel kernel = generator().compile_configured(
+        gemm_operation(), family_of(config), config_header(config), sm_arch);
     EXPECT_EQ(kernel.entry, "swr_gemm");
     EXPECT_EQ(kernel.resources.spill_store_bytes, 0) << sm_arch << "\n" << config_header(config);
     EXPECT_EQ(kernel.resources.wgmma_warnings, 0) << sm_arch << "\n" << config_header(config);
@@ -119,8 +121,12 @@ TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
 }
 
 TEST(HopperGemmKernel, IsRefusedElsewhere) {
-  EXPECT_THROW(generator().compile(kHopper, 80), Error);
-  EXPECT_THROW(generator().compile(kHopper, 120), Error);
+  EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper),
+                                              config_header(kHopper), 80),
+               Error);
+  EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper),
+                                              config_header(kHopper), 120),
+               Error);
 }
 
 constexpr PortableGemmConfig kPortable{.dtype = DType::bf16,

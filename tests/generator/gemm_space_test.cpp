@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The default space of GEMM, by the constraints alone.
 #include "tests/generator/expect_error.h"
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/generator.h>
 
 #include <gmock/gmock.h>
@@ -42,9 +45,8 @@ DeviceInfo gb10() {
 GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
 
 bool any(const SearchSpace& space, bool (*predicate)(const GemmVariant&)) {
-  return std::ranges::any_of(space.variants, [&](const Variant& variant) {
-    return predicate(std::get<GemmVariant>(variant));
-  });
+  return std::ranges::any_of(
+      space.variants, [&](const Variant& variant) { return predicate(variant.as<GemmVariant>()); });
 }
 
 TEST(GemmSpace, EveryVariantIsLegalAndAppearsOnce) {
@@ -103,7 +105,7 @@ TEST(GemmSpace, ARestrictedAxisTakesItsValuesInstead) {
   const SearchSpace space = enumerate_space(product(4096, 4096, 4096), h200(), options);
   std::set<int> strides;
   for (const Variant& variant : space.variants) {
-    const auto& gemm = std::get<GemmVariant>(variant);
+    const auto& gemm = variant.as<GemmVariant>();
     EXPECT_EQ(gemm.tile_m, 128);
     EXPECT_EQ(gemm.tile_n, 128);
     EXPECT_EQ(gemm.stages, 3);

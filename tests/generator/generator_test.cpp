@@ -3,6 +3,10 @@
 #include "generator/cubin_cache.h"
 #include "tests/generator/expect_error.h"
 #include "tests/support/temp_directory.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/generator.h>
 
 #include <gmock/gmock.h>

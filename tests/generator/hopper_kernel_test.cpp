@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The Hopper attention kernel compiles for every width of wgmma and every value of every axis, and
 // the tiles of the default space stay in registers at the largest head_dim they are offered for.
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -73,11 +75,11 @@ TEST(HopperKernel, EveryWidthCompiles) {
 TEST(HopperKernel, EveryValueOfEveryAxisCompiles) {
   const auto spaces = family_spaces();
   for (const AxisDefaults& defaults : spaces[1].axes) {
-    const Axis* axis = find_axis(Op::attention, defaults.axis);
+    const Axis* axis = find_axis(attention_operation(), defaults.axis);
     for (const std::string_view value : defaults.values) {
       Variant variant = hopper(128, 64);
-      axis->set(*axis, variant, std::string(value));
-      EXPECT_EQ(dropped_because(problem_of(64, true), std::get<AttentionVariant>(variant)), "")
+      axis->set(variant, std::string(value));
+      EXPECT_EQ(dropped_because(problem_of(64, true), variant.as<AttentionVariant>()), "")
           << to_key(variant);
     }
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The portable attention kernel compiles for every architecture and every value of every axis.
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include "tests/generator/chips.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -85,11 +87,11 @@ TEST(PortableKernelAxes, EveryValueOfEveryAxisCompiles) {
     variants.push_back({.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps});
   }
   for (const AxisDefaults& defaults : family_spaces()[0].axes) {
-    const Axis* axis = find_axis(Op::attention, defaults.axis);
+    const Axis* axis = find_axis(attention_operation(), defaults.axis);
     for (const std::string_view value : defaults.values) {
       Variant variant = small_variant();
-      axis->set(*axis, variant, std::string(value));
-      variants.push_back(std::get<AttentionVariant>(variant));
+      axis->set(variant, std::string(value));
+      variants.push_back(variant.as<AttentionVariant>());
     }
   }
   AttentionVariant bank_conflicts = small_variant();

@@ -2,8 +2,10 @@
 // Every variant that the default space offers the GB10, the RTX 5090 and the A100 compiles without
 // spills and fits. A sample of a fixed seed, because all of them take half an hour of two cores:
 //   SWR_WHOLE_SPACE=1 portable_space_test
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include "tests/generator/chips.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -48,7 +50,7 @@ std::vector<Offer> offers(const DeviceInfo& device, const Generator& generator) 
                                        .causal = causal};
         for (const Variant& variant : enumerate_space(problem, device, {}).variants) {
           by_source.emplace(generator.config_header(problem, variant),
-                            Offer{problem, std::get<AttentionVariant>(variant)});
+                            Offer{problem, variant.as<AttentionVariant>()});
         }
       }
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "generator/attention_space.h"
+#include "operations/attention/space.h"
 #include "tests/generator/expect_error.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +45,7 @@ AttentionProblem many_heads() {
 std::set<std::string> values_of(const std::vector<Variant>& variants, std::string_view axis) {
   std::set<std::string> values;
   for (const Variant& variant : variants) {
-    values.insert(to_string(find_axis(Op::attention, axis)->get(variant)));
+    values.insert(to_string(find_axis(attention_operation(), axis)->get(variant)));
   }
   return values;
 }
@@ -99,7 +101,7 @@ TEST(SearchSpace, EveryVariantIsLegalAndAppearsOnce) {
 TEST(SearchSpace, EveryDroppedVariantNamesAConstraintThatExists) {
   const SearchSpace space = enumerate_space(many_heads(), small_device(), {});
   std::set<std::string> known;
-  for (const ConstraintInfo& info : constraints(Op::attention)) {
+  for (const ConstraintInfo& info : constraints(attention_operation())) {
     known.emplace(info.name);
   }
   EXPECT_FALSE(space.dropped.empty());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "generator/template_set.h"
 
-#include "generator/family_source.h"
+#include "core/operation.h"
 #include "tests/generator/expect_error.h"
 #include "tests/support/temp_directory.h"
 
@@ -52,8 +52,11 @@ TEST(TemplateSet, ServesThePublicHeadersThatKernelsInclude) {
 }
 
 TEST(TemplateSet, HoldsTheKernelOfEveryFamily) {
-  for (const FamilySource& source : family_sources()) {
-    EXPECT_THAT(TemplateSet::built_in().text(source.file), HasSubstr(source.entry)) << source.file;
+  for (const Operation* const operation : operations()) {
+    for (const FamilySource& source : operation->families()) {
+      EXPECT_THAT(TemplateSet::built_in().text(source.file), HasSubstr(source.entry))
+          << source.file;
+    }
   }
 }
 
@@ -99,7 +102,8 @@ TEST(TemplateSet, OverlayShadowsAndAddsFiles) {
   const TemplateSet set = TemplateSet::overlaid(overlay.path());
   EXPECT_EQ(set.text("attention/config.h"), "// mine\n");
   EXPECT_EQ(set.text("extra/reference.cu"), "// added\n");
-  EXPECT_EQ(set.text("common/attention_schedule.h"), TemplateSet::built_in().text("common/attention_schedule.h"));
+  EXPECT_EQ(set.text("common/attention_schedule.h"),
+            TemplateSet::built_in().text("common/attention_schedule.h"));
   EXPECT_EQ(set.paths().size(), TemplateSet::built_in().paths().size() + 1);
   EXPECT_NE(set.digest(), TemplateSet::built_in().digest());
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Launches of attention that may start while the one before ends: every launch reads what the three
 // before wrote, and writes what they read. Kernels without their waits give something else.
-#include "core/launch.h"
+#include "operations/attention/kernel.h"
+#include "operations/attention/launch.h"
 #include "tests/gpu/launch_chain.h"
 #include "tests/support/temp_directory.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <array>
 #include <memory>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Hardware counters against numbers known in advance: published sector counts of one configuration,
 // which do not depend on the chip, and kernels whose accesses are counted by hand.
+#include "driver/range_profiler.h"
+#include "report/explain/memory_access.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/temp_directory.h"
-#include "tuner/driver/range_profiler.h"
 #include "tuner/measure/measuring_evaluator.h"
-#include "tuner/memory_access.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <filesystem>
 #include <fstream>

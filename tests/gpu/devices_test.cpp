@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/driver/devices.h"
+#include "driver/devices.h"
 
 #include "tests/gpu/gpu_test.h"
 

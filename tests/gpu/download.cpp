@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/download.h"
 
-#include "tuner/measure/attention_oracle.h"
+#include "operations/attention/oracle.h"
 
 #include <cmath>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // Device memory back on the host, as float64.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/measure/problem_buffers.h"
+#include "driver/cuda_driver.h"
+#include "operations/attention/buffers.h"
 #include <swr/axes.h>
 
 #include <vector>

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 // A measured winner goes through the store and the export, and runs from the exported files with
 // the driver's C interface alone.
-#include "core/gemm_config.h"
-#include "runtime/manifest.h"
+#include "export/export.h"
+#include "export/manifest.h"
+#include "operations/attention/oracle.h"
+#include "operations/gemm/buffers.h"
+#include "operations/gemm/config.h"
+#include "operations/gemm/kernel.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/driver/gemm_kernel.h"
-#include "tuner/export.h"
-#include "tuner/measure/attention_oracle.h"
-#include "tuner/measure/gemm_buffers.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <bit>
 #include <cmath>
@@ -115,7 +119,7 @@ TEST_F(ExportedCubin, GivesTheRightOutputWithNothingButTheDriver) {
   ASSERT_EQ(manifest.kernels.size(), 1U);
   const ExportedKernel& kernel = manifest.kernels.front();
   EXPECT_FALSE(kernel.rebuilt);
-  const auto& problem = std::get<AttentionProblem>(kernel.problem);
+  const auto& problem = kernel.problem.as<AttentionProblem>();
   EXPECT_EQ(problem, shipped_problem());
 
   std::mt19937 random(5);
@@ -153,7 +157,7 @@ TEST_F(ExportedCubin, OfGemmGivesTheRightProduct) {
   EXPECT_EQ(exported.problem, Problem(problem));
   EXPECT_EQ(exported.launch.grid_x, 3);
 
-  const auto& shipped = std::get<GemmVariant>(exported.variant);
+  const auto& shipped = exported.variant.as<GemmVariant>();
   const GemmReferenceKernels references(bench().generator, bench().device.sm_arch);
   const GemmBuffers buffers(problem, references, bench().stream, GemmInputs::binary, 1.0F, 0.0F);
   GemmKernel kernel({.entry = exported.entry,

@@ -2,6 +2,8 @@
 // What the evaluator says about a kernel that faults. A program of its own: the fault leaves the
 // process without a usable context.
 #include "tests/gpu/replaced_kernel.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 

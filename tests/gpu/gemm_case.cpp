@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/gemm_case.h"
 
+#include <swr/gemm_problem.h>
+
 #include <cmath>
 #include <span>
 #include <vector>
@@ -29,7 +31,10 @@ class CaseKernel {
       : given_(given),
         stream_(bench.stream),
         compiled_(std::visit(
-            [&](const auto& one) { return bench.generator.compile(one, bench.device.sm_arch); },
+            [&](const auto& one) {
+              return bench.generator.compile_configured(gemm_operation(), family_of(one),
+                                                        config_header(one), bench.device.sm_arch);
+            },
             given.config)),
         kernel_(compiled_, given.config, given.workers) {}
 

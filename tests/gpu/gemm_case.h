@@ -3,9 +3,10 @@
 // run under compute-sanitizer.
 #pragma once
 
+#include "operations/gemm/buffers.h"
+#include "operations/gemm/config.h"
+#include "operations/gemm/kernel.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/driver/gemm_kernel.h"
-#include "tuner/measure/gemm_buffers.h"
 #include <swr/gemm_problem.h>
 
 #include <ostream>

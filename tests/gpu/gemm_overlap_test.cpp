@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Launches of GEMM that may start while the one before ends: every launch reads what the one before
 // wrote, and writes what it read.
+#include "operations/gemm/buffers.h"
+#include "operations/gemm/config.h"
+#include "operations/gemm/kernel.h"
 #include "tests/gpu/launch_chain.h"
-#include "tuner/driver/gemm_kernel.h"
-#include "tuner/measure/gemm_buffers.h"
+#include <swr/attention_params.h>
+#include <swr/gemm_problem.h>
 
 #include <array>
 #include <cmath>
@@ -120,7 +123,10 @@ class GemmOverlap : public LaunchChain, public ::testing::WithParamInterface<Cha
     }
     for (const Link& link : GetParam().links) {
       const CompiledKernel compiled = std::visit(
-          [](const auto& one) { return bench().generator.compile(one, bench().device.sm_arch); },
+          [](const auto& one) {
+            return bench().generator.compile_configured(gemm_operation(), family_of(one),
+                                                        config_header(one), bench().device.sm_arch);
+          },
           link.config);
       kernels_.push_back(
           std::make_unique<GemmKernel>(compiled, link.config, bench().device.sm_count));

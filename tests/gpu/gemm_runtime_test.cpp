@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // GEMM of the runtime on a GPU: right products with kernels from the compiler and from an export,
 // also where splits of k meet in memory of the runtime, from several threads and from a graph.
+#include "export/export.h"
+#include "operations/gemm/buffers.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/export.h"
-#include "tuner/measure/gemm_buffers.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/runtime.h>
 
 #include <thread>

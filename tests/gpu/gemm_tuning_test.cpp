@@ -3,6 +3,8 @@
 // and a kernel that computes something else is found.
 #include "tests/gpu/gpu_test.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/gpu_test.h"
 
-#include "tuner/driver/devices.h"
+#include "driver/devices.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <cstdlib>

@@ -2,9 +2,11 @@
 // What all GPU tests share: one device, one context, the reference kernels and compiled variants.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/measure/gemm_buffers.h"
-#include "tuner/measure/reference_kernels.h"
+#include "driver/cuda_driver.h"
+#include "operations/attention/reference_kernels.h"
+#include "operations/gemm/buffers.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/device.h>
 #include <swr/generator.h>
 

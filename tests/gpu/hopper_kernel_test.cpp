@@ -2,6 +2,8 @@
 // Variants of the Hopper family against the reference: every value of every axis, ragged sizes,
 // every head_dim class, both types, masks, grouped heads and strides.
 #include "tests/gpu/variant_case.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <array>
 #include <string>

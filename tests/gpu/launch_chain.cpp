@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/launch_chain.h"
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 
 namespace swr {
 namespace {

@@ -5,7 +5,9 @@
 
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/replaced_kernel.h"
-#include "tuner/measure/statistics.h"
+#include "tuner/statistics/statistics.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // NaN and infinities in Q, K and V have the effect that PyTorch's safe softmax gives them, and no
 // other.
-#include "core/launch.h"
+#include "operations/attention/kernel.h"
+#include "operations/attention/kv_split_memory.h"
+#include "operations/attention/launch.h"
+#include "operations/attention/oracle.h"
+#include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/measure/attention_oracle.h"
-#include "tuner/measure/kv_split_memory.h"
-#include "tuner/measure/verifier.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <cmath>
 #include <cstdint>

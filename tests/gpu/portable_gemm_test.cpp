@@ -2,6 +2,7 @@
 // The portable GEMM family against the reference: every value of every axis, ragged, unaligned and
 // tiny sizes, both input types, the three output types, layouts, batches and splits.
 #include "tests/gpu/gemm_case.h"
+#include <swr/gemm_problem.h>
 
 #include <array>
 #include <string>

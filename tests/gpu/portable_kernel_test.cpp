@@ -3,6 +3,8 @@
 // every head_dim class, both types, masks, grouped heads, strides and alignments. Shapes are small,
 // so that the program also runs under compute-sanitizer.
 #include "tests/gpu/variant_case.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <array>
 #include <string>

@@ -3,11 +3,14 @@
 // both outputs must be right, and alike to the bit. SWR_RANDOM_VARIANTS says how many variants
 // (default 16), each on 40 problems; test i depends on i alone, so tests may be spread over
 // processes.
-#include "core/launch.h"
+#include "operations/attention/kernel.h"
+#include "operations/attention/kv_split_memory.h"
+#include "operations/attention/launch.h"
+#include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/measure/kv_split_memory.h"
-#include "tuner/measure/verifier.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
 
 #include <algorithm>
@@ -78,7 +81,8 @@ class Draw {
   /// What a launch chooses: the mapping of tiles, and workers from few to twice the SMs.
   AttentionVariant launch_of(AttentionVariant variant, const AttentionProblem& problem,
                              const DeviceInfo& device) {
-    variant.swizzle = one_of({AttentionSwizzle::q_fastest, AttentionSwizzle::head_fastest, AttentionSwizzle::head_sections});
+    variant.swizzle = one_of({AttentionSwizzle::q_fastest, AttentionSwizzle::head_fastest,
+                              AttentionSwizzle::head_sections});
     if (variant.swizzle == AttentionSwizzle::head_sections) {
       variant.section_heads = between(2, std::max(2, problem.batch * problem.heads_q - 1));
     }
@@ -159,7 +163,8 @@ class RandomVariants : public GpuTest, public ::testing::WithParamInterface<int>
     const CompiledKernel& compiled = bench().compile(problem, variant);
     const int resident =
         occupancy(compiled.resources, problem, variant, bench().device).ctas_per_sm;
-    const AttentionLaunchPlan plan = launch_plan(problem, variant, bench().device.sm_count, resident);
+    const AttentionLaunchPlan plan =
+        launch_plan(problem, variant, bench().device.sm_count, resident);
     const AttentionKernel kernel(compiled, plan);
     const ProblemBuffers buffers(problem, bench().kernels, bench().stream, draw.input_seed(),
                                  draw.one_of({MemoryOrder::bhsd, MemoryOrder::bshd}));

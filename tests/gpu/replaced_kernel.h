@@ -4,6 +4,8 @@
 
 #include "tests/gpu/gpu_test.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <filesystem>
 #include <fstream>

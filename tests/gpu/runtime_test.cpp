@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The runtime on a GPU: right outputs with kernels from the compiler, the cache and an export, from
 // several threads and streams, and from a captured graph.
+#include "export/export.h"
+#include "operations/attention/buffers.h"
+#include "operations/attention/verifier.h"
 #include "tests/db/fixtures.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/export.h"
-#include "tuner/measure/problem_buffers.h"
-#include "tuner/measure/verifier.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/runtime.h>
 
 #include <thread>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Kernels that fault, hang or compute nonsense, each in a supervised process: the kernel is blamed,
 // and the next variant is measured. The program is its own measuring process.
+#include "driver/devices.h"
 #include "tests/gpu/replaced_kernel.h"
-#include "tuner/driver/devices.h"
-#include "tuner/gpu_history.h"
-#include "tuner/gpu_team.h"
+#include "tuner/distribute/gpu_history.h"
+#include "tuner/distribute/gpu_team.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include "tuner/supervise/worker.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 

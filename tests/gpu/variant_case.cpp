@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/variant_case.h"
 
-#include "core/launch.h"
-#include "tuner/measure/kv_split_memory.h"
-#include "tuner/measure/verifier.h"
+#include "operations/attention/kernel.h"
+#include "operations/attention/kv_split_memory.h"
+#include "operations/attention/launch.h"
+#include "operations/attention/verifier.h"
 #include <swr/constraints.h>
 
 namespace swr {

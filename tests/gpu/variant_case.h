@@ -3,8 +3,10 @@
 // under compute-sanitizer.
 #pragma once
 
+#include "operations/attention/buffers.h"
 #include "tests/gpu/gpu_test.h"
-#include "tuner/measure/problem_buffers.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Writes a database for the browser's test: make_page_database OUT RECORDING... stores the recorded
-// H200 spaces with finals of the fastest, predictions of one, texts that try to leave their place,
-// and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT stores
-// made-up results, measured and predicted, of the study of GEMM's block scheduling.
-#include "core/recorded_space.h"
+// Writes a database for the browser's test: make_page_database OUT SPACES stores the recorded H200
+// spaces of a file with finals of the fastest, predictions of one, texts that try to leave their
+// place, and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT
+// stores made-up results, measured and predicted, of the study of GEMM's block scheduling.
+#include "core/recorded_spaces_file.h"
+#include "model/profile/gpu_profile.h"
 #include "tests/support/attention.h"
-#include "tuner/model/gpu_profile.h"
 #include "tuner/study/study_run.h"
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/store.h>
 
 #include <algorithm>
@@ -52,7 +55,8 @@ void record_predictions(Store& store, long long run_id, const RecordedSpace& spa
   }
 }
 
-int make(const char* out, char** begin, char** end) {
+int make(const char* out, const char* file) {
+  const std::vector<RecordedSpace> spaces = read_recorded_spaces(file);
   Store store(out, Store::Mode::read_write);
   const long long run_id = store.begin_run({.command = kHostile,
                                             .swr_version = "0.1.0",
@@ -60,15 +64,18 @@ int make(const char* out, char** begin, char** end) {
                                             .nvrtc_version = "13.0",
                                             .driver_version = "13.0",
                                             .l2_state = "warm"});
-  VariantResult failure;
+  VariantResult failure{.variant = AttentionVariant{}};
   failure.variant = AttentionVariant{.tile_m = 48, .tile_n = 48, .warps = 3};
   failure.state = ResultState::compile;
   failure.detail = kHostile;
   failure.outcome = Measurement{};
   long long measurements = 0;
   for (int round = 0; measurements < kMeasurements; ++round) {
-    for (char** path = begin; path != end && measurements < kMeasurements; ++path) {
-      RecordedSpace space = read_recorded_space(*path);
+    for (RecordedSpace space : spaces) {
+      if (measurements >= kMeasurements) {
+        break;
+      }
+      const bool is_first = round == 0 && measurements == 0;
       attention(space.problem).batch += round;
       for (VariantResult& result : space.results) {
         auto& measurement = std::get<Measurement>(result.outcome);
@@ -78,7 +85,7 @@ int make(const char* out, char** begin, char** end) {
       }
       store.record(run_id, space.problem, space.device, failure);
       record_finals(store, run_id, space);
-      if (round == 0 && path == begin) {
+      if (is_first) {
         record_predictions(store, run_id, space);
       }
     }
@@ -90,12 +97,12 @@ int make(const char* out, char** begin, char** end) {
 
 /// Measured rates are best at a stride of 2,048, predicted ones at 1,024.
 VariantResult strided(const StudyPoint& point, int best_stride) {
-  const auto& variant = std::get<GemmVariant>(point.variant);
-  const auto& problem = std::get<GemmProblem>(point.problem);
+  const auto& variant = point.variant.as<GemmVariant>();
+  const auto& problem = point.problem.as<GemmProblem>();
   const double width = variant.swizzle_stride > 0 ? variant.swizzle_stride : problem.n;
   const double time_us =
       flop_count(problem) / 600e6 * (1 + 0.02 * std::abs(std::log2(width / best_stride)));
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.ctas_per_sm = 1;
   result.resources.registers_per_thread = 168;
@@ -141,12 +148,9 @@ int make_gemm_study(const char* out) {
 }  // namespace swr
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: make_page_database OUT [RECORDING...]\n";
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: make_page_database OUT [SPACES]\n";
     return EXIT_FAILURE;
   }
-  if (argc == 2) {
-    return swr::make_gemm_study(argv[1]);
-  }
-  return swr::make(argv[1], argv + 2, argv + argc);
+  return argc == 2 ? swr::make_gemm_study(argv[1]) : swr::make(argv[1], argv[2]);
 }

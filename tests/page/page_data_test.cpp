@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/page/page_data.h"
+#include "report/page/page_data.h"
 
+#include "report/page/page.h"
 #include "tests/db/fixtures.h"
-#include "tuner/page/page.h"
 
 namespace swr {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/db/fixtures.h"
+#include <swr/attention_problem.h>
 #include <swr/runtime.h>
 
 namespace swr {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The C interface: what C programs can get wrong, and that answers survive the way through it.
+#include "driver/cuda_driver.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
-#include "tuner/driver/cuda_driver.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/swr_c.h>
 
 #include <cmath>
@@ -60,6 +62,21 @@ TEST_F(CApiTest, ResultsOfAColdL2AnswerOnlyWhoAsksForThem) {
   swr_lookup* lookup = nullptr;
   EXPECT_EQ(swr_lookup_open(database_.c_str(), "tepid", &lookup), SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("tepid"));
+}
+
+TEST_F(CApiTest, AManifestThatNestsWithoutEndIsAnError) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  export_all();
+  std::string text = bytes_of(exported_ / kManifestFile);
+  const std::string deep = std::string(110'000, '[') + std::string(110'000, ']');
+  const std::string launch = "\"launch\": ";
+  text.insert(text.find(launch) + launch.size(), deep + ", \"more\": ");
+  std::ofstream(exported_ / kManifestFile) << text;
+  swr_runtime_options options{};
+  options.exported = exported_.c_str();
+  swr_runtime* runtime = nullptr;
+  EXPECT_EQ(swr_runtime_create(&options, &runtime), SWR_UNREADABLE);
+  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("deep"));
 }
 
 TEST_F(CApiTest, ErrorsAreStatusesWithAMessage) {

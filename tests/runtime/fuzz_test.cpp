@@ -4,6 +4,7 @@
 #include "runtime/kernel_source.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 #include <swr/constraints.h>
 
 #include <fstream>

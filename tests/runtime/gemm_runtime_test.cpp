@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Dispatch of GEMM against the fake driver.
+#include "driver/cuda_driver.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
-#include "tuner/driver/cuda_driver.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <thread>
 

@@ -5,6 +5,7 @@
 #include "generator/template_set.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
 
 #include <fstream>
 

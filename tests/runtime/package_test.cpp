@@ -5,6 +5,10 @@
 #include "runtime/kernel_source.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <cstdio>
 #include <fstream>
@@ -349,7 +353,7 @@ TEST_F(GemmPackageTest, HoldsAttentionToo) {
               ::testing::StartsWith("attention_b1"));
   EXPECT_THAT(ask("gemm", line_of(product(64, 4096, 4096))).at(0),
               ::testing::StartsWith("gemm_b1"));
-  do_export("my_kernels", {.op = Op::attention});
+  do_export("my_kernels", {.op = &attention_operation()});
   EXPECT_FALSE(fs::exists(package_ / "include/my_kernels/gemm.h"));
 }
 

@@ -3,8 +3,8 @@
 // arguments.
 #include "runtime/recent_tensor_maps.h"
 
+#include "driver/cuda_driver.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tuner/driver/cuda_driver.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Dispatch against a fake driver: what is looked up, loaded and launched, by several threads, on
 // several devices, and while the database changes.
+#include "driver/cuda_driver.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
 #include "tests/support/attention.h"
-#include "tuner/driver/cuda_driver.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <array>
 #include <atomic>

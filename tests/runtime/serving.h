@@ -4,13 +4,14 @@
 #pragma once
 
 #include "core/json.h"
+#include "core/operation.h"
 #include "core/sha256.h"
-#include "generator/family_source.h"
-#include "runtime/manifest.h"
+#include "driver/devices.h"
+#include "export/export.h"
+#include "export/manifest.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
-#include "tuner/driver/devices.h"
-#include "tuner/export.h"
+#include <swr/attention_problem.h>
 #include <swr/runtime.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace swr {
 inline CompiledKernel key_as_cubin(const Problem& /*problem*/, const Variant& variant,
                                    int sm_arch) {
   const std::string key = to_key(variant);
-  const FamilySource& source = family_source(op_of(variant), family_of(variant));
+  const FamilySource& source = family_source(variant);
   CompiledKernel kernel;
   kernel.entry = source.entry;
   kernel.sm_arch = sm_arch;

@@ -3,6 +3,8 @@
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@ class Recorder final : public Evaluator {
                          const CompiledKernel& kernel) override {
     arrived = kernel;
     asked = attention(problem);
-    VariantResult result;
+    VariantResult result{.variant = AttentionVariant{}};
     result.variant = variant;
     result.outcome = Prediction{.time_us = 4.0};
     return result;

@@ -4,6 +4,8 @@
 #include "tuner/supervise/supervised_evaluator.h"
 
 #include "tests/supervise/supervision.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

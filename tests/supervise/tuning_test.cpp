@@ -4,7 +4,8 @@
 #include "tests/supervise/supervision.h"
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
-#include "tuner/tuner.h"
+#include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
 #include <swr/error.h>
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -2,6 +2,8 @@
 // What tests of attention look at in values that may be of any operation.
 #pragma once
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 
@@ -13,19 +15,30 @@ namespace swr {
 inline const AttentionVariant& attention(const AttentionVariant& variant) { return variant; }
 inline AttentionVariant& attention(AttentionVariant& variant) { return variant; }
 inline const AttentionVariant& attention(const Variant& variant) {
-  return std::get<AttentionVariant>(variant);
+  return variant.as<AttentionVariant>();
 }
-inline AttentionVariant& attention(Variant& variant) { return std::get<AttentionVariant>(variant); }
+/// A variant that holds nothing yet becomes the default one.
+inline AttentionVariant& attention(Variant& variant) {
+  if (!variant.has_operation()) {
+    variant = AttentionVariant{};
+  }
+  return variant.as<AttentionVariant>();
+}
 
 inline const AttentionProblem& attention(const AttentionProblem& problem) { return problem; }
 inline AttentionProblem& attention(AttentionProblem& problem) { return problem; }
 inline const AttentionProblem& attention(const Problem& problem) {
-  return std::get<AttentionProblem>(problem);
+  return problem.as<AttentionProblem>();
 }
-inline AttentionProblem& attention(Problem& problem) { return std::get<AttentionProblem>(problem); }
+inline AttentionProblem& attention(Problem& problem) {
+  if (!problem.has_operation()) {
+    problem = AttentionProblem{};
+  }
+  return problem.as<AttentionProblem>();
+}
 
 inline AttentionVariant parse_attention(std::string_view key) {
-  return attention(parse_variant(Op::attention, key));
+  return attention(parse_variant(attention_operation(), key));
 }
 
 }  // namespace swr

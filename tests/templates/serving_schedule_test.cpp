@@ -5,7 +5,7 @@
 // provides.
 #include "templates/common/serving_schedule.h"
 
-#include "core/serving_launch_plan.h"
+#include "operations/attention_serving/launch_plan.h"
 
 #include <gtest/gtest.h>
 

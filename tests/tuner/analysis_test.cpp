@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A fictional GPU with round numbers: 100 TFLOP/s of products, 1000 GB/s of memory, 5000 GB/s of
 // L2.
-#include "tuner/analysis.h"
+#include "report/explain/analysis.h"
 
 #include "tests/support/attention.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +45,7 @@ constexpr AttentionProblem kProblem{
     .heads_q = 16, .heads_kv = 16, .seq_q = 1024, .seq_kv = 1024, .head_dim = 64};
 
 VariantResult predicted(double time_us, long long excess) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.resources.registers_per_thread = 128;
   result.ctas_per_sm = 2;
   result.outcome = Prediction{.time_us = time_us,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/compile_queue.h"
+#include "tuner/run/compile_queue.h"
 
 #include "tests/support/attention.h"
 #include <swr/error.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/cutlass_csv.h"
+#include "report/cutlass_csv.h"
 
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +27,7 @@ TEST(CutlassCsv, HasTheProfilersColumnsAndRates) {
                       .device = test::fictional_device(),
                       .origin = {},
                       .results = {}};
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Measurement{.samples_us = {1000.0}, .median_us = 1000.0};
   space.results.push_back(result);
   result.state = ResultState::correctness;

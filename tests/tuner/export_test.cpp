@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/export.h"
+#include "export/export.h"
 
 #include "core/json.h"
 #include "core/sha256.h"
 #include "tests/db/fixtures.h"
+#include <swr/attention_variant.h>
 
 #include <algorithm>
 #include <fstream>
@@ -280,6 +281,27 @@ INSTANTIATE_TEST_SUITE_P(
         Tampering{"Device", [](Json& m) { m["kernels"][0]["device"]["sm_count"] = 0; }, "sm_count"},
         Tampering{"Digest", [](Json& m) { m["kernels"][0]["sha256"] = "00"; }, "cubin"}),
     [](const auto& tampering) { return tampering.param.name; });
+
+TEST_F(ExportTest, AManifestThatNestsWithoutEndIsRefused) {
+  record(problem_of(4096), measured(tile(64, 64), 20.0));
+  do_export();
+  std::string text = bytes_of(out_ / kManifestFile);
+  const std::string deep = std::string(110'000, '[') + std::string(110'000, ']');
+  const std::string launch = "\"launch\": ";
+  text.insert(text.find(launch) + launch.size(), deep + ", \"more\": ");
+  std::ofstream(out_ / kManifestFile) << text;
+  EXPECT_THAT(error_of([&] { read_manifest(out_); }).what(), HasSubstr("deep"));
+  EXPECT_EQ(export_error().code(), ErrorCode::invalid_argument) << "it is no export to replace";
+}
+
+TEST_F(ExportTest, APackageCannotBeCalledByAWordOfTheLanguage) {
+  record(problem_of(4096), measured(tile(64, 64), 20.0));
+  for (const char* name : {"int", "class", "all", "NULL", "std", "test", "swr", "9lives", ""}) {
+    const Error error = error_of([&] { export_package(store_, key_as_cubin, out_, name); });
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << name;
+    EXPECT_FALSE(fs::exists(out_)) << name;
+  }
+}
 
 TEST_F(ExportTest, TextThatIsNoJsonIsRefused) {
   fs::create_directory(out_);

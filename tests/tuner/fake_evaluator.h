@@ -2,6 +2,7 @@
 // An evaluator without a GPU: times follow from the variant, so runs repeat exactly.
 #pragma once
 
+#include "core/operation.h"
 #include "tuner/evaluator.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ class FakeEvaluator final : public Evaluator {
     result.smem_bytes = smem_bytes(problem, variant);
     result.ctas_per_sm = occupancy(kernel.resources, problem, variant, device_).ctas_per_sm;
     result.cubin_digest = kernel.cubin_digest;
-    const int stages = std::visit([](const auto& one) { return one.stages; }, variant);
+    const int stages = axis_named(variant.operation(), "stages").read(variant.members());
     result.outcome = Prediction{.time_us = 1.0 + stages};
     keys.push_back(to_key(variant));
     unexpected += std::ranges::find(expected, keys.back()) == expected.end() ? 1 : 0;

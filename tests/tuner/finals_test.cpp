@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/finals.h"
+#include "tuner/run/finals.h"
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +22,7 @@ const AttentionProblem kProblem{
 AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome =
       Measurement{.samples_us = {median_us}, .median_us = median_us, .p95_us = median_us};

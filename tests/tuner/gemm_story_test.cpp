@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The tuning story of GEMM: space, NVRTC, store, lookup and report as they are; only the GPU is
 // faked.
+#include "report/report.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
-#include "tuner/report.h"
-#include "tuner/tuner.h"
+#include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +69,7 @@ TEST_F(GemmStory, CompilesRanksStoresAndAnswers) {
   const TuneReport report = tune_on(gpu);
   ASSERT_THAT(report.results, SizeIs(4));
   EXPECT_EQ(report.kernels_compiled, 2U) << "strides share a cubin";
-  EXPECT_EQ(std::get<GemmVariant>(report.best()->variant).stages, 2);
+  EXPECT_EQ(report.best()->variant.as<GemmVariant>().stages, 2);
   EXPECT_GT(report.best()->resources.registers_per_thread, 0);
   const auto match = store_->best(problem_, gpu.device());
   ASSERT_TRUE(match);
@@ -82,12 +85,12 @@ TEST_F(GemmStory, FinalsDecideAndAnotherRunKnowsTheResult) {
   test::NoisyEvaluator gpu(
       test::fictional_device(),
       [](const Variant& variant) {
-        return std::get<GemmVariant>(variant).swizzle_stride == 64 ? 9.0 : 10.0;
+        return variant.as<GemmVariant>().swizzle_stride == 64 ? 9.0 : 10.0;
       },
       1);
   const TuneReport first = tune_on(gpu);
   ASSERT_FALSE(first.finalists.empty()) << first.undecided_because;
-  EXPECT_EQ(std::get<GemmVariant>(first.best()->variant).swizzle_stride, 64);
+  EXPECT_EQ(first.best()->variant.as<GemmVariant>().swizzle_stride, 64);
   const TuneReport second = tune_on(gpu);
   EXPECT_EQ(second.known, second.results.size());
   EXPECT_TRUE(second.decided_before);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The study of block scheduling in GEMM: its points, and what it says of their results.
-#include "tuner/study/gemm_study.h"
+#include "operations/gemm/study/gemm_study.h"
 
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 #include "tuner/study/study_run.h"
+#include <swr/attention_variant.h>
 #include <swr/constraints.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,18 +29,14 @@ using ::testing::UnorderedElementsAreArray;
 
 DeviceInfo device_named(const char* name) { return load_profile(name).device; }
 
-const GemmProblem& problem_of(const StudyPoint& point) {
-  return std::get<GemmProblem>(point.problem);
-}
-const GemmVariant& variant_of(const StudyPoint& point) {
-  return std::get<GemmVariant>(point.variant);
-}
+const GemmProblem& problem_of(const StudyPoint& point) { return point.problem.as<GemmProblem>(); }
+const GemmVariant& variant_of(const StudyPoint& point) { return point.variant.as<GemmVariant>(); }
 
 const Experiment& cubes(const Study& study) { return study.experiments[0]; }
 const Experiment& k_orders(const Study& study) { return study.experiments[2]; }
 
 VariantResult measured(const StudyPoint& point, double time_us, long long dram_bytes = 1'000'000) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = point.variant;
   result.outcome = Measurement{.samples_us = {time_us},
                                .median_us = time_us,
@@ -52,7 +51,7 @@ VariantResult measured(const StudyPoint& point, double time_us, long long dram_b
 }
 
 VariantResult predicted(const StudyPoint& point, double time_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = point.variant;
   result.outcome = Prediction{.time_us = time_us, .read_sectors = 1000};
   return result;
@@ -197,8 +196,10 @@ TEST(GemmStudyTables, SayStrideScoreAndPeers) {
   std::ostringstream out;
   // 1 TFLOP/s is 2 * 8192^3 / 1e6 us.
   const double one_tflop_us = 2.0 * 8192 * 8192 * 8192 / 1e6;
-  write_study_tables(out, study, best_at_1024,
-                     {.predictions = model, .peers = {{{8192, 8192, 8192}, one_tflop_us}}});
+  write_study_tables(
+      out, study, best_at_1024,
+      {.predictions = model,
+       .peers = {{to_string(GemmProblem{.m = 8192, .n = 8192, .k = 8192}), one_tflop_us}}});
   const std::string text = out.str();
   EXPECT_THAT(text, HasSubstr("| 8192 x 8192 x 8192 | 128x256x64 | 1024 | "));
   EXPECT_THAT(text,
@@ -249,8 +250,9 @@ TEST(GemmStudyCsv, HoldsPredictionsInLinesOfTheirOwn) {
   write_study_csv(out, study, best_at_1024, {.predictions = model, .peers = {}});
   const std::string text = out.str();
   EXPECT_THAT(text,
-              HasSubstr("study,experiment,series,x,provenance,batch,m,n,k,dtype,output,layout,"));
-  EXPECT_THAT(text, HasSubstr("gemm-swizzle,stride,8192 x 8192 x 8192,1024,measured,1,8192,8192,"));
+              HasSubstr("study,experiment,series,x,provenance,m,n,k,batch,dtype,output,layout,"));
+  EXPECT_THAT(text,
+              HasSubstr("gemm-swizzle,stride,8192 x 8192 x 8192,1024,measured,8192,8192,8192,1,"));
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), 2 * points + 1);
 }
 

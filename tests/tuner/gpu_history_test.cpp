@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/gpu_history.h"
+#include "tuner/distribute/gpu_history.h"
 
 #include "tests/tuner/fake_evaluator.h"
 #include <swr/error.h>

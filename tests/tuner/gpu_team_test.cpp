@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Several fake GPUs at one list: who does what, what is refused, and what a lost GPU costs.
-#include "tuner/gpu_team.h"
+#include "tuner/distribute/gpu_team.h"
 
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

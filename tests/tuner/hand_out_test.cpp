@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/hand_out.h"
+#include "tuner/distribute/hand_out.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

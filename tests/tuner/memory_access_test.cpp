@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/memory_access.h"
+#include "report/explain/memory_access.h"
+
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 VariantResult counted(const Variant& variant, const AccessCounters& accesses) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome = Measurement{.median_us = 1.0, .accesses = accesses};
   return result;
@@ -87,7 +92,7 @@ TEST(MemoryAccess, SaysWhereNothingIsToBeGained) {
 }
 
 TEST(MemoryAccess, SaysWhyNothingIsKnown) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.outcome = Prediction{};
   EXPECT_EQ(accesses_unknown_because(result), "nothing was measured");
   EXPECT_TRUE(accesses_json(AttentionProblem{}, result).is_null());

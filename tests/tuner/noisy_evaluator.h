@@ -3,6 +3,7 @@
 // that drifts. Measured results, for tests of statistics.
 #pragma once
 
+#include "core/operation.h"
 #include "tuner/evaluator.h"
 #include <swr/error.h>
 
@@ -62,8 +63,8 @@ class NoisyEvaluator : public Evaluator {
     }
     std::vector<AccessReading> readings;
     for (const Contender& contender : contenders) {
-      const int stages =
-          std::visit([](const auto& variant) { return variant.stages; }, contender.variant);
+      const Variant& variant = contender.variant;
+      const int stages = axis_named(variant.operation(), "stages").read(variant.members());
       readings.push_back(
           {AccessCounters{.smem_load_wavefronts = 100, .smem_load_conflicts = stages}, ""});
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/number_text.h"
+#include "core/number_text.h"
 
 #include <gtest/gtest.h>
 

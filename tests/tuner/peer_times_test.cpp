@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/study/peer_times.h"
+#include "operations/gemm/study/peer_times.h"
 
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>

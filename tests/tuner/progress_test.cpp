@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/progress.h"
+#include "tuner/run/progress.h"
+
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,13 +25,13 @@ class Progressing : public ::testing::Test {
   }
 
   static VariantResult predicted(double time_us) {
-    VariantResult result;
+    VariantResult result{.variant = AttentionVariant{}};
     result.outcome = Prediction{.time_us = time_us};
     return result;
   }
 
   static VariantResult failed() {
-    VariantResult result;
+    VariantResult result{.variant = AttentionVariant{}};
     result.state = ResultState::compile;
     return result;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A GPU that behaves like the H200 of the recordings: true times are those of a recorded space,
-// and around them is the noise that was found there (docs/results/measuring.md).
+// and around them is the noise that was found there (experiments/measuring).
 #pragma once
 
 #include "core/recorded_space.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/repeatability.h"
+#include "report/repeatability.h"
+
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +18,7 @@ using ::testing::HasSubstr;
 AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(const Variant& variant, double median_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome = Measurement{.median_us = median_us};
   return result;
@@ -78,10 +81,11 @@ TEST(Repeatability, AChoiceThatFailsElsewhereHasNoBound) {
 }
 
 TEST(Repeatability, IsReportedAsShareAndWorstRegret) {
-  const std::vector<Agreement> agreements{
-      {.problem = AttentionProblem{.seq_q = 64, .seq_kv = 64},
-       .choices = {with_tile_n(16), with_tile_n(16)}},
-      {.problem = {}, .choices = {with_tile_n(16), with_tile_n(32)}, .worst_regret = 0.0125}};
+  const std::vector<Agreement> agreements{{.problem = AttentionProblem{.seq_q = 64, .seq_kv = 64},
+                                           .choices = {with_tile_n(16), with_tile_n(16)}},
+                                          {.problem = AttentionProblem{},
+                                           .choices = {with_tile_n(16), with_tile_n(32)},
+                                           .worst_regret = 0.0125}};
   EXPECT_EQ(identical_share(agreements), 0.5);
   EXPECT_EQ(worst_regret(agreements), 0.0125);
   std::ostringstream text;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/report.h"
+#include "report/report.h"
 
+#include "report/records.h"
 #include "tests/support/attention.h"
-#include "tuner/records.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 VariantResult predicted(Order order, double time_us, long long excess) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).order = order;
   attention(result.variant).persistence = Persistence::persistent;
   result.resources.registers_per_thread = 128;
@@ -50,7 +52,7 @@ TuneReport sample_report() {
   report.provenance = Provenance::predicted;
   report.results = {predicted(Order::sawtooth, 1000.0, 500'000),
                     predicted(Order::cyclic, 1250.0, 3'000'000)};
-  VariantResult failure;
+  VariantResult failure{.variant = AttentionVariant{}};
   failure.state = ResultState::compile;
   failure.detail = "error: \"wrong\", line 3";
   failure.outcome = Prediction{};

@@ -4,7 +4,8 @@
 #include "tests/support/attention.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
-#include "tuner/tuner.h"
+#include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/shard.h"
+#include "tuner/distribute/shard.h"
 
 #include <swr/error.h>
 

@@ -5,6 +5,8 @@
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +25,7 @@ Study small_study() {
                             .warps_m = 1,
                             .warps_n = 2,
                             .raster = Raster::along_n};
-  Study study{.name = "small", .title = "Small", .experiments = {}, .op = Op::gemm};
+  Study study{.name = "small", .title = "Small", .experiments = {}};
   Experiment& sweep = study.experiments.emplace_back();
   sweep.swept = "swizzle_stride";
   for (const int stride : {0, 64, 128}) {
@@ -36,7 +38,7 @@ Study small_study() {
   return study;
 }
 
-int stride_of(const Variant& variant) { return std::get<GemmVariant>(variant).swizzle_stride; }
+int stride_of(const Variant& variant) { return variant.as<GemmVariant>().swizzle_stride; }
 
 double true_time_us(const Variant& variant) { return stride_of(variant) == 64 ? 9.0 : 10.0; }
 
@@ -147,7 +149,7 @@ TEST_F(StudyRun, PredictionsNeverStandForMeasurements) {
 
 TEST_F(StudyRun, WhatTheGpuCannotRunIsCountedAndLeftOut) {
   for (StudyPoint& point : study_.experiments.front().points) {
-    std::get<GemmVariant>(point.variant).family = Family::hopper;
+    point.variant.as<GemmVariant>().family = Family::hopper;
   }
   const StudyTally tally = run(gpu_);
   EXPECT_EQ(tally.illegal, 4U);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/study/tile_choices.h"
 #include "tests/support/attention.h"
-#include "tuner/model/gpu_profile.h"
+#include "tuner/run/tuner.h"
 #include "tuner/study/study_run.h"
-#include "tuner/study/tile_choices.h"
-#include "tuner/tuner.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -36,7 +38,7 @@ const Experiment& experiment_of(const Study& study, std::string_view id) {
 }
 
 VariantResult predicted(const StudyPoint& point, double time_us, long long excess) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = point.variant;
   result.outcome = Prediction{.time_us = time_us,
                               .read_sectors = 100'000'000,

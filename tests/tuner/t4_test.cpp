@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/t4.h"
+#include "report/t4.h"
 
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -30,7 +32,7 @@ RecordedSpace some_space() {
                       .origin = {.l2_state = "warm"},
                       .results = {}};
   for (const ResultState state : kStates) {
-    VariantResult result;
+    VariantResult result{.variant = AttentionVariant{}};
     attention(result.variant).workers = static_cast<int>(space.results.size());
     result.state = state;
     Measurement measurement;
@@ -91,7 +93,7 @@ TEST(T4, NamesWhatWentWrong) {
 TEST(T4, ConfigurationsAreTheAxes) {
   const RecordedSpace space = some_space();
   const Json results = t4_document(space).at("results");
-  EXPECT_EQ(variant_from_json(Op::attention, results.at(3).at("configuration")),
+  EXPECT_EQ(variant_from_json(attention_operation(), results.at(3).at("configuration")),
             space.results[3].variant);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/team_progress.h"
+#include "tuner/distribute/team_progress.h"
+
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +22,7 @@ constexpr int kGpus[] = {0, 2};
 class TeamProgressing : public ::testing::Test {
  protected:
   static VariantResult with_state(ResultState state) {
-    VariantResult result;
+    VariantResult result{.variant = AttentionVariant{}};
     result.state = state;
     return result;
   }

@@ -4,8 +4,10 @@
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/fake_evaluator.h"
 #include "tests/tuner/noisy_evaluator.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/tuner.h"
+#include "tuner/predict/predicting_evaluator.h"
+#include "tuner/run/tuner.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -348,7 +350,7 @@ TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
 }
 
 TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
-  std::vector<Variant> variants(5);
+  std::vector<Variant> variants(5, AttentionVariant{});
   attention(variants[1]).stages = 3;
   attention(variants[2]).workers = 7;
   attention(variants[3]).stages = 3;

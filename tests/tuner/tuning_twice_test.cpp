@@ -2,9 +2,9 @@
 // Whether two runs choose alike, simulated: full spaces recorded on an H200, with the noise that
 // was found on it. The controls show that a small field does not, nor rounds that stay in one
 // place.
-#include "core/recorded_space.h"
+#include "core/recorded_spaces_file.h"
 #include "tests/tuner/recorded_gpu.h"
-#include "tuner/finals.h"
+#include "tuner/run/finals.h"
 #include <swr/constraints.h>
 
 #include <gtest/gtest.h>
@@ -16,19 +16,12 @@ namespace {
 
 std::vector<RecordedSpace> full_spaces() {
   constexpr std::size_t kFewestVariants = 100;
-  std::vector<std::filesystem::path> files;
-  for (const char* const folder : {"recordings", "search_recordings"}) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::path(SWR_TEST_DATA) / folder)) {
-      files.push_back(entry.path());
-    }
-  }
-  std::ranges::sort(files);
   std::vector<RecordedSpace> spaces;
-  for (const auto& file : files) {
-    RecordedSpace space = read_recorded_space(file);
-    if (space.results.size() >= kFewestVariants) {
-      spaces.push_back(std::move(space));
+  for (const char* const file : {"recordings.spaces", "search_recordings.spaces"}) {
+    for (RecordedSpace& space : read_recorded_spaces(std::filesystem::path(SWR_TEST_DATA) / file)) {
+      if (space.results.size() >= kFewestVariants) {
+        spaces.push_back(std::move(space));
+      }
     }
   }
   return spaces;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/work_list.h"
+#include "tuner/distribute/work_list.h"
 
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>
@@ -130,6 +130,29 @@ TEST_F(WorkListTest, SaysWhatAConfigurationLacks) {
               HasSubstr("no multiple"));
   EXPECT_THAT(error_in(R"({"num_attention_heads": "3", "hidden_size": 64})"),
               HasSubstr("num_attention_heads"));
+}
+
+/// Each ended the process, by its stack or by the time that looking for keys took.
+TEST_F(WorkListTest, RefusesFilesThatNestWithoutEndOrRepeatKeys) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const auto shapes = file("shapes.json", "[{\"seq\":" + deep + "}]");
+  EXPECT_THAT(error_of([&] { read_shapes(shapes); }),
+              AllOf(HasSubstr("shapes.json"), HasSubstr("deep")));
+  const auto work = file("work.json", "{\"format\":" + deep + "}");
+  EXPECT_THAT(error_of([&] { read_work_list(work); }), HasSubstr("deep"));
+  const auto model = file("config.json", "{\"num_attention_heads\":" + deep + "}");
+  EXPECT_THAT(error_of([&] { read_model(model, {.lengths = {64}}); }), HasSubstr("deep"));
+  const auto twice = file("twice.json", R"([{"seq": 64, "seq": 128}])");
+  EXPECT_THAT(error_of([&] { read_shapes(twice); }), HasSubstr("'seq' twice"));
+}
+
+TEST_F(WorkListTest, RefusesMoreProblemsThanAnyListNeeds) {
+  std::string numbers = "1";
+  for (int i = 0; i < 20'000; ++i) {
+    numbers += ",1";
+  }
+  const auto shapes = file("shapes.txt", "seq=" + numbers + " batch=" + numbers + "\n");
+  EXPECT_THAT(error_of([&] { read_shapes(shapes); }), HasSubstr("more than 1000000 problems"));
 }
 
 TEST_F(WorkListTest, AListComesBackAsItWasWritten) {

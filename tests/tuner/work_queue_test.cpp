@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/work_queue.h"
+#include "tuner/distribute/work_queue.h"
 
 #include "tests/support/temp_directory.h"
 #include <swr/error.h>
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <memory>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,24 @@ class WorkQueueTest : public ::testing::Test {
     return std::make_unique<WorkQueue>(
         WorkQueue::Options{.directory = directory_ / "shared", .worker = worker, .lease = lease},
         work);
+  }
+
+  /// Gives up after a while, which tells waiting for ever from an answer.
+  static std::optional<std::size_t> claim_within(WorkQueue& queue, milliseconds limit,
+                                                 bool* was_stopped = nullptr) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    return queue.claim([&] {
+      const bool is_over = std::chrono::steady_clock::now() > until;
+      if (was_stopped != nullptr) {
+        *was_stopped |= is_over;
+      }
+      return is_over;
+    });
+  }
+
+  std::filesystem::path queue() const { return directory_ / "shared" / "queue"; }
+  void put(const std::string& name, const std::string& text) const {
+    directory_.write(std::filesystem::path("shared") / "queue" / name, text);
   }
 
   TempDirectory directory_;
@@ -121,6 +140,59 @@ TEST_F(WorkQueueTest, ManyWorkersAtOnceShareTheWorkWithoutLossOrRepetition) {
   }
   const std::vector<int> counts(done.begin(), done.end());
   EXPECT_THAT(counts, Each(1));
+}
+
+TEST_F(WorkQueueTest, LeavesAloneWhatIsNoPieceOfItsList) {
+  const auto a = join("a", 2);
+  for (const char* name :
+       {"open/999999", "open/.DS_Store", "open/.nfs0001", "open/000002", "open/0", "open/000000~a",
+        "leased/000007~dead", "leased/000001", "leased/.DS_Store", "leased/~dead", "done/.DS_Store",
+        "done/.nfs0002", "done/999999", "done/000000~dead"}) {
+    put(name, "");
+  }
+  std::filesystem::create_directory(queue() / "leased" / "000001~folder");
+  EXPECT_EQ(claim_within(*a, milliseconds(5000)), 0U);
+  EXPECT_TRUE(a->finish());
+  EXPECT_EQ(claim_within(*a, milliseconds(5000)), 1U);
+  EXPECT_TRUE(a->finish());
+  bool was_stopped = false;
+  EXPECT_EQ(claim_within(*a, milliseconds(5000), &was_stopped), std::nullopt);
+  EXPECT_FALSE(was_stopped);
+  EXPECT_TRUE(std::filesystem::exists(queue() / "open" / "999999"));
+}
+
+TEST_F(WorkQueueTest, ReportsPiecesThatVanishedAndThoseNobodySaysAreDone) {
+  constexpr milliseconds kLease(300);
+  const auto a = join("a", 3, kLease);
+  EXPECT_EQ(a->claim(never), 0U);
+  EXPECT_TRUE(a->finish());
+  std::filesystem::remove(queue() / "open" / "000001");
+  std::filesystem::rename(queue() / "open" / "000002", queue() / "done" / "000002");
+  try {
+    claim_within(*a, 20 * kLease);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unreadable);
+    EXPECT_THAT(error.what(), HasSubstr("has lost 2 of 3 pieces"));
+    EXPECT_THAT(error.what(), HasSubstr("000001 (piece 1)"));
+  }
+}
+
+TEST_F(WorkQueueTest, TakesALeaseThatIsDatedInTheFuture) {
+  constexpr milliseconds kLease(300);
+  const auto a = join("a", 1, kLease);
+  std::filesystem::rename(queue() / "open" / "000000", queue() / "leased" / "000000~ahead");
+  std::filesystem::last_write_time(
+      queue() / "leased" / "000000~ahead",
+      std::filesystem::file_time_type::clock::now() + std::chrono::hours(1000));
+  EXPECT_EQ(claim_within(*a, 20 * kLease), 0U);
+}
+
+TEST_F(WorkQueueTest, DoesNotWaitForThePipeInPlaceOfItsList) {
+  join("a");
+  std::filesystem::remove(queue() / "list");
+  ASSERT_EQ(mkfifo((queue() / "list").c_str(), 0600), 0);
+  EXPECT_THROW(join("b"), Error);
 }
 
 TEST_F(WorkQueueTest, RefusesAnotherListAndAPlaceItCannotUse) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/calibrate/calibrate.h"
 
+#include "driver/devices.h"
 #include "tuner/calibrate/calibration_bench.h"
 #include "tuner/calibrate/l2_partitions.h"
-#include "tuner/driver/devices.h"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 // A profile of the GPU present, from measurements on it.
 #pragma once
 
+#include "model/profile/gpu_profile.h"
 #include "tuner/calibrate/sweep.h"
-#include "tuner/model/gpu_profile.h"
 #include <swr/generator.h>
 
 #include <functional>

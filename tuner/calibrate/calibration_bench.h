@@ -3,9 +3,9 @@
 // there for.
 #pragma once
 
+#include "driver/cuda_driver.h"
+#include "driver/range_profiler.h"
 #include "tuner/calibrate/l2_partitions.h"
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/range_profiler.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/calibrate/sweep.h"
 
-#include "tuner/model/lru_cache.h"
+#include "model/l2/lru_cache.h"
 #include <swr/result.h>
 
 #include <algorithm>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // swr-tune calibrate: writes a profile of the GPU present.
+#include "core/bounded_json.h"
 #include "core/json.h"
+#include "core/number_text.h"
+#include "driver/devices.h"
 #include "tuner/calibrate/calibrate.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/driver/devices.h"
-#include "tuner/number_text.h"
+#include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -31,14 +32,6 @@ int ordinal_present(const std::string& gpu) {
                                                  "on the machine that has the GPU");
   }
   return choice.ordinal;
-}
-
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file = open_output(path);
-  if (!(file << text).flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + path.string() + "; is the disk full?");
-  }
 }
 
 void print_calibration(std::ostream& out, const Calibration& calibration) {
@@ -66,7 +59,7 @@ void print_calibration(std::ostream& out, const Calibration& calibration) {
 
 Json calibration_json(const Calibration& calibration) {
   Json json = Json::object();
-  json["profile"] = Json::parse(profile_text(calibration.profile));
+  json["profile"] = parse_json(profile_text(calibration.profile), "the profile");
   json["incomplete_because"] = calibration.incomplete_because;
   json["sweep"] = Json::array();
   for (const SweepPoint& point : calibration.sweep) {
@@ -94,12 +87,15 @@ int run_calibrate(const Session& session) {
   if (!options.quiet) {
     settings.progress = [&session](const std::string& step) { session.err << step << std::endl; };
   }
+  OutputFile profile_file(session, *options.out);  // Fails before the GPU works for minutes.
   const Generator generator(generator_options(session));
   const Calibration calibration = calibrate(generator, settings);
-  write_file(*options.out, profile_text(calibration.profile));
+  profile_file.text() << profile_text(calibration.profile);
+  profile_file.finish();
   if (options.sweep) {
-    std::ofstream file = open_output(*options.sweep);
-    write_sweep_csv(file, calibration.sweep, calibration.profile.l2_effective_bytes);
+    OutputFile file(session, *options.sweep);
+    write_sweep_csv(file.text(), calibration.sweep, calibration.profile.l2_effective_bytes);
+    file.finish();
   }
   if (options.json) {
     session.out << json_document(calibration_json(calibration));

@@ -64,7 +64,4 @@ Setting setting(const Session& session);
 /// The database file: --db wins over the environment.
 std::filesystem::path database_path(const Session& session);
 
-/// Opens a file for writing. Throws: Error{not_writable}.
-std::ofstream open_output(const std::filesystem::path& path);
-
 }  // namespace swr::cli

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The commands that write the database's results in other forms, or read such.
-#include "core/json.h"
+#include "core/bounded_json.h"
 #include "core/recorded_space.h"
+#include "core/recorded_spaces_file.h"
 #include "db/merge.h"
+#include "report/cutlass_csv.h"
+#include "report/t4.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cutlass_csv.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/search/stored_spaces.h"
-#include "tuner/t4.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -24,13 +25,6 @@ void make_directory(const std::filesystem::path& directory) {
   }
 }
 
-void require_written(std::ofstream& file, const std::filesystem::path& path) {
-  if (!file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + path.string() + "; is the disk full?");
-  }
-}
-
 /// One file per space, named after it.
 template <typename Write>
 void write_spaces(const Session& session, const std::vector<RecordedSpace>& spaces,
@@ -39,11 +33,20 @@ void write_spaces(const Session& session, const std::vector<RecordedSpace>& spac
   for (const RecordedSpace& space : spaces) {
     const auto path = *session.options.out /
                       (recorded_space_name(space.problem, space.device, space.origin) + extension);
-    std::ofstream file = open_output(path);
-    write(file, space);
-    require_written(file, path);
+    OutputFile file(session, path);
+    write(file.text(), space);
+    file.finish();
     session.out << "wrote " << space.results.size() << " variants to " << path.string() << "\n";
   }
+}
+
+/// All spaces in the file that --out names.
+void write_one_file(const Session& session, const std::vector<RecordedSpace>& spaces) {
+  const std::filesystem::path& path = *session.options.out;
+  OutputFile file(session, path);
+  write_recorded_spaces(file.text(), spaces);
+  file.finish();
+  session.out << "wrote " << spaces.size() << " spaces to " << path.string() << "\n";
 }
 
 /// The spaces that were measured: the formats of others do not tell predictions from them.
@@ -62,14 +65,7 @@ std::vector<RecordedSpace> measured_spaces(const Session& session) {
 }
 
 RecordedSpace read_t4_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::not_found, "cannot read " + path.string());
-  }
-  const Json document = Json::parse(file, nullptr, false);
-  if (document.is_discarded()) {
-    throw Error(ErrorCode::unreadable, path.string() + " is not JSON");
-  }
+  const Json document = read_json_file(path);
   try {
     return read_t4(document);
   } catch (const Error& error) {
@@ -95,7 +91,12 @@ void import_space(const Session& session, Store& store, const RecordedSpace& spa
 }  // namespace
 
 int run_record(const Session& session) {
-  write_spaces(session, load_spaces(database_path(session)), ".json", write_recorded_space);
+  const std::vector<RecordedSpace> spaces = load_spaces(database_path(session));
+  if (session.options.out->extension() == kRecordedSpacesExtension) {
+    write_one_file(session, spaces);
+  } else {
+    write_spaces(session, spaces, ".json", write_recorded_space);
+  }
   return kExitSuccess;
 }
 

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/explain_subject.h"
 
-#include "tuner/compile_queue.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/number_text.h"
-#include "tuner/tuner.h"
+#include "core/number_text.h"
+#include "model/predictor.h"
+#include "tuner/predict/model_ranking.h"
+#include "tuner/predict/predicting_evaluator.h"
+#include "tuner/run/compile_queue.h"
+#include "tuner/run/tuner.h"
+#include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/store.h>
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
+#include <optional>
 #include <vector>
 
 namespace swr::cli {
 namespace {
 
 /// The newest results of exactly this problem and device; none without a database.
-std::vector<StoredResult> stored_results(const Session& session, const AttentionProblem& problem,
+std::vector<StoredResult> stored_results(const Session& session, const Problem& problem,
                                          const DeviceInfo& device) {
   if (!std::filesystem::exists(database_path(session))) {
     return {};
@@ -27,26 +32,23 @@ std::vector<StoredResult> stored_results(const Session& session, const Attention
 
 /// Adds what was measured of the subject and of its counterpart.
 void add_measured(const std::vector<StoredResult>& stored, ExplainSubject& subject) {
-  const AttentionVariant other = in_other_order(subject.variant);
+  const auto other = in_other_order(subject.variant);
   for (const StoredResult& one : stored) {
     const bool measured =
         one.result.provenance() == Provenance::measured && one.result.state == ResultState::ok;
-    if (measured && one.result.variant == Variant(subject.variant)) {
+    if (measured && one.result.variant == subject.variant) {
       subject.measured = one.result;
-    } else if (measured && one.result.variant == Variant(other)) {
+    } else if (measured && other && one.result.variant == *other) {
       subject.measured_other = one.result;
     }
   }
 }
 
-ExplainSubject named_subject(const Session& session, const AttentionProblem& problem,
+ExplainSubject named_subject(const Session& session, const Problem& problem,
                              const DeviceInfo& device) {
-  ExplainSubject subject{
-      std::get<AttentionVariant>(parse_variant(Op::attention, session.options.variant_key)),
-      {},
-      "named by --variant",
-      std::nullopt,
-      std::nullopt};
+  ExplainSubject subject{.variant = parse_variant(problem.operation(), session.options.variant_key),
+                         .resources = {},
+                         .chosen = "named by --variant"};
   if (const auto dropped = check_constraints(problem, subject.variant, device)) {
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
@@ -62,8 +64,7 @@ ExplainSubject named_subject(const Session& session, const AttentionProblem& pro
 }
 
 /// Empty when there is no database, or nothing in it for exactly this problem and device.
-std::optional<ExplainSubject> stored_subject(const Session& session,
-                                             const AttentionProblem& problem,
+std::optional<ExplainSubject> stored_subject(const Session& session, const Problem& problem,
                                              const DeviceInfo& device) {
   const auto stored = stored_results(session, problem, device);
   if (stored.empty()) {
@@ -71,20 +72,51 @@ std::optional<ExplainSubject> stored_subject(const Session& session,
   }
   const auto match =
       Store(database_path(session), Store::Mode::read_only).best(problem, device, setting(session));
-  if (!match || match->problem != Problem(problem) || !same_device(match->device, device)) {
+  if (!match || match->problem != problem || !same_device(match->device, device)) {
     return std::nullopt;
   }
-  ExplainSubject subject{std::get<AttentionVariant>(match->result.variant), match->result.resources,
-                         "best stored (" + std::string(to_string(match->result.provenance())) +
-                             " " + time_text(match->result.time_us()) + ")",
-                         std::nullopt, std::nullopt};
+  ExplainSubject subject{.variant = match->result.variant,
+                         .resources = match->result.resources,
+                         .chosen = "best stored (" +
+                                   std::string(to_string(match->result.provenance())) + " " +
+                                   time_text(match->result.time_us()) + ")"};
   add_measured(stored, subject);
   return subject;
 }
 
-/// Compiles and predicts the whole space; nothing is stored.
-ExplainSubject predicted_subject(const Session& session, const AttentionProblem& problem,
-                                 const GpuProfile& profile) {
+ExplainSubject predicted(const Variant& variant, const KernelResources& resources) {
+  return {.variant = variant,
+          .resources = resources,
+          .chosen = "best predicted; nothing is stored for this problem"};
+}
+
+[[noreturn]] void reject_uncompilable(const Problem& problem) {
+  throw Error(ErrorCode::compile_failed, "no variant of " + to_string(problem) +
+                                             " survives compilation; see swr-tune --dry-run");
+}
+
+/// Ranks the space and compiles from the best on until one survives.
+ExplainSubject first_of_ranking(const Session& session, const Problem& problem,
+                                const DeviceInfo& device) {
+  const std::vector<Variant> space = require_variants(problem, device, {}).variants;
+  const std::vector<double> times_us = model_predictor(problem, device, thread_count(0))(space);
+  std::vector<std::size_t> ranked(space.size());
+  std::iota(ranked.begin(), ranked.end(), std::size_t{0});
+  std::ranges::stable_sort(ranked, {}, [&](std::size_t place) { return times_us[place]; });
+  const Generator generator(generator_options(session));
+  for (const std::size_t place : ranked) {
+    const KernelResources resources =
+        generator.compile(problem, space[place], device.sm_arch).resources;
+    if (!check_compiled(problem, space[place], device, resources)) {
+      return predicted(space[place], resources);
+    }
+  }
+  reject_uncompilable(problem);
+}
+
+/// Compiles and predicts the whole space of the portable family.
+ExplainSubject best_of_compiled(const Session& session, const Problem& problem,
+                                const GpuProfile& profile) {
   SpaceOptions space;
   space.restrictions["family"] = {AxisValue(std::string(to_string(Family::portable)))};
   const auto groups = group_by_kernel(require_variants(problem, profile.device, space).variants);
@@ -116,31 +148,30 @@ ExplainSubject predicted_subject(const Session& session, const AttentionProblem&
     }
   }
   if (!best) {
-    throw Error(ErrorCode::compile_failed, "no variant of " + to_string(problem) +
-                                               " survives compilation; see swr-tune --dry-run");
+    reject_uncompilable(problem);
   }
-  return {std::get<AttentionVariant>(best->variant), best->resources,
-          "best predicted; nothing is stored for this problem", std::nullopt, std::nullopt};
+  return predicted(best->variant, best->resources);
+}
+
+/// Nothing is stored. A space whose walks are long is ranked by estimates.
+ExplainSubject predicted_subject(const Session& session, const Problem& problem,
+                                 const GpuProfile& profile) {
+  PredictingEvaluator model(profile);
+  const Variant usual = default_variant(problem, profile.device);
+  return model.predictor(problem).floor_us(problem, usual)
+             ? first_of_ranking(session, problem, profile.device)
+             : best_of_compiled(session, problem, profile);
 }
 
 }  // namespace
 
-AttentionVariant in_other_order(AttentionVariant variant) {
-  variant.order = variant.order == Order::sawtooth ? Order::cyclic : Order::sawtooth;
-  return variant;
-}
-
-ExplainSubject choose_subject(const Session& session, const AttentionProblem& problem,
+ExplainSubject choose_subject(const Session& session, const Problem& problem,
                               const GpuProfile& profile) {
-  ExplainSubject subject;
   if (!session.options.variant_key.empty()) {
-    subject = named_subject(session, problem, profile.device);
-  } else if (const auto stored = stored_subject(session, problem, profile.device)) {
-    subject = *stored;
-  } else {
-    subject = predicted_subject(session, problem, profile);
+    return named_subject(session, problem, profile.device);
   }
-  return subject;
+  const auto stored = stored_subject(session, problem, profile.device);
+  return stored ? *stored : predicted_subject(session, problem, profile);
 }
 
 }  // namespace swr::cli

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/json.h"
+#include "core/number_text.h"
+#include "export/export.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/export.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
 
 #include <algorithm>
 #include <ostream>
@@ -42,7 +42,7 @@ int run_export(const Session& session) {
   const Store store(database_path(session), Store::Mode::read_only);
   ExportFilter filter{.problem = std::nullopt, .device = std::nullopt, .setting = setting(session)};
   if (options.export_op != "all") {
-    filter.op = parse_op(options.export_op);
+    filter.op = &find_operation(options.export_op);
   }
   if (options.export_gpu != "all") {
     filter.device = choose_gpu(options.export_gpu).device;

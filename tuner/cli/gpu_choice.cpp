@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/gpu_choice.h"
 
+#include "driver/devices.h"
 #include "tuner/cli/options/text.h"
-#include "tuner/driver/devices.h"
-#include "tuner/gpu_team.h"
+#include "tuner/distribute/gpu_team.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // From --gpu to a device: one that is present is measured, another one is predicted.
 #pragma once
 
-#include "tuner/driver/devices.h"
-#include "tuner/model/gpu_profile.h"
+#include "driver/devices.h"
+#include "model/profile/gpu_profile.h"
 #include <swr/device.h>
 #include <swr/result.h>
 

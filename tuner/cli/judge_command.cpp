@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Judges search strategies on recorded spaces.
 #include "core/json.h"
+#include "core/number_text.h"
+#include "core/text_table.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options/text.h"
-#include "tuner/number_text.h"
 #include "tuner/search/judge.h"
 #include "tuner/search/stored_spaces.h"
-#include "tuner/text_table.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The commands that only list or print: devices, axes, emit.
 #include "core/json.h"
+#include "core/number_text.h"
+#include "core/text_table.h"
+#include "driver/devices.h"
+#include "model/profile/gpu_profile.h"
 #include "tuner/cli/commands.h"
-#include "tuner/driver/devices.h"
-#include "tuner/model/gpu_profile.h"
-#include "tuner/number_text.h"
-#include "tuner/text_table.h"
+#include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
-#include <fstream>
 #include <limits>
 #include <ostream>
 
@@ -92,15 +92,15 @@ std::string values_text(const Axis& axis) {
   return values.empty() ? "whole number" : values;
 }
 
-void print_axes(std::ostream& out, Op op) {
+void print_axes(std::ostream& out, const Operation& op) {
   using Align = TextTable::Align;
-  out << "Axes of " << to_string(op) << ":\n";
+  out << "Axes of " << name_of(op) << ":\n";
   TextTable axis_table({{"axis", Align::left}, {"values", Align::left}, {"meaning", Align::left}});
   for (const Axis& axis : axes(op)) {
     axis_table.add_row({std::string(axis.name), values_text(axis), std::string(axis.summary)});
   }
   axis_table.print(out);
-  out << "\nConstraints that drop a variant of " << to_string(op) << ":\n";
+  out << "\nConstraints that drop a variant of " << name_of(op) << ":\n";
   TextTable constraint_table({{"constraint", Align::left}, {"meaning", Align::left}});
   for (const ConstraintInfo& constraint : constraints(op)) {
     constraint_table.add_row({std::string(constraint.name), std::string(constraint.summary)});
@@ -108,7 +108,7 @@ void print_axes(std::ostream& out, Op op) {
   constraint_table.print(out);
 }
 
-Json axes_json(Op op) {
+Json axes_json(const Operation& op) {
   Json json = Json::object();
   for (const Axis& axis : axes(op)) {
     json["axes"].push_back(
@@ -131,20 +131,6 @@ DeviceInfo roomy_device() {
           .max_threads_per_sm = kNoLimit};
 }
 
-/// The kernel does not depend on sizes; sections need more heads than this, splits a longer k.
-Problem kernel_problem(ProblemText text) {
-  constexpr int kLarge = 1 << 20;
-  if (parse_op(text.op) == Op::gemm) {
-    text.m = std::to_string(kLarge);
-    text.n = kLarge;
-    text.k = kLarge;
-  } else {
-    text.seq = "1";
-    text.heads = kLarge;
-  }
-  return problems(text).front();
-}
-
 }  // namespace
 
 int run_devices(const Session& session) {
@@ -160,21 +146,22 @@ int run_devices(const Session& session) {
 int run_axes(const Session& session) {
   if (session.options.json) {
     Json json = Json::object();
-    for (const Op op : {Op::attention, Op::gemm}) {
-      json[std::string(to_string(op))] = axes_json(op);
+    for (const Operation* const operation : operations()) {
+      json[std::string(name_of(*operation))] = axes_json(*operation);
     }
     session.out << json_document(json);
   } else {
-    print_axes(session.out, Op::attention);
-    session.out << "\n";
-    print_axes(session.out, Op::gemm);
+    for (const Operation* const operation : operations()) {
+      session.out << (operation == operations().front() ? "" : "\n");
+      print_axes(session.out, *operation);
+    }
   }
   return kExitSuccess;
 }
 
 int run_emit(const Session& session) {
   const Problem problem = kernel_problem(session.options.problem);
-  const Variant variant = parse_variant(op_of(problem), session.options.variant_key);
+  const Variant variant = parse_variant(problem.operation(), session.options.variant_key);
   if (const auto dropped = check_constraints(problem, variant, roomy_device())) {
     throw Error(ErrorCode::invalid_argument,
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
@@ -185,11 +172,9 @@ int run_emit(const Session& session) {
     session.out << source;
     return kExitSuccess;
   }
-  std::ofstream file = open_output(*session.options.out);
-  if (!(file << source).flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + session.options.out->string() + "; is the disk full?");
-  }
+  OutputFile file(session, *session.options.out);
+  file.text() << source;
+  file.finish();
   return kExitSuccess;
 }
 

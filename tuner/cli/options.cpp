@@ -13,7 +13,7 @@ namespace swr::cli {
 namespace {
 
 constexpr const char* kOverview =
-    R"(Tunes attention kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the
+    R"(Tunes kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the
 GPU present or predicts them for one that is not, and stores every result.)";
 
 constexpr const char* kFooter =
@@ -97,9 +97,23 @@ std::vector<std::string> with_command(std::span<const std::string> arguments) {
   return all;
 }
 
+/// `--heads "$UNSET"` would otherwise mean the default, and an empty path the working folder.
+void require_values(std::span<const std::string> arguments) {
+  std::string option = "an argument";
+  for (const std::string& argument : arguments) {
+    const bool is_option = argument.starts_with("--");
+    if (argument.empty() || (is_option && argument.ends_with('='))) {
+      reject((argument.empty() ? option : argument.substr(0, argument.size() - 1)) +
+             " has an empty value; name one, or leave the option out");
+    }
+    option = is_option ? argument : option;
+  }
+}
+
 }  // namespace
 
 Options parse_options(std::span<const std::string> arguments) {
+  require_values(arguments);
   Options options;
   CLI::App program(kOverview, "swr-tune");
   add_subcommands(program, options);

@@ -45,26 +45,12 @@ inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
 
 /// The problem as it was typed; problems() turns it into values.
 struct ProblemText {
-  std::string op = "attention";
-  int batch = 1;
-  std::string dtype = "fp16";
-  int alignment = 16;
+  /// Of the first operation.
+  ProblemText();
 
-  // Of attention.
-  std::string seq;
-  std::optional<int> seq_kv;
-  std::optional<int> heads;
-  std::optional<int> kv_heads;
-  std::optional<int> head_dim;
-  bool causal = false;
-
-  // Of GEMM.
-  std::string m;
-  std::optional<int> n;
-  std::optional<int> k;
-  std::optional<std::string> layout;
-  std::optional<std::string> output;
-  bool reads_c = false;
+  std::string op;
+  /// What was given, by the option without dashes.
+  std::map<std::string, std::string> given;
 };
 
 /// What plan makes a list of: a file of shapes, or a model with lengths and batches.
@@ -125,7 +111,7 @@ struct Options {
   std::vector<std::string> replay;
   /// Name of the study.
   std::string study;
-  /// cuBLASLt's times beside those of a study of GEMM.
+  /// A library's times beside those of a study.
   std::optional<std::filesystem::path> peers;
   std::string strategies = "exhaustive,random,model";
 
@@ -156,6 +142,12 @@ Options parse_options(std::span<const std::string> arguments);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<Problem> problems(const ProblemText& text);
+
+/// A problem with these kind fields, whose sizes forbid no choice. Throws: as problems().
+Problem kernel_problem(const ProblemText& text);
+
+/// The options that ask for the same problem again, each after a space.
+std::string problem_arguments(const Problem& problem);
 
 /// --strategy, --budget, --time and --seed. Throws: Error{invalid_argument} naming the option.
 SearchOptions search_options(const Options& options);

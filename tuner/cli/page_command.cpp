@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // swr-tune report: what a database holds as one page to look at.
 #include "db/history.h"
+#include "report/page/page.h"
+#include "report/page/page_data.h"
 #include "tuner/cli/commands.h"
-#include "tuner/page/page.h"
-#include "tuner/page/page_data.h"
+#include "tuner/cli/output_file.h"
 #include <swr/error.h>
 #include <swr/store.h>
 
 #include <ctime>
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -47,12 +47,9 @@ int run_report(const Session& session) {
                               {.database = database.filename().string(),
                                .command = session.command_line,
                                .written_at = utc_now()});
-  std::ofstream file = open_output(*session.options.out);
-  file << render_page(data);
-  if (!file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + session.options.out->string() + "; is the disk full?");
-  }
+  OutputFile file(session, *session.options.out);
+  file.text() << render_page(data);
+  file.finish();
   session.out << "wrote " << data["fields"].size() << " tuned shapes to "
               << session.options.out->string() << "\n";
   return kExitSuccess;

@@ -2,11 +2,11 @@
 // plan: shapes or a model's configuration as a list of problems for tune --work.
 #include "tuner/cli/commands.h"
 #include "tuner/cli/options/text.h"
-#include "tuner/work_list.h"
+#include "tuner/cli/output_file.h"
+#include "tuner/distribute/work_list.h"
 #include <swr/error.h>
 
 #include <charconv>
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -47,12 +47,9 @@ int run_plan(const Session& session) {
     write_work_list(session.out, problems);
     return kExitSuccess;
   }
-  std::ofstream file = open_output(*session.options.out);
-  write_work_list(file, problems);
-  if (!file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + session.options.out->string() + "; is the disk full?");
-  }
+  OutputFile file(session, *session.options.out);
+  write_work_list(file.text(), problems);
+  file.finish();
   session.out << "wrote " << problems.size() << " problems to " << session.options.out->string()
               << "\n";
   return kExitSuccess;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "core/number_text.h"
+#include "report/explain/metrics.h"
+#include "report/records.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
-#include "tuner/metrics.h"
-#include "tuner/number_text.h"
-#include "tuner/records.h"
-#include "tuner/report.h"
 #include <swr/constraints.h>
 #include <swr/store.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // tune --replay: searches recorded spaces through the tuner, without a GPU.
+#include "core/number_text.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/shard_choice.h"
 #include "tuner/cli/work_source.h"
-#include "tuner/number_text.h"
+#include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
 #include "tuner/search/stored_spaces.h"
-#include "tuner/tuner.h"
 
 #include <algorithm>
 #include <iterator>
@@ -135,7 +135,7 @@ int run_replay(const Session& asked) {
   ProgressSinks progress(session);
   const auto stop_requested = [&interrupt] { return interrupt.interrupted(); };
   while (const auto place = work.next(stop_requested)) {
-    ReplayEvaluator recording(std::move(spaces[*place]));
+    ReplayEvaluator recording(spaces[*place]);  // A queue may hand a place out again.
     const TuneReport report = replay(recording, store, session, interrupt, progress);
     const auto share = regret(report, recording.space());
     sink.add(report, regret_note(share, recording.space()) + "\n" + storage_note(session),

@@ -2,9 +2,9 @@
 // Brings the reports of problems that are tuned side by side into the order of their list.
 #pragma once
 
+#include "report/repeatability.h"
 #include "tuner/cli/report_sink.h"
-#include "tuner/repeatability.h"
-#include "tuner/tuner.h"
+#include "tuner/run/tuner.h"
 
 #include <cstddef>
 #include <deque>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/report_sink.h"
 
-#include "tuner/progress.h"
-#include "tuner/records.h"
-#include "tuner/report.h"
+#include "report/records.h"
+#include "report/report.h"
+#include "tuner/run/progress.h"
 #include <swr/error.h>
 #include <swr/version.h>
 
@@ -35,8 +35,8 @@ ReportSink::ReportSink(const Session& session, Json document)
     : session_(session), json_(std::move(document)) {
   json_["reports"] = Json::array();
   if (session.options.csv) {
-    csv_ = open_output(*session.options.csv);
-    write_csv_header(csv_);
+    csv_.emplace(session, *session.options.csv);
+    write_csv_header(csv_->text());
   }
 }
 
@@ -53,8 +53,8 @@ void ReportSink::add(const TuneReport& report, std::string_view note, const Json
     session_.out << note << "\n";
   }
   session_.out.flush();
-  if (session_.options.csv) {
-    write_csv_rows(csv_, report);
+  if (csv_) {
+    write_csv_rows(csv_->text(), report);
   }
 }
 
@@ -78,16 +78,15 @@ void ReportSink::finish() {
   if (session_.options.json) {
     session_.out << json_document(json_);
   }
-  if (session_.options.csv && !csv_.flush()) {
-    throw Error(ErrorCode::not_writable, "cannot write " + session_.options.csv->string() +
-                                             "; standard output has all reports");
+  if (csv_) {
+    csv_->finish();
   }
 }
 
 ProgressSinks::ProgressSinks(const Session& session, std::span<const int> gpus, std::size_t runs)
     : session_(session), display_(make_display(session)) {
   if (session.options.events) {
-    file_ = open_output(*session.options.events);
+    file_.open(session, *session.options.events);
   }
   if (gpus.size() > 1 && !session.options.quiet) {
     team_ = std::make_unique<TeamProgress>(session.err, session.environment.stderr_is_terminal,
@@ -116,7 +115,7 @@ void ProgressSinks::quietly(const std::function<void()>& write) {
 }
 
 void ProgressSinks::finish() {
-  if (session_.options.events && !file_.flush()) {
+  if (session_.options.events && !file_.stream().flush()) {
     throw Error(ErrorCode::not_writable, "cannot write all of " +
                                              session_.options.events->string() +
                                              "; standard output has all reports");

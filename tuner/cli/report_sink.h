@@ -4,18 +4,19 @@
 #pragma once
 
 #include "core/json.h"
+#include "report/event_log.h"
+#include "report/repeatability.h"
 #include "tuner/cli/commands.h"
-#include "tuner/event_log.h"
-#include "tuner/gpu_history.h"
-#include "tuner/repeatability.h"
-#include "tuner/team_progress.h"
-#include "tuner/tuner.h"
+#include "tuner/cli/output_file.h"
+#include "tuner/distribute/gpu_history.h"
+#include "tuner/distribute/team_progress.h"
+#include "tuner/run/tuner.h"
 #include <swr/device.h>
 #include <swr/result.h>
 
-#include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,8 @@ Json document(const Session& session, Provenance provenance, const DeviceInfo& d
 
 class ReportSink {
  public:
-  /// Reports are added to the document. Throws: Error{not_writable} when the CSV file cannot be.
+  /// Reports are added to the document. Throws: Error{not_writable} when the CSV file cannot be;
+  /// Error{invalid_argument} when it must not (output_guard.h).
   ReportSink(const Session& session, Json document);
 
   /// `note` follows the report for people, `more` is added to its record for programs.
@@ -37,20 +39,21 @@ class ReportSink {
   /// How the GPUs of a run on several compared.
   void add(const std::vector<GpuHistory>& histories);
 
-  /// Throws: Error{not_writable} when the CSV file is incomplete.
+  /// Puts the CSV file in place. Throws: Error{not_writable} when it cannot be written whole.
   void finish();
 
  private:
   const Session& session_;
   Json json_;
-  std::ofstream csv_;
+  std::optional<OutputFile> csv_;
 };
 
 /// What --quiet and --events ask for. Every GPU of --gpus has its own, used by its thread.
 class ProgressSinks {
  public:
   /// `gpus` of --gpus, and how often they will begin a run all together; none without the option.
-  /// Throws: Error{not_writable} when the file of events cannot be.
+  /// Throws: Error{not_writable} when the file of events cannot be; Error{invalid_argument} when
+  /// it must not (output_guard.h).
   explicit ProgressSinks(const Session& session, std::span<const int> gpus = {},
                          std::size_t runs = 0);
 
@@ -77,8 +80,8 @@ class ProgressSinks {
   std::unique_ptr<Progress> display_;
   /// In the place of the display, where several GPUs share one line.
   std::unique_ptr<TeamProgress> team_;
-  std::ofstream file_;
-  JsonLines events_{file_};
+  LiveOutput file_;
+  JsonLines events_{file_.stream()};
   std::vector<std::unique_ptr<Member>> members_;
 };
 

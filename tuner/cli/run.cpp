@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/commands.h"
+#include "tuner/cli/output_guard.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <ostream>
 
 namespace swr::cli {
@@ -104,15 +104,6 @@ std::filesystem::path database_path(const Session& session) {
                                   : default_database(session.environment);
 }
 
-std::ofstream open_output(const std::filesystem::path& path) {
-  std::ofstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write " + path.string() + "; choose a file in a writable directory");
-  }
-  return file;
-}
-
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   try {
@@ -122,6 +113,7 @@ int run(std::span<const std::string> arguments, const Environment& environment, 
                           .arguments = {arguments.begin(), arguments.end()},
                           .out = out,
                           .err = err};
+    check_outputs(session);
     const int exit_code = run_command(session);
     if (!out.flush()) {
       return report_error(err, "cannot write to standard output; is the disk full?", kExitFailure);

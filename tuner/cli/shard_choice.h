@@ -3,8 +3,8 @@
 #pragma once
 
 #include "tuner/cli/commands.h"
-#include "tuner/shard.h"
-#include "tuner/work_queue.h"
+#include "tuner/distribute/shard.h"
+#include "tuner/distribute/work_queue.h"
 
 #include <cstddef>
 #include <string>

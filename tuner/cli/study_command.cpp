@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 // swr-tune study: the experiments of a paper, measured on the GPU present or modelled for the named
 // one, through the tuner and its database.
+#include "driver/devices.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/measuring.h"
+#include "tuner/cli/output_file.h"
 #include "tuner/cli/report_sink.h"
-#include "tuner/driver/devices.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/report.h"
+#include "tuner/predict/predicting_evaluator.h"
 #include "tuner/study/study_run.h"
 #include <swr/error.h>
 #include <swr/store.h>
 #include <swr/version.h>
 
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -61,13 +61,6 @@ void write_header(std::ostream& out, const Session& session, const Study& study,
       << ", NVRTC " << run.nvrtc_version
       << (run.driver_version.empty() ? "" : ", driver " + run.driver_version) << ", " << today()
       << ".\n";
-}
-
-void require_written(std::ofstream& file, const fs::path& path) {
-  if (!file.flush()) {
-    throw Error(ErrorCode::not_writable,
-                "cannot write all of " + path.string() + "; is the disk full?");
-  }
 }
 
 /// A provenance of a study: where its results are stored, and who produces them.
@@ -144,13 +137,13 @@ void write_files(const Session& session, const Study& study, const GpuChoice& gp
   fs::create_directories(directory, ignored_until_open);
   const fs::path csv_path = directory / (study.name + ".csv");
   const fs::path table_path = directory / (study.name + ".md");
-  std::ofstream csv = open_output(csv_path);
-  write_study_csv(csv, study, result_of, context);
-  require_written(csv, csv_path);
-  std::ofstream tables = open_output(table_path);
-  write_header(tables, session, study, gpu, run);
-  write_study_tables(tables, study, result_of, context);
-  require_written(tables, table_path);
+  OutputFile csv(session, csv_path);
+  write_study_csv(csv.text(), study, result_of, context);
+  OutputFile tables(session, table_path);
+  write_header(tables.text(), session, study, gpu, run);
+  write_study_tables(tables.text(), study, result_of, context);
+  csv.finish();
+  tables.finish();
   session.out << "wrote " << csv_path.string() << " and " << table_path.string() << "\n";
 }
 
@@ -158,11 +151,11 @@ PeerTimes peers_of(const Session& session, const Study& study) {
   if (!session.options.peers) {
     return {};
   }
-  if (study.op != Op::gemm) {
+  if (!study.read_peers) {
     throw Error(ErrorCode::invalid_argument,
-                "--peers belongs to study gemm-swizzle, not to " + study.name);
+                "--peers belongs to studies that compare with a library, not to " + study.name);
   }
-  return read_peer_times(*session.options.peers);
+  return study.read_peers(*session.options.peers);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/team_tuning.h"
 
-#include "tuner/compile_queue.h"
+#include "tuner/run/compile_queue.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -8,9 +8,9 @@
 #include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/work_source.h"
-#include "tuner/gpu_history.h"
-#include "tuner/gpu_team.h"
-#include "tuner/tuner.h"
+#include "tuner/distribute/gpu_history.h"
+#include "tuner/distribute/gpu_team.h"
+#include "tuner/run/tuner.h"
 #include <swr/generator.h>
 #include <swr/store.h>
 

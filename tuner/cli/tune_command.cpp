@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "core/operation.h"
+#include "driver/devices.h"
+#include "model/predictor.h"
+#include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
@@ -8,13 +12,11 @@
 #include "tuner/cli/shard_choice.h"
 #include "tuner/cli/team_tuning.h"
 #include "tuner/cli/work_source.h"
-#include "tuner/compile_queue.h"
-#include "tuner/driver/devices.h"
-#include "tuner/gpu_team.h"
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/report.h"
-#include "tuner/tuner.h"
-#include "tuner/work_list.h"
+#include "tuner/distribute/gpu_team.h"
+#include "tuner/distribute/work_list.h"
+#include "tuner/predict/predicting_evaluator.h"
+#include "tuner/run/compile_queue.h"
+#include "tuner/run/tuner.h"
 #include <swr/error.h>
 #include <swr/version.h>
 
@@ -62,67 +64,6 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .starts_over = session.options.force || session.options.repeat > 1};
 }
 
-/// Adds options that differ from what they are without being named.
-class Arguments {
- public:
-  explicit Arguments(std::string text) : text_(std::move(text)) {}
-
-  void add(const char* option, int value) { add(option, std::to_string(value)); }
-  void add(const char* option, int value, int usual) {
-    if (value != usual) {
-      add(option, value);
-    }
-  }
-  void add(const char* option, std::string_view value) {
-    text_ += std::string(" ") + option + " " + std::string(value);
-  }
-  void add_flag(const char* option, bool value) { text_ += value ? std::string(" ") + option : ""; }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-void add_problem(Arguments& arguments, const AttentionProblem& problem) {
-  const AttentionProblem usual;
-  arguments.add("--seq", problem.seq_q);
-  arguments.add("--seq-kv", problem.seq_kv, problem.seq_q);
-  arguments.add("--batch", problem.batch, usual.batch);
-  arguments.add("--heads", problem.heads_q, usual.heads_q);
-  arguments.add("--kv-heads", problem.heads_kv, problem.heads_q);
-  arguments.add("--head-dim", problem.head_dim, usual.head_dim);
-  if (problem.dtype != usual.dtype) {
-    arguments.add("--dtype", to_string(problem.dtype));
-  }
-  arguments.add_flag("--causal", problem.causal);
-  arguments.add("--alignment", problem.alignment_bytes, usual.alignment_bytes);
-}
-
-void add_problem(Arguments& arguments, const GemmProblem& problem) {
-  const GemmProblem usual;
-  arguments.add("--op", "gemm");
-  arguments.add("--m", problem.m);
-  arguments.add("--n", problem.n);
-  arguments.add("--k", problem.k);
-  arguments.add("--batch", problem.batch, usual.batch);
-  arguments.add("--dtype", to_string(problem.dtype));
-  if (to_string(problem.output) != to_string(problem.dtype)) {
-    arguments.add("--output", to_string(problem.output));
-  }
-  if (problem.layout != usual.layout) {
-    arguments.add("--layout", to_string(problem.layout));
-  }
-  arguments.add_flag("--reads-c", problem.reads_c);
-  arguments.add("--alignment", problem.alignment_bytes, usual.alignment_bytes);
-}
-
-/// The options that ask for the same problem again.
-std::string problem_arguments(const Options& options, const Problem& problem) {
-  Arguments arguments("--gpu " + options.gpu);
-  std::visit([&](const auto& one) { add_problem(arguments, one); }, problem);
-  return arguments.text();
-}
-
 /// What to do with what was found.
 std::string next_steps(const Session& session, const TuneReport& report) {
   const std::string database = database_path(session).string();
@@ -131,8 +72,9 @@ std::string next_steps(const Session& session, const TuneReport& report) {
       (session.options.l2_state == L2State::cold ? " --l2 cold" : "") +
       (session.options.templates ? " --templates " + session.options.templates->string() : "");
   return "stored: " + std::to_string(report.results.size()) + " rows in " + database +
-         "\nuse it: swr-tune query " + problem_arguments(session.options, report.problem) + db +
-         "\nship it: swr-tune export --out DIR" + db + "\n";
+         "\nuse it: swr-tune query " + "--gpu " + session.options.gpu +
+         problem_arguments(report.problem) + db + "\nship it: swr-tune export --out DIR" + db +
+         "\n";
 }
 
 void print_plan(std::ostream& out, const Problem& problem, const GpuChoice& gpu,
@@ -243,6 +185,22 @@ std::vector<int> numbers_of(const std::vector<GpuChoice>& gpus) {
   return numbers;
 }
 
+/// A prediction of nothing that the model walks is refused before kernels are compiled for it.
+void require_predictable(const Problem& problem, const SearchSpace& space,
+                         const GpuProfile& profile) {
+  const auto model = problem.operation().make_predictor(profile);
+  std::optional<std::string> reason;
+  for (const Variant& variant : space.variants) {
+    reason = model == nullptr ? std::nullopt : model->beyond_limits(problem, variant, 1);
+    if (!reason) {
+      return;
+    }
+  }
+  if (reason) {
+    throw Error(ErrorCode::invalid_argument, *reason);
+  }
+}
+
 /// The problems of the command, and the places of those that are this process's.
 struct TuningWork {
   const std::vector<Problem>& all;
@@ -330,6 +288,9 @@ int run_tune(const Session& asked) {
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
     const SearchSpace space = require_variants(problem, gpu.device, tune_options.space);
+    if (gpu.profile) {
+      require_predictable(problem, space, *gpu.profile);
+    }
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
   tune_options.provenance = gpu.provenance();

@@ -5,7 +5,7 @@
 
 #include "tuner/cli/commands.h"
 #include "tuner/cli/shard_choice.h"
-#include "tuner/work_queue.h"
+#include "tuner/distribute/work_queue.h"
 
 #include <cstddef>
 #include <functional>

@@ -2,8 +2,8 @@
 // Times launches of one kernel with CUDA events.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/measure/sample_length.h"
+#include "driver/cuda_driver.h"
+#include "tuner/statistics/sample_length.h"
 
 #include <array>
 #include <functional>

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/measuring_evaluator.h"
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/driver/devices.h"
-#include "tuner/driver/nvml.h"
-#include "tuner/driver/range_profiler.h"
-#include "tuner/measure/attention_workload.h"
-#include "tuner/measure/gemm_workload.h"
+#include "core/operation.h"
+#include "driver/cuda_driver.h"
+#include "driver/devices.h"
+#include "driver/nvml.h"
+#include "driver/range_profiler.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
-#include "tuner/measure/reference_kernels.h"
 #include "tuner/measure/shared_kernels.h"
-#include "tuner/measure/statistics.h"
 #include "tuner/measure/throttling.h"
+#include "tuner/statistics/statistics.h"
 
 #include <algorithm>
 #include <chrono>
@@ -27,15 +25,16 @@ namespace {
 
 /// Everything that lives in one context and is lost with it.
 struct Session {
-  Session(const Generator& generator, int device_ordinal, int sm_arch)
-      : context(device_ordinal), monitor(device_ordinal), kernels(generator, sm_arch) {}
+  Session(const Generator& generator, int device_ordinal, const DeviceInfo& device)
+      : context(device_ordinal),
+        monitor(device_ordinal),
+        tools{generator, stream, device.sm_arch, device.sm_count} {}
 
   PrimaryContext context;
   GpuMonitor monitor;
   Stream stream;
-  ReferenceKernels kernels;
-  std::unique_ptr<GemmReferenceKernels> gemm_kernels;  ///< Loaded for the first GEMM.
-  std::unique_ptr<Workload> workload;                  ///< Of the problem at hand.
+  WorkloadTools tools;
+  std::unique_ptr<Workload> workload;  ///< Of the problem at hand.
   SharedKernels variants_kernels;
   /// Twice the size of the L2; only there when kernels are timed on a cold one.
   DeviceBuffer l2_scratch;
@@ -94,7 +93,7 @@ struct MeasuringEvaluator::Impl {
       : generator(kernel_generator),
         options(measure_options),
         device(find_device(measure_options.device_ordinal)),
-        session(std::make_unique<Session>(generator, options.device_ordinal, device.sm_arch)) {
+        session(std::make_unique<Session>(generator, options.device_ordinal, device)) {
     if (device.mig) {  // Its part of the chip counts for a part of it.
       session->availability = Availability::asked;
     }
@@ -104,8 +103,6 @@ struct MeasuringEvaluator::Impl {
   }
 
   void prepare(const Problem& problem);
-  std::unique_ptr<Workload> make_workload(const AttentionProblem& problem);
-  std::unique_ptr<Workload> make_workload(const GemmProblem& problem);
   void measure(const Contender& contender, VariantResult& result);
   void time(Trial& trial, VariantResult& result);
   std::function<void()> flush_l2() const;
@@ -132,7 +129,7 @@ struct MeasuringEvaluator::Impl {
   MeasureOptions options;
   DeviceInfo device;
   std::unique_ptr<Session> session;
-  PlacementShaker shaker{session->kernels.shake_placement, device.sm_count, options.seed};
+  PlacementShaker shaker{session->tools, options.seed};
   bool context_is_lost = false;
 };
 
@@ -145,21 +142,8 @@ void MeasuringEvaluator::Impl::prepare(const Problem& problem) {
   session->context.make_current();
   if (!session->workload || session->workload->problem() != problem) {
     session->workload.reset();
-    session->workload = std::visit([&](const auto& one) { return make_workload(one); }, problem);
+    session->workload = problem.operation().make_workload(problem, session->tools, options.seed);
   }
-}
-
-std::unique_ptr<Workload> MeasuringEvaluator::Impl::make_workload(const AttentionProblem& problem) {
-  return std::make_unique<AttentionWorkload>(problem, session->kernels, session->stream,
-                                             device.sm_count, options.seed);
-}
-
-std::unique_ptr<Workload> MeasuringEvaluator::Impl::make_workload(const GemmProblem& problem) {
-  if (!session->gemm_kernels) {
-    session->gemm_kernels = std::make_unique<GemmReferenceKernels>(generator, device.sm_arch);
-  }
-  return std::make_unique<GemmWorkload>(problem, *session->gemm_kernels, session->stream,
-                                        device.sm_count, options.seed);
 }
 
 void MeasuringEvaluator::Impl::measure(const Contender& contender, VariantResult& result) {

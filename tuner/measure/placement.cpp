@@ -6,6 +6,12 @@
 
 namespace swr {
 
+PlacementKernels::PlacementKernels(const Generator& generator, int sm_arch)
+    : shake_placement(
+          generator.compile_template("reference/shake_placement.cu", "swr_shake_placement", sm_arch)
+              .cubin,
+          "swr_shake_placement") {}
+
 void PlacementShaker::shake(const Stream& stream) {
   // Fewer CTAs than SMs up to two waves of them, for each state that launches may leave.
   const auto most = static_cast<unsigned>(4 * sm_count_);

@@ -3,8 +3,8 @@
 // and where its tensors lie (docs/measuring.md).
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
-#include "tuner/measure/workload.h"
+#include "driver/cuda_driver.h"
+#include "operations/workload.h"
 
 #include <memory>
 #include <optional>
@@ -12,11 +12,21 @@
 
 namespace swr {
 
+/// The kernel that does so, for the current context.
+struct PlacementKernels {
+  /// Throws: Error{compile_failed}; DriverError.
+  PlacementKernels(const Generator& generator, int sm_arch);
+
+  Kernel shake_placement;
+};
+
 /// Enqueues launches that leave the GPU's distribution of CTAs in drawn states.
 class PlacementShaker {
  public:
-  PlacementShaker(const Kernel& kernel, int sm_count, unsigned long long seed)
-      : kernel_(kernel), sm_count_(sm_count), random_(seed) {}
+  PlacementShaker(const WorkloadTools& tools, unsigned long long seed)
+      : kernel_(tools.kernels<PlacementKernels>().shake_placement),
+        sm_count_(tools.sm_count),
+        random_(seed) {}
 
   /// One launch; it touches no memory. Throws: DriverError.
   void shake(const Stream& stream);

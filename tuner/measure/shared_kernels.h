@@ -2,7 +2,7 @@
 // Loaded kernels that several variants launch.
 #pragma once
 
-#include "tuner/driver/cuda_driver.h"
+#include "driver/cuda_driver.h"
 #include <swr/kernel.h>
 
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/judge.h"
 
-#include "tuner/compile_queue.h"
-#include "tuner/search/model_ranking.h"
+#include "tuner/predict/model_ranking.h"
+#include "tuner/run/compile_queue.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/model_strategy.h"
 
-#include "tuner/model/shortlist.h"
+#include "tuner/predict/shortlist.h"
 #include "tuner/search/residual_field.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ constexpr double kOwnShare = 0.05;
 
 ResidualField::Numbers ResidualField::numbers(const Variant& variant) {
   Numbers numbers;
-  for (const Axis& axis : axes(op_of(variant))) {
+  for (const Axis& axis : axes(variant.operation())) {
     const AxisValue value = axis.get(variant);
     const auto* const integer = std::get_if<long long>(&value);
     numbers.push_back(integer != nullptr

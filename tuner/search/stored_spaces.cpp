@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/stored_spaces.h"
 
+#include "core/recorded_spaces_file.h"
 #include <swr/error.h>
 
 #include <set>
@@ -44,8 +45,8 @@ std::vector<RecordedSpace> stored_spaces(const Store& store) {
 }
 
 std::vector<RecordedSpace> load_spaces(const std::filesystem::path& path) {
-  if (path.extension() == ".json") {
-    return {read_recorded_space(path)};
+  if (path.extension() == ".json" || path.extension() == kRecordedSpacesExtension) {
+    return read_recorded_spaces(path);
   }
   auto spaces = stored_spaces(Store(path, Store::Mode::read_only));
   if (spaces.empty()) {

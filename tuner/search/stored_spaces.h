@@ -14,7 +14,8 @@ namespace swr {
 /// every variant, measured ones where there are any. The origin is that of the fastest result.
 std::vector<RecordedSpace> stored_spaces(const Store& store);
 
-/// The spaces of a database, or the one of a recorded space's file (a name that ends in .json).
+/// The spaces of a database, or those of a file of recorded spaces (a name that ends in .json or in
+/// .spaces).
 /// Throws: Error{not_found}, Error{unreadable}; Error{nothing_stored} for a database without any.
 std::vector<RecordedSpace> load_spaces(const std::filesystem::path& path);
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/study/study.h"
 
+#include "core/number_text.h"
+#include "core/operation.h"
 #include "db/match.h"
-#include "tuner/analysis.h"
-#include "tuner/metrics.h"
-#include "tuner/model/analytic_sectors.h"
-#include "tuner/number_text.h"
-#include "tuner/report.h"
-#include "tuner/study/gemm_study.h"
-#include "tuner/study/tile_choices.h"
+#include "report/explain/analysis.h"
+#include "report/explain/metrics.h"
+#include "report/report.h"
+#include <swr/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,12 +25,8 @@ Value number(std::optional<long long> value) {
 }
 
 Value sectors(const StudyRow& row) { return number(l2_sectors(row.result)); }
-/// Of attention, which has one.
 Value formula(const StudyRow& row) {
-  const auto* const problem = std::get_if<AttentionProblem>(&row.point->problem);
-  return problem != nullptr ? Value(analytic_sectors(
-                                  *problem, std::get<AttentionVariant>(row.point->variant).tile_m))
-                            : std::nullopt;
+  return row.point->problem.operation().formula_sectors(row.point->problem, row.point->variant);
 }
 Value deviation(const StudyRow& row) {
   const Value all = sectors(row);
@@ -68,9 +63,6 @@ std::string metric_text(const StudyMetric& metric, Value value) {
   return key == "tflop_per_s" ? significant_text(*value, 4) : grouped_text(std::llround(*value));
 }
 
-bool sweeps_strides(const Experiment& experiment) { return experiment.swept == "swizzle_stride"; }
-bool compares_k_orders(const Experiment& experiment) { return experiment.swept == "k_order"; }
-
 /// Metrics that some row has.
 std::vector<StudyMetric> known_metrics(const std::vector<StudyRow>& rows) {
   std::vector<StudyMetric> known;
@@ -85,27 +77,6 @@ std::string x_text(const StudyPoint& point) {
   return point.x_text.empty() ? grouped_text(std::llround(point.x)) : point.x_text;
 }
 
-void write_table(std::ostream& out, const Experiment& experiment,
-                 const std::vector<StudyRow>& rows) {
-  const auto metrics = known_metrics(rows);
-  out << "| series | " << experiment.x_title;
-  for (const StudyMetric& metric : metrics) {
-    out << " | " << metric.title;
-  }
-  out << " | |\n|---|---:";
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    out << "|---:";
-  }
-  out << "|---|\n";
-  for (const StudyRow& row : rows) {
-    out << "| " << row.point->series << " | " << x_text(*row.point);
-    for (const StudyMetric& metric : metrics) {
-      out << " | " << metric_text(metric, metric.value(row));
-    }
-    out << " | " << to_string(row.result.provenance()) << " |\n";
-  }
-}
-
 /// How sawtooth changes the excess misses of cyclic, where only the order differs and cyclic has
 /// enough of them to speak of.
 void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
@@ -118,11 +89,13 @@ void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   }
   std::vector<double> changes;
   for (const StudyRow& row : rows) {
+    if (order_of(row.point->variant) != Order::sawtooth) {
+      continue;
+    }
     Variant other = row.point->variant;
     set_order(other, Order::cyclic);
     const auto pair = cyclic.find({row.point->problem, other});
-    if (order_of(row.point->variant) == Order::sawtooth && pair != cyclic.end() &&
-        pair->second > kWorthASentence * *compulsory(row)) {
+    if (pair != cyclic.end() && pair->second > kWorthASentence * *compulsory(row)) {
       changes.push_back(excess(row).value_or(0.0) / pair->second - 1.0);
     }
   }
@@ -133,37 +106,13 @@ void write_savings(std::ostream& out, const std::vector<StudyRow>& rows) {
   }
 }
 
-/// The name of a problem's sizes in the CSV, and their values.
-using Columns = std::vector<std::pair<std::string, std::string>>;
-
-Columns problem_columns(const AttentionProblem& p) {
-  return {{"batch", std::to_string(p.batch)},         {"heads_q", std::to_string(p.heads_q)},
-          {"heads_kv", std::to_string(p.heads_kv)},   {"seq_q", std::to_string(p.seq_q)},
-          {"seq_kv", std::to_string(p.seq_kv)},       {"head_dim", std::to_string(p.head_dim)},
-          {"dtype", std::string(to_string(p.dtype))}, {"causal", p.causal ? "1" : "0"}};
-}
-
-Columns problem_columns(const GemmProblem& p) {
-  return {{"batch", std::to_string(p.batch)},
-          {"m", std::to_string(p.m)},
-          {"n", std::to_string(p.n)},
-          {"k", std::to_string(p.k)},
-          {"dtype", std::string(to_string(p.dtype))},
-          {"output", std::string(to_string(p.output))},
-          {"layout", std::string(to_string(p.layout))}};
-}
-
-Columns problem_columns(const Problem& problem) {
-  return std::visit([](const auto& one) { return problem_columns(one); }, problem);
-}
-
 void write_csv_rows(std::ostream& out, const Study& study, const ResultOf& result_of) {
   for (const Experiment& experiment : study.experiments) {
     for (const StudyRow& row : rows_of(experiment, result_of)) {
       out << study.name << "," << experiment.id << "," << row.point->series << ","
           << std::llround(row.point->x) << "," << to_string(row.result.provenance());
-      for (const auto& [name, value] : problem_columns(row.point->problem)) {
-        out << "," << value;
+      for (const Field& field : fields(study.operation())) {
+        out << "," << field_text(row.point->problem, field);
       }
       for (const StudyMetric& metric : study_metrics()) {
         const Value value = metric.value(row);
@@ -172,15 +121,6 @@ void write_csv_rows(std::ostream& out, const Study& study, const ResultOf& resul
       out << ",\"" << to_key(row.result.variant) << "\"\n";
     }
   }
-}
-
-/// Strides first in sum, then one by one.
-void write_strides(std::ostream& out, const Experiment& experiment, const ResultOf& result_of,
-                   const StudyContext& context) {
-  write_stride_summary(out, stride_sweeps(experiment, result_of, context.predictions),
-                       context.peers);
-  out << "\n";
-  write_table(out, experiment, rows_of(experiment, result_of));
 }
 
 Json points_json(const std::vector<StudyRow>& rows) {
@@ -222,7 +162,26 @@ const std::vector<StudyMetric>& study_metrics() {
   return kMetrics;
 }
 
-bool is_grid_of_tiles(const Experiment& experiment) { return experiment.id == "grid"; }
+void write_row_table(std::ostream& out, const Experiment& experiment,
+                     const std::vector<StudyRow>& rows) {
+  const auto metrics = known_metrics(rows);
+  out << "| series | " << experiment.x_title;
+  for (const StudyMetric& metric : metrics) {
+    out << " | " << metric.title;
+  }
+  out << " | |\n|---|---:";
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    out << "|---:";
+  }
+  out << "|---|\n";
+  for (const StudyRow& row : rows) {
+    out << "| " << row.point->series << " | " << x_text(*row.point);
+    for (const StudyMetric& metric : metrics) {
+      out << " | " << metric_text(metric, metric.value(row));
+    }
+    out << " | " << to_string(row.result.provenance()) << " |\n";
+  }
+}
 
 std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& result_of) {
   std::vector<StudyRow> rows;
@@ -238,9 +197,8 @@ std::vector<StudyRow> rows_of(const Experiment& experiment, const ResultOf& resu
 void write_study_csv(std::ostream& out, const Study& study, const ResultOf& result_of,
                      const StudyContext& context) {
   out << "study,experiment,series,x,provenance";
-  const Problem any = study.op == Op::gemm ? Problem(GemmProblem{}) : Problem(AttentionProblem{});
-  for (const auto& [name, value] : problem_columns(any)) {
-    out << "," << name;
+  for (const Field& field : fields(study.operation())) {
+    out << "," << field.name;
   }
   for (const StudyMetric& metric : study_metrics()) {
     out << "," << metric.key;
@@ -255,8 +213,8 @@ void write_study_csv(std::ostream& out, const Study& study, const ResultOf& resu
 void write_study_tables(std::ostream& out, const Study& study, const ResultOf& result_of,
                         const StudyContext& context) {
   for (const Experiment& experiment : study.experiments) {
-    if (is_grid_of_tiles(experiment)) {
-      write_tile_choices(out, study, result_of);
+    if (experiment.is_grid_of_tiles) {
+      study.write_choices(out, study, result_of);
       continue;
     }
     const auto rows = rows_of(experiment, result_of);
@@ -264,12 +222,10 @@ void write_study_tables(std::ostream& out, const Study& study, const ResultOf& r
       continue;
     }
     out << "\n## " << experiment.title << "\n\n";
-    if (sweeps_strides(experiment)) {
-      write_strides(out, experiment, result_of, context);
-    } else if (compares_k_orders(experiment)) {
-      write_k_orders(out, experiment, result_of);
+    if (experiment.write_section) {
+      experiment.write_section(out, experiment, result_of, context);
     } else {
-      write_table(out, experiment, rows);
+      write_row_table(out, experiment, rows);
       write_savings(out, rows);
     }
   }
@@ -280,16 +236,15 @@ Json study_json(const Study& study, const ResultOf& result_of, const StudyContex
   for (const Experiment& experiment : study.experiments) {
     const auto rows = rows_of(experiment, result_of);
     // Single points of it are in many databases.
-    if (2 * rows.size() < experiment.points.size() || is_grid_of_tiles(experiment)) {
+    if (2 * rows.size() < experiment.points.size() || experiment.is_grid_of_tiles) {
       continue;
     }
     experiments.push_back(experiment_json(experiment, rows));
-    if (sweeps_strides(experiment)) {
-      experiments.back()["sweeps"] =
-          stride_sweeps_json(stride_sweeps(experiment, result_of, context.predictions));
+    if (experiment.sweeps_json) {
+      experiments.back()["sweeps"] = experiment.sweeps_json(experiment, result_of, context);
     }
   }
-  Json choices = tile_choices_json(study, result_of);
+  Json choices = study.choices_json ? study.choices_json(study, result_of) : Json::array();
   constexpr std::size_t kFewestChoices = 40;  // Half of the grid's shapes.
   if (experiments.empty() && choices.size() < kFewestChoices) {
     return {};
@@ -298,6 +253,18 @@ Json study_json(const Study& study, const ResultOf& result_of, const StudyContex
           {"title", study.title},
           {"experiments", std::move(experiments)},
           {"choices", std::move(choices)}};
+}
+
+Study make_study(std::string_view name, const DeviceInfo& device) {
+  std::string known;
+  for (const StudyEntry& study : studies()) {
+    if (study.name == name) {
+      return study.make(device);
+    }
+    known += (known.empty() ? "" : ", ") + std::string(study.name);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "there is no study '" + std::string(name) + "'; there are " + known);
 }
 
 }  // namespace swr

@@ -18,9 +18,9 @@ std::optional<Variant> shared_variant(const Variant& variant, const Experiment& 
   if (experiment.swept.empty()) {
     return std::nullopt;
   }
-  const Axis& axis = *find_axis(op_of(variant), experiment.swept);
+  const Axis& axis = *find_axis(variant.operation(), experiment.swept);
   Variant shared = variant;
-  axis.set(axis, shared, axis.get(experiment.points.front().variant));
+  axis.set(shared, axis.get(experiment.points.front().variant));
   return shared;
 }
 

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "tuner/evaluator.h"
-#include "tuner/finals.h"
+#include "tuner/run/finals.h"
+#include "tuner/run/tuner.h"
 #include "tuner/study/study.h"
-#include "tuner/tuner.h"
 #include <swr/store.h>
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/frame.h"
 
+#include "core/bounded_json.h"
 #include <swr/error.h>
 
 #include <cstddef>
@@ -21,9 +22,17 @@ std::size_t document_bytes(std::string_view header) {
   return length;
 }
 
-[[noreturn]] void reject() {
-  throw Error(ErrorCode::unreadable,
-              "tuner and measuring process do not understand each other; are both the same swr?");
+[[noreturn]] void reject(const std::string& cause) {
+  throw Error(ErrorCode::unreadable, "tuner and measuring process do not understand each other (" +
+                                         cause + "); are both the same swr?");
+}
+
+Json read_document(std::string_view bytes) {
+  try {
+    return parse_cbor(bytes, "a message", {.bytes = kMaxDocumentBytes});
+  } catch (const Error& error) {
+    reject(error.what());
+  }
 }
 
 }  // namespace
@@ -48,17 +57,12 @@ std::optional<Json> FrameReader::next() {
   }
   const std::size_t length = document_bytes(std::string_view(bytes_).substr(0, kHeaderBytes));
   if (length > kMaxDocumentBytes) {
-    reject();
+    reject("a message of " + std::to_string(length) + " bytes");
   }
   if (bytes_.size() < kHeaderBytes + length) {
     return std::nullopt;
   }
-  const auto begin = bytes_.cbegin() + kHeaderBytes;
-  const auto end = begin + static_cast<std::ptrdiff_t>(length);
-  Json document = Json::from_cbor(begin, end, true, false);
-  if (document.is_discarded()) {
-    reject();
-  }
+  Json document = read_document(std::string_view(bytes_).substr(kHeaderBytes, length));
   bytes_.erase(0, kHeaderBytes + length);
   return document;
 }

@@ -69,7 +69,7 @@ Json request(std::string_view name, const Problem& problem, std::span<const Cont
 
 /// The contenders of a request and the kernels they point to.
 struct Contenders {
-  Contenders(const Json& request, Op op) {
+  Contenders(const Json& request, const Operation& op) {
     for (const Json& kernel : json_field(request, "kernels")) {
       kernels.push_back(read_kernel(kernel));
     }
@@ -89,7 +89,7 @@ struct Contenders {
 };
 
 Json answer_evaluate(const Json& request, const Problem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request, op_of(problem));
+  const Contenders contenders(request, problem.operation());
   if (contenders.all.size() != 1) {
     reject("a number of contenders");
   }
@@ -150,17 +150,17 @@ std::vector<Reading> readings_of(const Json& answer, std::size_t contenders) {
 }
 
 Json answer_count(const Json& request, const Problem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request, op_of(problem));
+  const Contenders contenders(request, problem.operation());
   return readings_json(evaluator.count(problem, contenders.all));
 }
 
 Json answer_count_accesses(const Json& request, const Problem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request, op_of(problem));
+  const Contenders contenders(request, problem.operation());
   return readings_json(evaluator.count_accesses(problem, contenders.all));
 }
 
 Json answer_race(const Json& request, const Problem& problem, Evaluator& evaluator) {
-  const Contenders contenders(request, op_of(problem));
+  const Contenders contenders(request, problem.operation());
   const RaceOptions options{.rounds = static_cast<int>(json_integer(request, "rounds", 0, kMaxInt)),
                             .seed = json_field(request, "seed").get<unsigned long long>()};
   const RaceResult race = evaluator.race(problem, contenders.all, options);

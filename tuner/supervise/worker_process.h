@@ -3,8 +3,8 @@
 // never leaves it behind.
 #pragma once
 
+#include "core/file_descriptor.h"
 #include "core/json.h"
-#include "tuner/supervise/file_descriptor.h"
 #include "tuner/supervise/frame.h"
 #include <swr/result.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Entry of the Hopper attention family. Grid: LaunchGeometry::grid_x CTAs; block:
-// HopperAttentionConfig::threads(); dynamic shared memory: HopperAttentionConfig::smem_bytes(). Maps of q and o have
-// the box HopperAttentionConfig::q_box(), those of k and v kv_box(). By hand:
+// HopperAttentionConfig::threads(); dynamic shared memory: HopperAttentionConfig::smem_bytes().
+// Maps of q and o have the box HopperAttentionConfig::q_box(), those of k and v kv_box(). By hand:
 //   nvcc -std=c++20 -gencode=arch=compute_90a,code=sm_90a --use_fast_math -cubin \
 //        -Iinclude -Itemplates -Itemplates/default templates/attention/hopper/attention.cu
 #include "attention/hopper/kernel.cuh"

@@ -6,9 +6,9 @@
 
 #include "attention/hopper/config.h"
 #include "attention/hopper/matrix.cuh"
+#include "common/attention_schedule.h"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
-#include "common/attention_schedule.h"
 
 namespace swr::hopper {
 

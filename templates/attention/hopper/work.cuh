@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The Q tiles of a CTA, in the order of common/attention_schedule.h. The loading thread walks the list and
-// leaves each entry in shared memory beside the Q tile, so that the consumers need no divisions.
+// The Q tiles of a CTA, in the order of common/attention_schedule.h. The loading thread walks the
+// list and leaves each entry in shared memory beside the Q tile, so that the consumers need no
+// divisions.
 #pragma once
 
 #include "attention/hopper/config.h"

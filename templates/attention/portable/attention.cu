@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Entry of the portable attention family. Grid: LaunchGeometry::grid_x CTAs; block: 32 * warps
-// threads; dynamic shared memory: PortableAttentionConfig::smem_bytes(). With KvCopy::tma the argument is a
-// MappedAttentionParams, else AttentionParams. By hand:
+// threads; dynamic shared memory: PortableAttentionConfig::smem_bytes(). With KvCopy::tma the
+// argument is a MappedAttentionParams, else AttentionParams. By hand:
 //   nvcc -std=c++20 -arch=sm_90 --use_fast_math -cubin -Iinclude -Itemplates -Itemplates/default \
 //        templates/attention/portable/attention.cu
 #include "attention/portable/kernel.cuh"

@@ -14,8 +14,8 @@
 #include "attention/portable/split_kv.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "attention/portable/work.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include <swr/attention_params.h>
 
 namespace swr::portable {

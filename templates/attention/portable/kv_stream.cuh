@@ -9,8 +9,8 @@
 #include "attention/config.h"
 #include "attention/portable/tile_copy.cuh"
 #include "attention/portable/work.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include "common/tma_ptx.cuh"
 
 namespace swr::portable {
@@ -55,8 +55,8 @@ class CopiedKvStream : public KvScan<C> {
   __device__ unsigned k_slot(int step) const { return this->k_slot_at(step); }
   __device__ unsigned v_slot(int step) const { return this->v_slot_at(step); }
 
-  /// Has L2 fetch K and V of the first step. More of them did not gain more (docs/results/
-  /// portable_attention.md).
+  /// Has L2 fetch K and V of the first step. More of them did not gain more
+  /// (experiments/portable_attention).
   __device__ void prefetch_first() const {
     if (this->steps() > 0) {
       const int first_row = this->tile(0) * C.tile_n;

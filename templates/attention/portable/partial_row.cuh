@@ -7,8 +7,8 @@
 #include "attention/portable/query_rows.cuh"
 #include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include <swr/attention_params.h>
 
 namespace swr::portable {

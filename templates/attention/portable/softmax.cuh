@@ -6,8 +6,8 @@
 
 #include "attention/config.h"
 #include "attention/portable/matrix.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 
 namespace swr::portable {
 

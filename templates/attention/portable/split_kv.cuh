@@ -9,8 +9,8 @@
 #include "attention/portable/matrix.cuh"
 #include "attention/portable/partial_row.cuh"
 #include "attention/portable/softmax.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include <swr/attention_params.h>
 
 namespace swr::portable {

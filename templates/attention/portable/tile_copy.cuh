@@ -3,8 +3,8 @@
 #pragma once
 
 #include "attention/config.h"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include "common/smem_layout.h"
 
 namespace swr::portable {

@@ -5,8 +5,8 @@
 #include "attention/config.h"
 #include "attention/portable/query_rows.cuh"
 #include "attention/portable/tile_copy.cuh"
-#include "common/ptx.cuh"
 #include "common/attention_schedule.h"
+#include "common/ptx.cuh"
 #include <swr/attention_params.h>
 #include <swr/tensor_map.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program outside the project: stores a result and asks for it back through the public headers.
+#include <swr/attention_problem.h>
 #include <swr/swr.h>
 
 #include <iostream>

@@ -2,7 +2,7 @@
 // The fit and the modelled sweep, against what an H200 measured.
 #include "tuner/calibrate/sweep.h"
 
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

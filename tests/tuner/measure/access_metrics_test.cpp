@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The names of the counters against CUPTI's own lists, chip by chip: CUPTI's host interface knows
 // them without a GPU. Skipped where CUPTI is not installed.
-#include "tuner/driver/range_profiler.h"
+#include "driver/range_profiler.h"
 #include <swr/error.h>
 
 #include <gtest/gtest.h>

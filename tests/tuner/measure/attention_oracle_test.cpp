@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/measure/attention_oracle.h"
+#include "operations/attention/oracle.h"
+#include <swr/attention_problem.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

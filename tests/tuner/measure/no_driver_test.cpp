@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/driver/devices.h"
+#include "driver/devices.h"
 #include "tuner/measure/measuring_evaluator.h"
 #include <swr/error.h>
 

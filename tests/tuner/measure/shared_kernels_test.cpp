@@ -2,6 +2,8 @@
 #include "tuner/measure/shared_kernels.h"
 
 #include "tests/tuner/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
 #include <swr/generator.h>
 
 #include <gtest/gtest.h>

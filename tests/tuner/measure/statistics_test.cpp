@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/measure/statistics.h"
+#include "tuner/statistics/statistics.h"
 
 #include <gtest/gtest.h>
 

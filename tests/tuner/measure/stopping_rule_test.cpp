@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/measure/stopping_rule.h"
+#include "tuner/statistics/stopping_rule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/measure/tensor_layout.h"
+#include "operations/attention/tensor_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/measure/verdict.h"
+#include "operations/verdict.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The published accuracy of the model, recomputed from committed recordings of an H200, and the
 // paper's table of errors of its closed formulas.
-#include "tuner/model/accuracy.h"
+#include "tuner/predict/accuracy.h"
 
+#include "core/recorded_spaces_file.h"
+#include "operations/attention/model/analytic_sectors.h"
+#include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"
-#include "tuner/model/analytic_sectors.h"
-#include "tuner/model/l2_model.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,26 +31,22 @@ struct Assessed {
   Accuracy accuracy;
 };
 
-std::vector<Assessed> assess_all(const std::string& folder) {
+std::vector<Assessed> assess_all(const std::string& file) {
   const GpuProfile h200 = load_profile("h200");
   std::vector<Assessed> assessed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".json") {
-      continue;
-    }
-    const RecordedSpace space = read_recorded_space(entry.path());
-    EXPECT_TRUE(same_device(space.device, h200.device)) << entry.path();
+  for (const RecordedSpace& space : read_recorded_spaces(file)) {
+    EXPECT_TRUE(same_device(space.device, h200.device)) << file;
     assessed.push_back({attention(space.problem), assess(compare(space, h200))});
   }
   return assessed;
 }
 
-/// The spaces of a folder, assessed once.
-const std::vector<Assessed>& assessed(const std::string& folder) {
+/// The spaces of a file, assessed once.
+const std::vector<Assessed>& assessed(const std::string& file) {
   static std::map<std::string, std::vector<Assessed>> known;
-  const auto [entry, is_new] = known.try_emplace(folder);
+  const auto [entry, is_new] = known.try_emplace(file);
   if (is_new) {
-    entry->second = assess_all(folder);
+    entry->second = assess_all(file);
   }
   return entry->second;
 }
@@ -135,7 +134,7 @@ TEST(Accuracy, TheFirst8HoldTheBestIn80PercentOfTheSpacesUnseen) {
   EXPECT_GE(static_cast<double>(best), 0.80 * static_cast<double>(unseen_spaces().size()));
 }
 
-/// The sentence of docs/results/l2_model.md about the choice among whole spaces.
+/// The sentence of experiments/l2_model about the choice among whole spaces.
 std::string choice_sentence(const char* name, const std::vector<Assessed>& assessed) {
   int spaces = 0;
   int best = 0;
@@ -188,13 +187,14 @@ TEST(Accuracy, DramBytesPastTheEffectiveL2AreRightWithoutAMask) {
 
 TEST(Accuracy, OfHandMadeRows) {
   std::vector<Comparison> rows(3);
-  rows[0] = {.variant = {.order = Order::cyclic, .persistence = Persistence::persistent},
-             .measured_us = 10,
-             .predicted_us = 8,
-             .measured_read_sectors = 100,
-             .predicted_read_sectors = 101,
-             .measured_dram_bytes = 1000,
-             .predicted_dram_bytes = 1100};
+  rows[0] = {
+      .variant = AttentionVariant{.order = Order::cyclic, .persistence = Persistence::persistent},
+      .measured_us = 10,
+      .predicted_us = 8,
+      .measured_read_sectors = 100,
+      .predicted_read_sectors = 101,
+      .measured_dram_bytes = 1000,
+      .predicted_dram_bytes = 1100};
   rows[1] = rows[0];
   attention(rows[1].variant).order = Order::sawtooth;
   rows[1].measured_us = 12;

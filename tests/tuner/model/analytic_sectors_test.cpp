@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/analytic_sectors.h"
+#include "operations/attention/model/analytic_sectors.h"
 
-#include "tuner/model/l2_model.h"
+#include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gtest/gtest.h>
 

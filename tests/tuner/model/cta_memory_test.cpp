@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/cta_memory.h"
+#include "operations/attention/model/cta_memory.h"
 
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/l2_model.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/kernel.h>
 #include <swr/result.h>
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Bytes that an H200 read from memory past the effective L2, four times each in two sessions,
-// against the model. docs/results/l2_model.md publishes the table; it is recomputed here.
+// against the model. experiments/l2_model publishes the table; it is recomputed here.
 #include "tests/support/attention.h"
 #include "tests/tuner/model/predicted_reads.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Bytes that an H200 read from memory past the effective L2, counted launch by launch
-// (bench/dram_reads), against the model and against each other. They took no part in any choice of
-// the model's numbers. docs/results/l2_model.md publishes the tables; they are recomputed here.
+// (experiments/l2_model/dram_reads), against the model and against each other. They took no part in
+// any choice of the model's numbers. experiments/l2_model publishes the tables; they are recomputed
+// here.
 #include "tests/tuner/model/predicted_reads.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

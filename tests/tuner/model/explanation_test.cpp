@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/explanation.h"
+#include "operations/attention/model/explanation.h"
 
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gtest/gtest.h>
@@ -28,7 +30,8 @@ TEST(AttentionExplanation, AgreesWithWhatThePredictionWasMadeOf) {
 }
 
 TEST(AttentionExplanation, MissesBeginWhereThePaperSawThem) {
-  const AttentionExplanation why = explain(problem(32768), kPaperVariant, kResources, load_profile("gb10"));
+  const AttentionExplanation why =
+      explain(problem(32768), kPaperVariant, kResources, load_profile("gb10"));
   ASSERT_TRUE(why.first_seq_with_excess);
   EXPECT_NEAR(*why.first_seq_with_excess, 80 * 1024, 5 * 1024);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/free_queue.h"
+#include "model/l2/free_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/gemm_explanation.h"
-
+#include "operations/gemm/model/explanation.h"
 #include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The time of GEMM: terms by hand, and against what an H200 measured (docs/results/gemm.md).
-#include "tuner/model/gemm_time.h"
-
-#include "tuner/model/time_model.h"
+// The time of GEMM: terms by hand, and against what an H200 measured (experiments/gemm).
+#include "operations/attention/model/time.h"
+#include "operations/gemm/model/time.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

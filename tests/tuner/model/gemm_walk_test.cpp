@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The walk of GEMM against what can be derived by hand.
-#include "tuner/model/gemm_walk.h"
-
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/gemm/model/walk.h"
 #include <swr/result.h>
 
 #include <gmock/gmock.h>

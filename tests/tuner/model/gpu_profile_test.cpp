@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/gpu_profile.h"
+#include "model/profile/gpu_profile.h"
 
 #include <swr/error.h>
 
@@ -87,6 +87,12 @@ class GpuProfileFile : public testing::Test {
 
   std::filesystem::path path_;
 };
+
+TEST_F(GpuProfileFile, IsAFileThatDoesNotNestWithoutEnd) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_THROW(load("{\"id\":" + deep + "}"), Error);
+  EXPECT_THROW(load_profile("/"), Error);
+}
 
 TEST(GpuProfile, BuiltInIdsAreSorted) {
   EXPECT_THAT(profile_ids(), ElementsAre("a100", "gb10", "h100", "h200", "rtx4090", "rtx5090"));

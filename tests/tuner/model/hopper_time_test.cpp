@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The Hopper family's time: terms by hand, and against the tuner's own choices as they were
-// measured on an H200 (docs/results/attention_peers.csv).
-#include "tuner/model/hopper_time.h"
+// measured on an H200 (experiments/hopper_attention/attention_peers.csv).
+#include "operations/attention/model/hopper_time.h"
 
-#include "tuner/model/time_model.h"
+#include "operations/attention/model/time.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,7 +144,7 @@ Choice parse_choice(const std::string& line, const GpuProfile& profile) {
                     .dtype = parse_dtype(shape.at(5)),
                     .causal = shape.at(6) == "True"};
   choice.variant =
-      std::get<AttentionVariant>(parse_variant(Op::attention, split(quoted.at(1), ' ').front()));
+      parse_variant(attention_operation(), split(quoted.at(1), ' ').front()).as<AttentionVariant>();
   choice.measured_us = std::stod(split(quoted.at(2), ',').at(2));
   const ScheduleShape walked = schedule_on_gpu(choice.problem, choice.variant, 1, profile);
   choice.predicted_us = predict_time(choice.problem, choice.variant, {}, walked,

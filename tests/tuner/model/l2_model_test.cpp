@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/l2_model.h"
-
+#include "operations/attention/model/l2_traffic.h"
 #include "tests/tuner/model/naive_l2.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/lru_cache.h"
+#include "model/l2/lru_cache.h"
 
 #include <gtest/gtest.h>
 

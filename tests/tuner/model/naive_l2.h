@@ -2,7 +2,7 @@
 // The L2 model written the slow and obvious way, to check the fast one against.
 #pragma once
 
-#include "tuner/model/l2_model.h"
+#include "operations/attention/model/l2_traffic.h"
 
 namespace swr {
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What Sawtooth Wavefront Reordering measured on GB10, from the model with the gb10 profile.
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/l2_model.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/partitioned_l2.h"
+#include "model/l2/partitioned_l2.h"
 
 #include <gtest/gtest.h>
 

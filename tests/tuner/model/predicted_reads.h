@@ -2,8 +2,10 @@
 // What the tests that compare bytes read from memory share.
 #pragma once
 
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/time_model.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/time.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <sstream>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/reuse_distance.h"
+#include "model/l2/reuse_distance.h"
 
-#include "tuner/model/lru_cache.h"
+#include "model/l2/lru_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ double swept_dram_gb(int buffer_mib, bool sawtooth, long long effective_bytes) {
 }
 
 TEST(LruCache, ReproducesTheBufferSweepMeasuredOnAnH200) {
-  constexpr long long kEffectiveBytes = 30'723'277;  // tuner/profiles/h200.json
+  constexpr long long kEffectiveBytes = 30'723'277;  // model/profile/gpus/h200.json
   const struct {
     int mib;
     double cyclic_gb, sawtooth_gb;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/walk.h"
+#include "operations/attention/model/walk.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

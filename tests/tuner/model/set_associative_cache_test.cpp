@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The cache of hashed sets against a line by line simulation of one, and against sweeps that an
 // H200 measured (tests/data/l2_sweeps_h200.csv).
-#include "tuner/model/set_associative_cache.h"
+#include "model/l2/set_associative_cache.h"
 
-#include "tuner/model/gpu_profile.h"
-#include "tuner/model/partitioned_l2.h"
+#include "model/l2/partitioned_l2.h"
+#include "model/profile/gpu_profile.h"
 #include <swr/result.h>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/shortlist.h"
+#include "tuner/predict/shortlist.h"
 
 #include "tests/support/attention.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/sm_timeline.h"
+#include "operations/attention/model/sm_timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/time_model.h"
-
-#include "core/attention_config.h"
+#include "operations/attention/config.h"
+#include "operations/attention/model/time.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

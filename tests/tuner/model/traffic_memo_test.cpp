@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/traffic_memo.h"
+#include "model/l2/traffic_memo.h"
 
 #include <swr/error.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tuner/model/work_ahead.h"
+#include "tuner/predict/work_ahead.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the model search tries first when one token attends to long K and V.
-#include "tuner/model/gpu_profile.h"
-#include "tuner/search/model_ranking.h"
+#include "model/profile/gpu_profile.h"
+#include "tuner/predict/model_ranking.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/generator.h>
 
 #include <gtest/gtest.h>
@@ -24,7 +26,7 @@ std::vector<AttentionVariant> ranked(const AttentionProblem& problem) {
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return times_us[i]; });
   std::vector<AttentionVariant> sorted;
   for (const std::size_t i : order) {
-    sorted.push_back(std::get<AttentionVariant>(variants[i]));
+    sorted.push_back(variants[i].as<AttentionVariant>());
   }
   return sorted;
 }

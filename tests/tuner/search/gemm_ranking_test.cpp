@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Ranking the space of GEMM before anything is compiled.
-#include "tuner/model/predicting_evaluator.h"
-#include "tuner/search/model_ranking.h"
+#include "operations/gemm/model/predictor.h"
+#include "tuner/predict/model_ranking.h"
+#include "tuner/predict/predicting_evaluator.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
 #include <swr/generator.h>
 
 #include <gmock/gmock.h>
@@ -35,7 +38,7 @@ std::vector<double> ranked(const GemmProblem& problem, const std::vector<Variant
 double predicted_us(const GemmProblem& problem, const Variant& variant) {
   PredictingEvaluator model(h200());
   CompiledKernel kernel;
-  kernel.resources = estimated_resources(problem, std::get<GemmVariant>(variant));
+  kernel.resources = estimated_resources(problem, variant.as<GemmVariant>());
   return model.evaluate(problem, variant, kernel).time_us();
 }
 

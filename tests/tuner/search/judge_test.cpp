@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/judge.h"
 
+#include "operations/attention/model/predictor.h"
 #include "tests/support/attention.h"
 #include "tests/tuner/fake_evaluator.h"
-#include "tuner/search/model_ranking.h"
+#include "tuner/predict/model_ranking.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gtest/gtest.h>
@@ -19,7 +22,7 @@ RecordedSpace some_space() {
                       .results = {}};
   for (const int stages : {1, 2, 3, 4}) {
     for (const Order order : {Order::cyclic, Order::sawtooth}) {
-      VariantResult result;
+      VariantResult result{.variant = AttentionVariant{}};
       attention(result.variant).stages = stages;
       attention(result.variant).order = order;
       result.outcome = Prediction{.time_us = 10.0 * stages};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the model strategy finds on full spaces recorded on an H200, with the model as it is.
+#include "core/recorded_spaces_file.h"
+#include "tuner/predict/model_ranking.h"
 #include "tuner/search/judge.h"
-#include "tuner/search/model_ranking.h"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +16,9 @@ TEST(RecordedSearch, AModelSearchOfATenthIsWithinTwoPercentOnNineOfTenSpaces) {
   constexpr std::size_t kFullSpace = 100;
   int spaces = 0;
   int close = 0;
-  for (const char* const folder : {"recordings", "search_recordings"}) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::path(SWR_TEST_DATA) / folder)) {
-      const RecordedSpace space = read_recorded_space(entry.path());
+  for (const char* const file : {"recordings.spaces", "search_recordings.spaces"}) {
+    for (const RecordedSpace& space :
+         read_recorded_spaces(std::filesystem::path(SWR_TEST_DATA) / file)) {
       if (space.results.size() < kFullSpace) {
         continue;
       }

@@ -2,8 +2,10 @@
 // A recorded space in the place of a GPU: the tuner as it is, nothing compiled.
 #include "tests/core/fictional.h"
 #include "tests/support/attention.h"
+#include "tuner/run/tuner.h"
 #include "tuner/search/replay_evaluator.h"
-#include "tuner/tuner.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -18,7 +20,7 @@ using ::testing::SizeIs;
 const AttentionProblem kProblem{.seq_q = 512, .seq_kv = 512, .head_dim = 16};
 
 VariantResult measured(int stages, double time_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   attention(result.variant).stages = stages;
   Measurement measurement;
   measurement.median_us = measurement.p95_us = time_us;

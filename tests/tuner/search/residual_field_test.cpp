@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/residual_field.h"
 
+#include <swr/attention_variant.h>
+
 #include <gtest/gtest.h>
 
 namespace swr {

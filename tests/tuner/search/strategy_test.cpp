@@ -2,7 +2,8 @@
 #include "tuner/search/strategy.h"
 
 #include "tests/support/attention.h"
-#include "tuner/model/shortlist.h"
+#include "tuner/predict/shortlist.h"
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -47,7 +48,7 @@ std::vector<Variant> some_space() {
 }
 
 VariantResult result_of(const Variant& variant, double time_us) {
-  VariantResult result;
+  VariantResult result{.variant = AttentionVariant{}};
   result.variant = variant;
   result.outcome = Prediction{.time_us = time_us};
   return result;

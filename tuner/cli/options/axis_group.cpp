@@ -35,17 +35,18 @@ std::string axis_help(const Axis& axis) {
 void add_axis_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Axes";
   app.add_option("--tile", options.tiles,
-                 "Q rows x K rows, and warps if wanted: 64x64,128x64,80x80x5; of gemm rows x "
-                 "columns of C")
+                 "Rows x columns of the tile, and warps if wanted: 64x64,128x64,80x80x5")
       ->type_name("MxN[xWARPS]")
       ->group(kGroup);
-  for (const Op op : {Op::attention, Op::gemm}) {
-    for (const Axis& axis : axes(op)) {
+  for (const Operation* const operation : operations()) {
+    const bool is_first = operation == operations().front();
+    for (const Axis& axis : axes(*operation)) {
       std::string& values = options.axis_values[std::string(axis.name)];
       if (!is_tile_axis(axis.name) && app.get_option_no_throw(option_name(axis.name)) == nullptr) {
         app.add_option(option_name(axis.name), values, axis_help(axis))
             ->type_name("LIST")
-            ->group(op == Op::gemm ? "Axes of --op gemm alone" : kGroup);
+            ->group(is_first ? kGroup
+                             : "Axes of --op " + std::string(name_of(*operation)) + " alone");
       }
     }
   }

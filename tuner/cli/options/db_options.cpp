@@ -7,15 +7,13 @@
 namespace swr::cli {
 namespace {
 
-/// A subcommand of db that writes files into a directory.
+/// A subcommand of db that writes files; `out` says what --out names.
 void add_db_writer(CLI::App& db, Options& options, const std::string& name,
-                   const std::string& description, const std::string& example_directory) {
+                   const std::string& description, const std::string& out,
+                   const std::string& example) {
   CLI::App& app = *db.add_subcommand(name, description);
-  app.footer("Example: swr-tune db " + name + " --out " + example_directory);
-  app.add_option("--out", options.out, "Directory; created when missing")
-      ->required()
-      ->type_name("DIR")
-      ->group("Files");
+  app.footer("Example: swr-tune db " + name + " --out " + example);
+  app.add_option("--out", options.out, out)->required()->type_name("PATH")->group("Files");
   add_database_option(app, options);
 }
 
@@ -55,15 +53,19 @@ void add_db(CLI::App& program, Options& options) {
   CLI::App& app =
       *program.add_subcommand("db", "Write the database's results in other forms, and read them");
   app.require_subcommand(1);
-  add_db_writer(app, options, "record",
-                "Write every tuned space as a small text file, for judge and for tests", "spaces");
+  const std::string directory = "Directory; created when missing";
+  add_db_writer(app, options, "record", "Write every tuned space as text, for judge and for tests",
+                "A file that ends in .spaces takes all spaces; else a directory takes a JSON file "
+                "for each, and is created when missing",
+                "tuned.spaces");
   add_db_writer(app, options, "export-t4",
-                "Write every measured space in the T4 auto-tuning results format 1.0", "results");
+                "Write every measured space in the T4 auto-tuning results format 1.0", directory,
+                "results");
   add_import_t4(app, options);
   add_merge(app, options);
   add_db_writer(app, options, "export-csv",
                 "Write every measured space as CSV with the columns of the CUTLASS profiler",
-                "results");
+                directory, "results");
 }
 
 }  // namespace swr::cli

@@ -4,7 +4,21 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
+#include <vector>
+
 namespace swr::cli {
+namespace {
+
+std::vector<std::string> operation_choices() {
+  std::vector<std::string> choices{"all"};
+  for (const Operation* const operation : operations()) {
+    choices.emplace_back(name_of(*operation));
+  }
+  return choices;
+}
+
+}  // namespace
 
 void add_export(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
@@ -25,7 +39,7 @@ void add_export(CLI::App& program, Options& options) {
       ->capture_default_str()
       ->type_name("NAME");
   app.add_option("--op", options.export_op, "Winners of one operation only")
-      ->check(CLI::IsMember({"all", "attention", "gemm"}))
+      ->check(CLI::IsMember(operation_choices()))
       ->capture_default_str();
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "

@@ -14,9 +14,9 @@ void add_judge(CLI::App& program, Options& options) {
       "8, 16 and 32 variants and a tenth of the space.\n\n"
       "Examples:\n"
       "  swr-tune judge --replay tuned.db\n"
-      "  swr-tune judge --replay spaces/*.json --strategy model");
+      "  swr-tune judge --replay tuned.spaces --strategy model");
   app.add_option("--replay", options.replay,
-                 "Databases and files written by swr-tune db record (.json)")
+                 "Databases and files written by swr-tune db record (.spaces, .json)")
       ->required()
       ->type_name("FILE...")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

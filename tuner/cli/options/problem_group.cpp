@@ -1,148 +1,194 @@
 // SPDX-License-Identifier: MIT
+#include "core/enum_text.h"
+#include "core/make_problems.h"
+#include "core/operation.h"
 #include "tuner/cli/options/groups.h"
 #include "tuner/cli/options/text.h"
 
 #include <CLI/CLI.hpp>
 
-#include <utility>
+#include <algorithm>
 
 namespace swr::cli {
 namespace {
 
 constexpr const char* kGroup = "Problem";
-constexpr const char* kAttentionGroup = "Problem of --op attention";
-constexpr const char* kGemmGroup = "Problem of --op gemm";
 
-/// Whether an option was given, by its name.
-using Given = std::pair<const char*, bool>;
+std::string dashed(std::string_view option) { return "--" + std::string(option); }
 
-std::vector<Given> given_for_attention(const ProblemText& text) {
-  return {{"--seq", !text.seq.empty()},
-          {"--seq-kv", text.seq_kv.has_value()},
-          {"--heads", text.heads.has_value()},
-          {"--kv-heads", text.kv_heads.has_value()},
-          {"--head-dim", text.head_dim.has_value()},
-          {"--causal", text.causal}};
+/// The operations that have a field with the option.
+std::vector<const Operation*> owners_of(std::string_view option) {
+  std::vector<const Operation*> owners;
+  std::ranges::copy_if(operations(), std::back_inserter(owners), [&](const Operation* operation) {
+    return std::ranges::count(operation->fields(), option, &ProblemField::option) > 0;
+  });
+  return owners;
 }
 
-std::vector<Given> given_for_gemm(const ProblemText& text) {
-  return {{"--m", !text.m.empty()},
-          {"--n", text.n.has_value()},
-          {"--k", text.k.has_value()},
-          {"--layout", text.layout.has_value()},
-          {"--output", text.output.has_value()},
-          {"--reads-c", text.reads_c}};
+/// Options of one operation alone stand under its name.
+std::string group_of(const ProblemField& field) {
+  const auto owners = owners_of(field.option);
+  return owners.size() > 1 ? kGroup : kGroup + (" of --op " + std::string(owners.front()->name()));
 }
 
-void require_absent(const std::vector<Given>& options, const char* op, const std::string& asked) {
-  for (const auto& [name, is_given] : options) {
-    if (is_given) {
-      reject(std::string(name) + " belongs to --op " + op + ", not to --op " + asked);
+/// What a field has that is not given.
+std::string default_text(const Operation& operation, const ProblemField& field) {
+  if (field.is_required) {
+    return "";
+  }
+  if (!field.follows.empty()) {
+    const auto followed = std::ranges::find(operation.fields(), field.follows, &ProblemField::name);
+    return " [same as " + dashed(followed->option) + "]";
+  }
+  return " [" +
+         (field.is_text() ? std::string(field.spellings[static_cast<std::size_t>(field.usual)])
+                          : std::to_string(field.usual)) +
+         "]";
+}
+
+std::string choices_text(const ProblemField& field) {
+  return field.is_text() ? ": " + join_spellings(field.spellings) : "";
+}
+
+void add_field(CLI::App& app, ProblemText& problem, const Operation& operation,
+               const ProblemField& field, const std::string& list_help) {
+  const std::string name = dashed(field.option);
+  if (app.get_option_no_throw(name) != nullptr) {
+    return;  // Another operation's as well.
+  }
+  const std::string option(field.option);
+  const std::string summary(field.summary);
+  if (field.type == FieldType::flag) {
+    app.add_flag_callback(
+           name, [&problem, option] { problem.given[option] = "true"; }, summary)
+        ->group(group_of(field));
+    return;
+  }
+  const bool is_listed = field.takes_list && !list_help.empty();
+  app.add_option_function<std::string>(
+         name, [&problem, option](const std::string& text) { problem.given[option] = text; },
+         summary + choices_text(field) + (is_listed ? "; " + list_help : "") +
+             default_text(operation, field))
+      ->type_name(field.is_text() ? "TEXT"
+                  : is_listed     ? "N[,N]"
+                                  : "N")
+      ->group(group_of(field));
+}
+
+void add_fields(CLI::App& app, ProblemText& problem, FieldRole role, const std::string& list_help) {
+  for (const Operation* const operation : operations()) {
+    for (const ProblemField& field : operation->fields()) {
+      if (field.role == role) {
+        add_field(app, problem, *operation, field, list_help);
+      }
     }
   }
 }
 
-void require_present(const std::vector<Given>& options, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!options[i].second) {
-      reject(std::string(options[i].first) + " is required");
+std::vector<int> values_of(const ProblemField& field, const std::string& text) {
+  const std::string name = dashed(field.option);
+  if (field.type == FieldType::flag) {
+    return {1};
+  }
+  if (field.is_text()) {
+    return {parse_enum<int>(field.spellings, text, field.name)};
+  }
+  std::vector<int> values;
+  for (const std::string& part :
+       field.takes_list ? split(text, ',') : std::vector<std::string>{text}) {
+    values.push_back(whole_number(part, name.c_str()));
+  }
+  return values;
+}
+
+/// Throws: Error{invalid_argument} for options that belong to other operations alone.
+void require_own(const ProblemText& text, const Operation& operation) {
+  for (const auto& [option, value] : text.given) {
+    const auto owners = owners_of(option);
+    if (std::ranges::find(owners, &operation) == owners.end()) {
+      reject(dashed(option) + " belongs to --op " + std::string(owners.front()->name()) +
+             ", not to --op " + text.op);
     }
   }
 }
 
-std::vector<Problem> attention_problems(const ProblemText& text) {
-  const AttentionProblem usual;
-  const auto given = given_for_attention(text);
-  require_absent(given_for_gemm(text), "gemm", text.op);
-  require_present(given, 1);
-  std::vector<Problem> all;
-  for (const std::string& part : split(text.seq, ',')) {
-    const int seq = whole_number(part, "--seq");
-    const int heads = text.heads.value_or(usual.heads_q);
-    all.emplace_back(AttentionProblem{.batch = text.batch,
-                                      .heads_q = heads,
-                                      .heads_kv = text.kv_heads.value_or(heads),
-                                      .seq_q = seq,
-                                      .seq_kv = text.seq_kv.value_or(seq),
-                                      .head_dim = text.head_dim.value_or(usual.head_dim),
-                                      .dtype = parse_dtype(text.dtype),
-                                      .causal = text.causal,
-                                      .alignment_bytes = text.alignment});
+ProblemValues given_values(const ProblemText& text, const Operation& operation) {
+  require_own(text, operation);
+  ProblemValues values;
+  for (const ProblemField& field : operation.fields()) {
+    const auto given = text.given.find(std::string(field.option));
+    if (given != text.given.end()) {
+      values[std::string(field.name)] = values_of(field, given->second);
+    }
   }
-  return all;
+  return values;
 }
 
-std::vector<Problem> gemm_problems(const ProblemText& text) {
-  constexpr std::size_t kSizes = 3;
-  const auto given = given_for_gemm(text);
-  require_absent(given_for_attention(text), "attention", text.op);
-  require_present(given, kSizes);
-  std::vector<Problem> all;
-  for (const std::string& part : split(text.m, ',')) {
-    all.emplace_back(GemmProblem{.m = whole_number(part, "--m"),
-                                 .n = *text.n,
-                                 .k = *text.k,
-                                 .batch = text.batch,
-                                 .dtype = parse_dtype(text.dtype),
-                                 .output = parse_output_type(text.output.value_or(text.dtype)),
-                                 .layout = parse_gemm_layout(text.layout.value_or("nt")),
-                                 .reads_c = text.reads_c,
-                                 .alignment_bytes = text.alignment});
+std::string operation_names() {
+  std::vector<std::string_view> names;
+  for (const Operation* const operation : operations()) {
+    names.push_back(operation->name());
   }
-  return all;
+  return join_spellings(names);
 }
 
 }  // namespace
 
+ProblemText::ProblemText() : op(operations().front()->name()) {}
+
 void add_kernel_options(CLI::App& app, ProblemText& problem) {
-  app.add_option("--op", problem.op, "Operation: attention or gemm")
+  app.add_option("--op", problem.op, "Operation: " + operation_names())
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--dtype", problem.dtype, "Type of the inputs, and of O: fp16 or bf16")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--alignment", problem.alignment,
-                 "Bytes that divide every address and stride: 2, 4, 8 or 16")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--head-dim", problem.head_dim,
-                 "Elements per head; a multiple of 16 up to 256 [64]")
-      ->group(kAttentionGroup);
-  app.add_flag("--causal", problem.causal, "Mask the future, aligned to the last row and key")
-      ->group(kAttentionGroup);
-  app.add_option("--layout", problem.layout,
-                 "nt: A [m, k] and B [n, k]; nn: B [k, n]; tn: A [k, m] and B [k, n] [nt]")
-      ->group(kGemmGroup);
-  app.add_option("--output", problem.output, "Type of C: fp16, bf16 or fp32 [that of --dtype]")
-      ->group(kGemmGroup);
-  app.add_flag("--reads-c", problem.reads_c, "C is added to (beta is not 0)")->group(kGemmGroup);
+  add_fields(app, problem, FieldRole::kind, "");
 }
 
 void add_problem_options(CLI::App& app, ProblemText& problem, const char* list_help) {
-  app.add_option("--batch", problem.batch, "Batch size")->capture_default_str()->group(kGroup);
-  app.add_option("--seq", problem.seq, std::string("Sequence length; ") + list_help)
-      ->type_name("N[,N]")
-      ->group(kAttentionGroup);
-  app.add_option("--seq-kv", problem.seq_kv, "Length of K and V [same as --seq]")
-      ->group(kAttentionGroup);
-  app.add_option("--heads", problem.heads, "Query heads [1]")->group(kAttentionGroup);
-  app.add_option("--kv-heads", problem.kv_heads, "Key and value heads [same as --heads]")
-      ->group(kAttentionGroup);
-  app.add_option("--m", problem.m, std::string("Rows of C; ") + list_help)
-      ->type_name("N[,N]")
-      ->group(kGemmGroup);
-  app.add_option("--n", problem.n, "Columns of C")->group(kGemmGroup);
-  app.add_option("--k", problem.k, "Length of the sums")->group(kGemmGroup);
+  add_fields(app, problem, FieldRole::size, list_help);
   add_kernel_options(app, problem);
 }
 
 std::vector<Problem> problems(const ProblemText& text) {
-  std::vector<Problem> all =
-      parse_op(text.op) == Op::gemm ? gemm_problems(text) : attention_problems(text);
-  for (const Problem& problem : all) {
-    validate(problem);
+  const Operation& operation = find_operation(text.op);
+  const ProblemValues values = given_values(text, operation);
+  for (const ProblemField& field : operation.fields()) {
+    if (field.is_required && !values.contains(field.name)) {
+      reject(dashed(field.option) + " is required");
+    }
   }
-  return all;
+  return make_problems(operation, values);
+}
+
+Problem kernel_problem(const ProblemText& text) {
+  const Operation& operation = find_operation(text.op);
+  ProblemValues values = given_values(text, operation);
+  for (const ProblemField& field : operation.fields()) {
+    if (field.is_required) {
+      values[std::string(field.name)] = {1};
+    }
+  }
+  Problem problem = make_problems(operation, values).front();
+  operation.enlarge(problem);
+  validate(problem);
+  return problem;
+}
+
+std::string problem_arguments(const Problem& problem) {
+  const Operation& operation = problem.operation();
+  std::string text =
+      &operation == operations().front() ? "" : " --op " + std::string(operation.name());
+  for (const ProblemField& field : operation.fields()) {
+    const int value = field.read(problem.members());
+    const Field* const followed = find_field(operation, field.follows);
+    const bool is_usual = followed != nullptr
+                              ? field_text(problem, field) == field_text(problem, *followed)
+                              : !field.is_required && value == field.usual;
+    if (!is_usual) {
+      text += " " + dashed(field.option) +
+              (field.type == FieldType::flag ? "" : " " + field_text(problem, field));
+    }
+  }
+  return text;
 }
 
 }  // namespace swr::cli

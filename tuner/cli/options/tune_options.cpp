@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/operation.h"
 #include "tuner/cli/options/groups.h"
 #include "tuner/cli/options/subcommands.h"
 #include "tuner/cli/options/text.h"
@@ -20,8 +21,17 @@ Examples:
   swr-tune --gpu gb10 --seq 131072
   swr-tune --seq 4096,8192 --heads 32 --kv-heads 8 --head-dim 128 --causal --json
   swr-tune --gpu gb10 --seq 32768 --tile 80x80x5 --stages 1 --workers 0,48 --csv rows.csv
-  swr-tune --op gemm --m 1,4096 --n 4096 --k 14336 --dtype bf16 --strategy model
   swr-tune --replay tuned.db --strategy model --budget 16)";
+
+/// The examples, and one of each operation that has to be named.
+std::string tune_footer() {
+  std::string footer = kTuneFooter;
+  for (const Operation* const operation : operations().subspan(1)) {
+    footer += "\n  swr-tune --op " + std::string(operation->name()) + " " +
+              std::string(operation->example()) + " --strategy model";
+  }
+  return footer;
+}
 
 /// "90", "1:30" or "2.5".
 double parse_seconds(const std::string& text) {
@@ -102,10 +112,11 @@ void add_replay_option(CLI::App& app, Options& options) {
   const auto others = app.get_options(
       [&usable](const CLI::Option* option) { return !usable.contains(option->get_name()); });
   CLI::Option* const replay =
-      app.add_option("--replay", options.tune_replay,
-                     "Search the recorded spaces of databases or of files of swr-tune db record "
-                     "(.json) instead of a GPU; stored only in a database named by --db, which "
-                     "then holds nothing else")
+      app.add_option(
+             "--replay", options.tune_replay,
+             "Search the recorded spaces of databases or of files of swr-tune db record "
+             "(.spaces, .json) instead of a GPU; stored only in a database named by --db, which "
+             "then holds nothing else")
           ->type_name("FILE...")
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->group("Files");
@@ -162,7 +173,7 @@ void add_gpus_option(CLI::App& app, Options& options, CLI::Option* gpu) {
 
 void add_tune(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
-  app.footer(kTuneFooter);
+  app.footer(tune_footer());
   add_problem_options(app, options.problem, "a list is one problem each");
   add_work_option(app, options);
   add_gpus_option(app, options, add_gpu_option(app, options));

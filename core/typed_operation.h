@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// An operation from functions over its own structs. Who defines an operation writes these functions
+// beside the structs, includes their declarations, and names what no function can say.
+#pragma once
+
+#include "core/operation.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr {
+
+/// Calls of functions that a class hides behind members of the same name.
+namespace typed {
+
+template <typename OneProblem>
+void check(const OneProblem& problem) {
+  validate(problem);
+}
+template <typename OneProblem>
+double flops(const OneProblem& problem) {
+  return flop_count(problem);
+}
+template <typename OneProblem>
+CompulsoryBytes bytes(const OneProblem& problem) {
+  return compulsory_bytes(problem);
+}
+template <typename OneProblem>
+auto usual_variant(const OneProblem& problem, const DeviceInfo& device) {
+  return default_variant(problem, device);
+}
+template <typename OneProblem, typename OneVariant>
+std::optional<BrokenConstraint> broken(const OneProblem& problem, const OneVariant& variant,
+                                       const DeviceInfo& device) {
+  return broken_constraint(problem, variant, device);
+}
+
+}  // namespace typed
+
+/// Hands problems and variants on as OneProblem and OneVariant, by overloads that are found by
+/// their arguments.
+template <typename OneProblem, typename OneVariant>
+class TypedOperation : public Operation {
+ public:
+  Problem default_problem() const final { return OneProblem{}; }
+  Variant default_axes() const final { return OneVariant{}; }
+
+  void validate(const Problem& problem) const final { typed::check(one(problem)); }
+  double flop_count(const Problem& problem) const final { return typed::flops(one(problem)); }
+  CompulsoryBytes compulsory_bytes(const Problem& problem) const final {
+    return typed::bytes(one(problem));
+  }
+  std::string text(const Problem& problem) const final { return to_string(one(problem)); }
+  std::string file_name(const Problem& problem) const final { return file_name_of(one(problem)); }
+  void enlarge(Problem& problem) const final { enlarge_sizes(problem.as<OneProblem>()); }
+
+  Variant default_variant(const Problem& problem, const DeviceInfo& device) const final {
+    return typed::usual_variant(one(problem), device);
+  }
+  std::optional<BrokenConstraint> broken_constraint(const Problem& problem, const Variant& variant,
+                                                    const DeviceInfo& device) const final {
+    return typed::broken(one(problem), one(variant), device);
+  }
+  std::vector<Variant> points(Family family, const Problem& problem, const DeviceInfo& device,
+                              const SpaceOptions& options) const final {
+    return points_of(family, one(problem), device, options);
+  }
+  Variant without_launch_choices(const Variant& variant) const final {
+    return kernel_choices(one(variant));
+  }
+  Variant without_tile_order(const Variant& variant) const final {
+    return in_usual_tile_order(one(variant));
+  }
+  std::string config_header(const Problem& problem, const Variant& variant) const final {
+    return config_header_of(one(problem), one(variant));
+  }
+  int smem_bytes(const Problem& problem, const Variant& variant) const final {
+    return smem_bytes_of(one(problem), one(variant));
+  }
+  int threads_per_cta(const Problem& problem, const Variant& variant) const final {
+    return threads_of(one(problem), one(variant));
+  }
+  int computing_warps(const Variant& variant) const final { return warps_of(one(variant)); }
+  bool is_split(const Variant& variant) const final { return has_splits(one(variant)); }
+  LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
+                                 int ctas_per_sm) const final {
+    return geometry_of(one(problem), one(variant), sm_count, ctas_per_sm);
+  }
+
+  std::string tile_text(const Variant& variant) const final { return tile_text_of(one(variant)); }
+  std::string description(const Variant& variant) const final {
+    return description_of(one(variant));
+  }
+  std::string description_without_order(const Variant& variant) const final {
+    return description_without_order_of(one(variant));
+  }
+  std::string conflict_advice(const Variant& variant) const final {
+    return conflict_advice_of(one(variant));
+  }
+
+ protected:
+  static const OneProblem& one(const Problem& problem) { return problem.as<OneProblem>(); }
+  static const OneVariant& one(const Variant& variant) { return variant.as<OneVariant>(); }
+
+  /// A column of the tuning table from a function over the variant.
+  template <typename Text>
+  static VariantColumn column(std::string title, bool is_number, Text text) {
+    return {std::move(title), is_number,
+            [text](const Variant& variant) { return std::string(text(variant.as<OneVariant>())); }};
+  }
+  template <typename Predicate>
+  static bool any_of(std::span<const VariantResult> results, Predicate predicate) {
+    for (const VariantResult& result : results) {
+      if (predicate(one(result.variant))) {
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+}  // namespace swr

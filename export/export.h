@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Writes the best stored kernels as a directory that a program can ship: cubins and a manifest, or
+// a C++ package.
+#pragma once
+
+#include "export/manifest.h"
+#include <swr/generator.h>
+#include <swr/store.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace swr {
+
+/// Gives the cubin of a variant: the generator, whose cache makes it cheap.
+using CubinSource = std::function<CompiledKernel(const Problem&, const Variant&, int sm_arch)>;
+
+struct ExportFilter {
+  /// Only winners for exactly this problem.
+  std::optional<Problem> problem;
+  /// Only winners of this operation.
+  const Operation* op = nullptr;
+  /// Only winners of this device (same_device).
+  std::optional<DeviceInfo> device;
+  /// Whose winners.
+  Setting setting;
+};
+
+/// Writes each winner of the store to the directory `out`, which appears complete or not at all. An
+/// earlier export there is replaced. Equal databases and cubins give equal bytes.
+/// Returns what manifest.json says; ExportedKernel::rebuilt marks cubins that differ from the
+/// recorded ones.
+/// Throws: Error{nothing_stored}; Error{invalid_argument} when `out` holds anything else than an
+/// export; Error{not_writable}; what the source and the store throw.
+Manifest export_kernels(const Store& store, const CubinSource& cubins,
+                        const std::filesystem::path& out, const ExportFilter& filter = {});
+
+/// The winners as a C++ package called `name`: a CMake project with the cubins embedded, which
+/// needs nothing but the CUDA driver (docs/export_format.md). Throws: as export_kernels, and
+/// Error{invalid_argument} for a name that cannot be one.
+Manifest export_package(const Store& store, const CubinSource& cubins,
+                        const std::filesystem::path& out, const std::string& name,
+                        const ExportFilter& filter = {});
+
+inline CubinSource cubins_of(const Generator& generator) {
+  return [&generator](const Problem& problem, const Variant& variant, int sm_arch) {
+    return generator.compile(problem, variant, sm_arch);
+  };
+}
+
+inline Manifest export_kernels(const Store& store, const Generator& generator,
+                               const std::filesystem::path& out, const ExportFilter& filter = {}) {
+  return export_kernels(store, cubins_of(generator), out, filter);
+}
+
+}  // namespace swr

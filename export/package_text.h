@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What an operation brings to an exported C++ package, and how values are written there.
+#pragma once
+
+#include "core/embedded_file.h"
+#include <swr/problem.h>
+#include <swr/variant.h>
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace swr {
+
+/// How an operation appears in a package.
+struct PackagePart {
+  std::string_view name;                     ///< Of its header, source and table.
+  std::string_view type;                     ///< Of its kernels.
+  std::span<const EmbeddedFile> (*files)();  ///< What packages with such kernels carry.
+};
+
+/// A kernel of a package.
+struct PackagedKernel {
+  const Problem& problem;
+  const Variant& variant;
+  int sm_count = 0;  ///< Of the device that it was tuned for.
+  int ctas_per_sm = 0;
+};
+
+// Values as C++ of the package.
+inline std::string package_list(std::initializer_list<std::string> parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    text += (text.empty() ? "" : ", ") + part;
+  }
+  return "{" + text + "}";
+}
+
+inline std::string package_truth(bool value) { return value ? "true" : "false"; }
+
+template <typename Enum>
+std::string package_enumerator(const std::string& type, Enum value) {
+  return "swr::" + type + "::" + std::string(to_string(value));
+}
+
+}  // namespace swr

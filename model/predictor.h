@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The model of one operation on one GPU.
+#pragma once
+
+#include <swr/kernel.h>
+#include <swr/problem.h>
+#include <swr/result.h>
+#include <swr/variant.h>
+
+#include <optional>
+#include <string>
+
+namespace swr {
+
+/// Remembers the walks that it has made. Thread-safe.
+class Predictor {
+ public:
+  Predictor() = default;
+  virtual ~Predictor() = default;
+  Predictor(const Predictor&) = delete;
+  Predictor& operator=(const Predictor&) = delete;
+
+  virtual Prediction predict(const Problem& problem, const Variant& variant,
+                             const KernelResources& resources, int ctas_per_sm) = 0;
+
+  /// Why it does not predict a variant, whose walk would take too much memory or time; empty when
+  /// it does.
+  virtual std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
+                                                   int ctas_per_sm) const = 0;
+
+  /// Makes the walk that predict() will need, unless another thread is at it.
+  virtual void prepare(const Problem& problem, const Variant& variant, int ctas_per_sm) = 0;
+
+  /// Registers from what a kernel holds across its main loop, no spills: good enough to rank, and
+  /// free, where compiling a whole space takes longer than measuring the part worth measuring.
+  virtual KernelResources estimated_resources(const Problem& problem,
+                                              const Variant& variant) const = 0;
+
+  /// A bound on the time that costs no walk, where walking a whole space takes too long; empty
+  /// where every variant is to be walked.
+  virtual std::optional<double> floor_us(const Problem& problem, const Variant& variant) const = 0;
+};
+
+}  // namespace swr

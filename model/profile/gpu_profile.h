@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// What the model knows of a GPU: a JSON file per chip under model/profile/gpus, every number with
+// its source. A profile may inherit from a built-in one (profile_inheritance.h).
+#pragma once
+
+#include "model/l2/l2_policy.h"
+#include <swr/axes.h>
+#include <swr/device.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// What the instructions of the portable kernels cost beside the chip's rates. Fitted to measured
+/// spaces; docs/model.md says to which and how.
+struct KernelCosts {
+  /// How much longer products take than at the rate of mma.sync alone.
+  double product_factor = 0.0;
+  /// Share of the shared-memory time of K and V in which a warp's products wait for it.
+  double smem_share = 0.0;
+  /// More of it for each register that a thread lacks of kAmpleRegisters beside its accumulators
+  /// and Q: operands are then loaded just before each product.
+  double smem_share_per_register = 0.0;
+  /// Share of exp2_per_clock_per_sm's time that softmax waits for it.
+  double exp2_share = 0.0;
+  /// fp32 and integer instructions per score.
+  double softmax_instructions = 0.0;
+  /// Instructions to ask for 16 bytes of K or V.
+  double copy_instructions = 0.0;
+  /// Instructions per score of a tile that is masked.
+  double mask_instructions = 0.0;
+  /// How much of what these units hide of one another in random phase they do hide.
+  double overlap_share = 0.0;
+  /// How many works of a CTA take turns at tensor cores, shared memory and softmax's units in
+  /// random phase: its warps meet at barriers, so they are not as many as these.
+  double works_per_cta = 0.0;
+  /// Share of a lone warp's step, of 16 rows, in which its scheduler idles.
+  double lone_warp_share = 0.0;
+  /// Clocks of a KV step in which a warp waits for its own results: shuffles, first and last
+  /// products.
+  double step_latency_clocks = 0.0;
+  /// Clocks that a barrier takes.
+  double barrier_clocks = 0.0;
+  /// Share of the issue slots that a CTA gets, of what the next older one of its SM gets.
+  double younger_share = 0.0;
+  /// From the start of a Q tile to its first KV step, and more for each 128 bytes of the tile.
+  double tile_clocks = 0.0;
+  double tile_clocks_per_128_bytes = 0.0;
+  /// Of a launch without work.
+  double launch_us = 0.0;
+};
+
+/// A cost by its name in a profile.
+struct KernelCost {
+  std::string_view name;
+  double KernelCosts::*member;
+};
+
+inline constexpr std::array kKernelCosts{
+    KernelCost{"product_factor", &KernelCosts::product_factor},
+    KernelCost{"smem_share", &KernelCosts::smem_share},
+    KernelCost{"smem_share_per_register", &KernelCosts::smem_share_per_register},
+    KernelCost{"exp2_share", &KernelCosts::exp2_share},
+    KernelCost{"softmax_instructions", &KernelCosts::softmax_instructions},
+    KernelCost{"copy_instructions", &KernelCosts::copy_instructions},
+    KernelCost{"mask_instructions", &KernelCosts::mask_instructions},
+    KernelCost{"overlap_share", &KernelCosts::overlap_share},
+    KernelCost{"works_per_cta", &KernelCosts::works_per_cta},
+    KernelCost{"lone_warp_share", &KernelCosts::lone_warp_share},
+    KernelCost{"step_latency_clocks", &KernelCosts::step_latency_clocks},
+    KernelCost{"barrier_clocks", &KernelCosts::barrier_clocks},
+    KernelCost{"younger_share", &KernelCosts::younger_share},
+    KernelCost{"tile_clocks", &KernelCosts::tile_clocks},
+    KernelCost{"tile_clocks_per_128_bytes", &KernelCosts::tile_clocks_per_128_bytes},
+    KernelCost{"launch_us", &KernelCosts::launch_us},
+};
+
+/// The main loop that the compiler makes of a kernel of the portable family: variants that agree
+/// here run the same instructions in it, but for the mask.
+struct KernelCode {
+  int head_dim = 0;
+  int tile_m = 0;
+  int tile_n = 0;
+  int warps = 0;
+  int stages = 0;
+  Order order = Order::cyclic;
+
+  auto operator<=>(const KernelCode&) const = default;
+};
+
+struct GpuProfile {
+  /// Name on the command line, e.g. "gb10".
+  std::string id;
+  DeviceInfo device;
+  /// Sustained SM clock under matrix load.
+  double clock_mhz = 0.0;
+  /// Dense fp16/bf16 operations (multiply and add count two) with fp32 accumulation per SM and
+  /// clock through mma.sync, the instruction of the portable family.
+  double matrix_flop_per_clock_per_sm = 0.0;
+  /// ex2 results per SM and clock.
+  double exp2_per_clock_per_sm = 0.0;
+  /// fp32 FMA results per SM and clock.
+  double fma_per_clock_per_sm = 0.0;
+  /// Read bandwidth of L2 by all SMs together, in GB/s (1e9 bytes).
+  double l2_gb_per_s = 0.0;
+  /// From a load to its data with an L2 hit, in SM clocks.
+  double l2_latency_clocks = 0.0;
+  /// From a load to its data when it comes from memory, in SM clocks.
+  double dram_latency_clocks = 0.0;
+  /// Achievable share of DeviceInfo::dram_gb_per_s.
+  double dram_efficiency = 0.0;
+  /// Bytes of L2 that data read by every SM can occupy: chips with two L2 partitions keep a copy
+  /// of such data in each.
+  long long l2_effective_bytes = 0;
+  /// Lines of a set of L2; 0 where not known.
+  int l2_ways = 0;
+  /// ScheduleShape::partition_runs; empty where not known.
+  std::vector<int> l2_partition_runs;
+  KernelCosts kernel;
+  /// How many times as long as by KernelCosts a KV step of some codes takes; of others it is not
+  /// known. Fitted to measured spaces.
+  std::map<KernelCode, double> code_factors;
+  /// Source of each number, keyed by its JSON name.
+  std::map<std::string, std::string> sources;
+
+  L2Policy l2_policy() const { return {l2_effective_bytes, l2_ways}; }
+  /// 1 where it is not known.
+  double code_factor(const KernelCode& code) const;
+};
+
+/// Ids of the built-in profiles, sorted.
+std::vector<std::string> profile_ids();
+
+/// A built-in profile by id (any case), or a JSON file by path (text with a '/' or ending .json).
+/// Throws: Error{not_found} listing the known ids; Error{unreadable} naming the file, the field
+/// and what is wrong with it.
+GpuProfile load_profile(std::string_view id_or_path);
+
+/// The profile as load_profile reads it, one line per number.
+std::string profile_text(const GpuProfile& profile);
+
+/// The built-in profile that describes the same device, else one whose unknown rates are scaled
+/// from the nearest architecture's; its id is then "auto" and its sources say so.
+GpuProfile profile_for_device(const DeviceInfo& device);
+
+}  // namespace swr

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "operations/attention/model/l2_traffic.h"
+
+#include "model/l2/partitioned_l2.h"
+#include "operations/attention/model/walk_cost.h"
+#include <swr/result.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace swr {
+
+namespace {
+
+/// Reuse distances in an L2 of one partition.
+struct WholeL2 {
+  ReuseDistance distances;
+
+  int touch(int pair, int sectors, int /*partition*/) {
+    return distances.touch(pair, sectors) ? 0 : sectors;
+  }
+  void read_once(int sectors, int /*partition*/) { distances.touch_once(sectors); }
+  void write_once(int sectors) { distances.touch_once(sectors); }
+};
+
+/// Within the limits of walks an int holds them.
+int pairs_of(const ScheduleShape& shape) { return static_cast<int>(kv_pair_count(shape)); }
+
+template <typename Cache>
+L2Traffic walk_through(const ScheduleShape& shape, const Cache& empty) {
+  PartitionedL2<Cache> l2(empty, shape.l2_partitions, pairs_of(shape));
+  L2Traffic traffic;
+  traffic.schedule = AttentionWalk(shape, l2).run();
+  traffic.compulsory_misses = l2.compulsory_misses();
+  traffic.excess_misses = l2.excess_misses();
+  const long long first_kv_touches =
+      traffic.compulsory_misses - 2 * traffic.schedule.write_sectors;  // Without Q and O.
+  if (l2.touched_sectors() > 0) {
+    traffic.front_miss_share = static_cast<double>(first_kv_touches + traffic.excess_misses) /
+                               static_cast<double>(l2.touched_sectors());
+  }
+  return traffic;
+}
+
+/// How many K and V heads CTAs scan at once when the launch begins: as many equal shares of the
+/// CTAs as are as uneven as theirs (inverse Simpson index), so that a few CTAs of a next head
+/// hardly count.
+double heads_scanned_at_once(const ScheduleShape& shape) {
+  const long long places = static_cast<long long>(shape.sm_count) * shape.ctas_per_sm;
+  std::vector<double> ctas_of_head(static_cast<std::size_t>(shape.batch * shape.heads_kv));
+  double ctas = 0.0;
+  long long drawn = 0;
+  for (long long cta = 0; cta < std::min(places, shape.ctas); ++cta) {
+    const long long number = next_work_item(shape, cta, 0, drawn);
+    if (number >= 0) {
+      const int head = kv_head_of(shape, work_item_at(shape, number).tile);
+      ++ctas_of_head[static_cast<std::size_t>(head)];
+      ++ctas;
+    }
+  }
+  const double squares =
+      std::inner_product(ctas_of_head.begin(), ctas_of_head.end(), ctas_of_head.begin(), 0.0);
+  return squares > 0.0 ? ctas * ctas / squares : 1.0;
+}
+
+/// Share of its capacity that an H200's L2 loses each time twice as many heads are scanned at once,
+/// and at most, by traces of launches with 1 to 32 of them. That it is less is measured; why it is
+/// not known.
+constexpr double kLostPerDoubling = 0.02;
+constexpr double kMostLost = 0.08;
+
+double kept_share(const ScheduleShape& shape) {
+  const double doublings = std::log2(heads_scanned_at_once(shape));
+  return 1.0 - std::min(kMostLost, kLostPerDoubling * doublings);
+}
+
+}  // namespace
+
+double L2Traffic::hit_rate() const {
+  const auto demanded = static_cast<double>(schedule.read_sectors + schedule.write_sectors);
+  return 1.0 - static_cast<double>(compulsory_misses + excess_misses) / demanded;
+}
+
+L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy) {
+  require_walkable(shape);
+  const auto memory = memory_for_walk(shape);
+  const long long sectors = policy.effective_bytes / kSectorBytes;
+  const int pairs = pairs_of(shape);
+  if (policy.ways == 0) {
+    return walk_through(shape, LruCache(sectors, 2 * pairs));
+  }
+  const long long kv_sectors =
+      2LL * shape.batch * shape.heads_kv * shape.seq_kv * shape.row_sectors;
+  const auto kept = static_cast<long long>(kept_share(shape) * static_cast<double>(sectors));
+  return walk_through(shape, SetAssociativeCache(kept, policy.ways, kv_sectors, 2 * pairs));
+}
+
+MissCurve miss_curve(const ScheduleShape& shape) {
+  require_walkable(shape);
+  const auto memory = memory_for_walk(shape);
+  ScheduleShape unlimited = shape;
+  unlimited.dram_sectors_per_step = 0;
+  constexpr int kResolutionSectors = 1024 / kSectorBytes;
+  unlimited.l2_partitions = 1;
+  WholeL2 l2{ReuseDistance(pairs_of(shape), kResolutionSectors)};
+  AttentionWalk(unlimited, l2).run();
+  return l2.distances.curve();
+}
+
+}  // namespace swr

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+#include "operations/attention/model/time.h"
+
+#include "operations/attention/config.h"
+#include "operations/attention/model/hopper_time.h"
+#include "operations/attention/model/sm_timeline.h"
+#include "templates/common/smem_layout.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <numeric>
+#include <vector>
+
+namespace swr {
+namespace {
+
+/// Schedulers, each with its own tensor core and special-function unit, of one SM (all of sm_80 to
+/// sm_121).
+constexpr int kSchedulersPerSm = 4;
+
+/// Shared memory delivers 32 banks of 4 bytes per clock (CUDA programming guide, all of sm_80 to
+/// sm_121).
+constexpr double kSmemBytesPerClock = 128.0;
+
+/// How CTAs of an H200 differ in time, from traces of causal launches
+/// (experiments/l2_model). Which CTAs share what they read hangs on it.
+constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
+constexpr double kHiddenMissClocks = 8.0;      ///< What a step takes longer whose miss is hidden.
+constexpr double kHiddenWaitShare = 0.706;     ///< Of a wait while other CTAs of the SM compute.
+constexpr int kPaceSpreadPpm = 350;            ///< SMs differ by 100 in a million (standard).
+
+/// What CTAs get of their SM's issue slots, by place, when three share it: traces of an H200
+/// (experiments/l2_model, "Traces"). A CTA that takes the place of one that ended gets what it
+/// got.
+constexpr std::array kSharesOfThree{1.0, 0.97, 0.85};
+
+/// A latency whose mean is all that counts.
+constexpr double kNoSpread = 1e-3;
+
+/// Passes that a read of shared memory takes.
+int conflict_ways(const PortableAttentionConfig& config) {
+  return config.smem_swizzle ? 1 : swizzle_group(config.head_dim * 2 / kChunkBytes);
+}
+
+/// Clocks to move a step's K and V through shared memory: every block of rows has all of them read,
+/// by one warp or by several that divide the keys, and cp.async writes them once.
+double kv_smem_clocks(const PortableAttentionConfig& config) {
+  const double kv_bytes = 2.0 * config.kv_tile_bytes();
+  return (config.row_warps() * kv_bytes * conflict_ways(config) + kv_bytes) / kSmemBytesPerClock;
+}
+
+/// Clocks to read Q again in a step, when it does not stay in registers.
+double q_smem_clocks(const PortableAttentionConfig& config) {
+  return config.q_in_registers() ? 0.0
+                                 : config.key_groups() * config.q_tile_bytes() *
+                                       conflict_ways(config) / kSmemBytesPerClock;
+}
+
+/// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
+int lacking_registers(const PortableAttentionConfig& config, const KernelResources& resources) {
+  const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
+  const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
+  return std::max(0, kAmpleRegisters - others);
+}
+
+/// How much longer the scheduler with the most warps works than the average one.
+double scheduler_imbalance(int warps) {
+  return static_cast<double>(ceil_div(warps, kSchedulersPerSm) * kSchedulersPerSm) / warps;
+}
+
+double dram_gb_per_s(const GpuProfile& profile) {
+  return profile.device.dram_gb_per_s * profile.dram_efficiency;
+}
+
+double microseconds(double clocks, const GpuProfile& profile) { return clocks / profile.clock_mhz; }
+
+/// GB/s are bytes per nanosecond.
+double transfer_us(double sectors, double gb_per_s) {
+  return sectors * kSectorBytes / gb_per_s / 1e3;
+}
+
+/// Time of parts that overlap, but never perfectly: a smooth maximum (the 4-norm; two equal parts
+/// take 19 % longer than one, a part half as long as the other adds 1.5 %).
+double overlapped(std::initializer_list<double> parts_us) {
+  double sum = 0.0;
+  for (const double part_us : parts_us) {
+    sum += std::pow(part_us, 4);
+  }
+  return std::pow(sum, 0.25);
+}
+
+/// How much longer the busiest SM works than the average one: waves, tails, causal imbalance.
+double imbalance(const ScheduleSummary& schedule, int sm_count) {
+  return static_cast<double>(schedule.busiest_sm_steps) * sm_count /
+         static_cast<double>(schedule.steps);
+}
+
+/// The nearest power of the square root of 2: variants whose steps are about as long share a walk.
+int half_octave(double value) {
+  constexpr double kMost = 1e9;
+  return static_cast<int>(
+      std::lround(std::exp2(std::round(2 * std::log2(std::clamp(value, 1.0, kMost))) / 2)));
+}
+
+/// The rows and warps of a Q tile that compute: warps whose rows lie past the end of the packed or
+/// split problem only copy.
+PortableAttentionConfig computing_part(PortableAttentionConfig config,
+                                       const AttentionProblem& problem) {
+  if (config.has_idle_warps()) {
+    const int heads = config.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
+    const int warp_rows = 16 * config.m_blocks();
+    const int key_groups = config.key_groups();
+    const int row_warps = std::min(config.row_warps(), ceil_div(problem.seq_q * heads, warp_rows));
+    config.warps = row_warps * key_groups;
+    config.tile_m = row_warps * warp_rows;
+  }
+  return config;
+}
+
+/// Clocks from the last step of a split to O: what all splits of a Q tile have left is read by one
+/// CTA, at its share of the L2 bandwidth or as fast as loads under way return, after its own has
+/// reached L2 and been counted.
+double combine_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                      const ScheduleShape& shape, const GpuProfile& profile) {
+  if (shape.kv_splits == 1) {
+    return 0.0;
+  }
+  constexpr double kBytesUnderWayPerThread =
+      8 * 40.0;  ///< Eight parts of 8 columns, shift and sum.
+  constexpr int kColumnsPerThread = 8;
+  const WorkItem first = work_item_at(shape, 0);
+  const double bytes =
+      static_cast<double>(partial_sectors(shape, first)) * kSectorBytes * shape.kv_splits;
+  const int threads = std::min(make_attention_config(problem, variant).threads(),
+                               first.q_rows * problem.head_dim / kColumnsPerThread);
+  const double share = profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double bytes_per_clock =
+      std::min(share, threads * kBytesUnderWayPerThread / profile.l2_latency_clocks);
+  return 2 * profile.dram_latency_clocks + bytes / bytes_per_clock;
+}
+
+/// Barriers of a KV step: with one stage K and V come in turn, else together.
+int barriers_per_step(const PortableAttentionConfig& config) { return config.stages == 1 ? 2 : 1; }
+
+/// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
+double unhindered_step_clocks(const PortableAttentionConfig& config, const StepCost& cost,
+                              int resident, const KernelCosts& kernel) {
+  const double waits =
+      kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
+  // A warp cannot fill its own latencies and barriers; its further blocks of rows fill the
+  // latencies, other warps both, as far as there are any.
+  const double alone = kernel.lone_warp_share * cost.compute_clocks /
+                           (ceil_div(config.warps, kSchedulersPerSm) * config.m_blocks()) +
+                       waits;
+  return std::hypot(resident * cost.compute_clocks, alone) + waits / (2 * resident);
+}
+
+/// How late something is on average whose time scatters by about `spread` around so much too late;
+/// a smooth max(0, late).
+double expected_delay(double late, double spread) {
+  return late > 20 * spread ? late : spread * std::log1p(std::exp(late / spread));
+}
+
+/// Clocks of a work that needs three units in turn when `count` such works, at least one, take
+/// turns at them in random phase: mean value analysis of a closed network of three queues. One
+/// takes the sum, many as long as the longest. Between whole counts in proportion.
+double taking_turns(const std::array<double, 3>& units, double count) {
+  std::array<double, 3> queued{};  // Works at each unit.
+  double clocks = 0.0;
+  double fewer = 0.0;  // Clocks with one work less.
+  int works = 0;
+  do {
+    ++works;
+    fewer = clocks;
+    std::array<double, 3> stays{};
+    double round = 0.0;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      round += stays[i] = units[i] * (1 + queued[i]);
+    }
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      queued[i] = works * stays[i] / round;
+    }
+    clocks = round / works;
+  } while (works < count);
+  return works == 1 ? clocks : clocks + (works - count) * (fewer - clocks);
+}
+
+StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
+                            const KernelResources& resources, int ctas_per_sm,
+                            const GpuProfile& profile) {
+  const PortableAttentionConfig whole = make_attention_config(problem, variant);
+  const PortableAttentionConfig config = computing_part(whole, problem);
+  const KernelCosts& kernel = profile.kernel;
+  const double scores = static_cast<double>(config.tile_m) * config.tile_n;
+  const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
+  const double mma_clocks = 4 * scores * config.head_dim / profile.matrix_flop_per_clock_per_sm;
+  const double instructions = kernel.softmax_instructions * scores +
+                              kernel.copy_instructions * 2 * config.kv_tile_bytes() / kChunkBytes;
+  const double smem_share =
+      kernel.smem_share + kernel.smem_share_per_register * lacking_registers(whole, resources);
+  const double products = kernel.product_factor * mma_clocks * imbalance;
+  const double smem = smem_share * kv_smem_clocks(config) + q_smem_clocks(config);
+  const double softmax =
+      imbalance * overlapped({instructions / profile.fma_per_clock_per_sm,
+                              kernel.exp2_share * scores / profile.exp2_per_clock_per_sm});
+  const double sum = products + smem + softmax;
+  const double in_turn =
+      taking_turns({products, smem, softmax}, std::max(1.0, ctas_per_sm * kernel.works_per_cta));
+  return {std::max(products, smem), softmax, sum - kernel.overlap_share * (sum - in_turn),
+          products + smem};
+}
+
+StepCost step_cost_by_units(const AttentionProblem& problem, const AttentionVariant& variant,
+                            const KernelResources& resources, int ctas_per_sm,
+                            const GpuProfile& profile) {
+  if (variant.family == Family::hopper) {
+    const HopperStep step = hopper_step(make_hopper_config(problem, variant), profile);
+    return {step.matrix_clocks, step.softmax_clocks, step.step_clocks, step.matrix_clocks};
+  }
+  return portable_step_cost(problem, variant, resources, ctas_per_sm, profile);
+}
+
+/// What the compiler made of the main loop, beside what the kernels' costs say. Known of loops
+/// with the usual copies and shared memory.
+double code_factor(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const GpuProfile& profile) {
+  const bool usual = variant.family == Family::portable && variant.smem_swizzle &&
+                     variant.kv_copy == KvCopy::cp_async;
+  return usual ? profile.code_factor(kernel_code(problem.head_dim, variant)) : 1.0;
+}
+
+/// The KV steps of each of `resident` CTAs of an SM, whatever the family.
+struct Stream {
+  StepCost cost;
+  double step_clocks = 0.0;  ///< When K and V are there when they are needed.
+  int kv_tile_bytes = 0;
+  int stages = 0;
+  bool asks_for_pairs = false;  ///< For K and V of a step at once, `stages` - 1 steps ahead.
+};
+
+Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant,
+                 const KernelResources& resources, int resident, const GpuProfile& profile) {
+  const StepCost cost = step_cost_by_units(problem, variant, resources, resident, profile);
+  if (variant.family == Family::hopper) {
+    const HopperAttentionConfig config = make_hopper_config(problem, variant);
+    return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
+  }
+  const PortableAttentionConfig config = make_attention_config(problem, variant);
+  return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
+          config.kv_tile_bytes(), config.stages, config.stages > 1};
+}
+
+/// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
+/// the L2 bandwidth. `spread_clocks` is how much latencies scatter.
+double exposed_clocks(const Stream& stream, int resident, double latency_clocks,
+                      double spread_clocks, const GpuProfile& profile) {
+  const double sm_bytes_per_clock =
+      profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
+  const double tile = resident * stream.kv_tile_bytes / sm_bytes_per_clock;
+  const auto delay = [&](double arrival, double lead_steps) {
+    return expected_delay(arrival - lead_steps * stream.step_clocks, spread_clocks);
+  };
+  if (stream.asks_for_pairs) {
+    return delay(latency_clocks + 2 * tile, stream.stages - 1);
+  }
+  // V is asked for `stages` - 1 steps and a first product before it is needed, K the rest of a
+  // step more.
+  const double first_product =
+      0.5 * stream.cost.product_clocks / (stream.cost.product_clocks + stream.cost.softmax_clocks);
+  return delay(latency_clocks + tile, stream.stages - 1 + first_product) +
+         delay(latency_clocks + tile, stream.stages - first_product);
+}
+
+/// Shares of the issue slots that `active` CTAs of an SM get, by place. Two get the same; the
+/// fourth and further ones, which no trace holds, are taken for as slow as the third. Under the
+/// mask CTAs part anyway, and the walk is spared the difference.
+std::vector<double> issue_shares(int active, bool causal) {
+  std::vector<double> shares(static_cast<std::size_t>(active), 1.0);
+  if (active > 2 && !causal) {
+    std::ranges::fill(shares, kSharesOfThree.back());
+    std::ranges::copy(kSharesOfThree, shares.begin());
+  }
+  return shares;
+}
+
+/// ScheduleShape::step_ticks of up to `resident` CTAs to an SM: at the mean pace a step takes
+/// kTicksPerStep when all are there.
+std::vector<int> step_ticks(const AttentionProblem& problem, const AttentionVariant& variant,
+                            const KernelResources& resources, int resident,
+                            const GpuProfile& profile) {
+  const auto step_clocks = [&](int active) {
+    return kv_stream(problem, variant, resources, active, profile).step_clocks;
+  };
+  const double whole = step_clocks(resident);
+  std::vector<int> ticks;
+  for (int active = 1; active <= resident; ++active) {
+    const std::vector<double> shares = issue_shares(active, problem.causal);
+    const double mean_share = std::accumulate(shares.begin(), shares.end(), 0.0) / active;
+    for (const double share : shares) {
+      const double steps = step_clocks(active) / whole * mean_share / share;
+      ticks.push_back(static_cast<int>(std::lround(kTicksPerStep * steps)));
+    }
+  }
+  return ticks;
+}
+
+double tile_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const GpuProfile& profile) {
+  if (variant.family == Family::hopper) {
+    return hopper_tile_clocks(make_hopper_config(problem, variant), profile);
+  }
+  return profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
+                                          make_attention_config(problem, variant).q_tile_bytes() /
+                                          kSmemBytesPerClock;
+}
+
+TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
+                             const KernelResources& resources, const ScheduleShape& shape,
+                             const L2Traffic& traffic, const GpuProfile& profile) {
+  const double latency =
+      profile.l2_latency_clocks +
+      traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
+  const double code = code_factor(problem, variant, profile);
+  TimelineCosts costs;
+  for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
+    const Stream stream = kv_stream(problem, variant, resources, resident, profile);
+    // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
+    const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
+    const double others = (resident - 1) * stream.cost.compute_clocks;
+    costs.step_clocks.push_back(code * (stream.step_clocks + std::max(0.0, exposed - others)));
+  }
+  const double mask_clocks = profile.kernel.mask_instructions * variant.tile_m * variant.tile_n *
+                             scheduler_imbalance(variant.warps) / profile.fma_per_clock_per_sm;
+  costs.masked_extra_steps =
+      mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
+  costs.tile_delay_clocks = tile_clocks(problem, variant, profile);
+  costs.younger_share = profile.kernel.younger_share;
+  return costs;
+}
+
+}  // namespace
+
+double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel) {
+  const double sum = units[0] + units[1] + units[2];
+  const double in_turn = taking_turns(units, std::max(1.0, ctas * kernel.works_per_cta));
+  return sum - kernel.overlap_share * (sum - in_turn);
+}
+
+StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
+  const double code = code_factor(problem, variant, profile);
+  const StepCost cost = step_cost_by_units(problem, variant, resources, ctas_per_sm, profile);
+  return {code * cost.matrix_clocks, code * cost.softmax_clocks, code * cost.compute_clocks,
+          code * cost.product_clocks};
+}
+
+ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
+                              int ctas_per_sm, const GpuProfile& profile) {
+  ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
+  const PortableAttentionConfig config = make_attention_config(problem, variant);
+  const KernelResources ample{.registers_per_thread = config.accumulator_registers() +
+                                                      config.m_blocks() * config.head_dim / 4 +
+                                                      kAmpleRegisters};
+  const Stream stream = kv_stream(problem, variant, ample, shape.ctas_per_sm, profile);
+  const double step_bytes =
+      microseconds(stream.step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
+  shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
+  // Waiting is hidden in part: as far as other CTAs of the SM compute.
+  const auto exposed = [&](double latency_clocks) {
+    const double alone =
+        exposed_clocks(stream, shape.ctas_per_sm, latency_clocks, kLatencySpreadClocks, profile);
+    const double others = (shape.ctas_per_sm - 1) * stream.cost.compute_clocks;
+    return alone - kHiddenWaitShare * std::min(alone, others);
+  };
+  const double delay =
+      exposed(profile.dram_latency_clocks) - exposed(profile.l2_latency_clocks) + kHiddenMissClocks;
+  shape.miss_ticks = static_cast<int>(std::lround(kTicksPerStep * delay / stream.step_clocks));
+  shape.l2_partitions =
+      static_cast<int>(std::lround(static_cast<double>(profile.device.l2_bytes) /
+                                   static_cast<double>(profile.l2_effective_bytes)));
+  shape.partition_runs = profile.l2_partition_runs;
+  if (shape.ctas_per_sm > 1) {
+    shape.step_ticks = step_ticks(problem, variant, ample, shape.ctas_per_sm, profile);
+  }
+  // Without the mask CTAs begin together and stay so near that they share what they read.
+  shape.pace_spread_ppm = problem.causal ? kPaceSpreadPpm : 0;
+  return shape;
+}
+
+Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile) {
+  const ScheduleSummary& schedule = traffic.schedule;
+  const StepCost cost = step_cost(problem, variant, resources, shape.ctas_per_sm, profile);
+  const Timeline timeline =
+      run_timeline(shape, timeline_costs(problem, variant, resources, shape, traffic, profile));
+  const auto steps = static_cast<double>(timeline.busiest_sm_steps);
+  Prediction prediction;
+  prediction.read_sectors = schedule.read_sectors + schedule.partial_sectors;
+  prediction.write_sectors = schedule.write_sectors + schedule.partial_sectors;
+  const auto demanded = static_cast<double>(prediction.read_sectors + prediction.write_sectors);
+  const auto missed = static_cast<double>(traffic.compulsory_misses + traffic.excess_misses);
+
+  prediction.matrix_us = microseconds(steps * cost.matrix_clocks, profile);
+  prediction.softmax_us = microseconds(steps * (cost.compute_clocks - cost.matrix_clocks), profile);
+  prediction.l2_us =
+      transfer_us(demanded, profile.l2_gb_per_s) * imbalance(schedule, shape.sm_count);
+  prediction.dram_us = transfer_us(missed, dram_gb_per_s(profile));
+  prediction.time_us =
+      (variant.family == Family::hopper ? kHopperLaunchUs : profile.kernel.launch_us) +
+      microseconds(combine_clocks(problem, variant, shape, profile), profile) +
+      overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
+  prediction.latency_us =
+      prediction.time_us - overlapped({microseconds(steps * cost.compute_clocks, profile),
+                                       prediction.l2_us, prediction.dram_us});
+  prediction.compulsory_misses = traffic.compulsory_misses;
+  prediction.excess_misses = traffic.excess_misses;
+  return prediction;
+}
+
+KernelCode kernel_code(int head_dim, const AttentionVariant& variant) {
+  return {head_dim, variant.tile_m, variant.tile_n, variant.warps, variant.stages, variant.order};
+}
+
+}  // namespace swr

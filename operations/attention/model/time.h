@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// From work and traffic to a time. The purpose is ranking: each term is one physical limit, and
+// docs/model.md says what is left out.
+#pragma once
+
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/l2_traffic.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/kernel.h>
+#include <swr/result.h>
+
+#include <array>
+
+namespace swr {
+
+/// Clocks one SM spends on one KV step of one CTA when nothing else limits it.
+struct StepCost {
+  double matrix_clocks = 0.0;   ///< Tensor cores, or the shared memory that feeds them.
+  double softmax_clocks = 0.0;  ///< exp2, scaling and sums, and asking for K and V.
+  double compute_clocks = 0.0;  ///< Both, as far as the resident warps overlap them.
+  double product_clocks = 0.0;  ///< Of a lone warp: tensor cores after what feeds them.
+};
+
+/// Registers per thread beside accumulators and Q with which operands are loaded well ahead.
+inline constexpr int kAmpleRegisters = 125;
+
+/// Clocks of work on tensor cores, shared memory and softmax's units, as far as the works of `ctas`
+/// CTAs of an SM hide one another.
+double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel);
+
+/// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
+StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
+                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile);
+
+/// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions. As if
+/// registers were ample and code factors 1, so that variants of one tile share it.
+ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
+                              int ctas_per_sm, const GpuProfile& profile);
+
+/// The code of a portable variant's main loop, for GpuProfile::code_factor().
+KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
+
+/// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
+Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile);
+
+}  // namespace swr

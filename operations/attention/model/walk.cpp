@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "operations/attention/model/walk.h"
+
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/kernel.h>
+#include <swr/result.h>
+
+namespace swr {
+
+ScheduleShape make_schedule_shape(const AttentionProblem& problem, const AttentionVariant& variant,
+                                  int sm_count, int ctas_per_sm) {
+  const LaunchGeometry launch = launch_geometry(problem, variant, sm_count, ctas_per_sm);
+  const bool one_iteration = variant.persistence == Persistence::grid;
+  return {.batch = problem.batch,
+          .heads_q = problem.heads_q,
+          .heads_kv = problem.heads_kv,
+          .seq_q = problem.seq_q,
+          .seq_kv = problem.seq_kv,
+          .causal = problem.causal,
+          .row_sectors = problem.head_dim * element_bytes(problem.dtype) / kSectorBytes,
+          .tile_m = variant.tile_m,
+          .tile_n = variant.tile_n,
+          .order = one_iteration ? Order::cyclic : variant.order,
+          .persistence = variant.persistence,
+          .section_heads = launch.section_heads,
+          .packed_heads = variant.pack_gqa ? problem.heads_q / problem.heads_kv : 1,
+          .kv_splits = variant.kv_splits,
+          .longest_first =
+              problem.causal && (variant.longest_first || variant.family == Family::hopper),
+          .ctas = launch.grid_x,
+          .sm_count = sm_count,
+          .ctas_per_sm = min_of(ctas_per_sm, ceil_div(launch.grid_x, sm_count)),
+          .dram_sectors_per_step = 0,
+          .miss_ticks = 0,
+          .pace_spread_ppm = 0,
+          .l2_partitions = 1,
+          .partition_runs = {}};
+}
+
+long long next_work_item(const ScheduleShape& shape, long long cta, int iteration,
+                         long long& drawn) {
+  const long long items = shape.items().count();
+  if (shape.persistence != Persistence::dynamic || iteration == 0) {
+    return cta_tile(shape.persistence, cta, shape.ctas, iteration, items);
+  }
+  const long long number = shape.ctas + drawn++;
+  return number < items ? number : -1;
+}
+
+WorkItem work_item_at(const ScheduleShape& shape, long long number) {
+  const WorkItems items = shape.items();
+  const SequenceShape sequence = shape.sequence();
+  WorkItem item;
+  item.tile = longest_first(
+      map_tile(number / items.splits, items.q_tiles, items.heads, shape.section_heads),
+      items.q_tiles, shape.longest_first);
+  item.split = static_cast<int>(number % items.splits);
+  item.q_rows = min_of(shape.tile_m, sequence.q_rows() - item.tile.index * shape.tile_m);
+  item.kv_tiles = kv_part(kv_tile_count(item.tile.index, shape.tile_m, shape.tile_n, sequence),
+                          item.split, items.splits);
+  return item;
+}
+
+int kv_head_of(const ScheduleShape& shape, QTile tile) {
+  const int heads = shape.heads_q / shape.packed_heads;
+  return tile.head / heads * shape.heads_kv + tile.head % heads / (heads / shape.heads_kv);
+}
+
+long long partial_sectors(const ScheduleShape& shape, const WorkItem& item) {
+  constexpr int kElementsPerSector = 16;
+  constexpr int kFloatsPerSector = 8;
+  constexpr int kShiftAndSum = 2;
+  const long long row_floats = shape.row_sectors * kElementsPerSector + kShiftAndSum;
+  return shape.kv_splits == 1 ? 0 : item.q_rows * row_floats / kFloatsPerSector;
+}
+
+bool scans_backward(const ScheduleShape& shape, long long number, int iteration) {
+  // As in the kernel's work list: a drawn tile takes the direction that a deal would give it.
+  const bool drawn = shape.persistence == Persistence::dynamic;
+  return scans_backward(shape.order, drawn ? static_cast<int>(number / shape.ctas) : iteration);
+}
+
+int partition_of_sm(std::span<const int> runs, int partitions, int sm_count, int sm) {
+  int partition = 0;
+  int end = 0;
+  for (const int run : runs) {
+    end += run;
+    if (sm < end) {
+      return partition;
+    }
+    partition = (partition + 1) % partitions;
+  }
+  return sm * partitions / sm_count;
+}
+
+long long pace_delay_ticks(const ScheduleShape& shape, int sm, int steps) {
+  // Multiples of the golden ratio spread any number of SMs evenly (Weyl).
+  constexpr unsigned kGoldenRatio = 0x9e3779b9U;
+  const unsigned place = (static_cast<unsigned>(sm) * kGoldenRatio) >> 22;  // 0 to 1023.
+  return static_cast<long long>(steps) * kTicksPerStep * shape.pace_spread_ppm / 1'000'000 * place /
+         1023;
+}
+
+std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape) {
+  const long long items = shape.items().count();
+  const long long places = static_cast<long long>(shape.sm_count) * shape.ctas_per_sm;
+  const bool takes_tiles_in_turn = shape.persistence == Persistence::persistent &&
+                                   shape.order == Order::cyclic &&
+                                   shape.ctas == std::min(places, items);
+  if (!takes_tiles_in_turn) {
+    return std::nullopt;
+  }
+  ScheduleShape grid = shape;
+  grid.persistence = Persistence::grid;
+  grid.ctas = items;
+  return grid;
+}
+
+long long kv_pair_count(const ScheduleShape& shape) {
+  return static_cast<long long>(shape.batch) * shape.heads_kv *
+         ceil_div(shape.seq_kv, shape.tile_n);
+}
+
+}  // namespace swr

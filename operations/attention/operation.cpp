@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Attention as an operation.
+#include "core/architectures.h"
+#include "core/typed_operation.h"
+#include "operations/attention/explained.h"
+#include "operations/attention/model/analytic_sectors.h"
+#include "operations/attention/model/predictor.h"
+#include "operations/attention/model/walk_cost.h"
+#include "operations/attention/model_config.h"
+#include "operations/attention/package.h"
+#include "operations/attention/parts.h"
+#include "operations/attention/serve.h"
+#include "operations/attention/workload.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
+#include <array>
+#include <limits>
+
+namespace swr {
+namespace {
+
+constexpr int kNoLastArch = std::numeric_limits<int>::max();
+
+/// griddepcontrol exists from here on.
+constexpr int kFirstWaitingArch = 90;
+
+constexpr std::array kFamilySources{
+    FamilySource{.family = Family::portable,
+                 .file = "attention/portable/attention.cu",
+                 .entry = "swr_attention",
+                 .first_arch = 80,
+                 .last_arch = kNoLastArch,
+                 .first_waiting_arch = kFirstWaitingArch,
+                 .arch_suffix = "",
+                 .config_header = "selected_portable_attention_config.h"},
+    FamilySource{.family = Family::hopper,
+                 .file = "attention/hopper/attention.cu",
+                 .entry = "swr_attention",
+                 .first_arch = kHopperArch,
+                 .last_arch = kHopperArch,
+                 .first_waiting_arch = kFirstWaitingArch,
+                 .arch_suffix = "a",
+                 .config_header = "selected_hopper_attention_config.h"},
+};
+
+class AttentionOperation final : public TypedOperation<AttentionProblem, AttentionVariant> {
+ public:
+  std::string_view name() const override { return "attention"; }
+  std::string_view summary() const override { return "O = softmax(scale Q K^T + mask) V, forward"; }
+  std::string_view example() const override {
+    return "--seq 4096 --heads 16 --head-dim 128 --causal";
+  }
+  std::span<const ProblemField> fields() const override { return attention_fields(); }
+  std::span<const Axis> axes() const override { return attention_axes(); }
+  std::span<const ConstraintInfo> constraints() const override { return attention_constraints(); }
+  std::span<const FamilySource> families() const override { return kFamilySources; }
+  const Axis* order_axis() const override { return &axis_named(*this, "order"); }
+  /// One for each score.
+  double exponential_count(const Problem& problem) const override {
+    return swr::flop_count(one(problem)) / 4 / one(problem).head_dim;
+  }
+  std::optional<double> formula_sectors(const Problem& problem,
+                                        const Variant& variant) const override {
+    return analytic_sectors(one(problem), one(variant).tile_m);
+  }
+  std::optional<Problem> reference_problem() const override {
+    return AttentionProblem{
+        .heads_q = 16, .heads_kv = 16, .seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
+  }
+  const Advice& advice() const override { return attention_advice(); }
+
+  std::vector<VariantColumn> columns(std::span<const VariantResult> results) const override {
+    using V = AttentionVariant;
+    std::vector<VariantColumn> all{
+        column("tile", true, tile_sizes_text),
+        column("warps", true, [](const V& v) { return std::to_string(v.warps); }),
+        column("stages", true, [](const V& v) { return std::to_string(v.stages); }),
+        column("order", false, [](const V& v) { return to_string(v.order); }),
+        column("persistence", false, [](const V& v) { return persistence_text(v); }),
+        column("swizzle", false, [](const V& v) { return swizzle_text(v); }),
+    };
+    if (any_of(results, [](const V& v) { return v.family == Family::hopper; })) {
+      all.push_back(column("family", false, [](const V& v) { return to_string(v.family); }));
+      all.push_back(column("mainloop", false, [](const V& v) {
+        return v.family == Family::hopper ? hopper_text(v) : std::string("-");
+      }));
+    }
+    if (any_of(results, [](const V& v) { return v.kv_splits > 1; })) {
+      all.push_back(
+          column("KV splits", true, [](const V& v) { return std::to_string(v.kv_splits); }));
+    }
+    if (any_of(results, [](const V& v) { return v.pack_gqa; })) {
+      all.push_back(
+          column("heads", false, [](const V& v) { return v.pack_gqa ? "packed" : "apart"; }));
+    }
+    if (any_of(results, [](const V& v) { return v.kv_copy != KvCopy::cp_async; })) {
+      all.push_back(column("K and V by", false, [](const V& v) { return to_string(v.kv_copy); }));
+    }
+    if (any_of(results, [](const V& v) { return !v.smem_swizzle; })) {
+      all.push_back(column("smem rows", false,
+                           [](const V& v) { return v.smem_swizzle ? "swizzled" : "plain"; }));
+    }
+    return all;
+  }
+
+  std::unique_ptr<Workload> make_workload(const Problem& problem, const WorkloadTools& tools,
+                                          unsigned long long seed) const override {
+    return std::make_unique<AttentionWorkload>(one(problem), tools.kernels<ReferenceKernels>(),
+                                               tools.stream, tools.sm_count, seed);
+  }
+  std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const override {
+    return make_attention_predictor(profile);
+  }
+  std::optional<MissRatioCurve> miss_ratio_curve(
+      const Problem& problem, const Variant& variant, int ctas_per_sm, const GpuProfile& profile,
+      std::span<const long long> capacities_bytes) const override {
+    if (beyond_walk_limits(make_schedule_shape(one(problem), one(variant), profile.device.sm_count,
+                                               ctas_per_sm))) {
+      return std::nullopt;
+    }
+    return attention_miss_ratios(one(problem), one(variant), ctas_per_sm, profile,
+                                 capacities_bytes);
+  }
+  std::vector<Problem> problems_of_model(const Json& config, const ModelWork& work) const override {
+    return attention_problems_of_model(config, work);
+  }
+  std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const override {
+    return explain_attention(request);
+  }
+  std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
+                                          int ctas_per_sm,
+                                          const ServingTools& tools) const override {
+    return make_ready_attention(one(problem), one(variant), ctas_per_sm, tools);
+  }
+
+  const PackagePart* package_part() const override { return &attention_package_part(); }
+  std::string package_row(const PackagedKernel& kernel) const override {
+    return attention_package_row(kernel);
+  }
+};
+
+}  // namespace
+
+const Operation& attention_operation() {
+  static const AttentionOperation operation;
+  return operation;
+}
+
+const Operation& AttentionProblem::operation() { return attention_operation(); }
+const Operation& AttentionVariant::operation() { return attention_operation(); }
+
+}  // namespace swr

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The parts of attention from which operation.cpp makes the operation; core/operation.h says what
+// each is for.
+#pragma once
+
+#include "core/operation.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+// problem.cpp
+std::span<const ProblemField> attention_fields();
+std::string file_name_of(const AttentionProblem& problem);
+void enlarge_sizes(AttentionProblem& problem);
+
+// variant.cpp
+std::span<const Axis> attention_axes();
+AttentionVariant kernel_choices(AttentionVariant variant);
+AttentionVariant in_usual_tile_order(AttentionVariant variant);
+int warps_of(const AttentionVariant& variant);
+bool has_splits(const AttentionVariant& variant);
+
+// constraints.cpp
+std::span<const ConstraintInfo> attention_constraints();
+std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& problem,
+                                                  const AttentionVariant& variant,
+                                                  const DeviceInfo& device);
+AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device);
+
+// space.cpp
+std::vector<Variant> points_of(Family family, const AttentionProblem& problem,
+                               const DeviceInfo& device, const SpaceOptions& options);
+
+// config.cpp
+std::string config_header_of(const AttentionProblem& problem, const AttentionVariant& variant);
+int smem_bytes_of(const AttentionProblem& problem, const AttentionVariant& variant);
+int threads_of(const AttentionProblem& problem, const AttentionVariant& variant);
+LaunchGeometry geometry_of(const AttentionProblem& problem, const AttentionVariant& variant,
+                           int sm_count, int ctas_per_sm);
+
+// report.cpp
+std::string tile_sizes_text(const AttentionVariant& variant);
+std::string tile_text_of(const AttentionVariant& variant);
+std::string hopper_text(const AttentionVariant& variant);
+std::string persistence_text(const AttentionVariant& variant);
+std::string swizzle_text(const AttentionVariant& variant);
+std::string description_of(const AttentionVariant& variant);
+std::string description_without_order_of(const AttentionVariant& variant);
+std::string conflict_advice_of(const AttentionVariant& variant);
+const Advice& attention_advice();
+
+}  // namespace swr

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// From compiled kernels of attention backward to their launches: what is fixed by the variant and
+// the device, and what follows from the shape of a problem, workspace included. Self-contained
+// arithmetic, as operations/attention/launch_plan.h is.
+#pragma once
+
+#include "templates/attention_backward/schedule.h"
+#include <swr/attention_backward_axes.h>
+#include <swr/attention_backward_params.h>
+#include <swr/axes.h>
+
+namespace swr {
+
+/// Everything about the launches of one variant on one device that no shape changes.
+struct AttentionBackwardPlan {
+  BackwardForm form = BackwardForm::fused;
+  DqSum dq_sum = DqSum::none;  ///< none with BackwardForm::two_pass, and only there.
+  int head_dim = 0;
+  int value_dim = 0;
+  bool causal = false;
+
+  // The pass over K and V tiles.
+  int tile_m = 0;  ///< Q rows per step.
+  int tile_n = 0;  ///< Keys per item.
+  int threads = 0;
+  int smem_bytes = 0;
+  QOrder order = QOrder::cyclic;
+  Persistence persistence = Persistence::grid;
+  int workers = 1;  ///< CTAs of a persistent launch, at least 1.
+  AttentionSwizzle swizzle = AttentionSwizzle::q_fastest;
+  int section_heads = 0;  ///< The axis; counts for AttentionSwizzle::head_sections only.
+  int parts = 1;          ///< CTAs that share the walk of a K and V tile.
+  bool last_kv_first = false;
+
+  // The pass over Q tiles, of BackwardForm::two_pass.
+  int query_tile_m = 0;
+  int query_threads = 0;
+  int query_smem_bytes = 0;
+  Persistence query_persistence = Persistence::grid;
+  int query_workers = 1;
+
+  int sm_count = 1;     ///< Of the device.
+  int ctas_per_sm = 1;  ///< Of the pass over K and V tiles, that fit an SM.
+};
+
+/// One kernel of a call. No launch when it has no CTAs.
+struct KernelLaunch {
+  int grid_x = 0;
+  int block_x = 0;
+  int dynamic_smem_bytes = 0;
+};
+
+/// Where the pieces of the workspace begin, in bytes. A piece that is not needed has no bytes.
+struct BackwardWorkspace {
+  long long row_stats = 0;
+  long long dq_sums = 0;
+  long long turns = 0;
+  long long item_counter = 0;
+  long long dkv_parts = 0;
+  long long bytes = 0;  ///< Of all.
+};
+
+/// The launches of one call, in this order on one stream, and what they share.
+struct AttentionBackwardGeometry {
+  KernelLaunch query_pass;  ///< BackwardForm::two_pass; stands in for `prepare` there.
+  KernelLaunch prepare;
+  KernelLaunch key_pass;
+  KernelLaunch finish;  ///< Sums to 16-bit elements.
+  BackwardWorkspace workspace;
+  int section_heads = 1;  ///< Values of the parameters of these names.
+  int q_section_heads = 1;
+  int row_pitch = 0;
+  int rotation = 1;
+};
+
+namespace backward {
+
+inline constexpr int kWorkspaceAlignment = 256;
+
+constexpr long long aligned(long long bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+constexpr KvItems kv_items(const AttentionBackwardPlan& plan,
+                           const AttentionBackwardParams& params) {
+  return {params.batch * params.heads_kv, ceil_div(params.seq_kv, plan.tile_n), plan.parts};
+}
+
+/// Q tiles of all heads, as the pass over K and V tiles cuts them.
+constexpr long long q_tiles(const AttentionBackwardPlan& plan,
+                            const AttentionBackwardParams& params) {
+  return static_cast<long long>(params.batch) * params.heads_q *
+         ceil_div(params.seq_q, plan.tile_m);
+}
+
+/// Heads of K and V per section.
+constexpr int section_heads(const AttentionBackwardPlan& plan, int heads) {
+  switch (plan.swizzle) {
+    case AttentionSwizzle::q_fastest:
+      return 1;
+    case AttentionSwizzle::head_fastest:
+      return heads;
+    case AttentionSwizzle::head_sections:
+      return max_of(1, min_of(plan.section_heads, heads));
+  }
+  return 1;
+}
+
+/// An even number of rows, so that the pairs of two rows can be copied at once.
+constexpr int row_pitch(int seq_q) { return (seq_q + 1) / 2 * 2; }
+
+/// K and V tiles of a head that walk together. With turns, no more than all fit the device at the
+/// same time: who waits for a tile that has not been dealt would wait forever.
+constexpr int rotation(const AttentionBackwardPlan& plan, const AttentionBackwardParams& params) {
+  const int kv_tiles = ceil_div(params.seq_kv, plan.tile_n);
+  if (plan.dq_sum != DqSum::ordered) {
+    return kv_tiles;
+  }
+  const int fitting = plan.sm_count * plan.ctas_per_sm;
+  const int resident = is_persistent(plan.persistence) ? min_of(plan.workers, fitting) : fitting;
+  const int heads = section_heads(plan, params.batch * params.heads_kv);
+  const int together = resident / (heads * plan.parts);
+  return max_of(1, min_of(min_of(together, kv_tiles), ceil_div(params.seq_q, plan.tile_m)));
+}
+
+/// No term grows with seq_q times seq_kv.
+constexpr BackwardWorkspace workspace(const AttentionBackwardPlan& plan,
+                                      const AttentionBackwardParams& params) {
+  constexpr int kWord = 4;
+  const long long q_heads = static_cast<long long>(params.batch) * params.heads_q;
+  const long long kv_rows = static_cast<long long>(params.batch) * params.heads_kv * params.seq_kv;
+  const long long tiles = q_tiles(plan, params);
+  const bool sums = plan.dq_sum != DqSum::none;
+  const bool turns = plan.dq_sum == DqSum::ordered;
+  const bool draws = turns || plan.persistence == Persistence::dynamic;
+  BackwardWorkspace pieces;
+  pieces.dq_sums = aligned(q_heads * row_pitch(params.seq_q) * 2 * kWord);
+  pieces.turns = pieces.dq_sums + (sums ? aligned(tiles * plan.tile_m * plan.head_dim * kWord) : 0);
+  pieces.item_counter = pieces.turns + (turns ? aligned(tiles * (plan.threads / 32) * kWord) : 0);
+  pieces.dkv_parts = pieces.item_counter + (draws ? kWorkspaceAlignment : 0);
+  const long long floats = plan.parts * kv_rows * (plan.head_dim + plan.value_dim);
+  pieces.bytes = pieces.dkv_parts + (plan.parts > 1 ? aligned(floats * kWord) : 0);
+  return pieces;
+}
+
+constexpr KernelLaunch query_pass_launch(const AttentionBackwardPlan& plan,
+                                         const AttentionBackwardParams& params) {
+  const long long tiles = static_cast<long long>(params.batch) * params.heads_q *
+                          ceil_div(params.seq_q, plan.query_tile_m);
+  const long long ctas = cta_count(plan.query_persistence, tiles, plan.query_workers);
+  return {static_cast<int>(ctas), plan.query_threads, plan.query_smem_bytes};
+}
+
+}  // namespace backward
+
+/// The launches for the sizes of `params`.
+constexpr AttentionBackwardGeometry attention_backward_geometry(
+    const AttentionBackwardPlan& plan, const AttentionBackwardParams& params) {
+  const backward::KvItems items = backward::kv_items(plan, params);
+  const auto tiles = static_cast<int>(backward::q_tiles(plan, params));
+  AttentionBackwardGeometry geometry;
+  if (plan.form == BackwardForm::two_pass) {
+    geometry.query_pass = backward::query_pass_launch(plan, params);
+  } else {
+    geometry.prepare = {tiles, plan.threads, 0};
+  }
+  geometry.key_pass = {static_cast<int>(cta_count(plan.persistence, items.count(), plan.workers)),
+                       plan.threads, plan.smem_bytes};
+  const int dq_ctas = plan.dq_sum == DqSum::atomic ? tiles : 0;
+  const int part_ctas = plan.parts > 1 ? static_cast<int>(items.tiles()) : 0;
+  if (dq_ctas + part_ctas > 0) {
+    geometry.finish = {dq_ctas + part_ctas, plan.threads, 0};
+  }
+  geometry.workspace = backward::workspace(plan, params);
+  geometry.section_heads = backward::section_heads(plan, items.heads);
+  geometry.q_section_heads = geometry.section_heads * (params.heads_q / params.heads_kv);
+  geometry.row_pitch = backward::row_pitch(params.seq_q);
+  geometry.rotation = backward::rotation(plan, params);
+  return geometry;
+}
+
+/// Fills in what geometry and workspace say.
+inline void place_workspace(AttentionBackwardParams& params, const AttentionBackwardPlan& plan,
+                            const AttentionBackwardGeometry& geometry, void* workspace) {
+  const auto at = [&](long long offset) { return static_cast<char*>(workspace) + offset; };
+  params.row_stats = reinterpret_cast<float*>(at(geometry.workspace.row_stats));
+  params.dq_sums = reinterpret_cast<float*>(at(geometry.workspace.dq_sums));
+  params.turns = reinterpret_cast<unsigned*>(at(geometry.workspace.turns));
+  const bool draws = plan.dq_sum == DqSum::ordered || plan.persistence == Persistence::dynamic;
+  params.item_counter =
+      draws ? reinterpret_cast<unsigned*>(at(geometry.workspace.item_counter)) : nullptr;
+  params.dkv_parts = reinterpret_cast<float*>(at(geometry.workspace.dkv_parts));
+  params.parts = plan.parts;
+  params.last_kv_first = plan.last_kv_first ? 1 : 0;
+  params.section_heads = geometry.section_heads;
+  params.q_section_heads = geometry.q_section_heads;
+  params.row_pitch = geometry.row_pitch;
+  params.rotation = geometry.rotation;
+}
+
+}  // namespace swr

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// The one place where a GEMM kernel is launched: the tuner's measurements, the runtime and exported
+// packages, which carry this very file, call these functions.
+#pragma once
+
+#include "driver/kernel_launch.h"
+#include "templates/gemm/hopper/config.h"
+#include "templates/gemm/portable/config.h"
+#include <swr/gemm_params.h>
+#include <swr/tensor_map.h>
+
+#include <cuda.h>
+
+namespace swr {
+
+/// The maps a Hopper kernel takes after GemmParams.
+struct GemmTensorMaps {
+  TensorMap a;
+  TensorMap b;
+  TensorMap c;
+};
+
+/// A matrix of a strided batch as the copy engine sees it.
+struct MappedMatrix {
+  const void* address = nullptr;
+  MatrixStrides strides;
+  int batch = 1;
+  int rows = 1;
+  int columns = 1;
+  CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  int element_bytes = 2;
+};
+
+/// Elements outside read as zeros and are not written. The address and the strides of dimensions
+/// longer than 1 must be multiples of 16 bytes.
+inline CUresult encode_matrix_map(const LaunchCalls& calls, const MappedMatrix& matrix,
+                                  const TensorBox& box, TensorMap& map) {
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.columns),
+                              static_cast<cuuint64_t>(matrix.rows),
+                              static_cast<cuuint64_t>(matrix.batch)};
+  // The stride of a dimension of length 1 is never used, yet must be one the driver accepts.
+  const auto stride_bytes = [&](int length, long long stride) {
+    return length == 1 ? cuuint64_t{16} : static_cast<cuuint64_t>(stride * matrix.element_bytes);
+  };
+  const cuuint64_t strides_bytes[] = {stride_bytes(matrix.rows, matrix.strides.row),
+                                      stride_bytes(matrix.batch, matrix.strides.batch)};
+  const cuuint32_t box_sizes[] = {static_cast<cuuint32_t>(box.columns),
+                                  static_cast<cuuint32_t>(box.rows), 1};
+  const cuuint32_t element_strides[] = {1, 1, 1};
+  const CUtensorMapSwizzle swizzle = box.swizzle_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                                     : box.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                               : CU_TENSOR_MAP_SWIZZLE_32B;
+  CUtensorMap encoded;
+  const CUresult result = calls.tensor_map_encode_tiled(
+      &encoded, matrix.type, 3, const_cast<void*>(matrix.address), sizes, strides_bytes, box_sizes,
+      element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  static_assert(sizeof map == sizeof encoded);
+  __builtin_memcpy(&map, &encoded, sizeof map);
+  return result;
+}
+
+/// The maps depend on the addresses, strides and sizes of `params` alone. Requires: a row of C
+/// fills whole 16 bytes, because that is what the copy engine writes.
+inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfig& config,
+                                 const GemmParams& params, GemmTensorMaps& maps) {
+  const CUtensorMapDataType input = config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const CUtensorMapDataType output =
+      config.output == OutputType::fp32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+      : config.output == OutputType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                          : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const MappedMatrix a{params.a,
+                       params.a_strides,
+                       params.batch,
+                       config.a_along_k() ? params.m : params.k,
+                       config.a_along_k() ? params.k : params.m,
+                       input,
+                       2};
+  const MappedMatrix b{params.b,
+                       params.b_strides,
+                       params.batch,
+                       config.b_along_k() ? params.n : params.k,
+                       config.b_along_k() ? params.k : params.n,
+                       input,
+                       2};
+  const MappedMatrix c{params.c, params.c_strides, params.batch,         params.m,
+                       params.n, output,           config.output_bytes()};
+  for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(params.m), maps.a),
+                                encode_matrix_map(calls, b, config.b_box(), maps.b),
+                                encode_matrix_map(calls, c, config.c_box(), maps.c)}) {
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+/// Kernels of the portable family take no maps.
+inline CUresult encode_gemm_maps(const LaunchCalls& /*calls*/, const PortableGemmConfig& /*config*/,
+                                 const GemmParams& /*params*/, GemmTensorMaps& /*maps*/) {
+  return CUDA_SUCCESS;
+}
+
+/// Once for a loaded function, before its first launch.
+template <typename Config>
+CUresult prepare_gemm(const LaunchCalls& calls, CUfunction function, const Config& config) {
+  return allow_dynamic_smem(calls, function, config.smem_bytes());
+}
+
+/// Enqueues one launch; `workers` counts the CTAs of a persistent one. Neither allocates nor
+/// synchronises, so it may be captured in a graph. `maps` is read by kernels with maps only.
+/// Requires: the function's context is current and the function was prepared.
+template <typename Config>
+CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config& config,
+                     GemmParams params, const GemmTensorMaps& maps, int workers,
+                     LaunchOverlap overlap, CUstream stream) {
+  const GemmSchedule schedule = config.schedule(params);
+  const CtaGrid grid{
+      .ctas = static_cast<int>(schedule.clusters(workers) * schedule.ctas_per_cluster()),
+      .threads = config.threads(),
+      .dynamic_smem_bytes = config.smem_bytes(),
+      .ctas_per_cluster = schedule.ctas_per_cluster()};
+  // The driver copies its arguments, and takes them by pointers that are not const.
+  GemmTensorMaps copied = maps;
+  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c};
+  return launch_grid(calls, function, grid, overlap, stream, arguments);
+}
+
+}  // namespace swr

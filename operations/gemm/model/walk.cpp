@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "operations/gemm/model/walk.h"
+
+#include "model/l2/partitioned_l2.h"
+#include "model/l2/reuse_distance.h"
+#include "operations/gemm/model/walk_cost.h"
+
+#include <numeric>
+#include <tuple>
+
+namespace swr {
+namespace {
+
+/// An even number of sectors, each row of a block by itself.
+int block_sectors(int rows, int k_elements, int element_bytes) {
+  const int sectors = rows * ceil_div(k_elements * element_bytes, kSectorBytes);
+  return sectors + sectors % 2;
+}
+
+auto fields_of(const GemmSchedule& gemm) {
+  return std::tie(gemm.m, gemm.n, gemm.k, gemm.batch, gemm.tile_m, gemm.tile_n, gemm.tile_k,
+                  gemm.cluster_m, gemm.cluster_n, gemm.cluster_k, gemm.splits, gemm.raster,
+                  gemm.raster_group, gemm.swizzle_stride, gemm.persistence, gemm.k_order);
+}
+
+template <typename Cache>
+GemmTraffic walk_through(const GemmLaunch& launch, const Cache& empty, int blocks) {
+  PartitionedL2<Cache> l2(empty, launch.l2_partitions, blocks);
+  GemmTraffic traffic;
+  traffic.summary = GemmWalk(launch, l2).run();
+  traffic.compulsory_misses = l2.compulsory_misses();
+  traffic.excess_misses = l2.excess_misses();
+  return traffic;
+}
+
+/// Reuse distances in an L2 of one partition.
+struct WholeL2 {
+  ReuseDistance distances;
+
+  void touch(int block, int sectors, int /*partition*/) { distances.touch(block, sectors); }
+  void write_once(int sectors) { distances.touch_once(sectors); }
+};
+
+}  // namespace
+
+long long GemmLaunch::resident_clusters() const {
+  const int places = std::max(1, sm_count * ctas_per_sm / schedule.ctas_per_cluster());
+  return std::min<long long>(places, clusters());
+}
+
+bool operator<(const GemmLaunch& a, const GemmLaunch& b) {
+  const auto order = fields_of(a.schedule) <=> fields_of(b.schedule);
+  const auto machine = [](const GemmLaunch& launch) {
+    return std::tie(launch.element_bytes, launch.c_element_bytes, launch.sm_count,
+                    launch.ctas_per_sm, launch.workers, launch.l2_partitions, launch.partition_runs,
+                    launch.neighbours);
+  };
+  return order != 0 ? order < 0 : machine(a) < machine(b);
+}
+
+GemmBlocks::GemmBlocks(const GemmLaunch& launch)
+    : m_tiles(ceil_div(launch.schedule.m, launch.schedule.tile_m)),
+      n_tiles(ceil_div(launch.schedule.n, launch.schedule.tile_n)),
+      k_blocks(launch.schedule.k_blocks()) {
+  const GemmSchedule& gemm = launch.schedule;
+  const auto add = [&](int tiles, int tile, int length) {
+    for (int i = 0; i < tiles; ++i) {
+      for (int block = 0; block < k_blocks; ++block) {
+        sectors.push_back(block_sectors(min_of(tile, length - i * tile),
+                                        min_of(gemm.tile_k, gemm.k - block * gemm.tile_k),
+                                        launch.element_bytes));
+      }
+    }
+  };
+  for (int item = 0; item < gemm.batch; ++item) {
+    add(m_tiles, gemm.tile_m, gemm.m);
+    add(n_tiles, gemm.tile_n, gemm.n);
+  }
+}
+
+GemmTraffic simulate_gemm_l2(const GemmLaunch& launch, const L2Policy& policy) {
+  require_walkable(launch);
+  const auto memory = memory_for_walk(launch);
+  const GemmBlocks blocks(launch);
+  const long long sectors = policy.effective_bytes / kSectorBytes;
+  const int count = blocks.count();
+  if (policy.ways == 0) {
+    return walk_through(launch, LruCache(sectors, 2 * count), count);
+  }
+  const long long footprint = std::accumulate(blocks.sectors.begin(), blocks.sectors.end(), 0LL);
+  return walk_through(launch, SetAssociativeCache(sectors, policy.ways, footprint, 2 * count),
+                      count);
+}
+
+MissCurve gemm_miss_curve(const GemmLaunch& launch) {
+  require_walkable(launch);
+  const auto memory = memory_for_walk(launch);
+  constexpr int kResolutionSectors = 1024 / kSectorBytes;
+  GemmLaunch whole = launch;
+  whole.l2_partitions = 1;
+  whole.partition_runs.clear();
+  WholeL2 l2{ReuseDistance(GemmBlocks(whole).count(), kResolutionSectors)};
+  GemmWalk(whole, l2).run();
+  return l2.distances.curve();
+}
+
+std::vector<StrideTraffic> rank_swizzle_strides(const GemmLaunch& launch, const L2Policy& policy,
+                                                std::span<const int> strides) {
+  std::vector<StrideTraffic> ranked;
+  for (const int stride : strides) {
+    GemmLaunch swizzled = launch;
+    swizzled.schedule.swizzle_stride = stride;
+    ranked.push_back({stride, simulate_gemm_l2(swizzled, policy)});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return a.traffic.excess_misses < b.traffic.excess_misses;
+  });
+  return ranked;
+}
+
+}  // namespace swr

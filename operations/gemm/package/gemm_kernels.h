@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// The table of embedded GEMM kernels.
+#pragma once
+
+#include "export/package/embedded.h"
+#include "operations/gemm/gemm_fit.h"
+#include "templates/gemm/hopper/config.h"
+#include "templates/gemm/portable/config.h"
+#include <swr/axes.h>
+#include <swr/gemm_axes.h>
+#include <swr/gemm_params.h>
+
+#include <compare>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <variant>
+
+namespace swr_package {
+
+/// What is asked, or what a kernel was tuned for.
+struct GemmProblem {
+  int batch = 1;
+  int m = 1;
+  int n = 1;
+  int k = 1;
+  swr::DType dtype = swr::DType::bf16;
+  swr::OutputType output = swr::OutputType::bf16;
+  swr::GemmLayout layout = swr::GemmLayout::nt;
+  bool reads_c = false;
+  int alignment_bytes = 16;
+
+  auto operator<=>(const GemmProblem&) const = default;
+
+  auto kind() const { return std::tuple(dtype, output, layout, reads_c, alignment_bytes); }
+  Sizes sizes() const { return {batch, m, n, k, 1}; }
+  int output_bytes() const { return output == swr::OutputType::fp32 ? 4 : 2; }
+  std::string describe() const {
+    constexpr const char* kLayouts[] = {"nt", "nn", "tn"};
+    constexpr const char* kOutputs[] = {"fp16", "bf16", "fp32"};
+    return "batch " + text(batch) + ", m " + text(m) + ", n " + text(n) + ", k " + text(k) +
+           (dtype == swr::DType::fp16 ? ", fp16 " : ", bf16 ") +
+           kLayouts[static_cast<int>(layout)] + " " + kOutputs[static_cast<int>(output)] +
+           (reads_c ? ", beta" : "") + ", alignment " + text(alignment_bytes);
+  }
+};
+
+struct GemmKernel {
+  EmbeddedKernel embedded;
+  GemmProblem problem;
+  std::variant<swr::PortableGemmConfig, swr::HopperGemmConfig> config;
+  swr::Raster raster;
+  int raster_group;
+  int swizzle_stride;
+  int splits;
+  int workers;  ///< CTAs of a persistent launch; 0 fills the device.
+
+  /// With what the kernel chooses at launch.
+  swr::GemmParams chosen(swr::GemmParams params) const {
+    params.raster = raster;
+    params.raster_group = raster_group;
+    params.swizzle_stride = swizzle_stride;
+    params.splits = splits;
+    return params;
+  }
+
+  bool fits(const GemmProblem& asked, int smem_per_cta_bytes) const {
+    swr::GemmParams params;
+    params.m = asked.m;
+    params.n = asked.n;
+    params.k = asked.k;
+    params.batch = asked.batch;
+    const bool copies_rows = std::holds_alternative<swr::HopperGemmConfig>(config);
+    return (!copies_rows || swr::fills_copied_rows(asked.n, asked.output_bytes())) &&
+           std::visit(
+               [&](const auto& one) {
+                 return one.smem_bytes() <= smem_per_cta_bytes &&
+                        swr::is_legal(one.schedule(chosen(params)));
+               },
+               config);
+  }
+};
+
+extern const GemmKernel kGemmKernels[];
+extern const std::size_t kGemmKernelCount;
+
+}  // namespace swr_package

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The parts of GEMM from which operation.cpp makes the operation; core/operation.h says what
+// each is for.
+#pragma once
+
+#include "core/operation.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+// problem.cpp
+std::span<const ProblemField> gemm_fields();
+std::string file_name_of(const GemmProblem& problem);
+void enlarge_sizes(GemmProblem& problem);
+
+// variant.cpp
+std::span<const Axis> gemm_axes();
+GemmVariant kernel_choices(GemmVariant variant);
+GemmVariant in_usual_tile_order(GemmVariant variant);
+int warps_of(const GemmVariant& variant);
+bool has_splits(const GemmVariant& variant);
+
+// constraints.cpp
+std::span<const ConstraintInfo> gemm_constraints();
+std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
+                                                  const GemmVariant& variant,
+                                                  const DeviceInfo& device);
+GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device);
+
+// space.cpp
+std::vector<Variant> points_of(Family family, const GemmProblem& problem, const DeviceInfo& device,
+                               const SpaceOptions& options);
+
+// config.cpp
+std::string config_header_of(const GemmProblem& problem, const GemmVariant& variant);
+int smem_bytes_of(const GemmProblem& problem, const GemmVariant& variant);
+int threads_of(const GemmProblem& problem, const GemmVariant& variant);
+LaunchGeometry geometry_of(const GemmProblem& problem, const GemmVariant& variant, int sm_count,
+                           int ctas_per_sm);
+
+// report.cpp
+std::string tile_text_of(const GemmVariant& variant);
+std::string form_text(const GemmVariant& variant);
+std::string persistence_text(const GemmVariant& variant);
+std::string raster_text(const GemmVariant& variant);
+std::string description_of(const GemmVariant& variant);
+std::string description_without_order_of(const GemmVariant& variant);
+std::string conflict_advice_of(const GemmVariant& variant);
+const Advice& gemm_advice();
+
+}  // namespace swr

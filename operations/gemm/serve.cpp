@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "operations/gemm/serve.h"
+
+#include "operations/gemm/config.h"
+#include "operations/gemm/gemm_launch.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+#include <swr/runtime.h>
+
+#include <cstddef>
+#include <variant>
+
+namespace swr {
+namespace {
+
+class ReadyGemm final : public ReadyLaunch {
+ public:
+  ReadyGemm(const GemmProblem& problem, const GemmVariant& variant, int ctas_per_sm,
+            const ServingTools& tools)
+      : config_(make_gemm_config(problem, variant)),
+        variant_(variant),
+        workers_(worker_count(variant, tools.device.sm_count, ctas_per_sm)),
+        split_memory_(variant.splits > 1 ? &tools.split_memory : nullptr) {}
+
+  void launch(const void* of_gemm, const LaunchSite& site) const override {
+    GemmParams params = static_cast<const GemmCall*>(of_gemm)->params;
+    params.raster = variant_.raster;
+    params.raster_group = variant_.raster_group;
+    params.swizzle_stride = variant_.swizzle_stride;
+    params.splits = variant_.splits;
+    std::visit([&](const auto& config) { launch(config, params, site); }, config_);
+  }
+
+ private:
+  template <typename Config>
+  void launch(const Config& config, GemmParams params, const LaunchSite& site) const {
+    if (split_memory_ != nullptr) {
+      SplitMemory::Part part;
+      require_success(split_memory_->of_launch(
+                          site.stream, static_cast<std::size_t>(config.partials_bytes(params)),
+                          static_cast<std::size_t>(config.arrival_words(params)), part),
+                      "finding memory for partial sums");
+      params.partials = part.partials;
+      params.arrivals = part.arrivals;
+    }
+    GemmTensorMaps maps;
+    require_success(encode_gemm_maps(site.calls, config, params, maps), "cuTensorMapEncodeTiled");
+    require_success(launch_gemm(site.calls, site.function, config, params, maps, workers_,
+                                site.overlap, site.stream),
+                    "cuLaunchKernelEx");
+  }
+
+  GemmFamilyConfig config_;
+  GemmVariant variant_;
+  int workers_;                ///< CTAs of a persistent launch.
+  SplitMemory* split_memory_;  ///< Where splits of k meet; nullptr when there is one.
+};
+
+}  // namespace
+
+std::unique_ptr<ReadyLaunch> make_ready_gemm(const GemmProblem& problem, const GemmVariant& variant,
+                                             int ctas_per_sm, const ServingTools& tools) {
+  return std::make_unique<ReadyGemm>(problem, variant, ctas_per_sm, tools);
+}
+
+}  // namespace swr

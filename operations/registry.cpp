@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Every operation that swr knows: the one place where an operation is registered.
+#include <swr/attention_problem.h>
+#include <swr/gemm_problem.h>
+#include <swr/problem.h>
+
+#include <array>
+
+namespace swr {
+
+std::span<const Operation* const> operations() {
+  static const std::array<const Operation*, 2> all{&attention_operation(), &gemm_operation()};
+  return all;
+}
+
+}  // namespace swr

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+#include "report/report.h"
+
+#include "core/number_text.h"
+#include "core/operation.h"
+#include "core/text_table.h"
+#include "report/explain/metrics.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <ostream>
+#include <set>
+#include <utility>
+
+namespace swr {
+namespace {
+
+constexpr std::string_view kTimeKey = "time_us";
+
+/// Metrics with a column in the table that at least one result has.
+std::vector<const Metric*> shown_metrics(const TuneReport& report) {
+  std::vector<const Metric*> shown;
+  for (const Metric& metric : metrics()) {
+    const bool present = std::any_of(
+        report.results.begin(), report.results.end(),
+        [&](const auto& result) { return metric.value(report.problem, result).has_value(); });
+    if (present && !metric.title.empty()) {
+      shown.push_back(&metric);
+    }
+  }
+  return shown;
+}
+
+/// Median of the screening; none where an earlier run's is not known.
+std::optional<double> screening_us(const TuneReport& report, const VariantResult& result) {
+  if (result.measurement() == nullptr || result.measurement()->sampling == Sampling::screening) {
+    return result.time_us();
+  }
+  const auto found = report.screening_us.find(result.variant);
+  return found != report.screening_us.end() ? std::optional(found->second) : std::nullopt;
+}
+
+/// Median in the rounds of the finals.
+std::optional<double> finals_us(const VariantResult& result) {
+  const bool met =
+      result.measurement() != nullptr && result.measurement()->sampling == Sampling::finals;
+  return met ? std::optional(result.time_us()) : std::nullopt;
+}
+
+bool has_finals(const TuneReport& report) {
+  return std::ranges::any_of(
+      report.results, [](const VariantResult& result) { return finals_us(result).has_value(); });
+}
+
+std::string time_or_dash(std::optional<double> time_us) {
+  return time_us ? time_text(*time_us) : "-";
+}
+
+std::size_t succeeded(const TuneReport& report) {
+  return static_cast<std::size_t>(
+      std::count_if(report.results.begin(), report.results.end(),
+                    [](const auto& result) { return result.state == ResultState::ok; }));
+}
+
+void print_table(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
+  const auto variant_parts = report.problem.operation().columns(report.results);
+  const auto shown = shown_metrics(report);
+  std::vector<TextTable::Column> columns{{"rank"}};
+  for (const VariantColumn& part : variant_parts) {
+    columns.push_back(
+        {part.title, part.is_number ? TextTable::Align::right : TextTable::Align::left});
+  }
+  const bool met = has_finals(report);
+  for (const Metric* metric : shown) {
+    columns.push_back({std::string(metric->title)});
+    if (met && metric->key == kTimeKey) {
+      columns.push_back({"in finals"});
+    }
+  }
+  columns.push_back({"provenance", TextTable::Align::left});
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < std::min(style.top, succeeded(report)); ++i) {
+    const VariantResult& result = report.results[i];
+    std::vector<std::string> cells{std::to_string(i + 1)};
+    for (const VariantColumn& part : variant_parts) {
+      cells.push_back(part.text(result.variant));
+    }
+    for (const Metric* metric : shown) {
+      if (met && metric->key == kTimeKey) {
+        cells.push_back(time_or_dash(screening_us(report, result)));
+        cells.push_back(time_or_dash(finals_us(result)));
+        continue;
+      }
+      const auto value = metric->value(report.problem, result);
+      cells.push_back(value ? metric->text(*value) : "-");
+    }
+    cells.emplace_back(to_string(result.provenance()));
+    table.add_row(std::move(cells));
+  }
+  table.print(out, style.bold);
+}
+
+void print_best(std::ostream& out, const TuneReport& report) {
+  const VariantResult* best = report.best();
+  if (best == nullptr) {
+    out << "best: none; no variant succeeded\n";
+    return;
+  }
+  out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
+      << significant_text(tflop_per_s(report.problem, *best), 4) << " TFLOP/s ("
+      << to_string(best->provenance()) << (finals_us(*best) ? ", in the finals" : "") << ")\n"
+      << "  key " << to_key(best->variant) << "\n";
+}
+
+/// What a miss count is called: modelled beyond the first touch, or counted in L2.
+std::optional<long long> misses(const VariantResult& result) {
+  if (const Prediction* prediction = result.prediction()) {
+    return prediction->compulsory_misses + prediction->excess_misses;
+  }
+  const auto& counters = result.measurement()->counters;
+  return counters && counters->l2_misses > 0 ? std::optional(counters->l2_misses) : std::nullopt;
+}
+
+void print_order_gain(std::ostream& out, const TuneReport& report) {
+  const auto pair = best_order_pair(report.results);
+  if (!pair) {
+    return;
+  }
+  out << "sawtooth against cyclic, other axes equal ("
+      << pair->sawtooth->variant.operation().description_without_order(pair->sawtooth->variant)
+      << "): ";
+  const auto cyclic = misses(*pair->cyclic);
+  const auto sawtooth = misses(*pair->sawtooth);
+  if (cyclic && sawtooth) {
+    out << "L2 misses " << count_text(*cyclic) << " -> " << count_text(*sawtooth) << " ("
+        << change_text(static_cast<double>(*cyclic), static_cast<double>(*sawtooth)) << "), ";
+  }
+  out << "time " << time_text(pair->cyclic->time_us()) << " -> "
+      << time_text(pair->sawtooth->time_us()) << " ("
+      << change_text(pair->cyclic->time_us(), pair->sawtooth->time_us()) << "), "
+      << to_string(report.provenance) << "\n";
+}
+
+/// Failed variants by state, with one example each.
+void print_failures(std::ostream& out, const TuneReport& report) {
+  std::map<ResultState, std::pair<int, const VariantResult*>> by_state;
+  for (const VariantResult& result : report.results) {
+    if (result.state != ResultState::ok && result.state != ResultState::constraint) {
+      auto& [count, example] = by_state[result.state];
+      ++count;
+      example = example == nullptr ? &result : example;
+    }
+  }
+  for (const auto& [state, failures] : by_state) {
+    out << "failed (" << to_string(state) << "): " << failures.first << ", e.g. "
+        << describe(failures.second->variant) << ": " << failures.second->detail << "\n";
+  }
+}
+
+void print_dropped(std::ostream& out, const TuneReport& report) {
+  std::string list;
+  for (const auto& [constraint, count] : dropped_by_constraint(report.dropped)) {
+    list += (list.empty() ? "" : ", ") + constraint + " " + std::to_string(count);
+  }
+  if (!list.empty()) {
+    out << "dropped by constraint: " << list << "\n";
+  }
+}
+
+void print_missing_counters(std::ostream& out, const TuneReport& report) {
+  std::set<std::string> reasons;
+  for (const VariantResult& result : report.results) {
+    const Measurement* measurement = result.measurement();
+    if (measurement != nullptr && !measurement->counters_missing_because.empty()) {
+      reasons.insert(measurement->counters_missing_because);
+    }
+  }
+  for (const std::string& reason : reasons) {
+    out << "counters missing: " << reason << "\n";
+  }
+}
+
+void print_decision(std::ostream& out, const TuneReport& report) {
+  if (!report.undecided_because.empty()) {
+    out << "not decided in finals: " << report.undecided_because << "\n";
+  }
+  if (report.finalists.empty()) {
+    return;
+  }
+  const auto tied = std::count_if(report.finalists.begin(), report.finalists.end(),
+                                  [](const Finalist& finalist) { return finalist.tied; });
+  std::size_t rounds = 0;
+  for (const Finalist& finalist : report.finalists) {
+    rounds = std::max(rounds, finalist.result.measurement()->samples_us.size());
+  }
+  out << "decided in " << rounds << " shared rounds of " << report.finalists.size() << " finalists"
+      << (report.decided_before ? " by an earlier run" : "") << "; " << tied
+      << " tied, resolved by excess misses, registers and key; times in finals are under sustained "
+         "load\n";
+}
+
+void print_times(std::ostream& out, const TuneReport& report) {
+  const auto seconds = [](double value) { return significant_text(value, 3) + " s"; };
+  if (report.replayed) {
+    out << "took " << seconds(report.times.total_s) << " to replay " << report.results.size()
+        << " variants, " << seconds(report.times.search_s) << " of it for the choice of variants\n";
+    return;
+  }
+  out << "took " << seconds(report.times.total_s) << " for " << report.results.size()
+      << " variants of " << report.kernels_compiled << " kernels (" << report.kernels_from_cache
+      << " from the cache): " << seconds(report.times.compile_wait_s) << " waiting for kernels, "
+      << seconds(report.times.evaluate_s) << " evaluating, " << seconds(report.times.count_s)
+      << " counting, " << seconds(report.times.finals_s) << " in finals, "
+      << seconds(report.times.record_s) << " recording\n";
+  if (report.provenance == Provenance::measured && report.times.total_s > 0.0) {
+    const PhaseTimes& times = report.times;
+    out << "GPU idle " << percent_text(times.device_idle_s() / times.total_s)
+        << " of the time: " << seconds(times.compile_wait_s) << " waiting for kernels, "
+        << seconds(times.record_s) << " for the database, "
+        << seconds(times.enumerate_s + times.search_s) << " for the choice of variants\n";
+  }
+}
+
+void print_known(std::ostream& out, const TuneReport& report) {
+  if (report.known > 0) {
+    out << report.known << " of " << report.results.size()
+        << " variants were known from an earlier run and not measured again; --force measures them "
+           "anew\n";
+  }
+  if (report.out_of_time) {
+    out << "out of time: the same command continues where this run stopped\n";
+  }
+}
+
+}  // namespace
+
+std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& results) {
+  std::map<Variant, OrderPair> pairs;
+  // Results are ranked, so the pair that the earliest result completes or starts is the best.
+  std::vector<Variant> by_rank;
+  for (const VariantResult& result : results) {
+    if (result.state != ResultState::ok) {
+      continue;
+    }
+    Variant shared = result.variant;
+    const auto order = order_of(shared);
+    if (!order) {
+      return std::nullopt;
+    }
+    set_order(shared, Order::cyclic);
+    OrderPair& pair = pairs[shared];
+    (*order == Order::sawtooth ? pair.sawtooth : pair.cyclic) = &result;
+    by_rank.push_back(shared);
+  }
+  for (const Variant& shared : by_rank) {
+    const OrderPair& pair = pairs[shared];
+    if (pair.cyclic != nullptr && pair.sawtooth != nullptr) {
+      return pair;
+    }
+  }
+  return std::nullopt;
+}
+
+void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
+  const bool predicted = report.provenance == Provenance::predicted;
+  out << (predicted ? "Predicted" : "Measured") << (report.replayed ? ", replayed" : "") << ": "
+      << to_string(report.problem) << " on " << describe(report.device) << "\n\n";
+  print_table(out, report, style);
+  const std::size_t ok = succeeded(report);
+  if (ok > style.top) {
+    out << "... and " << ok - style.top << " more; --top N shows more, --json and --csv all\n";
+  }
+  out << "\n";
+  print_best(out, report);
+  print_decision(out, report);
+  print_order_gain(out, report);
+  print_failures(out, report);
+  print_dropped(out, report);
+  print_missing_counters(out, report);
+  print_known(out, report);
+  print_times(out, report);
+  if (report.interrupted) {
+    out << "interrupted: only the variants above were tried\n";
+  }
+}
+
+}  // namespace swr

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#include "report/t4.h"
+
+#include "core/fields.h"
+#include "report/explain/metrics.h"
+#include "tuner/statistics/statistics.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace swr {
+namespace {
+
+constexpr double kUsPerMs = 1000.0;
+
+std::string_view invalidity(ResultState state) {
+  switch (state) {
+    case ResultState::ok:
+      return "correct";
+    case ResultState::compile:
+      return "compile";
+    case ResultState::constraint:
+      return "constraints";
+    case ResultState::timeout:
+      return "timeout";
+    case ResultState::correctness:
+      return "correctness";
+    case ResultState::launch:
+    case ResultState::runtime:
+    case ResultState::crash:
+    case ResultState::throttled:
+      return "runtime";
+  }
+  return "runtime";
+}
+
+Json runtimes_ms(const Measurement& measurement) {
+  Json runtimes = Json::array();
+  for (const double sample_us : measurement.samples_us) {
+    runtimes.push_back(sample_us / kUsPerMs);
+  }
+  return runtimes;
+}
+
+/// The unit that a metric's name ends in.
+std::string unit_of(std::string_view key) {
+  const std::string_view last = key.substr(key.rfind('_') + 1);
+  return last == "us" || last == "bytes" || last == "sectors" ? std::string(last) : "";
+}
+
+Json measurements(const RecordedSpace& space, const VariantResult& result) {
+  Json all = Json::array();
+  if (result.state != ResultState::ok) {
+    return all;
+  }
+  all.push_back({{"name", "time"}, {"value", result.time_us() / kUsPerMs}, {"unit", "ms"}});
+  for (const Metric& metric : metrics()) {
+    if (const auto value = metric.value(space.problem, result)) {
+      const Json number = std::visit([](auto held) { return Json(held); }, *value);
+      all.push_back({{"name", metric.key}, {"value", number}, {"unit", unit_of(metric.key)}});
+    }
+  }
+  const Measurement* measurement = result.measurement();
+  if (measurement != nullptr && measurement->accesses) {
+    visit_fields(*measurement->accesses, [&](const char* name, const auto& value) {
+      if (value) {
+        all.push_back({{"name", name}, {"value", *value}, {"unit", unit_of(name)}});
+      }
+    });
+  }
+  return all;
+}
+
+Json result_json(const RecordedSpace& space, const VariantResult& result) {
+  const bool wrong = result.state == ResultState::correctness;
+  return {{"configuration", result.variant},
+          {"objectives", Json::array({"time"})},
+          {"times", {{"runtimes", runtimes_ms(*result.measurement())}}},
+          {"invalidity", invalidity(result.state)},
+          {"correctness", wrong ? 0 : 1},
+          {"measurements", measurements(space, result)}};
+}
+
+ResultState state_of(const std::string& invalidity) {
+  static const std::map<std::string, ResultState> kStates{{"correct", ResultState::ok},
+                                                          {"compile", ResultState::compile},
+                                                          {"constraints", ResultState::constraint},
+                                                          {"timeout", ResultState::timeout},
+                                                          {"correctness", ResultState::correctness},
+                                                          {"runtime", ResultState::runtime}};
+  const auto found = kStates.find(invalidity);
+  if (found == kStates.end()) {
+    throw Error(ErrorCode::invalid_argument, "invalidity '" + invalidity + "' is not of T4 1.0");
+  }
+  return found->second;
+}
+
+const Json& json_list(const Json& json, std::string_view name) {
+  const Json& list = json_field(json, name);
+  if (!list.is_array()) {
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is not a list");
+  }
+  return list;
+}
+
+/// The values of `measurements` by name.
+std::map<std::string, double> named_values(const Json& result) {
+  std::map<std::string, double> values;
+  for (const Json& measurement : json_list(result, "measurements")) {
+    values[json_text(measurement, "name")] = json_number(measurement, "value");
+  }
+  return values;
+}
+
+/// All counters that a measurement names, or none: one that is missing is not 0.
+std::optional<Counters> read_counters(const std::map<std::string, double>& values) {
+  constexpr std::array<std::pair<const char*, long long Counters::*>, 7> kFields{
+      {{"l2_sectors", &Counters::sectors_demanded},
+       {"l2_lookups_sectors", &Counters::l2_lookups},
+       {"l2_hits_sectors", &Counters::l2_hits},
+       {"l2_misses_sectors", &Counters::l2_misses},
+       {"l2_fabric_sectors", &Counters::l2_fabric_sectors},
+       {"dram_read_bytes", &Counters::dram_read_bytes},
+       {"dram_write_bytes", &Counters::dram_write_bytes}}};
+  Counters counters;
+  for (const auto& [name, field] : kFields) {
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      return std::nullopt;
+    }
+    counters.*field = static_cast<long long>(found->second);
+  }
+  return counters;
+}
+
+/// Those that a measurement names; nothing where it names none.
+std::optional<AccessCounters> read_accesses(const std::map<std::string, double>& values) {
+  AccessCounters accesses;
+  visit_fields(accesses, [&](const char* name, std::optional<long long>& field) {
+    const auto found = values.find(name);
+    if (found != values.end()) {
+      field = static_cast<long long>(found->second);
+    }
+  });
+  return accesses != AccessCounters{} ? std::optional(accesses) : std::nullopt;
+}
+
+int whole_or_0(const std::map<std::string, double>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found != values.end() ? static_cast<int>(std::min(found->second, 1e9)) : 0;
+}
+
+Measurement read_measurement(const Json& result, const std::map<std::string, double>& values) {
+  Measurement measurement;
+  for (const Json& runtime : json_list(json_field(result, "times"), "runtimes")) {
+    if (!runtime.is_number() || !(runtime.get<double>() > 0.0)) {
+      throw Error(ErrorCode::invalid_argument, "a runtime is not a number above 0");
+    }
+    measurement.samples_us.push_back(runtime.get<double>() * kUsPerMs);
+  }
+  if (measurement.samples_us.empty()) {
+    throw Error(ErrorCode::invalid_argument, "a correct result has no runtimes");
+  }
+  measurement.median_us = median(measurement.samples_us);
+  measurement.p95_us = percentile(measurement.samples_us, 95.0);
+  const auto error = values.find("relative_error");
+  measurement.relative_error = error != values.end() ? error->second : 0.0;
+  measurement.counters = read_counters(values);
+  measurement.counters_missing_because =
+      measurement.counters ? "" : "not in the T4 file that was imported";
+  measurement.accesses = read_accesses(values);
+  measurement.accesses_missing_because =
+      measurement.accesses ? "" : "not in the T4 file that was imported";
+  measurement.condition_missing_because = "not in the T4 file that was imported";
+  return measurement;
+}
+
+VariantResult read_result(const Operation& op, const Json& json, L2State l2_state) {
+  VariantResult result;
+  result.variant = variant_from_json(op, json_field(json, "configuration"));
+  result.state = state_of(json_text(json, "invalidity"));
+  result.detail = result.state == ResultState::ok ? "" : "imported from T4";
+  Measurement measurement;
+  if (result.state == ResultState::ok) {
+    const auto values = named_values(json);
+    measurement = read_measurement(json, values);
+    result.resources.registers_per_thread = whole_or_0(values, "registers_per_thread");
+    result.smem_bytes = whole_or_0(values, "smem_bytes");
+    result.ctas_per_sm = whole_or_0(values, "ctas_per_sm");
+  }
+  measurement.l2_state = l2_state;
+  result.outcome = std::move(measurement);
+  return result;
+}
+
+RecordedSpace read_space(const Json& document) {
+  if (!json_text(document, "schema_version").starts_with("1.")) {
+    throw Error(ErrorCode::invalid_argument, "schema_version is not 1.x");
+  }
+  const Json& about = json_field(document, "swr");
+  RecordedSpace space{
+      .problem = json_field(about, "problem").get<Problem>(),
+      .device = json_field(about, "device").get<DeviceInfo>(),
+      .origin = {.swr_version = json_text(about, "swr_version"),
+                 .templates_digest = json_text(about, "templates_digest"),
+                 .overlay_digest =
+                     about.contains("overlay_digest") ? json_text(about, "overlay_digest") : "",
+                 .nvrtc_version = json_text(about, "nvrtc_version"),
+                 .driver_version = json_text(about, "driver_version"),
+                 .l2_state = json_text(about, "l2_state")},
+      .results = {}};
+  for (const Json& result : json_list(document, "results")) {
+    space.results.push_back(
+        read_result(space.problem.operation(), result, parse_l2_state(space.origin.l2_state)));
+  }
+  return space;
+}
+
+}  // namespace
+
+RecordedSpace read_t4(const Json& document) {
+  try {
+    return read_space(document);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::unreadable,
+                std::string("not T4 results that swr can use: ") + error.what() +
+                    "; the key \"swr\" names problem, device and versions as in an export");
+  }
+}
+
+Json t4_document(const RecordedSpace& space) {
+  Json document = Json::object();
+  document["schema_version"] = "1.0.0";
+  document["results"] = Json::array();
+  for (const VariantResult& result : space.results) {
+    document["results"].push_back(result_json(space, result));
+  }
+  document["swr"] = {{"problem", space.problem},
+                     {"device", space.device},
+                     {"swr_version", space.origin.swr_version},
+                     {"templates_digest", space.origin.templates_digest},
+                     {"nvrtc_version", space.origin.nvrtc_version},
+                     {"driver_version", space.origin.driver_version},
+                     {"l2_state", space.origin.l2_state}};
+  if (!space.origin.overlay_digest.empty()) {
+    document["swr"]["overlay_digest"] = space.origin.overlay_digest;
+  }
+  return document;
+}
+
+}  // namespace swr

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The configuration used when the pass over Q tiles of attention backward is compiled by hand; the
+// generator shadows this file with the one it writes for a variant.
+#pragma once
+
+#include "attention_backward/config.h"
+
+namespace swr {
+
+inline constexpr QueryPassConfig kQueryPassConfig{
+    .head_dim = 128,
+    .value_dim = 128,
+    .dtype = DType::bf16,
+    .causal = false,
+    .alignment_bytes = 16,
+    .tile_m = 64,
+    .tile_n = 64,
+    .warps = 4,
+    .keys_at_once = 32,
+    .stages = 1,
+    .order = Order::cyclic,
+    .persistence = Persistence::grid,
+    .smem_swizzle = true,
+};
+
+}  // namespace swr

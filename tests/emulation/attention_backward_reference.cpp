@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "tests/emulation/attention_backward_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace emulation {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A row of a tensor [batch, heads, seq, columns].
+template <typename Tensor>
+auto* row_of(Tensor& values, int heads, int seq, int columns, int b, int h, int s) {
+  return values.data() + ((static_cast<long long>(b) * heads + h) * seq + s) * columns;
+}
+
+double dot(const double* a, const double* b, int count) {
+  double sum = 0.0;
+  for (int i = 0; i < count; ++i) {
+    sum += a[i] * b[i];
+  }
+  return sum;
+}
+
+/// Probabilities of a row over its visible keys, and its log-sum-exp.
+struct SoftmaxRow {
+  Values p;
+  double lse = -kInfinity;
+};
+
+/// One query row and what it meets.
+class QueryRow {
+ public:
+  QueryRow(const AttentionCase& problem, const AttentionInputs& inputs, const Rounding& round,
+           int b, int h, int row)
+      : problem_(problem), inputs_(inputs), round_(round), b_(b), h_(h), row_(row) {}
+
+  const double* q() const {
+    return row_of(inputs_.q, problem_.heads_q, problem_.seq_q, problem_.head_dim, b_, h_, row_);
+  }
+  const double* d_o() const {
+    return row_of(inputs_.d_o, problem_.heads_q, problem_.seq_q, problem_.value_dim, b_, h_, row_);
+  }
+  const double* k(int key) const {
+    return row_of(inputs_.k, problem_.heads_kv, problem_.seq_kv, problem_.head_dim, b_,
+                  problem_.kv_head(h_), key);
+  }
+  const double* v(int key) const {
+    return row_of(inputs_.v, problem_.heads_kv, problem_.seq_kv, problem_.value_dim, b_,
+                  problem_.kv_head(h_), key);
+  }
+
+  SoftmaxRow softmax() const {
+    SoftmaxRow result;
+    double maximum = -kInfinity;
+    for (int key = 0; key < problem_.visible_keys(row_); ++key) {
+      const double score = rounded(rounded(dot(q(), k(key), problem_.head_dim)) * problem_.scale);
+      result.p.push_back(score);
+      maximum = std::isnan(score) || std::isnan(maximum) ? NAN : std::max(maximum, score);
+    }
+    if (maximum == -kInfinity) {
+      std::fill(result.p.begin(), result.p.end(), 0.0);
+      return result;
+    }
+    double sum = 0.0;
+    for (double& value : result.p) {
+      value = std::exp(value - maximum);
+      sum += value;
+    }
+    for (double& value : result.p) {
+      value = rounded(value / sum);
+    }
+    result.lse = maximum + std::log(sum);
+    return result;
+  }
+
+  /// Gradients of the unscaled scores of the visible keys.
+  Values d_scores(const Values& p) const {
+    Values d_p;
+    double sum = 0.0;
+    for (int key = 0; key < static_cast<int>(p.size()); ++key) {
+      d_p.push_back(rounded(dot(d_o(), v(key), problem_.value_dim)));
+      sum += p[static_cast<std::size_t>(key)] * d_p.back();
+    }
+    const double of_lse = inputs_.d_lse.empty()
+                              ? 0.0
+                              : inputs_.d_lse[static_cast<std::size_t>(
+                                    (b_ * problem_.heads_q + h_) * problem_.seq_q + row_)];
+    for (std::size_t key = 0; key < p.size(); ++key) {
+      d_p[key] = rounded(rounded(p[key] * (d_p[key] - sum + of_lse)) * problem_.scale);
+    }
+    return d_p;
+  }
+
+ private:
+  double rounded(double value) const { return round_ ? round_(value) : value; }
+
+  const AttentionCase& problem_;
+  const AttentionInputs& inputs_;
+  const Rounding& round_;
+  int b_;
+  int h_;
+  int row_;
+};
+
+template <typename Take>
+void for_each_row(const AttentionCase& problem, const Take& take) {
+  for (int b = 0; b < problem.batch; ++b) {
+    for (int h = 0; h < problem.heads_q; ++h) {
+      for (int row = 0; row < problem.seq_q; ++row) {
+        take(b, h, row);
+      }
+    }
+  }
+}
+
+Values zeros(int batch, int heads, int seq, int columns) {
+  return Values(static_cast<std::size_t>(batch) * static_cast<std::size_t>(heads) *
+                    static_cast<std::size_t>(seq) * static_cast<std::size_t>(columns),
+                0.0);
+}
+
+void add_scaled(double* target, const double* source, double factor, int count) {
+  for (int i = 0; i < count; ++i) {
+    target[i] += factor * source[i];
+  }
+}
+
+AttentionGradients sums_of(const AttentionCase& problem, const AttentionInputs& inputs,
+                           const Rounding& round, bool hidden_too) {
+  AttentionGradients result{
+      zeros(problem.batch, problem.heads_q, problem.seq_q, problem.head_dim),
+      zeros(problem.batch, problem.heads_kv, problem.seq_kv, problem.head_dim),
+      zeros(problem.batch, problem.heads_kv, problem.seq_kv, problem.value_dim)};
+  for_each_row(problem, [&](int b, int h, int row) {
+    const QueryRow query(problem, inputs, round, b, h, row);
+    Values p = query.softmax().p;
+    if (hidden_too) {
+      p.resize(static_cast<std::size_t>(problem.seq_kv), 0.0);
+    }
+    const Values d_s = query.d_scores(p);
+    double* const dq =
+        row_of(result.dq, problem.heads_q, problem.seq_q, problem.head_dim, b, h, row);
+    for (int key = 0; key < static_cast<int>(p.size()); ++key) {
+      const auto at = static_cast<std::size_t>(key);
+      const int kv = problem.kv_head(h);
+      add_scaled(dq, query.k(key), d_s[at], problem.head_dim);
+      add_scaled(row_of(result.dk, problem.heads_kv, problem.seq_kv, problem.head_dim, b, kv, key),
+                 query.q(), d_s[at], problem.head_dim);
+      add_scaled(row_of(result.dv, problem.heads_kv, problem.seq_kv, problem.value_dim, b, kv, key),
+                 query.d_o(), p[at], problem.value_dim);
+    }
+  });
+  if (round) {
+    for (Values* const values : {&result.dq, &result.dk, &result.dv}) {
+      std::transform(values->begin(), values->end(), values->begin(), round);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+int AttentionCase::visible_keys(int row) const {
+  return causal ? std::clamp(row + seq_kv - seq_q + 1, 0, seq_kv) : seq_kv;
+}
+
+AttentionOutputs attention(const AttentionCase& problem, const AttentionInputs& inputs) {
+  AttentionOutputs result{zeros(problem.batch, problem.heads_q, problem.seq_q, problem.value_dim),
+                          {}};
+  const Rounding none;
+  for_each_row(problem, [&](int b, int h, int row) {
+    const QueryRow query(problem, inputs, none, b, h, row);
+    const SoftmaxRow softmax = query.softmax();
+    result.lse.push_back(softmax.lse);
+    double* const o =
+        row_of(result.o, problem.heads_q, problem.seq_q, problem.value_dim, b, h, row);
+    for (int key = 0; key < static_cast<int>(softmax.p.size()); ++key) {
+      add_scaled(o, query.v(key), softmax.p[static_cast<std::size_t>(key)], problem.value_dim);
+    }
+  });
+  return result;
+}
+
+AttentionGradients attention_gradients(const AttentionCase& problem, const AttentionInputs& inputs,
+                                       const Rounding& round) {
+  return sums_of(problem, inputs, round, false);
+}
+
+AttentionGradients attention_gradients_of_all_pairs(const AttentionCase& problem,
+                                                    const AttentionInputs& inputs) {
+  return sums_of(problem, inputs, nullptr, true);
+}
+
+}  // namespace emulation

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What each GPU of a run on several did: the problems it tuned and how its speed, by a kernel that
+// all of them measure, changed and compares to the others'.
+#pragma once
+
+#include "core/json.h"
+#include "tuner/evaluator.h"
+#include "tuner/run/finals.h"
+#include <swr/store.h>
+
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+/// The problem whose default variant all GPUs measure: long enough to load any of them fully, short
+/// enough to take a second or two with verification.
+/// Throws: Error{not_found} where no operation has one.
+Problem reference_problem();
+
+/// Verifies and times the reference variant as any other; `kernels` is asked for
+/// reference_problem(). GPU and card are the caller's to fill in. Throws: what the evaluator and
+/// the source throw.
+GpuReference measure_reference(Evaluator& evaluator, const KernelSource& kernels);
+
+/// One GPU's part in a run.
+struct GpuHistory {
+  int gpu = 0;
+  std::string card;
+  /// In the order taken; those after the first follow a problem each.
+  std::vector<GpuReference> references;
+  /// Why it measures no further; empty while it does.
+  std::string lost_because;
+};
+
+/// How a GPU's references compare; nothing where none succeeded.
+struct GpuSpeed {
+  double first_us = 0.0;
+  double last_us = 0.0;
+  double median_us = 0.0;
+  /// The slowest over the fastest, minus 1.
+  double spread = 0.0;
+  /// The median over that of the fastest GPU, minus 1.
+  double behind = 0.0;
+};
+std::vector<std::optional<GpuSpeed>> gpu_speeds(std::span<const GpuHistory> histories);
+
+/// A row for each GPU, then a sentence for each that drifted, or is slower than the fastest, by
+/// more than noise explains, and for each that was lost.
+void print_gpu_histories(std::ostream& out, std::span<const GpuHistory> histories);
+Json gpu_histories_record(std::span<const GpuHistory> histories);
+
+}  // namespace swr

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/predict/predicting_evaluator.h"
+
+#include "core/operation.h"
+#include "model/l2/traffic_memo.h"
+#include "model/predictor.h"
+#include "tuner/predict/work_ahead.h"
+#include <swr/constraints.h>
+#include <swr/error.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace swr {
+
+struct PredictingEvaluator::Impl {
+  Impl(GpuProfile gpu, int threads) : profile(std::move(gpu)), ahead(threads) {}
+
+  Predictor& predictor(const Operation& operation) {
+    const std::lock_guard lock(predictors_mutex);
+    std::unique_ptr<Predictor>& known = predictors[&operation];
+    if (!known) {
+      known = operation.make_predictor(profile);
+    }
+    if (!known) {
+      throw Error(ErrorCode::invalid_argument, "there is no model of operation " +
+                                                   std::string(operation.name()) +
+                                                   "; tune it on a GPU, without --gpu");
+    }
+    return *known;
+  }
+
+  /// Walks what evaluate() will ask for.
+  void prepare(const Problem& problem, const Variant& variant, const KernelResources& resources) {
+    try {
+      if (check_compiled(problem, variant, profile.device, resources)) {
+        return;
+      }
+      const int ctas_per_sm = occupancy(resources, problem, variant, profile.device).ctas_per_sm;
+      predictor(problem.operation()).prepare(problem, variant, ctas_per_sm);
+    } catch (...) {
+      return;  // evaluate() meets the same error and hands it to the one who asks.
+    }
+  }
+
+  GpuProfile profile;
+  std::mutex predictors_mutex;
+  std::map<const Operation*, std::unique_ptr<Predictor>> predictors;
+  /// Last, so that its threads end before what they use.
+  WorkAhead ahead;
+};
+
+PredictingEvaluator::PredictingEvaluator(GpuProfile profile, int threads)
+    : impl_(std::make_unique<Impl>(std::move(profile), threads)) {}
+
+PredictingEvaluator::~PredictingEvaluator() = default;
+
+const DeviceInfo& PredictingEvaluator::device() const { return impl_->profile.device; }
+
+Predictor& PredictingEvaluator::predictor(const Problem& problem) {
+  return impl_->predictor(problem.operation());
+}
+
+VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Variant& variant,
+                                            const CompiledKernel& kernel) {
+  const DeviceInfo& gpu = device();
+  VariantResult result;
+  result.variant = variant;
+  result.resources = kernel.resources;
+  result.smem_bytes = smem_bytes(problem, variant);
+  result.ctas_per_sm = occupancy(kernel.resources, problem, variant, gpu).ctas_per_sm;
+  result.cubin_digest = kernel.cubin_digest;
+  result.outcome = Prediction{};
+  if (const auto violated = check_compiled(problem, variant, gpu, kernel.resources)) {
+    result.state = ResultState::constraint;
+    result.detail = violated->constraint + ": " + violated->reason;
+    return result;
+  }
+  Predictor& model = predictor(problem);
+  if (const auto beyond = model.beyond_limits(problem, variant, result.ctas_per_sm)) {
+    result.state = ResultState::constraint;
+    result.detail = "model_limits: " + *beyond;
+    return result;
+  }
+  result.outcome = model.predict(problem, variant, result.resources, result.ctas_per_sm);
+  return result;
+}
+
+void PredictingEvaluator::expect(const Problem& problem, std::span<const Contender> contenders) {
+  std::deque<WorkAhead::Task> walks;
+  for (const Contender& contender : contenders) {
+    walks.emplace_back(
+        [this, problem, variant = contender.variant, resources = contender.kernel->resources] {
+          impl_->prepare(problem, variant, resources);
+        });
+  }
+  impl_->ahead.replace(std::move(walks));
+}
+
+/// Kernels of one tile and other stages mostly share their walks, so a few tiles are needed for
+/// every thread to have one of its own.
+std::size_t PredictingEvaluator::kernels_ahead() const {
+  constexpr int kKernelsPerThread = 8;
+  return static_cast<std::size_t>(impl_->ahead.threads()) * kKernelsPerThread;
+}
+
+std::vector<CounterReading> PredictingEvaluator::count(const Problem& /*problem*/,
+                                                       std::span<const Contender> contenders) {
+  return {contenders.size(), CounterReading{std::nullopt, "a model has no hardware counters"}};
+}
+
+RaceResult PredictingEvaluator::race(const Problem& problem, std::span<const Contender> contenders,
+                                     const RaceOptions& options) {
+  RaceResult result;
+  for (const Contender& contender : contenders) {
+    const double time_us = evaluate(problem, contender.variant, *contender.kernel).time_us();
+    result.samples_us.emplace_back(static_cast<std::size_t>(options.rounds), time_us);
+  }
+  return result;
+}
+
+}  // namespace swr
