@@ -428,11 +428,11 @@ int main(int argc, char** argv) {
   check_planted_fault();
   check_bits();
   check_replay<0>();
-  check_replay<3>();
-  check_replay<17>();
+  check_replay<kernel_named("decode 64")>();
+  check_replay<kernel_named("chunks in ranges 128")>();
   check_far_pages<0>();
   check_far_pages<1>();
-  check_far_pages<10>();
+  check_far_pages<kernel_named("prefill 128")>();
   check_long_batches();
   check_append<swr::DType::bf16>("append, bf16", rounds);
   check_append<swr::DType::fp16>("append, fp16", rounds);

@@ -41,7 +41,7 @@ __global__ void write_late(const LateArray* arrays, int count) {
 const void* serving_entry(std::size_t kernel) {
   using Entry = const void* (*)(std::size_t);
   constexpr Entry kEntries[kParts] = {entry_in_part<0>, entry_in_part<1>, entry_in_part<2>,
-                                      entry_in_part<3>, entry_in_part<4>};
+                                      entry_in_part<3>, entry_in_part<4>, entry_in_part<5>};
   return kEntries[kernel / kKernelsPerPart](kernel % kKernelsPerPart);
 }
 
@@ -103,8 +103,8 @@ int sm_count() {
 void wait() { check(cudaStreamSynchronize(kStream), "kernel"); }
 
 void launch_serving(std::size_t kernel, const ServingLaunch& launch,
-                    const ServingAttentionParams& params) {
-  launch_on(kStream, kernel, launch, params, false);
+                    const ServingAttentionParams& params, bool may_begin_early) {
+  launch_on(kStream, kernel, launch, params, may_begin_early);
 }
 
 void launch_serving_early(std::size_t kernel, const ServingLaunch& launch,

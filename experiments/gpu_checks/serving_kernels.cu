@@ -9,11 +9,12 @@
 namespace swr::gpu {
 namespace {
 
-template <ServingAttentionConfig C>
-__global__ void __launch_bounds__(C.threads(), 1)
+/// By index: nvcc has no name for a configuration in a kernel's own template parameters.
+template <std::size_t I>
+__global__ void __launch_bounds__(kCheckedKernels[I].config.threads(), 1)
     serving_kernel(const __grid_constant__ ServingAttentionParams params) {
   extern __shared__ __align__(1024) char shared[];
-  serving::run<C>(params, ptx::shared_address(shared));
+  serving::run<kCheckedKernels[I].config>(params, ptx::shared_address(shared));
 }
 
 constexpr std::size_t kFirst = SWR_PART * kKernelsPerPart;
@@ -23,8 +24,7 @@ static_assert(kFirst < kCheckedCount && kCheckedCount <= kParts * kKernelsPerPar
 
 template <std::size_t... I>
 const void* entry(std::size_t index, std::index_sequence<I...> /*of part*/) {
-  const void* const entries[] = {
-      reinterpret_cast<const void*>(serving_kernel<kCheckedKernels[kFirst + I].config>)...};
+  const void* const entries[] = {reinterpret_cast<const void*>(serving_kernel<kFirst + I>)...};
   return entries[index];
 }
 

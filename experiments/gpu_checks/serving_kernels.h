@@ -9,6 +9,7 @@
 #include <swr/serving_attention_params.h>
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 namespace swr::gpu {
@@ -43,6 +44,13 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
     {"decode 128", kDecode},
     {"decode 128 run16", changed(kDecode, [](Config& c) { c.page_copy = PageCopy::run16; })},
     {"decode 128 rows", changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; })},
+    {"decode 128, 3 stages", changed(kDecode, [](Config& c) { c.stages = 3; })},
+    {"decode 128, 128 keys", changed(kDecode, [](Config& c) { c.tile_n = 128; })},
+    {"decode 128 run16, 128 keys", changed(kDecode,
+                                           [](Config& c) {
+                                             c.page_copy = PageCopy::run16;
+                                             c.tile_n = 128;
+                                           })},
     {"decode 64", changed(with_dims(kDecode, 64, 64), [](Config& c) { c.stages = 3; })},
     {"decode 64 full cap", changed(with_dims(kDecode, 64, 64),
                                    [](Config& c) {
@@ -64,6 +72,7 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
                                         c.softcap = Softcap::accurate;
                                       })},
     {"prefill 128", kPrefill},
+    {"prefill 128 rows", changed(kPrefill, [](Config& c) { c.kv_source = KvSource::rows; })},
     {"prefill 128 fp16 rows", changed(kPrefill,
                                       [](Config& c) {
                                         c.dtype = DType::fp16;
@@ -103,6 +112,15 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
 };
 inline constexpr std::size_t kCheckedCount = sizeof(kCheckedKernels) / sizeof(kCheckedKernels[0]);
 
+/// The index of the kernel of this name; the count when there is none.
+constexpr std::size_t kernel_named(std::string_view name) {
+  std::size_t i = 0;
+  while (i < kCheckedCount && name != kCheckedKernels[i].name) {
+    ++i;
+  }
+  return i;
+}
+
 // Every call ends the program with the error's text when CUDA reports one. All work of a host
 // thread is in the order of its calls.
 
@@ -122,8 +140,9 @@ struct LateArray {
   std::size_t bytes;
 };
 
+/// may_begin_early: when the launch before has let it, rather than ended.
 void launch_serving(std::size_t kernel, const ServingLaunch& launch,
-                    const ServingAttentionParams& params);
+                    const ServingAttentionParams& params, bool may_begin_early = false);
 /// Behind a launch that lets it begin at once, sleeps and only then writes `late`.
 void launch_serving_early(std::size_t kernel, const ServingLaunch& launch,
                           const ServingAttentionParams& params, const std::vector<LateArray>& late);
