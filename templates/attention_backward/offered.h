@@ -14,7 +14,8 @@ namespace swr::backward {
 inline constexpr int kSmallSmemBytes = 101376;
 inline constexpr int kLargeSmemBytes = 166912;
 
-/// What distinguishes tiles of the pass over K and V tiles.
+/// What distinguishes tiles of the pass over K and V tiles. Offered where shared memory has room
+/// for every way of summing dQ.
 struct KeyTiles {
   int head_dim;
   int value_dim;
@@ -29,9 +30,8 @@ struct KeyTiles {
 inline constexpr KeyTiles kKeyTiles[] = {
     {64, 64, 64, 128, 8, 32, 1, 2},   {64, 64, 64, 64, 4, 32, 1, 2},
     {96, 96, 64, 128, 8, 32, 1, 1},   {96, 96, 64, 64, 4, 32, 1, 1},
-    {128, 128, 32, 128, 8, 16, 1, 1}, {128, 128, 64, 128, 8, 16, 1, 1},
-    {192, 128, 32, 64, 8, 16, 2, 1},  {256, 256, 32, 32, 4, 16, 2, 1},
-    {256, 256, 32, 64, 8, 16, 2, 1},
+    {128, 128, 32, 128, 8, 16, 1, 1}, {192, 128, 32, 64, 8, 16, 2, 1},
+    {256, 256, 32, 32, 4, 16, 2, 1},  {256, 256, 32, 64, 8, 16, 2, 1},
 };
 inline constexpr int kKeyTilesCount = sizeof(kKeyTiles) / sizeof(kKeyTiles[0]);
 
@@ -70,7 +70,7 @@ struct QueryTiles {
 inline constexpr QueryTiles kQueryTiles[] = {
     {64, 64, 128, 64, 4, 32, 2},   {64, 64, 64, 64, 4, 32, 2},    {96, 96, 64, 64, 4, 32, 2},
     {96, 96, 128, 64, 8, 32, 1},   {128, 128, 64, 64, 4, 32, 1},  {128, 128, 128, 32, 8, 32, 1},
-    {128, 128, 128, 64, 8, 32, 1}, {128, 128, 128, 64, 8, 32, 2}, {192, 128, 64, 64, 4, 32, 1},
+    {128, 128, 128, 64, 8, 32, 1}, {128, 128, 128, 64, 8, 32, 2}, {192, 128, 64, 64, 4, 16, 1},
     {192, 128, 128, 64, 8, 32, 1}, {256, 256, 64, 32, 4, 16, 1},
 };
 inline constexpr int kQueryTilesCount = sizeof(kQueryTiles) / sizeof(kQueryTiles[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Entries of the kernel that appends to the caches of K and V. Block: 256 threads; grid: any, made
-// for append_ctas() of core/serving_launch_plan.h. By hand:
+// for append_ctas() of operations/attention_serving/launch_plan.h. By hand:
 //   nvcc -std=c++20 -arch=sm_90 --use_fast_math -cubin -Iinclude -Itemplates \
 //        templates/attention_serving/append/append_kv.cu
 #include "attention_serving/append/append.cuh"

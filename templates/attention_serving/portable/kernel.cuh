@@ -9,12 +9,13 @@
 #include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
 #include "attention_serving/config.h"
-#include "attention_serving/portable/item.cuh"
+#include "attention_serving/item.cuh"
+#include "attention_serving/portable/fragments.cuh"
 #include "attention_serving/portable/kv_stream.cuh"
 #include "attention_serving/portable/output.cuh"
 #include "attention_serving/portable/scores.cuh"
-#include "attention_serving/portable/sequence_list.cuh"
 #include "attention_serving/portable/shared_item.cuh"
+#include "attention_serving/sequence_list.cuh"
 #include "common/ptx.cuh"
 #include "common/serving_schedule.h"
 #include <swr/serving_attention_params.h>
@@ -161,7 +162,7 @@ template <ServingAttentionConfig C>
 __device__ inline long long take_item(const ServingAttentionParams& params, unsigned smem,
                                       const SequenceList<C>& list, long long unit,
                                       const Ranges& ranges, int iteration) {
-  const Item<C> item(params, smem);
+  const Item<C> item(params, smem + C.item_offset());
   __syncthreads();  // The previous item's readers are done with shared memory.
   if (threadIdx.x == 0) {
     item.find(list, unit, ranges);

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "attention_serving/config.h"
-#include "attention_serving/portable/item.cuh"
+#include "attention_serving/item.cuh"
+#include "attention_serving/kv_rows.cuh"
 #include "attention_serving/portable/kv_copy.cuh"
 #include "common/ptx.cuh"
 #include "common/serving_schedule.h"

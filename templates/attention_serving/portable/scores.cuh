@@ -6,7 +6,7 @@
 #include "attention/portable/matrix.cuh"
 #include "attention/portable/softmax.cuh"
 #include "attention_serving/config.h"
-#include "attention_serving/portable/item.cuh"
+#include "attention_serving/portable/fragments.cuh"
 #include "common/ptx.cuh"
 #include "common/serving_ptx.cuh"
 #include "common/serving_schedule.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Entry of the portable family for unequal sequences. Grid, block and dynamic shared memory:
-// serving_launch() of core/serving_launch_plan.h. By hand:
+// serving_launch() of operations/attention_serving/launch_plan.h. By hand:
 //   nvcc -std=c++20 -arch=sm_90 --use_fast_math -cubin -Iinclude -Itemplates -Itemplates/default \
 //        templates/attention_serving/portable/serving_attention.cu
 #include "attention_serving/portable/kernel.cuh"

@@ -10,8 +10,10 @@
 #include "attention/portable/partial_row.cuh"
 #include "attention/portable/softmax.cuh"
 #include "attention_serving/config.h"
-#include "attention_serving/portable/item.cuh"
+#include "attention_serving/item.cuh"
+#include "attention_serving/portable/fragments.cuh"
 #include "attention_serving/portable/output.cuh"
+#include "attention_serving/row_ends.cuh"
 #include "common/ptx.cuh"
 #include "common/serving_schedule.h"
 #include <swr/serving_attention_params.h>

@@ -4,10 +4,7 @@
 // no registers for it.
 #pragma once
 
-#include "attention/portable/matrix.cuh"
-#include "attention/portable/softmax.cuh"
 #include "attention/portable/tile_copy.cuh"
-#include "attention_serving/config.h"
 #include "common/ptx.cuh"
 #include "common/serving_ptx.cuh"
 #include "common/serving_schedule.h"
@@ -16,15 +13,6 @@
 namespace swr::serving {
 
 inline constexpr int kElementBytes = 2;
-
-/// What a kernel takes over from the dense family, by name: compilers cannot spell such types where
-/// they depend on two functions of C.
-template <ServingAttentionConfig C>
-struct Fragments {
-  using Scores = portable::Scores<C.qk()>;
-  using Output = portable::Output<C.pv()>;
-  using Softmax = portable::SoftmaxState<C.pv()>;
-};
 
 __device__ inline const char* element(const void* tensor, long long offset) {
   return static_cast<const char*>(tensor) + offset * kElementBytes;
@@ -63,13 +51,15 @@ struct QueryRowsOf<true> {
   using Type = portable::PackedRows;
 };
 
-template <ServingAttentionConfig C>
+/// `C` is the configuration of a kernel of either family.
+template <auto C>
 class Item {
  public:
   using QueryRows = typename QueryRowsOf<C.pack_gqa>::Type;
 
-  __device__ Item(const ServingAttentionParams& params, unsigned smem)
-      : params_(params), words_(smem + C.item_offset()) {}
+  /// `words` is the shared address of C.kItemBytes bytes.
+  __device__ Item(const ServingAttentionParams& params, unsigned words)
+      : params_(params), words_(words) {}
 
   /// One thread, with the list at hand: the item that holds `unit`, and with Deal::ranges the part
   /// that falls to this CTA.
@@ -89,6 +79,16 @@ class Item {
                                 static_cast<int>(blockIdx.x));
     }
     park(place, tile, sequence, interval, part, takes_part);
+  }
+
+  /// One thread: instead of an item, that there are no more.
+  __device__ void park_end() const { store(kMore, 0, 0, 0, 0); }
+  /// One thread: the same as `other`, for others to read at their time.
+  __device__ void park_copy(const Item& other) const {
+#pragma unroll
+    for (unsigned words = 0; words < C.kItemBytes; words += 16) {
+      ptx::st_shared(words_ + words, other.load(words));
+    }
   }
 
   __device__ QTile tile() const {

@@ -3,7 +3,6 @@
 // one's units end. No launch before has to make it, and nobody waits for the host.
 #pragma once
 
-#include "attention_serving/config.h"
 #include "common/ptx.cuh"
 #include "common/serving_ptx.cuh"
 #include "common/serving_schedule.h"
@@ -13,7 +12,7 @@ namespace swr::serving {
 
 /// In shared memory: the end of every place of the list, 8 bytes each, then the entry that stands
 /// there, 4 bytes each.
-template <ServingAttentionConfig C>
+template <auto C>
 class SequenceList {
  public:
   __device__ SequenceList(const ServingAttentionParams& params, unsigned smem)

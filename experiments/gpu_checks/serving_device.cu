@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// The device's side of serving_check but the kernels for unequal sequences themselves.
+#include "attention_serving/append/append_kv.cu"
+#include "experiments/gpu_checks/serving_kernel_entries.h"
+#include "experiments/gpu_checks/serving_kernels.h"
+#include "templates/reference/serving_attention_reference.cu"
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace swr::gpu {
+namespace {
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+    std::exit(1);
+  }
+}
+
+const cudaStream_t kStream = cudaStreamPerThread;
+
+/// Lets the launch after it begin, sleeps longer than that takes, and writes.
+__global__ void write_late(const LateArray* arrays, int count) {
+  asm volatile("griddepcontrol.launch_dependents;");
+  for (int i = 0; i < 100; ++i) {
+    __nanosleep(1000);
+  }
+  for (int i = 0; i < count; ++i) {
+    const auto* const source = static_cast<const char*>(arrays[i].source);
+    auto* const target = static_cast<char*>(arrays[i].target);
+    for (std::size_t byte = threadIdx.x; byte < arrays[i].bytes; byte += blockDim.x) {
+      target[byte] = source[byte];
+    }
+  }
+}
+
+/// The entry of kCheckedKernels[kernel].
+const void* serving_entry(std::size_t kernel) {
+  using Entry = const void* (*)(std::size_t);
+  constexpr Entry kEntries[kParts] = {entry_in_part<0>, entry_in_part<1>, entry_in_part<2>,
+                                      entry_in_part<3>, entry_in_part<4>, entry_in_part<5>};
+  return kEntries[kernel / kKernelsPerPart](kernel % kKernelsPerPart);
+}
+
+const void* allowed_entry(std::size_t kernel, int dynamic_smem_bytes) {
+  const void* const entry = serving_entry(kernel);
+  check(
+      cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_smem_bytes),
+      "shared memory");
+  return entry;
+}
+
+void launch_on(cudaStream_t stream, std::size_t kernel, const ServingLaunch& launch,
+               const ServingAttentionParams& params, bool may_begin_early) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(launch.grid_x));
+  config.blockDim = dim3(static_cast<unsigned>(launch.block_x));
+  config.dynamicSmemBytes = static_cast<std::size_t>(launch.dynamic_smem_bytes);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = may_begin_early ? 1 : 0;
+  ServingAttentionParams copy = params;
+  void* arguments[] = {&copy};
+  check(cudaLaunchKernelExC(&config, allowed_entry(kernel, launch.dynamic_smem_bytes), arguments),
+        "launch");
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  return memory;
+}
+void release(void* memory) { check(cudaFree(memory), "cudaFree"); }
+void fill(void* memory, int byte, std::size_t bytes) {
+  check(cudaMemsetAsync(memory, byte, bytes, kStream), "cudaMemset");
+}
+void upload(void* memory, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(memory, from, bytes, cudaMemcpyHostToDevice, kStream), "cudaMemcpy");
+}
+void download(void* to, const void* memory, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, memory, bytes, cudaMemcpyDeviceToHost, kStream), "cudaMemcpy");
+  wait();
+}
+std::size_t free_bytes() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+int sm_count() {
+  int sms = 0;
+  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0), "SMs");
+  return sms;
+}
+void wait() { check(cudaStreamSynchronize(kStream), "kernel"); }
+
+void launch_serving(std::size_t kernel, const ServingLaunch& launch,
+                    const ServingAttentionParams& params, bool may_begin_early) {
+  launch_on(kStream, kernel, launch, params, may_begin_early);
+}
+
+void launch_serving_early(std::size_t kernel, const ServingLaunch& launch,
+                          const ServingAttentionParams& params,
+                          const std::vector<LateArray>& late) {
+  const std::size_t bytes = late.size() * sizeof(LateArray);
+  auto* const list = static_cast<LateArray*>(allocate(bytes));
+  upload(list, late.data(), bytes);
+  write_late<<<1, 1024, 0, kStream>>>(list, static_cast<int>(late.size()));
+  launch_on(kStream, kernel, launch, params, true);
+  wait();
+  release(list);
+}
+
+CapturedServing::CapturedServing(std::size_t kernel, const ServingLaunch& launch,
+                                 const ServingAttentionParams& params) {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  check(cudaStreamCreate(&stream), "stream");
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  launch_on(stream, kernel, launch, params, false);
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  check(cudaGraphInstantiate(&executable, graph, 0), "graph");
+  check(cudaGraphDestroy(graph), "graph");
+  check(cudaStreamDestroy(stream), "stream");
+  executable_ = executable;
+}
+CapturedServing::~CapturedServing() {
+  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_));
+}
+void CapturedServing::replay() const {
+  check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_), kStream), "replay");
+}
+
+int resident_ctas(std::size_t kernel, int dynamic_smem_bytes) {
+  int per_sm = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &per_sm, allowed_entry(kernel, dynamic_smem_bytes),
+            kCheckedKernels[kernel].config.threads(), static_cast<std::size_t>(dynamic_smem_bytes)),
+        "occupancy");
+  return sm_count() * per_sm;
+}
+
+void launch_reference(const ServingAttentionConfig& config, const ServingAttentionParams& params,
+                      double scale, double cap, float* o, double* lse) {
+  const dim3 grid(static_cast<unsigned>(params.batch * params.max_seq_q),
+                  static_cast<unsigned>(params.heads_q));
+  swr_serving_attention_reference<<<grid, 128, 0, kStream>>>(
+      params, static_cast<int>(config.dtype), static_cast<int>(config.mask), config.head_dim,
+      config.head_dim_v, scale, config.softcap == Softcap::none ? 0.0 : cap, o, lse);
+  check(cudaGetLastError(), "reference");
+}
+
+void launch_append(DType dtype, const KvAppendParams& params) {
+  const auto ctas = static_cast<unsigned>(append_ctas(params, sm_count()));
+  if (dtype == DType::bf16) {
+    swr_append_kv_bf16<<<ctas, serving::kAppendThreads, 0, kStream>>>(params);
+  } else {
+    swr_append_kv_fp16<<<ctas, serving::kAppendThreads, 0, kStream>>>(params);
+  }
+  check(cudaGetLastError(), "append");
+}
+
+}  // namespace swr::gpu

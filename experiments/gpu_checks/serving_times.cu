@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: MIT
+// Times of kernels for unequal sequences on the GPU present, beside the bytes that have to move and
+// beside the dense kernels of the same tiles. Sets of tensors take turns, so that L2 holds none of
+// them; every result is compared with fp64 first.
+#include "attention/portable/kernel.cuh"
+#include "experiments/gpu_checks/serving_kernels.h"
+#include "operations/attention/launch_plan.h"
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace swr::gpu {
+namespace {
+
+constexpr int kHeadDim = 128;
+constexpr int kHeadsQ = 32;
+constexpr int kHeadsKv = 8;
+constexpr float kScale = 0.088F;
+constexpr double kReadBytesPerUs = 4.66e6;  ///< The best pure read of an H200.
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+    std::exit(1);
+  }
+}
+
+/// About normal values in bf16: sums of four uniform ones, of a hash of the place.
+__global__ void fill_random(std::uint16_t* values, long long count, unsigned seed) {
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; i < count;
+       i += step) {
+    unsigned long long state = (static_cast<unsigned long long>(i) + seed * 0x9E3779B97F4A7C15ULL);
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    state = (state ^ (state >> 27)) * 0x94D049BB133111EBULL;
+    state ^= state >> 31;
+    float sum = -2.0F;
+    for (int part = 0; part < 4; ++part) {
+      sum += static_cast<float>(state >> (16 * part) & 0xffffU) * 0x1p-16F;
+    }
+    values[i] = static_cast<std::uint16_t>(__float_as_uint(sum * 1.7F) >> 16);
+  }
+}
+
+/// Device memory that is freed with its owner.
+template <typename Value>
+class Array {
+ public:
+  explicit Array(long long count)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(Value)),
+        data_(static_cast<Value*>(allocate(bytes_))) {
+    fill(data_, 0, bytes_);
+  }
+  explicit Array(const std::vector<Value>& values) : Array(static_cast<long long>(values.size())) {
+    upload(data_, values.data(), bytes_);
+    wait();
+  }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() { release(data_); }
+
+  Value* data() const { return data_; }
+  void randomise(unsigned seed) const {
+    fill_random<<<2048, 256, 0, cudaStreamPerThread>>>(reinterpret_cast<std::uint16_t*>(data_),
+                                                       static_cast<long long>(bytes_ / 2), seed);
+    check(cudaGetLastError(), "fill");
+  }
+  std::vector<Value> get() const {
+    std::vector<Value> values(bytes_ / sizeof(Value));
+    download(values.data(), data_, bytes_);
+    return values;
+  }
+
+ private:
+  std::size_t bytes_;
+  Value* data_;
+};
+
+struct Lengths {
+  std::string name;
+  std::vector<int> q;
+  std::vector<int> kv;
+  int page_size = 16;
+
+  long long total(const std::vector<int>& lengths) const {
+    return std::accumulate(lengths.begin(), lengths.end(), 0LL);
+  }
+  /// Bytes of K and V of the keys, of Q and of O, each once.
+  double floor_bytes() const {
+    return 4.0 * kHeadDim * static_cast<double>(total(kv) * kHeadsKv + total(q) * kHeadsQ);
+  }
+  /// Of both products, under a causal mask.
+  double flops() const {
+    double pairs = 0.0;
+    for (std::size_t i = 0; i < q.size(); ++i) {
+      pairs += static_cast<double>(q[i]) * (kv[i] - (q[i] - 1) / 2.0);
+    }
+    return 4.0 * kHeadDim * kHeadsQ * pairs;
+  }
+};
+
+std::vector<int> ends_of(const std::vector<int>& lengths) {
+  std::vector<int> ends{0};
+  for (const int length : lengths) {
+    ends.push_back(ends.back() + length);
+  }
+  return ends;
+}
+
+constexpr TensorStrides strides(int heads, long long rows) {
+  return {.batch = rows * heads * kHeadDim, .head = kHeadDim, .seq = heads * kHeadDim};
+}
+
+/// One set of tensors and a launch of a kernel over them.
+class ServingSet {
+ public:
+  ServingSet(std::size_t kernel, const Lengths& lengths, unsigned seed)
+      : kernel_(kernel),
+        config_(kCheckedKernels[kernel].config),
+        lengths_(lengths),
+        table_(page_table(seed)),
+        cu_q_(ends_of(lengths.q)),
+        cu_k_(ends_of(lengths.kv)),
+        used_k_(lengths.kv),
+        q_(lengths.total(lengths.q) * kHeadsQ * kHeadDim),
+        o_(lengths.total(lengths.q) * kHeadsQ * kHeadDim),
+        k_(kv_rows() * kHeadsKv * kHeadDim),
+        v_(kv_rows() * kHeadsKv * kHeadDim) {
+    q_.randomise(3 * seed);
+    k_.randomise(3 * seed + 1);
+    v_.randomise(3 * seed + 2);
+    point();
+    partials_ = std::make_unique<Array<float>>(launch_.partials_bytes / 4);
+    arrivals_ = std::make_unique<Array<unsigned>>(launch_.arrival_words);
+    params_.partials = partials_->data();
+    params_.arrivals = arrivals_->data();
+    wait();
+  }
+
+  void launch(bool overlapping) const {
+    ServingAttentionParams params = params_;
+    params.lengths_are_ready = overlapping;
+    launch_serving(kernel_, launch_, params, overlapping);
+  }
+
+  /// The largest difference of O from fp64.
+  double deviation() const {
+    launch(false);
+    const long long rows = lengths_.total(lengths_.q) * kHeadsQ;
+    const Array<float> o(rows * kHeadDim);
+    const Array<double> lse(rows);
+    launch_reference(config_, params_, static_cast<double>(kScale), 0.0, o.data(), lse.data());
+    const std::vector<float> expected = o.get();
+    const std::vector<std::uint16_t> found = o_.get();
+    double worst = 0.0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::uint32_t bits = static_cast<std::uint32_t>(found[i]) << 16;
+      float value;
+      std::copy_n(reinterpret_cast<const char*>(&bits), 4, reinterpret_cast<char*>(&value));
+      const double off = std::abs(static_cast<double>(value) - static_cast<double>(expected[i]));
+      worst = off <= worst ? worst : off;  // NaN is the worst.
+    }
+    return worst;
+  }
+
+ private:
+  int width() const {
+    const int most = *std::max_element(lengths_.kv.begin(), lengths_.kv.end());
+    return (most + lengths_.page_size - 1) / lengths_.page_size;
+  }
+  long long kv_rows() const {
+    return config_.has_pages() ? static_cast<long long>(pages_) * lengths_.page_size
+                               : lengths_.total(lengths_.kv);
+  }
+  std::vector<int> page_table(unsigned seed) {
+    std::vector<int> table;
+    for (const int keys : lengths_.kv) {
+      for (int entry = 0; entry < width(); ++entry) {
+        table.push_back(entry * lengths_.page_size < keys ? pages_++ : -1);
+      }
+    }
+    std::vector<int> ids(static_cast<std::size_t>(pages_));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(seed));
+    for (int& id : table) {
+      id = id < 0 ? id : ids[static_cast<std::size_t>(id)];
+    }
+    return table;
+  }
+  void point() {
+    params_.q = q_.data();
+    params_.k = k_.data();
+    params_.v = v_.data();
+    params_.o = o_.data();
+    params_.q_strides = params_.o_strides = strides(kHeadsQ, 0);
+    params_.k_strides = params_.v_strides = strides(kHeadsKv, lengths_.page_size);
+    params_.batch = static_cast<int>(lengths_.q.size());
+    params_.heads_q = kHeadsQ;
+    params_.heads_kv = kHeadsKv;
+    params_.max_seq_q = *std::max_element(lengths_.q.begin(), lengths_.q.end());
+    params_.max_seq_kv = *std::max_element(lengths_.kv.begin(), lengths_.kv.end());
+    params_.total_q = lengths_.total(lengths_.q);
+    params_.lengths.cu_seqlens_q = cu_q_.data();
+    params_.lengths.seqused_k = used_k_.data();
+    params_.scale_log2 = kScale * 1.44269504F;
+    if (config_.has_pages()) {
+      params_.pages = {.table = table_.data(),
+                       .table_stride = width(),
+                       .pages_per_sequence = width(),
+                       .page_size = lengths_.page_size};
+    } else {
+      params_.lengths.cu_seqlens_k = cu_k_.data();
+    }
+    const int smem = config_.fixed_smem_bytes() + list_bytes(params_.batch);
+    const ServingLaunchPlan plan{.tiles = config_.tiles(),
+                                 .head_dim_v = config_.head_dim_v,
+                                 .threads = config_.threads(),
+                                 .fixed_smem_bytes = config_.fixed_smem_bytes(),
+                                 .persistence = config_.persistence,
+                                 .workers = resident_ctas(kernel_, smem)};
+    params_.item_order =
+        config_.deal == Deal::whole ? ItemOrder::longest_first : ItemOrder::as_given;
+    launch_ = serving_launch(plan, params_);
+  }
+
+  std::size_t kernel_;
+  ServingAttentionConfig config_;
+  Lengths lengths_;
+  int pages_ = 0;
+  Array<int> table_;
+  Array<int> cu_q_;
+  Array<int> cu_k_;
+  Array<int> used_k_;
+  Array<std::uint16_t> q_;
+  Array<std::uint16_t> o_;
+  Array<std::uint16_t> k_;
+  Array<std::uint16_t> v_;
+  ServingAttentionParams params_;
+  ServingLaunch launch_;
+  std::unique_ptr<Array<float>> partials_;
+  std::unique_ptr<Array<unsigned>> arrivals_;
+};
+
+/// The median time of launch(i) in us, over rounds that take some milliseconds each.
+double median_us(const std::function<void(int)>& launch, int sets) {
+  constexpr int kRounds = 15;
+  cudaEvent_t begin;
+  cudaEvent_t end;
+  check(cudaEventCreate(&begin), "event");
+  check(cudaEventCreate(&end), "event");
+  const auto time_of = [&](int launches) {
+    check(cudaEventRecord(begin, cudaStreamPerThread), "event");
+    for (int i = 0; i < launches; ++i) {
+      launch(i % sets);
+    }
+    check(cudaEventRecord(end, cudaStreamPerThread), "event");
+    check(cudaEventSynchronize(end), "kernel");
+    float milliseconds = 0.0F;
+    check(cudaEventElapsedTime(&milliseconds, begin, end), "event");
+    return static_cast<double>(milliseconds) * 1000.0 / launches;
+  };
+  time_of(2 * sets);
+  const double first = time_of(2 * sets);
+  const int launches = std::max(sets, static_cast<int>(4000.0 / first) / sets * sets);
+  std::vector<double> times;
+  for (int round = 0; round < kRounds; ++round) {
+    times.push_back(time_of(launches));
+  }
+  check(cudaEventDestroy(begin), "event");
+  check(cudaEventDestroy(end), "event");
+  std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
+  return times[kRounds / 2];
+}
+
+/// So many that their bytes are several times those of L2, and two for launches that overlap.
+int sets_for(double bytes) { return std::clamp(static_cast<int>(4e8 / bytes), 2, 12); }
+
+void time_serving(std::size_t kernel, const Lengths& lengths) {
+  std::vector<std::unique_ptr<ServingSet>> sets;
+  const int count = sets_for(lengths.floor_bytes());
+  for (int set = 0; set < count; ++set) {
+    sets.push_back(std::make_unique<ServingSet>(kernel, lengths, static_cast<unsigned>(set)));
+  }
+  const double off = sets[0]->deviation();
+  const auto median = [&](bool overlapping) {
+    return median_us([&](int i) { sets[static_cast<std::size_t>(i)]->launch(overlapping); }, count);
+  };
+  const double us = median(false);
+  const double overlapping_us = median(true);
+  const double floor_us = lengths.floor_bytes() / kReadBytesPerUs;
+  std::printf("| %s | %s | %d | %.1f | %.1f | %.1f | %.2f | %.0f | %.1e |\n", lengths.name.c_str(),
+              kCheckedKernels[kernel].name, lengths.page_size, floor_us, us, overlapping_us,
+              lengths.floor_bytes() / us / 1e6, lengths.flops() / us / 1e6, off);
+  std::fflush(stdout);
+}
+
+// The dense kernels of the same tiles.
+
+constexpr PortableAttentionConfig kDensePrefill{.head_dim = kHeadDim,
+                                                .dtype = DType::bf16,
+                                                .causal = true,
+                                                .alignment_bytes = 16,
+                                                .tile_m = 128,
+                                                .tile_n = 64,
+                                                .warps = 8,
+                                                .stages = 2,
+                                                .order = Order::cyclic,
+                                                .persistence = Persistence::persistent,
+                                                .smem_swizzle = true};
+constexpr PortableAttentionConfig dense_decode(int tile_n, int stages) {
+  PortableAttentionConfig config = kDensePrefill;
+  config.tile_m = 16;
+  config.tile_n = tile_n;
+  config.warps = 4;
+  config.stages = stages;
+  config.persistence = Persistence::grid;
+  config.split_kv = true;
+  config.pack_gqa = true;
+  return config;
+}
+constexpr PortableAttentionConfig kDense[] = {kDensePrefill, dense_decode(64, 2),
+                                              dense_decode(64, 3), dense_decode(128, 2)};
+
+template <std::size_t I>
+__global__ void __launch_bounds__(kDense[I].threads(), 1)
+    dense_kernel(const __grid_constant__ portable::Arguments<kDense[I]> arguments) {
+  extern __shared__ __align__(1024) char shared[];
+  portable::run<kDense[I]>(arguments, ptx::shared_address(shared));
+}
+
+template <std::size_t I>
+class DenseSet {
+ public:
+  static constexpr PortableAttentionConfig C = kDense[I];
+
+  DenseSet(const Lengths& lengths, unsigned seed, int splits)
+      : q_(elements(lengths.q, kHeadsQ)),
+        o_(elements(lengths.q, kHeadsQ)),
+        k_(elements(lengths.kv, kHeadsKv)),
+        v_(elements(lengths.kv, kHeadsKv)) {
+    q_.randomise(3 * seed);
+    k_.randomise(3 * seed + 1);
+    v_.randomise(3 * seed + 2);
+    point(lengths, splits);
+    partials_ = std::make_unique<Array<float>>(geometry_.partials_bytes / 4);
+    arrivals_ = std::make_unique<Array<unsigned>>(geometry_.arrival_words);
+    params_.partials = partials_->data();
+    params_.arrivals = arrivals_->data();
+    wait();
+  }
+
+  void launch() const {
+    dense_kernel<I><<<static_cast<unsigned>(geometry_.grid_x), C.threads(), C.smem_bytes(),
+                      cudaStreamPerThread>>>({params_});
+    check(cudaGetLastError(), "dense");
+  }
+  static int resident() {
+    int per_sm = 0;
+    check(cudaFuncSetAttribute(dense_kernel<I>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               C.smem_bytes()),
+          "shared memory");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, dense_kernel<I>, C.threads(),
+                                                        C.smem_bytes()),
+          "occupancy");
+    return per_sm * sm_count();
+  }
+
+ private:
+  static long long elements(const std::vector<int>& lengths, int heads) {
+    return static_cast<long long>(lengths.size()) * lengths[0] * heads * kHeadDim;
+  }
+  void point(const Lengths& lengths, int splits) {
+    params_.q = q_.data();
+    params_.k = k_.data();
+    params_.v = v_.data();
+    params_.o = o_.data();
+    params_.q_strides = params_.o_strides = strides(kHeadsQ, lengths.q[0]);
+    params_.k_strides = params_.v_strides = strides(kHeadsKv, lengths.kv[0]);
+    params_.batch = static_cast<int>(lengths.q.size());
+    params_.heads_q = kHeadsQ;
+    params_.heads_kv = kHeadsKv;
+    params_.seq_q = lengths.q[0];
+    params_.seq_kv = lengths.kv[0];
+    params_.scale_log2 = kScale * 1.44269504F;
+    params_.longest_first = 1;
+    params_.kv_splits = splits;
+    const AttentionLaunchPlan plan{.tile_m = C.tile_m,
+                                   .tile_n = C.tile_n,
+                                   .threads = C.threads(),
+                                   .dynamic_smem_bytes = C.smem_bytes(),
+                                   .persistence = C.persistence,
+                                   .workers = resident(),
+                                   .kv_splits = splits,
+                                   .pack_gqa = C.pack_gqa,
+                                   .longest_first = true,
+                                   .dtype = C.dtype,
+                                   .head_dim = kHeadDim,
+                                   .sm_count = sm_count()};
+    geometry_ = launch_geometry(plan, params_);
+    params_.section_heads = geometry_.section_heads;
+  }
+
+  Array<std::uint16_t> q_;
+  Array<std::uint16_t> o_;
+  Array<std::uint16_t> k_;
+  Array<std::uint16_t> v_;
+  AttentionParams params_;
+  LaunchGeometry geometry_;
+  std::unique_ptr<Array<float>> partials_;
+  std::unique_ptr<Array<unsigned>> arrivals_;
+};
+
+template <std::size_t I>
+void time_dense(const char* name, const Lengths& lengths, int splits) {
+  std::vector<std::unique_ptr<DenseSet<I>>> sets;
+  const int count = sets_for(lengths.floor_bytes());
+  for (int set = 0; set < count; ++set) {
+    sets.push_back(std::make_unique<DenseSet<I>>(lengths, static_cast<unsigned>(set), splits));
+  }
+  const double us = median_us([&](int i) { sets[static_cast<std::size_t>(i)]->launch(); }, count);
+  std::printf("| %s | %s, %d splits | | %.1f | %.1f | | %.2f | %.0f | |\n", lengths.name.c_str(),
+              name, splits, lengths.floor_bytes() / kReadBytesPerUs, us,
+              lengths.floor_bytes() / us / 1e6, lengths.flops() / us / 1e6);
+  std::fflush(stdout);
+}
+
+/// Splits for one wave and for two.
+template <std::size_t I>
+void time_dense_decode(const char* name, const Lengths& lengths) {
+  const int heads = static_cast<int>(lengths.q.size()) * kHeadsKv;
+  for (const int waves : {1, 2}) {
+    time_dense<I>(name, lengths, std::max(1, waves * DenseSet<I>::resident() / heads));
+  }
+}
+
+Lengths decode(int batch, int mean, double sigma = 0.0) {
+  Lengths lengths;
+  lengths.name = std::to_string(batch) + " x " + std::to_string(mean / 1024) + "K";
+  if (sigma > 0.0) {
+    lengths.name += ", sigma " + std::to_string(sigma).substr(0, 3);
+  }
+  std::mt19937 random(7);
+  std::lognormal_distribution<double> draw(std::log(mean) - sigma * sigma / 2, sigma);
+  for (int i = 0; i < batch; ++i) {
+    lengths.q.push_back(1);
+    lengths.kv.push_back(sigma == 0.0 ? mean : std::max(1, static_cast<int>(draw(random))));
+  }
+  return lengths;
+}
+
+Lengths prompts(int batch, int rows, int cached = 0) {
+  Lengths lengths;
+  lengths.name = std::to_string(batch) + " x " + std::to_string(rows) +
+                 (cached > 0 ? " on " + std::to_string(cached) : " new");
+  lengths.q.assign(static_cast<std::size_t>(batch), rows);
+  lengths.kv.assign(static_cast<std::size_t>(batch), rows + cached);
+  return lengths;
+}
+
+void time_decode() {
+  for (const int batch : {1, 8, 64}) {
+    for (const int keys : {8192, 32768}) {
+      const Lengths lengths = decode(batch, keys);
+      for (const char* const name :
+           {"decode 128", "decode 128, 3 stages", "decode 128, 128 keys", "decode 128 run16",
+            "decode 128 run16, 128 keys", "decode 128 rows"}) {
+        time_serving(kernel_named(name), lengths);
+      }
+      time_dense_decode<1>("dense 16x64, 2 stages", lengths);
+      time_dense_decode<2>("dense 16x64, 3 stages", lengths);
+      time_dense_decode<3>("dense 16x128, 2 stages", lengths);
+    }
+  }
+  for (const double sigma : {0.0, 1.0, 1.4}) {
+    time_serving(kernel_named("decode 128, 3 stages"), decode(64, 4096, sigma));
+  }
+  for (const int page_size : {1, 64, 256}) {
+    Lengths lengths = decode(8, 8192);
+    lengths.page_size = page_size;
+    time_serving(kernel_named("decode 128, 3 stages"), lengths);
+  }
+}
+
+void time_prompts() {
+  for (const Lengths& lengths : {prompts(1, 4096), prompts(8, 2048), prompts(1, 8192)}) {
+    for (const char* const name : {"prefill 128", "prefill 128 run16", "prefill 128 rows"}) {
+      time_serving(kernel_named(name), lengths);
+    }
+    time_dense<0>("dense 128x64", lengths, 1);
+  }
+  const Lengths chunk = prompts(1, 512, 32768);
+  for (const char* const name :
+       {"prefill 128", "chunks in ranges 128", "chunks in ranges 128, packed"}) {
+    time_serving(kernel_named(name), chunk);
+  }
+}
+
+}  // namespace
+}  // namespace swr::gpu
+
+int main() {
+  using namespace swr::gpu;
+  std::printf(
+      "| lengths | kernel | page | floor us | us | us, overlapping | TB/s | TFLOP/s | largest "
+      "difference from fp64 |\n|---|---|---|---|---|---|---|---|---|\n");
+  time_decode();
+  time_prompts();
+  return 0;
+}
