@@ -106,13 +106,29 @@ class TypedOperation : public Operation {
   std::string config_header(const Problem& problem, const Variant& variant) const final {
     return config_header_of(one(problem), one(variant));
   }
+  // By functions of the operation, else by the configuration that its config_of() makes, which has
+  // smem_bytes(), threads() and ctas(problem, places).
   int smem_bytes(const Problem& problem, const Variant& variant) const final {
-    return smem_bytes_of(one(problem), one(variant));
+    if constexpr (requires { smem_bytes_of(one(problem), one(variant)); }) {
+      return smem_bytes_of(one(problem), one(variant));
+    } else {
+      return config_of(one(problem), one(variant)).smem_bytes();
+    }
   }
   int threads_per_cta(const Problem& problem, const Variant& variant) const final {
-    return threads_of(one(problem), one(variant));
+    if constexpr (requires { threads_of(one(problem), one(variant)); }) {
+      return threads_of(one(problem), one(variant));
+    } else {
+      return config_of(one(problem), one(variant)).threads();
+    }
   }
-  int computing_warps(const Variant& variant) const final { return warps_of(one(variant)); }
+  int computing_warps(const Variant& variant) const final {
+    if constexpr (requires { warps_of(one(variant)); }) {
+      return warps_of(one(variant));
+    } else {
+      return config_of(OneProblem{}, one(variant)).threads() / 32;
+    }
+  }
   bool is_split(const Variant& variant) const final {
     if constexpr (requires { has_splits(one(variant)); }) {
       return has_splits(one(variant));
@@ -122,7 +138,14 @@ class TypedOperation : public Operation {
   }
   LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
                                  int ctas_per_sm) const final {
-    return geometry_of(one(problem), one(variant), sm_count, ctas_per_sm);
+    if constexpr (requires { geometry_of(one(problem), one(variant), sm_count, ctas_per_sm); }) {
+      return geometry_of(one(problem), one(variant), sm_count, ctas_per_sm);
+    } else {
+      const auto config = config_of(one(problem), one(variant));
+      return {.grid_x = config.ctas(one(problem), sm_count * ctas_per_sm),
+              .block_x = config.threads(),
+              .dynamic_smem_bytes = config.smem_bytes()};
+    }
   }
 
   std::string tile_text(const Variant& variant) const final { return tile_text_of(one(variant)); }

@@ -34,8 +34,8 @@ std::string choices(const Operation& operation, const Variant& variant, const Ax
 std::string fields_text(const Operation& operation, const Problem& problem, char separator) {
   std::string text(operation.name());
   for (const ProblemField& field : operation.fields()) {
-    text += separator + (field.is_text() ? "" : std::string(field.name)) +
-            field_text(problem, field);
+    text +=
+        separator + (field.is_text() ? "" : std::string(field.name)) + field_text(problem, field);
   }
   return text;
 }
