@@ -30,12 +30,15 @@ std::string choices(const Operation& operation, const Variant& variant, const Ax
   return text;
 }
 
-/// The operation's name and every field, integers with their names.
+/// The operation's name and its fields, integers with their names; not those that are as usual.
 std::string fields_text(const Operation& operation, const Problem& problem, char separator) {
   std::string text(operation.name());
   for (const ProblemField& field : operation.fields()) {
-    text +=
-        separator + (field.is_text() ? "" : std::string(field.name)) + field_text(problem, field);
+    const bool is_usual = field.read(problem.members()) == field.usual;
+    if (field.is_text() || field.is_required || !is_usual) {
+      text += separator + (field.is_text() ? "" : std::string(field.name)) +
+              field_text(problem, field);
+    }
   }
   return text;
 }
