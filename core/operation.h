@@ -118,7 +118,8 @@ class Operation {
   virtual bool multiplies_matrices() const { return false; }
   /// Exponentials of one launch; 0 where there are none to speak of.
   virtual double exponential_count(const Problem& /*problem*/) const { return 0.0; }
-  /// Defaults to the operation's name and what is not as usual, e.g. "softmax rows4096 columns512 fp16".
+  /// Defaults to the operation's name and what is not as usual, e.g. "softmax rows4096 columns512
+  /// fp16".
   virtual std::string text(const Problem& problem) const;
   /// A file name for the problem, without extension. Defaults to the same, with underscores.
   virtual std::string file_name(const Problem& problem) const;
@@ -193,8 +194,7 @@ class Operation {
   /// Throws: Error{invalid_argument}, as by default, where programs cannot launch the operation
   /// through swr::Runtime; DriverError.
   virtual std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
-                                                  int ctas_per_sm,
-                                                  const ServingTools& tools) const;
+                                                  int ctas_per_sm, const ServingTools& tools) const;
 
   // Export as a C++ package.
   /// What packages carry for it; nullptr, as by default, where it cannot be exported as C++.

@@ -36,8 +36,8 @@ std::string fields_text(const Operation& operation, const Problem& problem, char
   for (const ProblemField& field : operation.fields()) {
     const bool is_usual = field.read(problem.members()) == field.usual;
     if (field.is_text() || field.is_required || !is_usual) {
-      text += separator + (field.is_text() ? "" : std::string(field.name)) +
-              field_text(problem, field);
+      text +=
+          separator + (field.is_text() ? "" : std::string(field.name)) + field_text(problem, field);
     }
   }
   return text;
