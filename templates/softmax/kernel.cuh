@@ -173,8 +173,8 @@ class Row {
     ptx::cp_async_commit_group();
   }
 
-  __device__ void take(int i, int step, Values& values) const {
-    const uint4 words = ptx::ld_shared_v4_b32(slot(i));
+  __device__ void take(int turn, int step, Values& values) const {
+    const uint4 words = ptx::ld_shared_v4_b32(slot(turn));
     const unsigned pairs[4] = {words.x, words.y, words.z, words.w};
     const int rest = columns_ - column_of(step);
     Elements<C.vector> elements;

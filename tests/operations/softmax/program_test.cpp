@@ -33,7 +33,7 @@ class SoftmaxProgram : public ::testing::Test {
     return result.out;
   }
 
-  std::string file(const std::string& name) const { return (directory_ / name).string(); }
+  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
   const Arguments kProblem{"--gpu",  "h200", "--op",      "softmax",
                            "--rows", "512",  "--columns", "3000"};
