@@ -44,7 +44,7 @@ class SoftmaxServing : public ServingTest {
   }
 
   const SoftmaxVariant kHeld{.tile_rows = 4, .threads_per_row = 128, .vector = 8, .held = 1};
-  const SoftmaxVariant kStreamed{.threads_per_row = 256,
+  const SoftmaxVariant kStreamed{.threads_per_row = 64,
                                  .vector = 8,
                                  .stages = 4,
                                  .order = Order::sawtooth,
@@ -102,7 +102,7 @@ TEST_F(SoftmaxServing, AreCarriedByAPackageThatBuildsOutside) {
                                        HasSubstr("grid 1024 block 512 smem 128 rows 4096")));
   EXPECT_THAT(next(), HasSubstr("grid 1 block 512 smem 128 rows 3 columns 900"));
   EXPECT_THAT(next(), ::testing::AllOf(StartsWith("softmax_rows4096_columns65536_fp16"),
-                                       HasSubstr("grid 64 block 256")));
+                                       HasSubstr("grid 64 block 64")));
   EXPECT_THAT(next(), StartsWith("error 2 no kernel of this package fits sizes 3 1000"));
   EXPECT_THAT(next(), StartsWith("error 0 softmax needs rows and columns"));
 }

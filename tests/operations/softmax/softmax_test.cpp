@@ -75,7 +75,7 @@ TEST(SoftmaxKernel, DrawnVariantsCompileCleanForThreeChips) {
       const SoftmaxProblem problem{.rows = 4096, .columns = 5000, .dtype = dtype};
       std::vector<Variant> space = enumerate_space(problem, device_of(sm_arch), {}).variants;
       std::ranges::shuffle(space, random);
-      space.resize(6);
+      space.resize(3);
       for (const Variant& variant : space) {
         const CompiledKernel kernel = generator.compile(problem, variant, sm_arch);
         EXPECT_EQ(kernel.entry, "swr_softmax");
