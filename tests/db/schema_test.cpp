@@ -225,7 +225,7 @@ TEST_F(SchemaTest, RowsOfTheFirstSchemaBecomeWarmScreenings) {
 
 TEST_F(SchemaTest, FilesOfEverySchemaAnswerAlikeWhetherReadOrCarriedOver) {
   for (int version = 1; version < today_.back().version; ++version) {
-    path_ = directory_ / (std::to_string(version) + ".db");
+    path_ = directory_.path() / (std::to_string(version) + ".db");
     open(until(1), Store::Mode::read_write).exec(kFirstRows);
     open(until(version), Store::Mode::read_write);
     const auto answer = [this](Store::Mode mode) {
