@@ -191,9 +191,8 @@ std::vector<UnitUse> unit_use(const Problem& problem, const VariantResult& resul
   const double time_us = result.time_us();
   std::vector<UnitUse> use;
   if (problem.operation().multiplies_matrices()) {
-    use.push_back(
-        {"tensor cores",
-         tflop_per_s(problem, result) / peak_tflop_per_s(family_of(result.variant), profile)});
+    use.push_back({"tensor cores", tflop_per_s(problem, result) /
+                                       peak_tflop_per_s(family_of(result.variant), profile)});
   }
   if (const double exponentials = problem.operation().exponential_count(problem);
       exponentials > 0.0) {

@@ -31,10 +31,10 @@ Occupancy require_resident(const ExplainRequest& request) {
   Occupancy fit =
       occupancy(subject.resources, request.problem, subject.variant, request.profile.device);
   if (fit.ctas_per_sm < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "no CTA of " + to_key(subject.variant) + " fits an SM of " +
-                    request.profile.device.name + ", limited by " + fit.limited_by +
-                    "; choose a smaller tile or fewer stages");
+    throw Error(ErrorCode::invalid_argument, "no CTA of " + to_key(subject.variant) +
+                                                 " fits an SM of " + request.profile.device.name +
+                                                 ", limited by " + fit.limited_by +
+                                                 "; choose a smaller tile or fewer stages");
   }
   return fit;
 }
@@ -98,8 +98,7 @@ void print_launch(std::ostream& out, const Known& known) {
   line(out, "shared memory", grouped_text(known.geometry.dynamic_smem_bytes), "bytes per CTA");
   line(out, "CTAs per SM", std::to_string(known.occupancy.ctas_per_sm),
        "limited by " + known.occupancy.limited_by);
-  line(out, "occupancy", percent_text(occupied_share(known)),
-       "of the threads an SM holds at most");
+  line(out, "occupancy", percent_text(occupied_share(known)), "of the threads an SM holds at most");
   line(out, "CTAs", grouped_text(known.geometry.grid_x), "the grid");
   line(out, "waves", significant_text(waves(known), 3), "CTAs over the places of all SMs");
 }
