@@ -19,6 +19,11 @@ using Reason = std::optional<std::string>;
 
 inline std::string text(long long value) { return std::to_string(value); }
 
+/// For rules of one condition.
+inline Reason unless(bool holds, std::string reason) {
+  return holds ? Reason{} : Reason(std::move(reason));
+}
+
 /// A rule over what an operation calls a candidate.
 template <typename Candidate>
 struct Constraint {

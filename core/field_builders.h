@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/enum_text.h"
+#include <swr/error.h>
 #include <swr/problem.h>
 #include <swr/variant.h>
 
@@ -86,6 +87,15 @@ inline std::string alignment_suffix(int alignment_bytes) {
   return alignment_bytes == kMostAlignmentBytes ? "" : "_align" + std::to_string(alignment_bytes);
 }
 
+/// Throws: Error{invalid_argument} unless it is 2, 4, 8 or 16.
+inline void require_alignment(int alignment_bytes) {
+  if (alignment_bytes < 2 || alignment_bytes > kMostAlignmentBytes ||
+      (alignment_bytes & (alignment_bytes - 1)) != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "alignment must be 2, 4, 8 or 16 bytes, not " + std::to_string(alignment_bytes));
+  }
+}
+
 /// What makes a problem servable is checked by validate(), not by bounds.
 inline constexpr int kMostOfAnyField = 2147483647;
 
@@ -124,6 +134,13 @@ ProblemField number_field(int Owner::*member, int most, std::string_view name,
   Field field = field_of(member, name, summary);
   field.most = most;
   return with_option(field, FieldRole::kind, option);
+}
+
+template <typename Owner>
+ProblemField alignment_field(int Owner::*member) {
+  return number_field(member, kMostAlignmentBytes, "alignment_bytes",
+                      "Bytes that divide every address and stride: 2, 4, 8 or 16",
+                      {.option = "alignment", .usual = kMostAlignmentBytes});
 }
 
 template <typename Owner>

@@ -77,16 +77,18 @@ struct MissRatioCurve {
 
 /// What a person may turn to move a result, in the operation's own words.
 struct Advice {
-  std::string_view more_ctas;
-  std::string_view fuller_waves;
-  std::string_view hopper;
-  std::string_view fewer_passes;
-  std::string_view fewer_misses;
-  std::string_view fuller_sectors;
-  std::string_view splits_option;
+  std::string_view more_ctas = "smaller tiles make more CTAs";
+  std::string_view fuller_waves = "try tiles that divide the work into even rounds";
+  std::string_view hopper = "try other values of the family's axes";
+  std::string_view portable = "try other tiles and --stages";
+  std::string_view fewer_passes = "larger tiles need fewer passes";
+  std::string_view fewer_misses = "try the other orders of the walk";
+  std::string_view fuller_sectors = "rows that are multiples of 32 bytes fill sectors";
+  std::string_view splits_option = {};  ///< Of the command line; empty without splits.
 };
 
 /// Immutable and safe from any thread. Problems and variants that are passed are of this operation.
+/// What has a default is for operations that have more to say: operations/defaults.cpp.
 class Operation {
  public:
   Operation() = default;
@@ -105,18 +107,22 @@ class Operation {
   virtual std::span<const ConstraintInfo> constraints() const = 0;
   virtual std::span<const FamilySource> families() const = 0;
   /// The axis that has the order in which a tile's inputs are walked; nullptr without one.
-  virtual const Axis* order_axis() const = 0;
+  virtual const Axis* order_axis() const { return nullptr; }
 
   // Problems.
   virtual Problem default_problem() const = 0;
   virtual void validate(const Problem& problem) const = 0;
   virtual double flop_count(const Problem& problem) const = 0;
   virtual CompulsoryBytes compulsory_bytes(const Problem& problem) const = 0;
+  /// Its work is matrix products, so that the rate of tensor cores is its upper roof.
+  virtual bool multiplies_matrices() const { return false; }
   /// Exponentials of one launch; 0 where there are none to speak of.
   virtual double exponential_count(const Problem& /*problem*/) const { return 0.0; }
-  virtual std::string text(const Problem& problem) const = 0;
-  /// A file name for the problem, without extension.
-  virtual std::string file_name(const Problem& problem) const = 0;
+  /// Defaults to the operation's name and what is not as usual, e.g. "softmax rows4096 columns512
+  /// fp16".
+  virtual std::string text(const Problem& problem) const;
+  /// A file name for the problem, without extension. Defaults to the same, with underscores.
+  virtual std::string file_name(const Problem& problem) const;
   /// A problem whose sizes forbid no choice, for kernels that no problem was named for.
   virtual void enlarge(Problem& problem) const = 0;
 
@@ -130,26 +136,28 @@ class Operation {
   virtual std::vector<Variant> points(Family family, const Problem& problem,
                                       const DeviceInfo& device,
                                       const SpaceOptions& options) const = 0;
-  virtual Variant without_launch_choices(const Variant& variant) const = 0;
+  /// Defaults to the variant: every choice is compiled in.
+  virtual Variant without_launch_choices(const Variant& variant) const { return variant; }
   /// Variants that are equal then differ in the order of their tiles alone.
-  virtual Variant without_tile_order(const Variant& variant) const = 0;
+  virtual Variant without_tile_order(const Variant& variant) const { return variant; }
   virtual std::string config_header(const Problem& problem, const Variant& variant) const = 0;
   virtual int smem_bytes(const Problem& problem, const Variant& variant) const = 0;
   virtual int threads_per_cta(const Problem& problem, const Variant& variant) const = 0;
   virtual int computing_warps(const Variant& variant) const = 0;
-  virtual bool is_split(const Variant& variant) const = 0;
+  virtual bool is_split(const Variant& /*variant*/) const { return false; }
   virtual LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant,
                                          int sm_count, int ctas_per_sm) const = 0;
 
   // For people.
-  virtual std::vector<VariantColumn> columns(std::span<const VariantResult> results) const = 0;
+  /// Defaults to a column per axis.
+  virtual std::vector<VariantColumn> columns(std::span<const VariantResult> results) const;
   /// Tile sizes in short, e.g. "64x64x4".
   virtual std::string tile_text(const Variant& variant) const = 0;
-  /// Every choice in short.
-  virtual std::string description(const Variant& variant) const = 0;
+  /// Every choice in short. Defaults to the values of the axes, integers with their names.
+  virtual std::string description(const Variant& variant) const;
   /// The same without the order, for pairs that differ in it.
-  virtual std::string description_without_order(const Variant& variant) const = 0;
-  virtual const Advice& advice() const = 0;
+  virtual std::string description_without_order(const Variant& variant) const;
+  virtual const Advice& advice() const;
   /// Sectors demanded of L2 by a paper's closed formula; empty where there is none.
   virtual std::optional<double> formula_sectors(const Problem& /*problem*/,
                                                 const Variant& /*variant*/) const {
@@ -165,32 +173,34 @@ class Operation {
     return {};
   }
   /// What lessens conflicts between banks of shared memory.
-  virtual std::string conflict_advice(const Variant& variant) const = 0;
+  virtual std::string conflict_advice(const Variant& variant) const;
 
   // Measuring, modelling, explaining and serving.
   /// Throws: DriverError, also when the device is out of memory. The tools must outlive it.
   virtual std::unique_ptr<Workload> make_workload(const Problem& problem,
                                                   const WorkloadTools& tools,
                                                   unsigned long long seed) const = 0;
-  /// nullptr where the operation cannot be modelled.
-  virtual std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const = 0;
+  /// nullptr, as by default, where the operation cannot be modelled.
+  virtual std::unique_ptr<Predictor> make_predictor(const GpuProfile& profile) const;
   /// By one walk in which no CTA waits for memory; empty where the operation has no such model.
   virtual std::optional<MissRatioCurve> miss_ratio_curve(
       const Problem& /*problem*/, const Variant& /*variant*/, int /*ctas_per_sm*/,
       const GpuProfile& /*profile*/, std::span<const long long> /*capacities_bytes*/) const {
     return std::nullopt;
   }
+  /// Defaults to what is known of any kernel: launch, time, traffic, roofline.
   /// Requires: a predictor. Throws: Error{invalid_argument} when no CTA fits an SM.
-  virtual std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const = 0;
+  virtual std::unique_ptr<ExplainedVariant> explain(const ExplainRequest& request) const;
+  /// Throws: Error{invalid_argument}, as by default, where programs cannot launch the operation
+  /// through swr::Runtime; DriverError.
   virtual std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
-                                                  int ctas_per_sm,
-                                                  const ServingTools& tools) const = 0;
+                                                  int ctas_per_sm, const ServingTools& tools) const;
 
   // Export as a C++ package.
-  /// What packages carry for it; nullptr where it cannot be exported as C++.
-  virtual const PackagePart* package_part() const = 0;
+  /// What packages carry for it; nullptr, as by default, where it cannot be exported as C++.
+  virtual const PackagePart* package_part() const { return nullptr; }
   /// Problem and launch of one kernel, as C++ in the package's table.
-  virtual std::string package_row(const PackagedKernel& kernel) const = 0;
+  virtual std::string package_row(const PackagedKernel& /*kernel*/) const { return ""; }
 };
 
 /// Requires: a family of the operation.

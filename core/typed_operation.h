@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An operation from functions over its own structs. Who defines an operation writes these functions
-// beside the structs, includes their declarations, and names what no function can say.
+// beside the structs, includes their declarations, and names what no function can say. Functions
+// that are not written leave the defaults of Operation.
 #pragma once
 
 #include "core/operation.h"
@@ -13,23 +14,31 @@
 
 namespace swr {
 
+/// Stands for a Typed in a call and converts to nothing else: not to a Problem or a Variant, whose
+/// functions would lead back here.
+template <typename Typed>
+struct Exactly {
+  const Typed& typed;
+  operator const Typed&() const { return typed; }  // NOLINT: that is what it is for
+};
+
 /// Calls of functions that a class hides behind members of the same name.
 namespace typed {
 
 template <typename OneProblem>
-void check(const OneProblem& problem) {
+void check(Exactly<OneProblem> problem) {
   validate(problem);
 }
 template <typename OneProblem>
-double flops(const OneProblem& problem) {
+double flops(Exactly<OneProblem> problem) {
   return flop_count(problem);
 }
 template <typename OneProblem>
-CompulsoryBytes bytes(const OneProblem& problem) {
+CompulsoryBytes bytes(Exactly<OneProblem> problem) {
   return compulsory_bytes(problem);
 }
 template <typename OneProblem>
-auto usual_variant(const OneProblem& problem, const DeviceInfo& device) {
+auto usual_variant(Exactly<OneProblem> problem, const DeviceInfo& device) {
   return default_variant(problem, device);
 }
 template <typename OneProblem, typename OneVariant>
@@ -48,17 +57,29 @@ class TypedOperation : public Operation {
   Problem default_problem() const final { return OneProblem{}; }
   Variant default_axes() const final { return OneVariant{}; }
 
-  void validate(const Problem& problem) const final { typed::check(one(problem)); }
-  double flop_count(const Problem& problem) const final { return typed::flops(one(problem)); }
+  void validate(const Problem& problem) const final { typed::check(exactly(problem)); }
+  double flop_count(const Problem& problem) const final { return typed::flops(exactly(problem)); }
   CompulsoryBytes compulsory_bytes(const Problem& problem) const final {
-    return typed::bytes(one(problem));
+    return typed::bytes(exactly(problem));
   }
-  std::string text(const Problem& problem) const final { return to_string(one(problem)); }
-  std::string file_name(const Problem& problem) const final { return file_name_of(one(problem)); }
+  std::string text(const Problem& problem) const final {
+    if constexpr (requires { to_string(exactly(problem)); }) {
+      return to_string(exactly(problem));
+    } else {
+      return Operation::text(problem);
+    }
+  }
+  std::string file_name(const Problem& problem) const final {
+    if constexpr (requires { file_name_of(one(problem)); }) {
+      return file_name_of(one(problem));
+    } else {
+      return Operation::file_name(problem);
+    }
+  }
   void enlarge(Problem& problem) const final { enlarge_sizes(problem.as<OneProblem>()); }
 
   Variant default_variant(const Problem& problem, const DeviceInfo& device) const final {
-    return typed::usual_variant(one(problem), device);
+    return typed::usual_variant(exactly(problem), device);
   }
   std::optional<BrokenConstraint> broken_constraint(const Problem& problem, const Variant& variant,
                                                     const DeviceInfo& device) const final {
@@ -69,40 +90,90 @@ class TypedOperation : public Operation {
     return points_of(family, one(problem), device, options);
   }
   Variant without_launch_choices(const Variant& variant) const final {
-    return kernel_choices(one(variant));
+    if constexpr (requires { kernel_choices(one(variant)); }) {
+      return kernel_choices(one(variant));
+    } else {
+      return variant;
+    }
   }
   Variant without_tile_order(const Variant& variant) const final {
-    return in_usual_tile_order(one(variant));
+    if constexpr (requires { in_usual_tile_order(one(variant)); }) {
+      return in_usual_tile_order(one(variant));
+    } else {
+      return variant;
+    }
   }
   std::string config_header(const Problem& problem, const Variant& variant) const final {
     return config_header_of(one(problem), one(variant));
   }
+  // By functions of the operation, else by the configuration that its config_of() makes, which has
+  // smem_bytes(), threads() and ctas(problem, places).
   int smem_bytes(const Problem& problem, const Variant& variant) const final {
-    return smem_bytes_of(one(problem), one(variant));
+    if constexpr (requires { smem_bytes_of(one(problem), one(variant)); }) {
+      return smem_bytes_of(one(problem), one(variant));
+    } else {
+      return config_of(one(problem), one(variant)).smem_bytes();
+    }
   }
   int threads_per_cta(const Problem& problem, const Variant& variant) const final {
-    return threads_of(one(problem), one(variant));
+    if constexpr (requires { threads_of(one(problem), one(variant)); }) {
+      return threads_of(one(problem), one(variant));
+    } else {
+      return config_of(one(problem), one(variant)).threads();
+    }
   }
-  int computing_warps(const Variant& variant) const final { return warps_of(one(variant)); }
-  bool is_split(const Variant& variant) const final { return has_splits(one(variant)); }
+  int computing_warps(const Variant& variant) const final {
+    if constexpr (requires { warps_of(one(variant)); }) {
+      return warps_of(one(variant));
+    } else {
+      return config_of(OneProblem{}, one(variant)).threads() / 32;
+    }
+  }
+  bool is_split(const Variant& variant) const final {
+    if constexpr (requires { has_splits(one(variant)); }) {
+      return has_splits(one(variant));
+    } else {
+      return Operation::is_split(variant);
+    }
+  }
   LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
                                  int ctas_per_sm) const final {
-    return geometry_of(one(problem), one(variant), sm_count, ctas_per_sm);
+    if constexpr (requires { geometry_of(one(problem), one(variant), sm_count, ctas_per_sm); }) {
+      return geometry_of(one(problem), one(variant), sm_count, ctas_per_sm);
+    } else {
+      const auto config = config_of(one(problem), one(variant));
+      return {.grid_x = config.ctas(one(problem), sm_count * ctas_per_sm),
+              .block_x = config.threads(),
+              .dynamic_smem_bytes = config.smem_bytes()};
+    }
   }
 
   std::string tile_text(const Variant& variant) const final { return tile_text_of(one(variant)); }
   std::string description(const Variant& variant) const final {
-    return description_of(one(variant));
+    if constexpr (requires { description_of(one(variant)); }) {
+      return description_of(one(variant));
+    } else {
+      return Operation::description(variant);
+    }
   }
   std::string description_without_order(const Variant& variant) const final {
-    return description_without_order_of(one(variant));
+    if constexpr (requires { description_without_order_of(one(variant)); }) {
+      return description_without_order_of(one(variant));
+    } else {
+      return Operation::description_without_order(variant);
+    }
   }
   std::string conflict_advice(const Variant& variant) const final {
-    return conflict_advice_of(one(variant));
+    if constexpr (requires { conflict_advice_of(one(variant)); }) {
+      return conflict_advice_of(one(variant));
+    } else {
+      return Operation::conflict_advice(variant);
+    }
   }
 
  protected:
   static const OneProblem& one(const Problem& problem) { return problem.as<OneProblem>(); }
+  static Exactly<OneProblem> exactly(const Problem& problem) { return {one(problem)}; }
   static const OneVariant& one(const Variant& variant) { return variant.as<OneVariant>(); }
 
   /// A column of the tuning table from a function over the variant.

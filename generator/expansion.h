@@ -2,6 +2,7 @@
 // Steps by which spaces of every operation are enumerated.
 #pragma once
 
+#include <swr/error.h>
 #include <swr/generator.h>
 #include <swr/variant.h>
 
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -47,6 +49,33 @@ inline std::vector<Variant> expand(const std::vector<Variant>& variants, const A
     }
   }
   return expanded;
+}
+
+/// For operations whose tiles are axes like others. `axes` are the options to use.
+/// Throws: Error{invalid_argument} where --tile is given.
+inline void require_no_tiles(const SpaceOptions& options, const std::string& axes) {
+  if (!options.tiles.empty()) {
+    throw Error(ErrorCode::invalid_argument, "this operation has no --tile; use " + axes);
+  }
+}
+
+/// Every combination of the axes' values: those an axis is restricted to, else usual(variant,
+/// name), where the axes before have their values already.
+template <typename Usual>
+std::vector<Variant> every_choice(const Variant& first, std::span<const Axis> axes,
+                                  const SpaceOptions& options, const Usual& usual) {
+  std::vector<Variant> all{first};
+  for (const Axis& axis : axes) {
+    const Values* const asked = restriction_of(options, axis.name);
+    std::vector<Variant> more;
+    for (const Variant& variant : all) {
+      const Values values = asked != nullptr ? *asked : usual(variant, axis.name);
+      const std::vector<Variant> expanded = expand({variant}, axis, values);
+      more.insert(more.end(), expanded.begin(), expanded.end());
+    }
+    all = std::move(more);
+  }
+  return all;
 }
 
 }  // namespace swr

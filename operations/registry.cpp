@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every operation that swr knows: the one place where an operation is registered.
+#include "operations/softmax/softmax.h"
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
 #include <swr/problem.h>
@@ -9,7 +10,8 @@
 namespace swr {
 
 std::span<const Operation* const> operations() {
-  static const std::array<const Operation*, 2> all{&attention_operation(), &gemm_operation()};
+  static const std::array<const Operation*, 3> all{&attention_operation(), &gemm_operation(),
+                                                   &softmax_operation()};
   return all;
 }
 

@@ -81,6 +81,14 @@ Verdict judge(const reference::GemmComparison& comparison, OutputType output,
                                disturbance(disturbed_words));
 }
 
+Verdict judge_elements(const reference::GemmComparison& comparison,
+                       unsigned long long disturbed_words) {
+  return verdict_of(relative_error(comparison.error_squared, comparison.expected_squared),
+                    excess("elements further from the exact result than rounding explains:",
+                           comparison.different_elements, 0.0) +
+                        disturbance(disturbed_words));
+}
+
 Verdict judge_exact(const reference::GemmComparison& comparison,
                     unsigned long long disturbed_words) {
   const double error = relative_error(comparison.error_squared, comparison.expected_squared);

@@ -31,6 +31,10 @@ double error_tolerance(OutputType output);
 Verdict judge(const reference::GemmComparison& comparison, OutputType output,
               unsigned long long disturbed_words);
 
+/// Where the comparison itself has judged every element: none may differ.
+Verdict judge_elements(const reference::GemmComparison& comparison,
+                       unsigned long long disturbed_words);
+
 /// On data whose products are exact, no element may differ.
 Verdict judge_exact(const reference::GemmComparison& comparison,
                     unsigned long long disturbed_words);

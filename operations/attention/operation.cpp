@@ -68,6 +68,7 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
     return AttentionProblem{
         .heads_q = 16, .heads_kv = 16, .seq_q = 4096, .seq_kv = 4096, .head_dim = 128};
   }
+  bool multiplies_matrices() const override { return true; }
   const Advice& advice() const override { return attention_advice(); }
 
   std::vector<VariantColumn> columns(std::span<const VariantResult> results) const override {

@@ -60,10 +60,7 @@ void validate(const AttentionProblem& problem) {
   if (static_cast<long long>(problem.batch) * problem.heads_q * problem.seq_q > kMaxRows) {
     reject("batch times heads times seq must be at most 1073741824");
   }
-  const int alignment = problem.alignment_bytes;
-  if (alignment != 2 && alignment != 4 && alignment != 8 && alignment != 16) {
-    reject("alignment must be 2, 4, 8 or 16 bytes, not " + std::to_string(alignment));
-  }
+  require_alignment(problem.alignment_bytes);
 }
 
 double flop_count(const AttentionProblem& problem) {
@@ -111,9 +108,7 @@ std::span<const ProblemField> attention_fields() {
                    {.option = "dtype"}),
       flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
                  {.option = "causal"}),
-      number_field(&P::alignment_bytes, kMostAlignmentBytes, "alignment_bytes",
-                   "Bytes that divide every address and stride: 2, 4, 8 or 16",
-                   {.option = "alignment", .usual = kMostAlignmentBytes}),
+      alignment_field(&P::alignment_bytes),
   };
   return fields;
 }

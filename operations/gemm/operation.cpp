@@ -51,6 +51,7 @@ class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant> {
   std::span<const ConstraintInfo> constraints() const override { return gemm_constraints(); }
   std::span<const FamilySource> families() const override { return kFamilySources; }
   const Axis* order_axis() const override { return &axis_named(*this, "k_order"); }
+  bool multiplies_matrices() const override { return true; }
   const Advice& advice() const override { return gemm_advice(); }
 
   std::vector<VariantColumn> columns(std::span<const VariantResult> results) const override {

@@ -29,11 +29,8 @@ void validate(const GemmProblem& problem) {
       reject(std::string(name) + " must be 1 to 16777216, not " + std::to_string(value));
     }
   }
-  const int alignment = problem.alignment_bytes;
-  if (alignment != 2 && alignment != 4 && alignment != 8 && alignment != 16) {
-    reject("alignment must be 2, 4, 8 or 16 bytes, not " + std::to_string(alignment));
-  }
-  if (alignment < output_bytes(problem.output)) {
+  require_alignment(problem.alignment_bytes);
+  if (problem.alignment_bytes < output_bytes(problem.output)) {
     reject("alignment must be at least the 4 bytes of an fp32 element of C");
   }
 }
@@ -93,9 +90,7 @@ std::span<const ProblemField> gemm_fields() {
                    "nt: A [m, k] and B [n, k]; nn: B [k, n]; tn: A [k, m] and B [k, n]",
                    {.option = "layout"}),
       flag_field(&P::reads_c, "reads_c", "C is added to (beta is not 0)", {.option = "reads-c"}),
-      number_field(&P::alignment_bytes, kMostAlignmentBytes, "alignment_bytes",
-                   "Bytes that divide every address and stride: 2, 4, 8 or 16",
-                   {.option = "alignment", .usual = kMostAlignmentBytes}),
+      alignment_field(&P::alignment_bytes),
   };
   return fields;
 }

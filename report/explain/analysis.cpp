@@ -51,6 +51,19 @@ std::string occupancy_sentence(const Problem& problem, const VariantResult& resu
          "), " + significant_text(launch_waves(problem, result, device), 3) + " waves of CTAs.";
 }
 
+std::string products_sentence(const Roofline& roof, const VariantResult& result) {
+  return rate_text(roof.tflop_per_s) + " of the " + rate_text(roof.peak_tflop_per_s) +
+         (family_of(result.variant) == Family::hopper ? " of wgmma" : " of mma.sync") + " (" +
+         percent_text(roof.tflop_per_s / roof.peak_tflop_per_s) + ").";
+}
+
+std::string bytes_sentence(const Roofline& roof) {
+  const double gb_per_s = roof.tflop_per_s * 1e3 / roof.algorithmic_intensity;
+  return "Inputs and outputs pass at " + significant_text(gb_per_s, 4) + " GB/s of the " +
+         significant_text(roof.dram_gb_per_s, 4) + " GB/s that memory gives (" +
+         percent_text(gb_per_s / roof.dram_gb_per_s) + ").";
+}
+
 /// Knobs that move the result up at its intensity.
 void add_vertical_steps(const Problem& problem, const VariantResult& result,
                         const GpuProfile& profile, std::vector<std::string>& steps) {
@@ -81,10 +94,11 @@ void add_vertical_steps(const Problem& problem, const VariantResult& result,
   } else if (family_of(result.variant) == Family::hopper) {
     steps.push_back(head + std::string(advice.hopper) + ".");
   } else {
-    steps.push_back(head + "try other tiles and --stages" +
-                    (device.sm_arch == kHopperArch
+    const bool has_hopper = problem.operation().families().size() > 1;
+    steps.push_back(head + std::string(advice.portable) +
+                    (has_hopper && device.sm_arch == kHopperArch
                          ? ", and --family hopper, whose instruction is faster."
-                         : "; softmax and products share the issue slots."));
+                         : "."));
   }
 }
 
@@ -175,9 +189,11 @@ Roofline roofline(const Problem& problem, const VariantResult& result, const Gpu
 std::vector<UnitUse> unit_use(const Problem& problem, const VariantResult& result,
                               const GpuProfile& profile) {
   const double time_us = result.time_us();
-  std::vector<UnitUse> use{
-      {"tensor cores",
-       tflop_per_s(problem, result) / peak_tflop_per_s(family_of(result.variant), profile)}};
+  std::vector<UnitUse> use;
+  if (problem.operation().multiplies_matrices()) {
+    use.push_back({"tensor cores", tflop_per_s(problem, result) /
+                                       peak_tflop_per_s(family_of(result.variant), profile)});
+  }
   if (const double exponentials = problem.operation().exponential_count(problem);
       exponentials > 0.0) {
     const double exp2_per_s =
@@ -210,7 +226,7 @@ std::vector<std::string> limits_in_words(const Problem& problem, const VariantRe
                                          const GpuProfile& profile) {
   const Roofline roof = roofline(problem, result, profile);
   const auto use = unit_use(problem, result, profile);
-  const UnitUse& busiest = use.front();
+  const UnitUse busiest = use.empty() ? UnitUse{"none whose work is known"} : use.front();
   std::vector<std::string> sentences;
   sentences.push_back(
       busiest.share >= kBusyShare
@@ -220,9 +236,8 @@ std::vector<std::string> limits_in_words(const Problem& problem, const VariantRe
                 " of the time, so latency bounds it (waiting, barriers, tails, issue slots); the "
                 "busiest: " +
                 busiest.unit + " with " + percent_text(busiest.share) + ".");
-  sentences.push_back(rate_text(roof.tflop_per_s) + " of the " + rate_text(roof.peak_tflop_per_s) +
-                      (family_of(result.variant) == Family::hopper ? " of wgmma" : " of mma.sync") +
-                      " (" + percent_text(roof.tflop_per_s / roof.peak_tflop_per_s) + ").");
+  sentences.push_back(problem.operation().multiplies_matrices() ? products_sentence(roof, result)
+                                                                : bytes_sentence(roof));
   if (result.ctas_per_sm > 0) {
     sentences.push_back(occupancy_sentence(problem, result, profile.device));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What both programs need of the driver.
+// What these programs need of the driver.
 #pragma once
 
 #include <dlfcn.h>

@@ -19,7 +19,8 @@ struct CUctx_st {
 };
 struct CUfunc_st {
   CUmodule module;
-  bool is_gemm;  ///< Its argument is a GemmParams, not an AttentionParams.
+  bool is_gemm;     ///< Its argument is a GemmParams, not an AttentionParams.
+  bool is_softmax;  ///< It is a SoftmaxParams.
   int dynamic_smem_bytes;
 };
 struct CUmod_st {
@@ -85,6 +86,15 @@ const char* fake_last_gemm() {
                 last_launch.dynamic_smem_bytes, static_cast<int>(p.raster), p.raster_group,
                 p.swizzle_stride, p.splits, static_cast<void*>(p.partials),
                 static_cast<void*>(p.arrivals), fake_last_overlaps());
+  return line.data();
+}
+const char* fake_last_softmax() {
+  static thread_local std::array<char, 256> line;
+  const swr::SoftmaxParams& p = last_launch.softmax;
+  std::snprintf(line.data(), line.size(),
+                "grid %u block %u smem %u rows %d columns %d strides %lld %lld", last_launch.grid_x,
+                last_launch.block_x, last_launch.dynamic_smem_bytes, p.rows, p.columns, p.x_stride,
+                p.y_stride);
   return line.data();
 }
 int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
@@ -206,6 +216,7 @@ CUresult cuModuleUnload(CUmodule module) {
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   *function = &module->function;
   (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
+  (*function)->is_softmax = std::strcmp(name, "swr_softmax") == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
@@ -242,8 +253,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  {},
                  {},
                  1,
-                 false};
-  if (function->is_gemm) {
+                 false,
+                 {}};
+  if (function->is_softmax) {
+    last_launch.softmax = *static_cast<const swr::SoftmaxParams*>(arguments[0]);
+  } else if (function->is_gemm) {
     last_launch.gemm = *static_cast<const swr::GemmParams*>(arguments[0]);
   } else {
     last_launch.params = *static_cast<const swr::AttentionParams*>(arguments[0]);

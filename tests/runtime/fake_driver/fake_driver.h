@@ -3,6 +3,7 @@
 // instead of running kernels, so that dispatch is tested without a GPU.
 #pragma once
 
+#include "templates/softmax/config.h"
 #include <swr/attention_params.h>
 #include <swr/gemm_params.h>
 
@@ -18,17 +19,19 @@ struct FakeLaunch {
   void* stream;
   void* function;
   int device;
-  // Of the two that of the kernel's operation.
+  // Of these that of the kernel's operation; softmax comes last.
   swr::AttentionParams params;
   swr::GemmParams gemm;
   unsigned cluster_x;
   bool overlaps;  ///< May start while the launch before it ends.
+  swr::SoftmaxParams softmax;
 };
 
 FakeLaunch fake_last_launch();
-// The last launch, for programs that know no structure of it: of GEMM as a line, and whether it may
-// start while the one before ends.
+// The last launch, for programs that know no structure of it: of an operation as a line, and
+// whether it may start while the one before ends.
 const char* fake_last_gemm();
+const char* fake_last_softmax();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// What Operation says where an operation has nothing more to say. Here, because it takes parts that
+// core does not know.
+#include "core/operation.h"
+#include "driver/ready_launch.h"
+#include "model/predictor.h"
+#include "report/explain/plain_explanation.h"
+#include <swr/error.h>
+
+#include <string>
+#include <vector>
+
+namespace swr {
+namespace {
+
+bool is_told(const Operation& operation, const Variant& variant, const Axis& axis) {
+  const bool is_family = axis.offset == operation.axes().front().offset;
+  return axis.belongs_to(family_of(variant)) && (!is_family || operation.families().size() > 1);
+}
+
+/// "rows 4 stages 2 cyclic": choices speak for themselves, integers need their axis.
+std::string choices(const Operation& operation, const Variant& variant, const Axis* without) {
+  std::string text;
+  for (const Axis& axis : operation.axes()) {
+    if (&axis != without && is_told(operation, variant, axis)) {
+      text += text.empty() ? "" : " ";
+      text += (axis.is_text() ? "" : std::string(axis.name) + " ") + to_string(axis.get(variant));
+    }
+  }
+  return text;
+}
+
+/// The operation's name and its fields, integers with their names; not those that are as usual.
+std::string fields_text(const Operation& operation, const Problem& problem, char separator) {
+  std::string text(operation.name());
+  for (const ProblemField& field : operation.fields()) {
+    const bool is_usual = field.read(problem.members()) == field.usual;
+    if (field.is_text() || field.is_required || !is_usual) {
+      text +=
+          separator + (field.is_text() ? "" : std::string(field.name)) + field_text(problem, field);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Operation::text(const Problem& problem) const {
+  return fields_text(*this, problem, ' ');
+}
+
+std::string Operation::file_name(const Problem& problem) const {
+  return fields_text(*this, problem, '_');
+}
+
+std::vector<VariantColumn> Operation::columns(std::span<const VariantResult> /*results*/) const {
+  std::vector<VariantColumn> all;
+  const Variant usual = default_axes();
+  for (const Axis& axis : axes()) {
+    if (is_told(*this, usual, axis) || axis.only) {
+      all.push_back({std::string(axis.name), !axis.is_text(),
+                     [&axis](const Variant& variant) { return to_string(axis.get(variant)); }});
+    }
+  }
+  return all;
+}
+
+std::string Operation::description(const Variant& variant) const {
+  return choices(*this, variant, nullptr);
+}
+
+std::string Operation::description_without_order(const Variant& variant) const {
+  return choices(*this, variant, order_axis());
+}
+
+const Advice& Operation::advice() const {
+  static constexpr Advice plain;
+  return plain;
+}
+
+std::string Operation::conflict_advice(const Variant& /*variant*/) const {
+  return "another width of accesses or another tile moves them";
+}
+
+std::unique_ptr<Predictor> Operation::make_predictor(const GpuProfile& /*profile*/) const {
+  return nullptr;
+}
+
+std::unique_ptr<ExplainedVariant> Operation::explain(const ExplainRequest& request) const {
+  return explain_plainly(request);
+}
+
+std::unique_ptr<ReadyLaunch> Operation::make_ready(const Problem& problem,
+                                                   const Variant& /*variant*/, int /*ctas_per_sm*/,
+                                                   const ServingTools& /*tools*/) const {
+  throw Error(ErrorCode::invalid_argument,
+              "programs cannot launch " + text(problem) +
+                  " through the runtime; export its kernels with swr-tune export");
+}
+
+}  // namespace swr

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Softmax as programs use it: looked up, launched by the runtime and carried by packages. The
+// driver is a fake one.
+#include "tests/runtime/serving.h"
+
+#include "driver/cuda_driver.h"
+#include "operations/softmax/softmax.h"
+#include "tests/runtime/fake_driver/fake_driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const SoftmaxProblem kWide{.rows = 4096, .columns = 65536};
+const SoftmaxProblem kNarrow{.rows = 4096, .columns = 1000};
+
+/// As programs without a header of the operation pose a problem.
+Problem posed(int rows, int columns) {
+  Problem problem = Problem::zeroed(find_operation("softmax"));
+  for (const ProblemField& field : fields(problem.operation())) {
+    field.write(problem.members(), field.name == "rows"      ? rows
+                                   : field.name == "columns" ? columns
+                                                             : field.usual);
+  }
+  return problem;
+}
+
+class SoftmaxServing : public ServingTest {
+ protected:
+  void SetUp() override {
+    record(kNarrow, kHeld, 5.0);
+    record(kNarrow, kStreamed, 7.0);
+    record(SoftmaxProblem{.rows = 4096, .columns = 2000}, kStreamed, 8.0);
+    record(kWide, kStreamed, 90.0);
+  }
+
+  const SoftmaxVariant kHeld{.tile_rows = 4, .threads_per_row = 128, .vector = 8, .held = 1};
+  const SoftmaxVariant kStreamed{.threads_per_row = 64,
+                                 .vector = 8,
+                                 .stages = 4,
+                                 .order = Order::sawtooth,
+                                 .persistence = Persistence::persistent};
+  PrimaryContext context_{0};
+};
+
+TEST_F(SoftmaxServing, IsLookedUpByTheNearestShapeThatIsLegal) {
+  const Lookup lookup(database_);
+  EXPECT_EQ(lookup.best(posed(4096, 1000), device_).variant, Variant(kHeld));
+  EXPECT_EQ(lookup.best(posed(4096, 1000), device_).level, MatchLevel::exact);
+  EXPECT_EQ(lookup.best(posed(5000, 900), device_).variant, Variant(kHeld));
+  EXPECT_EQ(lookup.best(posed(5000, 900), device_).level, MatchLevel::nearest);
+  EXPECT_EQ(lookup.best(posed(4096, 1100), device_).variant, Variant(kStreamed))
+      << "1024 columns at most are held";
+}
+
+TEST_F(SoftmaxServing, ProgramsLaunchItThroughTheRuntime) {
+  RuntimeOptions options;
+  options.database = database_;
+  options.exported = export_all();
+  options.may_compile = false;
+  Runtime runtime(options);
+  void* const memory = reinterpret_cast<void*>(std::uintptr_t{1} << 20U);
+  const SoftmaxParams params{memory, memory, 1000, 1000, 4095, 1000};
+  runtime.launch(posed(4095, 1000), &params, memory, nullptr);
+  EXPECT_STREQ(fake_last_softmax(),
+               "grid 1024 block 512 smem 128 rows 4095 columns 1000 strides 1000 1000");
+}
+
+TEST_F(SoftmaxServing, AreCarriedByAPackageThatBuildsOutside) {
+  const std::filesystem::path package = directory_ / "package";
+  const std::filesystem::path build = directory_ / "build";
+  export_package(store_, key_as_cubin, package, "my_kernels", {});
+  const auto run = [&](const std::string& command) {
+    EXPECT_EQ(std::system((command + " > " + (directory_ / "log").string() + " 2>&1").c_str()), 0)
+        << bytes_of(directory_ / "log");
+    return bytes_of(directory_ / "log");
+  };
+  run("cmake -S " SWR_CONSUMER " -B " + build.string() + " -DPACKAGE_DIR=" + package.string() +
+      " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR
+      " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "'");
+  run("cmake --build " + build.string());
+  const std::string answers =
+      run("printf '4096 1000 1000\\n3 900 1000\\n64 50000 50000\\n3 1000 1001\\n0 5 8\\n' | "
+          "LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
+          (build / "softmax_consumer").string());
+  std::istringstream lines(answers);
+  const auto next = [&] {
+    std::string line;
+    std::getline(lines, line);
+    return line;
+  };
+  EXPECT_THAT(next(), ::testing::AllOf(StartsWith("softmax_rows4096_columns1000_fp16"),
+                                       HasSubstr("grid 1024 block 512 smem 128 rows 4096")));
+  EXPECT_THAT(next(), HasSubstr("grid 1 block 512 smem 128 rows 3 columns 900"));
+  EXPECT_THAT(next(), ::testing::AllOf(StartsWith("softmax_rows4096_columns65536_fp16"),
+                                       HasSubstr("grid 64 block 64")));
+  EXPECT_THAT(next(), StartsWith("error 2 no kernel of this package fits sizes 3 1000"));
+  EXPECT_THAT(next(), StartsWith("error 0 softmax needs rows and columns"));
+}
+
+}  // namespace
+}  // namespace swr
