@@ -2,6 +2,7 @@
 #include "db/connection.h"
 
 #include "db/database_error.h"
+#include "db/operation_views.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
@@ -179,6 +180,10 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   set_up(database);
   if (schema_state_now(database, migrations, path, content) != SchemaState::current) {
     migrate(database, migrations, path, content);
+  } else if (migrations.back().version >= kFirstSchemaWithViews && !has_operation_views(database)) {
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    write_operation_views(database);
+    transaction.commit();
   }
   // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
   database.exec("PRAGMA journal_mode = WAL");

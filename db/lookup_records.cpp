@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -35,6 +36,15 @@ class RowIndex {
   void add(long long id) {
     is_sorted_ = is_sorted_ && (rows_.empty() || rows_.back().id < id);
     rows_.push_back({id, static_cast<std::uint32_t>(rows_.size())});
+  }
+
+  /// Makes one of the rows whose records are equal, which are those of files that were edited.
+  template <typename Record>
+  void join_equal(const std::vector<Record>& records) {
+    std::map<Record, std::uint32_t> first;
+    for (Row& row : rows_) {
+      row.record = first.try_emplace(records[row.record], row.record).first->second;
+    }
   }
 
   /// Once after the last.
@@ -91,6 +101,15 @@ class Reader {
     records.push_back(std::move(record));
   }
 
+  /// Equal rows differ from each other only where one of them is not canonical.
+  template <typename Record>
+  static void finish(RowIndex& index, const std::vector<Record>& records, bool all_canonical) {
+    if (!all_canonical) {
+      index.join_equal(records);
+    }
+    index.finish();
+  }
+
   void read_runs(const Setting& setting) {
     SQLite::Statement row(database_, "SELECT id FROM run WHERE " + in_setting());
     bind_setting(row, setting);
@@ -100,24 +119,36 @@ class Reader {
   }
 
   void read_problems() {
-    for (const Operation* const operation : operations()) {
-      if (!has_problems(*operation)) {
-        continue;
-      }
+    bool all_canonical = true;
+    for (const Operation* const operation : stored_operations()) {
       TableRows row(database_, lookup_problems_query(*operation));
       while (row.next()) {
-        add(problems_, records_.problems, row.cell(0).getInt64(),
-            read_lookup_problem(*operation, row, {path_, "problem"}));
+        const auto read = read_lookup_problem(*operation, row, {path_, "problem"});
+        add(problems_, records_.problems, row.cell(0).getInt64(), read.value);
+        all_canonical = all_canonical && read.is_canonical;
       }
     }
-    problems_.finish();
+    finish(problems_, records_.problems, all_canonical);
   }
 
-  /// Through the index, which costs nothing beside a walk over a table of other operations.
-  bool has_problems(const Operation& operation) const {
-    SQLite::Statement any(database_, "SELECT 1 FROM problem WHERE op = ? LIMIT 1");
-    any.bind(1, std::string(name_of(operation)));
-    return any.executeStep();
+  /// Those that have problems, in the order of registration. Through the index, which costs nothing
+  /// beside a walk over the table for an operation that has none.
+  std::vector<const Operation*> stored_operations() const {
+    std::vector<const Operation*> stored;
+    SQLite::Statement next(database_,
+                           "SELECT id, op FROM problem WHERE op > ? ORDER BY op, kind LIMIT 1");
+    for (std::string last;; next.reset()) {
+      next.bind(1, last);
+      if (!next.executeStep()) {
+        break;
+      }
+      stored.push_back(&read_operation(next, {path_, "problem"}));
+      last = name_of(*stored.back());
+    }
+    std::ranges::sort(stored, {}, [](const Operation* operation) {
+      return std::ranges::find(operations(), operation) - operations().begin();
+    });
+    return stored;
   }
 
   void read_devices() {
@@ -130,12 +161,14 @@ class Reader {
   }
 
   void read_variants() {
-    SQLite::Statement row(database_, "SELECT * FROM variant ORDER BY id");
-    while (row.executeStep()) {
-      add(variants_, records_.variants, row.getColumn(0).getInt64(),
-          read_variant(row, {path_, "variant"}));
+    bool all_canonical = true;
+    TableRows row(database_, lookup_variants_query());
+    while (row.next()) {
+      const auto read = read_lookup_variant(row, {path_, "variant"});
+      add(variants_, records_.variants, row.cell(0).getInt64(), read.value);
+      all_canonical = all_canonical && read.is_canonical;
     }
-    variants_.finish();
+    finish(variants_, records_.variants, all_canonical);
   }
 
   void read_results(const std::optional<LookupScope>& scope) {
@@ -187,20 +220,34 @@ class Reader {
                   .result_id = found.id,
                   .merit = {},
                   .l2_misses = found.l2_misses};
+    require_same_operation(row);
     if (row.is_ok) {
       row.merit = merit_of(found, records_.problems[row.problem]);
     }
     records_.rows.push_back(row);
   }
 
+  void require_same_operation(const LookupRow& row) const {
+    const Operation& of_problem = records_.problems[row.problem].operation();
+    const Operation& of_variant = records_.variants[row.variant].operation();
+    if (&of_problem != &of_variant) {
+      reject(row.result_id, "a problem of " + std::string(name_of(of_problem)) +
+                                " has no variant of " + std::string(name_of(of_variant)));
+    }
+  }
+
+  [[noreturn]] void reject(long long result_id, const std::string& finding) const {
+    throw Error(ErrorCode::unreadable, "database " + path_.string() + " holds a bad row " +
+                                           std::to_string(result_id) +
+                                           " in table result: " + finding +
+                                           "; use a copy of the file from before it was edited");
+  }
+
   std::uint32_t at(const RowIndex& index, long long id, long long result_id,
                    const char* table) const {
     const auto record = index.find(id);
     if (!record) {
-      throw Error(ErrorCode::unreadable,
-                  "database " + path_.string() + " holds a bad row " + std::to_string(result_id) +
-                      " in table result: there is no row " + std::to_string(id) + " in table " +
-                      table + "; use a copy of the file from before it was edited");
+      reject(result_id, "there is no row " + std::to_string(id) + " in table " + table);
     }
     return *record;
   }

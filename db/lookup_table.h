@@ -135,7 +135,7 @@ class LookupTable {
                     Nearest& nearest, Accepts&& accepts) const;
   template <typename ConsiderPools>
   bool find_nearest(const Question& question, Nearest& nearest, ConsiderPools&& consider) const;
-  void fill(Answer& answer, const Hit& hit, const Problem& problem) const;
+  Answer answer_of(const Hit& hit, const Problem& problem) const;
   std::optional<Hit> nearest_on(const Group& group, Provenance provenance,
                                 const Question& question) const;
   std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question) const;

@@ -2,6 +2,8 @@
 #include "db/migrations.h"
 
 #include "core/embedded_file.h"
+#include "db/old_values.h"
+#include "db/operation_views.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Transaction.h>
@@ -14,6 +16,9 @@ namespace swr {
 std::span<const EmbeddedFile> schema_files();
 
 namespace {
+
+/// Until then problems and variants had a column for each field and axis.
+constexpr int kFirstWithoutColumns = 13;
 
 int pragma(SQLite::Database& database, const char* name) {
   return database.execAndGet(std::string("PRAGMA ") + name).getInt();
@@ -57,7 +62,9 @@ std::optional<Store::Content> content_of(int mark) {
 std::vector<Migration> built_in_migrations() {
   std::vector<Migration> migrations;
   for (const EmbeddedFile& file : schema_files()) {
-    migrations.push_back({version_of(file), file.text});
+    const int version = version_of(file);
+    migrations.push_back(
+        {version, file.text, version == kFirstWithoutColumns ? carry_old_values_over : nullptr});
   }
   return migrations;
 }
@@ -99,7 +106,13 @@ void migrate(SQLite::Database& database, std::span<const Migration> migrations,
   for (const Migration& migration : migrations) {
     if (migration.version > version) {
       database.exec(std::string(migration.sql));
+      if (migration.carry_over != nullptr) {
+        migration.carry_over(database, path);
+      }
     }
+  }
+  if (migrations.back().version >= kFirstSchemaWithViews) {
+    write_operation_views(database);
   }
   set_pragma(database, "application_id", application_id(content));
   set_pragma(database, "user_version", migrations.back().version);

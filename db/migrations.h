@@ -27,6 +27,8 @@ struct Migration {
   /// Schema version after this step (PRAGMA user_version); consecutive from 1.
   int version = 0;
   std::string_view sql;
+  /// What SQL cannot do, behind it in the same transaction; `path` is for messages.
+  void (*carry_over)(SQLite::Database& database, const std::filesystem::path& path) = nullptr;
 };
 
 /// The steps in db/schema, in order; a file's number is its version.

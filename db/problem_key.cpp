@@ -2,11 +2,12 @@
 #include "db/problem_key.h"
 
 #include "core/mixed_hash.h"
-#include "core/operation.h"
-#include <swr/error.h>
+#include "db/derived.h"
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,63 +15,66 @@ namespace swr {
 namespace {
 
 constexpr unsigned kOperationBits = 8;
-constexpr unsigned kKindBits = 64;
+constexpr unsigned kKindBits = 64 - kOperationBits;
+/// Of a value that its field cannot have; no operation has so high a number.
+constexpr std::uint64_t kNoKind = std::numeric_limits<std::uint64_t>::max();
 
-/// How the fields of an operation's problems are packed into keys.
-struct Packing {
-  struct Kind {
-    const ProblemField* field;
-    unsigned shift;
-    std::uint64_t mask;
-  };
+unsigned bits_of(const Field& field) {
+  return static_cast<unsigned>(std::bit_width(static_cast<unsigned>(field.most)));
+}
 
-  Packing(const Operation& packed, std::uint64_t place) : operation(packed), operation_bits(place) {
-    unsigned shift = kOperationBits;
-    for (const ProblemField& field : operation.fields()) {
-      if (field.role == FieldRole::size) {
-        sizes.push_back(&field);
-        continue;
-      }
-      const auto bits =
-          static_cast<unsigned>(std::bit_width(static_cast<unsigned>(std::max(field.most, 1))));
-      kinds.push_back({&field, shift, (std::uint64_t{1} << bits) - 1});
-      shift += bits;
-    }
-    if (shift > kKindBits || sizes.size() > ShapePoint::kDimensions) {
-      throw Error(ErrorCode::invalid_argument,
-                  "problems of " + std::string(operation.name()) + " have too many fields to be " +
-                      "looked up: at most " + std::to_string(ShapePoint::kDimensions) +
-                      " sizes, and 56 bits for the others");
-    }
-  }
+[[noreturn]] void reject(const Operation& operation, const std::string& message) {
+  throw Error(ErrorCode::invalid_argument,
+              "operation " + std::string(operation.name()) + " has " + message);
+}
 
-  const Operation& operation;
-  std::uint64_t operation_bits;
-  std::vector<Kind> kinds;
-  std::vector<const ProblemField*> sizes;
+static_assert(std::endian::native == std::endian::little, "words are read for single bytes");
+
+/// Where one field lies among the members, and where in the packed number. Whole words are read for
+/// flags, too: no branch tells them apart.
+struct KindField {
+  std::uint32_t word = 0;  ///< Offset of the word that holds it.
+  std::uint32_t right = 0;
+  std::uint32_t member = 0;  ///< Mask of what the word has of it.
+  std::uint32_t values = 0;  ///< Mask of the values that it may have.
+  std::uint32_t left = 0;
 };
 
-/// By the operation's place in the registry; made once.
-const std::vector<Packing>& packings() {
-  static const std::vector<Packing> all = [] {
-    std::vector<Packing> made;
-    for (const Operation* const operation : operations()) {
-      made.emplace_back(*operation, made.size());
-    }
-    return made;
-  }();
-  return all;
+KindField kind_field(const Field& field, unsigned place) {
+  constexpr std::size_t kWordBytes = sizeof(std::uint32_t);
+  constexpr std::size_t kByteBits = 8;
+  const bool is_flag = field.type == FieldType::flag;
+  return {.word = static_cast<std::uint32_t>(field.offset / kWordBytes * kWordBytes),
+          .right = static_cast<std::uint32_t>(field.offset % kWordBytes * kByteBits),
+          .member = is_flag ? 0xffU : 0xffffffffU,
+          .values = static_cast<std::uint32_t>((1ULL << bits_of(field)) - 1),
+          .left = place};
 }
 
-const Packing& packing_of(const Problem& problem) {
-  for (const Packing& packing : packings()) {
-    if (&packing.operation == &problem.operation()) {
-      return packing;
+/// How the problems of an operation become keys: worked out once, because every answer needs one.
+struct KeyPlan {
+  explicit KeyPlan(const Operation& described) : operation(&described) {
+    require_key(described);
+    number = static_cast<std::uint64_t>(std::ranges::find(operations(), &described) -
+                                        operations().begin());
+    unsigned place = kOperationBits;
+    for (const ProblemField& field : described.fields()) {
+      if (field.role == FieldRole::size) {
+        sizes[size_count++] = static_cast<std::uint32_t>(field.offset);
+        continue;
+      }
+      kind[kind_count++] = kind_field(field, place);
+      place += bits_of(field);
     }
   }
-  throw Error(ErrorCode::invalid_argument,
-              "operation " + std::string(problem.operation().name()) + " is not registered");
-}
+
+  const Operation* operation;
+  std::uint64_t number = 0;  ///< In the order of registration.
+  std::size_t kind_count = 0;
+  std::size_t size_count = 0;
+  std::array<std::uint32_t, ShapePoint::kDimensions> sizes{};
+  std::array<KindField, kKindBits> kind{};
+};
 
 std::uint64_t pair(int high, int low) {
   return static_cast<std::uint64_t>(high) << 32U | static_cast<std::uint32_t>(low);
@@ -78,26 +82,59 @@ std::uint64_t pair(int high, int low) {
 
 }  // namespace
 
+void require_key(const Operation& operation) {
+  std::size_t sizes = 0;
+  std::size_t kinds = 0;
+  unsigned bits = 0;
+  for (const ProblemField& field : operation.fields()) {
+    const bool is_kind = field.role == FieldRole::kind;
+    ++(is_kind ? kinds : sizes);
+    bits += is_kind ? bits_of(field) : 0;
+  }
+  if (sizes > ShapePoint::kDimensions) {
+    reject(operation, std::to_string(sizes) + " sizes, and keys have room for " +
+                          std::to_string(ShapePoint::kDimensions) +
+                          "; make a kind of one that neighbours share");
+  }
+  if (bits > kKindBits || kinds > kKindBits) {
+    reject(operation, std::to_string(kinds) + " fields of kind of " + std::to_string(bits) +
+                          " bits, and keys have room for " + std::to_string(kKindBits) +
+                          "; lower the most that they may hold");
+  }
+}
+
 ProblemKey problem_key(const Problem& problem) {
-  const Packing& packing = packing_of(problem);
-  ProblemKey key{packing.operation_bits, {1, 1, 1, 1, 1}};
-  for (const auto& [field, shift, mask] : packing.kinds) {
-    key.kind |= static_cast<std::uint64_t>(field->read(problem.members())) << shift;
+  const auto& plan = derived_of<KeyPlan>(problem.operation());
+  const char* const members = static_cast<const char*>(problem.members());
+  ProblemKey key{plan.number, {1, 1, 1, 1, 1}};
+  std::uint32_t beyond = 0;
+  for (std::size_t i = 0; i < plan.kind_count; ++i) {
+    const KindField& field = plan.kind[i];
+    std::uint32_t word = 0;
+    std::memcpy(&word, members + field.word, sizeof word);
+    const std::uint32_t value = word >> field.right & field.member;
+    beyond |= value & ~field.values;
+    key.kind |= static_cast<std::uint64_t>(value) << field.left;
   }
-  for (std::size_t i = 0; i < packing.sizes.size(); ++i) {
-    key.sizes[i] = packing.sizes[i]->read(problem.members());
+  for (std::size_t i = 0; i < plan.size_count; ++i) {
+    std::memcpy(&key.sizes[i], members + plan.sizes[i], sizeof key.sizes[i]);
   }
+  key.kind = beyond == 0 ? key.kind : kNoKind;
   return key;
 }
 
 Problem problem_of(const ProblemKey& key) {
-  const Packing& packing = packings().at(key.kind & ((1U << kOperationBits) - 1));
-  Problem problem = packing.operation.default_problem();
-  for (const auto& [field, shift, mask] : packing.kinds) {
-    field->write(problem.members(), static_cast<int>(key.kind >> shift & mask));
-  }
-  for (std::size_t i = 0; i < packing.sizes.size(); ++i) {
-    packing.sizes[i]->write(problem.members(), key.sizes[i]);
+  const Operation& operation = *operations()[key.kind & ((1U << kOperationBits) - 1)];
+  Problem problem = Problem::zeroed(operation);
+  std::uint64_t kind = key.kind >> kOperationBits;
+  std::size_t size = 0;
+  for (const ProblemField& field : operation.fields()) {
+    if (field.role == FieldRole::size) {
+      field.write(problem.members(), key.sizes[size++]);
+      continue;
+    }
+    field.write(problem.members(), static_cast<int>(kind & ((1ULL << bits_of(field)) - 1)));
+    kind >>= bits_of(field);
   }
   return problem;
 }

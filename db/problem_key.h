@@ -14,18 +14,21 @@
 namespace swr {
 
 struct ProblemKey {
-  /// The operation and the fields that are no sizes: nothing makes up for a difference in one of
-  /// them.
+  /// The operation and its fields of that role, packed: no size makes up for a difference in one.
   std::uint64_t kind = 0;
-  /// The sizes in the order of the fields, and 1 for those that the operation lacks.
+  /// The fields that are sizes, in declared order; 1 behind them.
   std::array<int, ShapePoint::kDimensions> sizes{};
 
   auto operator<=>(const ProblemKey&) const = default;
 };
 
-/// Requires, like the following: a valid problem.
+/// Throws: Error{invalid_argument} when keys have no room for the operation's fields. An operation
+/// that is registered must pass, as a test proves.
+void require_key(const Operation& operation);
+
+/// Of a problem that is not valid it is equal to no key of a valid one.
 ProblemKey problem_key(const Problem& problem);
-/// The inverse.
+/// The inverse. Requires, like the following: the key of a valid problem.
 Problem problem_of(const ProblemKey& key);
 
 ShapePoint shape_point(const ProblemKey& key);

@@ -61,13 +61,13 @@ class Reader {
       : database_(database), path_(path) {}
 
   std::optional<StoredProblem> find(const Problem& problem) const {
-    SQLite::Statement row(database_, "SELECT * FROM problem ORDER BY id");
-    while (row.executeStep()) {
-      if (read_problem(row, {path_, "problem"}) == problem) {
-        return StoredProblem{row.getColumn("id").getInt64(), problem};
-      }
-    }
-    return std::nullopt;
+    SQLite::Statement row(database_,
+                          "SELECT id FROM problem WHERE op = ? AND kind = ? AND sizes = ?");
+    row.bind(1, std::string(name_of(problem.operation())));
+    row.bind(2, kind_text(problem));
+    row.bind(3, sizes_text(problem));
+    return row.executeStep() ? std::optional(StoredProblem{row.getColumn(0).getInt64(), problem})
+                             : std::nullopt;
   }
 
   /// Devices in the order of their first row.

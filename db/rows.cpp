@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "db/rows.h"
 
-#include "core/enum_text.h"
 #include "core/fields.h"
-#include "core/operation.h"
 #include <swr/error.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 namespace swr {
@@ -60,25 +55,7 @@ struct Writer {
   void operator()(const char* name, const std::string& value) const {
     cells.push_back({name, value});
   }
-  template <typename Enum>
-  requires std::is_enum_v<Enum>
-  void operator()(const char* name, Enum value) const {
-    cells.push_back({name, std::string(to_string(value))});
-  }
 };
-
-bool has_column(const Cells& cells, std::string_view name) {
-  return std::ranges::any_of(cells, [&](const NamedCell& cell) { return cell.column == name; });
-}
-
-/// What a column holds that belongs to another operation.
-Cell absent_cell(bool is_text) {
-  Cell cell = 0LL;
-  if (is_text) {
-    cell = std::string();
-  }
-  return cell;
-}
 
 /// Finds columns by name.
 struct NamedColumns {
@@ -297,86 +274,16 @@ void read_lookup_prediction(LookupResult& found, Reader<OrderedColumns>& read) {
   found.excess_misses = prediction.excess_misses;
 }
 
-/// The value of a field or of an axis in its column.
-Cell field_cell(const Field& field, int value) {
-  return field.is_text() ? Cell(std::string(field.spellings[static_cast<std::size_t>(value)]))
-                         : Cell(static_cast<long long>(value));
-}
-
-template <typename Columns>
-int field_value(const Field& field, Reader<Columns>& read) {
-  const std::string name(field.name);
-  if (field.is_text()) {
-    return parse_enum<int>(field.spellings, read.text(name.c_str()), field.name);
-  }
-  return static_cast<int>(
-      read.integer(name.c_str(), 0, field.type == FieldType::flag ? 1 : kMaxInt));
-}
-
 template <typename Columns>
 Variant read_variant(Reader<Columns>& read) {
   const Operation& operation = find_operation(read.text("op"));
-  Variant variant = default_axes(operation);
-  for (const Axis& axis : operation.axes()) {
-    const std::string name(axis.name);
-    if (axis.is_text()) {
-      axis.set(variant, std::string(read.text(name.c_str())));
-    } else {
-      axis.set(variant, read.integer(name.c_str(), 0, kMaxInt));
-    }
-  }
-  return variant;
-}
-
-template <typename Columns>
-Problem read_problem_of(const Operation& operation, Reader<Columns>& read) {
-  Problem problem = operation.default_problem();
-  for (const Field& field : operation.fields()) {
-    field.write(problem.members(), field_value(field, read));
-  }
-  validate(problem);
-  return problem;
-}
-
-/// Columns that belong to another operation alone hold no value: 0 or an empty text.
-template <typename FieldsOf>
-void add_absent(Cells& cells, FieldsOf fields_of) {
-  for (const Operation* const operation : operations()) {
-    for (const Field& field : fields_of(*operation)) {
-      if (!has_column(cells, field.name)) {
-        cells.push_back({std::string(field.name), absent_cell(field.is_text())});
-      }
-    }
-  }
-}
-
-/// The fields of a problem in their order.
-Cells field_cells(const Operation& operation) {
-  Cells cells;
-  for (const Field& field : operation.fields()) {
-    cells.push_back({std::string(field.name), absent_cell(field.is_text())});
-  }
-  return cells;
-}
-
-/// Runs `read`; a value that cannot be believed becomes an error that names the row by its id.
-template <typename Id, typename Read>
-auto read_row(Id&& id, const RowSource& source, Read&& read) {
-  try {
-    return read();
-  } catch (const Error& failure) {
-    throw Error(ErrorCode::unreadable,
-                "database " + source.path.string() + " holds a bad row " + id() + " in table " +
-                    std::string(source.table) + ": " + failure.what() +
-                    "; delete that row with sqlite3, or use a copy of the file "
-                    "from before it was edited");
-  }
+  return variant_from_text(operation, read.text("axes")).value;
 }
 
 template <typename Read>
 auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
   const auto id = [&row] { return row.getColumn(0).getString(); };
-  return read_row(id, source, [&] {
+  return read_row_named(id, source, [&] {
     Reader<NamedColumns> reader{{row}};
     return read(reader);
   });
@@ -385,7 +292,7 @@ auto read_row(SQLite::Statement& row, const RowSource& source, Read&& read) {
 template <typename Read>
 auto read_row(TableRows& row, const RowSource& source, Read&& read) {
   const auto id = [&row] { return std::string(row.cell(0).getString()); };
-  return read_row(id, source, [&] {
+  return read_row_named(id, source, [&] {
     Reader<OrderedColumns> reader{{row}};
     return read(reader);
   });
@@ -395,24 +302,13 @@ auto read_row(TableRows& row, const RowSource& source, Read&& read) {
 
 Cells to_cells(const Problem& problem) {
   validate(problem);
-  const Operation& operation = problem.operation();
-  Cells cells{{"op", std::string(operation.name())}};
-  for (const Field& field : operation.fields()) {
-    cells.push_back({std::string(field.name), field_cell(field, field.read(problem.members()))});
-  }
-  add_absent(cells, [](const Operation& other) { return other.fields(); });
+  Cells cells = kind_cells(problem);
+  cells.push_back({"sizes", sizes_text(problem)});
   return cells;
 }
 
 Cells kind_cells(const Problem& problem) {
-  const Operation& operation = problem.operation();
-  Cells cells{{"op", std::string(operation.name())}};
-  for (const ProblemField& field : operation.fields()) {
-    if (field.role == FieldRole::kind) {
-      cells.push_back({std::string(field.name), field_cell(field, field.read(problem.members()))});
-    }
-  }
-  return cells;
+  return {{"op", std::string(name_of(problem.operation()))}, {"kind", kind_text(problem)}};
 }
 
 Cells to_cells(const DeviceInfo& device) {
@@ -422,16 +318,10 @@ Cells to_cells(const DeviceInfo& device) {
 }
 
 Cells to_cells(const Variant& variant) {
-  const Operation& operation = variant.operation();
-  Cells cells{{"op", std::string(operation.name())}};
-  for (const Axis& axis : operation.axes()) {
-    cells.push_back({std::string(axis.name), field_cell(axis, axis.read(variant.members()))});
-  }
-  add_absent(cells, [](const Operation& other) { return other.axes(); });
-  return cells;
+  return {{"op", std::string(name_of(variant.operation()))}, {"axes", axes_text(variant)}};
 }
 
-std::string variant_columns() { return column_list(to_cells(default_axes(*operations().front()))); }
+std::string variant_columns() { return "variant.op, variant.axes"; }
 
 Cells to_cells(const RunInfo& run) {
   return {{"command", run.command},
@@ -506,7 +396,8 @@ Cells to_cells(const VariantResult& result) {
 
 Problem read_problem(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
-    return read_problem_of(find_operation(read.text("op")), read);
+    const Operation& operation = find_operation(read.text("op"));
+    return problem_from_text(operation, read.text("kind"), read.text("sizes")).value;
   });
 }
 
@@ -624,15 +515,31 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
 }
 
 std::string lookup_problems_query(const Operation& operation) {
-  return "SELECT id, " + column_list(field_cells(operation)) +
-         " FROM problem NOT INDEXED WHERE op = '" + std::string(operation.name()) + "' ORDER BY id";
+  return "SELECT id, kind, sizes FROM problem NOT INDEXED WHERE op = '" +
+         std::string(name_of(operation)) + "' ORDER BY id";
 }
 
-Problem read_lookup_problem(const Operation& operation, TableRows& row, const RowSource& source) {
+FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,
+                                      const RowSource& source) {
   return read_row(row, source, [&operation](auto& read) {
     read.column("id");
-    return read_problem_of(operation, read);
+    const std::string_view kind = read.text("kind");
+    return problem_from_text(operation, kind, read.text("sizes"));
   });
+}
+
+std::string lookup_variants_query() { return "SELECT id, op, axes FROM variant ORDER BY id"; }
+
+FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source) {
+  return read_row(row, source, [](auto& read) {
+    read.column("id");
+    const Operation& operation = find_operation(read.text("op"));
+    return variant_from_text(operation, read.text("axes"));
+  });
+}
+
+const Operation& read_operation(SQLite::Statement& row, const RowSource& source) {
+  return *read_row(row, source, [](auto& read) { return &find_operation(read.text("op")); });
 }
 
 std::string lookup_result_columns() {

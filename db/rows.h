@@ -4,6 +4,8 @@
 // come from anywhere.
 #pragma once
 
+#include "db/row_source.h"
+#include "db/row_text.h"
 #include "db/table.h"
 #include "db/table_rows.h"
 #include <swr/device.h>
@@ -13,7 +15,6 @@
 
 #include <SQLiteCpp/Statement.h>
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,6 @@
 namespace swr {
 
 // Throw: Error{invalid_argument} naming the first value that cannot be stored.
-// Columns that belong to another operation alone hold 0 or an empty text.
 Cells to_cells(const Problem& problem);
 Cells to_cells(const DeviceInfo& device);
 Cells to_cells(const Variant& variant);
@@ -36,7 +36,7 @@ Cells to_cells(const VariantResult& result);
 /// Without the keys of run and device.
 Cells to_cells(const GpuReference& reference);
 
-/// The columns of `variant`, as SQL, quoted and separated by commas.
+/// The columns of `variant` that read_result() reads, as SQL, separated by commas.
 std::string variant_columns();
 
 /// The counters alone, or why there are none.
@@ -47,12 +47,6 @@ Cells access_cells(const Measurement& measurement);
 std::vector<std::string> counter_columns();
 std::vector<std::string> access_columns();
 
-/// Where a row was read, for messages.
-struct RowSource {
-  const std::filesystem::path& path;
-  std::string_view table;
-};
-
 // Read the statement's current row, by column name.
 // Throw: Error{unreadable} naming file, table, row and value.
 Problem read_problem(SQLite::Statement& row, const RowSource& source);
@@ -61,6 +55,8 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 /// Columns of `result` and of `variant`; without the samples.
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
 Variant read_variant(SQLite::Statement& row, const RowSource& source);
+/// The operation of a row of `problem` or of `variant`.
+const Operation& read_operation(SQLite::Statement& row, const RowSource& source);
 
 /// What the choice of the best variant reads of a result. The part from the time on is of results
 /// that are ok.
@@ -82,7 +78,10 @@ struct LookupResult {
 
 // For tables of many rows: what to select, and the readers of such rows.
 std::string lookup_problems_query(const Operation& operation);
-Problem read_lookup_problem(const Operation& operation, TableRows& row, const RowSource& source);
+FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,
+                                      const RowSource& source);
+std::string lookup_variants_query();
+FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source);
 std::string lookup_result_columns();
 LookupResult read_lookup_result(TableRows& row, const RowSource& source);
 

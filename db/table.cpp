@@ -46,14 +46,20 @@ long long insert_row(SQLite::Database& database, std::string_view table, const C
   return database.getLastInsertRowid();
 }
 
-long long find_or_insert_row(SQLite::Database& database, std::string_view table,
-                             const Cells& cells) {
+std::optional<long long> find_row(SQLite::Database& database, std::string_view table,
+                                  const Cells& cells) {
   SQLite::Statement find(database, "SELECT id FROM " + quote(table) + " WHERE " +
                                        join(cells, " AND ", [](const auto& column) {
                                          return quote(column) + " = ?";
                                        }));
   bind_all(find, cells);
-  return find.executeStep() ? find.getColumn(0).getInt64() : insert_row(database, table, cells);
+  return find.executeStep() ? std::optional<long long>(find.getColumn(0).getInt64()) : std::nullopt;
+}
+
+long long find_or_insert_row(SQLite::Database& database, std::string_view table,
+                             const Cells& cells) {
+  const auto found = find_row(database, table, cells);
+  return found ? *found : insert_row(database, table, cells);
 }
 
 int update_row(SQLite::Database& database, std::string_view table, const Cells& cells,
@@ -67,7 +73,5 @@ int update_row(SQLite::Database& database, std::string_view table, const Cells& 
   bind_all(update, which, static_cast<int>(cells.size()) + 1);
   return update.exec();
 }
-
-std::string column_list(const Cells& cells) { return join(cells, ", ", quote); }
 
 }  // namespace swr

@@ -5,6 +5,7 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -24,15 +25,16 @@ using Cells = std::vector<NamedCell>;
 /// Inserts a row and returns its id.
 long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells);
 
-/// The id of the row with exactly these values, inserted when missing.
+/// The id of the row with exactly these values; empty when there is none.
+std::optional<long long> find_row(SQLite::Database& database, std::string_view table,
+                                  const Cells& cells);
+
+/// The same, inserted when missing.
 long long find_or_insert_row(SQLite::Database& database, std::string_view table,
                              const Cells& cells);
 
 /// Changes the rows whose columns have the values of `which`; returns their number.
 int update_row(SQLite::Database& database, std::string_view table, const Cells& cells,
                const Cells& which);
-
-/// The columns as SQL, quoted and separated by commas.
-std::string column_list(const Cells& cells);
 
 }  // namespace swr

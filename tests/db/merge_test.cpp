@@ -96,7 +96,7 @@ TEST_F(MergeTest, KeepsEveryRowWithItsRunSamplesAndDecision) {
   EXPECT_THAT(
       rows_of(out_,
               "SELECT seq_q, tile_m, tile_n, time_us, sampling, won, nvrtc_version "
-              "FROM all_results WHERE seq_q = 2048 ORDER BY result_id"),
+              "FROM attention_results WHERE seq_q = 2048 ORDER BY result_id"),
       ElementsAre("2048|128|64|10.0|screening|0|13.0|", "2048|128|32|20.0|screening|0|13.0|",
                   "2048|128|64|11.0|screening|1|13.0|", "2048|128|32|21.0|screening|0|13.0|"));
   EXPECT_EQ(rows_of(out_,
@@ -132,7 +132,7 @@ TEST_F(MergeTest, GivesTheSameWhateverTheOrder) {
   merge_databases(path("forth.db"), sources);
   merge_databases(path("back.db"), std::vector{sources[2], sources[1], sources[0]});
   const std::string question =
-      "SELECT seq_q, tile_m, tile_n, time_us, won, started_at FROM all_results ORDER BY result_id";
+      "SELECT sizes, axes, time_us, won, started_at FROM all_results ORDER BY result_id";
   EXPECT_EQ(rows_of(path("forth.db"), question), rows_of(path("back.db"), question));
   EXPECT_EQ(rows_of(path("forth.db"), "SELECT * FROM sample"),
             rows_of(path("back.db"), "SELECT * FROM sample"));
@@ -243,7 +243,7 @@ TEST_F(MergeTest, DamagedSourcesLeaveTheTargetAlone) {
   fs::resize_file(path("short.db"), 8192);
   fs::copy_file(good, path("edited.db"));
   SQLite::Database(path("edited.db").string(), SQLite::OPEN_READWRITE)
-      .exec("UPDATE variant SET \"order\" = 'sideways'");
+      .exec("UPDATE variant SET axes = json_set(axes, '$.order', 'sideways')");
   fs::copy_file(good, path("orphan.db"));
   SQLite::Database(path("orphan.db").string(), SQLite::OPEN_READWRITE)
       .exec("PRAGMA foreign_keys = OFF; DELETE FROM run");

@@ -5,9 +5,9 @@
 
 #include <SQLiteCpp/Statement.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -21,19 +21,6 @@ std::vector<std::string> columns_of(SQLite::Database& database, const std::strin
   row.bind(1, table);
   while (row.executeStep()) {
     names.push_back(row.getColumn(0).getString());
-  }
-  return names;
-}
-
-std::vector<std::string> axis_names() {
-  std::vector<std::string> names;
-  for (const Operation* const operation : operations()) {
-    const Operation& op = *operation;
-    for (const Axis& axis : axes(op)) {
-      if (std::ranges::find(names, axis.name) == names.end()) {
-        names.emplace_back(axis.name);
-      }
-    }
   }
   return names;
 }
@@ -62,6 +49,20 @@ class SchemaTest : public ::testing::Test {
                  measured(tile(64, 64), 10.0));
   }
 
+  /// As today's schema has them, by id.
+  std::vector<std::string> axes_of_all_variants() const {
+    auto database = open(today_, Store::Mode::read_write);
+    std::vector<std::string> axes;
+    SQLite::Statement row(database, "SELECT axes FROM variant ORDER BY id");
+    while (row.executeStep()) {
+      axes.push_back(row.getColumn(0).getString());
+    }
+    return axes;
+  }
+  std::vector<Migration> until(int version) const {
+    return {today_.begin(), today_.begin() + version};
+  }
+
   TempDirectory directory_;
   std::filesystem::path path_ = directory_ / "tuned.db";
   std::vector<Migration> today_ = built_in_migrations();
@@ -80,18 +81,54 @@ TEST_F(SchemaTest, MigrationsAreNumberedFromOneWithoutGaps) {
   }
 }
 
-TEST_F(SchemaTest, TheVariantTableHasExactlyTheAxes) {
+TEST_F(SchemaTest, EveryOperationHasAViewOfItsFieldsAndAxes) {
   auto database = open(today_, Store::Mode::read_write);
-  auto columns = columns_of(database, "variant");
-  ASSERT_EQ(columns[0], "id");
-  ASSERT_EQ(columns[1], "op");
-  columns.erase(columns.begin(), columns.begin() + 2);
-  EXPECT_EQ(columns, axis_names());
+  for (const Operation* const operation : operations()) {
+    std::vector<std::string> names;
+    for (const ProblemField& field : fields(*operation)) {
+      names.emplace_back(field.name);
+    }
+    for (const Axis& axis : axes(*operation)) {
+      names.emplace_back(axis.name);
+    }
+    auto columns = columns_of(database, std::string(name_of(*operation)) + "_results");
+    ASSERT_GT(columns.size(), names.size());
+    columns.resize(names.size());
+    EXPECT_EQ(columns, names);
+  }
 }
 
-TEST_F(SchemaTest, TheViewShowsEveryAxis) {
-  auto database = open(today_, Store::Mode::read_write);
-  EXPECT_THAT(columns_of(database, "all_results"), IsSupersetOf(axis_names()));
+TEST_F(SchemaTest, TheViewOfAnOperationShowsValuesAndDefaults) {
+  create_with_one_result();
+  SQLite::Database shell(path_.string(), SQLite::OPEN_READONLY);
+  SQLite::Statement row(shell,
+                        "SELECT seq_q, head_dim, dtype, causal, tile_m, \"order\", smem_swizzle, "
+                        "kv_splits, kv_copy, mainloop, unroll, time_us, op FROM attention_results");
+  ASSERT_TRUE(row.executeStep());
+  std::string text;
+  for (int i = 0; i < row.getColumnCount(); ++i) {
+    text += row.isColumnNull(i) ? "NULL " : row.getColumn(i).getString() + " ";
+  }
+  EXPECT_EQ(text, "4096 64 fp16 0 64 cyclic on 1 cp_async NULL NULL 10.0 attention ");
+  EXPECT_FALSE(row.executeStep());
+  EXPECT_EQ(shell.execAndGet("SELECT count(*) FROM gemm_results").getInt(), 0);
+}
+
+TEST_F(SchemaTest, ViewsThatAreMissingOrDifferAreWrittenAnew) {
+  create_with_one_result();
+  const auto now = [this] {
+    SQLite::Database database(path_.string(), SQLite::OPEN_READONLY);
+    return dump(database);
+  };
+  const std::string before = now();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec(
+          "DROP VIEW gemm_results; DROP VIEW attention_results; "
+          "CREATE VIEW attention_results AS SELECT 1");
+  EXPECT_EQ(Store(path_, Store::Mode::read_only).winners().size(), 1U);
+  EXPECT_NE(now(), before);
+  EXPECT_EQ(Store(path_, Store::Mode::read_write).winners().size(), 1U);
+  EXPECT_EQ(now(), before);
 }
 
 TEST_F(SchemaTest, TheViewHasARowPerResult) {
@@ -133,8 +170,13 @@ TEST_F(SchemaTest, EveryTableAndColumnIsDocumented) {
 TEST_F(SchemaTest, StoresReadableText) {
   create_with_one_result();
   auto database = open(today_, Store::Mode::read_only);
-  EXPECT_EQ(database.execAndGet("SELECT \"order\" || ' ' || smem_swizzle FROM variant").getString(),
-            "cyclic on");
+  EXPECT_EQ(database.execAndGet("SELECT op || kind || sizes FROM problem").getString(),
+            R"(attention{"head_dim":64,"dtype":"fp16","causal":0,"alignment_bytes":16})"
+            R"({"batch":1,"heads_q":8,"heads_kv":8,"seq_q":4096,"seq_kv":4096})");
+  EXPECT_EQ(database.execAndGet("SELECT op || axes FROM variant").getString(),
+            R"(attention{"family":"portable","tile_m":64,"tile_n":64,"warps":4,"stages":2,)"
+            R"("order":"cyclic","persistence":"grid","workers":0,"swizzle":"q_fastest",)"
+            R"("section_heads":0,"smem_swizzle":"on"})");
   EXPECT_THAT(database.execAndGet("SELECT started_at FROM run").getString(),
               ::testing::MatchesRegex("[0-9-]+T[0-9:.]+Z"));
 }
@@ -152,26 +194,25 @@ TEST_F(SchemaTest, AMigrationKeepsTheRows) {
   EXPECT_EQ(database.execAndGet("SELECT median_us FROM result").getDouble(), 10.0);
 }
 
+/// A file of the first schema with a measured result.
+constexpr const char* kFirstRows =
+    "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "
+    "131072, "
+    "1024, 65536, 2048, 32);"
+    "INSERT INTO problem VALUES (1, 1, 8, 8, 4096, 4096, 64, 'fp16', 0, 16);"
+    "INSERT INTO variant VALUES (1, 'portable', 64, 64, 4, 2, 'cyclic', 'grid', 0, "
+    "'q_fastest', "
+    "0, 'on');"
+    "INSERT INTO run VALUES (1, '2026-01-01T00:00:00.000Z', '', '', '', '', '', 'warm', 1);"
+    "INSERT INTO result (id, run_id, device_id, problem_id, variant_id, provenance, state, "
+    "detail, registers_per_thread, spill_store_bytes, spill_load_bytes, stack_bytes, "
+    "static_smem_bytes, smem_bytes, ctas_per_sm, cubin_digest, median_us, p95_us, "
+    "relative_error, counters_missing_because) VALUES (1, 1, 1, 1, 1, 'measured', 'ok', '', "
+    "100, 0, 0, 0, 0, 1024, 2, '', 10.0, 11.0, 0.001, 'not asked for');"
+    "INSERT INTO sample VALUES (1, 0, 10.0);";
+
 TEST_F(SchemaTest, RowsOfTheFirstSchemaBecomeWarmScreenings) {
-  const std::vector<Migration> first{today_.front()};
-  {
-    auto database = open(first, Store::Mode::read_write);
-    database.exec(
-        "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "
-        "131072, "
-        "1024, 65536, 2048, 32);"
-        "INSERT INTO problem VALUES (1, 1, 8, 8, 4096, 4096, 64, 'fp16', 0, 16);"
-        "INSERT INTO variant VALUES (1, 'portable', 64, 64, 4, 2, 'cyclic', 'grid', 0, "
-        "'q_fastest', "
-        "0, 'on');"
-        "INSERT INTO run VALUES (1, '2026-01-01T00:00:00.000Z', '', '', '', '', '', 'warm', 1);"
-        "INSERT INTO result (id, run_id, device_id, problem_id, variant_id, provenance, state, "
-        "detail, registers_per_thread, spill_store_bytes, spill_load_bytes, stack_bytes, "
-        "static_smem_bytes, smem_bytes, ctas_per_sm, cubin_digest, median_us, p95_us, "
-        "relative_error, counters_missing_because) VALUES (1, 1, 1, 1, 1, 'measured', 'ok', '', "
-        "100, 0, 0, 0, 0, 1024, 2, '', 10.0, 11.0, 0.001, 'not asked for');"
-        "INSERT INTO sample VALUES (1, 0, 10.0);");
-  }
+  open(until(1), Store::Mode::read_write).exec(kFirstRows);
   const Store store(path_, Store::Mode::read_write);
   const auto match = store.best(problem_of(4096), fictional_gpu());
   ASSERT_TRUE(match);
@@ -182,10 +223,67 @@ TEST_F(SchemaTest, RowsOfTheFirstSchemaBecomeWarmScreenings) {
   EXPECT_NE(measurement.condition_missing_because, "");
 }
 
+TEST_F(SchemaTest, FilesOfEverySchemaAnswerAlikeWhetherReadOrCarriedOver) {
+  for (int version = 1; version < today_.back().version; ++version) {
+    path_ = directory_ / (std::to_string(version) + ".db");
+    open(until(1), Store::Mode::read_write).exec(kFirstRows);
+    open(until(version), Store::Mode::read_write);
+    const auto answer = [this](Store::Mode mode) {
+      return Store(path_, mode).best(problem_of(4096), fictional_gpu());
+    };
+    const auto read = answer(Store::Mode::read_only);
+    EXPECT_EQ(SQLite::Database(path_.string()).execAndGet("PRAGMA user_version").getInt(), version);
+    const auto carried_over = answer(Store::Mode::read_write);
+    ASSERT_TRUE(read && carried_over) << version;
+    EXPECT_EQ(read->result.variant, tile(64, 64));
+    EXPECT_EQ(carried_over->result.variant, tile(64, 64));
+    EXPECT_EQ(carried_over->problem, problem_of(4096));
+    EXPECT_EQ(carried_over->result.time_us(), 10.0);
+    auto database = open(today_, Store::Mode::read_only);
+    EXPECT_EQ(database.execAndGet("PRAGMA integrity_check").getString(), "ok");
+    EXPECT_FALSE(SQLite::Statement(database, "PRAGMA foreign_key_check").executeStep());
+  }
+}
+
+/// What could not be believed, or known, stops the step: the file stays as it was.
+TEST_F(SchemaTest, ARowThatCannotBeCarriedOverIsNamedAndTheFileStays) {
+  for (const auto& [edit, complaint] :
+       {std::pair{"UPDATE variant SET tile_m = -5", "row 1 in table variant: tile_m"},
+        std::pair{"UPDATE variant SET \"order\" = 'sideways'", "row 1 in table variant: unknown"},
+        std::pair{"UPDATE problem SET head_dim = 63", "row 1 in table problem: head-dim"},
+        std::pair{"UPDATE problem SET op = 'convolution'", "unknown op 'convolution'"}}) {
+    std::filesystem::remove(path_);
+    open(until(1), Store::Mode::read_write).exec(kFirstRows);
+    open(until(12), Store::Mode::read_write).exec(edit);
+    const std::string before = bytes_of(path_);
+    for (const auto mode : {Store::Mode::read_write, Store::Mode::read_only}) {
+      const Error error = error_of([&] { Store(path_, mode); });
+      EXPECT_EQ(error.code(), ErrorCode::unreadable);
+      EXPECT_THAT(error.what(), HasSubstr(complaint));
+    }
+    EXPECT_EQ(bytes_of(path_), before);
+  }
+}
+
+TEST_F(SchemaTest, VariantsThatDifferInColumnsWithoutAMeaningBecomeOne) {
+  open(until(1), Store::Mode::read_write).exec(kFirstRows);
+  open(until(12), Store::Mode::read_write)
+      .exec(
+          "CREATE TEMP TABLE copy AS SELECT * FROM variant; UPDATE copy SET id = 2, unroll = 2;"
+          "INSERT INTO variant SELECT * FROM copy;"
+          "CREATE TEMP TABLE again AS SELECT * FROM result;"
+          "UPDATE again SET id = 2, variant_id = 2, median_us = 12.0;"
+          "INSERT INTO result SELECT * FROM again");
+  EXPECT_EQ(axes_of_all_variants().size(), 1U);
+  EXPECT_EQ(Store(path_, Store::Mode::read_only)
+                .best(problem_of(4096), fictional_gpu())
+                ->result.time_us(),
+            12.0);
+}
+
 TEST_F(SchemaTest, VariantsOfBeforeThereWereSplitsHaveNone) {
-  const std::vector<Migration> seven(today_.begin(), today_.begin() + 7);
   {
-    auto database = open(seven, Store::Mode::read_write);
+    auto database = open(until(7), Store::Mode::read_write);
     database.exec(
         "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
         "0, "
@@ -194,23 +292,20 @@ TEST_F(SchemaTest, VariantsOfBeforeThereWereSplitsHaveNone) {
         "'', "
         "'', '', 0, 0, 32, 2, 2, 0, 0, 0, 'cyclic', 1, 'along_m', 1, 0);");
   }
-  auto database = open(today_, Store::Mode::read_write);
-  const auto text = [&](int id) {
-    return database
-        .execAndGet(
-            "SELECT kv_splits || ' ' || pack_gqa || ' ' || unroll || ' ' || splits FROM "
-            "variant WHERE id = " +
-            std::to_string(id))
-        .getString();
-  };
-  EXPECT_EQ(text(1), "1 off 1 0");
-  EXPECT_EQ(text(2), "0  0 1");
+  EXPECT_EQ(
+      axes_of_all_variants(),
+      std::vector<std::string>(
+          {R"({"family":"portable","tile_m":64,"tile_n":64,"warps":4,"stages":2,)"
+           R"("order":"cyclic","persistence":"grid","workers":0,"swizzle":"q_fastest",)"
+           R"("section_heads":0,"smem_swizzle":"on"})",
+           R"({"family":"portable","tile_m":64,"tile_n":64,"tile_k":32,"stages":2,"warps_m":2,)"
+           R"("warps_n":2,"persistence":"grid","workers":0,"k_order":"cyclic","splits":1,)"
+           R"("raster":"along_m","raster_group":1,"swizzle_stride":0})"}));
 }
 
 TEST_F(SchemaTest, VariantsOfBeforeThereWereChoicesHaveLongTilesLastAndNoTensorMaps) {
-  const std::vector<Migration> eight(today_.begin(), today_.begin() + 8);
   {
-    auto database = open(eight, Store::Mode::read_write);
+    auto database = open(until(8), Store::Mode::read_write);
     database.exec(
         "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
         "0, 'q_fastest', 0, 'on', 5, 'on', 'plain', 'registers', 0, 1, 0, 0, 0, 0, 0, 0, '', 0, "
@@ -218,24 +313,20 @@ TEST_F(SchemaTest, VariantsOfBeforeThereWereChoicesHaveLongTilesLastAndNoTensorM
         "INSERT INTO variant VALUES (2, 'gemm', 'portable', 64, 64, 0, 2, '', 'grid', 0, '', 0, "
         "'', 0, '', '', '', 0, 0, 32, 2, 2, 0, 0, 0, 'cyclic', 1, 'along_m', 1, 0);");
   }
-  auto database = open(today_, Store::Mode::read_write);
-  const auto text = [&](int id) {
-    return database
-        .execAndGet(
-            "SELECT kv_splits || ' ' || pack_gqa || ' ' || longest_first || ' ' || kv_copy || ' ' "
-            "|| "
-            "unroll FROM variant WHERE id = " +
-            std::to_string(id))
-        .getString();
-  };
-  EXPECT_EQ(text(1), "5 on off cp_async 1");
-  EXPECT_EQ(text(2), "0    0");
+  EXPECT_EQ(
+      axes_of_all_variants(),
+      std::vector<std::string>(
+          {R"({"family":"portable","tile_m":64,"tile_n":64,"warps":4,"stages":2,)"
+           R"("order":"cyclic","persistence":"grid","workers":0,"swizzle":"q_fastest",)"
+           R"("section_heads":0,"smem_swizzle":"on","kv_splits":5,"pack_gqa":"on"})",
+           R"({"family":"portable","tile_m":64,"tile_n":64,"tile_k":32,"stages":2,"warps_m":2,)"
+           R"("warps_n":2,"persistence":"grid","workers":0,"k_order":"cyclic","splits":1,)"
+           R"("raster":"along_m","raster_group":1,"swizzle_stride":0})"}));
 }
 
 TEST_F(SchemaTest, GemmVariantsFromBeforeClustersAlongKHaveNone) {
-  const std::vector<Migration> eight(today_.begin(), today_.begin() + 8);
   {
-    auto database = open(eight, Store::Mode::read_write);
+    auto database = open(until(8), Store::Mode::read_write);
     database.exec(
         "INSERT INTO variant VALUES (1, 'attention', 'portable', 64, 64, 4, 2, 'cyclic', 'grid', "
         "0, "
@@ -244,24 +335,20 @@ TEST_F(SchemaTest, GemmVariantsFromBeforeClustersAlongKHaveNone) {
         "0, "
         "'', 'cooperative', '', 0, 0, 64, 0, 0, 1, 1, 2, 'cyclic', 3, 'along_m', 1, 0);");
   }
-  auto database = open(today_, Store::Mode::read_write);
-  const auto text = [&](int id) {
-    return database
-        .execAndGet(
-            "SELECT kv_splits || ' ' || cluster_n || ' ' || cluster_k || ' ' || splits FROM "
-            "variant "
-            "WHERE id = " +
-            std::to_string(id))
-        .getString();
-  };
-  EXPECT_EQ(text(1), "1 0 0 0");
-  EXPECT_EQ(text(2), "0 2 1 3");
+  EXPECT_EQ(axes_of_all_variants(),
+            std::vector<std::string>(
+                {R"({"family":"portable","tile_m":64,"tile_n":64,"warps":4,"stages":2,)"
+                 R"("order":"cyclic","persistence":"grid","workers":0,"swizzle":"q_fastest",)"
+                 R"("section_heads":0,"smem_swizzle":"on"})",
+                 R"({"family":"hopper","tile_m":64,"tile_n":64,"tile_k":64,"stages":2,)"
+                 R"("mainloop":"cooperative","consumers":1,"cluster_m":1,"cluster_n":2,)"
+                 R"("persistence":"grid","workers":0,"k_order":"cyclic","splits":3,)"
+                 R"("raster":"along_m","raster_group":1,"swizzle_stride":0})"}));
 }
 
 TEST_F(SchemaTest, ResultsFromBeforeAccessesWereCountedWaitForThem) {
-  const std::vector<Migration> eleven(today_.begin(), today_.begin() + 11);
   {
-    auto database = open(eleven, Store::Mode::read_write);
+    auto database = open(until(11), Store::Mode::read_write);
     database.exec(
         "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "
         "131072, 1024, 65536, 2048, 32);"

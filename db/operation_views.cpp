@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "db/operation_views.h"
+
+#include <SQLiteCpp/Statement.h>
+
+#include <algorithm>
+
+namespace swr {
+namespace {
+
+/// As a name of SQL, or as a text: the quotation marks differ.
+std::string in_quotes(std::string_view text, char mark) {
+  std::string result(1, mark);
+  for (const char c : text) {
+    result += c == mark ? std::string(2, mark) : std::string(1, c);
+  }
+  return result + mark;
+}
+
+std::string member(const char* object, const Field& field) {
+  return "json_extract(" + std::string(object) + ", " +
+         in_quotes("$.\"" + std::string(field.name) + "\"", '\'') + ")";
+}
+
+std::string default_of(const Operation& operation, const Axis& axis) {
+  const int value = axis.read(operation.default_axes().members());
+  return axis.is_text() ? in_quotes(axis.spellings[static_cast<std::size_t>(value)], '\'')
+                        : std::to_string(value);
+}
+
+std::string axis_value(const Operation& operation, const Axis& axis) {
+  const std::string stored = member("axes", axis);
+  if (!axis.came_later) {
+    return stored;
+  }
+  const std::string value = "coalesce(" + stored + ", " + default_of(operation, axis) + ")";
+  if (!axis.only) {
+    return value;
+  }
+  return "CASE WHEN " + member("axes", operation.axes().front()) + " = " +
+         in_quotes(to_string(*axis.only), '\'') + " THEN " + value + " END";
+}
+
+std::string column(const std::string& value, const Field& field) {
+  return "  " + value + " AS " + in_quotes(field.name, '"') + ",\n";
+}
+
+std::string stored_sql(SQLite::Database& database, const std::string& name) {
+  SQLite::Statement row(database, "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?");
+  row.bind(1, name);
+  return row.executeStep() ? row.getColumn(0).getString() : "";
+}
+
+bool is_current(SQLite::Database& database, const Operation& operation) {
+  return stored_sql(database, view_name(operation)) == view_sql(operation);
+}
+
+}  // namespace
+
+std::string view_name(const Operation& operation) {
+  return std::string(operation.name()) + "_results";
+}
+
+std::string view_sql(const Operation& operation) {
+  std::string columns;
+  for (const ProblemField& field : operation.fields()) {
+    columns += column(member(field.role == FieldRole::kind ? "kind" : "sizes", field), field);
+  }
+  for (const Axis& axis : operation.axes()) {
+    columns += column(axis_value(operation, axis), axis);
+  }
+  return "CREATE VIEW " + in_quotes(view_name(operation), '"') + " AS SELECT\n" + columns +
+         "  all_results.*\nFROM all_results WHERE op = " + in_quotes(operation.name(), '\'');
+}
+
+bool has_operation_views(SQLite::Database& database) {
+  return std::ranges::all_of(
+      operations(), [&](const Operation* operation) { return is_current(database, *operation); });
+}
+
+void write_operation_views(SQLite::Database& database) {
+  for (const Operation* const operation : operations()) {
+    if (!is_current(database, *operation)) {
+      database.exec("DROP VIEW IF EXISTS " + in_quotes(view_name(*operation), '"'));
+      database.exec(view_sql(*operation));
+    }
+  }
+}
+
+}  // namespace swr
