@@ -457,46 +457,46 @@ Value div_ceil(std::span<const Value> arguments) {
 }  // namespace
 
 Value apply_to_any(BinaryOperator op, const Value& a, const Value& b, ValueHeap& heap) {
-  using Op = BinaryOperator;
+  using Operator = BinaryOperator;
   switch (op) {
-    case Op::add:
+    case Operator::add:
       return add(a, b, heap);
-    case Op::subtract:
+    case Operator::subtract:
       return on_numbers("-", a, b, difference, [](double x, double y) { return x - y; });
-    case Op::multiply:
+    case Operator::multiply:
       return multiply(a, b, heap);
-    case Op::divide:
+    case Operator::divide:
       return on_numbers("/", a, b, quotient, real_quotient);
-    case Op::floor_divide:
+    case Operator::floor_divide:
       return on_numbers("//", a, b, floor_quotient,
                         [](double x, double y) { return floor_division(x, y).quotient; });
-    case Op::modulo:
+    case Operator::modulo:
       return on_numbers("%", a, b, floor_remainder,
                         [](double x, double y) { return floor_division(x, y).remainder; });
-    case Op::power:
+    case Operator::power:
       if (!a.is_number() || !b.is_number()) {
         reject_kinds("**", a, b);
       }
       return power(a, b);
-    case Op::c_divide:
+    case Operator::c_divide:
       return divide_as_c(a, b);
-    case Op::c_modulo:
+    case Operator::c_modulo:
       return modulo_as_c(a, b);
-    case Op::equal:
+    case Operator::equal:
       return Value::of(are_equal(a, b));
-    case Op::not_equal:
+    case Operator::not_equal:
       return Value::of(!are_equal(a, b));
-    case Op::less:
+    case Operator::less:
       return Value::of(order_of("<", a, b) < 0);
-    case Op::less_equal:
+    case Operator::less_equal:
       return Value::of(order_of("<=", a, b) <= 0);
-    case Op::greater:
+    case Operator::greater:
       return Value::of(order_of(">", a, b) > 0);
-    case Op::greater_equal:
+    case Operator::greater_equal:
       return Value::of(order_of(">=", a, b) >= 0);
-    case Op::in:
+    case Operator::in:
       return Value::of(is_in(a, b));
-    case Op::not_in:
+    case Operator::not_in:
       return Value::of(!is_in(a, b));
   }
   return {};

@@ -29,19 +29,20 @@ struct BinarySpelling {
   BinaryOperator python;
   BinaryOperator c;
 };
-using Op = BinaryOperator;
-constexpr std::array kSums{BinarySpelling{"+", Op::add, Op::add},
-                           BinarySpelling{"-", Op::subtract, Op::subtract}};
-constexpr std::array kProducts{BinarySpelling{"*", Op::multiply, Op::multiply},
-                               BinarySpelling{"//", Op::floor_divide, Op::floor_divide},
-                               BinarySpelling{"/", Op::divide, Op::c_divide},
-                               BinarySpelling{"%", Op::modulo, Op::c_modulo}};
-constexpr std::array kComparisons{BinarySpelling{"==", Op::equal, Op::equal},
-                                  BinarySpelling{"!=", Op::not_equal, Op::not_equal},
-                                  BinarySpelling{"<=", Op::less_equal, Op::less_equal},
-                                  BinarySpelling{"<", Op::less, Op::less},
-                                  BinarySpelling{">=", Op::greater_equal, Op::greater_equal},
-                                  BinarySpelling{">", Op::greater, Op::greater}};
+using Operator = BinaryOperator;
+constexpr std::array kSums{BinarySpelling{"+", Operator::add, Operator::add},
+                           BinarySpelling{"-", Operator::subtract, Operator::subtract}};
+constexpr std::array kProducts{BinarySpelling{"*", Operator::multiply, Operator::multiply},
+                               BinarySpelling{"//", Operator::floor_divide, Operator::floor_divide},
+                               BinarySpelling{"/", Operator::divide, Operator::c_divide},
+                               BinarySpelling{"%", Operator::modulo, Operator::c_modulo}};
+constexpr std::array kComparisons{
+    BinarySpelling{"==", Operator::equal, Operator::equal},
+    BinarySpelling{"!=", Operator::not_equal, Operator::not_equal},
+    BinarySpelling{"<=", Operator::less_equal, Operator::less_equal},
+    BinarySpelling{"<", Operator::less, Operator::less},
+    BinarySpelling{">=", Operator::greater_equal, Operator::greater_equal},
+    BinarySpelling{">", Operator::greater, Operator::greater}};
 
 }  // namespace
 
@@ -191,12 +192,12 @@ class ExpressionParser {
 
   std::optional<BinaryOperator> take_comparison() {
     if (take_word("in")) {
-      return Op::in;
+      return Operator::in;
     }
     if (is_word("not")) {
       ++at_;
       require_word("in");
-      return Op::not_in;
+      return Operator::not_in;
     }
     if (is_word("is")) {
       reject("'is' compares objects; write == or !=");
@@ -270,7 +271,7 @@ class ExpressionParser {
       return base;
     }
     const Depth depth(*this);
-    return add_binary(Op::power, column, base, sign());
+    return add_binary(Operator::power, column, base, sign());
   }
 
   Index item() {
