@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Operators and functions on values with Python's results. Whole numbers have 64 bits: where Python
+// would go on with a longer one, there is an error.
+#pragma once
+
+#include "kernel_spec/expression/value.h"
+
+#include <span>
+
+namespace swr::kernel_spec {
+
+enum class BinaryOperator : unsigned char {
+  add,
+  subtract,
+  multiply,
+  divide,        ///< Python's `/`, which is real.
+  floor_divide,  ///< `//`, rounds down.
+  modulo,        ///< `%`, has the sign of the divisor.
+  power,
+  c_divide,  ///< C's `/`: whole numbers give a whole number, rounded towards zero.
+  c_modulo,  ///< C's `%`: the sign of the dividend.
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in,
+};
+
+/// What expressions may call.
+enum class Function : unsigned char {
+  abs,
+  ceil,
+  div_ceil,
+  floor,
+  to_real,     ///< float
+  to_integer,  ///< int
+  length,      ///< len
+  to_list,     ///< list
+  max,
+  min,
+  range,
+  round,
+};
+
+// Throw, all of them: Error{invalid_argument} where Python raises an error, or a whole number needs
+// more than 64 bits.
+
+Value apply_to_any(BinaryOperator op, const Value& a, const Value& b, ValueHeap& heap);
+
+/// The same; most conditions are over whole numbers, whose commonest operators cost no call.
+inline Value apply(BinaryOperator op, const Value& a, const Value& b, ValueHeap& heap) {
+  if (a.kind == ValueKind::integer && b.kind == ValueKind::integer) {
+    long long result = 0;
+    switch (op) {
+      case BinaryOperator::add:
+        if (!__builtin_add_overflow(a.integer, b.integer, &result)) {
+          return Value::of(result);
+        }
+        break;
+      case BinaryOperator::multiply:
+        if (!__builtin_mul_overflow(a.integer, b.integer, &result)) {
+          return Value::of(result);
+        }
+        break;
+      case BinaryOperator::equal:
+        return Value::of(a.integer == b.integer);
+      case BinaryOperator::less_equal:
+        return Value::of(a.integer <= b.integer);
+      default:
+        break;
+    }
+  }
+  return apply_to_any(op, a, b, heap);
+}
+
+Value negated(const Value& value);
+/// `+x`: of a truth value the whole number.
+Value unchanged_number(const Value& value);
+Value item_at(const Value& list, const Value& index, ValueHeap& heap);
+Value call(Function function, std::span<const Value> arguments, ValueHeap& heap);
+
+bool is_true(const Value& value);
+
+}  // namespace swr::kernel_spec

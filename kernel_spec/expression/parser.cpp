@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: MIT
+// Reads expressions by recursive descent, a function per level of precedence.
+#include "kernel_spec/expression/expression.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+namespace swr::kernel_spec {
+namespace {
+
+using namespace std::string_view_literals;
+using Kind = ExpressionNode::Kind;
+using Index = std::uint32_t;
+
+constexpr std::array kFunctions{"abs"sv, "ceil"sv, "div_ceil"sv, "floor"sv, "float"sv, "int"sv,
+                                "len"sv, "list"sv, "max"sv,      "min"sv,   "range"sv, "round"sv};
+
+constexpr std::array kPythonWords{"and"sv,  "or"sv,     "not"sv,   "if"sv,   "else"sv,
+                                  "for"sv,  "in"sv,     "is"sv,    "True"sv, "False"sv,
+                                  "None"sv, "lambda"sv, "await"sv, "yield"sv};
+
+struct BinarySpelling {
+  std::string_view spelling;
+  BinaryOperator python;
+  BinaryOperator c;
+};
+using Operator = BinaryOperator;
+constexpr std::array kSums{BinarySpelling{"+", Operator::add, Operator::add},
+                           BinarySpelling{"-", Operator::subtract, Operator::subtract}};
+constexpr std::array kProducts{BinarySpelling{"*", Operator::multiply, Operator::multiply},
+                               BinarySpelling{"//", Operator::floor_divide, Operator::floor_divide},
+                               BinarySpelling{"/", Operator::divide, Operator::c_divide},
+                               BinarySpelling{"%", Operator::modulo, Operator::c_modulo}};
+constexpr std::array kComparisons{
+    BinarySpelling{"==", Operator::equal, Operator::equal},
+    BinarySpelling{"!=", Operator::not_equal, Operator::not_equal},
+    BinarySpelling{"<=", Operator::less_equal, Operator::less_equal},
+    BinarySpelling{"<", Operator::less, Operator::less},
+    BinarySpelling{">=", Operator::greater_equal, Operator::greater_equal},
+    BinarySpelling{">", Operator::greater, Operator::greater}};
+
+}  // namespace
+
+class ExpressionParser {
+ public:
+  ExpressionParser(Expression& made, Dialect dialect)
+      : made_(made), dialect_(dialect), tokens_(tokens_of(made.text_, dialect)) {}
+
+  void parse() {
+    made_.root_ = expression();
+    if (current().kind != TokenKind::end) {
+      reject("'" + std::string(current().spelling) + "' does not continue the expression");
+    }
+  }
+
+ private:
+  /// Counts how deep the functions below call each other.
+  class Depth {
+   public:
+    explicit Depth(ExpressionParser& parser) : parser_(parser) {
+      if (++parser_.depth_ > Expression::kMostDepth) {
+        parser_.reject("it is nested more than " + std::to_string(Expression::kMostDepth) +
+                       " deep");
+      }
+    }
+    ~Depth() { --parser_.depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    ExpressionParser& parser_;
+  };
+
+  const Token& current() const { return tokens_[at_]; }
+  bool is_python() const { return dialect_ == Dialect::python; }
+
+  [[noreturn]] void reject(const std::string& cause) const {
+    reject_expression(made_.text_, current().column, cause);
+  }
+
+  bool is_symbol(std::string_view spelling) const {
+    return current().kind == TokenKind::symbol && current().spelling == spelling;
+  }
+  bool is_word(std::string_view spelling) const {
+    return is_python() && current().kind == TokenKind::name && current().spelling == spelling;
+  }
+  bool take_symbol(std::string_view spelling) { return is_symbol(spelling) && (++at_, true); }
+  bool take_word(std::string_view spelling) { return is_word(spelling) && (++at_, true); }
+  void require_symbol(std::string_view spelling) {
+    if (!take_symbol(spelling)) {
+      reject("'" + std::string(spelling) + "' is missing");
+    }
+  }
+  void require_word(std::string_view spelling) {
+    if (!take_word(spelling)) {
+      reject("'" + std::string(spelling) + "' is missing");
+    }
+  }
+
+  Index add(ExpressionNode node, std::size_t column) {
+    if (made_.nodes_.size() == Expression::kMostNodes) {
+      reject("it has more than " + std::to_string(Expression::kMostNodes) + " parts");
+    }
+    node.column = static_cast<std::uint32_t>(column);
+    made_.nodes_.push_back(node);
+    return static_cast<Index>(made_.nodes_.size() - 1);
+  }
+  Index add(Kind kind, std::size_t column, std::initializer_list<Index> operands) {
+    ExpressionNode node{.kind = kind};
+    std::ranges::copy(operands, node.operands);
+    return add(node, column);
+  }
+  Index add_constant(Value value, std::size_t column) {
+    return add(ExpressionNode{.kind = Kind::constant, .value = value}, column);
+  }
+  Index add_binary(BinaryOperator op, std::size_t column, Index a, Index b) {
+    return add(ExpressionNode{.kind = Kind::binary, .op = op, .operands = {a, b, 0}}, column);
+  }
+
+  Index expression() {
+    const Depth depth(*this);
+    return is_python() ? python_conditional() : c_conditional();
+  }
+
+  Index python_conditional() {
+    const Index value = disjunction();
+    const std::size_t column = current().column;
+    if (!take_word("if")) {
+      return value;
+    }
+    const Index condition = disjunction();
+    require_word("else");
+    return add(Kind::conditional, column, {condition, value, expression()});
+  }
+
+  Index c_conditional() {
+    const Index condition = disjunction();
+    const std::size_t column = current().column;
+    if (!take_symbol("?")) {
+      return condition;
+    }
+    const Index value = expression();
+    require_symbol(":");
+    return add(Kind::conditional, column, {condition, value, expression()});
+  }
+
+  Index disjunction() {
+    Index left = conjunction();
+    for (;;) {
+      const std::size_t column = current().column;
+      if (is_python() ? !take_word("or") : !take_symbol("||")) {
+        return left;
+      }
+      left = add(is_python() ? Kind::logical_or : Kind::either_true, column, {left, conjunction()});
+    }
+  }
+
+  Index conjunction() {
+    Index left = inversion();
+    for (;;) {
+      const std::size_t column = current().column;
+      if (is_python() ? !take_word("and") : !take_symbol("&&")) {
+        return left;
+      }
+      left = add(is_python() ? Kind::logical_and : Kind::both_true, column, {left, inversion()});
+    }
+  }
+
+  Index inversion() {
+    const std::size_t column = current().column;
+    if (!take_word("not")) {
+      return comparison();
+    }
+    const Depth depth(*this);
+    return add(Kind::logical_not, column, {inversion()});
+  }
+
+  template <std::size_t Count>
+  std::optional<BinaryOperator> take_operator(const std::array<BinarySpelling, Count>& spellings) {
+    for (const BinarySpelling& one : spellings) {
+      if (take_symbol(one.spelling)) {
+        return is_python() ? one.python : one.c;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<BinaryOperator> take_comparison() {
+    if (take_word("in")) {
+      return Operator::in;
+    }
+    if (is_word("not")) {
+      ++at_;
+      require_word("in");
+      return Operator::not_in;
+    }
+    if (is_word("is")) {
+      reject("'is' compares objects; write == or !=");
+    }
+    return take_operator(kComparisons);
+  }
+
+  /// `a < b < c` is `a < b and b < c`.
+  Index comparison() {
+    Index left = sum();
+    Index all = left;
+    for (bool is_first = true;; is_first = false) {
+      const std::size_t column = current().column;
+      const auto op = take_comparison();
+      if (!op) {
+        return all;
+      }
+      if (!is_first && !is_python()) {
+        reject("comparisons cannot be chained in C; join them with &&");
+      }
+      const Index right = sum();
+      const Index compared = add_binary(*op, column, left, right);
+      all = is_first ? compared : add(Kind::logical_and, column, {all, compared});
+      left = right;
+    }
+  }
+
+  Index sum() {
+    Index left = product();
+    for (;;) {
+      const std::size_t column = current().column;
+      const auto op = take_operator(kSums);
+      if (!op) {
+        return left;
+      }
+      left = add_binary(*op, column, left, product());
+    }
+  }
+
+  Index product() {
+    Index left = sign();
+    for (;;) {
+      const std::size_t column = current().column;
+      const auto op = take_operator(kProducts);
+      if (!op) {
+        return left;
+      }
+      left = add_binary(*op, column, left, sign());
+    }
+  }
+
+  Index sign() {
+    const std::size_t column = current().column;
+    const Kind kind = is_symbol("-")   ? Kind::negation
+                      : is_symbol("+") ? Kind::plus
+                      : is_symbol("!") ? Kind::logical_not
+                                       : Kind::constant;
+    if (kind == Kind::constant) {
+      return power();
+    }
+    ++at_;
+    const Depth depth(*this);
+    return add(kind, column, {sign()});
+  }
+
+  /// Binds closer than a sign before it, and less than one behind it; groups from the right.
+  Index power() {
+    const Index base = item();
+    const std::size_t column = current().column;
+    if (!take_symbol("**")) {
+      return base;
+    }
+    const Depth depth(*this);
+    return add_binary(Operator::power, column, base, sign());
+  }
+
+  Index item() {
+    Index value = atom();
+    for (;;) {
+      const std::size_t column = current().column;
+      if (is_symbol("(")) {
+        reject("only functions can be called: " + function_names());
+      }
+      if (!take_symbol("[")) {
+        return value;
+      }
+      const Index place = expression();
+      require_symbol("]");
+      value = add(Kind::item, column, {value, place});
+    }
+  }
+
+  Index atom() {
+    const Token token = current();
+    switch (token.kind) {
+      case TokenKind::integer:
+        return integer(token);
+      case TokenKind::real:
+        return real(token);
+      case TokenKind::text:
+        ++at_;
+        return add_constant(made_.constants_->keep(std::string(token.spelling)), token.column);
+      case TokenKind::name:
+        return word(token);
+      case TokenKind::symbol:
+        if (take_symbol("(")) {
+          return parenthesised();
+        }
+        if (is_python() && take_symbol("[")) {
+          return list(token.column);
+        }
+        reject("'" + std::string(token.spelling) + "' stands where a value is expected");
+      case TokenKind::end:
+        reject("a value is missing");
+    }
+    reject("a value is missing");
+  }
+
+  Index integer(const Token& token) {
+    long long value = 0;
+    const auto [end, error] = std::from_chars(token.spelling.data(),
+                                              token.spelling.data() + token.spelling.size(), value);
+    if (error != std::errc{}) {
+      reject("a whole number needs more than 64 bits");
+    }
+    ++at_;
+    return add_constant(Value::of(value), token.column);
+  }
+
+  Index real(const Token& token) {
+    double value = 0.0;
+    const auto [end, error] = std::from_chars(token.spelling.data(),
+                                              token.spelling.data() + token.spelling.size(), value);
+    if (error != std::errc{}) {
+      reject("a real number is too large or too small");
+    }
+    ++at_;
+    return add_constant(Value::of(value), token.column);
+  }
+
+  Index parenthesised() {
+    const Index value = expression();
+    if (is_symbol(",")) {
+      reject("tuples are not supported; write a list, [a, b]");
+    }
+    require_symbol(")");
+    return value;
+  }
+
+  Index word(const Token& token) {
+    ++at_;
+    const bool is_true = token.spelling == (is_python() ? "True" : "true");
+    if (is_true || token.spelling == (is_python() ? "False" : "false")) {
+      return add_constant(Value::of(is_true), token.column);
+    }
+    if (is_python() && std::ranges::count(kPythonWords, token.spelling) > 0) {
+      --at_;
+      reject("'" + std::string(token.spelling) + "' stands where a value is expected");
+    }
+    return is_symbol("(") ? call(token) : name(token);
+  }
+
+  static std::string function_names() {
+    std::string names;
+    for (const std::string_view function : kFunctions) {
+      names += (names.empty() ? "" : ", ") + std::string(function);
+    }
+    return names;
+  }
+
+  Index call(const Token& token) {
+    const auto function = std::ranges::find(kFunctions, token.spelling);
+    if (function == kFunctions.end()) {
+      --at_;
+      reject("there is no function '" + std::string(token.spelling) + "'; there are " +
+             function_names());
+    }
+    require_symbol("(");
+    std::vector<Index> arguments;
+    if (!is_symbol(")")) {
+      arguments.push_back(expression());
+      while (take_symbol(",") && !is_symbol(")")) {
+        arguments.push_back(expression());
+      }
+    }
+    require_symbol(")");
+    ExpressionNode node{.kind = Kind::call,
+                        .function = static_cast<Function>(function - kFunctions.begin())};
+    return add_many(node, arguments, token.column);
+  }
+
+  Index add_many(ExpressionNode node, const std::vector<Index>& operands, std::size_t column) {
+    node.operands[0] = static_cast<Index>(made_.operand_lists_.size());
+    node.operands[1] = static_cast<Index>(operands.size());
+    made_.operand_lists_.insert(made_.operand_lists_.end(), operands.begin(), operands.end());
+    return add(node, column);
+  }
+
+  Index name(const Token& token) {
+    const auto local = std::find_if(locals_.rbegin(), locals_.rend(),
+                                    [&](const auto& one) { return one.first == token.spelling; });
+    if (local != locals_.rend()) {
+      return add(ExpressionNode{.kind = Kind::local, .place = local->second}, token.column);
+    }
+    const auto known = std::ranges::find(made_.names_, token.spelling);
+    const auto place = static_cast<Index>(known - made_.names_.begin());
+    if (known == made_.names_.end()) {
+      made_.names_.emplace_back(token.spelling);
+    }
+    return add(ExpressionNode{.kind = Kind::name, .place = place}, token.column);
+  }
+
+  /// Behind its opening bracket.
+  Index list(std::size_t column) {
+    if (const auto for_word = find_for()) {
+      return comprehension(*for_word, column);
+    }
+    std::vector<Index> items;
+    while (!is_symbol("]")) {
+      items.push_back(expression());
+      if (!take_symbol(",") && !is_symbol("]")) {
+        reject("',' or ']' is missing");
+      }
+    }
+    ++at_;
+    return add_many({.kind = Kind::list}, items, column);
+  }
+
+  /// The `for` of the list that begins here, before its closing bracket.
+  std::optional<std::size_t> find_for() const {
+    int open = 0;
+    for (std::size_t i = at_; tokens_[i].kind != TokenKind::end; ++i) {
+      const Token& token = tokens_[i];
+      const bool is_symbol = token.kind == TokenKind::symbol;
+      open += is_symbol && (token.spelling == "[" || token.spelling == "(") ? 1 : 0;
+      open -= is_symbol && (token.spelling == "]" || token.spelling == ")") ? 1 : 0;
+      if (open < 0) {
+        return std::nullopt;
+      }
+      if (open == 0 && token.kind == TokenKind::name && token.spelling == "for") {
+        return i;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// The item stands before the variable that it uses, so it is read last.
+  Index comprehension(std::size_t for_word, std::size_t column) {
+    const std::size_t item = std::exchange(at_, for_word + 1);
+    const Token variable = current();
+    if (variable.kind != TokenKind::name ||
+        std::ranges::count(kPythonWords, variable.spelling) > 0) {
+      reject("the name of the list's variable is missing");
+    }
+    ++at_;
+    require_word("in");
+    ExpressionNode node{.kind = Kind::comprehension};
+    node.operands[1] = disjunction();
+    node.place = made_.locals_++;
+    locals_.emplace_back(variable.spelling, node.place);
+    node.operands[2] = filters();
+    const std::size_t end = std::exchange(at_, item);
+    node.operands[0] = expression();
+    if (at_ != for_word) {
+      reject("'for' is missing");
+    }
+    locals_.pop_back();
+    at_ = end;
+    require_symbol("]");
+    return add(node, column);
+  }
+
+  /// One condition that joins all, true without any.
+  Index filters() {
+    std::optional<Index> all;
+    for (;;) {
+      const std::size_t column = current().column;
+      if (!take_word("if")) {
+        return all ? *all : add_constant(Value::of(true), column);
+      }
+      const Index condition = disjunction();
+      all = all ? add(Kind::logical_and, column, {*all, condition}) : condition;
+    }
+  }
+
+  Expression& made_;
+  Dialect dialect_;
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  std::vector<std::pair<std::string_view, Index>> locals_;
+};
+
+Expression::Expression(std::string text, Dialect dialect)
+    : text_(std::move(text)), constants_(std::make_shared<ValueHeap>()) {
+  ExpressionParser(*this, dialect).parse();
+}
+
+}  // namespace swr::kernel_spec

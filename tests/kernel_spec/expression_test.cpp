@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "kernel_spec/expression/expression.h"
+
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+namespace swr::kernel_spec {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string text_of(const std::string& text, Dialect dialect = Dialect::python) {
+  static const std::vector<std::string> kNames{"block_size_x", "n"};
+  ValueHeap heap;
+  const std::vector<Value> table{Value::of(64LL), Value::of(1000LL)};
+  return to_string(BoundExpression(Expression(text, dialect), kNames).evaluate(table, heap));
+}
+
+std::string error_of(const std::string& text, Dialect dialect = Dialect::python) {
+  try {
+    return "no error but " + text_of(text, dialect);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+}
+
+TEST(Expression, HasPythonsPrecedence) {
+  EXPECT_EQ(text_of("-2 ** 2"), "-4");
+  EXPECT_EQ(text_of("2 ** -1"), "0.5");
+  EXPECT_EQ(text_of("2 ** 3 ** 2"), "512");
+  EXPECT_EQ(text_of("-7 // 2 * 2 + -7 % 2"), "-7");
+  EXPECT_EQ(text_of("not 1 == 2"), "True");
+  EXPECT_EQ(text_of("1 if 0 else 2 if 0 else 3"), "3");
+}
+
+TEST(Expression, ReturnsTheOperandThatDecides) {
+  EXPECT_EQ(text_of("0 or 5"), "5");
+  EXPECT_EQ(text_of("3 and 0.0"), "0.0");
+  EXPECT_EQ(text_of("0 and 1 // 0"), "0");
+}
+
+TEST(Expression, ChainsComparisons) {
+  EXPECT_EQ(text_of("32 <= block_size_x * 2 <= 1024"), "True");
+  EXPECT_EQ(text_of("3 > 2 > 1"), "True");
+  EXPECT_EQ(text_of("(3 > 2) > 1"), "False");
+}
+
+TEST(Expression, MakesLists) {
+  EXPECT_EQ(text_of("[1, 2, 4] + list(range(32, 97, 32))"), "[1, 2, 4, 32, 64, 96]");
+  EXPECT_EQ(text_of("[2**i for i in range(4) if i != 1]"), "[1, 4, 8]");
+  EXPECT_EQ(text_of("[[i * j for i in range(j)] for j in range(3)]"), "[[], [0], [0, 2]]");
+  EXPECT_EQ(text_of("max([3, 9, 4])"), "9");
+  EXPECT_EQ(text_of("block_size_x in [32, 64]"), "True");
+}
+
+TEST(Expression, DividesAsCWhereItIsC) {
+  EXPECT_EQ(text_of("-7 / 2", Dialect::c), "-3");
+  EXPECT_EQ(text_of("-7 % 2", Dialect::c), "-1");
+  EXPECT_EQ(text_of("n > 1 && !(n == 2) ? div_ceil(n, block_size_x) : 0", Dialect::c), "16");
+  EXPECT_EQ(text_of("5 && 7", Dialect::c), "True");
+}
+
+TEST(Expression, SaysWhereWhatCannotBeReadIs) {
+  EXPECT_THAT(error_of("1 + "), HasSubstr("column 5: a value is missing"));
+  EXPECT_THAT(error_of("(1, 2)"), HasSubstr("write a list"));
+  EXPECT_THAT(error_of("__import__('os')"), HasSubstr("there is no function '__import__'"));
+  EXPECT_THAT(error_of("n.real"), HasSubstr("column 2: '.' is no operator"));
+  EXPECT_THAT(error_of("lambda n"), HasSubstr("'lambda' stands where a value"));
+  EXPECT_THAT(error_of("007"), HasSubstr("begins with 0"));
+  EXPECT_THAT(error_of("1 < 2 < 3", Dialect::c), HasSubstr("join them with &&"));
+  EXPECT_THAT(error_of("n(1)"), HasSubstr("there is no function 'n'"));
+  EXPECT_THAT(error_of("[i for i in 3]"), HasSubstr("takes a list"));
+}
+
+TEST(Expression, NamesTheNearestKnownName) {
+  EXPECT_THAT(error_of("block_size_X * 2"), HasSubstr("did you mean 'block_size_x'?"));
+  EXPECT_THAT(error_of("frobnicate"), HasSubstr("known are block_size_x, n"));
+}
+
+TEST(Expression, RefusesWhatHasNoValue) {
+  EXPECT_THAT(error_of("n // (block_size_x - 64)"), HasSubstr("column 3: division by zero"));
+  EXPECT_THAT(error_of("9223372036854775807 + 1"), HasSubstr("more than 64 bits"));
+  EXPECT_THAT(error_of("2 ** 63"), HasSubstr("more than 64 bits"));
+  EXPECT_THAT(error_of("(0 - 8) ** 0.5"), HasSubstr("is not real"));
+  EXPECT_THAT(error_of("[1][3]"), HasSubstr("index 3 is outside"));
+  EXPECT_THAT(error_of("'a' < 1"), HasSubstr("does not take text and a whole number"));
+}
+
+TEST(Expression, IsBoundedInSizeDepthMemoryAndSteps) {
+  std::string sum = "1";
+  for (int i = 0; i < 5000; ++i) {
+    sum += "+1";
+  }
+  EXPECT_THAT(error_of(sum), HasSubstr("more than 4096 parts"));
+  EXPECT_THAT(error_of(std::string(100, '(') + "1" + std::string(100, ')')),
+              HasSubstr("nested more than 64 deep"));
+  EXPECT_THAT(error_of(std::string(5000, '-') + "1"), HasSubstr("nested more than 64 deep"));
+  EXPECT_THAT(error_of("range(10 ** 9)"), HasSubstr("more than 1000000 items"));
+  EXPECT_THAT(error_of("[1, 2] * 10 ** 12"), HasSubstr("more than 1000000 items"));
+  EXPECT_THAT(error_of("len([[1 for j in range(900)] for i in range(1000)] + [1] * 99900)"),
+              HasSubstr("more than 1000000 items"));
+  EXPECT_THAT(error_of("[len([1 for k in items if 0]) for items in [range(9000)] * 9000]"),
+              HasSubstr("more than 20000000 steps"));
+}
+
+}  // namespace
+}  // namespace swr::kernel_spec
