@@ -151,7 +151,10 @@ const swrCharts = (() => {
       { name: "x", type: "linear", domain: { data: "steps", field: "tried" }, range: "width",
         zero: true },
       { name: "y", type: spread(records.map((r) => r.time)) > 10 ? "log" : "linear",
-        domain: { data: "steps", field: "time" }, range: "height", nice: true, zero: false }],
+        // The first may have been the fastest: a flat line needs an axis around it.
+        domain: records.every((r) => r.time === records[0].time)
+          ? [records[0].time * 0.9, records[0].time * 1.1] : { data: "steps", field: "time" },
+        range: "height", nice: true, zero: false }],
     axes: [axis("x", "bottom", "variants tried"), axis("y", "left", `fastest so far, ${unit}`, { format: "~r" })],
     marks: [
       { type: "line", from: { data: "steps" }, aria: false, encode: { update: {
