@@ -189,7 +189,8 @@ const swrCharts = (() => {
         x: { scale: "x", field: "mib" }, y: { value: 0 }, y2: { signal: "height" },
         stroke: { value: theme.warn }, strokeDash: { field: "dash" }, strokeWidth: { value: 1.5 } } } },
       { type: "text", from: { data: "chip" }, aria: false, encode: { update: {
-        x: { scale: "x", field: "mib", offset: 5 }, y: { field: "row", mult: 14, offset: 11 },
+        x: { scale: "x", field: "mib", offset: { signal: "datum.row ? -5 : 5" } },
+        align: { signal: "datum.row ? 'right' : 'left'" }, y: { field: "row", mult: 14, offset: 11 },
         text: { field: "label" }, fill: { value: theme.warn } } } },
       { type: "group", from: { facet: { name: "one", data: "curve", groupby: "label" } }, aria: false,
         marks: [{ type: "line", from: { data: "one" }, aria: false, encode: { update: {
