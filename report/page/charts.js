@@ -132,7 +132,8 @@ const swrCharts = (() => {
       { name: "x", type: "linear", domain: [0, total], range: "width" },
       { name: "y", type: spread(times.map((r) => r.time)) > 10 ? "log" : "linear",
         domain: { data: "times", field: "time" }, range: "height", nice: true, zero: false }],
-    axes: [axis("x", "bottom", "variants tried"), axis("y", "left", `time, ${unit}`, { format: "~r" })],
+    axes: [axis("x", "bottom", "variants tried", { tickMinStep: 1, format: "d" }),
+           axis("y", "left", `time, ${unit}`, { format: "~r" })],
     marks: [
       { type: "symbol", from: { data: "times" }, aria: false, encode: { update: {
         x: { scale: "x", field: "done" }, y: { scale: "y", field: "time" }, size: { value: 22 },
