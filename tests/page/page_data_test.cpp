@@ -179,7 +179,7 @@ TEST_F(PageData, MissCurveFallsToTheCompulsoryRatio) {
 
 TEST_F(PageData, MissCurvesAreOfBothOrdersOfTheBestTileThoughOneWasTried) {
   VariantResult only = counted(tile(64, 64), 20.0, 3'145'728);
-  std::get<AttentionVariant>(only.variant).persistence = Persistence::grid;
+  only.variant.as<AttentionVariant>().persistence = Persistence::grid;
   record(only, 4096);
   const Json json = data();
   const Json& curves = json["fields"][0]["curves"];
