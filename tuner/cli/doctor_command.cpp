@@ -141,7 +141,8 @@ Finding check_nvrtc(const Session& session) {
     const Generator generator(options);
     const DeviceInfo device = load_profile("a100").device;
     const Operation& operation = *operations().front();
-    const Problem problem = operation.default_problem();
+    Problem problem = operation.default_problem();
+    operation.enlarge(problem);
     const Variant variant = operation.default_variant(problem, device);
     const auto started = Clock::now();
     static_cast<void>(generator.compile(problem, variant, device.sm_arch));
