@@ -1,10 +1,24 @@
 # Install rules and the package files behind find_package(swr).
 include(CMakePackageConfigHelpers)
+include(SwrShellFiles)
 set(SWR_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/swr")
+set(SWR_INSTALLED_TARGETS swr_core swr_driver swr_generator swr_db swr_measure swr_model swr_explain
+    swr_operations swr_statistics swr_calibrate swr_supervise swr_tuner swr_study swr_manifest swr_runtime
+    swr_c)
 
-install(TARGETS swr_core swr_driver swr_generator swr_db swr_measure swr_model swr_explain swr_operations swr_statistics
-        swr_calibrate swr_supervise swr_tuner swr_study swr_manifest swr_runtime swr_c
-        EXPORT swrTargets)
+# Whoever built the program alone, as scripts/swr-tune does, has not built the libraries: installing
+# builds what is missing, and nothing that is not installed.
+add_custom_target(installable DEPENDS ${SWR_INSTALLED_TARGETS} swr-tune shell_files)
+install(CODE "
+  message(STATUS \"Building what is installed and not built yet\")
+  execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${PROJECT_BINARY_DIR}\" --target installable
+                  RESULT_VARIABLE failure)
+  if(failure)
+    message(FATAL_ERROR \"Building failed, so nothing was installed. Build by hand first: \
+cmake --build ${PROJECT_BINARY_DIR} --target installable\")
+  endif()")
+
+install(TARGETS ${SWR_INSTALLED_TARGETS} EXPORT swrTargets)
 install(TARGETS swr-tune)
 install(DIRECTORY include/swr "${PROJECT_BINARY_DIR}/include/swr"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -15,3 +29,12 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/swrConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/swrConfig.cmake" "${PROJECT_BINARY_DIR}/swrConfigVersion.cmake"
         DESTINATION "${SWR_PACKAGE_DIR}")
+
+install(FILES "${SWR_SHELL_DIR}/swr-tune.bash" RENAME swr-tune
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${SWR_SHELL_DIR}/swr-tune.zsh" RENAME _swr-tune
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
+install(FILES "${SWR_SHELL_DIR}/swr-tune.fish"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+install(FILES "${SWR_SHELL_DIR}/swr-tune.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+include(SwrPackage)

@@ -1,46 +1,180 @@
 // SPDX-License-Identifier: MIT
 #include "core/text_table.h"
 
+#include "core/text_wrap.h"
+
 #include <algorithm>
+#include <cstdint>
 #include <ostream>
+#include <span>
 #include <utility>
 
 namespace swr {
+namespace {
 
-TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
-  for (const Column& column : columns_) {
-    widths_.push_back(column.title.size());
-  }
-}
+constexpr std::size_t kGap = 2;
+/// Cells narrower than this are hard to read in several lines.
+constexpr std::size_t kNarrowestWrap = 16;
 
-void TextTable::add_row(std::vector<std::string> cells) {
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    widths_[i] = std::max(widths_[i], cells.at(i).size());
+/// A table on its way into the width: what is left of its columns, and how wide they are.
+class FittedTable {
+ public:
+  FittedTable(std::span<const TextTable::Column> columns,
+              std::span<const std::vector<std::string>> rows)
+      : columns_(columns), rows_(rows) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      shown_.push_back({.place = i, .width = width_of(i)});
+    }
   }
-  rows_.push_back(std::move(cells));
-}
 
-void TextTable::print(std::ostream& out, bool highlight_first) const {
-  std::vector<std::string> titles;
-  for (const Column& column : columns_) {
-    titles.push_back(column.title);
+  void fit(std::size_t width) {
+    if (total() <= width) {
+      return;
+    }
+    say_once_what_is_the_same();
+    while (total() > width && shrink_a_wrapping_column(width)) {
+    }
+    while (total() > width && leave_one_out()) {
+    }
   }
-  out << line(titles) << "\n";
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const bool bold = highlight_first && i == 0;
-    out << (bold ? "\x1b[1m" : "") << line(rows_[i]) << (bold ? "\x1b[0m" : "") << "\n";
-  }
-}
 
-std::string TextTable::line(const std::vector<std::string>& cells) const {
-  std::string text;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const std::string padding(widths_[i] - cells[i].size(), ' ');
-    text += i == 0 ? "" : "  ";
-    text += columns_[i].align == Align::right ? padding + cells[i] : cells[i] + padding;
+  void print(std::ostream& out, const TableStyle& style) const {
+    print_list(out, same_, style.width);
+    std::vector<std::string> titles;
+    for (const TextTable::Column& column : columns_) {
+      titles.push_back(column.title);
+    }
+    print_row(out, titles);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      out << (i == 0 ? style.first_row_begin : "");
+      print_row(out, rows_[i], i == 0 ? style.first_row_end : "");
+    }
+    print_list(out, left_out_, style.width);
   }
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
+
+ private:
+  struct Shown {
+    std::size_t place = 0;
+    std::size_t width = 0;
+  };
+
+  std::size_t width_of(std::size_t place) const {
+    std::size_t width = columns_[place].title.size();
+    for (const auto& row : rows_) {
+      width = std::max(width, row[place].size());
+    }
+    return width;
+  }
+
+  std::size_t total() const {
+    std::size_t total = 0;
+    for (const Shown& column : shown_) {
+      total += column.width + (&column == shown_.data() ? 0 : kGap);
+    }
+    return total;
+  }
+
+  bool is_the_same_everywhere(std::size_t place) const {
+    return rows_.size() > 1 && std::ranges::all_of(rows_, [&](const auto& row) {
+             return row[place] == rows_.front()[place];
+           });
+  }
+
+  void say_once_what_is_the_same() {
+    for (const Shown& column : shown_) {
+      if (is_the_same_everywhere(column.place)) {
+        same_ += (same_.empty() ? "in all rows: " : ", ") + columns_[column.place].title + " " +
+                 rows_.front()[column.place];
+      }
+    }
+    std::erase_if(shown_,
+                  [this](const Shown& column) { return is_the_same_everywhere(column.place); });
+  }
+
+  /// The widest of them gives what is too much. False when there is none that can.
+  bool shrink_a_wrapping_column(std::size_t width) {
+    Shown* widest = nullptr;
+    for (Shown& column : shown_) {
+      const bool can = columns_[column.place].wraps && column.width > kNarrowestWrap;
+      if (can && (widest == nullptr || column.width > widest->width)) {
+        widest = &column;
+      }
+    }
+    if (widest == nullptr) {
+      return false;
+    }
+    const std::size_t excess = total() - width;
+    const std::size_t most = widest->width - kNarrowestWrap;
+    widest->width -= std::min(excess, most);
+    return true;
+  }
+
+  bool leave_one_out() {
+    const auto first = std::ranges::min_element(shown_, {}, [this](const Shown& column) {
+      const int order = columns_[column.place].leave_out;
+      return order == 0 ? INT32_MAX : order;
+    });
+    if (first == shown_.end() || columns_[first->place].leave_out == 0) {
+      return false;
+    }
+    left_out_ +=
+        (left_out_.empty() ? "too wide for this terminal: " : ", ") + columns_[first->place].title;
+    shown_.erase(first);
+    return true;
+  }
+
+  static void print_list(std::ostream& out, const std::string& list, std::size_t width) {
+    if (!list.empty()) {
+      out << wrap_lines(list, width) << "\n";
+    }
+  }
+
+  void print_row(std::ostream& out, const std::vector<std::string>& cells,
+                 const std::string& end = "") const {
+    std::vector<std::vector<std::string>> parts;
+    std::size_t lines = 1;
+    for (const Shown& column : shown_) {
+      parts.push_back(wrap(cells[column.place], column.width));
+      lines = std::max(lines, parts.back().size());
+    }
+    for (std::size_t i = 0; i < lines; ++i) {
+      out << line(parts, i) << (i + 1 == lines ? end : "") << "\n";
+    }
+  }
+
+  std::string line(const std::vector<std::vector<std::string>>& parts, std::size_t number) const {
+    std::string text;
+    for (std::size_t i = 0; i < shown_.size(); ++i) {
+      const std::string part = number < parts[i].size() ? parts[i][number] : "";
+      const bool is_right = columns_[shown_[i].place].align == TextTable::Align::right;
+      // A word that is wider than its column pushes the others.
+      const std::string padding(shown_[i].width - std::min(shown_[i].width, part.size()), ' ');
+      text += i == 0 ? "" : std::string(kGap, ' ');
+      text += is_right ? padding + part : part + padding;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+  std::span<const TextTable::Column> columns_;
+  std::span<const std::vector<std::string>> rows_;
+  std::vector<Shown> shown_;
+  std::string same_;
+  std::string left_out_;
+};
+
+}  // namespace
+
+TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void TextTable::add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+void TextTable::print(std::ostream& out, const TableStyle& style) const {
+  FittedTable table(columns_, rows_);
+  if (style.width > 0) {
+    table.fit(style.width);
+  }
+  table.print(out, style);
 }
 
 }  // namespace swr

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT
-// A plain table whose columns are as wide as their widest cell.
+// A plain table whose columns are as wide as their widest cell, and that fits a terminal where its
+// width is known.
 #pragma once
 
+#include <cstddef>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
 namespace swr {
+
+/// How a table is written.
+struct TableStyle {
+  /// Characters of a line that the table may take; 0 is any number, as for files and pipes.
+  std::size_t width = 0;
+  /// Escape codes around the first row, and behind it; empty for none.
+  std::string first_row_begin = {};
+  std::string first_row_end = {};
+};
 
 class TextTable {
  public:
@@ -15,6 +26,10 @@ class TextTable {
   struct Column {
     std::string title;
     Align align = Align::right;
+    /// Where the width does not suffice, columns are left out in this order, 1 first; 0 stays.
+    int leave_out = 0;
+    /// Cells may go on in the next line, at spaces.
+    bool wraps = false;
   };
 
   explicit TextTable(std::vector<Column> columns);
@@ -22,16 +37,15 @@ class TextTable {
   /// Requires: one cell per column.
   void add_row(std::vector<std::string> cells);
 
-  /// Two spaces between columns, none at the end of a line. `highlight_first` prints the first row
-  /// in bold, for terminals.
-  void print(std::ostream& out, bool highlight_first = false) const;
+  /// Two spaces between columns, none at the end of a line. A table that is wider than the style
+  /// allows says once, above, what is the same in all rows; then cells go on in the next line; then
+  /// columns are left out, which a line below the table names. One whose columns all stay may
+  /// still be too wide.
+  void print(std::ostream& out, const TableStyle& style = {}) const;
 
  private:
-  std::string line(const std::vector<std::string>& cells) const;
-
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
-  std::vector<std::size_t> widths_;
 };
 
 }  // namespace swr

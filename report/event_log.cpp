@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/event_log.h"
 
+#include <chrono>
 #include <ostream>
 #include <utility>
 
@@ -21,11 +22,12 @@ void EventLog::announce(const Problem& problem, const DeviceInfo& device, Proven
                 {"provenance", std::string(to_string(provenance))}};
 }
 
-void EventLog::begin(const std::string& /*title*/, std::size_t total) {
+void EventLog::begin(const std::string& title, std::size_t total) {
   done_ = 0;
   best_us_ = 0.0;
   Json event = std::exchange(announced_, nullptr);
   event["event"] = "start";
+  event["title"] = title;
   event["variants"] = total;
   write(event);
 }
@@ -33,6 +35,12 @@ void EventLog::begin(const std::string& /*title*/, std::size_t total) {
 void EventLog::advance(const VariantResult& result) { tried(result, false); }
 void EventLog::known(const VariantResult& result) { tried(result, true); }
 void EventLog::end() {}
+
+void EventLog::phase(const std::string& doing) {
+  if (!doing.empty()) {
+    write({{"event", "phase"}, {"doing", doing}});
+  }
+}
 
 void EventLog::tried(const VariantResult& result, bool is_known) {
   const bool ok = result.state == ResultState::ok;
@@ -79,6 +87,10 @@ void EventLog::finish(const TuneReport& report) {
 }
 
 void EventLog::write(Json event) {
+  using namespace std::chrono;
+  constexpr double kPerSecond = 1e3;  // Milliseconds are fine enough, and short.
+  const auto at = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+  event["at"] = static_cast<double>(at) / kPerSecond;
   event.update(common_);
   lines_.write(event);
 }
@@ -94,6 +106,18 @@ void ProgressPair::advance(const VariantResult& result) {
 void ProgressPair::known(const VariantResult& result) {
   first_.known(result);
   second_.known(result);
+}
+void ProgressPair::kernel(bool from_cache) {
+  first_.kernel(from_cache);
+  second_.kernel(from_cache);
+}
+void ProgressPair::phase(const std::string& doing) {
+  first_.phase(doing);
+  second_.phase(doing);
+}
+void ProgressPair::tick() {
+  first_.tick();
+  second_.tick();
 }
 void ProgressPair::device_idle(double idle_s) {
   first_.device_idle(idle_s);

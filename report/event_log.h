@@ -39,6 +39,7 @@ class EventLog final : public Progress {
   void begin(const std::string& title, std::size_t total) override;
   void advance(const VariantResult& result) override;
   void known(const VariantResult& result) override;
+  void phase(const std::string& doing) override;
   void end() override;
 
  private:
@@ -60,6 +61,9 @@ class ProgressPair final : public Progress {
   void begin(const std::string& title, std::size_t total) override;
   void advance(const VariantResult& result) override;
   void known(const VariantResult& result) override;
+  void kernel(bool from_cache) override;
+  void phase(const std::string& doing) override;
+  void tick() override;
   void device_idle(double idle_s) override;
   void end() override;
 

@@ -25,6 +25,7 @@ Json times_json(const PhaseTimes& times) {
           {"count_s", times.count_s},
           {"finals_s", times.finals_s},
           {"record_s", times.record_s},
+          {"end_s", times.end_s},
           {"total_s", times.total_s}};
 }
 

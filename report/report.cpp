@@ -4,6 +4,7 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "core/text_table.h"
+#include "core/text_wrap.h"
 #include "report/explain/metrics.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <map>
 #include <ostream>
 #include <set>
+#include <sstream>
 #include <utility>
 
 namespace swr {
@@ -68,13 +70,18 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
   const auto shown = shown_metrics(report);
   std::vector<TextTable::Column> columns{{"rank"}};
   for (const VariantColumn& part : variant_parts) {
-    columns.push_back(
-        {part.title, part.is_number ? TextTable::Align::right : TextTable::Align::left});
+    columns.push_back({.title = part.title,
+                       .align = part.is_number ? TextTable::Align::right : TextTable::Align::left,
+                       .wraps = !part.is_number});
   }
   const bool met = has_finals(report);
+  int leave_out = 0;
   for (const Metric* metric : shown) {
-    columns.push_back({std::string(metric->title)});
-    if (met && metric->key == kTimeKey) {
+    // Times are what the table is for; what stands further left explains them less.
+    const bool is_time = metric->key == kTimeKey;
+    columns.push_back(
+        {.title = std::string(metric->title), .leave_out = is_time ? 0 : ++leave_out});
+    if (met && is_time) {
       columns.push_back({"in finals"});
     }
   }
@@ -98,13 +105,17 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
     cells.emplace_back(to_string(result.provenance()));
     table.add_row(std::move(cells));
   }
-  table.print(out, style.bold);
+  table.print(out, {.width = style.width,
+                    .first_row_begin = style.bold ? "\x1b[1m" : "",
+                    .first_row_end = style.bold ? "\x1b[0m" : ""});
 }
 
 void print_best(std::ostream& out, const TuneReport& report) {
   const VariantResult* best = report.best();
   if (best == nullptr) {
-    out << "best: none; no variant succeeded\n";
+    out << (report.interrupted && report.results.empty()
+                ? "best: unknown; interrupted before the first variant was done\n"
+                : "best: none; no variant succeeded\n");
     return;
   }
   out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
@@ -200,6 +211,29 @@ void print_decision(std::ostream& out, const TuneReport& report) {
          "load\n";
 }
 
+/// ": 9.12 s waiting for kernels, 0.31 s evaluating": all phases that are worth a word, longest
+/// first; together they are the total.
+std::string phases_text(const PhaseTimes& times) {
+  constexpr double kWorthAWord = 0.005;
+  std::vector<std::pair<double, const char*>> phases{
+      {times.compile_wait_s, "waiting for kernels"},
+      {times.evaluate_s, "evaluating"},
+      {times.enumerate_s + times.search_s, "choosing what to try"},
+      {times.count_s, "counting"},
+      {times.finals_s, "in finals"},
+      {times.record_s, "recording"},
+      {times.end_s, "ending compilations that were begun on suspicion"},
+      {times.other_s(), "for the rest"}};
+  std::ranges::stable_sort(phases, std::greater{}, [](const auto& phase) { return phase.first; });
+  std::string text;
+  for (const auto& [time_s, name] : phases) {
+    if (time_s >= kWorthAWord) {
+      text += (text.empty() ? ": " : ", ") + significant_text(time_s, 3) + " s " + name;
+    }
+  }
+  return text;
+}
+
 void print_times(std::ostream& out, const TuneReport& report) {
   const auto seconds = [](double value) { return significant_text(value, 3) + " s"; };
   if (report.replayed) {
@@ -209,10 +243,7 @@ void print_times(std::ostream& out, const TuneReport& report) {
   }
   out << "took " << seconds(report.times.total_s) << " for " << report.results.size()
       << " variants of " << report.kernels_compiled << " kernels (" << report.kernels_from_cache
-      << " from the cache): " << seconds(report.times.compile_wait_s) << " waiting for kernels, "
-      << seconds(report.times.evaluate_s) << " evaluating, " << seconds(report.times.count_s)
-      << " counting, " << seconds(report.times.finals_s) << " in finals, "
-      << seconds(report.times.record_s) << " recording\n";
+      << " from the cache)" << phases_text(report.times) << "\n";
   if (report.provenance == Provenance::measured && report.times.total_s > 0.0) {
     const PhaseTimes& times = report.times;
     out << "GPU idle " << percent_text(times.device_idle_s() / times.total_s)
@@ -230,6 +261,26 @@ void print_known(std::ostream& out, const TuneReport& report) {
   }
   if (report.out_of_time) {
     out << "out of time: the same command continues where this run stopped\n";
+  }
+}
+
+void print_conclusions(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
+  const std::size_t ok = succeeded(report);
+  if (ok > style.top) {
+    out << "... and " << ok - style.top << " more; --top N shows more, --json and --csv all\n";
+  }
+  out << "\n";
+  print_best(out, report);
+  print_decision(out, report);
+  print_order_gain(out, report);
+  print_failures(out, report);
+  print_dropped(out, report);
+  print_missing_counters(out, report);
+  print_known(out, report);
+  print_times(out, report);
+  if (report.interrupted && !report.results.empty()) {
+    out << "interrupted: " << report.results.size()
+        << " variants were tried; the same command goes on\n";
   }
 }
 
@@ -264,25 +315,16 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
 
 void print_report(std::ostream& out, const TuneReport& report, const ReportStyle& style) {
   const bool predicted = report.provenance == Provenance::predicted;
-  out << (predicted ? "Predicted" : "Measured") << (report.replayed ? ", replayed" : "") << ": "
-      << to_string(report.problem) << " on " << describe(report.device) << "\n\n";
-  print_table(out, report, style);
-  const std::size_t ok = succeeded(report);
-  if (ok > style.top) {
-    out << "... and " << ok - style.top << " more; --top N shows more, --json and --csv all\n";
+  const std::string head = std::string(predicted ? "Predicted" : "Measured") +
+                           (report.replayed ? ", replayed" : "") + ": " +
+                           to_string(report.problem) + " on " + describe(report.device);
+  out << wrap_lines(head, style.width) << "\n\n";
+  if (succeeded(report) > 0) {
+    print_table(out, report, style);
   }
-  out << "\n";
-  print_best(out, report);
-  print_decision(out, report);
-  print_order_gain(out, report);
-  print_failures(out, report);
-  print_dropped(out, report);
-  print_missing_counters(out, report);
-  print_known(out, report);
-  print_times(out, report);
-  if (report.interrupted) {
-    out << "interrupted: only the variants above were tried\n";
-  }
+  std::ostringstream text;
+  print_conclusions(text, report, style);
+  out << wrap_lines(text.str(), style.width);
 }
 
 }  // namespace swr

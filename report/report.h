@@ -18,6 +18,8 @@ struct ReportStyle {
   std::size_t top = 20;
   /// Highlight the best row with terminal escape codes.
   bool bold = false;
+  /// Characters of a terminal's line; 0 where lines may be of any length.
+  std::size_t width = 0;
 };
 
 /// Two successful results that differ in the order alone.

@@ -105,7 +105,8 @@ void print_curve(std::ostream& out, const AttentionExplanation& why, long long l
 
 std::string other_order_text(const ExplainedAttention& all) {
   if (!all.other) {
-    return "The other order is no variant of its own here (one Q tile per CTA, or a constraint).";
+    return "Here both orders are one, or a constraint drops the other: a CTA has to walk K and V "
+           "more than once, as with --persistence persistent or pairs.";
   }
   const double mb = all.other->mb_more();
   const std::string order(to_string(all.other->variant.order));

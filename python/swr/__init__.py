@@ -8,17 +8,25 @@
 `query` and `tune` need neither PyTorch nor, for another GPU than this machine's, a driver.
 """
 
-from ._library import Error, GemmProblem, Problem
+from typing import TYPE_CHECKING, Any
+
+from ._library import Device, Error, GemmProblem, Problem
 from ._query import Answer, Lookup, present_device, profiled_device
 from ._tune import tune
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from ._matmul import matmul
+    from ._sdpa import sdpa
+    from ._torch import configure
 
 __all__ = [
-    "Answer", "Error", "GemmProblem", "Lookup", "Problem", "configure", "matmul", "present_device",
-    "profiled_device", "sdpa", "tune",
+    "Answer", "Device", "Error", "GemmProblem", "Lookup", "Problem", "__version__", "configure",
+    "matmul", "present_device", "profiled_device", "sdpa", "tune",
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # PyTorch is imported by those who use it. What was found stays: looking it up again on every
     # call costs 1 us.
     if name == "configure":

@@ -5,6 +5,7 @@ import ctypes
 import os
 import pathlib
 from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p)
+from typing import Optional, Union
 
 API_VERSION = 1
 
@@ -19,12 +20,12 @@ STATUS_NAMES = {
 class Error(RuntimeError):
     """What swr refuses or cannot do. `code` names the kind, the text says what to do."""
 
-    def __init__(self, code, message):
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-def _int32s(structure, *values):
+def _int32s(structure: type[ctypes.Structure], *values: int) -> tuple[int, ...]:
     """The values of the structure's fields; ctypes would cut off what they do not hold."""
     for (name, _), value in zip(structure._fields_, values):
         if not -2**31 <= value < 2**31:
@@ -33,22 +34,44 @@ def _int32s(structure, *values):
     return values
 
 
+_INPUTS = ("fp16", "bf16")
+_OUTPUTS = ("fp16", "bf16", "fp32")
+_LAYOUTS = ("nt", "nn", "tn")
+
+
+def _number(name: str, value: str, values: tuple[str, ...]) -> int:
+    """The place of a value among those there are. Raises Error."""
+    if value not in values:
+        raise Error("invalid_argument", f"{name} must be one of {', '.join(values)}, not {value!r}")
+    return values.index(value)
+
+
+def _text(structure: ctypes.Structure) -> str:
+    """"Device(name='NVIDIA H200', sm_arch=90, ...)": every field by its name."""
+    def value(name: str) -> str:
+        found = getattr(structure, name)
+        return repr(found.decode(errors="replace") if isinstance(found, bytes) else found)
+    fields = ", ".join(f"{name}={value(name)}" for name, *_ in structure._fields_)
+    return f"{type(structure).__name__}({fields})"
+
+
 class Problem(ctypes.Structure):
-    """One attention forward pass; `dtype` is 0 for fp16 and 1 for bf16."""
+    """One attention forward pass. The constructor takes dtype "fp16" or "bf16"; as a field it is the
+    number 0 or 1."""
 
     _fields_ = [(name, c_int32) for name in (
         "batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim", "dtype", "causal",
         "alignment_bytes")]
 
-    def __init__(self, seq_q, seq_kv=None, batch=1, heads_q=1, heads_kv=None, head_dim=64,
-                 dtype="fp16", causal=False, alignment_bytes=16):
+    def __init__(self, seq_q: int, seq_kv: Optional[int] = None, batch: int = 1, heads_q: int = 1,
+                 heads_kv: Optional[int] = None, head_dim: int = 64, dtype: str = "fp16",
+                 causal: bool = False, alignment_bytes: int = 16) -> None:
         super().__init__(*_int32s(Problem, batch, heads_q, heads_kv or heads_q, seq_q,
-                                  seq_kv or seq_q, head_dim, ("fp16", "bf16").index(dtype),
+                                  seq_kv or seq_q, head_dim, _number("dtype", dtype, _INPUTS),
                                   int(causal), alignment_bytes))
 
-    def __repr__(self):
-        return (type(self).__name__ + "(" + ", ".join(f"{name}={getattr(self, name)}"
-                                       for name, _ in self._fields_) + ")")
+    def __repr__(self) -> str:
+        return _text(self)
 
 
 class GemmProblem(ctypes.Structure):
@@ -58,23 +81,30 @@ class GemmProblem(ctypes.Structure):
     _fields_ = [(name, c_int32) for name in (
         "m", "n", "k", "batch", "dtype", "output", "layout", "reads_c", "alignment_bytes")]
 
-    def __init__(self, m, n, k, batch=1, dtype="bf16", output=None, layout="nt", reads_c=False,
-                 alignment_bytes=16):
-        types = ("fp16", "bf16", "fp32")
-        super().__init__(*_int32s(GemmProblem, m, n, k, batch, types.index(dtype),
-                                  types.index(output or dtype), ("nt", "nn", "tn").index(layout),
-                                  int(reads_c), alignment_bytes))
+    def __init__(self, m: int, n: int, k: int, batch: int = 1, dtype: str = "bf16",
+                 output: Optional[str] = None, layout: str = "nt", reads_c: bool = False,
+                 alignment_bytes: int = 16) -> None:
+        super().__init__(*_int32s(GemmProblem, m, n, k, batch, _number("dtype", dtype, _INPUTS),
+                                  _number("output", output or dtype, _OUTPUTS),
+                                  _number("layout", layout, _LAYOUTS), int(reads_c),
+                                  alignment_bytes))
 
-    __repr__ = Problem.__repr__
+    def __repr__(self) -> str:
+        return _text(self)
 
 
 class Device(ctypes.Structure):
+    """What a GPU is to swr; present_device() and profiled_device() make it."""
+
     _fields_ = [
         ("name", c_char * 256), ("sm_arch", c_int32), ("sm_count", c_int32), ("l2_bytes", c_int64),
         ("dram_gb_per_s", c_double), ("mig", c_int32), ("smem_per_cta_bytes", c_int32),
         ("smem_per_sm_bytes", c_int32), ("smem_reserved_per_cta_bytes", c_int32),
         ("registers_per_sm", c_int32), ("max_threads_per_sm", c_int32),
         ("max_ctas_per_sm", c_int32)]
+
+    def __repr__(self) -> str:
+        return _text(self)
 
 
 class RawProblem(ctypes.Structure):
@@ -213,6 +243,6 @@ class _Library:
 library = _Library()
 
 
-def encoded(path):
+def encoded(path: Union[str, "os.PathLike[str]", None]) -> Optional[bytes]:
     """A path for C; None stays None."""
     return None if path is None else os.fsencode(path)

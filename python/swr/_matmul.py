@@ -2,6 +2,7 @@
 """matmul: products of PyTorch CUDA tensors with the best stored kernels, as a custom operator."""
 
 import ctypes
+from typing import Optional
 
 import torch
 
@@ -116,7 +117,8 @@ def _(a, b, out_dtype):
     return _output(a, b, out_dtype)
 
 
-def matmul(a, b, *, out_dtype=None):
+def matmul(a: torch.Tensor, b: torch.Tensor, *,
+           out_dtype: Optional[torch.dtype] = None) -> torch.Tensor:
     """A B for CUDA tensors of float16 or bfloat16, summed in float32, on the current stream and
     without copies: a [..., m, k] with b [k, n], such as x @ weight.T, or a [batch, m, k] with
     b [batch, k, n]. Of each the rows or the columns are contiguous, and the leading dimensions of a

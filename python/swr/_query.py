@@ -3,10 +3,13 @@
 
 import ctypes
 import dataclasses
+import os
+from typing import Union
 
-from ._library import Device, GemmProblem, RawAnswer, RawGemmAnswer, encoded, library
+from ._library import Device, GemmProblem, Problem, RawAnswer, RawGemmAnswer, encoded, library
 
-MATCHES = ("exact", "nearest", "same_arch", "default", "predicted")
+# As swr-tune and C++ spell them, in the order of swr_match.
+MATCHES = ("exact", "nearest", "same_arch", "default_only", "predicted")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Answer:
     result_id: int
 
     @staticmethod
-    def from_c(raw):
+    def from_c(raw: Union[RawAnswer, RawGemmAnswer]) -> "Answer":
         return Answer(variant=raw.variant.decode(), match=MATCHES[raw.match],
                       on_same_device=bool(raw.on_same_device), distance=raw.distance,
                       time_us=None if raw.time_us < 0 else raw.time_us,
@@ -30,14 +33,14 @@ class Answer:
                       result_id=raw.result_id)
 
 
-def present_device(ordinal=0):
+def present_device(ordinal: int = 0) -> Device:
     """A GPU of this machine."""
     device = Device()
     library.swr_present_device(ordinal, device)
     return device
 
 
-def profiled_device(name):
+def profiled_device(name: str) -> Device:
     """A GPU by the id of its built-in profile, such as "h200"; it need not be present."""
     device = Device()
     library.swr_profiled_device(name.encode(), device)
@@ -48,27 +51,27 @@ class Lookup:
     """The best stored variants of a database file; any number of threads may ask. Results that were
     timed on a warm L2 answer, or with l2="cold" those on a cold one."""
 
-    def __init__(self, database, l2="warm"):
+    def __init__(self, database: Union[str, "os.PathLike[str]"], l2: str = "warm") -> None:
         self._handle = ctypes.c_void_p()
         library.swr_lookup_open(encoded(database), encoded(l2), self._handle)
 
-    def best(self, problem, device):
+    def best(self, problem: Union[Problem, GemmProblem], device: Device) -> Answer:
         """The variant for a Problem or a GemmProblem."""
         if isinstance(problem, GemmProblem):
-            answer = RawGemmAnswer()
-            library.swr_lookup_best_gemm(self._handle, problem, device, answer)
-        else:
-            answer = RawAnswer()
-            library.swr_lookup_best(self._handle, problem, device, answer)
+            of_gemm = RawGemmAnswer()
+            library.swr_lookup_best_gemm(self._handle, problem, device, of_gemm)
+            return Answer.from_c(of_gemm)
+        answer = RawAnswer()
+        library.swr_lookup_best(self._handle, problem, device, answer)
         return Answer.from_c(answer)
 
-    def refresh(self):
+    def refresh(self) -> bool:
         """Reads the file again when it has changed; True when it had."""
         changed = ctypes.c_int32()
         library.swr_lookup_refresh(self._handle, changed)
         return bool(changed.value)
 
-    def __del__(self):
+    def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
         self._handle = None  # Called again, as finalizers may be, it closes nothing twice.
         if handle:

@@ -3,7 +3,7 @@
 
 import ctypes
 import math
-from typing import Tuple
+from typing import Optional, Tuple, Union
 
 import torch
 
@@ -101,7 +101,9 @@ def _(q, k, v, causal, scale):
     return _output_like(q), _lse_like(q)
 
 
-def sdpa(q, k, v, *, causal=False, scale=None, return_lse=False):
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False,
+         scale: Optional[float] = None, return_lse: bool = False
+         ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """softmax(scale * Q K^T + mask) V for CUDA tensors [batch, heads, length, head_dim] of float16 or
     bfloat16 with any strides but a contiguous head_dim, on the current stream and without copies.
 

@@ -6,9 +6,11 @@ import ctypes
 import os
 import pathlib
 import threading
+from typing import Union
 
 import torch
 
+from . import _program
 from ._library import RuntimeOptions, encoded, library
 
 DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
@@ -35,15 +37,17 @@ def _default_cache():
     return pathlib.Path(os.environ.get("SWR_CACHE_DIR") or pathlib.Path(cache) / "swr")
 
 
-def configure(*, database=None, exported=None, cache_dir=None, may_compile=True, nvrtc=None,
-              l2="warm"):
+def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
+              exported: Union[str, "os.PathLike[str]", None] = None,
+              cache_dir: Union[str, "os.PathLike[str]", None] = None, may_compile: bool = True,
+              nvrtc: Union[str, "os.PathLike[str]", None] = None, l2: str = "warm") -> None:
     """Says where sdpa and matmul find kernels from now on. Without a call they use swr-tune's
     database and cache. `exported` is a directory that `swr-tune export` wrote; with
     may_compile=False nothing is ever compiled while serving. l2="cold" serves what was tuned with
     --l2 cold."""
     options = RuntimeOptions(encoded(database), encoded(exported),
                              encoded(cache_dir or _default_cache()),
-                             encoded(nvrtc or os.environ.get("SWR_NVRTC")),
+                             encoded(nvrtc or _program.nvrtc()),
                              int(may_compile), encoded(l2))
     handle = ctypes.c_void_p()
     library.swr_runtime_create(options, handle)

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The package without PyTorch and without a GPU: tuning by prediction, asking, errors."""
 
+import importlib.util
+import os
 import pathlib
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 import swr
+from swr import _program
 
 
 class Package(unittest.TestCase):
@@ -30,7 +35,7 @@ class Package(unittest.TestCase):
         self.assertGreater(answer.time_us, 0)
         self.assertIn("tile_m=32", answer.variant)
         self.assertGreater(lookup.best(swr.Problem(512), device).distance, 0)
-        self.assertEqual(lookup.best(swr.Problem(256, causal=True), device).match, "default")
+        self.assertEqual(lookup.best(swr.Problem(256, causal=True), device).match, "default_only")
 
     def test_gemm_is_asked_for_by_its_own_problem(self):
         self.tune()
@@ -38,7 +43,7 @@ class Package(unittest.TestCase):
         problem = swr.GemmProblem(64, 4096, 4096, layout="tn", output="fp32")
         self.assertIn("output=2, layout=2", repr(problem))
         answer = lookup.best(problem, swr.profiled_device("h200"))
-        self.assertEqual(answer.match, "default")
+        self.assertEqual(answer.match, "default_only")
         self.assertIn("swizzle_stride=", answer.variant)
         with self.assertRaises(swr.Error) as caught:
             lookup.best(swr.GemmProblem(0, 1, 1), swr.profiled_device("h200"))
@@ -65,6 +70,40 @@ class Package(unittest.TestCase):
         with self.assertRaises(swr.Error) as caught:
             lookup.refresh()
         self.assertEqual(caught.exception.code, "invalid_argument")
+    def test_wrong_names_are_refused_with_those_there_are(self):
+        for make in (lambda: swr.Problem(4096, dtype="fp8"),
+                     lambda: swr.GemmProblem(1, 1, 1, dtype="fp32"),
+                     lambda: swr.GemmProblem(1, 1, 1, layout="tt")):
+            with self.assertRaises(swr.Error) as caught:
+                make()
+            self.assertEqual(caught.exception.code, "invalid_argument")
+            self.assertIn("must be one of", str(caught.exception))
+
+    def test_structures_print_their_fields(self):
+        self.assertIn("Device(name='NVIDIA", repr(swr.profiled_device("h200")))
+        self.assertIn("sm_arch=90", repr(swr.profiled_device("h200")))
+        self.assertIn("seq_q=4096", repr(swr.Problem(4096)))
+
+    def test_the_version_is_the_projects(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "CMakeLists.txt"
+        self.assertIn(f"project(swr VERSION {swr.__version__} ", source.read_text())
+
+    def test_nvrtc_is_the_one_that_is_named(self):
+        with mock.patch.dict(os.environ, {"SWR_NVRTC": "/some/libnvrtc.so"}):
+            self.assertEqual(_program.nvrtc(), "/some/libnvrtc.so")
+            self.assertEqual(_program.environment()["SWR_NVRTC"], "/some/libnvrtc.so")
+
+    def test_nvrtc_of_nvidias_package_is_found(self):
+        root = pathlib.Path(self.database).parent
+        library = root / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
+        library.parent.mkdir(parents=True)
+        library.touch()
+        spec = types.SimpleNamespace(submodule_search_locations=[str(root / "nvidia")])
+        with mock.patch.object(importlib.util, "find_spec", return_value=spec), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("SWR_NVRTC", None)
+            self.assertEqual(_program.nvrtc(), str(library))
+            self.assertIn(str(library.parent), _program.environment()["LD_LIBRARY_PATH"])
 
     def test_errors_carry_a_code_and_advice(self):
         with self.assertRaises(swr.Error) as caught:

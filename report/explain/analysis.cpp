@@ -20,6 +20,8 @@ constexpr double kWgmmaFlopPerClockPerSm = 4096.0;
 constexpr double kBusyShare = 0.6;
 /// Gaps below this are within what models and clocks leave open.
 constexpr double kNoticeableGap = 1.05;
+/// Bytes that take less of the time than this cannot be what it is spent on: other units hide them.
+constexpr double kVisibleShare = 0.1;
 /// Warps of an SM that hide each other's latency: two for each of its four schedulers.
 constexpr int kFewWarpsPerSm = 8;
 
@@ -102,6 +104,12 @@ void add_vertical_steps(const Problem& problem, const VariantResult& result,
   }
 }
 
+/// Time that memory needs at full rate over the result's. Requires: its bytes are known.
+double memory_share(const VariantResult& result, const GpuProfile& profile) {
+  return per_second(static_cast<double>(*dram_bytes(result)), result.time_us()) / 1e9 /
+         bandwidth_gb_per_s(profile);
+}
+
 /// Knobs that move the result right: fewer bytes for the same work.
 void add_horizontal_step(const Problem& problem, const VariantResult& result,
                          const GpuProfile& profile, std::vector<std::string>& steps) {
@@ -116,6 +124,12 @@ void add_horizontal_step(const Problem& problem, const VariantResult& result,
                     (*gap < 1.0 / kNoticeableGap ? "the L2 still held data from the launch before"
                                                  : "memory moved what the problem needs at least") +
                     "; neither order nor swizzle can save bytes.");
+  } else if (memory_share(result, profile) < kVisibleShare) {
+    // Whatever saves them saves no time that anybody could see.
+    steps.push_back("Horizontal gap of " + times_text(*gap) + ": " +
+                    bytes_text(*excess * kSectorBytes) +
+                    " were fetched again, which costs no time: memory is busy for " +
+                    percent_text(memory_share(result, profile)) + " of it.");
   } else {
     steps.push_back("Horizontal gap of " + times_text(*gap) + ": " +
                     bytes_text(*excess * kSectorBytes) + " were fetched again; " +

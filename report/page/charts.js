@@ -74,13 +74,30 @@ const swrCharts = (() => {
     scales: [
       { name: "x", type: spread(records.map((r) => r.excess_mb)) > 50 ? "symlog" : "linear",
         domain: [0, Math.max(1, ...records.map((r) => r.excess_mb))], range: "width", nice: true },
-      { name: "y", type: spread(records.map((r) => r.time)) > 3 ? "log" : "linear",
+      // A logarithmic axis of less than a decade has one tick.
+      { name: "y", type: spread(records.map((r) => r.time)) > 10 ? "log" : "linear",
         domain: { data: "all", field: "time" }, range: "height", nice: true, zero: false },
       ...orderScales(theme)],
     axes: [axis("x", "bottom", "excess misses, MB fetched again", { format: "~r" }),
            axis("y", "left", `time, ${unit}`, { format: "~r" })],
     legends: [orderLegend(new Set(records.map((r) => r.order)))],
     marks: [points("all", "excess_mb", "time", theme, 46), ring("best", "excess_mb", "time", theme)],
+  });
+
+  /// The same where nothing is fetched again, which leaves one number to show.
+  const timeByOrder = (records, unit, theme, width) => ({
+    ...base("Time of every variant, by order", width, 70 + 44 * new Set(records.map((r) => r.order)).size),
+    data: [{ name: "all", values: records },
+           { name: "best", source: "all", transform: [{ type: "filter", expr: "datum.best" }] }],
+    scales: [
+      { name: "x", type: spread(records.map((r) => r.time)) > 10 ? "log" : "linear",
+        domain: { data: "all", field: "time" }, range: "width", nice: true, zero: false },
+      { name: "y", type: "point", padding: 0.5, range: "height",
+        domain: ORDERS.filter((order) => records.some((r) => r.order === order)) },
+      ...orderScales(theme)],
+    axes: [axis("x", "bottom", `time, ${unit}`, { format: "~r" }),
+           { scale: "y", orient: "left", domain: false, ticks: false, labelPadding: 8 }],
+    marks: [points("all", "time", "order", theme, 46), ring("best", "time", "order", theme)],
   });
 
   /// records: {tile, loss (percent), label, best}.
@@ -107,6 +124,26 @@ const swrCharts = (() => {
         text: { field: "label" }, fill: { value: theme.text } } } }],
   });
 
+  /// times and bests: {done, time, tip}; `total` variants planned. A run that goes on.
+  const live = (times, bests, total, unit, theme, width) => ({
+    ...base("Times as they came, and the fastest so far", width, 260),
+    data: [{ name: "times", values: times }, { name: "bests", values: bests }],
+    scales: [
+      { name: "x", type: "linear", domain: [0, total], range: "width" },
+      { name: "y", type: spread(times.map((r) => r.time)) > 10 ? "log" : "linear",
+        domain: { data: "times", field: "time" }, range: "height", nice: true, zero: false }],
+    axes: [axis("x", "bottom", "variants tried", { tickMinStep: 1, format: "d" }),
+           axis("y", "left", `time, ${unit}`, { format: "~r" })],
+    marks: [
+      { type: "symbol", from: { data: "times" }, aria: false, encode: { update: {
+        x: { scale: "x", field: "done" }, y: { scale: "y", field: "time" }, size: { value: 22 },
+        fill: { value: theme.accent }, fillOpacity: { value: 0.55 }, tooltip: { field: "tip" } } } },
+      { type: "line", from: { data: "bests" }, interactive: false, aria: false, encode: { update: {
+        x: { scale: "x", field: "done" }, y: { scale: "y", field: "time" },
+        interpolate: { value: "step-after" }, stroke: { value: theme.best },
+        strokeWidth: { value: 2.5 } } } }],
+  });
+
   /// records: {tried, time}.
   const progress = (records, unit, theme, width) => ({
     ...base("Fastest time found by the number of variants tried", width, 240),
@@ -114,8 +151,11 @@ const swrCharts = (() => {
     scales: [
       { name: "x", type: "linear", domain: { data: "steps", field: "tried" }, range: "width",
         zero: true },
-      { name: "y", type: spread(records.map((r) => r.time)) > 3 ? "log" : "linear",
-        domain: { data: "steps", field: "time" }, range: "height", nice: true, zero: false }],
+      { name: "y", type: spread(records.map((r) => r.time)) > 10 ? "log" : "linear",
+        // The first may have been the fastest: a flat line needs an axis around it.
+        domain: records.every((r) => r.time === records[0].time)
+          ? [records[0].time * 0.9, records[0].time * 1.1] : { data: "steps", field: "time" },
+        range: "height", nice: true, zero: false }],
     axes: [axis("x", "bottom", "variants tried"), axis("y", "left", `fastest so far, ${unit}`, { format: "~r" })],
     marks: [
       { type: "line", from: { data: "steps" }, aria: false, encode: { update: {
@@ -150,7 +190,8 @@ const swrCharts = (() => {
         x: { scale: "x", field: "mib" }, y: { value: 0 }, y2: { signal: "height" },
         stroke: { value: theme.warn }, strokeDash: { field: "dash" }, strokeWidth: { value: 1.5 } } } },
       { type: "text", from: { data: "chip" }, aria: false, encode: { update: {
-        x: { scale: "x", field: "mib", offset: 5 }, y: { field: "row", mult: 14, offset: 11 },
+        x: { scale: "x", field: "mib", offset: { signal: "datum.row ? -5 : 5" } },
+        align: { signal: "datum.row ? 'right' : 'left'" }, y: { field: "row", mult: 14, offset: 11 },
         text: { field: "label" }, fill: { value: theme.warn } } } },
       { type: "group", from: { facet: { name: "one", data: "curve", groupby: "label" } }, aria: false,
         marks: [{ type: "line", from: { data: "one" }, aria: false, encode: { update: {
@@ -207,7 +248,7 @@ const swrCharts = (() => {
         domain: { data: "cells", field: "length", sort: true } },
       { name: "y", type: "band", range: "height", padding: 0.06,
         domain: { data: "cells", field: "dim", sort: true } },
-      { name: "color", type: "linear", domain: { data: "cells", field: "rate" }, zero: true,
+      { name: "color", type: "linear", domain: { data: "cells", field: "rate" }, zero: false,
         range: [theme.cellLow, theme.cellHigh] }],
     axes: [{ scale: "x", orient: "bottom", title: "S, length of K and V", domain: false, ticks: false },
            { scale: "y", orient: "left", title: "D, head_dim", domain: false, ticks: false }],
@@ -289,5 +330,5 @@ const swrCharts = (() => {
           tooltip: { field: "tip" } } } }] }],
   });
 
-  return { config, study, strides, missesAndTime, tiles, progress, missCurve, roofline, regimes };
+  return { config, study, strides, missesAndTime, timeByOrder, tiles, live, progress, missCurve, roofline, regimes };
 })();

@@ -49,31 +49,41 @@ std::string chart_library() {
   return text;
 }
 
+void put(std::string& page, std::string_view placeholder, std::string_view text) {
+  const std::size_t at = page.find(placeholder);
+  if (at == std::string::npos) {
+    throw std::logic_error("a page lacks " + std::string(placeholder));
+  }
+  page.replace(at, placeholder.size(), text);
+}
+
 std::string licence() {
   std::string text(vega_licence().front().text);
   replace_all(text, "<", "&lt;");
   return text;
 }
 
+/// A page with everything that it needs, but for data.
+std::string with_assets(std::string_view html, std::string_view script) {
+  std::string page(asset(html));
+  put(page, "@STYLE@", asset("page.css"));
+  put(page, "@LICENCE@", licence());
+  put(page, "@LIBRARY@", chart_library());
+  put(page, "@CHARTS@", asset("charts.js"));
+  put(page, "@COMMON@", asset("common.js"));
+  put(page, "@SCRIPT@", asset(script));
+  return page;
+}
+
 }  // namespace
 
 std::string render_page(const Json& data) {
-  std::string page(asset("page.html"));
-  const auto put = [&page](std::string_view placeholder, std::string_view text) {
-    const std::size_t at = page.find(placeholder);
-    if (at == std::string::npos) {
-      throw std::logic_error("page.html lacks " + std::string(placeholder));
-    }
-    page.replace(at, placeholder.size(), text);
-  };
+  std::string page = with_assets("page.html", "page.js");
   // The data come last: what they hold is never searched for placeholders.
-  put("@STYLE@", asset("page.css"));
-  put("@LICENCE@", licence());
-  put("@LIBRARY@", chart_library());
-  put("@CHARTS@", asset("charts.js"));
-  put("@SCRIPT@", asset("page.js"));
-  put("@DATA@", inert_json(data));
+  put(page, "@DATA@", inert_json(data));
   return page;
 }
+
+std::string render_live_page() { return with_assets("live.html", "live.js"); }
 
 }  // namespace swr

@@ -13,4 +13,7 @@ namespace swr {
 /// builds every element from it as text.
 std::string render_page(const Json& data);
 
+/// The page that shows a run while it goes on: it asks for `state`, beside itself, once a second.
+std::string render_live_page();
+
 }  // namespace swr

@@ -16,42 +16,10 @@
   addEventListener("error", (event) => report(event.message));
   addEventListener("unhandledrejection", (event) => report(event.reason));
 
-  // ---- The chart library: modules that ask for each other by name.
-  const loaded = {};
-  const need = (name) => {
-    // vega-functions asks for the plural; the file is named in the singular.
-    const file = name === "vega-selections" ? "vega-selection" : name;
-    if (!(file in loaded)) {
-      const module = { exports: {} };
-      loaded[file] = module.exports;
-      swrModules[file](module, module.exports, need);
-      loaded[file] = module.exports;
-    }
-    return loaded[file];
-  };
-  Object.assign(need("vega-dataflow").transforms, need("vega-transforms"), need("vega-encode"),
-                need("vega-view-transforms"));
-
-  // ---- Text of numbers.
+  const { digits, whole, timeUnit, time, h, theme } = swrCommon;
   const kMissing = "\u2013";
-  const digits = (value, count) => (value === 0 ? "0" : Number(value.toPrecision(count)).toLocaleString("en-US", { maximumSignificantDigits: count, useGrouping: true }));
-  const whole = (value) => value.toLocaleString("en-US");
-  const kTimes = [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]];
-  const timeUnit = (us) => kTimes.find(([size]) => us >= size) ?? kTimes[2];
-  const time = (us) => { const [size, unit] = timeUnit(us); return `${digits(us / size, 4)} ${unit}`; };
   const megabytes = (sectors) => digits(sectors * 32 / 1e6, 4);
   const percent = (share) => `${digits(share * 100, 3)} %`;
-
-  // ---- Elements.
-  const h = (tag, attributes, ...children) => {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes ?? {})) {
-      if (name in element && typeof value !== "string") element[name] = value;
-      else element.setAttribute(name, value);
-    }
-    element.append(...children.filter((child) => child !== null && child !== ""));
-    return element;
-  };
   const badge = (field) => h("span", { class: `badge ${field.provenance}` },
                              field.provenance + (field.l2_state ? `, ${field.l2_state} L2` : "") +
                              (field.overlay ? `, templates replaced (${field.overlay})` : ""));
@@ -65,11 +33,12 @@
     const value = column.get(record);
     const shown = value === null || value === undefined ? kMissing
       : value instanceof Node ? value : column.text ? column.text(value) : String(value);
-    const attributes = { class: (column.kind ?? "text") + (column.wrap ? " wrap" : "") };
+    const attributes = { class: (column.kind ?? "text") + (column.wrap ? " wrap" : ""), "data-title": column.title };
     if (typeof value === "number") attributes["data-value"] = String(value);
     return h("td", attributes, shown);
   };
-  const table = ({ caption, name, columns, records, limit = 25, isBest = () => false }) => {
+  // Tables with `cards` are lists of cards on a phone.
+  const table = ({ caption, name, columns, records, limit = 25, isBest = () => false, cards = false }) => {
     let sorted = records;
     let all = records.length <= limit * 1.3;
     const body = h("tbody");
@@ -95,7 +64,7 @@
     });
     fill();
     const box = h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-      h("table", { "data-table": name }, h("caption", {}, caption), h("thead", {}, h("tr", {}, ...heads)), body)));
+      h("table", { "data-table": name, class: cards ? "cards" : "" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, ...heads)), body)));
     if (!all) {
       const more = h("button", { type: "button", class: "more" }, `Show all ${whole(records.length)} rows`);
       more.addEventListener("click", () => { all = true; fill(); more.remove(); });
@@ -106,15 +75,6 @@
 
   // ---- Charts: drawn when they come into view, and anew when width or colours change.
   const charts = [];
-  const theme = () => {
-    const style = getComputedStyle(root);
-    const of = (name) => style.getPropertyValue(name).trim();
-    return { page: of("--page"), surface: of("--surface"), text: of("--text"), muted: of("--muted"),
-             line: of("--line"), grid: of("--grid"), accent: of("--accent"), best: of("--best"),
-             warn: of("--warn"), roof: of("--roof"), cyclic: of("--cyclic"), sawtooth: of("--sawtooth"),
-             rightToLeft: of("--right-to-left"), cellLow: of("--cell-low"), cellHigh: of("--cell-high"),
-             font: of("--font") };
-  };
   const draw = (chart) => {
     const width = Math.floor(chart.place.clientWidth);
     if (width === 0) return;
@@ -122,10 +82,9 @@
     chart.view?.finalize();
     chart.drawnWidth = width;
     const spec = chart.spec(colours, width);
-    const view = new (need("vega-view").View)(need("vega-parser").parse(spec, swrCharts.config(colours)),
-                                              { renderer: "svg", container: chart.place, hover: true });
+    const { view, drawn } = swrCommon.drawChart(chart.place, spec, colours);
     chart.view = view;
-    view.runAsync().then(() => { chart.place.dataset.drawn = "true"; }).catch(report);
+    drawn.then(() => { chart.place.dataset.drawn = "true"; }).catch(report);
   };
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -192,7 +151,11 @@
     const counted = all.filter((record) => record.excess_sectors !== null)
       .map((record) => ({ order: record.order, excess_mb: record.excess_sectors * 32 / 1e6,
                           time: record.time_us / size, tip: tip(record), best: record.best }));
-    if (counted.length) {
+    if (counted.length && counted.every((record) => record.excess_mb === 0)) {
+      figures.push(figure("misses", "Time by order",
+        `${mark}each point is a variant; the ring marks the best. None of them fetches anything again: all that CTAs share stays in the L2.`,
+        (colours, width) => swrCharts.timeByOrder(counted, unit, colours, width)));
+    } else if (counted.length) {
       figures.push(figure("misses", "Time against L2 misses, by order",
         `${mark}each point is a variant; the ring marks the best. Times of the screening.`,
         (colours, width) => swrCharts.missesAndTime(counted, unit, colours, width)));
@@ -315,7 +278,7 @@
       body.append(h("p", { class: "notice" }, "No variant succeeded."));
     } else {
       body.append(answers(field), ...(field.accesses ? [accessTable(field)] : []), shapeCharts(field), table({
-        caption: `Variants, ${field.provenance}`, name: "variants", columns: variantColumns(field),
+        caption: `Variants, ${field.provenance}`, name: "variants", cards: true, columns: variantColumns(field),
         records: all.filter((record) => record.state === "ok"), isBest: (record) => record.best }));
       body.append(h("p", { class: "muted" }, `Key of the best: ${all[0].key}`));
     }
@@ -340,14 +303,90 @@
     return details;
   };
 
+  // ---- What the order does: the pair of variants that differ in it alone and has the fastest member.
+  // Text of the model and of counters may disagree about which order wins, so both are looked at.
+  const orderEffects = new Map();
+  const findOrderEffect = (field) => {
+    const pairs = new Map();
+    for (const record of records(field)) {
+      if (record.state !== "ok") continue;
+      const shared = record.key.replace(/(^|,)(k_)?order=[a-z_]+/, "");
+      const pair = pairs.get(shared) ?? {};
+      pair[record.order] ??= record;
+      pairs.set(shared, pair);
+    }
+    let best = null;
+    for (const { cyclic, sawtooth } of pairs.values()) {
+      if (!cyclic || !sawtooth) continue;
+      const fastest = Math.min(cyclic.time_us, sawtooth.time_us);
+      if (best === null || fastest < best.fastest) best = { fastest, cyclic, sawtooth };
+    }
+    if (best === null) return null;
+    const misses = (record) => record.excess_sectors ?? 0;
+    return { gain: 1 - best.sawtooth.time_us / best.cyclic.time_us,
+             saved: misses(best.cyclic) ? 1 - misses(best.sawtooth) / misses(best.cyclic) : 0 };
+  };
+  const orderEffect = (field) => {
+    if (!orderEffects.has(field)) orderEffects.set(field, findOrderEffect(field));
+    return orderEffects.get(field);
+  };
+  // The shape to open with: where sawtooth gains most time, and of those that gain none where it saves most.
+  const kWorthMention = 0.002;
+  const mostInteresting = () => {
+    const rank = (field) => {
+      const effect = orderEffect(field);
+      return effect === null ? [-1, -1] : [effect.gain > kWorthMention ? effect.gain : 0, effect.saved];
+    };
+    let found = 0;
+    data.fields.forEach((field, index) => {
+      const [gain, saved] = rank(field);
+      const [most, mostSaved] = rank(data.fields[found]);
+      if (gain > most || (gain === most && saved > mostSaved)) found = index;
+    });
+    return found;
+  };
+  const whyInteresting = (field) => {
+    const effect = orderEffect(field);
+    if (effect === null) return "The first shape stored; no pair of variants that differ in their order alone was tried.";
+    const how = field.provenance === "predicted" ? "is predicted to" : "was measured to";
+    if (effect.gain > kWorthMention) return `Of all shapes stored, sawtooth gains most here: it ${how} take ${percent(effect.gain)} less time than cyclic, all else equal.`;
+    if (effect.saved > 0) return `Sawtooth gains no time in any shape stored. Here it saves the most of what cyclic fetches again: ${percent(effect.saved)}.`;
+    return "Sawtooth gains nothing in any shape stored.";
+  };
+
+  // ---- Another database beside this one.
+  const against = () => {
+    const other = data.against;
+    if (!other) return [];
+    const ratios = other.pairs.map((pair) => pair.time_us / pair.before_us);
+    const mean = Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / Math.max(ratios.length, 1));
+    const kNoticeable = 0.01;
+    const faster = ratios.filter((ratio) => ratio < 1 - kNoticeable).length;
+    const slower = ratios.filter((ratio) => ratio > 1 + kNoticeable).length;
+    const sentence = ratios.length === 0 ? `No shape is in both databases under the same conditions.`
+      : `${whole(ratios.length)} shapes are in both. Time here over time there: ${digits(mean, 4)} in the geometric mean; ` +
+        `${whole(faster)} are faster by 1 % or more, ${whole(slower)} slower. Only here: ${whole(other.only_here)}, only there: ${whole(other.only_there)}.`;
+    return [h("h2", { id: "against" }, `Against ${other.database}`), h("p", {}, sentence),
+      ...(ratios.length ? [table({
+        caption: "Best variants, here and there", name: "against", records: other.pairs, limit: 20, cards: true, columns: [
+          { title: "shape", get: (p) => p.title, wrap: true },
+          { title: "provenance", get: (p) => p.provenance + (p.l2_state ? `, ${p.l2_state} L2` : "") },
+          { title: "time here", kind: "number", get: (p) => p.time_us, text: time },
+          { title: "time there", kind: "number", get: (p) => p.before_us, text: time },
+          { title: "change", kind: "number", get: (p) => p.time_us / p.before_us - 1, text: (v) => `${v > 0 ? "+" : ""}${digits(v * 100, 3)} %` },
+          { title: "variant here", get: (p) => p.label, wrap: true },
+          { title: "variant there", get: (p) => (p.before_label === p.label ? "the same" : p.before_label), wrap: true }] })] : [])];
+  };
+
   // ---- All shapes together.
   const overviewColumns = [
-    { title: "shape", sort: (f) => f.title, get: (f) => { const link = h("a", { href: `#shape-${data.fields.indexOf(f)}` }, f.title); return link; } },
+    { title: "shape", wrap: true, sort: (f) => f.title, get: (f) => { const link = h("a", { href: `#shape-${data.fields.indexOf(f)}` }, f.title); return link; } },
     ...(data.devices.length > 1 ? [{ title: "GPU", get: (f) => device(f).device.name }] : []),
     { title: "provenance", sort: (f) => f.provenance, get: (f) => badge(f) },
-    { title: "best variant", get: (f) => bestRow(f)?.label ?? null },
+    { title: "best variant", get: (f) => bestRow(f)?.label ?? null, wrap: true },
     { title: "time", kind: "number", get: (f) => (bestRow(f) ? bestTime(bestRow(f)) : null), text: time },
     { title: "TFLOP/s", kind: "number", get: (f) => f.roofline?.tflop_per_s ?? null, text: (v) => digits(v, 4) },
+    { title: "order gains", kind: "number", get: (f) => orderEffect(f)?.gain ?? null, text: percent },
     { title: "tied", kind: "number", get: (f) => (f.decided ? records(f).filter((r) => r.tied).length - 1 : null) },
     { title: "busiest unit", sort: (f) => f.unit_use?.[0].share ?? null,
       get: (f) => (f.unit_use ? `${f.unit_use[0].unit} ${percent(f.unit_use[0].share)}` : null) },
@@ -486,18 +525,22 @@
     const closeAll = h("button", { type: "button" }, "Close all");
     closeAll.addEventListener("click", () => setAll(false));
     const maps = [...regimeFigures(), ...overviewRooflines()];
+    const opened = mostInteresting();
+    root.dataset.opened = String(opened);
     document.getElementById("content").append(
-      table({ caption: "Best variant of every shape", name: "overview", columns: overviewColumns, records: data.fields, limit: 60 }),
+      ...(shapes.length ? [h("h2", {}, "Where the order matters most"), h("p", { class: "muted" }, whyInteresting(data.fields[opened])), shapes[opened]] : []),
+      table({ caption: "Best variant of every shape", name: "overview", columns: overviewColumns, records: data.fields, limit: 8, cards: true }),
+      ...against(),
       ...(maps.length ? [h("h2", {}, "Across shapes"), h("div", { class: "charts" }, ...maps)] : []),
-      h("h2", { id: "shapes" }, "Shapes"), h("p", { class: "muted" }, "What is open is printed."),
-      h("div", { class: "tools" }, openAll, closeAll), ...shapes,
+      ...(shapes.length > 1 ? [h("h2", { id: "shapes" }, "The other shapes"), h("p", { class: "muted" }, "What is open is printed."),
+        h("div", { class: "tools" }, openAll, closeAll), ...shapes.filter((_, index) => index !== opened)] : []),
       ...data.studies.flatMap(studySection), ...environment());
     const openTarget = () => {
       const target = document.getElementById(location.hash.slice(1));
       if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }
     };
     addEventListener("hashchange", openTarget);
-    if (shapes.length) shapes[0].open = true;
+    if (shapes.length) shapes[opened].open = true;
     openTarget();
     root.dataset.builtMs = String(Math.round(performance.now()));
   };

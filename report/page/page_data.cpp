@@ -429,42 +429,63 @@ Json curve_json(const ProblemStory& story, const VariantResult& result) {
           {"points", std::move(points)}};
 }
 
-/// The fastest of another order: one that differs from the best in the order alone, where there is
-/// one.
-const VariantStory* other_order(const ProblemStory& field) {
-  const Variant& best = field.best().result().variant;
-  const VariantStory* fastest = nullptr;
-  if (!order_of(best)) {
-    return nullptr;
-  }
-  for (const VariantStory& story : field.stories) {
-    Variant same_order = story.result().variant;
-    const bool differs = order_of(same_order) != order_of(best);
-    if (!story.ok() || story.result().ctas_per_sm < 1 || !differs) {
-      continue;
-    }
-    set_order(same_order, *order_of(best));
-    if (same_order == best) {
-      return &story;
-    }
-    fastest = fastest == nullptr ? &story : fastest;
-  }
-  return fastest;
+bool is_legal(const ProblemStory& field, const Variant& variant) {
+  return !check_constraints(field.problem, variant, field.device);
 }
 
-/// The best schedule and that of another order; none where the model does not know the operation.
+/// The variant, or one that differs from it in the first choice that makes it legal.
+std::optional<Variant> legal_neighbour(const ProblemStory& field, const Variant& variant) {
+  if (is_legal(field, variant)) {
+    return variant;
+  }
+  for (const Axis& axis : variant.operation().axes()) {
+    if (axis.type != FieldType::choice || &axis == variant.operation().order_axis()) {
+      continue;
+    }
+    for (const std::string_view value : axis.spellings) {
+      Variant other = variant;
+      axis.set(other, std::string(value));
+      if (is_legal(field, other)) {
+        return other;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// The best in both orders, all else equal, whether they were tried or not. Where its launch knows
+/// one order only, because a CTA walks its inputs once, they are those of its nearest launch that
+/// knows both; the best alone where there is none.
+std::vector<Variant> in_both_orders(const ProblemStory& field) {
+  const Variant& best = field.best().result().variant;
+  Variant sawtooth = best;
+  if (!order_of(best)) {
+    return {best};
+  }
+  set_order(sawtooth, Order::sawtooth);
+  const auto legal = legal_neighbour(field, sawtooth);
+  if (!legal) {
+    return {best};
+  }
+  Variant cyclic = *legal;
+  set_order(cyclic, Order::cyclic);
+  return {cyclic, *legal};
+}
+
+/// Both orders of the best tile; none where the model does not know the operation.
 Json curves_json(const ProblemStory& field) {
   Json curves = Json::array();
   if (field.best().result().ctas_per_sm < 1) {
     return curves;
   }
-  Json best = curve_json(field, field.best().result());
-  if (best.is_null()) {
-    return curves;
-  }
-  curves.push_back(std::move(best));
-  if (const VariantStory* other = other_order(field)) {
-    curves.push_back(curve_json(field, other->result()));
+  for (const Variant& variant : in_both_orders(field)) {
+    VariantResult result = field.best().result();
+    result.variant = variant;
+    Json curve = curve_json(field, result);
+    if (curve.is_null()) {
+      return Json::array();
+    }
+    curves.push_back(std::move(curve));
   }
   return curves;
 }

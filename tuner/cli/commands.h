@@ -48,6 +48,10 @@ int run_export_csv(const Session& session);
 int run_judge(const Session& session);
 int run_report(const Session& session);
 int run_study(const Session& session);
+int run_watch(const Session& session);
+int run_doctor(const Session& session);
+int run_completion(const Session& session);
+int run_man_page(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
 

@@ -3,7 +3,9 @@
 
 #include <swr/error.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -41,7 +43,30 @@ std::filesystem::path user_dir(const std::optional<std::string>& xdg,
               std::string("HOME is not set, so there is no default place; ") + advice);
 }
 
+/// Characters of a line; 0 for what is no terminal.
+std::size_t width_of(int file) {
+  if (isatty(file) != 1) {
+    return 0;
+  }
+  winsize size{};
+  const bool is_known = ioctl(file, TIOCGWINSZ, &size) == 0;
+  return terminal_width(variable("COLUMNS"), is_known ? size.ws_col : 0U);
+}
+
 }  // namespace
+
+std::size_t terminal_width(const std::optional<std::string>& columns, std::size_t own) {
+  constexpr std::size_t kUsual = 80;
+  constexpr std::size_t kLeast = 20;
+  const std::string text = columns.value_or("");
+  std::size_t asked = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), asked);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  if (is_number && asked >= kLeast) {
+    return asked;
+  }
+  return own >= kLeast ? own : kUsual;
+}
 
 Environment read_environment() {
   return {.database = variable("SWR_DB"),
@@ -55,7 +80,9 @@ Environment read_environment() {
           .launcher = launcher_variables(),
           .no_color = variable("NO_COLOR").has_value(),
           .stdout_is_terminal = isatty(STDOUT_FILENO) == 1,
-          .stderr_is_terminal = isatty(STDERR_FILENO) == 1};
+          .stderr_is_terminal = isatty(STDERR_FILENO) == 1,
+          .stdout_width = width_of(STDOUT_FILENO),
+          .stderr_width = width_of(STDERR_FILENO)};
 }
 
 std::filesystem::path default_database(const Environment& environment) {

@@ -2,6 +2,7 @@
 // Everything the program takes from outside its command line, read once.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -23,7 +24,15 @@ struct Environment {
   bool no_color = false;  ///< NO_COLOR is set and not empty.
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
+  /// Characters of a line of the terminal: COLUMNS, else what the terminal says; 0 for any number,
+  /// which is so for files and pipes whatever COLUMNS says.
+  std::size_t stdout_width = 0;
+  std::size_t stderr_width = 0;
 };
+
+/// Width of a terminal from the value of COLUMNS and from the terminal's own size in characters (0:
+/// not known). Values of no sense count as absent; without both 80.
+std::size_t terminal_width(const std::optional<std::string>& columns, std::size_t own);
 
 /// An empty variable counts as one that is not set.
 Environment read_environment();

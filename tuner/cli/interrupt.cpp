@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/interrupt.h"
 
+#include <ostream>
+#include <string>
+#include <utility>
+
 namespace swr::cli {
 namespace {
 
@@ -13,7 +17,8 @@ sigset_t interrupt_signal() {
 
 }  // namespace
 
-InterruptListener::InterruptListener() {
+InterruptListener::InterruptListener(std::function<void()> acknowledge)
+    : acknowledge_(std::move(acknowledge)) {
   const sigset_t signals = interrupt_signal();
   pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
   thread_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
@@ -34,6 +39,7 @@ void InterruptListener::listen(const std::stop_token& stop) {
     return;
   }
   interrupted_ = true;
+  acknowledge_();
   sigwait(&signals, &signal);
   if (stop.stop_requested()) {
     return;
@@ -41,6 +47,18 @@ void InterruptListener::listen(const std::stop_token& stop) {
   std::signal(SIGINT, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   raise(SIGINT);
+}
+
+void acknowledge_interrupt(const Session& session) {
+  if (session.options.quiet) {
+    return;
+  }
+  // In one piece, on a line of its own: the progress may stand on this one.
+  const std::string begin = session.environment.stderr_is_terminal ? "\n" : "";
+  session.err << begin +
+                     "swr-tune: interrupted; ending after what is in hand, a second Ctrl-C ends "
+                     "at once\n"
+              << std::flush;
 }
 
 }  // namespace swr::cli

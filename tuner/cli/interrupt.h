@@ -2,8 +2,11 @@
 // Ctrl-C ends a tuning run after the variant in hand; a second one ends the program at once.
 #pragma once
 
+#include "tuner/cli/commands.h"
+
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <stop_token>
 #include <thread>
 
@@ -14,7 +17,9 @@ namespace swr::cli {
 /// it starts from then on, and a thread of its own waits for it.
 class InterruptListener {
  public:
-  InterruptListener();
+  /// `acknowledge` is called once, from the listener's thread, as soon as SIGINT arrives: what is
+  /// in hand may take a while.
+  explicit InterruptListener(std::function<void()> acknowledge = [] {});
   ~InterruptListener();
   InterruptListener(const InterruptListener&) = delete;
   InterruptListener& operator=(const InterruptListener&) = delete;
@@ -25,9 +30,13 @@ class InterruptListener {
  private:
   void listen(const std::stop_token& stop);
 
+  std::function<void()> acknowledge_;
   sigset_t former_mask_{};
   std::atomic<bool> interrupted_ = false;
   std::jthread thread_;
 };
+
+/// Says on standard error that the run ends, and how to end it at once.
+void acknowledge_interrupt(const Session& session);
 
 }  // namespace swr::cli

@@ -43,7 +43,8 @@ std::string percent(double share) {
 
 TextTable regret_table(const std::string& first_title) {
   using Align = TextTable::Align;
-  std::vector<TextTable::Column> columns{{first_title, Align::left}, {"strategy", Align::left}};
+  std::vector<TextTable::Column> columns{
+      {.title = first_title, .align = Align::left, .wraps = true}, {"strategy", Align::left}};
   for (const std::string& name : kBudgetNames) {
     columns.push_back({name});
   }
@@ -98,7 +99,7 @@ void add_summary_rows(TextTable& table, const std::vector<SpaceJudgement>& judge
 }
 
 void print_judgements(std::ostream& out, const std::vector<SpaceJudgement>& judgements,
-                      const std::vector<StrategyKind>& strategies) {
+                      const std::vector<StrategyKind>& strategies, const TableStyle& style) {
   out << "Regret: fastest found over fastest of the space, minus 1, after measuring k variants or "
          "a "
          "tenth of the space.\n\n";
@@ -114,13 +115,13 @@ void print_judgements(std::ostream& out, const std::vector<SpaceJudgement>& judg
       table.add_row(cells);
     }
   }
-  table.print(out);
+  table.print(out, style);
   out << "\nOver " << judgements.size() << " spaces:\n";
   TextTable summary = regret_table("");
   for (const StrategyKind strategy : strategies) {
     add_summary_rows(summary, judgements, strategy);
   }
-  summary.print(out);
+  summary.print(out, style);
 }
 
 Json space_json(const SpaceJudgement& space) {
@@ -167,7 +168,8 @@ int run_judge(const Session& session) {
   if (session.options.json) {
     session.out << json_document(document_of(judgements, strategies));
   } else {
-    print_judgements(session.out, judgements, strategies);
+    print_judgements(session.out, judgements, strategies,
+                     {.width = session.environment.stdout_width});
   }
   return kExitSuccess;
 }

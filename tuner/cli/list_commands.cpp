@@ -41,14 +41,14 @@ std::vector<std::string> device_cells(const std::string& id, const DeviceInfo& d
 TextTable device_table(const std::string& id_title) {
   using Align = TextTable::Align;
   return TextTable({{id_title, Align::left},
-                    {"name", Align::left},
+                    {.title = "name", .align = Align::left, .wraps = true},
                     {"arch", Align::left},
                     {"SMs"},
                     {"L2"},
                     {"DRAM GB/s"}});
 }
 
-void print_devices(std::ostream& out, const Presence& presence) {
+void print_devices(std::ostream& out, const Presence& presence, const TableStyle& style) {
   out << "GPUs present (measured):\n";
   TextTable present = device_table("ordinal");
   for (std::size_t i = 0; i < presence.devices.size(); ++i) {
@@ -57,14 +57,14 @@ void print_devices(std::ostream& out, const Presence& presence) {
   if (presence.devices.empty()) {
     out << "none: " << presence.why_none << "\n";
   } else {
-    present.print(out);
+    present.print(out, style);
   }
   out << "\nBuilt-in profiles for --gpu (predicted unless that GPU is present):\n";
   TextTable profiles = device_table("id");
   for (const std::string& id : profile_ids()) {
     profiles.add_row(device_cells(id, load_profile(id).device));
   }
-  profiles.print(out);
+  profiles.print(out, style);
 }
 
 Json devices_json(const Presence& presence) {
@@ -92,20 +92,24 @@ std::string values_text(const Axis& axis) {
   return values.empty() ? "whole number" : values;
 }
 
-void print_axes(std::ostream& out, const Operation& op) {
+TextTable::Column wrapping(const char* title) {
+  return {.title = title, .align = TextTable::Align::left, .wraps = true};
+}
+
+void print_axes(std::ostream& out, const Operation& op, const TableStyle& style) {
   using Align = TextTable::Align;
   out << "Axes of " << name_of(op) << ":\n";
-  TextTable axis_table({{"axis", Align::left}, {"values", Align::left}, {"meaning", Align::left}});
+  TextTable axis_table({{"axis", Align::left}, wrapping("values"), wrapping("meaning")});
   for (const Axis& axis : axes(op)) {
     axis_table.add_row({std::string(axis.name), values_text(axis), std::string(axis.summary)});
   }
-  axis_table.print(out);
+  axis_table.print(out, style);
   out << "\nConstraints that drop a variant of " << name_of(op) << ":\n";
-  TextTable constraint_table({{"constraint", Align::left}, {"meaning", Align::left}});
+  TextTable constraint_table({{"constraint", Align::left}, wrapping("meaning")});
   for (const ConstraintInfo& constraint : constraints(op)) {
     constraint_table.add_row({std::string(constraint.name), std::string(constraint.summary)});
   }
-  constraint_table.print(out);
+  constraint_table.print(out, style);
 }
 
 Json axes_json(const Operation& op) {
@@ -138,7 +142,7 @@ int run_devices(const Session& session) {
   if (session.options.json) {
     session.out << json_document(devices_json(presence));
   } else {
-    print_devices(session.out, presence);
+    print_devices(session.out, presence, {.width = session.environment.stdout_width});
   }
   return kExitSuccess;
 }
@@ -151,9 +155,10 @@ int run_axes(const Session& session) {
     }
     session.out << json_document(json);
   } else {
+    const TableStyle style{.width = session.environment.stdout_width};
     for (const Operation* const operation : operations()) {
       session.out << (operation == operations().front() ? "" : "\n");
-      print_axes(session.out, *operation);
+      print_axes(session.out, *operation, style);
     }
   }
   return kExitSuccess;

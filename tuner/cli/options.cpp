@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options.h"
 
+#include "tuner/cli/options/command_tree.h"
+#include "tuner/cli/options/help.h"
 #include "tuner/cli/options/subcommands.h"
+#include "tuner/cli/options/suggest.h"
 #include "tuner/cli/options/text.h"
 #include <swr/version.h>
 
@@ -13,28 +16,32 @@ namespace swr::cli {
 namespace {
 
 constexpr const char* kOverview =
-    R"(Tunes kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the
-GPU present or predicts them for one that is not, and stores every result.)";
+    "Tunes kernels for NVIDIA GPUs: generates variants, compiles them, measures them on the GPU "
+    "present or predicts them for one that is not, and stores every result.";
 
 constexpr const char* kFooter =
-    R"(Without a subcommand, tune runs; its options: swr-tune tune --help
+    R"(Options without a command are those of tune: swr-tune tune --help
 
 Examples:
-  swr-tune --gpu gb10 --seq 131072             predict on a GB10, present or not
-  swr-tune --seq 4096 --heads 16 --head-dim 128 --causal
-                                               measure on the GPU of this machine
-  swr-tune --gpu h200 --seq 1024,8192 --tile 64x64,128x64 --order sawtooth --dry-run
-  swr-tune query --gpu gb10 --seq 131072       the best stored variant
-  swr-tune explain --gpu gb10 --seq 131072     every term of its predicted time and traffic
-  swr-tune export --out kernels                cubins and manifest of all winners
+  swr-tune --gpu gb10 --seq 131072          predict on a GB10, present or not
+  swr-tune --seq 4096 --head-dim 128        measure on the GPU of this machine
+  swr-tune query --gpu gb10 --seq 131072    the best stored variant
+  swr-tune explain --gpu gb10 --seq 131072  what it needs and what limits it
+  swr-tune export --out kernels             cubins and manifest of all winners
 
-Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or
-values; 130 interrupted by Ctrl-C (what was found is stored and printed).
-Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, NO_COLOR (docs/cli.md).)";
+Exit codes: 0 success; 1 the environment, GPU, database or compiler failed; 2 bad command line or values; 130 interrupted by Ctrl-C (what was found is stored and printed).
+Environment: SWR_DB, SWR_CACHE_DIR, SWR_TEMPLATE_DIR, SWR_NVRTC, NO_COLOR, COLUMNS (docs/cli.md).)";
 
-void add_subcommands(CLI::App& program, Options& options) {
-  program.footer(kFooter);
-  program.set_version_flag("--version", "swr-tune " SWR_VERSION);
+/// What belongs together in the list of commands.
+void group(CLI::App& program, const char* name, std::initializer_list<const char*> commands) {
+  for (const char* const command : commands) {
+    program.get_subcommand(command)->group(name);
+  }
+}
+
+void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
+  program.formatter(help_formatter(width));
+  program.set_version_flag("--version", "swr-tune " SWR_VERSION, "Print the version");
   program.require_subcommand(1);
   // The last of a repeated option wins, as wrappers that append options expect.
   program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -51,6 +58,16 @@ void add_subcommands(CLI::App& program, Options& options) {
   add_judge(program, options);
   add_report(program, options);
   add_study(program, options);
+  add_watch(program, options);
+  add_doctor(program, options);
+  add_completion(program, options);
+  add_man_page(program, options);
+  group(program, "Tune", {"tune", "watch", "plan", "axes"});
+  group(program, "Ask what is stored", {"query", "explain", "report"});
+  group(program, "Use it elsewhere", {"export", "emit", "db"});
+  group(program, "GPUs and this machine", {"devices", "calibrate", "doctor", "completion"});
+  group(program, "Experiments", {"study", "judge"});
+  program.footer(kFooter);  // After the commands, each of which would begin with a copy.
 }
 
 const std::map<std::string, Command>& commands() {
@@ -70,7 +87,11 @@ const std::map<std::string, Command>& commands() {
                                                         {"db export-csv", Command::export_csv},
                                                         {"judge", Command::judge},
                                                         {"report", Command::report},
-                                                        {"study", Command::study}};
+                                                        {"study", Command::study},
+                                                        {"watch", Command::watch},
+                                                        {"doctor", Command::doctor},
+                                                        {"completion", Command::completion},
+                                                        {kManPageCommand, Command::man_page}};
   return kCommands;
 }
 
@@ -81,18 +102,59 @@ std::string command_name(const CLI::App& program) {
   return command.get_name() + (inner.empty() ? "" : " " + inner.front()->get_name());
 }
 
-/// Options without a subcommand belong to tune.
-std::vector<std::string> with_command(std::span<const std::string> arguments) {
-  std::vector<std::string> all(arguments.begin(), arguments.end());
-  const bool about_program =
-      !all.empty() && (all[0] == "--help" || all[0] == "-h" || all[0] == "--version");
-  if (about_program) {
-    return all;
+std::vector<std::string> names_of(const std::vector<CommandNode>& commands) {
+  std::vector<std::string> names;
+  for (const CommandNode& command : commands) {
+    names.push_back(command.name);
   }
-  if (all.empty() || all[0].starts_with("-")) {
+  return names;
+}
+
+std::vector<std::string> names_of(const std::vector<OptionNode>& options) {
+  std::vector<std::string> names;
+  for (const OptionNode& option : options) {
+    names.insert(names.end(), option.names.begin(), option.names.end());
+  }
+  return names;
+}
+
+/// "; did you mean --causal?", or nothing.
+std::string suggestion(const std::string& word, const std::vector<std::string>& words) {
+  const auto nearest = nearest_word(word, words);
+  return nearest ? "; did you mean " + *nearest + "?" : "";
+}
+
+[[noreturn]] void reject_command(const std::string& typed, const CLI::App& parent) {
+  reject("unknown command '" + typed + "'" +
+         suggestion(typed, names_of(command_node(parent).commands)) + "; see " + parent.get_name() +
+         " --help");
+}
+
+/// Options without a subcommand belong to tune; no argument at all asks what there is.
+std::vector<std::string> with_command(std::span<const std::string> arguments,
+                                      const CLI::App& program) {
+  std::vector<std::string> all(arguments.begin(), arguments.end());
+  if (all.empty()) {
+    return {"--help"};
+  }
+  const bool asks_for_help = all[0] == "help" && all.size() > 1;
+  if (asks_for_help) {
+    all.erase(all.begin());
+    all.emplace_back("--help");
+  }
+  const bool about_program =
+      all[0] == "--help" || all[0] == "-h" || all[0] == "help" || all[0] == "--version";
+  if (about_program) {
+    return {all[0] == "--version" ? "--version" : "--help"};
+  }
+  if (all[0].starts_with("-")) {
     all.insert(all.begin(), "tune");
   } else if (all[0] != "db" && !commands().contains(all[0])) {
-    reject("unknown command '" + all[0] + "'; see swr-tune --help");
+    reject_command(all[0], program);
+  }
+  const bool is_bare_db = all.size() == 1 && all[0] == "db";
+  if (is_bare_db) {
+    all.emplace_back("--help");
   }
   return all;
 }
@@ -110,16 +172,57 @@ void require_values(std::span<const std::string> arguments) {
   }
 }
 
+/// The innermost command that was recognised, and its name as it is typed.
+std::pair<const CLI::App*, std::string> innermost(const CLI::App& program) {
+  const CLI::App* app = &program;
+  std::string name = program.get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    name += " " + app->get_name();
+  }
+  return {app, name};
+}
+
+/// An option or a command that nobody knows is the mistake, whatever else is missing because of it.
+[[noreturn]] void reject_parse(const CLI::App& program, const CLI::ParseError& error) {
+  const auto [app, name] = innermost(program);
+  const auto unknown = program.remaining(true);
+  const auto option = std::ranges::find_if(
+      unknown, [](const std::string& word) { return word.size() > 1 && word.starts_with("-"); });
+  if (option != unknown.end()) {
+    const std::string word = option->substr(0, option->find('='));
+    reject("unknown option " + word + suggestion(word, names_of(command_node(*app).options)) +
+           "; see " + name + " --help");
+  }
+  const bool has_commands = !command_node(*app).commands.empty();
+  if (has_commands && !unknown.empty()) {
+    reject("unknown command '" + unknown.front() + "'" +
+           suggestion(unknown.front(), names_of(command_node(*app).commands)) + "; see " + name +
+           " --help");
+  }
+  if (!unknown.empty()) {
+    reject("'" + unknown.front() + "' is more than " + name + " takes; see " + name + " --help");
+  }
+  reject(std::string(error.what()) + "; see " + name + " --help");
+}
+
 }  // namespace
 
-Options parse_options(std::span<const std::string> arguments) {
+CommandNode command_tree() {
+  Options options;
+  CLI::App program(kOverview, "swr-tune");
+  add_subcommands(program, options, kHelpWidth);
+  return command_node(program);
+}
+
+Options parse_options(std::span<const std::string> arguments, std::size_t width) {
   require_values(arguments);
   Options options;
   CLI::App program(kOverview, "swr-tune");
-  add_subcommands(program, options);
+  add_subcommands(program, options, width > 0 ? width : kHelpWidth);
   const bool measures_for_another = !arguments.empty() && arguments[0] == kMeasureWorkerCommand;
   std::vector<std::string> remaining =
-      with_command(arguments.subspan(measures_for_another ? 1 : 0));
+      with_command(arguments.subspan(measures_for_another ? 1 : 0), program);
   std::reverse(remaining.begin(), remaining.end());  // CLI11 takes them from the back.
   try {
     program.parse(remaining);
@@ -130,7 +233,7 @@ Options parse_options(std::span<const std::string> arguments) {
     options.help_text = std::string(version.what()) + "\n";
     return options;
   } catch (const CLI::ParseError& error) {
-    reject(std::string(error.what()) + "; see swr-tune --help");
+    reject_parse(program, error);
   }
   options.command =
       measures_for_another ? Command::measure_worker : commands().at(command_name(program));

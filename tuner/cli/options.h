@@ -37,11 +37,18 @@ enum class Command {
   judge,
   report,
   study,
+  doctor,
+  completion,
+  man_page,
+  watch,
 };
 
 /// Stands before the arguments of the command that started it. Not in the help: nobody else has a
 /// use for it.
 inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
+
+/// Writes the manual page. Not in the help: the build runs it.
+inline constexpr const char* kManPageCommand = "man-page";
 
 /// The problem as it was typed; problems() turns it into values.
 struct ProblemText {
@@ -87,6 +94,11 @@ struct Options {
   std::optional<std::filesystem::path> csv;
   /// Lines of JSON about a run as it happens.
   std::optional<std::filesystem::path> events;
+  /// Serve the live view meanwhile, and on which port; 0 is any.
+  bool watch = false;
+  int port = 0;
+  /// File or folder of watch.
+  std::optional<std::filesystem::path> watched;
   /// Files of import-t4 and merge.
   std::vector<std::string> imports;
   /// Directory of export and record, file of emit and merge.
@@ -109,8 +121,12 @@ struct Options {
   int lease_s = 180;
   /// Files of judge, and the strategies it compares.
   std::vector<std::string> replay;
+  /// Whose completion is to be written: bash, zsh or fish.
+  std::string shell;
   /// Name of the study.
   std::string study;
+  /// Database that report compares with.
+  std::optional<std::filesystem::path> against;
   /// A library's times beside those of a study.
   std::optional<std::filesystem::path> peers;
   std::string strategies = "exhaustive,random,model";
@@ -136,9 +152,11 @@ struct Options {
   unsigned long long seed = 1;
 };
 
-/// Reads the arguments after the program's name. Without a subcommand the command is tune.
-/// Throws: Error{invalid_argument} for anything that is no valid command line.
-Options parse_options(std::span<const std::string> arguments);
+/// Reads the arguments after the program's name. Without a subcommand the command is tune; without
+/// any argument the help is asked for, whose lines have at most `width` characters (0: as is
+/// usual). Throws: Error{invalid_argument} for anything that is no valid command line; what is
+/// misspelt is named with what was probably meant.
+Options parse_options(std::span<const std::string> arguments, std::size_t width = 0);
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<Problem> problems(const ProblemText& text);

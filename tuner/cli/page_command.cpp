@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // swr-tune report: what a database holds as one page to look at.
 #include "db/history.h"
+#include "report/page/against.h"
 #include "report/page/page.h"
 #include "report/page/page_data.h"
 #include "tuner/cli/commands.h"
@@ -33,20 +34,27 @@ std::set<long long> winner_ids(const Store& store) {
   return ids;
 }
 
-}  // namespace
-
-int run_report(const Session& session) {
-  const std::filesystem::path database = database_path(session);
+/// What the page shows of a database.
+Json data_of(const std::filesystem::path& database, const Session& session) {
   const History history = read_history(database);
   if (history.places.empty()) {
     throw Error(ErrorCode::nothing_stored,
                 "database " + database.string() + " holds no result; tune a problem first");
   }
   const auto winners = winner_ids(Store(database, Store::Mode::read_only));
-  const Json data = page_data(history, winners,
-                              {.database = database.filename().string(),
-                               .command = session.command_line,
-                               .written_at = utc_now()});
+  return page_data(history, winners,
+                   {.database = database.filename().string(),
+                    .command = session.command_line,
+                    .written_at = utc_now()});
+}
+
+}  // namespace
+
+int run_report(const Session& session) {
+  Json data = data_of(database_path(session), session);
+  if (const auto& other = session.options.against) {
+    data["against"] = against(data, data_of(*other, session));
+  }
   OutputFile file(session, *session.options.out);
   file.text() << render_page(data);
   file.finish();

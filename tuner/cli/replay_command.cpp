@@ -3,6 +3,7 @@
 #include "core/number_text.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/interrupt.h"
+#include "tuner/cli/live_view.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/shard_choice.h"
 #include "tuner/cli/work_source.h"
@@ -124,11 +125,13 @@ int run_replay(const Session& asked) {
   std::vector<RecordedSpace> spaces = load_all(asked.options.tune_replay);
   const auto identities = identities_of(spaces);
   const auto places = places_of(asked, worker, identities);
-  const Session session = as_worker(asked, worker, places.size(), spaces.size());
+  const Session own = as_worker(asked, worker, places.size(), spaces.size());
   if (places.empty()) {
     return kExitSuccess;
   }
-  const InterruptListener interrupt;
+  const InterruptListener interrupt([&own] { acknowledge_interrupt(own); });
+  const WatchedRun watched(own);
+  const Session& session = watched.session();
   WorkSource work(session, worker, identities, places);
   Store store = open_store(session);
   ReportSink sink(session, head_of(session, spaces[places.front()]));

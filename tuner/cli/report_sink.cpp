@@ -3,11 +3,16 @@
 
 #include "report/records.h"
 #include "report/report.h"
+#include "tuner/cli/terminal_text.h"
 #include "tuner/run/progress.h"
 #include <swr/error.h>
 #include <swr/version.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <ostream>
+#include <sstream>
 #include <utility>
 
 namespace swr::cli {
@@ -17,7 +22,9 @@ std::unique_ptr<Progress> make_display(const Session& session) {
   if (session.options.quiet) {
     return std::make_unique<QuietProgress>();
   }
-  return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal);
+  return std::make_unique<StreamProgress>(session.err, session.environment.stderr_is_terminal,
+                                          std::chrono::steady_clock::now,
+                                          session.environment.stderr_width);
 }
 
 }  // namespace
@@ -47,10 +54,12 @@ void ReportSink::add(const TuneReport& report, std::string_view note, const Json
     json_["reports"].push_back(std::move(record));
   } else {
     const Environment& environment = session_.environment;
-    print_report(session_.out, report,
+    std::ostringstream text;
+    print_report(text, report,
                  {.top = session_.options.top,
-                  .bold = environment.stdout_is_terminal && !environment.no_color});
-    session_.out << note << "\n";
+                  .bold = environment.stdout_is_terminal && !environment.no_color,
+                  .width = environment.stdout_width});
+    session_.out << painted_for(environment, text.str()) << note << "\n";
   }
   session_.out.flush();
   if (csv_) {
@@ -70,7 +79,7 @@ void ReportSink::add(const std::vector<GpuHistory>& histories) {
   if (session_.options.json) {
     json_["gpus"] = gpu_histories_record(histories);
   } else {
-    print_gpu_histories(session_.out, histories);
+    print_gpu_histories(session_.out, histories, session_.environment.stdout_width);
   }
 }
 
@@ -90,7 +99,8 @@ ProgressSinks::ProgressSinks(const Session& session, std::span<const int> gpus, 
   }
   if (gpus.size() > 1 && !session.options.quiet) {
     team_ = std::make_unique<TeamProgress>(session.err, session.environment.stderr_is_terminal,
-                                           gpus, runs);
+                                           gpus, runs, std::chrono::steady_clock::now,
+                                           session.environment.stderr_width);
   }
   if (gpus.empty()) {
     members_.push_back(std::make_unique<Member>(*display_, events_, Json::object()));
@@ -98,6 +108,21 @@ ProgressSinks::ProgressSinks(const Session& session, std::span<const int> gpus, 
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     members_.push_back(std::make_unique<Member>(team_ ? team_->member(i) : *display_, events_,
                                                 Json{{"gpu", gpus[i]}}));
+  }
+  ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+}
+
+void ProgressSinks::tick(const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kTick{200};
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (!never.wait_for(lock, stop, kTick, [] { return false; }) && !stop.stop_requested()) {
+    if (team_) {
+      team_->tick();
+    } else {
+      display_->tick();
+    }
   }
 }
 

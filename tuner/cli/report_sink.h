@@ -18,8 +18,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace swr::cli {
@@ -76,6 +78,9 @@ class ProgressSinks {
     ProgressPair both{display, events};
   };
 
+  /// Keeps the display alive while nothing happens.
+  void tick(const std::stop_token& stop);
+
   const Session& session_;
   std::unique_ptr<Progress> display_;
   /// In the place of the display, where several GPUs share one line.
@@ -83,6 +88,8 @@ class ProgressSinks {
   LiveOutput file_;
   JsonLines events_{file_.stream()};
   std::vector<std::unique_ptr<Member>> members_;
+  /// Last, so that it ends before what it shows.
+  std::jthread ticker_;
 };
 
 }  // namespace swr::cli

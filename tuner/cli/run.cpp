@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output_guard.h"
+#include "tuner/cli/terminal_text.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -18,8 +19,9 @@ std::string one_line(std::string text) {
   return text;
 }
 
-int report_error(std::ostream& err, const std::string& message, int exit_code) {
-  err << "swr-tune: error: " << one_line(message) << std::endl;
+int report_error(std::ostream& err, const Environment& environment, const std::string& message,
+                 int exit_code) {
+  err << "swr-tune: " << error_label(environment) << " " << one_line(message) << std::endl;
   return exit_code;
 }
 
@@ -40,19 +42,19 @@ int run_command(const Session& session) {
     case Command::tune:
       return run_tune(session);
     case Command::query:
-      return run_query(session);
+      return run_shown(session, run_query);
     case Command::explain:
-      return run_explain(session);
+      return run_shown(session, run_explain);
     case Command::calibrate:
       return run_calibrate(session);
     case Command::export_results:
       return run_export(session);
     case Command::devices:
-      return run_devices(session);
+      return run_shown(session, run_devices);
     case Command::emit:
       return run_emit(session);
     case Command::axes:
-      return run_axes(session);
+      return run_shown(session, run_axes);
     case Command::plan:
       return run_plan(session);
     case Command::measure_worker:
@@ -73,6 +75,14 @@ int run_command(const Session& session) {
       return run_report(session);
     case Command::study:
       return run_study(session);
+    case Command::watch:
+      return run_watch(session);
+    case Command::doctor:
+      return run_shown(session, run_doctor);
+    case Command::completion:
+      return run_completion(session);
+    case Command::man_page:
+      return run_man_page(session);
   }
   return kExitFailure;
 }
@@ -107,7 +117,7 @@ std::filesystem::path database_path(const Session& session) {
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   try {
-    const Session session{.options = parse_options(arguments),
+    const Session session{.options = parse_options(arguments, environment.stdout_width),
                           .environment = environment,
                           .command_line = command_line(arguments),
                           .arguments = {arguments.begin(), arguments.end()},
@@ -116,14 +126,15 @@ int run(std::span<const std::string> arguments, const Environment& environment, 
     check_outputs(session);
     const int exit_code = run_command(session);
     if (!out.flush()) {
-      return report_error(err, "cannot write to standard output; is the disk full?", kExitFailure);
+      return report_error(err, environment, "cannot write to standard output; is the disk full?",
+                          kExitFailure);
     }
     return exit_code;
   } catch (const Error& error) {
     const bool bad_value = error.code() == ErrorCode::invalid_argument;
-    return report_error(err, error.what(), bad_value ? kExitBadUsage : kExitFailure);
+    return report_error(err, environment, error.what(), bad_value ? kExitBadUsage : kExitFailure);
   } catch (const std::exception& error) {
-    return report_error(err, std::string("unexpected: ") + error.what(), kExitFailure);
+    return report_error(err, environment, std::string("unexpected: ") + error.what(), kExitFailure);
   }
 }
 

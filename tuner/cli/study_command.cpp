@@ -164,7 +164,7 @@ int run_study(const Session& session) {
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const Study study = make_study(session.options.study, gpu.device);
   StudyContext context{.peers = peers_of(session, study)};
-  const InterruptListener interrupt;
+  const InterruptListener interrupt([&session] { acknowledge_interrupt(session); });
   std::error_code ignored_until_open;
   fs::create_directories(database_path(session).parent_path(), ignored_until_open);
   Store store(database_path(session), Store::Mode::read_write);

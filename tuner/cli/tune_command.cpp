@@ -6,6 +6,7 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include "tuner/cli/interrupt.h"
+#include "tuner/cli/live_view.h"
 #include "tuner/cli/measuring.h"
 #include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
@@ -21,6 +22,7 @@
 #include <swr/version.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -67,14 +69,20 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
 /// What to do with what was found.
 std::string next_steps(const Session& session, const TuneReport& report) {
   const std::string database = database_path(session).string();
+  if (report.results.empty()) {
+    return "stored: nothing; kernels that were compiled stay in the cache\n";
+  }
   const std::string db =
       (session.options.database ? " --db " + database : "") +
       (session.options.l2_state == L2State::cold ? " --l2 cold" : "") +
       (session.options.templates ? " --templates " + session.options.templates->string() : "");
-  return "stored: " + std::to_string(report.results.size()) + " rows in " + database +
-         "\nuse it: swr-tune query " + "--gpu " + session.options.gpu +
-         problem_arguments(report.problem) + db + "\nship it: swr-tune export --out DIR" + db +
-         "\n";
+  const std::string stored =
+      "stored: " + std::to_string(report.results.size()) + " rows in " + database + "\n";
+  if (report.best() == nullptr) {
+    return stored;
+  }
+  return stored + "use it: swr-tune query " + "--gpu " + session.options.gpu +
+         problem_arguments(report.problem) + db + "\nship it: swr-tune export --out DIR" + db + "\n";
 }
 
 void print_plan(std::ostream& out, const Problem& problem, const GpuChoice& gpu,
@@ -208,14 +216,25 @@ struct TuningWork {
   const std::vector<double>& seconds;  ///< That each of `places` takes, roughly.
 };
 
+/// Compilations cannot be broken off, and nobody waits for those in hand: what they use must not go
+/// away under them, so the process ends here. All that was found is stored and printed.
+[[noreturn]] void end_process(const Session& session) {
+  const bool is_written = static_cast<bool>(session.out.flush());
+  session.err.flush();
+  std::_Exit(is_written ? kExitInterrupted : kExitFailure);
+}
+
 /// Returns the exit code. Requires: the GPUs are equal; at least one.
-int tune_on(const std::vector<GpuChoice>& gpus, const Session& session, const ShardChoice& worker,
+int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const ShardChoice& worker,
             const TuningWork& wanted, TuneOptions tune_options) {
-  const Options& options = session.options;
   const GpuChoice& gpu = gpus.front();
   // First of all, so that every thread started from here on leaves SIGINT to it.
-  const InterruptListener interrupt;
+  const InterruptListener interrupt([&asked] { acknowledge_interrupt(asked); });
+  WatchedRun watched(asked);
+  const Session& session = watched.session();
+  const Options& options = session.options;
   tune_options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
+  tune_options.abandons_compilations = true;
   // Passes of their own take half a second a problem, and longer beside other GPUs.
   tune_options.count_accesses = wanted.places.size() == 1 && options.repeat == 1;
   const bool are_side_by_side = gpus.size() > 1;
@@ -251,7 +270,8 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& session, const Sh
   sink.finish();
   progress.finish();
   if (interrupt.interrupted()) {
-    return kExitInterrupted;
+    watched.end();
+    end_process(session);
   }
   if (!tuning.every_problem_solved()) {
     throw Error(ErrorCode::compile_failed,

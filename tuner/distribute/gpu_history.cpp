@@ -145,7 +145,8 @@ std::vector<std::optional<GpuSpeed>> gpu_speeds(std::span<const GpuHistory> hist
   return speeds;
 }
 
-void print_gpu_histories(std::ostream& out, std::span<const GpuHistory> histories) {
+void print_gpu_histories(std::ostream& out, std::span<const GpuHistory> histories,
+                         std::size_t width) {
   using Align = TextTable::Align;
   TextTable table({{"GPU"},
                    {"card", Align::left},
@@ -160,7 +161,7 @@ void print_gpu_histories(std::ostream& out, std::span<const GpuHistory> historie
   for (std::size_t i = 0; i < histories.size(); ++i) {
     table.add_row(row_of(histories[i], speeds[i]));
   }
-  table.print(out);
+  table.print(out, {.width = width});
   for (std::size_t i = 0; i < histories.size(); ++i) {
     print_notes(out, histories[i], speeds[i]);
   }

@@ -8,6 +8,7 @@
 #include "tuner/run/finals.h"
 #include <swr/store.h>
 
+#include <cstddef>
 #include <iosfwd>
 #include <optional>
 #include <span>
@@ -50,7 +51,9 @@ std::vector<std::optional<GpuSpeed>> gpu_speeds(std::span<const GpuHistory> hist
 
 /// A row for each GPU, then a sentence for each that drifted, or is slower than the fastest, by
 /// more than noise explains, and for each that was lost.
-void print_gpu_histories(std::ostream& out, std::span<const GpuHistory> histories);
+/// `width` is that of a terminal, 0 any.
+void print_gpu_histories(std::ostream& out, std::span<const GpuHistory> histories,
+                         std::size_t width = 0);
 Json gpu_histories_record(std::span<const GpuHistory> histories);
 
 }  // namespace swr

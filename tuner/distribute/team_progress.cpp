@@ -18,6 +18,7 @@ class TeamProgress::Member final : public Progress {
     total_ = total;
     done_ = 0;
     works_ = true;
+    phase_.clear();
     team_.line_.print(name_ + ": " + title);
   }
   void advance(const VariantResult& result) override {
@@ -32,14 +33,24 @@ class TeamProgress::Member final : public Progress {
   void end() override {
     team_.update([&] {
       works_ = false;
+      phase_.clear();
       ++team_.runs_done_;
     });
   }
 
-  /// "GPU 1 40/96".
+  void phase(const std::string& doing) override {
+    team_.update([&] { phase_ = doing; });
+  }
+  void tick() override { team_.tick(); }
+
+  /// Requires: the team's mutex is held.
+  bool works() const { return works_; }
+
+  /// "GPU 1 40/96", and what it does where that is not evaluating.
   std::string status() const {
     return name_ + " " +
-           (works_ ? std::to_string(done_) + "/" + std::to_string(std::max(total_, done_)) : "-");
+           (works_ ? std::to_string(done_) + "/" + std::to_string(std::max(total_, done_)) : "-") +
+           (phase_.empty() ? "" : " " + phase_);
   }
 
  private:
@@ -55,11 +66,12 @@ class TeamProgress::Member final : public Progress {
   std::size_t total_ = 0;
   std::size_t done_ = 0;
   bool works_ = false;
+  std::string phase_;
 };
 
 TeamProgress::TeamProgress(std::ostream& out, bool redraw, std::span<const int> gpus,
-                           std::size_t runs, StatusLine::Clock clock)
-    : line_(out, redraw, std::move(clock)), runs_(runs), started_(line_.now()) {
+                           std::size_t runs, StatusLine::Clock clock, std::size_t width)
+    : line_(out, redraw, std::move(clock), width), runs_(runs), started_(line_.now()) {
   for (const int gpu : gpus) {
     members_.push_back(std::make_unique<Member>(*this, gpu));
   }
@@ -73,6 +85,14 @@ void TeamProgress::quietly(const std::function<void()>& write) {
   const std::lock_guard lock(mutex_);
   line_.end();
   write();
+}
+
+void TeamProgress::tick() {
+  const std::lock_guard lock(mutex_);
+  const bool works = std::ranges::any_of(members_, [](const auto& one) { return one->works(); });
+  if (works && line_.is_due()) {
+    line_.write(status());
+  }
 }
 
 template <typename Change>

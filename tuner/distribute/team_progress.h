@@ -23,13 +23,16 @@ class TeamProgress {
  public:
   /// `runs` is the number of begin() calls to expect. As StatusLine.
   TeamProgress(std::ostream& out, bool redraw, std::span<const int> gpus, std::size_t runs,
-               StatusLine::Clock clock = std::chrono::steady_clock::now);
+               StatusLine::Clock clock = std::chrono::steady_clock::now, std::size_t width = 0);
   ~TeamProgress();
   TeamProgress(const TeamProgress&) = delete;
   TeamProgress& operator=(const TeamProgress&) = delete;
 
   /// What the GPU's thread tells of its steps; different ones may be told at once.
   Progress& member(std::size_t number);
+
+  /// Time has passed; see Progress::tick().
+  void tick();
 
   /// Has others write to the terminal: the line is ended, and nothing is shown meanwhile.
   void quietly(const std::function<void()>& write);

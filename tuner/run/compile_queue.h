@@ -6,16 +6,10 @@
 #include <swr/kernel.h>
 #include <swr/variant.h>
 
-#include <condition_variable>
-#include <cstddef>
-#include <deque>
 #include <functional>
-#include <future>
-#include <map>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -30,8 +24,8 @@ class CompileQueue {
 
   /// Starts `threads` (at least 1) threads; `compile` is called from all of them at once.
   CompileQueue(int threads, Compile compile);
-  /// Waits for the compilations in hand; those not begun are dropped.
-  ~CompileQueue() = default;
+  /// Waits for the compilations in hand, unless they were abandoned; those not begun are dropped.
+  ~CompileQueue();
   CompileQueue(const CompileQueue&) = delete;
   CompileQueue& operator=(const CompileQueue&) = delete;
   CompileQueue(CompileQueue&&) = delete;
@@ -48,26 +42,20 @@ class CompileQueue {
   /// Throws: whatever `compile` threw for that variant.
   /// Requires: the variant is the first wanted one that was not taken.
   CompiledKernel take(const Variant& variant);
+  /// The same; empty when `stop_requested`, which is asked about twenty times a second, says so
+  /// before the kernel is there. Nothing can be taken after that.
+  std::optional<CompiledKernel> take(const Variant& variant,
+                                     const std::function<bool()>& stop_requested);
+
+  /// Leaves the compilations in hand to their threads, which nobody waits for: a compilation cannot
+  /// be broken off. What `compile` uses has to live as long as the process does.
+  void abandon();
 
  private:
-  using Task = std::packaged_task<CompiledKernel()>;
+  /// What the threads share; it lives as long as the last of them.
+  struct State;
 
-  void work(const std::stop_token& stop);
-  /// A task to do now; empty when there is none or enough are ahead. Requires: mutex_ is held.
-  std::optional<Task> begin_next();
-  std::optional<Task> begin_first_of(std::deque<Variant>& waiting);
-
-  Compile compile_;
-  std::size_t look_ahead_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  std::deque<Variant> wanted_;    ///< Not looked at by a thread.
-  std::deque<Variant> expected_;  ///< Likewise.
-  std::map<Variant, std::future<CompiledKernel>> begun_;
-  std::size_t ahead_ = 0;         ///< Of wanted, those looked at and not taken.
-  std::size_t on_suspicion_ = 0;  ///< Begun because they were expected.
-  /// Last, so that the threads end before what they use.
+  std::shared_ptr<State> state_;
   std::vector<std::jthread> threads_;
 };
 

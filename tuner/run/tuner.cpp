@@ -70,14 +70,19 @@ using KnownResults = std::map<Variant, StoredResult>;
 /// The newest row of each variant in the database.
 using RowIds = std::map<Variant, long long>;
 
-Compilation take(CompileQueue& queue, const Variant& variant) {
+/// Nothing when the run is to stop.
+std::optional<Compilation> take(CompileQueue& queue, const Variant& variant,
+                                const std::function<bool()>& stop_requested) {
   try {
-    return {std::make_shared<const CompiledKernel>(queue.take(variant)), {}};
+    auto kernel = queue.take(variant, stop_requested);
+    return kernel ? std::optional(
+                        Compilation{std::make_shared<const CompiledKernel>(*std::move(kernel)), {}})
+                  : std::nullopt;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::compile_failed) {
       throw;
     }
-    return {nullptr, error.what()};
+    return Compilation{nullptr, error.what()};
   }
 }
 
@@ -159,6 +164,7 @@ class Run {
       return {};
     }
     const PhaseTimer timer(report_.times.search_s);
+    progress_.phase("");
     return strategy_.propose();
   }
 
@@ -180,21 +186,28 @@ class Run {
       if (has_to_stop()) {
         return;
       }
-      take_kernels(rest, kernels);
+      if (!take_kernels(rest, kernels)) {
+        return;
+      }
       try_group(rest.front(), kernels.front());
       kernels.pop_front();
     }
   }
 
   /// Takes the kernel of the first group, and those of as many others as the evaluator looks ahead.
-  void take_kernels(std::span<const std::vector<Variant>> groups,
+  /// False when the run is to stop.
+  bool take_kernels(std::span<const std::vector<Variant>> groups,
                     std::deque<Compilation>& kernels) {
     const std::size_t wanted = std::min(groups.size(), 1 + evaluator_.kernels_ahead());
     if (!kernels.empty() && 2 * kernels.size() > wanted) {
-      return;  // By halves, because the evaluator is told of all of them anew.
+      return true;  // By halves, because the evaluator is told of all of them anew.
     }
     while (kernels.size() < wanted) {
-      kernels.push_back(wait_for_kernel(groups[kernels.size()].front()));
+      auto compilation = wait_for_kernel(groups[kernels.size()].front());
+      if (!compilation) {
+        return false;
+      }
+      kernels.push_back(*std::move(compilation));
     }
     std::vector<Contender> expected;
     for (std::size_t i = 0; i < wanted; ++i) {
@@ -205,6 +218,7 @@ class Run {
       }
     }
     evaluator_.expect(report_.problem, expected);
+    return true;
   }
 
   /// Also when the time is over: it is one variant, and without it the answer may lose to it.
@@ -218,7 +232,9 @@ class Run {
     const std::vector<Variant> unknown = take_known({*rival_});
     queue_.want(unknown);
     for (const Variant& variant : unknown) {
-      try_variant(variant, wait_for_kernel(variant));
+      if (const auto compilation = wait_for_kernel(variant)) {
+        try_variant(variant, *compilation);
+      }
     }
   }
 
@@ -236,11 +252,19 @@ class Run {
     return unknown;
   }
 
-  Compilation wait_for_kernel(const Variant& variant) {
+  /// Nothing when the run is to stop, which it then notes.
+  std::optional<Compilation> wait_for_kernel(const Variant& variant) {
     const PhaseTimer timer(report_.times.compile_wait_s);
-    Compilation compilation = take(queue_, variant);
-    report_.kernels_compiled += compilation.kernel ? 1 : 0;
-    report_.kernels_from_cache += compilation.kernel && compilation.kernel->from_cache ? 1 : 0;
+    auto compilation = take(queue_, variant, options_.stop_requested);
+    if (!compilation) {
+      report_.interrupted = true;
+      return std::nullopt;
+    }
+    const bool is_there = compilation->kernel != nullptr;
+    const bool is_from_cache = is_there && compilation->kernel->from_cache;
+    report_.kernels_compiled += is_there ? 1 : 0;
+    report_.kernels_from_cache += is_from_cache ? 1 : 0;
+    progress_.kernel(is_from_cache);
     return compilation;
   }
 
@@ -348,6 +372,7 @@ class Run {
     if (contenders.empty()) {
       return;
     }
+    progress_.phase("counting L2 misses of " + std::to_string(contenders.size()) + " variants");
     std::vector<CounterReading> readings = evaluator_.count(report_.problem, contenders);
     for (std::size_t i = 0; i < readings.size(); ++i) {
       Measurement& measurement = std::get<Measurement>(report_.results[waiting[i].place].outcome);
@@ -535,7 +560,6 @@ void count_accesses(TuneReport& report, Evaluator& evaluator, const KernelSource
   if (places.empty()) {
     return;
   }
-  const PhaseTimer total(report.times.total_s);
   const PhaseTimer timer(report.times.count_s);
   std::vector<AccessReading> readings = try_count_accesses(report, evaluator, kernels, places);
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -558,11 +582,30 @@ std::vector<Variant> enumerate(TuneReport& report, const TuneOptions& options) {
 }
 
 std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions& options,
-                                          std::vector<Variant> variants) {
+                                          std::vector<Variant> variants, Progress& progress) {
   const PhaseTimer timer(report.times.search_s);
+  if (options.search.strategy == StrategyKind::model) {
+    progress.phase("predicting " + std::to_string(variants.size()) +
+                   " variants to choose what to try first");
+  }
   return make_strategy(
       options.search, std::move(variants),
       model_predictor(report.problem, report.device, thread_count(options.compile_threads)));
+}
+
+/// Tries what the strategy chooses; returns the rows that hold it.
+RowIds search(Strategy& strategy, const std::optional<Variant>& rival, Evaluator& evaluator,
+              const KernelSource& kernels, Store& store, const TuneOptions& options,
+              Progress& progress, TuneReport& report) {
+  auto queue = std::make_unique<CompileQueue>(thread_count(options.compile_threads), kernels);
+  Run run(strategy, rival, evaluator, store, *queue, options, progress, report);
+  run.search();
+  if (report.interrupted && options.abandons_compilations) {
+    queue->abandon();
+  }
+  const PhaseTimer timer(report.times.end_s);
+  queue.reset();
+  return run.take_row_ids();
 }
 
 /// The default variant, where finals will compare to it and the axes allow it.
@@ -641,21 +684,20 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     const PhaseTimer timer(report.times.total_s);
     std::vector<Variant> space = enumerate(report, options);
     const auto rival = choose_rival(report, options, space);
-    const auto strategy = choose_strategy(report, options, std::move(space));
+    const auto strategy = choose_strategy(report, options, std::move(space), progress);
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
-    CompileQueue queue(thread_count(options.compile_threads), kernels);
-    Run run(*strategy, rival, evaluator, store, queue, options, progress, report);
-    run.search();
-    row_ids = run.take_row_ids();
+    row_ids = search(*strategy, rival, evaluator, kernels, store, options, progress, report);
     if (is_decided(report)) {
       take_known_decision(report, store, options.run_id);
     } else if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
+      progress.phase("deciding between the fastest in shared rounds");
       hold_finals(report, evaluator, kernels, store, options, row_ids);
     }
-  }
-  rank(report);
-  if (is_measured && options.count_accesses && !report.interrupted) {
-    count_accesses(report, evaluator, kernels, store, row_ids);
+    rank(report);
+    if (is_measured && options.count_accesses && !report.interrupted) {
+      progress.phase("counting how the best go to memory");
+      count_accesses(report, evaluator, kernels, store, row_ids);
+    }
   }
   return report;
 }

@@ -37,8 +37,12 @@ struct TuneOptions {
   /// True when the evaluator replays a recording, whose variants are the space: nothing is
   /// compiled.
   bool replays = false;
-  /// Asked before every variant; true ends the run with what is known so far.
+  /// Asked before every variant and while a kernel is waited for, from the thread that tunes; true
+  /// ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
+  /// True ends a run that is stopped without waiting for the compilations in hand, some seconds at
+  /// worst. What they use then has to live as long as the process.
+  bool abandons_compilations = false;
 };
 
 /// Wall-clock time of the phases in seconds.
@@ -50,10 +54,15 @@ struct PhaseTimes {
   double count_s = 0.0;   ///< Reading hardware counters.
   double finals_s = 0.0;  ///< Deciding between the fastest.
   double record_s = 0.0;
+  double end_s = 0.0;  ///< Waiting for compilations that turned out not to be needed.
   double total_s = 0.0;
 
   /// Time that the device waited for the host.
   double device_idle_s() const { return enumerate_s + search_s + compile_wait_s + record_s; }
+  /// What no phase accounts for.
+  double other_s() const {
+    return total_s - device_idle_s() - evaluate_s - count_s - finals_s - end_s;
+  }
 };
 
 struct TuneReport {

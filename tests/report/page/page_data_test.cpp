@@ -177,6 +177,22 @@ TEST_F(PageData, MissCurveFallsToTheCompulsoryRatio) {
   EXPECT_DOUBLE_EQ(last, curve["compulsory_ratio"].get<double>());
 }
 
+TEST_F(PageData, MissCurvesAreOfBothOrdersOfTheBestTileThoughOneWasTried) {
+  VariantResult only = counted(tile(64, 64), 20.0, 3'145'728);
+  only.variant.as<AttentionVariant>().persistence = Persistence::grid;
+  record(only, 4096);
+  const Json json = data();
+  const Json& curves = json["fields"][0]["curves"];
+  ASSERT_THAT(curves, SizeIs(2));
+  EXPECT_EQ(curves[0]["order"], "cyclic");
+  EXPECT_EQ(curves[1]["order"], "sawtooth");
+  // A CTA of a grid walks K and V once, so that both are of a persistent launch.
+  for (const Json& curve : curves) {
+    EXPECT_THAT(curve["label"].get<std::string>(), HasSubstr("64x64"));
+    EXPECT_THAT(curve["label"].get<std::string>(), HasSubstr("persistent"));
+  }
+}
+
 TEST_F(PageData, ShapeWithoutSuccessHasNoAnswers) {
   VariantResult failure = result_of(tile(256, 64));
   failure.state = ResultState::compile;

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
+
 namespace swr::cli {
 namespace {
 
@@ -26,6 +29,23 @@ TEST(Environment, SwrVariablesWinOverXdgAndXdgOverHome) {
 TEST(Environment, AsksForAPlaceWhenThereIsNoHome) {
   EXPECT_THROW(default_database({}), Error);
   EXPECT_THROW(default_cache_dir({}), Error);
+}
+
+TEST(Environment, ColumnsWinsOverWhatTheTerminalSaysWhereItMakesSense) {
+  EXPECT_EQ(terminal_width(std::nullopt, 132), 132U);
+  EXPECT_EQ(terminal_width("100", 132), 100U);
+  for (const char* senseless : {"", "0", "-5", "wide", "80x24", "7"}) {
+    EXPECT_EQ(terminal_width(senseless, 132), 132U) << senseless;
+  }
+  EXPECT_EQ(terminal_width(std::nullopt, 0), 80U);
+}
+
+TEST(Environment, OutputThatIsNoTerminalHasNoWidth) {
+  setenv("COLUMNS", "100", 1);
+  const Environment environment = read_environment();
+  unsetenv("COLUMNS");
+  EXPECT_EQ(environment.stdout_width, environment.stdout_is_terminal ? 100U : 0U);
+  EXPECT_EQ(environment.stderr_width, environment.stderr_is_terminal ? 100U : 0U);
 }
 
 }  // namespace

@@ -604,8 +604,9 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   std::ifstream file(SWR_CLI_DOC);
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};
   std::string help = run({"--help"}).out;
-  for (const std::string command : {"tune", "query", "explain", "calibrate", "export", "devices",
-                                    "emit", "axes", "plan", "judge", "report", "study"}) {
+  for (const std::string command :
+       {"tune", "query", "explain", "calibrate", "export", "devices", "emit", "axes", "plan",
+        "judge", "report", "study", "watch", "doctor", "completion"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }

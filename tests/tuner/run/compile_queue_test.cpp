@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <latch>
 
 namespace swr {
@@ -110,6 +111,42 @@ TEST(CompileQueue, EndsWithoutCompilingWhatNobodyAskedFor) {
   const CompileQueue empty(4, kernel_named_after);
   CompileQueue abandoned(4, kernel_named_after);
   abandoned.want(variants(50));
+}
+
+TEST(CompileQueue, StopsWaitingWhenAskedTo) {
+  std::promise<void> may_end;
+  const std::shared_future<void> end = may_end.get_future().share();
+  CompileQueue queue(1, [end](const Variant& variant) {
+    end.wait();
+    return kernel_named_after(variant);
+  });
+  const std::vector<Variant> wanted{variants(2)};
+  queue.want(wanted);
+  int asked = 0;
+  // The first is being compiled, the second is not begun.
+  EXPECT_FALSE(queue.take(wanted[0], [&asked] { return ++asked == 2; }));
+  EXPECT_EQ(asked, 2);
+  may_end.set_value();
+}
+
+TEST(CompileQueue, LeavesAbandonedCompilationsBehind) {
+  std::promise<void> may_end;
+  std::promise<void> has_begun;
+  std::promise<void> has_ended;
+  const std::shared_future<void> end = may_end.get_future().share();
+  {
+    CompileQueue queue(1, [&has_begun, &has_ended, end](const Variant& variant) {
+      has_begun.set_value();
+      end.wait();
+      has_ended.set_value();
+      return kernel_named_after(variant);
+    });
+    queue.want(variants(1));
+    has_begun.get_future().wait();
+    queue.abandon();
+  }  // Would wait for ever.
+  may_end.set_value();
+  has_ended.get_future().wait();
 }
 
 }  // namespace

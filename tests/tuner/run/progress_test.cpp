@@ -110,5 +110,88 @@ TEST_F(Progressing, StartsAfreshForTheNextProblem) {
   EXPECT_THAT(out_.str(), Not(HasSubstr("compile")));
 }
 
+TEST_F(Progressing, TakesTheTimeLeftFromKernelsThatTheCacheDoesNotHave) {
+  StreamProgress progress = make(true);
+  progress.begin("title", 100);
+  for (int i = 0; i < 50; ++i) {
+    progress.kernel(true);
+    progress.advance(predicted(2000.0));
+  }
+  for (int i = 0; i < 2; ++i) {
+    now_ += 3s;
+    progress.kernel(false);
+    progress.advance(predicted(2000.0));
+  }
+  now_ += 100ms;
+  progress.tick();
+  // 48 are left, at 3 s each; the rate of all would say 0:06.
+  EXPECT_THAT(out_.str(), HasSubstr("[52/100]  8.52 variants/s  ETA 2:24"));
+}
+
+TEST_F(Progressing, SaysNoTimeLeftWhileTheFirstKernelOutsideTheCacheIsCompiled) {
+  StreamProgress progress = make(true);
+  progress.begin("title", 100);
+  for (int i = 0; i < 50; ++i) {
+    progress.kernel(true);
+    progress.advance(predicted(2000.0));
+  }
+  now_ += 5s;
+  progress.tick();
+  EXPECT_THAT(out_.str(), HasSubstr("[50/100]  10.0 variants/s  compiling"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("ETA")));
+}
+
+TEST_F(Progressing, CountsKernelsThatAreThereAheadOfTheirVariants) {
+  StreamProgress progress = make(true);
+  progress.begin("title", 10);
+  for (int i = 0; i < 6; ++i) {
+    now_ += 2s;
+    progress.kernel(false);
+  }
+  EXPECT_THAT(out_.str(), HasSubstr("[0/10]  compiling the first kernels, 6 ready"));
+  now_ += 1s;
+  progress.advance(predicted(2000.0));
+  // 9 variants of 1 s, and of their kernels 4 are missing, of 2 s.
+  EXPECT_THAT(out_.str(), HasSubstr("[1/10]  0.08 variants/s  ETA 0:17"));
+}
+
+TEST_F(Progressing, NamesWhatGoesOnWhileNothingIsEvaluated) {
+  StreamProgress progress = make(true);
+  progress.phase("predicting 8 variants");
+  EXPECT_THAT(out_.str(), HasSubstr("\r...  predicting 8 variants"));
+  progress.begin("title", 8);
+  now_ += 1s;
+  progress.tick();
+  EXPECT_THAT(out_.str(), HasSubstr("[0/8]  compiling the first kernels"));
+  progress.advance(predicted(1.0));
+  progress.phase("counting");
+  EXPECT_THAT(out_.str(), HasSubstr("[1/8]  counting  best 1.000 us"));
+  progress.phase("");
+  now_ += 1s;
+  progress.tick();
+  EXPECT_THAT(out_.str(), HasSubstr("[1/8]  0.50 variants/s"));
+}
+
+TEST_F(Progressing, IsSilentBeforeItBeginsAndAfterItEnds) {
+  StreamProgress progress = make(true);
+  now_ += 10s;
+  progress.tick();
+  EXPECT_EQ(out_.str(), "");
+  progress.begin("title", 1);
+  progress.end();
+  out_.str("");
+  now_ += 10s;
+  progress.tick();
+  EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(Progressing, CutsTheLineThatIsRedrawnToTheTerminal) {
+  StreamProgress progress{out_, true, [this] { return now_; }, 20};
+  progress.begin("title", 100);
+  out_.str("");
+  progress.phase("a phase with a long name");
+  EXPECT_EQ(out_.str(), "\r[0/100]  a phase wi\x1b[K");
+}
+
 }  // namespace
 }  // namespace swr

@@ -43,4 +43,7 @@ void add_json_option(CLI::App& app, Options& options);
 
 void add_quiet_option(CLI::App& app, Options& options);
 
+/// --port of the live view.
+void add_port_option(CLI::App& app, Options& options);
+
 }  // namespace swr::cli

@@ -11,10 +11,16 @@ void add_report(CLI::App& program, Options& options) {
       "report", "Write what the database holds as one HTML page with charts");
   app.footer(
       "The page needs no network. Nothing is measured or predicted anew.\n\n"
-      "Example: swr-tune report --out report.html --db tuned.db");
+      "Examples:\n"
+      "  swr-tune report --out report.html --db tuned.db\n"
+      "  swr-tune report --out report.html --db new.db --against old.db");
   app.add_option("--out", options.out, "The page to write")
       ->required()
       ->type_name("FILE.html")
+      ->group("Files");
+  app.add_option("--against", options.against,
+                 "Compare with another database: of another commit, GPU setting or day")
+      ->type_name("FILE")
       ->group("Files");
   add_database_option(app, options);
 }

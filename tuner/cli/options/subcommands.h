@@ -23,5 +23,9 @@ void add_db(CLI::App& program, Options& options);
 void add_judge(CLI::App& program, Options& options);
 void add_report(CLI::App& program, Options& options);
 void add_study(CLI::App& program, Options& options);
+void add_watch(CLI::App& program, Options& options);
+void add_doctor(CLI::App& program, Options& options);
+void add_completion(CLI::App& program, Options& options);
+void add_man_page(CLI::App& program, Options& options);
 
 }  // namespace swr::cli

@@ -14,8 +14,7 @@ namespace swr::cli {
 namespace {
 
 constexpr const char* kTuneFooter =
-    R"(Axis options take comma-separated values and restrict the search to them; `swr-tune axes` explains
-them. Results go to stdout, progress and errors to stderr.
+    R"(Axis options take comma-separated values and restrict the search to them; `swr-tune axes` explains them. Results go to stdout, progress and errors to stderr.
 
 Examples:
   swr-tune --gpu gb10 --seq 131072
@@ -106,9 +105,10 @@ void add_measuring_options(CLI::App& app, Options& options) {
 
 /// Everything that says what is measured, where and how excludes a replay: the file says it.
 void add_replay_option(CLI::App& app, Options& options) {
-  const std::set<std::string> usable{"--help", "--strategy", "--budget", "--time",  "--seed",
-                                     "--csv",  "--events",   "--top",    "--json",  "--quiet",
-                                     "--jobs", "--db",       "--shard",  "--queue", "--lease"};
+  const std::set<std::string> usable{"--help",  "--strategy", "--budget", "--time",  "--seed",
+                                     "--csv",   "--events",   "--top",    "--json",  "--quiet",
+                                     "--jobs",  "--db",       "--shard",  "--queue", "--lease",
+                                     "--watch", "--port"};
   const auto others = app.get_options(
       [&usable](const CLI::Option* option) { return !usable.contains(option->get_name()); });
   CLI::Option* const replay =
@@ -187,6 +187,10 @@ void add_tune(CLI::App& program, Options& options) {
                  "Write what happens to a file as it happens, one JSON object per line")
       ->type_name("FILE")
       ->group("Output");
+  app.add_flag("--watch", options.watch,
+               "Show the run as a page on this machine while it goes on (see swr-tune watch)")
+      ->group("Live view");
+  add_port_option(app, options);
   app.add_option("--top", options.top, "Rows of the printed table")
       ->capture_default_str()
       ->type_name("N")

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#include "tuner/cli/live_view.h"
+
+#include "core/json.h"
+#include "driver/devices.h"
+#include "driver/nvml.h"
+#include "tuner/live/event_follower.h"
+#include "tuner/live/live_state.h"
+#include "tuner/live/queue_folder.h"
+#include "tuner/measure/throttling.h"
+#include "report/page/page.h"
+#include <swr/error.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace swr::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+double now() {
+  using namespace std::chrono;
+  return duration<double>(system_clock::now().time_since_epoch()).count();
+}
+
+/// A file of events and what it comes to.
+struct Followed {
+  explicit Followed(const fs::path& file) : follower(file) {}
+
+  void read() {
+    for (bool is_more = true; is_more;) {
+      const EventFollower::News news = follower.read();
+      if (news.is_new_file) {
+        state = LiveState{};
+      }
+      for (const std::string& line : news.lines) {
+        state.take(line);
+      }
+      is_more = news.is_more;
+    }
+  }
+
+  EventFollower follower;
+  LiveState state;
+};
+
+/// The GPUs of this machine, which need not be those that are tuned on.
+class Gpus {
+ public:
+  Gpus() {
+    try {
+      const std::vector<DeviceInfo> devices = list_devices();
+      for (int i = 0; i < static_cast<int>(devices.size()); ++i) {
+        names_.push_back(devices[static_cast<std::size_t>(i)].name);
+        monitors_.push_back(std::make_unique<GpuMonitor>(i));
+      }
+    } catch (const Error& error) {
+      unknown_because_ = error.what();
+    }
+  }
+
+  Json read() const {
+    Json json = Json::array();
+    for (std::size_t i = 0; i < monitors_.size(); ++i) {
+      constexpr double kMilliwatts = 1e3;
+      const GpuCondition condition = monitors_[i]->read();
+      const auto of = [](const std::optional<long long>& value) {
+        return value ? Json(*value) : Json();
+      };
+      json.push_back({{"number", i},
+                      {"name", names_[i]},
+                      {"sm_clock_mhz", of(condition.sm_clock_mhz)},
+                      {"memory_clock_mhz", of(condition.memory_clock_mhz)},
+                      {"temperature_c", of(condition.temperature_c)},
+                      {"power_w", condition.power_mw
+                                      ? Json(static_cast<double>(*condition.power_mw) / kMilliwatts)
+                                      : Json()},
+                      {"slowed_by", degraded_because(condition, std::nullopt)}});
+    }
+    return json;
+  }
+
+  const std::string& unknown_because() const { return unknown_because_; }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<GpuMonitor>> monitors_;
+  std::string unknown_because_;
+};
+
+}  // namespace
+
+class LiveView::Watched {
+ public:
+  explicit Watched(fs::path path) : path_(std::move(path)) {}
+
+  std::string state() {
+    const bool is_folder = fs::is_directory(path_);
+    const std::vector<fs::path> files =
+        is_folder ? event_files(path_) : std::vector<fs::path>{path_};
+    Json json = {{"source", path_.string()}, {"now", now()}, {"sources", Json::array()}};
+    for (const fs::path& file : files) {
+      Followed& followed = followed_.try_emplace(file.string(), file).first->second;
+      followed.read();
+      Json source = followed.state.snapshot();
+      source["name"] = file.filename().string();
+      json["sources"].push_back(std::move(source));
+    }
+    json["queue"] = is_folder ? queue_json(path_) : Json();
+    json["gpus"] = gpus_.read();
+    json["gpus_unknown"] = gpus_.unknown_because();
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+ private:
+  fs::path path_;
+  std::map<std::string, Followed> followed_;
+  Gpus gpus_;
+};
+
+LiveView::LiveView(const fs::path& watched, int port)
+    : watched_(std::make_unique<Watched>(watched)),
+      server_(std::make_unique<LiveServer>(
+          render_live_page(), [this] { return watched_->state(); }, port)) {}
+
+LiveView::~LiveView() = default;
+
+WatchedRun::WatchedRun(const Session& asked) : session_(asked) {
+  if (!asked.options.watch) {
+    return;
+  }
+  if (!session_.options.events) {
+    own_file_ = fs::temp_directory_path() / ("swr-events-" + std::to_string(getpid()) + ".jsonl");
+    session_.options.events = own_file_;
+  }
+  view_ = std::make_unique<LiveView>(*session_.options.events, asked.options.port);
+  asked.err << "swr-tune: live view on " + view_->url() + " (this machine only)\n" << std::flush;
+}
+
+void WatchedRun::end() {
+  view_.reset();
+  std::error_code ignored;
+  if (!own_file_.empty()) {
+    fs::remove(own_file_, ignored);
+  }
+}
+
+}  // namespace swr::cli

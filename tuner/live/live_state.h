@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// What a stream of events (report/event_log.h) comes to: how far each run is, what it found, and how
+// its times came.
+#pragma once
+
+#include "core/json.h"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+/// One problem on one GPU, from its start to its end.
+struct LiveRun {
+  std::string title;
+  std::string device;
+  std::string provenance;   ///< measured or predicted.
+  double started_at = 0.0;  ///< Seconds since 1970; 0 in files of an older swr.
+  double changed_at = 0.0;
+  long long variants = 0;  ///< Planned.
+  long long done = 0;
+  long long known = 0;
+  std::map<std::string, long long> failed;  ///< By state.
+  std::string phase;                        ///< What goes on while nothing is evaluated.
+  std::string best_key;
+  double best_us = 0.0;  ///< 0 while nothing succeeded.
+  /// How many were done and the time, of each success, and of each that was the fastest so far.
+  std::vector<std::pair<long long, double>> times_us;
+  std::vector<std::pair<long long, double>> bests_us;
+  bool is_over = false;
+  bool is_interrupted = false;
+};
+
+/// Takes the events of one file. A run of several GPUs has a run of each.
+class LiveState {
+ public:
+  /// A line that is no event is counted and otherwise ignored: the file may be of a newer swr.
+  void take(const std::string& line);
+
+  /// {"runs": [...], "finished": N, "last": [...], "unread": N}: the run of each GPU that is under
+  /// way or was the last, the newest problems that are over, the newest first, and how many there
+  /// were.
+  Json snapshot() const;
+
+ private:
+  struct Finished {
+    std::string title;
+    std::string best_key;
+    double best_us = 0.0;
+    double total_s = 0.0;
+    bool is_interrupted = false;
+  };
+
+  void start(LiveRun& run, const Json& event);
+  void variant(LiveRun& run, const Json& event);
+  void end(LiveRun& run, const Json& event);
+
+  std::map<long long, LiveRun> by_gpu_;  ///< -1 where events name no GPU.
+  std::vector<Finished> finished_;
+  std::size_t unread_ = 0;
+};
+
+}  // namespace swr
