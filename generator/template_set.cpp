@@ -76,7 +76,7 @@ void append_includes(const TemplateSet& set, TemplateFile file, std::vector<Temp
       throw Error(ErrorCode::not_found, "template '" + std::string(file.path) + "' includes \"" +
                                             std::string(include->path) +
                                             "\", which is no template; write includes from the "
-                                            "template root, e.g. \"common/attention_schedule.h\"");
+                                            "template root, e.g. \"common/ptx.cuh\"");
     }
     if (target && std::ranges::find(files, target->path, &TemplateFile::path) == files.end()) {
       files.push_back(*target);

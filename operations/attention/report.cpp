@@ -89,7 +89,8 @@ const Advice& attention_advice() {
           "more rows of Q per tile, or --swizzle head_sections where there are several heads, make "
           "fewer passes over K and V",
       .fewer_misses =
-          "try --order sawtooth with --persistence persistent, more rows of Q per tile, or --swizzle "
+          "try --order sawtooth with --persistence persistent, more rows of Q per tile, or "
+          "--swizzle "
           "head_sections where there are several heads",
       .fuller_sectors =
           "rows that are multiples of 32 bytes fill sectors; --kv-copy tma asks for whole boxes",

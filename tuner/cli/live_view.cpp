@@ -4,11 +4,11 @@
 #include "core/json.h"
 #include "driver/devices.h"
 #include "driver/nvml.h"
+#include "report/page/page.h"
 #include "tuner/live/event_follower.h"
 #include "tuner/live/live_state.h"
 #include "tuner/live/queue_folder.h"
 #include "tuner/measure/throttling.h"
-#include "report/page/page.h"
 #include <swr/error.h>
 
 #include <chrono>

@@ -82,7 +82,8 @@ std::string next_steps(const Session& session, const TuneReport& report) {
     return stored;
   }
   return stored + "use it: swr-tune query " + "--gpu " + session.options.gpu +
-         problem_arguments(report.problem) + db + "\nship it: swr-tune export --out DIR" + db + "\n";
+         problem_arguments(report.problem) + db + "\nship it: swr-tune export --out DIR" + db +
+         "\n";
 }
 
 void print_plan(std::ostream& out, const Problem& problem, const GpuChoice& gpu,

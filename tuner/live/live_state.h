@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a stream of events (report/event_log.h) comes to: how far each run is, what it found, and how
-// its times came.
+// What a stream of events (report/event_log.h) comes to: how far each run is, what it found, and
+// how its times came.
 #pragma once
 
 #include "core/json.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How far the workers of a shared folder are: a queue (tuner/distribute/work_queue.h) is read, never changed.
+// How far the workers of a shared folder are: a queue (tuner/distribute/work_queue.h) is read,
+// never changed.
 #pragma once
 
 #include "core/json.h"

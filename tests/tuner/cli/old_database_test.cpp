@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A database of schema 12 under today's program: what is asked of it, and its report, say what the
 // program said that wrote it (tests/db/data).
-#include "tests/tuner/cli/program.h"
 #include "tests/db/old_databases.h"
 #include "tests/support/temp_directory.h"
+#include "tests/tuner/cli/program.h"
 #include <swr/store.h>
 
 #include <gtest/gtest.h>
