@@ -4,6 +4,7 @@
 #include "core/enum_text.h"
 #include "core/fields.h"
 #include "core/operation.h"
+#include "core/printable.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -117,7 +118,8 @@ struct Reader {
     if (!value.isText()) {
       reject(name, "a text");
     }
-    return value.getString();
+    // Who wrote it may have meant it for a terminal.
+    return printable(value.getString());
   }
 
   void operator()(const char* name, int& field, long long low = 0, long long high = kMaxInt) {
@@ -514,6 +516,7 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
     DeviceInfo device;
     visit_fields(device, read);
+    device.name = printable_line(device.name);
     return device;
   });
 }
