@@ -89,14 +89,16 @@ TEST_F(SchemaTest, TheVariantTableHasExactlyTheAxes) {
   EXPECT_EQ(columns, axis_names());
 }
 
+/// The view is for people: swr's own connections refuse views.
 TEST_F(SchemaTest, TheViewShowsEveryAxis) {
-  auto database = open(today_, Store::Mode::read_write);
+  create_with_one_result();
+  SQLite::Database database(path_.string());
   EXPECT_THAT(columns_of(database, "all_results"), IsSupersetOf(axis_names()));
 }
 
 TEST_F(SchemaTest, TheViewHasARowPerResult) {
   create_with_one_result();
-  auto database = open(today_, Store::Mode::read_only);
+  SQLite::Database database(path_.string());
   EXPECT_EQ(database.execAndGet("SELECT count(*) FROM all_results").getInt(), 1);
   EXPECT_EQ(database.execAndGet("SELECT time_us FROM all_results").getDouble(), 10.0);
 }
