@@ -6,6 +6,7 @@
 // publishes the numbers.
 #include "driver/cuda_driver.h"
 #include "export/manifest.h"
+#include "operations/attention/attention_launch.h"
 #include "operations/attention/launch.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/recorded_space.h"
 
-#include "tests/core/fictional.h"
 #include "tests/support/attention.h"
+#include "tests/support/fictional.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -2,8 +2,8 @@
 #include "core/recorded_spaces_file.h"
 
 #include "core/json.h"
-#include "tests/core/fictional.h"
 #include "tests/support/attention.h"
+#include "tests/support/fictional.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

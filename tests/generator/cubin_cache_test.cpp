@@ -2,7 +2,7 @@
 #include "generator/cubin_cache.h"
 
 #include "core/sha256.h"
-#include "tests/generator/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/sha256.h"
 #include "generator/cubin_cache.h"
-#include "tests/generator/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

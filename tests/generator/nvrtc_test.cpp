@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "generator/nvrtc.h"
 
-#include "tests/generator/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/space.h"
-#include "tests/generator/expect_error.h"
+#include "tests/support/expect_error.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 

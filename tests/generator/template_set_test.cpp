@@ -2,7 +2,7 @@
 #include "generator/template_set.h"
 
 #include "core/operation.h"
-#include "tests/generator/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/measure/shared_kernels.h"
 
-#include "tests/tuner/fake_evaluator.h"
+#include "tests/support/fake_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
 #include <swr/generator.h>

@@ -3,7 +3,7 @@
 
 #include "operations/attention/model/predictor.h"
 #include "tests/support/attention.h"
-#include "tests/tuner/fake_evaluator.h"
+#include "tests/support/fake_evaluator.h"
 #include "tuner/predict/model_ranking.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+#include "operations/attention/model/l2_traffic.h"
+
+#include "tests/operations/attention/model/naive_l2.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace swr {
+namespace {
+
+/// Three Q tiles of one CTA over three KV tiles; every tile is 16 sectors, a KV pair 32.
+ScheduleShape three_by_three(Order order) {
+  return {.seq_q = 48,
+          .seq_kv = 48,
+          .row_sectors = 1,
+          .tile_m = 16,
+          .tile_n = 16,
+          .order = order,
+          .persistence = Persistence::persistent,
+          .ctas = 1,
+          .sm_count = 1,
+          .ctas_per_sm = 1,
+          .dram_sectors_per_step = 0};
+}
+
+L2Policy bytes(long long sectors) { return {.effective_bytes = sectors * 32}; }
+
+TEST(L2Model, CyclicScansBeyondTheCapacityMissEveryTime) {
+  // Before a pair comes round again: two other pairs, itself, and the O and Q tiles between.
+  const L2Traffic tight = simulate_l2(three_by_three(Order::cyclic), bytes(3 * 32 + 31));
+  EXPECT_EQ(tight.compulsory_misses, 3 * 32 + 3 * 16 + 3 * 16);
+  EXPECT_EQ(tight.excess_misses, 2 * 3 * 32);
+  const L2Traffic enough = simulate_l2(three_by_three(Order::cyclic), bytes(3 * 32 + 32));
+  EXPECT_EQ(enough.excess_misses, 0);
+}
+
+TEST(L2Model, SawtoothMissesOnlyWhatTheTurnHasPushedOut) {
+  // The pair at the turn returns after O and Q (32 sectors): distance 64. The next has distance 96,
+  // the last 128; and the second turn is like the first.
+  const ScheduleShape shape = three_by_three(Order::sawtooth);
+  EXPECT_EQ(simulate_l2(shape, bytes(63)).excess_misses, 6 * 32);
+  EXPECT_EQ(simulate_l2(shape, bytes(64)).excess_misses, 4 * 32);
+  EXPECT_EQ(simulate_l2(shape, bytes(96)).excess_misses, 2 * 32);
+  EXPECT_EQ(simulate_l2(shape, bytes(128)).excess_misses, 0);
+}
+
+TEST(L2Model, SetsKeepLessOfSeveralHeadsAtOnce) {
+  // Each CTA scans its head twice.
+  const auto shape = [](int heads) {
+    return ScheduleShape{.heads_q = heads,
+                         .heads_kv = heads,
+                         .seq_q = 32,
+                         .seq_kv = 32 * 1024 / heads,
+                         .row_sectors = 2,
+                         .tile_m = 16,
+                         .tile_n = 16,
+                         .persistence = Persistence::persistent,
+                         .section_heads = heads,
+                         .ctas = heads,
+                         .sm_count = heads,
+                         .ctas_per_sm = 1};
+  };
+  const auto excess = [&](int heads, double share) {
+    const auto capacity = static_cast<long long>(share * 140'000);
+    return simulate_l2(shape(heads), {.effective_bytes = capacity * 32, .ways = 16}).excess_misses;
+  };
+  EXPECT_GT(excess(1, 1.0), 0);
+  EXPECT_GT(excess(4, 1.0), excess(1, 1.0));
+  EXPECT_LE(excess(4, 1.05), excess(1, 1.0));
+}
+
+TEST(L2Model, HitRateCountsWhatFollowersFindOfTheFirstCta) {
+  ScheduleShape shape = three_by_three(Order::cyclic);
+  shape.ctas = 3;
+  shape.sm_count = 3;
+  const L2Traffic traffic = simulate_l2(shape, bytes(1));
+  EXPECT_EQ(traffic.schedule.read_sectors, 48 + 3 * 96);
+  EXPECT_EQ(traffic.excess_misses, 0);
+  EXPECT_DOUBLE_EQ(traffic.hit_rate(), 1.0 - (96.0 + 96.0) / (48 + 288 + 48));
+  EXPECT_DOUBLE_EQ(traffic.front_miss_share, 1.0);
+}
+
+ScheduleShape random_shape(std::mt19937& random) {
+  const auto pick = [&random](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
+  };
+  AttentionProblem problem;
+  problem.batch = pick(1, 2);
+  problem.heads_kv = pick(1, 2);
+  problem.heads_q = problem.heads_kv * pick(1, 3);
+  problem.seq_q = pick(1, 300);
+  problem.seq_kv = pick(1, 300);
+  problem.head_dim = 16 * pick(1, 4);
+  problem.causal = pick(0, 1) == 1;
+  AttentionVariant variant;
+  variant.tile_m = 16 * pick(1, 3);
+  variant.tile_n = 16 * pick(1, 3);
+  variant.order = static_cast<Order>(pick(0, 1));
+  variant.persistence = static_cast<Persistence>(pick(0, 2));
+  variant.workers = variant.persistence == Persistence::persistent ? pick(0, 9) : 0;
+  variant.swizzle = static_cast<AttentionSwizzle>(pick(0, 2));
+  variant.section_heads = variant.swizzle == AttentionSwizzle::head_sections ? 2 : 0;
+  variant.kv_splits = pick(0, 2) == 0 ? pick(2, 9) : 1;
+  variant.pack_gqa = pick(0, 2) == 0;
+  variant.longest_first = pick(0, 1) == 0;
+  ScheduleShape shape = make_schedule_shape(problem, variant, pick(1, 5), pick(1, 3));
+  shape.dram_sectors_per_step = pick(0, 1) * pick(1, 300);
+  shape.miss_ticks = pick(0, 1) * pick(0, 2 * kTicksPerStep);
+  shape.pace_spread_ppm = pick(0, 1) * pick(0, 100'000);
+  if (pick(0, 1) == 1) {
+    for (std::size_t i = 0; i < step_ticks_index(shape.ctas_per_sm + 1, 0); ++i) {
+      shape.step_ticks.push_back(pick(kTicksPerStep / 4, 2 * kTicksPerStep));
+    }
+  }
+  shape.l2_partitions = pick(1, 3);
+  if (pick(0, 1) == 1) {
+    const int first = pick(0, shape.sm_count);
+    shape.partition_runs = {first, shape.sm_count - first};
+  }
+  return shape;
+}
+
+TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
+  std::mt19937 random(2026);
+  for (int trial = 0; trial < 400; ++trial) {
+    const ScheduleShape shape = random_shape(random);
+    const long long capacity = 32 + static_cast<long long>(random() % 64) * 32;
+    const L2Traffic fast = simulate_l2(shape, bytes(capacity));
+    const L2Traffic slow = naive_l2(shape, capacity);
+    ASSERT_EQ(fast.excess_misses, slow.excess_misses) << trial;
+    ASSERT_EQ(fast.compulsory_misses, slow.compulsory_misses) << trial;
+    ASSERT_EQ(fast.schedule.read_sectors, slow.schedule.read_sectors) << trial;
+    ASSERT_EQ(fast.schedule.write_sectors, slow.schedule.write_sectors) << trial;
+    ASSERT_EQ(fast.schedule.q_tiles, slow.schedule.q_tiles) << trial;
+    ASSERT_EQ(fast.schedule.steps, slow.schedule.steps) << trial;
+    ASSERT_EQ(fast.schedule.makespan_steps, slow.schedule.makespan_steps) << trial;
+    ASSERT_EQ(fast.schedule.busiest_sm_steps, slow.schedule.busiest_sm_steps) << trial;
+    if (shape.dram_sectors_per_step == 0 && shape.l2_partitions == 1) {
+      ASSERT_EQ(miss_curve(shape).excess_misses(capacity), slow.excess_misses) << trial;
+    }
+  }
+}
+
+TEST(L2Model, PersistentCtasMoveWhatAGridMovesThatGoesInTurn) {
+  int in_turn = 0;
+  int out_of_turn = 0;
+  for (int i = 0; i < 64; ++i) {
+    ScheduleShape shape{.seq_q = 2048 + 640 * (i % 8),
+                        .seq_kv = 2048 + 640 * (i % 8),
+                        .causal = true,
+                        .row_sectors = 4,
+                        .tile_m = 64,
+                        .tile_n = 64,
+                        .persistence = Persistence::persistent,
+                        .longest_first = i % 3 == 2,
+                        .ctas = 14,
+                        .sm_count = 7,
+                        .ctas_per_sm = 2,
+                        .dram_sectors_per_step = 300 << i / 16,
+                        .miss_ticks = 100 * (i % 5),
+                        .pace_spread_ppm = 40'000 * (i % 4),
+                        .l2_partitions = 2};
+    const L2Policy policy{.effective_bytes = 64 * 1024, .ways = 16};
+    const auto grid = grid_in_turn(shape);
+    ASSERT_TRUE(grid);
+    const L2Traffic of_grid = simulate_l2(*grid, policy);
+    (of_grid.schedule.in_turn ? in_turn : out_of_turn) += 1;
+    if (of_grid.schedule.in_turn) {
+      const L2Traffic own = simulate_l2(shape, policy);
+      EXPECT_EQ(own.excess_misses, of_grid.excess_misses);
+      EXPECT_EQ(own.compulsory_misses, of_grid.compulsory_misses);
+      EXPECT_EQ(own.front_miss_share, of_grid.front_miss_share);
+      EXPECT_EQ(own.schedule.makespan_steps, of_grid.schedule.makespan_steps);
+      EXPECT_EQ(own.schedule.busiest_sm_steps, of_grid.schedule.busiest_sm_steps);
+    }
+  }
+  EXPECT_GT(in_turn, 8);
+  EXPECT_GT(out_of_turn, 8);
+}
+
+TEST(L2Model, WaitingForMemoryBringsCausalCtasTogether) {
+  const AttentionProblem problem{.seq_q = 16384, .seq_kv = 16384, .causal = true};
+  const AttentionVariant variant{.persistence = Persistence::persistent};
+  ScheduleShape shape = make_schedule_shape(problem, variant, 24, 1);
+  constexpr L2Policy kHalfOfKv{.effective_bytes = 2LL << 20};
+  const long long spread = simulate_l2(shape, kHalfOfKv).excess_misses;
+  shape.dram_sectors_per_step = 2048;  // Four pairs in a step of 24 CTAs.
+  const long long together = simulate_l2(shape, kHalfOfKv).excess_misses;
+  EXPECT_LT(2 * together, spread);
+  EXPECT_GT(together, 0);
+}
+
+TEST(L2Model, TheMissCurveFallsToZeroWhereEverythingFits) {
+  const AttentionProblem problem{.seq_q = 4096, .seq_kv = 4096, .causal = true};
+  const AttentionVariant variant{.order = Order::sawtooth, .persistence = Persistence::persistent};
+  const ScheduleShape shape = make_schedule_shape(problem, variant, 8, 1);
+  const MissCurve curve = miss_curve(shape);
+  const long long enough = curve.capacity_without_excess();
+  EXPECT_EQ(curve.excess_misses(enough), 0);
+  EXPECT_GT(curve.excess_misses(enough - 32), 0);
+  long long last = curve.excess_misses(0);
+  for (long long capacity = 0; capacity <= enough; capacity += 1024) {
+    EXPECT_LE(curve.excess_misses(capacity), last);
+    last = curve.excess_misses(capacity);
+  }
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// The default space of GEMM, by the constraints alone.
+#include "tests/support/expect_error.h"
+#include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+#include <swr/generator.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+DeviceInfo h200() {
+  return {.name = "Hopper",
+          .sm_arch = 90,
+          .sm_count = 132,
+          .l2_bytes = 60LL << 20,
+          .dram_gb_per_s = 4800.0,
+          .smem_per_cta_bytes = 232448,
+          .smem_per_sm_bytes = 233472,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = 2048,
+          .max_ctas_per_sm = 32};
+}
+
+DeviceInfo gb10() {
+  DeviceInfo device = h200();
+  device.sm_arch = 121;
+  device.sm_count = 48;
+  device.smem_per_cta_bytes = 101376;
+  device.smem_per_sm_bytes = 102400;
+  device.max_threads_per_sm = 1536;
+  return device;
+}
+
+GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
+
+bool any(const SearchSpace& space, bool (*predicate)(const GemmVariant&)) {
+  return std::ranges::any_of(
+      space.variants, [&](const Variant& variant) { return predicate(variant.as<GemmVariant>()); });
+}
+
+TEST(GemmSpace, EveryVariantIsLegalAndAppearsOnce) {
+  for (const GemmProblem& problem :
+       {product(4096, 4096, 4096), product(1, 4096, 14336), product(1000, 1000, 1000),
+        product(1, 1, 1), product(17, 33, 65)}) {
+    for (const DeviceInfo& device : {h200(), gb10()}) {
+      const SearchSpace space = enumerate_space(problem, device, {});
+      ASSERT_FALSE(space.variants.empty()) << to_string(problem);
+      std::set<std::string> keys;
+      for (const Variant& variant : space.variants) {
+        EXPECT_FALSE(check_constraints(problem, variant, device)) << to_key(variant);
+        EXPECT_TRUE(keys.insert(to_key(variant)).second) << to_key(variant);
+      }
+      EXPECT_LT(space.variants.size(), 2000U) << to_string(problem);
+    }
+  }
+}
+
+TEST(GemmSpace, HopperIsForHopperAlone) {
+  const auto is_hopper = [](const GemmVariant& v) { return v.family == Family::hopper; };
+  EXPECT_TRUE(any(enumerate_space(product(4096, 4096, 4096), h200(), {}), is_hopper));
+  EXPECT_FALSE(any(enumerate_space(product(4096, 4096, 4096), gb10(), {}), is_hopper));
+}
+
+TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
+  const auto splits = [](const GemmVariant& v) { return v.splits > 1; };
+  const auto ordered = [](const GemmVariant& v) { return v.raster != Raster::along_m; };
+  const SearchSpace few = enumerate_space(product(16, 4096, 14336), h200(), {});
+  EXPECT_TRUE(any(few, splits));
+  const SearchSpace many = enumerate_space(product(8192, 8192, 8192), h200(), {});
+  EXPECT_FALSE(any(many, splits));
+  EXPECT_TRUE(any(many, ordered));
+}
+
+TEST(GemmSpace, OffersClustersAlongKWhereTilesAreFew) {
+  const auto clustered = [](const GemmVariant& v) { return v.cluster_k > 1; };
+  const auto of_two_consumers = [](const GemmVariant& v) {
+    return v.cluster_k > 1 && v.consumers == 2;
+  };
+  EXPECT_TRUE(any(enumerate_space(product(64, 2112, 7168), h200(), {}), clustered));
+  EXPECT_TRUE(any(enumerate_space(product(512, 2112, 7168), h200(), {}), of_two_consumers));
+  EXPECT_FALSE(any(enumerate_space(product(8192, 8192, 8192), h200(), {}), clustered));
+  EXPECT_FALSE(any(enumerate_space(product(64, 2112, 200), h200(), {}), clustered)) << "short k";
+  EXPECT_FALSE(any(enumerate_space(product(64, 2112, 7168), gb10(), {}), clustered));
+}
+
+TEST(GemmSpace, ARestrictedAxisTakesItsValuesInstead) {
+  SpaceOptions options;
+  options.tiles = {{.tile_m = 128, .tile_n = 128}};
+  options.restrictions = {{"family", {std::string("hopper")}},
+                          {"stages", {3LL}},
+                          {"k_order", {std::string("cyclic"), std::string("sawtooth")}},
+                          {"raster", {std::string("along_n")}},
+                          {"swizzle_stride", {0LL, 512LL, 1024LL}}};
+  const SearchSpace space = enumerate_space(product(4096, 4096, 4096), h200(), options);
+  std::set<int> strides;
+  for (const Variant& variant : space.variants) {
+    const auto& gemm = variant.as<GemmVariant>();
+    EXPECT_EQ(gemm.tile_m, 128);
+    EXPECT_EQ(gemm.tile_n, 128);
+    EXPECT_EQ(gemm.stages, 3);
+    EXPECT_EQ(gemm.raster, Raster::along_n);
+    strides.insert(gemm.swizzle_stride);
+  }
+  EXPECT_EQ(strides, (std::set<int>{0, 512, 1024}));
+  EXPECT_TRUE(any(space, [](const GemmVariant& v) { return v.k_order == Order::sawtooth; }));
+}
+
+TEST(GemmSpace, WrongRestrictionsAreRefused) {
+  const auto space_of = [](const SpaceOptions& options) {
+    enumerate_space(product(4096, 4096, 4096), h200(), options);
+  };
+  SpaceOptions attention_axis;
+  attention_axis.restrictions["order"] = {std::string("cyclic")};
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { space_of(attention_axis); }),
+              HasSubstr("k_order"));
+  SpaceOptions with_warps;
+  with_warps.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 4}};
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { space_of(with_warps); }),
+              HasSubstr("--warps-m"));
+}
+
+TEST(GemmSpace, AVariantOfAnotherOperationIsRefused) {
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument,
+                 [] { check_constraints(product(64, 64, 64), AttentionVariant{}, h200()); }),
+      HasSubstr("cannot compute gemm"));
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include "report/t4.h"
+
+#include "tests/support/attention.h"
+#include "tests/support/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <regex>
+#include <set>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::array kStates{
+    ResultState::ok,          ResultState::compile, ResultState::constraint,
+    ResultState::launch,      ResultState::runtime, ResultState::timeout,
+    ResultState::correctness, ResultState::crash,   ResultState::throttled};
+
+/// One result of every state.
+RecordedSpace some_space() {
+  RecordedSpace space{.problem = AttentionProblem{.seq_q = 128, .seq_kv = 128, .head_dim = 16},
+                      .device = test::fictional_device(),
+                      .origin = {.l2_state = "warm"},
+                      .results = {}};
+  for (const ResultState state : kStates) {
+    VariantResult result{.variant = AttentionVariant{}};
+    attention(result.variant).workers = static_cast<int>(space.results.size());
+    result.state = state;
+    Measurement measurement;
+    if (state == ResultState::ok) {
+      measurement.samples_us = {2000.0, 1000.0, 3000.0};
+      measurement.median_us = 2000.0;
+    }
+    result.outcome = measurement;
+    space.results.push_back(result);
+  }
+  return space;
+}
+
+/// What the T4 schema demands of a result, written down by hand.
+void expect_t4_result(const Json& result) {
+  static const std::set<std::string> kInvalidities{"timeout",     "compile",     "runtime",
+                                                   "correctness", "constraints", "correct"};
+  EXPECT_TRUE(result.at("configuration").is_object());
+  EXPECT_TRUE(result.at("objectives").is_array());
+  EXPECT_TRUE(result.at("times").is_object());
+  EXPECT_TRUE(result.at("times").at("runtimes").is_array());
+  EXPECT_TRUE(kInvalidities.contains(result.at("invalidity").get<std::string>()));
+  EXPECT_TRUE(result.at("correctness").is_number());
+  for (const Json& measurement : result.at("measurements")) {
+    EXPECT_TRUE(measurement.at("name").is_string());
+    EXPECT_TRUE(measurement.at("value").is_number());
+    EXPECT_TRUE(measurement.at("unit").is_string());
+  }
+}
+
+TEST(T4, MeetsTheSchemaForEveryState) {
+  const Json document = t4_document(some_space());
+  EXPECT_TRUE(std::regex_match(document.at("schema_version").get<std::string>(),
+                               std::regex("[0-9]+\\.[0-9]+\\.[0-9]+")));
+  ASSERT_EQ(document.at("results").size(), kStates.size());
+  for (const Json& result : document.at("results")) {
+    expect_t4_result(result);
+  }
+}
+
+TEST(T4, GivesTimesInMillisecondsInTheOrderTaken) {
+  const Json result = t4_document(some_space()).at("results").at(0);
+  EXPECT_EQ(result.at("times").at("runtimes"), Json({2.0, 1.0, 3.0}));
+  EXPECT_EQ(result.at("measurements").at(0).at("name"), "time");
+  EXPECT_EQ(result.at("measurements").at(0).at("value"), 2.0);
+  EXPECT_EQ(result.at("measurements").at(0).at("unit"), "ms");
+}
+
+TEST(T4, NamesWhatWentWrong) {
+  const Json results = t4_document(some_space()).at("results");
+  EXPECT_EQ(results.at(1).at("invalidity"), "compile");
+  EXPECT_EQ(results.at(2).at("invalidity"), "constraints");
+  EXPECT_EQ(results.at(6).at("invalidity"), "correctness");
+  EXPECT_EQ(results.at(6).at("correctness"), 0);
+  EXPECT_TRUE(results.at(6).at("measurements").empty());
+}
+
+TEST(T4, ConfigurationsAreTheAxes) {
+  const RecordedSpace space = some_space();
+  const Json results = t4_document(space).at("results");
+  EXPECT_EQ(variant_from_json(attention_operation(), results.at(3).at("configuration")),
+            space.results[3].variant);
+}
+
+TEST(T4, SaysWhatTheResultsAreOf) {
+  const RecordedSpace space = some_space();
+  const Json about = t4_document(space).at("swr");
+  EXPECT_EQ(about.at("problem").get<Problem>(), space.problem);
+  EXPECT_EQ(about.at("device").at("name"), space.device.name);
+}
+
+TEST(T4, ComesBackFromADocumentOfItsOwn) {
+  RecordedSpace space = some_space();
+  space.results[0].resources.registers_per_thread = 168;
+  space.results[0].ctas_per_sm = 2;
+  std::get<Measurement>(space.results[0].outcome).counters = Counters{.sectors_demanded = 10,
+                                                                      .l2_lookups = 9,
+                                                                      .l2_hits = 7,
+                                                                      .l2_misses = 2,
+                                                                      .l2_fabric_sectors = 1,
+                                                                      .dram_read_bytes = 320,
+                                                                      .dram_write_bytes = 64};
+  std::get<Measurement>(space.results[0].outcome).accesses =
+      AccessCounters{.smem_load_wavefronts = 5, .smem_load_conflicts = 0, .global_load_bytes = 8};
+  const RecordedSpace read = read_t4(Json::parse(t4_document(space).dump()));
+  EXPECT_EQ(read.problem, space.problem);
+  EXPECT_EQ(read.device.name, space.device.name);
+  EXPECT_EQ(read.origin.l2_state, "warm");
+  ASSERT_EQ(read.results.size(), space.results.size());
+  for (std::size_t i = 0; i < read.results.size(); ++i) {
+    EXPECT_EQ(read.results[i].variant, space.results[i].variant);
+  }
+  const VariantResult& first = read.results[0];
+  EXPECT_EQ(first.resources.registers_per_thread, 168);
+  EXPECT_EQ(first.ctas_per_sm, 2);
+  EXPECT_EQ(first.measurement()->samples_us, space.results[0].measurement()->samples_us);
+  EXPECT_EQ(first.measurement()->median_us, 2000.0);
+  EXPECT_EQ(first.measurement()->counters, space.results[0].measurement()->counters);
+  EXPECT_EQ(first.measurement()->accesses, space.results[0].measurement()->accesses);
+  // Written again it is the same document: nothing is lost on the second way.
+  EXPECT_EQ(t4_document(read_t4(t4_document(read))), t4_document(read));
+}
+
+TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {
+  const auto refusal = [](auto&& change) {
+    Json document = t4_document(some_space());
+    change(document);
+    try {
+      read_t4(document);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unreadable);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal([](Json& json) { json.erase("swr"); }), HasSubstr("swr"));
+  EXPECT_THAT(refusal([](Json& json) { json["schema_version"] = "2.0.0"; }), HasSubstr("1.x"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"][0]["invalidity"] = "odd"; }),
+              HasSubstr("odd"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"][0]["times"]["runtimes"] = {-1.0}; }),
+              HasSubstr("above 0"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"][0]["configuration"].erase("stages"); }),
+              HasSubstr("stages"));
+  EXPECT_THAT(refusal([](Json& json) { json["results"] = 7; }), Not(HasSubstr("accepted")));
+}
+
+/// A number that no counter can have is refused: converting it has no defined result.
+TEST(T4, RefusesNumbersThatNoResultCanHave) {
+  const auto refusal = [](const char* name, const Json& value) {
+    Json document = t4_document(some_space());
+    document["results"][0]["measurements"].push_back({{"name", name}, {"value", value}});
+    try {
+      read_t4(document);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal("registers_per_thread", 999),
+              HasSubstr("registers_per_thread must be at most 255, not 999"));
+  EXPECT_THAT(refusal("smem_load_wavefronts", 1e300), HasSubstr("not 1e+300"));
+  EXPECT_THAT(refusal("global_load_bytes", 9223372036854775807), HasSubstr("global_load_bytes"));
+  EXPECT_THAT(refusal("ctas_per_sm", 4e9), HasSubstr("ctas_per_sm"));
+  EXPECT_THAT(refusal("smem_bytes", 3e9), HasSubstr("smem_bytes"));
+  EXPECT_EQ(refusal("smem_load_wavefronts", 1LL << 53), "accepted");
+  Json document = t4_document(some_space());
+  document["results"][0]["times"]["runtimes"] = {1e308};
+  EXPECT_THROW(read_t4(document), Error);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: MIT
+// swr-tune as a person runs it: a child process with an environment of its own. A named GPU is
+// used throughout, which is measured or predicted depending on the machine.
+#include "tests/tuner/cli/program.h"
+
+#include "core/json.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/variant.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace swr {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::ProgramResult;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+/// The smallest useful run: two kernels.
+const Arguments kSmallTune{"--gpu", "rtx5090",  "--seq", "256",           "--tile",
+                           "32x32", "--stages", "1",     "--persistence", "persistent"};
+
+class SwrTune : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::path(::testing::TempDir()) / ("swr_program_" + std::string(test->name()));
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    // The cache outlives the tests: only the first one compiles.
+    environment_ = {"HOME=" + dir_.string(),
+                    "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) /
+                                        ("swr_program_cache_" + std::to_string(getuid())))
+                                           .string()};
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  ProgramResult run(const Arguments& arguments) {
+    return Program(arguments, environment_, dir_).finish();
+  }
+
+  ProgramResult run(Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+
+  /// Runs what must fail: one line on stderr, nothing on stdout.
+  std::string error_of(const Arguments& arguments, int exit_code) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_THAT(result.err, StartsWith("swr-tune: error: "));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  }
+
+  std::string path(const std::string& name) const { return (dir_ / name).string(); }
+
+  /// A path that nobody can create, not even root.
+  std::string below_a_file() {
+    std::ofstream(dir_ / "file") << "text";
+    return path("file") + "/below";
+  }
+
+  fs::path dir_;
+  std::vector<std::string> environment_;
+};
+
+TEST_F(SwrTune, PrintsARankedTableAndTheBestVariant) {
+  const ProgramResult result = run(kSmallTune);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("rank +tile +warps +stages +order +persistence +swizzle"));
+  EXPECT_THAT(result.out, ContainsRegex("\n +1 +32x32 +2 +1 "));
+  EXPECT_THAT(result.out, HasSubstr("best: 32x32x2 stages 1 "));
+  EXPECT_THAT(result.out, HasSubstr("sawtooth against cyclic"));
+  EXPECT_THAT(result.out, HasSubstr("stored: 2 rows in " + path(".local/share/swr/tuned.db")));
+  EXPECT_THAT(result.err, HasSubstr("[2/2]"));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(SwrTune, AnswersAQueryWithWhatItStored) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult exact = run({"query", "--gpu", "rtx5090", "--seq", "256"});
+  ASSERT_EQ(exact.exit_code, 0) << exact.err;
+  EXPECT_THAT(exact.out, ContainsRegex("match    (exact|predicted)\n"));
+  EXPECT_THAT(exact.out, ContainsRegex("known    (predicted|measured)"));
+  const ProgramResult nearest = run({"query", "--gpu", "rtx5090", "--seq", "512", "--json"});
+  ASSERT_EQ(nearest.exit_code, 0) << nearest.err;
+  const json answer = json::parse(nearest.out)["answers"][0];
+  EXPECT_THAT(answer["match"], ::testing::AnyOf("nearest", "predicted"));
+  EXPECT_EQ(answer["stored_problem"]["seq_q"], 256);
+  EXPECT_GT(answer["distance"].get<double>(), 0.0);
+  EXPECT_EQ(answer["key"], answer["result"]["key"]);
+}
+
+TEST_F(SwrTune, AnswersWithTheDefaultAndSaysSoWhenNothingFits) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult result = run({"query", "--gpu", "a100", "--seq", "64", "--causal"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("match    default_only"));
+  EXPECT_THAT(result.out, HasSubstr("neither measured nor predicted"));
+}
+
+TEST_F(SwrTune, AnswersFromReplacedTemplatesOnlyToThoseWhoUseThem) {
+  fs::create_directories(dir_ / "overlay");
+  std::ofstream(dir_ / "overlay" / "added.h") << "// Makes the templates others.\n";
+  const Arguments overlay{"--templates", path("overlay")};
+  Arguments tune = kSmallTune;
+  tune.push_back("--quiet");
+  ASSERT_EQ(run(tune, overlay).exit_code, 0);
+  const Arguments query{"query", "--gpu", "rtx5090", "--seq", "256"};
+  EXPECT_THAT(run(query).out, HasSubstr("match    default_only"));
+  EXPECT_THAT(run(query, overlay).out, ContainsRegex("match    (exact|predicted)\n"));
+  error_of({"export", "--out", path("kernels")}, 1);
+  ASSERT_EQ(run({"db", "record", "--out", path("spaces")}).exit_code, 0);
+  for (const auto& file : fs::directory_iterator(path("spaces"))) {
+    EXPECT_THAT(file.path().filename().string(), HasSubstr("_overlay-"));
+  }
+}
+
+TEST_F(SwrTune, RecordsAllSpacesInOneFileThatCanBeReplayed) {
+  Arguments arguments = kSmallTune;
+  arguments[3] = "256,384";
+  ASSERT_EQ(run(arguments, {"--quiet"}).exit_code, 0);
+  const ProgramResult recorded = run({"db", "record", "--out", path("tuned.spaces")});
+  EXPECT_EQ(recorded.exit_code, 0) << recorded.err;
+  EXPECT_THAT(recorded.out, HasSubstr("wrote 2 spaces"));
+  const ProgramResult replayed = run({"--replay", path("tuned.spaces"), "--json", "--quiet"});
+  ASSERT_EQ(replayed.exit_code, 0) << replayed.err;
+  EXPECT_EQ(json::parse(replayed.out)["reports"].size(), 2U);
+}
+
+TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
+  Arguments arguments = kSmallTune;
+  arguments[3] = "256,384";
+  const ProgramResult result = run(arguments, {"--json", "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, IsEmpty());
+  const json document = json::parse(result.out);
+  ASSERT_EQ(document["reports"].size(), 2U);
+  EXPECT_EQ(document["reports"][1]["problem"]["seq_q"], 384);
+  for (const json& report : document["reports"]) {
+    for (const json& row : report["results"]) {
+      EXPECT_EQ(row["provenance"], document["provenance"]);
+    }
+  }
+}
+
+TEST_F(SwrTune, WritesEveryRowToCsv) {
+  const ProgramResult result = run(kSmallTune, {"--csv", path("rows.csv"), "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::ifstream file(dir_ / "rows.csv");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST_F(SwrTune, ExportsTheWinner) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult result = run({"export", "--out", path("kernels"), "--gpu", "rtx5090"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("wrote 1 kernel and manifest.json"));
+  std::ifstream file(dir_ / "kernels" / "manifest.json");
+  EXPECT_TRUE(json::parse(file).is_object());
+}
+
+TEST_F(SwrTune, ListsWhatADryRunWouldTryAndStoresNothing) {
+  const ProgramResult result =
+      run({"--gpu", "gb10", "--seq", "64", "--tile", "128x128x8", "--dry-run"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("\nrun +family=portable,tile_m=128,"));
+  EXPECT_THAT(result.out, ContainsRegex("\ndrop +.*shared_memory: [0-9]+ bytes exceed"));
+  EXPECT_FALSE(fs::exists(dir_ / ".local"));
+}
+
+TEST_F(SwrTune, EmitsASourceThatNamesTheVariantsTile) {
+  const ProgramResult result = run({"emit", "--variant", "tile_m=32,tile_n=32,warps=2,stages=1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("__global__"));
+  EXPECT_THAT(result.out, ContainsRegex("tile_m = 32"));
+}
+
+TEST_F(SwrTune, ExplainsThePredictionOfAVariantThatIsNamed) {
+  const Arguments explain{"explain",
+                          "--gpu",
+                          "gb10",
+                          "--seq",
+                          "4096",
+                          "--variant",
+                          "tile_m=32,tile_n=32,warps=2,stages=1"};
+  const ProgramResult text = run(explain);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("predicted"));
+  EXPECT_THAT(text.out, HasSubstr("named by --variant"));
+  EXPECT_THAT(text.out, ContainsRegex("CTAs per SM +[0-9]+ +limited by "));
+  const json document = json::parse(run(explain, {"--json"}).out)["explanations"][0];
+  EXPECT_EQ(document["provenance"], "predicted");
+  EXPECT_EQ(document["traffic"]["compulsory_misses_sectors"], 16 * 4096);
+}
+
+TEST_F(SwrTune, ExplainsTheBestStoredWithoutAKey) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  const ProgramResult stored = run({"explain", "--gpu", "rtx5090", "--seq", "256"});
+  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  EXPECT_THAT(stored.out, HasSubstr("best stored"));
+  EXPECT_THAT(stored.out, HasSubstr("32x32x2 stages 1"));
+}
+
+TEST_F(SwrTune, ListsDevicesAndAxes) {
+  const ProgramResult devices = run({"devices"});
+  EXPECT_EQ(devices.exit_code, 0);
+  EXPECT_THAT(devices.out, ContainsRegex("gb10 +NVIDIA GB10 +sm_121"));
+  EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
+  const ProgramResult listed = run({"axes"});
+  EXPECT_EQ(listed.exit_code, 0);
+  for (const Axis& axis : axes(attention_operation())) {
+    EXPECT_THAT(listed.out, HasSubstr("\n" + std::string(axis.name) + " "));
+  }
+  EXPECT_THAT(listed.out, HasSubstr("shared_memory"));
+}
+
+TEST_F(SwrTune, RejectsBadValuesInOneLineWithExitCode2) {
+  EXPECT_THAT(error_of({"--gpu", "gb99", "--seq", "64"}, 2), HasSubstr("gb10"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "0"}, 2), HasSubstr("seq must be"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--head-dim", "63"}, 2),
+              HasSubstr("multiple of 16"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--heads", "6", "--kv-heads", "4"}, 2),
+              HasSubstr("multiple of kv-heads"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--order", "zigzag"}, 2),
+              HasSubstr("cyclic, sawtooth"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--tile", "0x64"}, 2),
+              HasSubstr("tile_m must be between"));
+  EXPECT_THAT(error_of({"--gpu", "gb10", "--seq", "64", "--op", "gemm"}, 2),
+              HasSubstr("attention"));
+  EXPECT_THAT(error_of({"--nonsense"}, 2), HasSubstr("--help"));
+  EXPECT_THAT(error_of({"measure-worker", "--seq", "64"}, 2), HasSubstr("not by hand"));
+  EXPECT_THAT(error_of({"explain", "--gpu", "gb10", "--seq", "64", "--variant", "tile_m=100"}, 2),
+              HasSubstr("tile_shape"));
+  EXPECT_THAT(error_of({"emit", "--variant", "tile_m=100"}, 2), HasSubstr("tile_shape"));
+}
+
+TEST_F(SwrTune, NamesTheConstraintAndNumbersOfATileThatCannotFit) {
+  const std::string error =
+      error_of({"--gpu", "gb10", "--seq", "64", "--tile", "256x256", "--head-dim", "256"}, 2);
+  EXPECT_THAT(error, HasSubstr("shared_memory"));
+  EXPECT_THAT(error, ContainsRegex("[0-9]+ bytes exceed the 101376"));
+}
+
+TEST_F(SwrTune, SaysWhatIsWrongWithADatabaseAndLeavesItAlone) {
+  EXPECT_THAT(error_of({"query", "--gpu", "gb10", "--seq", "64", "--db", path("none.db")}, 1),
+              HasSubstr(path("none.db")));
+  EXPECT_FALSE(fs::exists(dir_ / "none.db"));
+  const std::string junk(8192, 'j');
+  std::ofstream(dir_ / "junk.db") << junk;
+  for (const Arguments& command : {Arguments{"query"}, Arguments{"tune"}}) {
+    Arguments arguments = command;
+    arguments.insert(arguments.end(), {"--gpu", "gb10", "--seq", "64", "--db", path("junk.db")});
+    EXPECT_THAT(error_of(arguments, 1), HasSubstr("junk.db"));
+  }
+  std::ifstream file(dir_ / "junk.db");
+  EXPECT_EQ((std::string{std::istreambuf_iterator<char>(file), {}}), junk);
+}
+
+TEST_F(SwrTune, SaysWhichPlaceCannotBeWritten) {
+  const std::string bad = below_a_file();
+  const Arguments tune{"--gpu", "gb10", "--seq", "64"};
+  for (const std::string option : {"--db", "--cache-dir", "--csv"}) {
+    Arguments arguments = tune;
+    arguments.insert(arguments.end(), {option, bad});
+    EXPECT_THAT(error_of(arguments, 1), HasSubstr(path("file"))) << option;
+  }
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  EXPECT_THAT(error_of({"export", "--out", bad}, 1), HasSubstr(path("file")));
+}
+
+TEST_F(SwrTune, SaysThatNvrtcIsMissingAndHowToGetIt) {
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  const std::string error = error_of({"--gpu", "gb10", "--seq", "64"}, 1);
+  EXPECT_THAT(error, HasSubstr(path("libnvrtc.so")));
+  EXPECT_THAT(error, HasSubstr("install"));
+}
+
+TEST_F(SwrTune, QueriesWithoutNvrtc) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  EXPECT_EQ(run({"query", "--gpu", "rtx5090", "--seq", "256"}).exit_code, 0);
+}
+
+TEST_F(SwrTune, KeepsStoredRowsWhenALaterRunFails) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  error_of({"--gpu", "gb10", "--seq", "64", "--csv", below_a_file()}, 1);
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  error_of({"--gpu", "gb10", "--seq", "64"}, 1);
+  EXPECT_THAT(run({"query", "--gpu", "rtx5090", "--seq", "256"}).out,
+              ContainsRegex("match    (exact|predicted)\n"));
+}
+
+TEST_F(SwrTune, EndsCleanlyOnInterruptWithCode130) {
+  // A cache of its own, so that there is far more to compile than fits before the signal.
+  Program program(
+      {"--gpu", "rtx5090", "--seq", "256", "--head-dim", "128", "--cache-dir", path("cold")},
+      environment_, dir_);
+  program.wait_for_stderr("variants\n");
+  program.send_signal(SIGINT);
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("interrupted"));
+}
+
+TEST_F(SwrTune, FailsWhenItsOutputCannotBeWritten) {
+  if (!fs::exists("/dev/full")) {
+    GTEST_SKIP() << "this system has no /dev/full";
+  }
+  fs::create_symlink("/dev/full", dir_ / "stdout.txt");
+  const ProgramResult result = run({"axes"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("standard output"));
+}
+
+TEST_F(SwrTune, WritesEventsAsTheyHappen) {
+  ASSERT_EQ(run(kSmallTune, {"--events", path("events.jsonl"), "--quiet"}).exit_code, 0);
+  std::ifstream file(path("events.jsonl"));
+  std::vector<json> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(json::parse(line));
+  }
+  ASSERT_GE(lines.size(), 4U);
+  EXPECT_EQ(lines.front().at("event"), "start");
+  EXPECT_EQ(lines.front().at("problem").at("seq_q"), 256);
+  EXPECT_EQ(lines.back().at("event"), "end");
+  EXPECT_TRUE(lines.back().at("best").is_string());
+}
+
+TEST_F(SwrTune, ReplaysARecordedSpaceWithoutGpuNvrtcOrDatabase) {
+  environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
+  const std::string file = std::string(SWR_TEST_DATA) +
+                           "/json_recordings/attention_b1_h4_s4096_d256_fp16_nvidia-h200.json";
+  const ProgramResult text = run({"--replay", file, "--quiet"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, StartsWith("Measured, replayed: "));
+  EXPECT_THAT(text.out, HasSubstr("nothing is stored"));
+  const ProgramResult result = run({"tune", "--replay", file, "--strategy", "model", "--budget",
+                                    "32", "--json", "--quiet", "--events", path("events.jsonl")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = json::parse(result.out)["reports"][0];
+  EXPECT_TRUE(report["replayed"].get<bool>());
+  EXPECT_LT(report["regret"].get<double>(), 0.02);
+  EXPECT_FALSE(fs::exists(dir_ / ".local"));
+  EXPECT_TRUE(fs::exists(dir_ / "events.jsonl"));
+}
+
+TEST_F(SwrTune, RefusesToReplayWhatIsNoRecording) {
+  EXPECT_THAT(error_of({"--replay", path("none.json")}, 1), HasSubstr("db record"));
+  std::ofstream(dir_ / "broken.json") << "{\"format\": \"swr-recorded-space\"";
+  EXPECT_THAT(error_of({"--replay", path("broken.json")}, 1), HasSubstr("broken.json"));
+  std::ofstream(dir_ / "junk.db") << std::string(8192, 'j');
+  EXPECT_THAT(error_of({"--replay", path("junk.db")}, 1), HasSubstr("junk.db"));
+  EXPECT_THAT(error_of({"--replay", path("none.db")}, 1), HasSubstr("none.db"));
+  for (const Arguments& excluded : {Arguments{"--seq", "64"}, {"--gpu", "gb10"}, {"--force"}}) {
+    Arguments arguments{"--replay", path("none.json")};
+    arguments.insert(arguments.end(), excluded.begin(), excluded.end());
+    EXPECT_THAT(error_of(arguments, 2), HasSubstr("excludes"));
+  }
+  EXPECT_THAT(error_of({"--quiet"}, 2), HasSubstr("--seq is required"));
+}
+
+/// The options that replay the smallest recordings of one environment.
+Arguments small_replay() {
+  Arguments arguments{"--replay"};
+  for (const char* shape : {"b1_h4_s4096_d256_fp16", "b1_h1_s24576_d80_fp16",
+                            "b1_h1_s32768_d64_fp16_causal", "b1_h1_s16384_d128_fp16_causal"}) {
+    arguments.push_back(std::string(SWR_TEST_DATA) + "/json_recordings/attention_" + shape +
+                        "_nvidia-h200.json");
+  }
+  arguments.insert(arguments.end(), {"--quiet", "--json"});
+  return arguments;
+}
+
+TEST_F(SwrTune, ReplaysInSharesThatMergeToWhatOneRunStores) {
+  ASSERT_EQ(run(small_replay(), {"--db", path("single.db")}).exit_code, 0);
+  std::vector<std::string> shares;
+  for (int i = 0; i < 3; ++i) {
+    const std::string number = std::to_string(i);
+    const ProgramResult result =
+        run(small_replay(), {"--db", path("w.db"), "--shard", number + "/3"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("shard " + number + "/3 (--shard)"));
+    EXPECT_FALSE(json::parse(result.out)["reports"].empty());
+    shares.push_back(path("w." + number + "-of-3.db"));
+  }
+  EXPECT_FALSE(fs::exists(path("w.db")));
+  const Arguments merge{"db", "merge", "--out", path("merged.db"), "--from"};
+  const ProgramResult merged = run(merge, shares);
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_THAT(merged.out, HasSubstr("of 4 new runs"));
+  EXPECT_THAT(run(merge, shares).out, HasSubstr("added 0 results and 0 decisions of 0 new runs"));
+  const Arguments query{"query", "--gpu",      "h200", "--seq",  "4096",       "--heads",
+                        "4",     "--head-dim", "256",  "--json", "--replayed", "--db"};
+  const json answer = json::parse(run(query, {path("merged.db")}).out);
+  EXPECT_EQ(answer, json::parse(run(query, {path("single.db")}).out));
+  EXPECT_EQ(answer["answers"][0]["match"], "exact");
+  EXPECT_TRUE(answer["replayed"].get<bool>());
+}
+
+TEST_F(SwrTune, AReplayedDatabaseAnswersOnlyWhoAsksForIt) {
+  ASSERT_EQ(run(small_replay(), {"--db", path("replayed.db")}).exit_code, 0);
+  EXPECT_THAT(error_of({"query", "--gpu", "h200", "--seq", "4096", "--db", path("replayed.db")}, 1),
+              HasSubstr("--replayed"));
+  EXPECT_THAT(error_of({"export", "--out", path("kernels"), "--db", path("replayed.db")}, 1),
+              HasSubstr("--replayed"));
+  // A second replay takes over what the first has stored.
+  const ProgramResult again = run(small_replay(), {"--db", path("replayed.db")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const json document = json::parse(again.out);
+  for (const json& report : document["reports"]) {
+    EXPECT_EQ(report["known"], report["results"].size());
+  }
+  Arguments small = kSmallTune;
+  small.insert(small.end(), {"--db", path("replayed.db")});
+  EXPECT_THAT(error_of(small, 1), HasSubstr("replayed.db"));
+}
+
+TEST_F(SwrTune, TakesItsShareFromTheLauncher) {
+  environment_.insert(environment_.end(), {"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=2"});
+  const ProgramResult result = run(small_replay(), {"--db", path("w.db")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("shard 1/2 (SLURM_ARRAY_TASK_ID): 2 of 4 problems, database"));
+  EXPECT_TRUE(fs::exists(path("w.1-of-2.db")));
+  EXPECT_THAT(error_of({"--replay", path("none.json"), "--shard", "2/2"}, 2), HasSubstr("0/8"));
+}
+
+TEST_F(SwrTune, WorkersTakeProblemsFromAQueueAndAKilledOnesComesBack) {
+  ASSERT_EQ(run(small_replay(), {"--db", path("single.db")}).exit_code, 0);
+  const Arguments queue{"--queue", path("queue"), "--lease", "2", "--db", path("results/")};
+  fs::create_directories(dir_ / "results");
+  // A pipe that nobody reads from keeps the first worker at its first problem.
+  ASSERT_EQ(mkfifo(path("events").c_str(), 0600), 0);
+  Arguments stuck = small_replay();
+  stuck.insert(stuck.end(), queue.begin(), queue.end());
+  stuck.insert(stuck.end(), {"--events", path("events")});
+  Program first(stuck, environment_, dir_);
+  const int pipe = open(path("events").c_str(), O_RDONLY);
+  fcntl(pipe, F_SETPIPE_SZ, 4096);
+  char byte = 0;
+  ASSERT_EQ(read(pipe, &byte, 1), 1);
+  first.send_signal(SIGKILL);
+  EXPECT_EQ(first.finish().exit_code, 128 + SIGKILL);
+  close(pipe);
+  const ProgramResult second = run(small_replay(), queue);
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("queue " + path("queue") + ": 4 of 4 problems, database"));
+  EXPECT_EQ(json::parse(second.out)["reports"].size(), 4U);
+  EXPECT_TRUE(json::parse(run(small_replay(), queue).out)["reports"].empty());
+  Arguments merge{"db", "merge", "--out", path("merged.db"), "--from"};
+  for (const auto& entry : fs::directory_iterator(dir_ / "results")) {
+    if (entry.path().extension() == ".db") {
+      merge.push_back(entry.path().string());
+    }
+  }
+  const ProgramResult merged = run(merge);
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  const Arguments query{"query", "--gpu",      "h200", "--seq",  "4096",       "--heads",
+                        "4",     "--head-dim", "256",  "--json", "--replayed", "--db"};
+  EXPECT_EQ(json::parse(run(query, {path("merged.db")}).out)["answers"][0]["key"],
+            json::parse(run(query, {path("single.db")}).out)["answers"][0]["key"]);
+  EXPECT_THAT(error_of({"--replay", path("none.json"), "--lease", "9"}, 2), HasSubstr("--queue"));
+}
+
+TEST_F(SwrTune, TunesTheProblemsOfAPlan) {
+  std::ofstream(dir_ / "shapes.txt") << "seq=128,256\nseq=256\n";
+  const ProgramResult plan =
+      run({"plan", "--shapes", path("shapes.txt"), "--out", path("work.json")});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, StartsWith("wrote 2 problems"));
+  Arguments tune = kSmallTune;
+  std::replace(tune.begin(), tune.end(), std::string("--seq"), std::string("--work"));
+  std::replace(tune.begin(), tune.end(), std::string("256"), path("work.json"));
+  const ProgramResult result = run(tune, {"--quiet", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out)["reports"].size(), 2U);
+  EXPECT_THAT(error_of({"--work", path("work.json"), "--seq", "64"}, 2), HasSubstr("excludes"));
+  EXPECT_THAT(error_of({"--work", path("shapes.txt"), "--gpu", "gb10"}, 1), HasSubstr("JSON"));
+  EXPECT_THAT(error_of({"plan", "--out", path("x.json")}, 2), HasSubstr("--shapes,--model"));
+  EXPECT_THAT(error_of({"plan", "--model", path("config.json")}, 2), HasSubstr("--seq"));
+  EXPECT_THAT(error_of({"plan", "--shapes", path("shapes.txt"), "--seq", "64"}, 2),
+              HasSubstr("--model"));
+}
+
+TEST_F(SwrTune, ImportsT4AndGivesItBackAsT4AndCsv) {
+  const DeviceInfo device{.name = "Fictional One",
+                          .sm_arch = 80,
+                          .sm_count = 10,
+                          .l2_bytes = 1 << 20,
+                          .dram_gb_per_s = 100.0,
+                          .smem_per_cta_bytes = 101376,
+                          .smem_per_sm_bytes = 102400,
+                          .smem_reserved_per_cta_bytes = 1024,
+                          .registers_per_sm = 65536,
+                          .max_threads_per_sm = 1536,
+                          .max_ctas_per_sm = 16};
+  const Json result{{"configuration", AttentionVariant{}},
+                    {"objectives", {"time"}},
+                    {"times", {{"runtimes", {0.5, 0.25, 0.75}}}},
+                    {"invalidity", "correct"},
+                    {"correctness", 1},
+                    {"measurements", Json::array()}};
+  const Json about{{"problem", AttentionProblem{.seq_q = 512, .seq_kv = 512}},
+                   {"device", device},
+                   {"swr_version", "0"},
+                   {"templates_digest", "digest"},
+                   {"nvrtc_version", "13.0"},
+                   {"driver_version", "13.0"},
+                   {"l2_state", "warm"}};
+  std::ofstream(path("in.json")) << Json{
+      {"schema_version", "1.0.0"}, {"results", Json::array({result})}, {"swr", about}};
+  const Arguments database{"--db", path("tuned.db")};
+  ASSERT_EQ(run({"db", "import-t4", "--from", path("in.json")}, database).exit_code, 0);
+  ASSERT_EQ(run({"db", "export-t4", "--out", path("t4")}, database).exit_code, 0);
+  ASSERT_EQ(run({"db", "export-csv", "--out", path("csv")}, database).exit_code, 0);
+  const std::string name = "attention_b1_h1_s512_d64_fp16_fictional-one";
+  std::ifstream exported(dir_ / "t4" / (name + ".t4.json"));
+  const json document = json::parse(exported);
+  EXPECT_EQ(document.at("results").at(0).at("times").at("runtimes"), json({0.5, 0.25, 0.75}));
+  EXPECT_TRUE(fs::exists(dir_ / "csv" / (name + ".csv")));
+  std::ofstream(path("foreign.json")) << R"({"schema_version": "1.0.0", "results": []})";
+  EXPECT_THAT(
+      error_of({"db", "import-t4", "--from", path("foreign.json"), "--db", path("x.db")}, 1),
+      HasSubstr("swr"));
+  EXPECT_FALSE(fs::exists(path("x.db")));
+}
+
+TEST_F(SwrTune, WritesAReportOfWhatIsStored) {
+  run(kSmallTune);
+  const ProgramResult written = run({"report", "--out", path("report.html")});
+  EXPECT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.out, StartsWith("wrote 1 tuned shapes to "));
+  std::ifstream file(path("report.html"));
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(page, StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(page, HasSubstr("\"problem\":{\"op\":\"attention\",\"batch\":1"));
+}
+
+TEST_F(SwrTune, SaysWhyNoReportCanBeWritten) {
+  EXPECT_THAT(error_of({"report"}, 2), HasSubstr("--out"));
+  EXPECT_THAT(error_of({"report", "--out", path("r.html"), "--db", path("none.db")}, 1),
+              HasSubstr("none.db"));
+  run(kSmallTune);
+  EXPECT_THAT(error_of({"report", "--out", below_a_file()}, 1), HasSubstr("cannot write"));
+}
+
+/// Every --option that the text mentions.
+std::set<std::string> options_in(const std::string& text) {
+  static const std::regex kOption("--[a-z][a-z-]*");
+  std::set<std::string> all;
+  for (std::sregex_iterator match(text.begin(), text.end(), kOption), end; match != end; ++match) {
+    all.insert(match->str());
+  }
+  return all;
+}
+
+TEST_F(SwrTune, PlansAndPredictsGemm) {
+  const std::vector<std::string> gemm{"--op", "gemm", "--m",  "4096",  "--n",
+                                      "4096", "--k",  "4096", "--gpu", "h200"};
+  const ProgramResult plan = run(gemm, {"--dry-run"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("gemm b1 m4096 n4096 k4096 fp16 nt fp16"));
+  EXPECT_THAT(plan.out, HasSubstr("family=hopper,tile_m=128"));
+  const ProgramResult predicted =
+      run({"--op",     "gemm",  "--m",       "1024",   "--n",       "1024",     "--k",
+           "512",      "--gpu", "rtx5090",   "--tile", "64x64",     "--tile-k", "32",
+           "--stages", "3",     "--warps-m", "2",      "--warps-n", "2"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("Predicted: gemm b1 m1024 n1024 k512 fp16 nt fp16 on"));
+  EXPECT_THAT(predicted.out, HasSubstr("TFLOP/s (predicted)"));
+  EXPECT_THAT(error_of({"--op", "gemm", "--m", "64", "--n", "64", "--gpu", "h200"}, 2),
+              HasSubstr("--k is required"));
+  EXPECT_THAT(error_of({"--op", "gemm", "--m", "64", "--n", "64", "--k", "64", "--causal"}, 2),
+              HasSubstr("--causal belongs to --op attention"));
+  EXPECT_THAT(error_of({"--seq", "64", "--layout", "nn"}, 2), HasSubstr("belongs to --op gemm"));
+}
+
+TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
+  std::ifstream file(SWR_CLI_DOC);
+  const std::string documentation{std::istreambuf_iterator<char>(file), {}};
+  std::string help = run({"--help"}).out;
+  for (const std::string command : {"tune", "query", "explain", "calibrate", "export", "devices",
+                                    "emit", "axes", "plan", "judge", "report", "study"}) {
+    EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
+    help += run({command, "--help"}).out;
+  }
+  for (const std::string command : {"record", "export-t4", "import-t4", "export-csv", "merge"}) {
+    EXPECT_THAT(documentation, HasSubstr("swr-tune db " + command));
+    help += run({"db", command, "--help"}).out;
+  }
+  EXPECT_EQ(options_in(documentation), options_in(help));
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+// Several fake GPUs at one list: who does what, what is refused, and what a lost GPU costs.
+#include "tuner/distribute/gpu_team.h"
+
+#include "tests/support/fake_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace swr {
+namespace {
+
+using test::FakeEvaluator;
+using test::fictional_device;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+/// Notes what happens; `at_tune` is what tuning does.
+class NotedWork final : public TeamWork {
+ public:
+  using Tuning = std::function<void(std::size_t member, Evaluator&, std::size_t piece)>;
+
+  explicit NotedWork(std::size_t members)
+      : devices(members, fictional_device()), pieces(members), checks(members, 0) {}
+
+  std::unique_ptr<Evaluator> start(std::size_t member) override {
+    if (start_fails_for == member) {
+      throw Error(ErrorCode::driver_failed, "no context");
+    }
+    auto evaluator = std::make_unique<FakeEvaluator>(devices[member]);
+    evaluator->ahead = ahead;
+    if (fall_off_the_bus.contains(member)) {
+      evaluator->script = [](VariantResult&) {
+        throw Error(ErrorCode::driver_failed, "the GPU fell off the bus");
+      };
+    }
+    return evaluator;
+  }
+  void check(std::size_t member, Evaluator& /*evaluator*/,
+             std::optional<std::size_t> /*tuned*/) override {
+    ++checks[member];
+  }
+  void tune(std::size_t member, Evaluator& evaluator, std::size_t piece) override {
+    if (at_tune) {
+      at_tune(member, evaluator, piece);
+    }
+    pieces[member].push_back(piece);
+  }
+  void lost(std::size_t member, const Error& why) override { losses[member] = why.what(); }
+
+  std::vector<std::size_t> all_pieces() const {
+    std::vector<std::size_t> all;
+    for (const auto& some : pieces) {
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }
+
+  std::vector<DeviceInfo> devices;
+  std::optional<std::size_t> start_fails_for;
+  std::size_t ahead = 0;  ///< FakeEvaluator::ahead of all.
+  /// Members whose evaluators throw.
+  std::set<std::size_t> fall_off_the_bus;
+  Tuning at_tune;
+  std::vector<std::vector<std::size_t>> pieces;
+  std::vector<int> checks;
+  std::map<std::size_t, std::string> losses;
+};
+
+HandOut::Source counting(std::size_t pieces) {
+  return [next = std::size_t{0}, pieces]() mutable {
+    return next < pieces ? std::optional(next++) : std::nullopt;
+  };
+}
+
+/// Has the GPU measure something, which one that fell off the bus does not survive.
+void measure(Evaluator& evaluator) {
+  evaluator.evaluate(AttentionProblem{.seq_q = 64, .seq_kv = 64}, AttentionVariant{},
+                     {.resources = {.registers_per_thread = 64}});
+}
+
+/// What run_team() throws.
+template <typename Exception = Error>
+std::string failure(std::span<const int> gpus, std::size_t pieces, NotedWork& work) {
+  try {
+    run_team(gpus, counting(pieces), work);
+  } catch (const Exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+constexpr int kTwo[] = {0, 1};
+constexpr int kThree[] = {0, 1, 2};
+
+TEST(GpuTeam, EveryPieceIsTunedOnceAndEveryGpuIsCheckedAroundItsPieces) {
+  NotedWork work(3);
+  run_team(kThree, counting(20), work);
+  EXPECT_THAT(work.all_pieces(), SizeIs(20));
+  const auto all = work.all_pieces();
+  EXPECT_THAT(std::set(all.begin(), all.end()), SizeIs(20));
+  for (std::size_t member = 0; member < 3; ++member) {
+    EXPECT_EQ(work.checks[member], static_cast<int>(work.pieces[member].size()) + 1);
+  }
+}
+
+TEST(GpuTeam, AMemberIsToldWhatComesNext) {
+  NotedWork work(1);
+  work.ahead = 3;
+  std::size_t ahead = 0;
+  work.at_tune = [&](std::size_t, Evaluator& evaluator, std::size_t) {
+    ahead = evaluator.kernels_ahead();
+  };
+  run_team(std::span(kTwo).first(1), counting(1), work);
+  EXPECT_EQ(ahead, 3U);
+}
+
+TEST(GpuTeam, ASlowGpuDoesFewerPieces) {
+  NotedWork work(2);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int by_the_others = 0;
+  std::optional<std::size_t> slow;
+  work.at_tune = [&](std::size_t member, Evaluator&, std::size_t) {
+    std::unique_lock lock(mutex);
+    if (!slow) {
+      slow = member;  // Whoever is first needs as long as the other for nine.
+      changed.wait(lock, [&] { return by_the_others == 9; });
+    } else if (member != *slow) {
+      ++by_the_others;
+      changed.notify_all();
+    }
+  };
+  run_team(kTwo, counting(10), work);
+  EXPECT_THAT(work.pieces[*slow], SizeIs(1));
+  EXPECT_THAT(work.pieces[1 - *slow], SizeIs(9));
+}
+
+TEST(GpuTeam, UnequalGpusAreRefusedBeforeAnythingIsTuned) {
+  NotedWork work(3);
+  work.devices[2].name = "Fictional One MIG 1g.10gb";
+  work.devices[2].mig = true;
+  constexpr int kGpus[] = {0, 3, 5};
+  EXPECT_THAT(failure(kGpus, 4, work),
+              AllOf(HasSubstr("GPUs 0 and 5 are not equal"), HasSubstr("MIG 1g.10gb"),
+                    HasSubstr("by a run of their own")));
+  EXPECT_THAT(work.all_pieces(), IsEmpty());
+  EXPECT_THAT(work.checks, Each(0));
+}
+
+TEST(GpuTeam, ADifferenceInAnyPropertyIsNamed) {
+  const DeviceInfo device = fictional_device();
+  EXPECT_EQ(difference(device, device), "");
+  DeviceInfo other = device;
+  other.sm_count = 9;
+  EXPECT_EQ(difference(device, other), "sm_count is 10 and 9");
+  other = device;
+  other.dram_gb_per_s = 100.5;  // The same device, by results; another card all the same.
+  EXPECT_TRUE(same_device(device, other));
+  EXPECT_THAT(difference(device, other), HasSubstr("dram_gb_per_s"));
+  other = device;
+  other.smem_per_cta_bytes = 1;
+  EXPECT_THAT(difference(device, other), HasSubstr("smem_per_cta_bytes"));
+  other = device;
+  other.mig = true;
+  EXPECT_EQ(difference(device, other), "mig is false and true");
+}
+
+TEST(GpuTeam, OthersDoTheWorkOfAGpuThatIsLost) {
+  NotedWork work(3);
+  work.fall_off_the_bus = {1};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_lost = false;
+  work.at_tune = [&](std::size_t member, Evaluator& evaluator, std::size_t) {
+    std::unique_lock lock(mutex);
+    if (member == 1) {
+      is_lost = true;
+      changed.notify_all();
+    } else {
+      changed.wait(lock, [&] { return is_lost; });  // It has a piece when it is lost.
+    }
+    measure(evaluator);
+  };
+  run_team(kThree, counting(7), work);
+  EXPECT_THAT(work.all_pieces(), UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(work.pieces[1], IsEmpty());
+  EXPECT_THAT(work.losses, ElementsAre(::testing::Pair(1, HasSubstr("fell off the bus"))));
+}
+
+TEST(GpuTeam, APieceThatTwoGpusFailAtEndsTheWork) {
+  NotedWork work(3);
+  work.fall_off_the_bus = {0, 1, 2};
+  work.at_tune = [&](std::size_t, Evaluator& evaluator, std::size_t piece) {
+    if (piece == 0) {
+      measure(evaluator);
+    }
+  };
+  EXPECT_THAT(failure(kThree, 100, work), HasSubstr("fell off the bus"));
+  EXPECT_THAT(work.losses, SizeIs(2));
+}
+
+TEST(GpuTeam, TheLossOfTheLastGpuIsAnError) {
+  NotedWork work(1);
+  work.fall_off_the_bus = {0};
+  work.at_tune = [](std::size_t, Evaluator& evaluator, std::size_t) { measure(evaluator); };
+  constexpr int kOne[] = {0};
+  EXPECT_THAT(failure(kOne, 3, work), HasSubstr("fell off the bus"));
+  EXPECT_THAT(work.all_pieces(), IsEmpty());
+}
+
+TEST(GpuTeam, AGpuThatCannotBeStartedEndsTheWorkBeforeItBegins) {
+  NotedWork work(2);
+  work.start_fails_for = 1;
+  EXPECT_EQ(failure(kTwo, 3, work), "no context");
+  EXPECT_THAT(work.all_pieces(), IsEmpty());
+}
+
+TEST(GpuTeam, AnErrorThatIsNoGpusEndsTheWork) {
+  NotedWork work(2);
+  work.at_tune = [](std::size_t, Evaluator&, std::size_t piece) {
+    if (piece == 4) {
+      throw Error(ErrorCode::not_writable, "the disk is full");
+    }
+  };
+  EXPECT_EQ(failure(kTwo, 1000000, work), "the disk is full");
+  EXPECT_THAT(work.losses, IsEmpty());
+  work.at_tune = [](std::size_t, Evaluator&, std::size_t) { throw std::logic_error("a bug"); };
+  EXPECT_EQ(failure<std::logic_error>(kTwo, 3, work), "a bug");
+}
+
+}  // namespace
+}  // namespace swr

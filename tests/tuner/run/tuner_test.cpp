@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// The tuning story with NVRTC, the generator and the store as they are; only the GPU is faked.
+#include "tuner/run/tuner.h"
+
+#include "tests/support/attention.h"
+#include "tests/support/fake_evaluator.h"
+#include "tests/support/noisy_evaluator.h"
+#include "tests/support/temp_directory.h"
+#include "tuner/predict/predicting_evaluator.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace swr {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class RecordingProgress final : public Progress {
+ public:
+  void begin(const std::string& /*title*/, std::size_t total) override { announced = total; }
+  void advance(const VariantResult& /*result*/) override { ++advanced; }
+  void end() override { ++ended; }
+
+  std::size_t announced = 0;
+  std::size_t advanced = 0;
+  int ended = 0;
+};
+
+class TunerStory : public ::testing::Test {
+ protected:
+  Generator make_generator() const {
+    GeneratorOptions options;
+    options.cache_dir = directory_ / "cache";
+    return Generator(options);
+  }
+
+  void SetUp() override {
+    options_.space.tiles = {{.tile_m = 32, .tile_n = 16, .warps = 2}};
+    options_.space.restrictions = {{"stages", {2LL, 1LL}},
+                                   {"order", {std::string("cyclic")}},
+                                   {"persistence", {std::string("grid")}}};
+    options_.compile_threads = 2;
+    options_.provenance = Provenance::predicted;
+    store_.emplace(directory_ / "tuned.db", Store::Mode::read_write);
+    options_.run_id = store_->begin_run({.command = "test",
+                                         .swr_version = "0",
+                                         .templates_digest = "digest",
+                                         .nvrtc_version = "0.0",
+                                         .driver_version = "",
+                                         .l2_state = ""});
+  }
+
+  TuneReport tune_with(const Generator& generator) {
+    return tune(problem_, evaluator_, generator, *store_, options_, progress_);
+  }
+
+  TempDirectory directory_;
+  AttentionProblem problem_{.seq_q = 128, .seq_kv = 128, .head_dim = 16};
+  test::FakeEvaluator evaluator_{test::fictional_device()};
+  TuneOptions options_;
+  RecordingProgress progress_;
+  std::optional<Store> store_;
+};
+
+TEST_F(TunerStory, RanksByTimeAndRecordsEveryRow) {
+  const TuneReport report = tune_with(make_generator());
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_EQ(attention(report.results[0].variant).stages, 1);
+  EXPECT_EQ(report.best(), &report.results[0]);
+  EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(2));
+  EXPECT_EQ(progress_.announced, 2U);
+  EXPECT_EQ(progress_.advanced, 2U);
+  EXPECT_EQ(progress_.ended, 1);
+  const auto match = store_->best(problem_, evaluator_.device());
+  ASSERT_TRUE(match.has_value());
+  EXPECT_EQ(match->result.variant, report.best()->variant);
+}
+
+TEST_F(TunerStory, PutsTheRowThatAQueryReturnsFirstAlsoWhenTimesTie) {
+  evaluator_.script = [](VariantResult& result) {
+    result.outcome =
+        Prediction{.time_us = 5.0, .excess_misses = 10 * (4 - attention(result.variant).stages)};
+  };
+  const TuneReport report = tune_with(make_generator());
+  const auto match = store_->best(problem_, evaluator_.device());
+  ASSERT_TRUE(match.has_value());
+  EXPECT_EQ(match->result.variant, report.best()->variant);
+  EXPECT_EQ(attention(report.best()->variant).stages, 2);
+}
+
+TEST_F(TunerStory, CompilesOnceForVariantsThatDifferOnlyAtLaunch) {
+  problem_.heads_q = problem_.heads_kv = 4;
+  options_.space.restrictions["stages"] = {1LL};
+  options_.space.restrictions["swizzle"] = {std::string("q_fastest"), std::string("head_fastest")};
+  const TuneReport report = tune_with(make_generator());
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_EQ(report.kernels_compiled, 1U);
+  EXPECT_EQ(report.results[0].cubin_digest, report.results[1].cubin_digest);
+}
+
+TEST_F(TunerStory, EvaluatesInTheSameOrderWithOneThreadAndWithMany) {
+  options_.space.restrictions["stages"] = {3LL, 1LL, 2LL};
+  options_.compile_threads = 1;
+  tune_with(make_generator());
+  const std::vector<std::string> alone = std::exchange(evaluator_.keys, {});
+  options_.compile_threads = 8;
+  tune_with(make_generator());
+  EXPECT_EQ(evaluator_.keys, alone);
+  EXPECT_THAT(alone, SizeIs(3));
+}
+
+TEST_F(TunerStory, EvaluatesInTheSameOrderHoweverFarTheEvaluatorLooksAhead) {
+  options_.space.restrictions["stages"] = {3LL, 1LL, 2LL, 4LL};
+  options_.space.restrictions["persistence"] = {std::string("grid"), std::string("pairs")};
+  tune_with(make_generator());
+  const std::vector<std::string> alone = std::exchange(evaluator_.keys, {});
+  EXPECT_THAT(alone, SizeIs(8));
+  for (const std::size_t ahead : {1U, 2U, 100U}) {
+    evaluator_.ahead = ahead;
+    const TuneReport report = tune_with(make_generator());
+    EXPECT_EQ(std::exchange(evaluator_.keys, {}), alone);
+    EXPECT_EQ(evaluator_.unexpected, 0);
+    EXPECT_TRUE(evaluator_.expected.empty()) << "nothing is expected after a run";
+  }
+}
+
+TEST_F(TunerStory, PredictsTheSameRowsOnOneThreadAndOnMany) {
+  problem_.seq_q = problem_.seq_kv = 4096;
+  problem_.causal = true;
+  options_.space.restrictions = {{"stages", {1LL, 2LL}}};
+  const Generator generator = make_generator();
+  const GpuProfile profile = load_profile("h200");
+  const auto rows = [&](int threads) {
+    PredictingEvaluator evaluator(profile, threads);
+    const TuneReport report = tune(problem_, evaluator, generator, *store_, options_, progress_);
+    std::vector<std::string> all;
+    for (const VariantResult& result : report.results) {
+      all.push_back(to_key(result.variant) + " " + std::to_string(result.time_us()) + " " +
+                    std::to_string(result.prediction()->excess_misses));
+    }
+    return all;
+  };
+  const std::vector<std::string> alone = rows(0);
+  EXPECT_GT(alone.size(), 8U);
+  EXPECT_EQ(rows(1), alone);
+  EXPECT_EQ(rows(4), alone);
+}
+
+TEST_F(TunerStory, RecordsAKernelThatDoesNotCompileAndGoesOn) {
+  const auto overlay = directory_ / "overlay";
+  std::filesystem::create_directories(overlay / "attention" / "portable");
+  std::ofstream(overlay / "attention" / "portable" / "attention.cu")
+      << "#error \"deliberately broken\"\n";
+  GeneratorOptions broken;
+  broken.template_overlay = overlay;
+  const TuneReport report = tune_with(Generator(broken));
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_EQ(report.best(), nullptr);
+  EXPECT_TRUE(evaluator_.keys.empty());
+  for (const StoredResult& row : store_->results(problem_, evaluator_.device())) {
+    EXPECT_EQ(row.result.state, ResultState::compile);
+    EXPECT_EQ(row.result.provenance(), Provenance::predicted);
+    EXPECT_THAT(row.result.detail, HasSubstr("deliberately broken"));
+  }
+}
+
+TEST_F(TunerStory, RecordsWhatAConstraintDropsAfterCompilation) {
+  DeviceInfo device = test::fictional_device();
+  device.registers_per_sm = 256;  // One warp of 8 registers.
+  test::FakeEvaluator evaluator(device);
+  const TuneReport report =
+      tune(problem_, evaluator, make_generator(), *store_, options_, progress_);
+  ASSERT_THAT(report.results, SizeIs(2));
+  EXPECT_TRUE(evaluator.keys.empty());
+  EXPECT_EQ(report.results[0].state, ResultState::constraint);
+  EXPECT_THAT(report.results[0].detail, HasSubstr("residency"));
+  EXPECT_EQ(dropped_by_constraint(report.dropped).at("residency"), 2);
+  EXPECT_THAT(store_->results(problem_, device), SizeIs(2));
+}
+
+TEST_F(TunerStory, StopsBetweenVariantsAndKeepsWhatIsKnown) {
+  options_.stop_requested = [this] { return !evaluator_.keys.empty(); };
+  const TuneReport report = tune_with(make_generator());
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_THAT(report.results, SizeIs(1));
+  EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(1));
+  EXPECT_EQ(progress_.ended, 1);
+}
+
+TEST_F(TunerStory, KeepsRecordedRowsWhenTheGpuIsLost) {
+  evaluator_.script = [this](const VariantResult&) {
+    if (evaluator_.keys.size() == 2) {
+      throw Error(ErrorCode::driver_failed, "the device fell off the bus");
+    }
+  };
+  const Generator generator = make_generator();
+  EXPECT_THROW(tune_with(generator), Error);
+  EXPECT_THAT(store_->results(problem_, evaluator_.device()), SizeIs(1));
+  EXPECT_EQ(progress_.ended, 1);
+}
+
+TEST_F(TunerStory, NamesTheConstraintAndItsNumbersWhenNoVariantIsLeft) {
+  problem_.head_dim = 256;
+  options_.space.tiles = {{.tile_m = 256, .tile_n = 256, .warps = 4}};
+  const Generator generator = make_generator();
+  try {
+    tune_with(generator);
+    FAIL() << "nothing fits, yet something was tuned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("shared_memory"), HasSubstr("101376")));
+  }
+}
+
+class MeasuredStory : public TunerStory {
+ protected:
+  void SetUp() override {
+    TunerStory::SetUp();
+    options_.provenance = Provenance::measured;
+    options_.space.restrictions["stages"] = {1LL, 2LL, 3LL};
+  }
+};
+
+TEST_F(MeasuredStory, DecidesInFinalsAndAnswersQueriesWithTheWinner) {
+  // One stage is 2 percent slower, two and three are equal: fewer registers, then the key decide.
+  const auto true_time_us = [](const Variant& variant) {
+    return attention(variant).stages == 1 ? 102.0 : 100.0;
+  };
+  const Generator generator = make_generator();
+  std::vector<Variant> winners;
+  for (unsigned long long seed = 1; seed <= 5; ++seed) {
+    test::NoisyEvaluator gpu(test::fictional_device(), true_time_us, seed);
+    options_.finals->seed = seed;
+    const TuneReport report = tune(problem_, gpu, generator, *store_, options_, progress_);
+    ASSERT_THAT(report.finalists, SizeIs(3)) << report.undecided_because;
+    EXPECT_EQ(report.best()->variant, report.finalists.front().result.variant);
+    EXPECT_EQ(report.best()->measurement()->sampling, Sampling::finals);
+    const auto match = store_->best(problem_, gpu.device());
+    ASSERT_TRUE(match);
+    EXPECT_EQ(match->result.variant, report.best()->variant);
+    EXPECT_EQ(match->result.measurement()->samples_us, report.best()->measurement()->samples_us);
+    winners.push_back(report.best()->variant);
+  }
+  EXPECT_THAT(winners, ::testing::Each(winners.front()));
+  EXPECT_NE(attention(winners.front()).stages, 1);
+}
+
+TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt) {
+  const Variant rival = default_variant(problem_, test::fictional_device());
+  const AttentionVariant& tile = attention(rival);
+  options_.space.tiles = {{.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps}};
+  options_.space.restrictions["stages"] = {1LL, 2LL};
+  options_.search = {.strategy = StrategyKind::exhaustive, .max_variants = 1};
+  // Slower than all others: it takes part whatever its time.
+  test::NoisyEvaluator gpu(
+      test::fictional_device(),
+      [&](const Variant& variant) { return variant == rival ? 20.0 : 10.0; }, 1);
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  ASSERT_THAT(report.finalists, SizeIs(2)) << report.undecided_because;
+  EXPECT_EQ(report.finalists.back().result.variant, rival);
+  EXPECT_THAT(report.results, SizeIs(2));
+  EXPECT_NE(report.best()->variant, rival);
+}
+
+TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  gpu.excess_sectors = [](const Variant& variant) { return 1000LL * attention(variant).stages; };
+  options_.finals.reset();
+  tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  const auto rows = store_->results(problem_, gpu.device());
+  ASSERT_THAT(rows, SizeIs(3));
+  for (const StoredResult& row : rows) {
+    const auto& counters = row.result.measurement()->counters;
+    ASSERT_TRUE(counters.has_value());
+    EXPECT_EQ(counters->dram_read_bytes, 32'000LL * attention(row.result.variant).stages);
+  }
+}
+
+TEST_F(MeasuredStory, CountsTheAccessesOfTheWinnerAndOfCheapFinalistsOnce) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  EXPECT_EQ(gpu.access_counts, 1);
+  for (const StoredResult& row : store_->results(problem_, gpu.device())) {
+    ASSERT_TRUE(row.result.measurement()->accesses) << to_key(row.result.variant);
+    EXPECT_EQ(row.result.measurement()->accesses->smem_load_conflicts,
+              attention(row.result.variant).stages);
+    EXPECT_EQ(row.result.measurement()->sampling, Sampling::finals);
+  }
+  EXPECT_TRUE(report.best()->measurement()->accesses);
+}
+
+TEST_F(MeasuredStory, CountsTheAccessesOfASlowWinnerAlone) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 50'000.0; }, 1);
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  for (const StoredResult& row : store_->results(problem_, gpu.device())) {
+    EXPECT_EQ(row.result.measurement()->accesses.has_value(),
+              row.result.variant == report.best()->variant);
+  }
+}
+
+TEST_F(MeasuredStory, CountsTheAccessesOfTheFastestWhereNothingIsDecided) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  options_.finals.reset();
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  for (const StoredResult& row : store_->results(problem_, gpu.device())) {
+    EXPECT_EQ(row.result.measurement()->accesses.has_value(),
+              row.result.variant == report.best()->variant);
+  }
+  options_.count_accesses = false;
+  options_.run_id = store_->begin_run({.command = "again"});
+  tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  EXPECT_EQ(gpu.access_counts, 1);
+}
+
+TEST_F(MeasuredStory, AProfilerThatFailsCostsTheAccessesAndNothingElse) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  gpu.accesses_fail = true;
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  ASSERT_NE(report.best(), nullptr);
+  const auto stored = store_->best(problem_, gpu.device());
+  ASSERT_TRUE(stored);
+  const Measurement& measurement = *stored->result.measurement();
+  EXPECT_TRUE(measurement.counters);
+  EXPECT_FALSE(measurement.accesses);
+  EXPECT_THAT(measurement.accesses_missing_because, HasSubstr("the profiler fell over"));
+}
+
+TEST_F(MeasuredStory, RanksByMedianWhenTheGpuThrottlesInTheFinals) {
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  gpu.degraded_because = "the GPU throttles: hardware slowdown";
+  const TuneReport report = tune(problem_, gpu, make_generator(), *store_, options_, progress_);
+  EXPECT_THAT(report.undecided_because, HasSubstr("hardware slowdown"));
+  ASSERT_NE(report.best(), nullptr);
+  EXPECT_EQ(report.best()->measurement()->sampling, Sampling::screening);
+}
+
+TEST(GroupByKernel, JoinsLaunchChoicesAndKeepsTheOrderOfFirstMembers) {
+  std::vector<Variant> variants(5, AttentionVariant{});
+  attention(variants[1]).stages = 3;
+  attention(variants[2]).workers = 7;
+  attention(variants[3]).stages = 3;
+  attention(variants[3]).swizzle = AttentionSwizzle::head_sections;
+  attention(variants[3]).section_heads = 2;
+  attention(variants[4]).order = Order::sawtooth;
+  const auto groups = group_by_kernel(variants);
+  ASSERT_THAT(groups, SizeIs(3));
+  EXPECT_EQ(groups[0], (std::vector{variants[0], variants[2]}));
+  EXPECT_EQ(groups[1], (std::vector{variants[1], variants[3]}));
+  EXPECT_EQ(groups[2], (std::vector{variants[4]}));
+}
+
+}  // namespace
+}  // namespace swr
