@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,6 +87,18 @@ struct Advice {
   std::string_view splits_option;
 };
 
+/// The source of kernels that are none of swr's templates.
+struct KernelProgram {
+  std::string file;  ///< As messages name it.
+  std::string text;
+  /// What it includes by name, and what these include.
+  std::map<std::string, std::string> headers;
+  /// Of the compiler, beside those that every kernel is compiled with.
+  std::vector<std::string> options;
+  /// What is launched, in the order of first launch, as C++ names it: "add<float, 128>".
+  std::vector<std::string> kernels;
+};
+
 /// Immutable and safe from any thread. Problems and variants that are passed are of this operation.
 class Operation {
  public:
@@ -130,6 +143,24 @@ class Operation {
   virtual std::vector<Variant> points(Family family, const Problem& problem,
                                       const DeviceInfo& device,
                                       const SpaceOptions& options) const = 0;
+  /// How many points of the product of all axis values `points()` leaves out itself, because there
+  /// are too many to list, by the name of the constraint that they break.
+  virtual std::map<std::string, long long> points_left_out(Family /*family*/,
+                                                           const Problem& /*problem*/,
+                                                           const DeviceInfo& /*device*/,
+                                                           const SpaceOptions& /*options*/) const {
+    return {};
+  }
+  /// False where the compiler's spilling of registers makes a variant not worth measuring.
+  virtual bool tolerates_spills() const { return false; }
+  /// The kernel's own source; empty where a family's template is the source.
+  virtual std::optional<KernelProgram> program(const Problem& /*problem*/,
+                                               const Variant& /*variant*/) const {
+    return std::nullopt;
+  }
+  /// Digest of all that program() is made from; empty without. Results of different digests answer
+  /// no common question.
+  virtual std::string source_digest() const { return ""; }
   virtual Variant without_launch_choices(const Variant& variant) const = 0;
   /// Variants that are equal then differ in the order of their tiles alone.
   virtual Variant without_tile_order(const Variant& variant) const = 0;
@@ -192,6 +223,11 @@ class Operation {
   /// Problem and launch of one kernel, as C++ in the package's table.
   virtual std::string package_row(const PackagedKernel& kernel) const = 0;
 };
+
+/// Adds an operation for as long as the process lives. Requires: nobody has asked for a stored
+/// result or a lookup yet, and no other thread runs.
+/// Throws: Error{invalid_argument} when an operation has that name already.
+const Operation& register_operation(std::unique_ptr<const Operation> operation);
 
 /// Requires: a family of the operation.
 const FamilySource& family_source(const Operation& operation, Family family);

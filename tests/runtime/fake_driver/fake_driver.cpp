@@ -208,6 +208,10 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
   return CUDA_SUCCESS;
 }
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* /*address*/, std::size_t* /*bytes*/, CUmodule /*module*/,
+                              const char* /*name*/) {
+  return CUDA_ERROR_NOT_FOUND;
+}
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
                                                      int /*threads*/, std::size_t smem_bytes) {
   constexpr std::size_t kPerSm = 128 * 1024;
