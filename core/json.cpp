@@ -99,7 +99,7 @@ void read_known(const Json& json, Value& value) {
   visit_fields(value, [&](const char* name, std::optional<long long>& number) {
     number.reset();
     if (json.contains(name)) {
-      number = json_integer(json, name, 0, kMaxLong);
+      number = json_integer(json, name, 0, kMaxCount);
     }
   });
 }

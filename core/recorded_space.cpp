@@ -153,8 +153,8 @@ Variant read_variant(const Operation& operation, const Json& row) {
 struct CounterReader {
   const Json& row;
 
-  void operator()(const char* name, long long& field) const {
-    field = json_integer(row, name, 0, kMaxLong);
+  void operator()(const char* name, long long& field, long long low, long long high) const {
+    field = json_integer(row, name, low, high);
   }
 };
 

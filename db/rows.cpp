@@ -46,7 +46,7 @@ struct Writer {
   }
   void operator()(const char* name, std::optional<long long> value) const {
     if (value) {
-      (*this)(name, *value);
+      (*this)(name, *value, 0, kMaxCount);
     }
   }
   void operator()(const char* name, bool value) const {
@@ -106,7 +106,7 @@ struct Reader {
   }
   void operator()(const char* name, std::optional<long long>& field) {
     if (!column(name).isNull()) {
-      (*this)(name, field.emplace());
+      (*this)(name, field.emplace(), 0, kMaxCount);
     }
   }
   void operator()(const char* name, double& field) {
@@ -203,7 +203,7 @@ template <typename Values>
 std::vector<std::string> names_and(const char* last) {
   std::vector<std::string> names;
   const Values values;
-  visit_fields(values, [&](const char* name, const auto&) { names.emplace_back(name); });
+  visit_fields(values, [&](const char* name, const auto&...) { names.emplace_back(name); });
   names.emplace_back(last);
   return names;
 }
@@ -253,8 +253,8 @@ void read_lookup_measurement(LookupResult& found, Reader<OrderedColumns>& read) 
     return;
   }
   Counters counters;
-  read("l2_misses", counters.l2_misses);
-  read("dram_read_bytes", counters.dram_read_bytes);
+  read("l2_misses", counters.l2_misses, 0, kMaxCount);
+  read("dram_read_bytes", counters.dram_read_bytes, 0, kMaxCount);
   if (read.text("counters_missing_because").empty()) {
     found.l2_misses = counters.l2_misses;
     found.dram_read_bytes = counters.dram_read_bytes;
@@ -267,8 +267,8 @@ void read_lookup_prediction(LookupResult& found, Reader<OrderedColumns>& read) {
   read.columns.next += kMeasuredColumns;
   Prediction prediction;
   read("time_us", prediction.time_us);
-  read("compulsory_misses", prediction.compulsory_misses);
-  read("excess_misses", prediction.excess_misses, 0, kMaxLong - prediction.compulsory_misses);
+  read("compulsory_misses", prediction.compulsory_misses, 0, kMaxCount);
+  read("excess_misses", prediction.excess_misses, 0, kMaxCount);
   found.time_us = prediction.time_us;
   found.l2_misses = prediction.compulsory_misses + prediction.excess_misses;
   found.excess_misses = prediction.excess_misses;
