@@ -2,6 +2,7 @@
 #include "db/rows.h"
 
 #include "core/fields.h"
+#include "core/printable.h"
 #include <swr/error.h>
 
 #include <cmath>
@@ -120,7 +121,9 @@ struct Reader {
     }
   }
   void operator()(const char* name, bool& field) { field = integer(name, 0, 1) != 0; }
-  void operator()(const char* name, std::string& field) { field = text(name); }
+  /// Who wrote it may have meant it for a terminal.
+  std::string printed(const char* name) { return printable(std::string_view(text(name))); }
+  void operator()(const char* name, std::string& field) { field = printed(name); }
 };
 
 Unknowns unknowns_of(ResultState state) {
@@ -405,25 +408,26 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
     DeviceInfo device;
     visit_fields(device, read);
+    device.name = printable_line(device.name);
     return device;
   });
 }
 
 RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
-    RunInfo run{.command = read.text("command"),
-                .swr_version = read.text("swr_version"),
-                .templates_digest = read.text("templates_digest"),
-                .overlay_digest = read.text("overlay_digest"),
-                .nvrtc_version = read.text("nvrtc_version"),
-                .driver_version = read.text("driver_version"),
-                .l2_state = read.text("l2_state"),
+    RunInfo run{.command = read.printed("command"),
+                .swr_version = read.printed("swr_version"),
+                .templates_digest = read.printed("templates_digest"),
+                .overlay_digest = read.printed("overlay_digest"),
+                .nvrtc_version = read.printed("nvrtc_version"),
+                .driver_version = read.printed("driver_version"),
+                .l2_state = read.printed("l2_state"),
                 // SQLite's integers are signed; the bits were kept.
                 .seed = static_cast<unsigned long long>(read.column("seed").getInt64()),
-                .strategy = read.text("strategy"),
+                .strategy = read.printed("strategy"),
                 .max_variants = std::nullopt,
                 .max_s = std::nullopt,
-                .conditions = read.text("conditions")};
+                .conditions = read.printed("conditions")};
     read("starts_over", run.starts_over);
     if (!read.column("max_variants").isNull()) {
       run.max_variants = read.integer("max_variants", 0, kMaxLong);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/printable.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output_guard.h"
 #include "tuner/cli/terminal_text.h"
@@ -16,7 +17,7 @@ std::string one_line(std::string text) {
   text.erase(text.find_last_not_of(" \n\r") + 1);
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return text;
+  return printable_line(text);
 }
 
 int report_error(std::ostream& err, const Environment& environment, const std::string& message,
