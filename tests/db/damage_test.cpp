@@ -110,6 +110,34 @@ TEST_F(DamageTest, AMissingTableIsReportedWhenItIsReached) {
   EXPECT_EQ(error_of([&] { (void)store.winners(); }).code(), ErrorCode::unreadable);
 }
 
+/// Each of these would compute for ever.
+TEST_F(DamageTest, AViewInThePlaceOfATableIsRefused) {
+  for (const std::string table : {"problem", "result", "run", "device", "variant"}) {
+    create();
+    SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON; DROP VIEW all_results;"
+            "ALTER TABLE " +
+            table + " RENAME TO kept; CREATE VIEW " + table +
+            " AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+            "SELECT kept.* FROM kept, n");
+    EXPECT_EQ(error_of([&] { (void)Store(path_, kReadOnly).winners(); }).code(),
+              ErrorCode::unreadable)
+        << table;
+    std::filesystem::remove(path_);
+  }
+}
+
+TEST_F(DamageTest, ATriggerOfOthersChangesNothing) {
+  create();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec("CREATE TRIGGER steal AFTER INSERT ON result BEGIN DELETE FROM result; END");
+  create();
+  EXPECT_EQ(Store(path_, kReadOnly).results(problem_of(4096), fictional_gpu()).size(), 1U);
+  SQLite::Database database(path_.string());
+  EXPECT_EQ(database.execAndGet("SELECT count(*) FROM result").getInt(), 2);
+}
+
 TEST_F(DamageTest, ADirectoryIsNoDatabase) {
   const Error error = error_of([&] { Store(directory_.path(), kReadWrite); });
   EXPECT_EQ(error.code(), ErrorCode::unreadable);
