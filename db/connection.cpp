@@ -3,6 +3,7 @@
 
 #include "db/database_error.h"
 #include "db/operation_views.h"
+#include "db/row_digests.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
@@ -141,6 +142,7 @@ void distrust(SQLite::Database& database) {
   configure(database, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0);
   configure(database, SQLITE_DBCONFIG_DEFENSIVE, 1);
   sqlite3_limit(database.getHandle(), SQLITE_LIMIT_LENGTH, kMostBytesOfACell);
+  add_digest_functions(database);
 }
 
 void set_up(SQLite::Database& database) {

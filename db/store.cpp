@@ -3,6 +3,7 @@
 #include "db/connection.h"
 #include "db/database_error.h"
 #include "db/query.h"
+#include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/store.h>
 
@@ -70,8 +71,8 @@ long long insert_result(SQLite::Database& database, long long run_id, const Prob
 
 void mark_finished(SQLite::Database& database, long long run_id) {
   SQLite::Statement update(database,
-                           "UPDATE run SET finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') "
-                           "WHERE id = ?");
+                           "UPDATE run SET finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), "
+                           "digest = NULL WHERE id = ?");
   update.bind(1, static_cast<std::int64_t>(run_id));
   update.exec();
 }
@@ -107,6 +108,7 @@ struct Store::Impl {
     return with_database_errors(path, [&] {
       SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
       const long long id = action();
+      seal_rows(database);
       transaction.commit();
       return id;
     });
@@ -116,7 +118,9 @@ struct Store::Impl {
   void add_later(long long result_id, const Cells& cells, const char* awaited, const char* what) {
     write([&] {
       const Cells which{{"id", result_id}, {awaited, std::monostate{}}};
-      if (update_row(database, "result", cells, which) == 0) {
+      Cells changed = cells;
+      changed.push_back({"digest", std::monostate{}});
+      if (update_row(database, "result", changed, which) == 0) {
         throw Error(ErrorCode::invalid_argument,
                     "database " + path.string() + " has no result " + std::to_string(result_id) +
                         " that waits for " + what + "; record() returns the id of a row");
@@ -127,7 +131,9 @@ struct Store::Impl {
 };
 
 Store::Store(const std::filesystem::path& path, Mode mode, Content content)
-    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations(), content)}) {}
+    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations(), content)}) {
+  with_database_errors(path, [&] { require_intact_rows(impl_->database, path); });
+}
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store Store::in_memory() {
   return Store(std::unique_ptr<Impl>(

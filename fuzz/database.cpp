@@ -107,8 +107,20 @@ void load(SQLite::Database& database, const std::string& bytes) {
   database.exec("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON");
 }
 
+/// As if somebody had edited the rows: else no change would come past their digests.
+void vouch(SQLite::Database& database) {
+  for (const char* table :
+       {"device", "problem", "variant", "run", "result", "decision", "gpu_reference"}) {
+    try {
+      database.exec(std::string("UPDATE ") + table + " SET digest = NULL");
+    } catch (const SQLite::Exception&) {
+      // A table that was changed away.
+    }
+  }
+}
+
 /// The changes before the bytes of the file are changed.
-std::string changed_content(unsigned changes, Bytes& input) {
+std::string changed_content(unsigned changes, bool is_vouched_for, Bytes& input) {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE);
   load(database, stored_database());
   static const std::vector<Column> kColumns = columns_of(database);
@@ -122,6 +134,9 @@ std::string changed_content(unsigned changes, Bytes& input) {
     } catch (const SQLite::Exception&) {
       // A change that SQLite refuses.
     }
+  }
+  if (is_vouched_for) {
+    vouch(database);
   }
   return serialized(database);
 }
@@ -177,7 +192,7 @@ void run_one(std::string_view input) {
   constexpr unsigned kMostChanges = 8;
   Bytes changes(input);
   const unsigned first = changes.byte();
-  std::string bytes = changed_content(first % kMostChanges, changes);
+  std::string bytes = changed_content(first % kMostChanges, first / 32 != 0, changes);
   while (!changes.is_empty()) {
     change_bytes(bytes, changes);
   }

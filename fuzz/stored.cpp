@@ -83,7 +83,9 @@ void fill(Store& store) {
 void settle(const fs::path& path) {
   SQLite::Database database(path.string(), SQLite::OPEN_READWRITE);
   database.exec("PRAGMA journal_mode = DELETE");
-  database.exec("UPDATE run SET started_at = '2026-01-01T00:00:00Z', finished_at = started_at");
+  database.exec(
+      "UPDATE run SET started_at = '2026-01-01T00:00:00Z', finished_at = started_at, digest = "
+      "NULL");
   database.exec("VACUUM");
 }
 
