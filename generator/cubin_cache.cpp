@@ -192,7 +192,11 @@ CompiledKernel CubinCache::find_or_compile(const std::string& key,
     return std::move(*stored);
   }
   CompiledKernel kernel = compile();
-  store(kernel);
+  try {
+    store(kernel);
+  } catch (const Error&) {
+    // Such as of a full disk: the kernel is there, and the next who wants it compiles it again.
+  }
   return kernel;
 }
 

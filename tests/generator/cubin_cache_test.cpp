@@ -244,6 +244,31 @@ TEST_F(CubinCacheFile, OfAFolderOfAnotherUserNothingIsBelieved) {
   ASSERT_EQ(seteuid(0), 0);
 }
 
+TEST_F(CubinCacheFile, DoesNotWaitForThePipesInPlaceOfItsFiles) {
+  for (const auto& file : {entry(), cubin()}) {
+    cache_.store(kernel_);
+    std::filesystem::remove(file);
+    ASSERT_EQ(mkfifo(file.c_str(), 0644), 0);
+    EXPECT_FALSE(cache_.find(kernel_.source_digest).has_value());
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(CubinCache, AKernelThatCannotBeStoredIsThereAllTheSame) {
+  const TempDirectory directory;
+  const CubinCache cache(directory.path());
+  std::filesystem::remove_all(directory.path() / "cubins");
+  int compiled = 0;
+  for (int i = 0; i < 2; ++i) {
+    const CompiledKernel kernel = cache.find_or_compile("source", [&] {
+      ++compiled;
+      return make_kernel("source", "bytes");
+    });
+    expect_same(kernel, make_kernel("source", "bytes"));
+  }
+  EXPECT_EQ(compiled, 2);
+}
+
 TEST(CubinCache, SaysWhichDirectoryCannotBeWritten) {
   const TempDirectory directory;
   const CubinCache cache(directory.path());
