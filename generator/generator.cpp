@@ -35,6 +35,17 @@ struct Job {
   std::span<const std::string_view> options;
 };
 
+CompileTask task_of(const Job& job, std::span<const TemplateFile> files) {
+  CompileTask task{.files = {},
+                   .sm_arch = job.sm_arch,
+                   .arch_suffix = std::string(job.arch_suffix),
+                   .options = {job.options.begin(), job.options.end()}};
+  for (const TemplateFile& file : files) {
+    task.files.emplace_back(file.path, file.text);
+  }
+  return task;
+}
+
 void require_family_arch(const FamilySource& source, int sm_arch) {
   if (sm_arch < source.first_arch || sm_arch > source.last_arch) {
     throw Error(ErrorCode::invalid_argument,
@@ -52,7 +63,8 @@ struct Generator::Impl {
       : templates(options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
                                            : TemplateSet::built_in()),
         nvrtc(options.nvrtc_library),
-        nvrtc_version(nvrtc.version()) {
+        nvrtc_version(nvrtc.version()),
+        compiler(options.compiler) {
     if (options.cache_dir) {
       cache.emplace(*options.cache_dir);
     }
@@ -90,8 +102,10 @@ struct Generator::Impl {
   }
 
   CompiledKernel build(const Job& job, const std::string& source_digest) const {
-    NvrtcOutput output =
-        nvrtc.compile(job.templates.closure(job.file), job.sm_arch, job.arch_suffix, job.options);
+    const std::vector<TemplateFile> files = job.templates.closure(job.file);
+    CompiledProgram output = compiler
+                                 ? compiler(task_of(job, files))
+                                 : nvrtc.compile(files, job.sm_arch, job.arch_suffix, job.options);
     const auto resources = parse_resources(output.log, job.entry);
     if (!resources) {
       throw Error(ErrorCode::compile_failed,
@@ -119,6 +133,7 @@ struct Generator::Impl {
   TemplateSet templates;
   Nvrtc nvrtc;
   std::string nvrtc_version;
+  std::function<CompiledProgram(const CompileTask&)> compiler;
   std::optional<CubinCache> cache;
 };
 
@@ -166,6 +181,17 @@ std::string Generator::template_text(std::string_view path) const {
 std::string Generator::templates_digest() const { return impl_->templates.digest(); }
 
 std::string Generator::nvrtc_version() const { return impl_->nvrtc_version; }
+
+std::function<CompiledProgram(const CompileTask&)> nvrtc_compiler(const GeneratorOptions& options) {
+  return [nvrtc = std::make_shared<const Nvrtc>(options.nvrtc_library)](const CompileTask& task) {
+    std::vector<TemplateFile> files;
+    for (const auto& [name, text] : task.files) {
+      files.push_back({.path = name, .text = text});
+    }
+    const std::vector<std::string_view> arguments(task.options.begin(), task.options.end());
+    return nvrtc->compile(files, task.sm_arch, task.arch_suffix, arguments);
+  };
+}
 
 std::string overlay_digest(const GeneratorOptions& options) {
   if (!options.template_overlay) {

@@ -209,9 +209,9 @@ void Nvrtc::require_arch(int sm_arch) const {
                                                std::to_string(sm_arch) + "; it supports " + list);
 }
 
-NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
-                           std::string_view arch_suffix,
-                           std::span<const std::string_view> options) const {
+CompiledProgram Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
+                               std::string_view arch_suffix,
+                               std::span<const std::string_view> options) const {
   std::vector<std::string> arguments(options.begin(), options.end());
   arguments.push_back(arch_option(sm_arch, arch_suffix));
   if (impl_->has_own_cache()) {
@@ -222,7 +222,7 @@ NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
     impl_->check(result, "find libnvrtc-builtins of the same release beside it");
   }
-  NvrtcOutput output{.cubin = {}, .log = program.log()};
+  CompiledProgram output{.cubin = {}, .log = program.log()};
   if (result != NVRTC_SUCCESS) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC cannot compile " + std::string(files.front().path) + " for sm_" +

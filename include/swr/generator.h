@@ -10,15 +10,32 @@
 #include <swr/search_space.h>
 #include <swr/variant.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace swr {
+
+/// One compilation, as NVRTC takes it.
+struct CompileTask {
+  /// The first is compiled; the others are the headers it includes, by the names it includes them
+  /// by.
+  std::vector<std::pair<std::string, std::string>> files;
+  int sm_arch = 0;
+  std::string arch_suffix;
+  std::vector<std::string> options;
+};
+
+struct CompiledProgram {
+  std::vector<std::byte> cubin;
+  std::string log;
+};
 
 struct GeneratorOptions {
   /// Files here shadow the built-in templates of the same relative path.
@@ -28,7 +45,14 @@ struct GeneratorOptions {
   /// The NVRTC library to use. No value searches the toolkit that swr was built with, the system's
   /// library path and /usr/local/cuda.
   std::optional<std::filesystem::path> nvrtc_library;
+  /// Compiles what the cache lacks, in the place of NVRTC in this process; called from any number
+  /// of threads. Throws: like Generator::compile().
+  std::function<CompiledProgram(const CompileTask&)> compiler = nullptr;
 };
+
+/// NVRTC in this process, for those who compile for another's Generator.
+/// Throws: Error{no_nvrtc}, here.
+std::function<CompiledProgram(const CompileTask&)> nvrtc_compiler(const GeneratorOptions& options);
 
 /// SHA-256 over all templates in effect where an overlay changes them; empty without one, and for
 /// one that changes nothing. Needs no NVRTC. Throws: Error{unreadable} for the overlay.

@@ -54,6 +54,7 @@ int run_completion(const Session& session);
 int run_man_page(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
+int run_compile_worker(const Session& session);
 
 /// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,

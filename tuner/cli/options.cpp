@@ -206,6 +206,19 @@ std::pair<const CLI::App*, std::string> innermost(const CLI::App& program) {
   reject(std::string(error.what()) + "; see " + name + " --help");
 }
 
+/// What a process does for the command that started it and whose arguments it got; empty for
+/// others.
+std::optional<Command> work_for_another(std::span<const std::string> arguments) {
+  if (arguments.empty()) {
+    return std::nullopt;
+  }
+  if (arguments[0] == kMeasureWorkerCommand) {
+    return Command::measure_worker;
+  }
+  return arguments[0] == kCompileWorkerCommand ? std::optional(Command::compile_worker)
+                                               : std::nullopt;
+}
+
 }  // namespace
 
 CommandNode command_tree() {
@@ -220,9 +233,9 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width)
   Options options;
   CLI::App program(kOverview, "swr-tune");
   add_subcommands(program, options, width > 0 ? width : kHelpWidth);
-  const bool measures_for_another = !arguments.empty() && arguments[0] == kMeasureWorkerCommand;
+  const std::optional<Command> for_another = work_for_another(arguments);
   std::vector<std::string> remaining =
-      with_command(arguments.subspan(measures_for_another ? 1 : 0), program);
+      with_command(arguments.subspan(for_another ? 1 : 0), program);
   std::reverse(remaining.begin(), remaining.end());  // CLI11 takes them from the back.
   try {
     program.parse(remaining);
@@ -235,8 +248,7 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width)
   } catch (const CLI::ParseError& error) {
     reject_parse(program, error);
   }
-  options.command =
-      measures_for_another ? Command::measure_worker : commands().at(command_name(program));
+  options.command = for_another ? *for_another : commands().at(command_name(program));
   return options;
 }
 

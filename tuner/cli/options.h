@@ -29,6 +29,7 @@ enum class Command {
   axes,
   plan,
   measure_worker,  ///< Started by a command that measures, with that command's arguments.
+  compile_worker,  ///< Likewise, by one that compiles many kernels.
   record,
   export_t4,
   import_t4,
@@ -46,6 +47,7 @@ enum class Command {
 /// Stands before the arguments of the command that started it. Not in the help: nobody else has a
 /// use for it.
 inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
+inline constexpr const char* kCompileWorkerCommand = "compile-worker";
 
 /// Writes the manual page. Not in the help: the build runs it.
 inline constexpr const char* kManPageCommand = "man-page";

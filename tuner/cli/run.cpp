@@ -60,6 +60,8 @@ int run_command(const Session& session) {
       return run_plan(session);
     case Command::measure_worker:
       return run_measure_worker(session);
+    case Command::compile_worker:
+      return run_compile_worker(session);
     case Command::record:
       return run_record(session);
     case Command::export_t4:
