@@ -69,8 +69,10 @@ void validate(const ServingAttentionProblem& problem) {
   require_head_dim(problem.head_dim, "head-dim");
   require_head_dim(problem.head_dim_v, "head-dim-v");
   require_between(problem.page_size, 0, kMostPageSize, "page-size");
-  require_between(problem.window, 0, problem.mask == ServingMask::window ? kMostWindow : 0,
-                  "window");
+  require_between(problem.window, 0, kMostWindow, "window");
+  if (problem.window > 0 && problem.mask != ServingMask::window) {
+    reject("a window of " + std::to_string(problem.window) + " keys needs the mask 'window'");
+  }
 }
 
 double flop_count(const ServingAttentionProblem& problem) {
