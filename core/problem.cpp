@@ -5,6 +5,7 @@
 #include <swr/problem.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -55,6 +56,16 @@ int element_bytes(DType /*dtype*/) { return 2; }
 
 std::string_view name_of(const Operation& operation) { return operation.name(); }
 std::span<const ProblemField> fields(const Operation& operation) { return operation.fields(); }
+
+std::vector<const Operation*> operations_of_swr() {
+  std::vector<const Operation*> own;
+  for (const Operation* const operation : operations()) {
+    if (operation->source_digest().empty()) {
+      own.push_back(operation);
+    }
+  }
+  return own;
+}
 
 const Operation* find_operation_or_null(std::string_view name) {
   const auto all = operations();

@@ -27,7 +27,7 @@ constexpr int kIndent = 2;
 
 SortedJson to_json(const CompiledKernel& kernel) {
   const KernelResources& resources = kernel.resources;
-  return {{"format", kFormat},
+  SortedJson json = {{"format", kFormat},
           {"source_sha256", kernel.source_digest},
           {"cubin_sha256", kernel.cubin_digest},
           {"entry", kernel.entry},
@@ -37,12 +37,17 @@ SortedJson to_json(const CompiledKernel& kernel) {
           {"spill_load_bytes", resources.spill_load_bytes},
           {"stack_bytes", resources.stack_bytes},
           {"static_smem_bytes", resources.static_smem_bytes}};
+  if (!kernel.further_entries.empty()) {
+    json["further_entries"] = kernel.further_entries;
+  }
+  return json;
 }
 
 /// Throws: Json::exception for missing or mistyped fields.
 CompiledKernel from_json(const Json& json) {
   CompiledKernel kernel;
   kernel.entry = json.at("entry").get<std::string>();
+  kernel.further_entries = json.value("further_entries", std::vector<std::string>{});
   kernel.sm_arch = json.at("sm_arch").get<int>();
   kernel.cubin_digest = json.at("cubin_sha256").get<std::string>();
   kernel.source_digest = json.at("source_sha256").get<std::string>();

@@ -81,6 +81,10 @@ struct Nvrtc::Impl {
       function<decltype(nvrtcCreateProgram)>("nvrtcCreateProgram");
   decltype(nvrtcDestroyProgram)* destroy_program =
       function<decltype(nvrtcDestroyProgram)>("nvrtcDestroyProgram");
+  decltype(nvrtcAddNameExpression)* add_name_expression =
+      function<decltype(nvrtcAddNameExpression)>("nvrtcAddNameExpression");
+  decltype(nvrtcGetLoweredName)* lowered_name =
+      function<decltype(nvrtcGetLoweredName)>("nvrtcGetLoweredName");
   decltype(nvrtcCompileProgram)* compile_program =
       function<decltype(nvrtcCompileProgram)>("nvrtcCompileProgram");
   decltype(nvrtcGetProgramLogSize)* log_size =
@@ -130,6 +134,16 @@ class Nvrtc::Impl::Program {
   Program& operator=(const Program&) = delete;
   Program(Program&&) = delete;
   Program& operator=(Program&&) = delete;
+
+  void name_kernel(const std::string& kernel) {
+    nvrtc_.check(nvrtc_.add_name_expression(program_, kernel.c_str()), "take '" + kernel + "'");
+  }
+
+  std::string lowered_name(const std::string& kernel) const {
+    const char* name = nullptr;
+    nvrtc_.check(nvrtc_.lowered_name(program_, kernel.c_str(), &name), "name '" + kernel + "'");
+    return name;
+  }
 
   nvrtcResult compile(std::span<const std::string> options) {
     const std::vector<const char*> pointers = c_strings(options);
@@ -211,18 +225,23 @@ void Nvrtc::require_arch(int sm_arch) const {
 
 NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
                            std::string_view arch_suffix,
-                           std::span<const std::string_view> options) const {
+                           std::span<const std::string_view> options,
+                           std::span<const std::string> kernels) const {
   std::vector<std::string> arguments(options.begin(), options.end());
   arguments.push_back(arch_option(sm_arch, arch_suffix));
   if (impl_->has_own_cache()) {
     arguments.emplace_back("--no-cache");
   }
   Impl::Program program(*impl_, files);
+  for (const std::string& kernel : kernels) {
+    program.name_kernel(kernel);
+  }
   const nvrtcResult result = program.compile(arguments);
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
     impl_->check(result, "find libnvrtc-builtins of the same release beside it");
   }
-  NvrtcOutput output{.cubin = {}, .log = program.log()};
+  NvrtcOutput output;
+  output.log = program.log();
   if (result != NVRTC_SUCCESS) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC cannot compile " + std::string(files.front().path) + " for sm_" +
@@ -230,7 +249,26 @@ NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
                     "): " + first_error_line(output.log) + "\n" + output.log);
   }
   output.cubin = program.cubin();
+  for (const std::string& kernel : kernels) {
+    output.lowered_names.push_back(program.lowered_name(kernel));
+  }
   return output;
+}
+
+std::vector<std::filesystem::path> Nvrtc::header_folders() const {
+  const std::filesystem::path library = impl_->library.name();
+  for (const auto& folder : {library.parent_path() / "../include",
+                             std::filesystem::path(SWR_NVRTC_DIR) / "../include",
+                             std::filesystem::path("/usr/local/cuda/include")}) {
+    if (folder.is_absolute() && std::filesystem::exists(folder / "cuda_fp16.h")) {
+      std::vector<std::filesystem::path> folders{folder.lexically_normal()};
+      if (std::filesystem::exists(folder / "cccl")) {
+        folders.push_back((folder / "cccl").lexically_normal());
+      }
+      return folders;
+    }
+  }
+  return {};
 }
 
 }  // namespace swr

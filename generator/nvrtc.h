@@ -18,6 +18,8 @@ namespace swr {
 struct NvrtcOutput {
   std::vector<std::byte> cubin;
   std::string log;
+  /// Names in the cubin of the kernels that were asked for, in their order.
+  std::vector<std::string> lowered_names = {};
 };
 
 /// Thread-safe: NVRTC compiles different programs at the same time.
@@ -43,9 +45,13 @@ class Nvrtc {
   /// included with, so that messages name the real files. `arch_suffix` is "a" for code that
   /// runs on that architecture alone.
   /// Throws: Error{compile_failed} with the log; Error{no_nvrtc} when parts of NVRTC are missing.
+  /// `kernels` are kernels as C++ names them, such as instances of templates.
   NvrtcOutput compile(std::span<const TemplateFile> files, int sm_arch,
-                      std::string_view arch_suffix,
-                      std::span<const std::string_view> options) const;
+                      std::string_view arch_suffix, std::span<const std::string_view> options,
+                      std::span<const std::string> kernels = {}) const;
+
+  /// The toolkit's folders of headers, first the most important; none where there is no toolkit.
+  std::vector<std::filesystem::path> header_folders() const;
 
  private:
   void compile_nothing() const;

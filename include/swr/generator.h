@@ -20,6 +20,8 @@
 
 namespace swr {
 
+struct KernelProgram;
+
 struct GeneratorOptions {
   /// Files here shadow the built-in templates of the same relative path.
   std::optional<std::filesystem::path> template_overlay;
@@ -55,6 +57,10 @@ class Generator {
   /// configurations outside the search space. Throws: like the first.
   CompiledKernel compile_configured(const Operation& operation, Family family,
                                     const std::string& config_header, int sm_arch) const;
+
+  /// Kernels of a source of the caller's (core/operation.h); their resources are the most of each.
+  /// Throws: like compile().
+  CompiledKernel compile_program(const KernelProgram& program, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
   std::string config_header(const Problem& problem, const Variant& variant) const;
