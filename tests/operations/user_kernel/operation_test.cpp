@@ -3,7 +3,6 @@
 #include "core/operation.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/fictional.h"
 #include "tuner/supervise/protocol.h"
 #include <swr/generator.h>
 
@@ -19,7 +18,7 @@ using ::testing::StartsWith;
 
 const Operation& scale() { return register_kernel(test::scale_spec()); }
 
-DeviceInfo device() {
+DeviceInfo limits() {
   return {.name = "fictional",
           .sm_arch = 90,
           .sm_count = 100,
@@ -49,7 +48,7 @@ TEST(UserKernel, IsRegisteredOnceForEqualSpecs) {
 
 TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
   const Problem problem = kernel_problem(scale(), {{"n", 5000}});
-  const SearchSpace space = enumerate_space(problem, device(), {});
+  const SearchSpace space = enumerate_space(problem, limits(), {});
   // 4 blocks x 2 modes x 2 splits less 2 blocks of the slow mode; the block of 2048 cannot be.
   EXPECT_EQ(space.variants.size(), 10U);
   ASSERT_EQ(space.dropped.size(), 2U);
@@ -62,13 +61,13 @@ TEST(UserKernel, RestrictsParametersToTheValuesThatAreAsked) {
   SpaceOptions options;
   options.restrictions["block_size_x"] = {128LL, 32LL};
   options.restrictions["mode"] = {std::string("fast")};
-  const SearchSpace space = enumerate_space(problem, device(), options);
+  const SearchSpace space = enumerate_space(problem, limits(), options);
   ASSERT_EQ(space.variants.size(), 4U);
   EXPECT_EQ(to_key(space.variants.front()),
             "family=portable,block_size_x=128,mode=fast,split=1");
   options.restrictions["block_size_x"] = {48LL};
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
-                         [&] { enumerate_space(problem, device(), options); }),
+                         [&] { enumerate_space(problem, limits(), options); }),
               HasSubstr("block_size_x has no value 48"));
 }
 
@@ -98,7 +97,7 @@ TEST(UserKernel, SurvivesJsonAndKeys) {
 TEST(UserKernel, RefusesValuesThatTheSpecDoesNotHave) {
   const Problem problem = kernel_problem(scale(), {});
   const Variant variant = parse_variant(scale(), "block_size_x=96");
-  const auto dropped = check_constraints(problem, variant, device());
+  const auto dropped = check_constraints(problem, variant, limits());
   ASSERT_TRUE(dropped.has_value());
   EXPECT_EQ(dropped->constraint, "values");
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
@@ -124,7 +123,20 @@ class EchoEvaluator final : public Evaluator {
     return result;
   }
 
-  DeviceInfo device_ = swr::device();
+  std::vector<CounterReading> count(const Problem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
+  }
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
+  }
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
+                  const RaceOptions& /*options*/) override {
+    return {};
+  }
+
+  DeviceInfo device_ = limits();
   Problem asked;
   std::vector<std::string> entries;
 };

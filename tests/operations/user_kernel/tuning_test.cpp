@@ -4,7 +4,9 @@
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/fake_evaluator.h"
 #include "tuner/run/tuner.h"
+#include <swr/generator.h>
 #include <swr/lookup.h>
+#include <swr/store.h>
 
 #include <gmock/gmock.h>
 
@@ -32,19 +34,51 @@ class BlockEvaluator final : public Evaluator {
     return result;
   }
 
+  std::vector<CounterReading> count(const Problem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
+  }
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
+  }
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
+                  const RaceOptions& /*options*/) override {
+    return {};
+  }
+
   DeviceInfo device_ = test::fictional_device();
   int evaluated = 0;
+};
+
+class SilentProgress final : public Progress {
+ public:
+  void begin(const std::string& /*title*/, std::size_t /*total*/) override {}
+  void advance(const VariantResult& /*result*/) override {}
+  void end() override {}
 };
 
 TEST(UserKernelTuning, StoresAndFindsTheBestOfASpec) {
   const TempDirectory directory;
   const Operation& scale = register_kernel(test::scale_spec("tuned_scale"));
   const Problem problem = kernel_problem(scale, {{"n", 4096}});
-  const Generator generator({.cache_dir = directory / "cache"});
+  GeneratorOptions generator_options;
+  generator_options.cache_dir = directory / "cache";
+  const Generator generator(generator_options);
   BlockEvaluator evaluator;
   {
-    Store store(directory / "tuned.db");
-    const TuneReport report = tune(problem, evaluator, generator, store, {}, RunInfo{}, nullptr);
+    Store store(directory / "tuned.db", Store::Mode::read_write);
+    TuneOptions options;
+    options.compile_threads = 2;
+    options.provenance = Provenance::predicted;
+    options.run_id = store.begin_run({.command = "test",
+                                      .swr_version = "0",
+                                      .templates_digest = "digest",
+                                      .nvrtc_version = "0.0",
+                                      .driver_version = "",
+                                      .l2_state = ""});
+    SilentProgress progress;
+    const TuneReport report = tune(problem, evaluator, generator, store, options, progress);
     EXPECT_EQ(report.kernels_compiled, 5U) << "splits share a cubin";
     EXPECT_EQ(evaluator.evaluated, 10);
     EXPECT_EQ(dropped_by_constraint(report.dropped, report.left_out).at("block"), 2);
