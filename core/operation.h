@@ -98,6 +98,8 @@ struct KernelProgram {
   std::vector<std::string> options;
   /// What is launched, in the order of first launch, as C++ names it: "add<float, 128>".
   std::vector<std::string> kernels;
+  /// Longest time of the compiler, in seconds, where it can be stopped (NVRTC 12.8 and later).
+  double compile_limit_s = 60.0;
 };
 
 /// Immutable and safe from any thread. Problems and variants that are passed are of this operation.

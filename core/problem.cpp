@@ -82,7 +82,8 @@ const Operation& find_operation(std::string_view name) {
     known.push_back(operation->name());
   }
   throw Error(ErrorCode::invalid_argument,
-              "unknown op '" + std::string(name) + "'; choose one of " + join_spellings(known));
+              "unknown op '" + std::string(name) + "'; choose one of " + join_spellings(known) +
+                  ", or name the spec of a kernel of yours with --spec");
 }
 
 void validate(const Problem& problem) { problem.operation().validate(problem); }

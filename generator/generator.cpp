@@ -165,7 +165,8 @@ struct Generator::Impl {
     }
     const std::vector<std::string> options = program_options(program);
     const std::vector<std::string_view> views(options.begin(), options.end());
-    NvrtcOutput output = nvrtc.compile(files, sm_arch, "", views, program.kernels);
+    NvrtcOutput output = nvrtc.compile(files, sm_arch, "", views, program.kernels,
+                                       program.compile_limit_s);
     CompiledKernel kernel{.entry = output.lowered_names.at(0),
                           .further_entries = {output.lowered_names.begin() + 1,
                                               output.lowered_names.end()},

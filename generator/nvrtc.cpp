@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 namespace swr {
@@ -94,6 +95,16 @@ struct Nvrtc::Impl {
       function<decltype(nvrtcGetCUBINSize)>("nvrtcGetCUBINSize");
   decltype(nvrtcGetCUBIN)* cubin = function<decltype(nvrtcGetCUBIN)>("nvrtcGetCUBIN");
 
+  using SetFlowCallback = nvrtcResult(nvrtcProgram, int (*)(void*, void*), void*);
+  /// nullptr before NVRTC 12.8.
+  SetFlowCallback* set_flow_callback = [this]() -> SetFlowCallback* {
+    try {
+      return function<SetFlowCallback>("nvrtcSetFlowCallback");
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
+
   std::pair<int, int> version_numbers() const {
     std::pair<int, int> numbers;
     check(version(&numbers.first, &numbers.second), "tell its version");
@@ -145,6 +156,16 @@ class Nvrtc::Impl::Program {
     return name;
   }
 
+  /// From now on. NVRTC asks at points of its own whether it shall go on.
+  void set_limit(double limit_s) {
+    end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                              std::chrono::duration<double>(limit_s));
+    if (nvrtc_.set_flow_callback != nullptr) {
+      nvrtc_.check(nvrtc_.set_flow_callback(program_, ask_whether_to_stop, this), "take a limit");
+    }
+  }
+  bool is_beyond_limit() const { return end_ && Clock::now() > *end_; }
+
   nvrtcResult compile(std::span<const std::string> options) {
     const std::vector<const char*> pointers = c_strings(options);
     return nvrtc_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data());
@@ -185,8 +206,15 @@ class Nvrtc::Impl::Program {
     return pointers;
   }
 
+  using Clock = std::chrono::steady_clock;
+
+  static int ask_whether_to_stop(void* program, void* /*reserved*/) {
+    return static_cast<const Program*>(program)->is_beyond_limit() ? 1 : 0;
+  }
+
   const Impl& nvrtc_;
   nvrtcProgram program_ = nullptr;
+  std::optional<Clock::time_point> end_;
 };
 
 Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
@@ -226,7 +254,8 @@ void Nvrtc::require_arch(int sm_arch) const {
 NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
                            std::string_view arch_suffix,
                            std::span<const std::string_view> options,
-                           std::span<const std::string> kernels) const {
+                           std::span<const std::string> kernels,
+                           std::optional<double> limit_s) const {
   std::vector<std::string> arguments(options.begin(), options.end());
   arguments.push_back(arch_option(sm_arch, arch_suffix));
   if (impl_->has_own_cache()) {
@@ -236,7 +265,16 @@ NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
   for (const std::string& kernel : kernels) {
     program.name_kernel(kernel);
   }
+  if (limit_s) {
+    program.set_limit(*limit_s);
+  }
   const nvrtcResult result = program.compile(arguments);
+  if (program.is_beyond_limit() && result != NVRTC_SUCCESS) {
+    throw Error(ErrorCode::compile_failed, "compiling " + std::string(files.front().path) +
+                                               " for sm_" + std::to_string(sm_arch) +
+                                               " took longer than its limit of " +
+                                               std::to_string(static_cast<int>(*limit_s)) + " s");
+  }
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
     impl_->check(result, "find libnvrtc-builtins of the same release beside it");
   }

@@ -113,7 +113,8 @@ struct KernelSpec {
   /// Floating-point operations and bytes of one launch, for rates; expressions over sizes.
   std::string flops;
   std::string bytes;
-  double deadline_s = 20.0;  ///< Longest time of a variant, with verification.
+  double deadline_s = 20.0;       ///< Longest time of a variant, with verification.
+  double compile_limit_s = 60.0;  ///< Longest time of the compiler for a variant.
 
   /// What a reader chose where the file leaves it open.
   std::vector<std::string> notes;

@@ -616,7 +616,8 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
                         .text = macros(point, choice, steps) + "#line 1 \"" + file + "\"\n" + source,
                         .headers = headers,
                         .options = spec_.options,
-                        .kernels = {}};
+                        .kernels = {},
+                        .compile_limit_s = spec_.compile_limit_s};
   for (const PlannedStep& step : steps) {
     program.kernels.push_back(entry_of(step.spec, choice));
   }

@@ -31,7 +31,7 @@ class T1Reader {
   T1Reader(const Json& json, const std::string& where)
       : file_(json, where,
               {"$schema", "General", "ConfigurationSpace", "KernelSpecification", "Search", "Budget",
-               "SimulationInput", "Metadata"}),
+               "SimulationInput", "Metadata", "BenchmarkConfig", "verification"}),
         space_(required("ConfigurationSpace"), file_.place("ConfigurationSpace"),
                {"TuningParameters", "Conditions"}),
         kernel_(required("KernelSpecification"), file_.place("KernelSpecification"),
@@ -39,7 +39,7 @@ class T1Reader {
                  "CompilerOptions", "GlobalSizeType", "LocalSize", "GlobalSize", "GridDivX",
                  "GridDivY", "GridDivZ", "ProblemSize", "SharedMemory", "Stream", "Arguments",
                  "ReferenceArguments", "BenchmarkConfig", "SimulationInput", "Device", "Platform",
-                 "Profiling", "TimeUnit"}) {}
+                 "Profiling", "TimeUnit", "Misc"}) {}
 
   KernelSpec read() {
     read_general();
@@ -77,6 +77,9 @@ class T1Reader {
     std::ranges::replace_if(
         name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
     spec_.name = name;
+    if (file_.has("verification")) {
+      note("verification names a program of the host, and a spec executes nothing there");
+    }
     for (const char* const key : {"Search", "Budget"}) {
       if (file_.has(key)) {
         note(std::string(key) + " is left to swr's options --strategy, --budget and --time");
@@ -239,14 +242,19 @@ class T1Reader {
     for (const std::string& option : kernel_.texts("CompilerOptions")) {
       spec_.options.push_back(option);
     }
-    if (!kernel_.has("BenchmarkConfig")) {
-      return;
+    for (const SpecObject* const object : {&file_, &kernel_}) {
+      if (object->has("BenchmarkConfig")) {
+        read_macros(object->at("BenchmarkConfig"), object->place("BenchmarkConfig"));
+      }
     }
-    if (!kernel_.at("BenchmarkConfig").is_object()) {
-      refuse_spec(kernel_.place("BenchmarkConfig"), "it must be an object");
+  }
+
+  void read_macros(const Json& json, const std::string& where) {
+    if (!json.is_object()) {
+      refuse_spec(where, "it must be an object");
     }
-    for (const auto& [name, value] : kernel_.at("BenchmarkConfig").items()) {
-      spec_.defines.emplace_back(name, expression_text(value, kernel_.place("BenchmarkConfig")));
+    for (const auto& [name, value] : json.items()) {
+      spec_.defines.emplace_back(name, expression_text(value, where));
     }
   }
 

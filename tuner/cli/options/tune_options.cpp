@@ -258,7 +258,10 @@ void add_tune(CLI::App& program, Options& options) {
 SearchOptions search_options(const Options& options) {
   // What a limit leaves out should be what promises least.
   const bool is_limited = options.budget || !options.time.empty();
-  const StrategyKind usual = is_limited ? StrategyKind::model : StrategyKind::exhaustive;
+  // There is no model of kernels of users.
+  const StrategyKind limited =
+      options.kernel.specs.empty() ? StrategyKind::model : StrategyKind::random;
+  const StrategyKind usual = is_limited ? limited : StrategyKind::exhaustive;
   SearchOptions search{
       .strategy = options.strategy.empty() ? usual : parse_strategy(options.strategy),
       .max_variants = std::nullopt,
