@@ -27,29 +27,27 @@ constexpr int kIndent = 2;
 
 SortedJson to_json(const CompiledKernel& kernel) {
   const KernelResources& resources = kernel.resources;
-  SortedJson json = {{"format", kFormat},
+  return {{"format", kFormat},
           {"source_sha256", kernel.source_digest},
           {"cubin_sha256", kernel.cubin_digest},
           {"entry", kernel.entry},
+          {"further_entries", kernel.further_entries},
           {"sm_arch", kernel.sm_arch},
           {"registers_per_thread", resources.registers_per_thread},
           {"spill_store_bytes", resources.spill_store_bytes},
           {"spill_load_bytes", resources.spill_load_bytes},
           {"stack_bytes", resources.stack_bytes},
           {"static_smem_bytes", resources.static_smem_bytes}};
-  if (!kernel.further_entries.empty()) {
-    json["further_entries"] = kernel.further_entries;
-  }
-  return json;
 }
 
 /// Throws: Json::exception for missing or mistyped fields.
 CompiledKernel from_json(const Json& json) {
   CompiledKernel kernel;
   kernel.entry = json.at("entry").get<std::string>();
-  kernel.further_entries = json.value("further_entries", std::vector<std::string>{});
   kernel.sm_arch = json.at("sm_arch").get<int>();
   kernel.cubin_digest = json.at("cubin_sha256").get<std::string>();
+  // Entries of former versions lack it.
+  kernel.further_entries = json.value("further_entries", std::vector<std::string>{});
   kernel.source_digest = json.at("source_sha256").get<std::string>();
   kernel.resources = {
       .registers_per_thread = json.at("registers_per_thread").get<int>(),
