@@ -39,9 +39,15 @@ class Nvrtc {
   /// included with, so that messages name the real files. `arch_suffix` is "a" for code that
   /// runs on that architecture alone.
   /// Throws: Error{compile_failed} with the log; Error{no_nvrtc} when parts of NVRTC are missing.
+  /// `kernels` are kernels as C++ names them, such as instances of templates. Beyond the limit, the
+  /// compilation fails, where NVRTC can be stopped.
   CompiledProgram compile(std::span<const TemplateFile> files, int sm_arch,
-                          std::string_view arch_suffix,
-                          std::span<const std::string_view> options) const;
+                          std::string_view arch_suffix, std::span<const std::string_view> options,
+                          std::span<const std::string> kernels = {},
+                          std::optional<double> limit_s = {}) const;
+
+  /// The toolkit's folders of headers, first the most important; none where there is no toolkit.
+  std::vector<std::filesystem::path> header_folders() const;
 
  private:
   void compile_nothing() const;

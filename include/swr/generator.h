@@ -22,6 +22,8 @@
 
 namespace swr {
 
+struct KernelProgram;
+
 /// One compilation, as NVRTC takes it.
 struct CompileTask {
   /// The first is compiled; the others are the headers it includes, by the names it includes them
@@ -30,11 +32,17 @@ struct CompileTask {
   int sm_arch = 0;
   std::string arch_suffix;
   std::vector<std::string> options;
+  /// Kernels as C++ names them, such as instances of templates.
+  std::vector<std::string> kernels = {};
+  /// Beyond it the compilation fails, where NVRTC can be stopped.
+  std::optional<double> limit_s = {};
 };
 
 struct CompiledProgram {
   std::vector<std::byte> cubin;
   std::string log;
+  /// Names in the cubin of the task's kernels, in their order.
+  std::vector<std::string> lowered_names = {};
 };
 
 struct GeneratorOptions {
@@ -79,6 +87,10 @@ class Generator {
   /// configurations outside the search space. Throws: like the first.
   CompiledKernel compile_configured(const Operation& operation, Family family,
                                     const std::string& config_header, int sm_arch) const;
+
+  /// Kernels of a source of the caller's (core/operation.h); their resources are the most of each.
+  /// Throws: like compile().
+  CompiledKernel compile_program(const KernelProgram& program, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
   std::string config_header(const Problem& problem, const Variant& variant) const;

@@ -30,6 +30,7 @@ struct Session {
 
 // Each returns the exit code. Throws: Error, which run() turns into a line and an exit code.
 int run_tune(const Session& session);
+int run_kernel(const Session& session);
 /// tune --replay.
 int run_replay(const Session& session);
 int run_query(const Session& session);

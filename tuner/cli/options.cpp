@@ -46,6 +46,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
   // The last of a repeated option wins, as wrappers that append options expect.
   program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_tune(program, options);
+  add_kernel(program, options);
   add_query(program, options);
   add_explain(program, options);
   add_calibrate(program, options);
@@ -62,7 +63,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
   add_doctor(program, options);
   add_completion(program, options);
   add_man_page(program, options);
-  group(program, "Tune", {"tune", "watch", "plan", "axes"});
+  group(program, "Tune", {"tune", "kernel", "watch", "plan", "axes"});
   group(program, "Ask what is stored", {"query", "explain", "report"});
   group(program, "Use it elsewhere", {"export", "emit", "db"});
   group(program, "GPUs and this machine", {"devices", "calibrate", "doctor", "completion"});
@@ -72,6 +73,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
 
 const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
+                                                        {"kernel", Command::kernel},
                                                         {"query", Command::query},
                                                         {"explain", Command::explain},
                                                         {"calibrate", Command::calibrate},

@@ -21,6 +21,7 @@ Json kernel_json(const CompiledKernel& kernel) {
   std::vector<std::uint8_t> cubin(kernel.cubin.size());
   std::memcpy(cubin.data(), kernel.cubin.data(), cubin.size());
   return {{"entry", kernel.entry},
+          {"further_entries", kernel.further_entries},
           {"sm_arch", kernel.sm_arch},
           {"cubin", Json::binary(std::move(cubin))},
           {"cubin_digest", kernel.cubin_digest},
@@ -36,6 +37,8 @@ CompiledKernel read_kernel(const Json& json) {
     reject("field 'cubin'");
   }
   CompiledKernel kernel{.entry = json_text(json, "entry"),
+                        .further_entries = json_field(json, "further_entries")
+                                               .get<std::vector<std::string>>(),
                         .sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, kMaxInt)),
                         .cubin = std::vector<std::byte>(cubin.get_binary().size()),
                         .cubin_digest = json_text(json, "cubin_digest"),

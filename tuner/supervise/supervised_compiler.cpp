@@ -36,7 +36,9 @@ Json request_of(const CompileTask& task) {
   return {{"files", std::move(files)},
           {"sm_arch", task.sm_arch},
           {"arch_suffix", task.arch_suffix},
-          {"options", task.options}};
+          {"options", task.options},
+          {"kernels", task.kernels},
+          {"limit_s", task.limit_s ? Json(*task.limit_s) : Json()}};
 }
 
 CompileTask read_request(const Json& request) {
@@ -52,6 +54,12 @@ CompileTask read_request(const Json& request) {
   for (const Json& option : json_field(request, "options")) {
     task.options.push_back(exact_text(option));
   }
+  for (const Json& kernel : json_field(request, "kernels")) {
+    task.kernels.push_back(exact_text(kernel));
+  }
+  if (const Json& limit = json_field(request, "limit_s"); limit.is_number()) {
+    task.limit_s = limit.get<double>();
+  }
   if (task.files.empty()) {
     throw Error(ErrorCode::invalid_argument, "a compilation has no file");
   }
@@ -61,7 +69,9 @@ CompileTask read_request(const Json& request) {
 Json answer_of(const CompiledProgram& program) {
   std::vector<std::uint8_t> cubin(program.cubin.size());
   std::memcpy(cubin.data(), program.cubin.data(), cubin.size());
-  return {{"cubin", Json::binary(std::move(cubin))}, {"log", program.log}};
+  return {{"cubin", Json::binary(std::move(cubin))},
+          {"log", program.log},
+          {"lowered_names", program.lowered_names}};
 }
 
 CompiledProgram read_answer(const Json& answer) {
@@ -72,6 +82,9 @@ CompiledProgram read_answer(const Json& answer) {
   CompiledProgram program{.cubin = std::vector<std::byte>(cubin.get_binary().size()),
                           .log = exact_text(json_field(answer, "log"))};
   std::memcpy(program.cubin.data(), cubin.get_binary().data(), program.cubin.size());
+  for (const Json& name : json_field(answer, "lowered_names")) {
+    program.lowered_names.push_back(exact_text(name));
+  }
   return program;
 }
 

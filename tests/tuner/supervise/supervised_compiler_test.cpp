@@ -51,6 +51,15 @@ TEST_F(SupervisedCompiler, CompilesInOneProcessForEachThread) {
   EXPECT_NE(of_another, first.log);
 }
 
+TEST_F(SupervisedCompiler, PassesOnTheKernelsOfAUserAndTheirLimit) {
+  CompileTask named = task("good");
+  named.kernels = {"add<4>", "scale"};
+  named.limit_s = 2.5;
+  const CompiledProgram program = compiler_(named);
+  EXPECT_THAT(program.lowered_names, ElementsAre("_Zadd<4>", "_Zscale"));
+  EXPECT_THAT(program.log, HasSubstr(" within 2.5"));
+}
+
 TEST_F(SupervisedCompiler, PassesOnWhatTheCompilerSays) {
   const std::string before = compile("good").log;
   const Error error = refusal("fail");

@@ -53,6 +53,12 @@ CompiledProgram compile(const CompileTask& task) {
   for (const std::string& option : task.options) {
     program.log += " " + option;
   }
+  for (const std::string& kernel : task.kernels) {
+    program.lowered_names.push_back("_Z" + kernel);
+  }
+  if (task.limit_s) {
+    program.log += " within " + std::to_string(*task.limit_s);
+  }
   return program;
 }
 

@@ -14,6 +14,7 @@ void add_query(CLI::App& program, Options& options) {
       "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
       "Example: swr-tune query --gpu gb10 --seq 131072 --json");
   add_problem_options(app, options.problem, "a list asks for several problems");
+  add_spec_options(app, options);
   add_gpu_option(app, options);
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);
