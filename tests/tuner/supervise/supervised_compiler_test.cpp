@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class SupervisedCompiler : public ::testing::Test {
