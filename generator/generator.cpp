@@ -165,21 +165,20 @@ struct Generator::Impl {
     }
     const std::vector<std::string> options = program_options(program);
     const std::vector<std::string_view> views(options.begin(), options.end());
-    NvrtcOutput output = nvrtc.compile(files, sm_arch, "", views, program.kernels,
-                                       program.compile_limit_s);
-    CompiledKernel kernel{.entry = output.lowered_names.at(0),
-                          .further_entries = {output.lowered_names.begin() + 1,
-                                              output.lowered_names.end()},
-                          .sm_arch = sm_arch,
-                          .cubin_digest = sha256_hex(output.cubin),
-                          .source_digest = source_digest};
+    NvrtcOutput output =
+        nvrtc.compile(files, sm_arch, "", views, program.kernels, program.compile_limit_s);
+    CompiledKernel kernel{
+        .entry = output.lowered_names.at(0),
+        .further_entries = {output.lowered_names.begin() + 1, output.lowered_names.end()},
+        .sm_arch = sm_arch,
+        .cubin_digest = sha256_hex(output.cubin),
+        .source_digest = source_digest};
     kernel.cubin = std::move(output.cubin);
     for (const std::string& entry : output.lowered_names) {
       const auto resources = parse_resources(output.log, entry);
       if (!resources) {
-        throw Error(ErrorCode::compile_failed,
-                    "NVRTC reports no kernel '" + entry + "' in " + program.file + "\n" +
-                        output.log);
+        throw Error(ErrorCode::compile_failed, "NVRTC reports no kernel '" + entry + "' in " +
+                                                   program.file + "\n" + output.log);
       }
       kernel.resources = most_of(kernel.resources, *resources);
     }

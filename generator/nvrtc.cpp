@@ -158,8 +158,8 @@ class Nvrtc::Impl::Program {
 
   /// From now on. NVRTC asks at points of its own whether it shall go on.
   void set_limit(double limit_s) {
-    end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                              std::chrono::duration<double>(limit_s));
+    end_ = Clock::now() +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s));
     if (nvrtc_.set_flow_callback != nullptr) {
       nvrtc_.check(nvrtc_.set_flow_callback(program_, ask_whether_to_stop, this), "take a limit");
     }
@@ -252,8 +252,7 @@ void Nvrtc::require_arch(int sm_arch) const {
 }
 
 NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
-                           std::string_view arch_suffix,
-                           std::span<const std::string_view> options,
+                           std::string_view arch_suffix, std::span<const std::string_view> options,
                            std::span<const std::string> kernels,
                            std::optional<double> limit_s) const {
   std::vector<std::string> arguments(options.begin(), options.end());
@@ -295,9 +294,9 @@ NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
 
 std::vector<std::filesystem::path> Nvrtc::header_folders() const {
   const std::filesystem::path library = impl_->library.name();
-  for (const auto& folder : {library.parent_path() / "../include",
-                             std::filesystem::path(SWR_NVRTC_DIR) / "../include",
-                             std::filesystem::path("/usr/local/cuda/include")}) {
+  for (const auto& folder :
+       {library.parent_path() / "../include", std::filesystem::path(SWR_NVRTC_DIR) / "../include",
+        std::filesystem::path("/usr/local/cuda/include")}) {
     if (folder.is_absolute() && std::filesystem::exists(folder / "cuda_fp16.h")) {
       std::vector<std::filesystem::path> folders{folder.lexically_normal()};
       if (std::filesystem::exists(folder / "cccl")) {
