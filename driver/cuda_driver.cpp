@@ -230,8 +230,8 @@ Kernel& Kernel::operator=(Kernel&& other) noexcept {
 }
 
 void Kernel::allow_dynamic_smem(int size_bytes, std::size_t entry) const {
-  cuda_driver().function_set_attribute(
-      functions_[entry], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size_bytes);
+  cuda_driver().function_set_attribute(functions_[entry],
+                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size_bytes);
 }
 
 void Kernel::set_variable(const std::string& name, std::span<const std::byte> value) const {
@@ -253,9 +253,8 @@ void Kernel::set_variable(const std::string& name, std::span<const std::byte> va
 void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** arguments,
                      std::size_t entry) const {
   cuda_driver().launch_kernel(functions_[entry], shape.grid_x, shape.grid_y, shape.grid_z,
-                              shape.block_x, shape.block_y, shape.block_z,
-                              shape.dynamic_smem_bytes, stream.handle(), arguments,
-                              static_cast<void**>(nullptr));
+                              shape.block_x, shape.block_y, shape.block_z, shape.dynamic_smem_bytes,
+                              stream.handle(), arguments, static_cast<void**>(nullptr));
 }
 
 }  // namespace swr

@@ -50,15 +50,15 @@ struct KernelArgument {
   std::string type = "float";
   /// Number of elements; no value for a scalar.
   std::optional<std::string> size = {};
-  bool is_output = false;   ///< It is compared with what is right.
+  bool is_output = false;    ///< It is compared with what is right.
   bool is_constant = false;  ///< It is the __constant__ variable of its name.
   KernelFill fill = KernelFill::nothing;
   std::string value = "0";  ///< Of a scalar, or of every element: an expression.
   double low = 0.0;         ///< Of random elements, uniform in [low, high).
   double high = 1.0;
-  unsigned long long seed = 0;      ///< Beside the run's.
-  std::string file = {};            ///< Of raw elements, below the spec's folder.
-  std::string expected_file = {};   ///< Of raw elements that are right.
+  unsigned long long seed = 0;     ///< Beside the run's.
+  std::string file = {};           ///< Of raw elements, below the spec's folder.
+  std::string expected_file = {};  ///< Of raw elements that are right.
   /// Largest error of an element, where it is not the spec's.
   std::optional<double> absolute = {};
   std::optional<double> relative = {};
@@ -66,15 +66,16 @@ struct KernelArgument {
 
 /// A launch of one kernel.
 struct KernelStep {
-  /// The kernel as C++ names it. Parameters are replaced by their values: "add<float, block_size_x>".
+  /// The kernel as C++ names it. Parameters are replaced by their values: "add<float,
+  /// block_size_x>".
   std::string entry;
   std::vector<std::string> block = {};  ///< Threads: one to three expressions.
   std::vector<std::string> grid = {};   ///< CTAs: one to three expressions.
   std::string shared_bytes = "0";       ///< Dynamic shared memory.
   /// Names of arguments in the order of the kernel's parameters; all of them when it is empty.
   std::vector<std::string> arguments = {};
-  std::string when = {};          ///< Launched where this is true; always when it is empty.
-  std::string repeat = "1";       ///< Launched so often in a row.
+  std::string when = {};     ///< Launched where this is true; always when it is empty.
+  std::string repeat = "1";  ///< Launched so often in a row.
 };
 
 /// How expressions are spelled.

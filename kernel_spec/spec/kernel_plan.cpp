@@ -33,13 +33,16 @@ bool is_name_character(char c) {
 void require_name(const std::string& name, const std::string& where) {
   constexpr std::size_t kLongest = 64;
   static const std::set<std::string, std::less<>> kKeywords{
-      "auto", "bool", "break", "case", "char", "class", "const", "constexpr", "continue", "default",
-      "delete", "do", "double", "else", "enum", "extern", "false", "float", "for", "goto", "if",
-      "inline", "int", "long", "namespace", "new", "operator", "private", "public", "return",
-      "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "true",
-      "typedef", "typename", "union", "unsigned", "using", "void", "volatile", "while",
-      "__global__", "__device__", "__shared__", "__constant__", "threadIdx", "blockIdx", "blockDim",
-      "gridDim", "warpSize", "family"};
+      "auto",       "bool",       "break",        "case",      "char",     "class",
+      "const",      "constexpr",  "continue",     "default",   "delete",   "do",
+      "double",     "else",       "enum",         "extern",    "false",    "float",
+      "for",        "goto",       "if",           "inline",    "int",      "long",
+      "namespace",  "new",        "operator",     "private",   "public",   "return",
+      "short",      "signed",     "sizeof",       "static",    "struct",   "switch",
+      "template",   "this",       "true",         "typedef",   "typename", "union",
+      "unsigned",   "using",      "void",         "volatile",  "while",    "__global__",
+      "__device__", "__shared__", "__constant__", "threadIdx", "blockIdx", "blockDim",
+      "gridDim",    "warpSize",   "family"};
   const bool is_word = !name.empty() && name.size() <= kLongest &&
                        std::ranges::all_of(name, is_name_character) &&
                        std::isdigit(static_cast<unsigned char>(name.front())) == 0;
@@ -53,12 +56,26 @@ void require_name(const std::string& name, const std::string& where) {
 
 /// What a compiler's option may be: nothing that names a file or another tool's options.
 bool is_allowed_option(std::string_view option) {
-  static constexpr std::array<std::string_view, 20> kWhole{
-      "--use_fast_math",   "-use_fast_math",    "--fmad=true",       "--fmad=false",
-      "-fmad=true",        "-fmad=false",       "--ftz=true",        "--ftz=false",
-      "--prec-div=true",   "--prec-div=false",  "--prec-sqrt=true",  "--prec-sqrt=false",
-      "-lineinfo",         "--generate-line-info", "--restrict",     "-restrict",
-      "--extra-device-vectorization", "-extra-device-vectorization", "-w", "--disable-warnings"};
+  static constexpr std::array<std::string_view, 20> kWhole{"--use_fast_math",
+                                                           "-use_fast_math",
+                                                           "--fmad=true",
+                                                           "--fmad=false",
+                                                           "-fmad=true",
+                                                           "-fmad=false",
+                                                           "--ftz=true",
+                                                           "--ftz=false",
+                                                           "--prec-div=true",
+                                                           "--prec-div=false",
+                                                           "--prec-sqrt=true",
+                                                           "--prec-sqrt=false",
+                                                           "-lineinfo",
+                                                           "--generate-line-info",
+                                                           "--restrict",
+                                                           "-restrict",
+                                                           "--extra-device-vectorization",
+                                                           "-extra-device-vectorization",
+                                                           "-w",
+                                                           "--disable-warnings"};
   if (std::ranges::find(kWhole, option) != kWhole.end()) {
     return true;
   }
@@ -69,7 +86,8 @@ bool is_allowed_option(std::string_view option) {
   const auto is_word = [](char c) { return is_name_character(c) || c == '+'; };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_definition = [](char c) {
-    return is_name_character(c) || std::string_view("=.+-*/()<>, ").find(c) != std::string_view::npos;
+    return is_name_character(c) ||
+           std::string_view("=.+-*/()<>, ").find(c) != std::string_view::npos;
   };
   return has_value("-D", is_definition) || has_value("--define-macro=", is_definition) ||
          has_value("--std=", is_word) || has_value("-std=", is_word) ||
@@ -116,8 +134,7 @@ auto at_place(const std::string& where, Work work) {
 }
 
 long long whole(const BoundExpression& expression, const Point& point, const std::string& where) {
-  const Value value =
-      at_place(where, [&] { return expression.evaluate(point.table, point.heap); });
+  const Value value = at_place(where, [&] { return expression.evaluate(point.table, point.heap); });
   if (value.is_integral()) {
     return value.integer;
   }
@@ -134,7 +151,8 @@ double real(const std::optional<BoundExpression>& expression, const Point& point
   if (!expression) {
     return 0.0;
   }
-  const Value value = at_place(where, [&] { return expression->evaluate(point.table, point.heap); });
+  const Value value =
+      at_place(where, [&] { return expression->evaluate(point.table, point.heap); });
   const double number = value.is_integral() ? static_cast<double>(value.integer) : value.real;
   if (!value.is_number() || !std::isfinite(number) || number < 0) {
     refuse_spec(where, "it is " + to_string(value) + ", and must be a number that is not negative");
@@ -205,8 +223,9 @@ KernelPlan::KernelPlan(KernelSpec spec) : spec_(std::move(spec)) {
   reference_ = planned(spec_.reference, "reference");
   for (const std::string& option : spec_.options) {
     if (!is_allowed_option(option)) {
-      refuse_spec(spec_.name, "the compiler's option '" + option +
-                                  "' is not allowed in a spec; docs/kernels.md lists those that are");
+      refuse_spec(spec_.name,
+                  "the compiler's option '" + option +
+                      "' is not allowed in a spec; docs/kernels.md lists those that are");
     }
   }
   if (!spec_.flops.empty()) {
@@ -309,8 +328,7 @@ void KernelPlan::plan_arguments() {
     }
     if (!argument.size || argument.fill == KernelFill::value ||
         argument.fill == KernelFill::index) {
-      planned.value =
-          bound(argument.value, where + ", value", argument.fill == KernelFill::index);
+      planned.value = bound(argument.value, where + ", value", argument.fill == KernelFill::index);
     }
     if (!(argument.low <= argument.high)) {
       refuse_spec(where, "low must not be above high");
@@ -429,12 +447,10 @@ void KernelPlan::fill(Point& point, std::span<const int> sizes, std::span<const 
 std::vector<int> KernelPlan::usual_choice() const {
   std::vector<int> choice;
   for (const KernelParameter& parameter : spec_.parameters) {
-    const auto found = parameter.usual
-                           ? std::ranges::find(parameter.values, *parameter.usual)
-                           : parameter.values.begin();
-    choice.push_back(found == parameter.values.end()
-                         ? 0
-                         : static_cast<int>(found - parameter.values.begin()));
+    const auto found = parameter.usual ? std::ranges::find(parameter.values, *parameter.usual)
+                                       : parameter.values.begin();
+    choice.push_back(
+        found == parameter.values.end() ? 0 : static_cast<int>(found - parameter.values.begin()));
   }
   return choice;
 }
@@ -442,11 +458,10 @@ std::vector<int> KernelPlan::usual_choice() const {
 std::vector<int> KernelPlan::reference_choice() const {
   std::vector<int> choice = usual_choice();
   for (const auto& [name, value] : spec_.reference_parameters) {
-    const auto parameter =
-        std::ranges::find(spec_.parameters, name, &KernelParameter::name);
+    const auto parameter = std::ranges::find(spec_.parameters, name, &KernelParameter::name);
     if (parameter == spec_.parameters.end()) {
-      refuse_spec("reference", "there is no parameter '" + name + "'" +
-                                   advice_for_unknown(name, names_));
+      refuse_spec("reference",
+                  "there is no parameter '" + name + "'" + advice_for_unknown(name, names_));
     }
     const auto found = std::ranges::find(parameter->values, value);
     if (found == parameter->values.end()) {
@@ -517,8 +532,8 @@ PlannedLaunch KernelPlan::launch(const PlannedStep& step, const Point& point) co
     for (std::size_t i = 0; i < from.size(); ++i) {
       const long long count = whole(from[i], point, where + ", " + what);
       if (count < 1 || count > kMost) {
-        refuse_spec(where + ", " + what, "it is " + std::to_string(count) +
-                                             ", and must be 1 to 2147483647");
+        refuse_spec(where + ", " + what,
+                    "it is " + std::to_string(count) + ", and must be 1 to 2147483647");
       }
       to[i] = static_cast<unsigned>(count);
     }
@@ -592,17 +607,16 @@ std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
     if (value.kind == ValueKind::list) {
       refuse_spec("define " + name, "it is a list");
     }
-    const std::string written = value.kind == ValueKind::truth
-                                    ? (value.integer != 0 ? "true" : "false")
-                                    : to_string(value);
+    const std::string written =
+        value.kind == ValueKind::truth ? (value.integer != 0 ? "true" : "false") : to_string(value);
     text += "#define " + name + " " + written + "\n";
   }
   return text;
 }
 
 KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> choice,
-                                     const std::vector<PlannedStep>& steps,
-                                     const std::string& file, const std::string& text,
+                                     const std::vector<PlannedStep>& steps, const std::string& file,
+                                     const std::string& text,
                                      const std::map<std::string, std::string>& headers) const {
   std::string source = text;
   for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
@@ -612,12 +626,13 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
       source = without_unrolling(std::move(source), parameter.name);
     }
   }
-  KernelProgram program{.file = file,
-                        .text = macros(point, choice, steps) + "#line 1 \"" + file + "\"\n" + source,
-                        .headers = headers,
-                        .options = spec_.options,
-                        .kernels = {},
-                        .compile_limit_s = spec_.compile_limit_s};
+  KernelProgram program{
+      .file = file,
+      .text = macros(point, choice, steps) + "#line 1 \"" + file + "\"\n" + source,
+      .headers = headers,
+      .options = spec_.options,
+      .kernels = {},
+      .compile_limit_s = spec_.compile_limit_s};
   for (const PlannedStep& step : steps) {
     program.kernels.push_back(entry_of(step.spec, choice));
   }
@@ -684,9 +699,9 @@ std::string KernelPlan::digest_of_all() const {
     const KernelArgument& one = argument.spec;
     add_all({one.name, one.type, one.size.value_or(""), one.is_output ? "output" : "",
              one.is_constant ? "constant" : "", std::to_string(static_cast<int>(one.fill)),
-             one.value, std::to_string(one.low), std::to_string(one.high),
-             std::to_string(one.seed), argument.file, argument.expected,
-             std::to_string(argument.absolute * 1e12), std::to_string(argument.relative * 1e12)});
+             one.value, std::to_string(one.low), std::to_string(one.high), std::to_string(one.seed),
+             argument.file, argument.expected, std::to_string(argument.absolute * 1e12),
+             std::to_string(argument.relative * 1e12)});
   }
   add_steps(spec_.steps);
   add_steps(spec_.reference);

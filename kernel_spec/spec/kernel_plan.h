@@ -47,7 +47,7 @@ struct PlannedArgument {
   ElementType type;
   std::optional<BoundExpression> size;  ///< Of a vector.
   std::optional<BoundExpression> value;
-  std::string file;      ///< The bytes of the files that the spec names.
+  std::string file;  ///< The bytes of the files that the spec names.
   std::string expected;
   double absolute = 0.0;
   double relative = 0.0;

@@ -71,8 +71,9 @@ class PragmaReader {
 
   /// Returns where the text behind the last directive begins.
   std::size_t read_directives() {
-    static const std::regex line(R"(^[ \t]*#[ \t]*pragma[ \t]+(kernel|swr)[ \t]+(\w+)[ \t]*\((.*)\)[ \t\r]*$)",
-                                 std::regex::ECMAScript | std::regex::multiline);
+    static const std::regex line(
+        R"(^[ \t]*#[ \t]*pragma[ \t]+(kernel|swr)[ \t]+(\w+)[ \t]*\((.*)\)[ \t\r]*$)",
+        std::regex::ECMAScript | std::regex::multiline);
     std::size_t behind = std::string::npos;
     for (auto at = std::sregex_iterator(source_.begin(), source_.end(), line);
          at != std::sregex_iterator(); ++at) {
@@ -119,13 +120,13 @@ class PragmaReader {
     } else if (word == "types" || word == "type") {
       types_.push_back(assignment(body));
     } else if (word == "tuning_key") {
-      spec_.notes.push_back("tuning_key is kernel_launcher's; swr keys by the kernel and its sizes");
+      spec_.notes.push_back(
+          "tuning_key is kernel_launcher's; swr keys by the kernel and its sizes");
     } else {
-      const std::vector<std::string> known{"tune",         "set",       "restriction",
-                                           "problem_size", "block_size", "grid_divisor",
-                                           "grid_size",    "shared_memory", "buffers",
-                                           "output",       "size",      "types",
-                                           "tuning_key"};
+      const std::vector<std::string> known{
+          "tune",         "set",       "restriction",   "problem_size", "block_size",
+          "grid_divisor", "grid_size", "shared_memory", "buffers",      "output",
+          "size",         "types",     "tuning_key"};
       refuse("unknown pragma '" + word + "'" + advice_for_unknown(word, known));
     }
   }
@@ -146,8 +147,8 @@ class PragmaReader {
   /// `set` names stand for their expressions.
   std::string replaced(std::string text) const {
     for (auto at = set_.rbegin(); at != set_.rend(); ++at) {
-      text = std::regex_replace(text, std::regex("\\b" + at->first + "\\b"),
-                                "(" + at->second + ")");
+      text =
+          std::regex_replace(text, std::regex("\\b" + at->first + "\\b"), "(" + at->second + ")");
     }
     return text;
   }
@@ -196,8 +197,8 @@ class PragmaReader {
     const auto type = std::ranges::find_if(types_, is_it);
     if (type == types_.end()) {
       types_.emplace_back(name, "float");
-      spec_.notes.push_back("template parameter " + name +
-                            " is float; '#pragma swr types(" + name + " = TYPE)' says another");
+      spec_.notes.push_back("template parameter " + name + " is float; '#pragma swr types(" + name +
+                            " = TYPE)' says another");
       return "float";
     }
     return type->second;
@@ -259,8 +260,7 @@ class PragmaReader {
         argument.size = replaced(length_of(name));
         const bool is_const = type.find("const") != type.npos;
         argument.is_output =
-            outputs_.empty() ? !is_const
-                             : std::ranges::find(outputs_, name) != outputs_.end();
+            outputs_.empty() ? !is_const : std::ranges::find(outputs_, name) != outputs_.end();
         argument.fill = argument.is_output ? KernelFill::nothing : KernelFill::random;
       }
     }

@@ -62,7 +62,8 @@ std::string without_comments(std::string_view text) {
       const std::size_t end = text.find("*/", at + 2);
       plain += ' ';
       at = end == text.npos ? text.size() : end + 2;
-    } else if (text[at] == '"' || (text[at] == '\'' && at > 0 && !std::isalnum(static_cast<unsigned char>(text[at - 1])))) {
+    } else if (text[at] == '"' || (text[at] == '\'' && at > 0 &&
+                                   !std::isalnum(static_cast<unsigned char>(text[at - 1])))) {
       const bool is_raw = text[at] == '"' && at > 0 && text[at - 1] == 'R';
       const std::size_t end = is_raw ? end_of_raw(text, at) : end_of_quoted(text, at);
       // A line within a raw text is none of the preprocessor's.
@@ -106,8 +107,8 @@ void require_plain(const std::string& name, const std::string& file) {
   const std::filesystem::path path(name);
   const bool goes_up = std::ranges::find(path, std::filesystem::path("..")) != path.end();
   if (path.is_absolute() || goes_up || name.find('\\') != name.npos) {
-    refuse(file, "the include of '" + name +
-                     "' leaves the folder of its spec; name headers below it");
+    refuse(file,
+           "the include of '" + name + "' leaves the folder of its spec; name headers below it");
   }
 }
 

@@ -25,8 +25,7 @@ int SpecFolder::open_beneath(const std::string& path) const {
   open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  return static_cast<int>(
-      syscall(SYS_openat2, descriptor_.get(), path.c_str(), &how, sizeof how));
+  return static_cast<int>(syscall(SYS_openat2, descriptor_.get(), path.c_str(), &how, sizeof how));
 }
 
 bool SpecFolder::has(const std::string& path) const {
@@ -36,9 +35,9 @@ bool SpecFolder::has(const std::string& path) const {
 std::string SpecFolder::read(const std::string& path, std::size_t most_bytes) const {
   const FileDescriptor file(open_beneath(path));
   if (file.get() < 0 && errno == EXDEV) {
-    throw Error(ErrorCode::invalid_argument,
-                "'" + path + "' leaves the folder of its spec, " + folder_.string() +
-                    "; a spec reads nothing outside of it");
+    throw Error(ErrorCode::invalid_argument, "'" + path + "' leaves the folder of its spec, " +
+                                                 folder_.string() +
+                                                 "; a spec reads nothing outside of it");
   }
   if (file.get() < 0) {
     throw Error(ErrorCode::not_found,

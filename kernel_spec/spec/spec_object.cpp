@@ -20,8 +20,7 @@ void refuse_spec(const std::string& where, const std::string& what) {
   throw Error(ErrorCode::invalid_argument, where + ": " + what);
 }
 
-SpecObject::SpecObject(const Json& json, std::string where,
-                       std::initializer_list<const char*> keys)
+SpecObject::SpecObject(const Json& json, std::string where, std::initializer_list<const char*> keys)
     : json_(json), where_(std::move(where)) {
   if (!json.is_object()) {
     refuse_spec(where_, "it must be an object");

@@ -11,7 +11,8 @@ namespace {
 using namespace std::string_view_literals;
 
 int size_value(const Json& json, const std::string& where) {
-  if (!json.is_number_integer() || json.get<long long>() < 1 || json.get<long long>() > 2147483647) {
+  if (!json.is_number_integer() || json.get<long long>() < 1 ||
+      json.get<long long>() > 2147483647) {
     refuse_spec(where, "it must be a whole number from 1 to 2147483647");
   }
   return json.get<int>();
@@ -152,9 +153,9 @@ void read_reference(const SpecObject& spec, KernelSpec& kernel) {
   if (!spec.has("reference")) {
     return;
   }
-  const SpecObject object(spec.at("reference"), spec.place("reference"),
-                          {"source", "entry", "block", "grid", "shared_bytes", "arguments",
-                           "steps", "parameters"});
+  const SpecObject object(
+      spec.at("reference"), spec.place("reference"),
+      {"source", "entry", "block", "grid", "shared_bytes", "arguments", "steps", "parameters"});
   kernel.reference_file = object.text_or("source", "");
   if (object.has("steps")) {
     kernel.reference = read_steps(object.at("steps"), object.place("steps"));
@@ -176,10 +177,10 @@ void read_reference(const SpecObject& spec, KernelSpec& kernel) {
 KernelSpec read_swr_json(const Json& json, const std::string& where) {
   const SpecObject spec(
       json, where,
-      {"swr_kernel", "name",      "summary",   "source",    "entry",   "block",     "grid",
-       "shared_bytes", "steps",   "problem",   "parameters", "constraints", "defines", "lists",
-       "options",   "include",   "arguments", "reference", "tolerance", "flops", "bytes",
-       "deadline_s", "compile_limit_s"});
+      {"swr_kernel", "name",         "summary", "source",     "entry",          "block",
+       "grid",       "shared_bytes", "steps",   "problem",    "parameters",     "constraints",
+       "defines",    "lists",        "options", "include",    "arguments",      "reference",
+       "tolerance",  "flops",        "bytes",   "deadline_s", "compile_limit_s"});
   constexpr long long kFormat = 1;
   if (spec.integer_or("swr_kernel", 0) != kFormat) {
     refuse_spec(spec.place("swr_kernel"), "this swr reads format 1");

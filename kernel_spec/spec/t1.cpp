@@ -30,16 +30,17 @@ class T1Reader {
  public:
   T1Reader(const Json& json, const std::string& where)
       : file_(json, where,
-              {"$schema", "General", "ConfigurationSpace", "KernelSpecification", "Search", "Budget",
-               "SimulationInput", "Metadata", "BenchmarkConfig", "verification"}),
+              {"$schema", "General", "ConfigurationSpace", "KernelSpecification", "Search",
+               "Budget", "SimulationInput", "Metadata", "BenchmarkConfig", "verification"}),
         space_(required("ConfigurationSpace"), file_.place("ConfigurationSpace"),
                {"TuningParameters", "Conditions"}),
         kernel_(required("KernelSpecification"), file_.place("KernelSpecification"),
-                {"Language", "BenchmarkName", "KernelName", "KernelFile", "KernelTypeNames",
-                 "CompilerOptions", "GlobalSizeType", "LocalSize", "GlobalSize", "GridDivX",
-                 "GridDivY", "GridDivZ", "ProblemSize", "SharedMemory", "Stream", "Arguments",
-                 "ReferenceArguments", "BenchmarkConfig", "SimulationInput", "Device", "Platform",
-                 "Profiling", "TimeUnit", "Misc"}) {}
+                {"Language",           "BenchmarkName",   "KernelName",      "KernelFile",
+                 "KernelTypeNames",    "CompilerOptions", "GlobalSizeType",  "LocalSize",
+                 "GlobalSize",         "GridDivX",        "GridDivY",        "GridDivZ",
+                 "ProblemSize",        "SharedMemory",    "Stream",          "Arguments",
+                 "ReferenceArguments", "BenchmarkConfig", "SimulationInput", "Device",
+                 "Platform",           "Profiling",       "TimeUnit",        "Misc"}) {}
 
   KernelSpec read() {
     read_general();
@@ -107,8 +108,8 @@ class T1Reader {
       if (!object.has("Values")) {
         refuse_spec(object.where(), parameter.name + " needs 'Values'");
       }
-      parameter.values =
-          parameter_values(object.at("Values"), space_.place("TuningParameters") + "." + parameter.name);
+      parameter.values = parameter_values(object.at("Values"),
+                                          space_.place("TuningParameters") + "." + parameter.name);
       if (object.has("Default")) {
         const std::string usual = value_text(object.at("Default"), object.place("Default"));
         if (std::ranges::find(parameter.values, usual) != parameter.values.end()) {
@@ -204,8 +205,9 @@ class T1Reader {
     }
     if (divides) {
       if (kernel_.has("GlobalSize")) {
-        note("the grid is ProblemSize by GridDiv, as Kernel Tuner reads it; GlobalSize, which KTT "
-             "and BAT read, is ignored");
+        note(
+            "the grid is ProblemSize by GridDiv, as Kernel Tuner reads it; GlobalSize, which KTT "
+            "and BAT read, is ignored");
       }
       return divided_grid();
     }
@@ -268,8 +270,8 @@ class T1Reader {
         continue;
       }
       text = replaced;
-      const bool is_known = std::ranges::any_of(
-          spec_.lists, [&](const auto& known) { return known.first == list; });
+      const bool is_known =
+          std::ranges::any_of(spec_.lists, [&](const auto& known) { return known.first == list; });
       if (!is_known) {
         spec_.lists.emplace_back(list, parameter.values);
       }
@@ -289,8 +291,9 @@ class T1Reader {
       note("no argument is marked as output: those that are not ReadOnly are taken");
     }
     if (is_random_) {
-      note("Random is uniform in [0, FillValue), as KTT has it; whole numbers without one in "
-           "[0, 100)");
+      note(
+          "Random is uniform in [0, FillValue), as KTT has it; whole numbers without one in "
+          "[0, 100)");
     }
     if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
       refuse_spec(kernel_.place("Arguments"),
@@ -308,8 +311,7 @@ class T1Reader {
     argument.type = object.text("Type");
     const std::string memory = object.text_or("MemoryType", "Vector");
     if (memory != "Scalar" && memory != "Vector" && memory != "Symbol") {
-      refuse_spec(object.place("MemoryType"),
-                  "it must be Scalar, Vector or Symbol, not " + memory);
+      refuse_spec(object.place("MemoryType"), "it must be Scalar, Vector or Symbol, not " + memory);
     }
     const std::string type = object.text_or("MemType", "");
     argument.is_constant = memory == "Symbol" || type == "Constant";
@@ -317,7 +319,8 @@ class T1Reader {
       argument.size = over_values(object.expression_or("Size", "1"));
     }
     const std::string access = object.text_or("AccessType", "ReadOnly");
-    argument.is_output = says_outputs ? is_marked(object) : memory == "Vector" && access != "ReadOnly";
+    argument.is_output =
+        says_outputs ? is_marked(object) : memory == "Vector" && access != "ReadOnly";
     argument.seed = static_cast<unsigned long long>(object.integer_or("RandomSeed", 0));
     read_fill(object, argument, memory == "Scalar");
   }
@@ -393,8 +396,8 @@ class T1Reader {
 }  // namespace
 
 bool is_t1(const Json& json) {
-  return json.is_object() && (json.contains("ConfigurationSpace") ||
-                              json.contains("KernelSpecification"));
+  return json.is_object() &&
+         (json.contains("ConfigurationSpace") || json.contains("KernelSpecification"));
 }
 
 KernelSpec read_t1(const Json& json, const std::string& where) {

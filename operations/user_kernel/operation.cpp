@@ -39,8 +39,7 @@ bool is_number_axis(const KernelParameter& parameter) {
 
 int index_of(const KernelParameter& parameter, const std::string& value) {
   const auto found = std::ranges::find(parameter.values, value);
-  return found == parameter.values.end() ? -1
-                                         : static_cast<int>(found - parameter.values.begin());
+  return found == parameter.values.end() ? -1 : static_cast<int>(found - parameter.values.begin());
 }
 
 constexpr std::size_t kMemberBytes = sizeof(int);
@@ -67,8 +66,8 @@ UserKernel::UserKernel(const KernelSpec& spec, const std::filesystem::path& file
              .arch_suffix = "",
              .config_header = ""};
   for (const KernelSize& size : plan_.spec().sizes) {
-    example_ += (example_.empty() ? "--arg " : " --arg ") + size.name + "=" +
-                std::to_string(size.usual);
+    example_ +=
+        (example_.empty() ? "--arg " : " --arg ") + size.name + "=" + std::to_string(size.usual);
   }
 }
 
@@ -132,10 +131,9 @@ Variant UserKernel::variant_of(std::span<const int> choice) const {
   Variant variant = Variant::zeroed(*this);
   for (std::size_t i = 0; i < choice.size(); ++i) {
     const auto place = static_cast<std::size_t>(choice[i]);
-    axes_[i + 1].write(variant.members(),
-                       axes_[i + 1].is_text()
-                           ? choice[i]
-                           : std::stoi(plan_.spec().parameters[i].values[place]));
+    axes_[i + 1].write(
+        variant.members(),
+        axes_[i + 1].is_text() ? choice[i] : std::stoi(plan_.spec().parameters[i].values[place]));
   }
   return variant;
 }
@@ -155,9 +153,9 @@ Problem UserKernel::default_problem() const {
 void UserKernel::validate(const Problem& problem) const {
   for (const ProblemField& field : fields_) {
     if (field.read(problem.members()) < 1) {
-      throw Error(ErrorCode::invalid_argument,
-                  std::string(field.name) + " must be 1 or more, not " +
-                      std::to_string(field.read(problem.members())));
+      throw Error(ErrorCode::invalid_argument, std::string(field.name) +
+                                                   " must be 1 or more, not " +
+                                                   std::to_string(field.read(problem.members())));
     }
   }
   Point point;
@@ -445,9 +443,8 @@ Problem kernel_problem(const Operation& operation, const std::map<std::string, i
   for (const auto& [name, value] : sizes) {
     const Field* const field = find_field(operation, name);
     if (field == nullptr) {
-      throw Error(ErrorCode::invalid_argument,
-                  "the kernel has no size '" + name + "'" +
-                      kernel_spec::advice_for_unknown(name, known));
+      throw Error(ErrorCode::invalid_argument, "the kernel has no size '" + name + "'" +
+                                                   kernel_spec::advice_for_unknown(name, known));
     }
     field->write(problem.members(), value);
   }

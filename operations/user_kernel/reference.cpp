@@ -75,8 +75,8 @@ ExpectedOutputs outputs_that_agree(const UserKernel& user, const Problem& proble
     try {
       Point point;
       user.fill(point, problem, variant);
-      const auto kernel = std::make_shared<const Kernel>(
-          tools.generator.compile(problem, variant, tools.sm_arch));
+      const auto kernel =
+          std::make_shared<const Kernel>(tools.generator.compile(problem, variant, tools.sm_arch));
       const BoundLaunches launches(user, user.plan().steps(), kernel, point, buffers);
       seen.push_back(outputs_after(user, launches, tools.stream));
     } catch (const DriverError& error) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "operations/user_kernel/buffers.h"
-
 #include <swr/error.h>
 
 #include <algorithm>
@@ -62,8 +61,7 @@ const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& poi
   }
   // Arguments differ in what they hold, and runs do.
   const unsigned long long seed = seed_ * 1000003ULL + argument;
-  return vectors_
-      .try_emplace(key, kernel_spec::initial_bytes(plan, planned, point, seed))
+  return vectors_.try_emplace(key, kernel_spec::initial_bytes(plan, planned, point, seed))
       .first->second;
 }
 

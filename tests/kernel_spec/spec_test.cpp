@@ -87,14 +87,13 @@ TEST_F(Spec, NamesTheNearestOfAnUnknownKey) {
 
 TEST_F(Spec, RefusesKeysThatAreThereTwice) {
   const std::string text = small().dump();
-  EXPECT_THAT(message_of(ErrorCode::unreadable,
-                         [&] { read(R"({"name": "a", )" + text.substr(1)); }),
-              HasSubstr("name"));
+  EXPECT_THAT(
+      message_of(ErrorCode::unreadable, [&] { read(R"({"name": "a", )" + text.substr(1)); }),
+      HasSubstr("name"));
 }
 
 TEST_F(Spec, RefusesWhatIsTooLongOrTooDeep) {
-  EXPECT_THAT(message_of(ErrorCode::unreadable,
-                         [&] { read(std::string((1 << 20) + 1, ' ')); }),
+  EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { read(std::string((1 << 20) + 1, ' ')); }),
               HasSubstr("k.json"));
   EXPECT_THAT(message_of(ErrorCode::unreadable,
                          [&] { read(std::string(100, '[') + std::string(100, ']')); }),
@@ -128,9 +127,9 @@ TEST_F(Spec, RefusesPathsThatLeaveTheFolder) {
 
 TEST_F(Spec, RefusesIncludesThatLeaveTheFolder) {
   for (const char* const include :
-       {"#include \"/etc/hostname\"", "#include \"../secret.cu\"", "# /* */ include </etc/hostname>",
-        "#inc\\\nlude \"/etc/hostname\"", "%:include \"/etc/hostname\"",
-        "const char* c = \"/*\";\n#include \"/etc/hostname\" // */",
+       {"#include \"/etc/hostname\"", "#include \"../secret.cu\"",
+        "# /* */ include </etc/hostname>", "#inc\\\nlude \"/etc/hostname\"",
+        "%:include \"/etc/hostname\"", "const char* c = \"/*\";\n#include \"/etc/hostname\" // */",
         "const char* c = R\"x(/*)x\";\n#include \"/etc/hostname\" // */"}) {
     directory_.write("spec/f.cu", std::string(include) + "\n" + kSource);
     EXPECT_THAT(refusal(small()), HasSubstr("leaves the folder of its spec")) << include;
@@ -140,7 +139,8 @@ TEST_F(Spec, RefusesIncludesThatLeaveTheFolder) {
 }
 
 TEST_F(Spec, CarriesHeadersOfItsFolder) {
-  directory_.write("spec/f.cu", "#include \"inner/a.h\"\n#include <cuda_fp16.h>\n// #include \"no\"\n");
+  directory_.write("spec/f.cu",
+                   "#include \"inner/a.h\"\n#include <cuda_fp16.h>\n// #include \"no\"\n");
   directory_.write("spec/inner/a.h", "#include \"b.h\"\n");
   directory_.write("spec/inner/b.h", "#define B 1\n");
   const KernelPlan plan = planned(small());
@@ -207,9 +207,9 @@ TEST_F(Spec, RefusesSizesThatNoMemoryHolds) {
   const KernelPlan plan = planned(json);
   Point point;
   plan.fill(point, std::vector{1000000}, std::vector{0});
-  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
-                         [&] { plan.elements(plan.arguments()[0], point); }),
-              HasSubstr("argument y, size"));
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { plan.elements(plan.arguments()[0], point); }),
+      HasSubstr("argument y, size"));
 }
 
 constexpr const char* kT1 = R"json({

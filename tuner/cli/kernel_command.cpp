@@ -28,8 +28,8 @@ Json space_json(const Problem& problem, const SearchSpace& space) {
   Json json = Json::object();
   json["problem"] = problem;
   json["points"] = static_cast<long long>(space.variants.size()) + sum_of(dropped);
-  json["legal"] = static_cast<long long>(space.variants.size()) +
-                  static_cast<long long>(space.dropped.size());
+  json["legal"] =
+      static_cast<long long>(space.variants.size()) + static_cast<long long>(space.dropped.size());
   json["variants"] = space.variants.size();
   json["dropped_by_constraint"] = dropped;
   return json;
@@ -96,8 +96,7 @@ int compile(const Session& session, const GpuChoice& gpu, const std::vector<Prob
   const auto count = static_cast<std::size_t>(session.options.budget.value_or(1));
   std::size_t failed = 0;
   for (const Problem& problem : wanted) {
-    const SearchSpace space =
-        require_variants(problem, gpu.device, space_options(session.options));
+    const SearchSpace space = require_variants(problem, gpu.device, space_options(session.options));
     for (const Variant& variant : representatives(problem, gpu.device, space, count)) {
       try {
         print_compiled(session.out, variant,
@@ -119,10 +118,10 @@ int compile(const Session& session, const GpuChoice& gpu, const std::vector<Prob
 }
 
 void print_notes(const Session& session, const KernelSpec& spec) {
-  const bool has_reference = !spec.reference.empty() ||
-                             std::ranges::any_of(spec.arguments, [](const KernelArgument& one) {
-                               return !one.expected_file.empty();
-                             });
+  const bool has_reference =
+      !spec.reference.empty() || std::ranges::any_of(spec.arguments, [](const KernelArgument& one) {
+        return !one.expected_file.empty();
+      });
   for (const std::string& note : spec.notes) {
     session.err << "swr-tune: note: " << note << "\n";
   }

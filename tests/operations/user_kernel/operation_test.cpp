@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "core/json.h"
 #include "core/operation.h"
+
+#include "core/json.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/expect_error.h"
 #include "tuner/supervise/protocol.h"
@@ -63,12 +64,11 @@ TEST(UserKernel, RestrictsParametersToTheValuesThatAreAsked) {
   options.restrictions["mode"] = {std::string("fast")};
   const SearchSpace space = enumerate_space(problem, limits(), options);
   ASSERT_EQ(space.variants.size(), 4U);
-  EXPECT_EQ(to_key(space.variants.front()),
-            "family=portable,block_size_x=128,mode=fast,split=1");
+  EXPECT_EQ(to_key(space.variants.front()), "family=portable,block_size_x=128,mode=fast,split=1");
   options.restrictions["block_size_x"] = {48LL};
-  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
-                         [&] { enumerate_space(problem, limits(), options); }),
-              HasSubstr("block_size_x has no value 48"));
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { enumerate_space(problem, limits(), options); }),
+      HasSubstr("block_size_x has no value 48"));
 }
 
 TEST(UserKernel, PutsParametersIntoTheSource) {
@@ -101,10 +101,14 @@ TEST(UserKernel, RefusesValuesThatTheSpecDoesNotHave) {
   ASSERT_TRUE(dropped.has_value());
   EXPECT_EQ(dropped->constraint, "values");
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
-                         [&] { kernel_problem(scale(), {{"m", 1}}); }),
+                         [&] {
+                           kernel_problem(scale(), {{"m", 1}});
+                         }),
               HasSubstr("no size 'm'"));
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
-                         [&] { kernel_problem(scale(), {{"n", 0}}); }),
+                         [&] {
+                           kernel_problem(scale(), {{"n", 0}});
+                         }),
               HasSubstr("n must be 1 or more"));
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The kernels of examples/kernels through the program: their spaces as published, and their variants
-// compiled for two chips.
+// The kernels of examples/kernels through the program: their spaces as published, and their
+// variants compiled for two chips.
+#include "tests/tuner/cli/program.h"
+
 #include "core/json.h"
 #include "tests/support/temp_directory.h"
-#include "tests/tuner/cli/program.h"
 
 #include <gmock/gmock.h>
 
@@ -32,21 +33,21 @@ struct Published {
   long long legal;
 };
 
-/// Points and those that satisfy the conditions, as the tuning files that the examples follow have them.
+/// Points and those that satisfy the conditions, as the tuning files that the examples follow have
+/// them.
 constexpr Published kPublished[] = {
-    {"vector_add.json", 15, 15},          {"vector_add_annotated.cu", 72, 57},
-    {"convolution.json", 10240, 4362},    {"dedispersion.json", 22272, 11130},
-    {"pnpoly.json", 4092, 4092},          {"gemm.json", 20736, 10312},
-    {"reduction.json", 2376, 2376},       {"spmv.json", 128, 128},
-    {"nbody.json", 3136, 1568},           {"matmul.json", 480, 230},
+    {"vector_add.json", 15, 15},       {"vector_add_annotated.cu", 72, 57},
+    {"convolution.json", 10240, 4362}, {"dedispersion.json", 22272, 11130},
+    {"pnpoly.json", 4092, 4092},       {"gemm.json", 20736, 10312},
+    {"reduction.json", 2376, 2376},    {"spmv.json", 128, 128},
+    {"nbody.json", 3136, 1568},        {"matmul.json", 480, 230},
     {"hostile.json", 504, 64}};
 
 TEST(KernelExamples, HaveTheSpacesThatWerePublished) {
   const TempDirectory directory;
   for (const Published& published : kPublished) {
-    const auto result =
-        run(directory, {"kernel", (kExamples / published.file).string(), "--enumerate", "--json",
-                        "--quiet", "--gpu", "h200"});
+    const auto result = run(directory, {"kernel", (kExamples / published.file).string(),
+                                        "--enumerate", "--json", "--quiet", "--gpu", "h200"});
     ASSERT_EQ(result.exit_code, 0) << published.file << result.err;
     const Json space = Json::parse(result.out)["spaces"][0];
     EXPECT_EQ(space["points"], published.points) << published.file;

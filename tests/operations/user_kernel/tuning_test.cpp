@@ -25,8 +25,7 @@ class BlockEvaluator final : public Evaluator {
     result.resources = kernel.resources;
     result.ctas_per_sm = occupancy(kernel.resources, problem, variant, device_).ctas_per_sm;
     result.cubin_digest = kernel.cubin_digest;
-    const int block =
-        axis_named(variant.operation(), "block_size_x").read(variant.members());
+    const int block = axis_named(variant.operation(), "block_size_x").read(variant.members());
     const int mode = axis_named(variant.operation(), "mode").read(variant.members());
     const int split = axis_named(variant.operation(), "split").read(variant.members());
     result.outcome = Prediction{.time_us = 1000.0 / block + 5.0 * mode + split};
@@ -83,8 +82,7 @@ TEST(UserKernelTuning, StoresAndFindsTheBestOfASpec) {
     EXPECT_EQ(evaluator.evaluated, 10);
     EXPECT_EQ(dropped_by_constraint(report.dropped, report.left_out).at("block"), 2);
     ASSERT_NE(report.best(), nullptr);
-    EXPECT_EQ(to_key(report.best()->variant),
-              "family=portable,block_size_x=128,mode=fast,split=1");
+    EXPECT_EQ(to_key(report.best()->variant), "family=portable,block_size_x=128,mode=fast,split=1");
   }
   const Lookup lookup(directory / "tuned.db");
   const Answer exact = lookup.best(problem, evaluator.device());

@@ -30,7 +30,8 @@ inline KernelSpec scale_spec(const std::string& name = "scale") {
                     {.name = "x", .type = "const float*", .size = "n", .fill = KernelFill::random},
                     {.name = "factor", .type = "float", .value = "3"},
                     {.name = "n", .type = "int", .value = "n"}};
-  spec.steps = {{.entry = "scale", .block = {"block_size_x"}, .grid = {"div_ceil(n, block_size_x)"}}};
+  spec.steps = {
+      {.entry = "scale", .block = {"block_size_x"}, .grid = {"div_ceil(n, block_size_x)"}}};
   spec.flops = "n";
   spec.bytes = "8 * n";
   return spec;

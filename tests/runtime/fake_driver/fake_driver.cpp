@@ -21,9 +21,9 @@ struct CUctx_st {
 struct CUfunc_st {
   CUmodule module;
   FakeKernel* kernel;  ///< What it does, where a test defines it.
-  bool is_gemm;     ///< Its argument is a GemmParams, not an AttentionParams.
-  bool is_softmax;  ///< It is a SoftmaxParams.
-  bool is_serving;  ///< It is a ServingAttentionParams.
+  bool is_gemm;        ///< Its argument is a GemmParams, not an AttentionParams.
+  bool is_softmax;     ///< It is a SoftmaxParams.
+  bool is_serving;     ///< It is a ServingAttentionParams.
   int dynamic_smem_bytes;
 };
 constexpr int kMostFunctions = 8;

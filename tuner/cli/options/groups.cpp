@@ -54,8 +54,9 @@ void add_l2_option(CLI::App& app, Options& options, const char* help) {
 
 void add_spec_options(CLI::App& app, Options& options) {
   CLI::Option* const spec =
-      app.add_option("--spec", options.kernel.specs,
-                     "Spec of a kernel of yours, in place of --op; more than one where each is read")
+      app.add_option(
+             "--spec", options.kernel.specs,
+             "Spec of a kernel of yours, in place of --op; more than one where each is read")
           ->type_name("FILE")
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->expected(1)
