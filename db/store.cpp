@@ -18,7 +18,7 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::array kMatchLevels{"exact"sv, "nearest"sv, "same_arch"sv, "default_only"sv,
-                                  "predicted"sv};
+                                  "predicted"sv, "modelled"sv};
 
 void require_run(SQLite::Database& database, long long run_id, const std::filesystem::path& path) {
   SQLite::Statement find(database, "SELECT 1 FROM run WHERE id = ?");

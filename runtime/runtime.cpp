@@ -77,15 +77,17 @@ thread_local std::array<RecentAnswer, 64> recent_answers;
 }  // namespace
 
 struct Runtime::Impl {
-  explicit Impl(const RuntimeOptions& options) : source(options), may_compile(options.may_compile) {
-    if (options.database) {
-      LookupOptions lookup_options = options.lookup;
-      lookup_options.setting.overlay_digest = overlay_digest(options.generator);
-      lookup = std::make_unique<Lookup>(*options.database, lookup_options);
-    }
+  explicit Impl(const RuntimeOptions& options)
+      : source(options),
+        may_compile(options.may_compile),
+        has_database(options.database.has_value()) {
+    LookupOptions lookup_options = options.lookup;
+    lookup_options.setting.overlay_digest = overlay_digest(options.generator);
+    lookup = has_database ? std::make_unique<Lookup>(*options.database, lookup_options)
+                          : std::make_unique<Lookup>(lookup_options);
   }
 
-  unsigned long long version() const { return lookup ? lookup->version() : 1; }
+  unsigned long long version() const { return lookup->version(); }
 
   LoadedKernels* loaded_in(CUcontext context) const {
     for (const auto& loaded : contexts) {
@@ -141,17 +143,12 @@ struct Runtime::Impl {
   }
 
   Choice best(const Problem& problem, const DeviceInfo& device) const {
-    if (lookup) {
-      return {lookup->best(problem, device), true};
+    if (!has_database) {
+      if (const auto exported = source.best_exported(problem, device)) {
+        return *exported;
+      }
     }
-    validate(problem);
-    if (const auto exported = source.best_exported(problem, device)) {
-      return *exported;
-    }
-    Answer answer;
-    answer.variant = default_variant(problem, device);
-    answer.stored_problem = problem;
-    return {answer, false};
+    return {lookup->best(problem, device), has_database};
   }
 
   struct ChosenKernel {
@@ -186,6 +183,7 @@ struct Runtime::Impl {
   const unsigned long long id = ++runtimes_made;
   KernelSource source;
   bool may_compile;
+  bool has_database;
   std::unique_ptr<Lookup> lookup;
   /// Held while a kernel is chosen, compiled and loaded.
   std::mutex loading_mutex;
@@ -218,6 +216,6 @@ Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->best(problem, device).answer;
 }
 
-bool Runtime::refresh() { return impl_->lookup != nullptr && impl_->lookup->refresh(); }
+bool Runtime::refresh() { return impl_->lookup->refresh(); }
 
 }  // namespace swr

@@ -23,7 +23,8 @@ enum class MatchLevel {
   nearest,       ///< Measured for another shape on the same device.
   same_arch,     ///< Measured on another device of the same architecture.
   default_only,  ///< Nothing stored fits: the built-in default variant.
-  predicted,     ///< Not measured but modelled, for this or a near shape or device.
+  predicted,     ///< Not measured but predicted, for this or a near shape or device.
+  modelled,      ///< Nothing near is stored: chosen from shape and device by a closed form.
 };
 std::string_view to_string(MatchLevel value);
 

@@ -58,7 +58,7 @@ TEST_F(CApiTest, ResultsOfAColdL2AnswerOnlyWhoAsksForThem) {
     return answer.match;
   };
   EXPECT_EQ(match_for("warm"), SWR_EXACT);
-  EXPECT_EQ(match_for("cold"), SWR_DEFAULT);
+  EXPECT_EQ(match_for("cold"), SWR_MODELLED);
   swr_lookup* lookup = nullptr;
   EXPECT_EQ(swr_lookup_open(database_.c_str(), "tepid", &lookup), SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("tepid"));

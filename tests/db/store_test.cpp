@@ -267,8 +267,10 @@ TEST_F(StoreTest, ResultsOfReplacedTemplatesAnswerOnlyThoseWhoUseThem) {
   EXPECT_TRUE(store_.winners().empty());
   const Lookup lookup(directory_ / "tuned.db", {.setting = asked, .watch_every = std::nullopt});
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::exact);
-  EXPECT_EQ(Lookup(directory_ / "tuned.db").best(problem_of(4096), fictional_gpu()).level,
-            MatchLevel::default_only);
+  LookupOptions alone;
+  alone.shipped = false;
+  EXPECT_EQ(Lookup(directory_ / "tuned.db", alone).best(problem_of(4096), fictional_gpu()).level,
+            MatchLevel::modelled);
   EXPECT_EQ(store_.settings(), (std::vector<Setting>{Setting{}, asked}));
 }
 
@@ -552,6 +554,7 @@ TEST(MatchLevel, SpellingsAreThoseOfTheEnumerators) {
   EXPECT_EQ(to_string(MatchLevel::same_arch), "same_arch");
   EXPECT_EQ(to_string(MatchLevel::default_only), "default_only");
   EXPECT_EQ(to_string(MatchLevel::predicted), "predicted");
+  EXPECT_EQ(to_string(MatchLevel::modelled), "modelled");
 }
 
 }  // namespace

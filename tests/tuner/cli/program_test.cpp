@@ -115,11 +115,11 @@ TEST_F(SwrTune, AnswersAQueryWithWhatItStored) {
   EXPECT_EQ(answer["key"], answer["result"]["key"]);
 }
 
-TEST_F(SwrTune, AnswersWithTheDefaultAndSaysSoWhenNothingFits) {
+TEST_F(SwrTune, AnswersByTheClosedFormAndSaysSoWhenNothingFits) {
   ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
   const ProgramResult result = run({"query", "--gpu", "a100", "--seq", "64", "--causal"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("match    default_only"));
+  EXPECT_THAT(result.out, HasSubstr("match    modelled"));
   EXPECT_THAT(result.out, HasSubstr("neither measured nor predicted"));
 }
 
@@ -131,7 +131,7 @@ TEST_F(SwrTune, AnswersFromReplacedTemplatesOnlyToThoseWhoUseThem) {
   tune.push_back("--quiet");
   ASSERT_EQ(run(tune, overlay).exit_code, 0);
   const Arguments query{"query", "--gpu", "rtx5090", "--seq", "256"};
-  EXPECT_THAT(run(query).out, HasSubstr("match    default_only"));
+  EXPECT_THAT(run(query).out, HasSubstr("match    modelled"));
   EXPECT_THAT(run(query, overlay).out, ContainsRegex("match    (exact|predicted)\n"));
   error_of({"export", "--out", path("kernels")}, 1);
   ASSERT_EQ(run({"db", "record", "--out", path("spaces")}).exit_code, 0);
