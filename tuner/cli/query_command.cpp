@@ -88,7 +88,7 @@ void print_metrics(std::ostream& out, const Problem& problem, const DeviceInfo& 
       << "\n";
   for (const Metric& metric : metrics()) {
     const auto value = metric.value(stored.problem, stored.result);
-    if (value && !metric.title.empty()) {
+    if (value && !metric.title.empty() && !metric.on_page_alone) {
       std::string name = "  " + std::string(metric.title);
       name.resize(kWidth, ' ');
       out << name << metric.text(*value) << "\n";
