@@ -498,7 +498,7 @@ std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Layers& lay
 }
 
 std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem, const DeviceInfo& device,
-                                                  const LookupTable* below) const {
+                                                  const LookupTable* below, Kinds kinds) const {
   Question question{problem, problem_key(problem), device};
   const Group* const group = group_of(device);
   if (const auto hit = exact_measured(group, question)) {
@@ -513,7 +513,9 @@ std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem, const 
       }
     }
   }
-  question.find_kinds();
+  if (kinds == Kinds::near) {
+    question.find_kinds();
+  }
   return find_beyond_exact(layers, question);
 }
 
@@ -538,10 +540,11 @@ Answer LookupTable::answer_of(const Hit& hit, const Problem& problem) const {
   return answer;
 }
 
-std::optional<Answer> LookupTable::stored(const Problem& problem, const DeviceInfo& device) const {
+std::optional<Answer> LookupTable::stored(const Problem& problem, const DeviceInfo& device,
+                                          Kinds kinds) const {
   validate(problem);
   require_described(device);
-  const auto hit = find(problem, device);
+  const auto hit = find(problem, device, nullptr, kinds);
   return hit ? std::optional(answer_of(*hit, problem)) : std::nullopt;
 }
 

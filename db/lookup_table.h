@@ -67,16 +67,22 @@ class LookupTable {
     const LookupTable* table = nullptr;  ///< Whose candidate it is.
   };
 
+  /// Which problems answer for others: those of the very kind, whose kernels are the same, or those
+  /// of near kinds too, whose variants are as good.
+  enum class Kinds { own, near };
+
   explicit LookupTable(const LookupRecords& records);
 
   /// By the rules of docs/db_schema.md, from this table and from the one below it, whose places
   /// count where this one has measured nothing of the same problem and device. Requires: a valid
   /// problem.
   std::optional<Hit> find(const Problem& problem, const DeviceInfo& device,
-                          const LookupTable* below = nullptr) const;
+                          const LookupTable* below = nullptr, Kinds kinds = Kinds::near) const;
 
-  /// The same as an answer. Throws: Error{invalid_argument} as validate() and require_described().
-  std::optional<Answer> stored(const Problem& problem, const DeviceInfo& device) const;
+  /// The same from this table alone, as an answer. Throws: Error{invalid_argument} as validate()
+  /// and require_described().
+  std::optional<Answer> stored(const Problem& problem, const DeviceInfo& device,
+                               Kinds kinds = Kinds::near) const;
 
   /// The same, or what is modelled where nothing fits or where that is better by more than the
   /// closed form's error. Throws: as stored().

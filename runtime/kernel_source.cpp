@@ -72,7 +72,7 @@ std::optional<Choice> KernelSource::best_exported(const Problem& problem,
   if (!exported_) {
     return std::nullopt;
   }
-  const auto answer = exported_->stored(problem, device);
+  const auto answer = exported_->stored(problem, device, LookupTable::Kinds::own);
   return answer ? std::optional(Choice{*answer, false}) : std::nullopt;
 }
 
