@@ -167,6 +167,10 @@ Answer Lookup::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->current().best(problem, device, impl_->below);
 }
 
+std::optional<Answer> Lookup::stored(const Problem& problem, const DeviceInfo& device) const {
+  return impl_->current().stored(problem, device, LookupTable::Kinds::own);
+}
+
 bool Lookup::refresh() { return impl_->refresh(); }
 
 unsigned long long Lookup::version() const {

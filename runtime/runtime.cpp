@@ -11,6 +11,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <vector>
 
@@ -162,22 +163,42 @@ struct Runtime::Impl {
       return {choice, std::move(*kernel)};
     }
     if (may_compile) {
-      return {choice, source.compile(problem, choice.answer.variant, device.sm_arch)};
-    }
-    return choose_exported(problem, device);
-  }
-
-  ChosenKernel choose_exported(const Problem& problem, const DeviceInfo& device) const {
-    if (const auto choice = source.best_exported(problem, device)) {
-      if (auto kernel = source.find(problem, *choice, device.sm_arch)) {
-        return {*choice, std::move(*kernel)};
+      try {
+        return {choice, source.compile(problem, choice.answer.variant, device.sm_arch)};
+      } catch (const Error& error) {
+        // A program that serves from an export or a cache needs no compiler.
+        if (error.code() != ErrorCode::no_nvrtc) {
+          throw;
+        }
+        if (auto at_hand = find_at_hand(problem, device)) {
+          return *at_hand;
+        }
+        throw;
       }
+    }
+    if (auto at_hand = find_at_hand(problem, device)) {
+      return *at_hand;
     }
     throw Error(
         ErrorCode::not_compiled,
         "no kernel for " + to_string(problem) + " on " + device.name +
             " is exported or in the cache, and nothing may be compiled while serving; "
             "tune and export this kind of problem, or call prepare() with compiling allowed");
+  }
+
+  /// A kernel that exists: of what was tuned near by, which is often in the cache where what is
+  /// best is not, or of what was exported.
+  std::optional<ChosenKernel> find_at_hand(const Problem& problem, const DeviceInfo& device) const {
+    const auto stored = lookup->stored(problem, device);
+    const auto tuned = stored ? std::optional(Choice{*stored, has_database}) : std::nullopt;
+    for (const auto& choice : {tuned, source.best_exported(problem, device)}) {
+      if (choice) {
+        if (auto kernel = source.find(problem, *choice, device.sm_arch)) {
+          return ChosenKernel{*choice, std::move(*kernel)};
+        }
+      }
+    }
+    return std::nullopt;
   }
 
   const unsigned long long id = ++runtimes_made;

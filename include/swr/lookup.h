@@ -68,6 +68,10 @@ class Lookup {
   /// fits. Throws: Error{invalid_argument} as validate(), and as require_described().
   Answer best(const Problem& problem, const DeviceInfo& device) const;
 
+  /// What the results of the file alone say, of problems of the very kind: the kernels that answer
+  /// were compiled for it. Empty where none fits. Throws: as best().
+  std::optional<Answer> stored(const Problem& problem, const DeviceInfo& device) const;
+
   /// Reads the file again when it has changed since; true when it had. Questions meanwhile are
   /// answered from the former state, which also stays when reading fails.
   /// Throws: as the constructor.
