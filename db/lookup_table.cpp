@@ -77,7 +77,7 @@ bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers
 /// True when the closed form calls a near answer worse than its own choice by more than its error.
 bool loses(const Problem& problem, const Variant& near, const Variant& modelled,
            const DeviceInfo& device) {
-  // Twice what it was off by in the mean over recorded spaces (experiments/right_answers).
+  // Four times what it loses in the mean on recorded spaces (experiments/right_answers).
   constexpr double kBeyondError = 1.15;
   const auto of_near = problem.operation().quick_time_us(problem, near, device);
   const auto of_modelled = problem.operation().quick_time_us(problem, modelled, device);
@@ -596,8 +596,8 @@ std::vector<long long> LookupTable::winners() const {
   std::ranges::sort(winners, [](const Winner& a, const Winner& b) {
     return std::tie(a.place, a.provenance) < std::tie(b.place, b.provenance);
   });
-  const auto rest = std::ranges::unique(winners, {}, &Winner::place);
-  winners.erase(rest.begin(), rest.end());
+  const auto at_one_place = [](const Winner& a, const Winner& b) { return a.place == b.place; };
+  winners.erase(std::unique(winners.begin(), winners.end(), at_one_place), winners.end());
   std::vector<long long> ids;
   std::ranges::transform(winners, std::back_inserter(ids), &Winner::result_id);
   return ids;
