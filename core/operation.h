@@ -138,12 +138,29 @@ class Operation {
   virtual std::string text(const Problem& problem) const;
   /// A file name for the problem, without extension. Defaults to the same, with underscores.
   virtual std::string file_name(const Problem& problem) const;
+  /// The index-th problem of another kind and equal sizes whose results serve nearly as well, such
+  /// as that of the other 16-bit type; empty behind the last, of which there are three at most.
+  virtual std::optional<Problem> near_kind(const Problem& /*problem*/, int /*index*/) const {
+    return std::nullopt;
+  }
   /// A problem whose sizes forbid no choice, for kernels that no problem was named for.
   virtual void enlarge(Problem& problem) const = 0;
 
   // Variants and their kernels.
   virtual Variant default_axes() const = 0;
   virtual Variant default_variant(const Problem& problem, const DeviceInfo& device) const = 0;
+  /// A good variant from shape and device alone, in microseconds; legal for both. Empty, as by
+  /// default, where no closed form chooses.
+  virtual std::optional<Variant> modelled_variant(const Problem& /*problem*/,
+                                                  const DeviceInfo& /*device*/) const {
+    return std::nullopt;
+  }
+  /// About how long a legal variant takes, by the closed form that chooses; empty without one.
+  virtual std::optional<double> quick_time_us(const Problem& /*problem*/,
+                                              const Variant& /*variant*/,
+                                              const DeviceInfo& /*device*/) const {
+    return std::nullopt;
+  }
   virtual std::optional<BrokenConstraint> broken_constraint(const Problem& problem,
                                                             const Variant& variant,
                                                             const DeviceInfo& device) const = 0;

@@ -397,6 +397,8 @@ std::string profile_text(const GpuProfile& profile) {
   return text + "\n}\n";
 }
 
+DeviceInfo profiled_device(std::string_view id) { return load_profile(id).device; }
+
 GpuProfile profile_for_device(const DeviceInfo& device) {
   GpuProfile profile = nearest_profile(device);
   const DeviceInfo nearest = profile.device;
