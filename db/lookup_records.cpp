@@ -144,8 +144,9 @@ class Reader {
         break;
       }
       last = next.getColumn(1).getString();
-      if (const Operation* const known = find_operation_or_null(last)) {
-        stored.push_back(known);
+      if (find_operation_or_null(last) != nullptr || !is_user_kernel(last)) {
+        stored.push_back(read_row_named([&] { return next.getColumn(0).getString(); },
+                                        {path_, "problem"}, [&] { return &find_operation(last); }));
       }
     }
     std::ranges::sort(stored, {}, [](const Operation* operation) {

@@ -74,6 +74,14 @@ struct LookupResult {
   std::optional<long long> excess_misses;    ///< Predicted, in sectors.
 };
 
+/// How the operations of users' kernels are called (operations/user_kernel): a name and eight
+/// letters of a digest. As SQLite's GLOB takes it.
+inline constexpr std::string_view kUserKernelPattern =
+    "*_[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]";
+
+/// True for such a name.
+bool is_user_kernel(std::string_view operation);
+
 // For tables of many rows: what to select, and the readers of such rows.
 std::string lookup_problems_query(const Operation& operation);
 FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,

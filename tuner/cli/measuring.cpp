@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <unistd.h>
 
@@ -87,9 +89,10 @@ GeneratorOptions supervised_generator_options(const Session& session) {
 }
 
 int run_compile_worker(const Session& session) {
-  // Ten times what the largest kernel takes.
-  constexpr long long kMemoryBytes = 8LL << 30;
-  serve_compiler(STDIN_FILENO, kMemoryBytes, nvrtc_compiler(generator_options(session)));
+  // No limit of address space: NVRTC reserves more than it uses, how much depends on the machine.
+  // Where memory runs out, the system ends this process first.
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+  serve_compiler(STDIN_FILENO, std::nullopt, nvrtc_compiler(generator_options(session)));
   return kExitSuccess;
 }
 

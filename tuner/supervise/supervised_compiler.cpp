@@ -167,9 +167,11 @@ std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
              const CompileTask& task) { return compiler->compile(task); };
 }
 
-void serve_compiler(int socket, long long memory_bytes,
+void serve_compiler(int socket, std::optional<long long> memory_bytes,
                     const std::function<CompiledProgram(const CompileTask&)>& compile) {
-  limit_memory(memory_bytes);
+  if (memory_bytes) {
+    limit_memory(*memory_bytes);
+  }
   serve_requests(socket, [&](const Json& request) {
     try {
       return answer_of(compile(read_request(request)));

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 
 namespace swr {
 
@@ -24,9 +25,9 @@ struct SuperviseCompilerOptions {
 std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
     SuperviseCompilerOptions options);
 
-/// The other side: compiles what is asked until the tuner closes its end, within so much memory of
-/// the process. Errors are answers. Throws: Error{invalid_argument} when `socket` is none.
-void serve_compiler(int socket, long long memory_bytes,
+/// The other side: compiles what is asked until the tuner closes its end, within so much address
+/// space of the process where it is given. Errors are answers. Throws: Error{invalid_argument} when `socket` is none.
+void serve_compiler(int socket, std::optional<long long> memory_bytes,
                     const std::function<CompiledProgram(const CompileTask&)>& compile);
 
 }  // namespace swr

