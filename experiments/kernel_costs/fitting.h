@@ -5,11 +5,15 @@
 #include "experiments/kernel_costs/spaces.h"
 #include "model/profile/gpu_profile.h"
 
+#include <string>
+#include <vector>
+
 namespace swr::fit {
 
 struct FitOptions {
-  int rounds = 10;            ///< Of least squares at most; none leave the profile's costs.
-  bool code_factors = false;  ///< Also a factor for each main loop that the compiler made.
+  int rounds = 10;                  ///< Of least squares at most; none leave the profile's costs.
+  std::vector<std::string> kept{};  ///< Names of costs that stay as they are.
+  bool code_factors = false;        ///< Also a factor for each main loop that the compiler made.
 };
 
 /// The profile with what is fitted to the spaces from its own costs on (docs/model.md). Notes the

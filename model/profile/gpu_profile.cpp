@@ -192,9 +192,39 @@ void read_code_factors(const std::string& file, const Json& document, GpuProfile
       read_text(file, kCodeFactors, entry->value("source", Json()));
 }
 
+/// What is known where predictions were compared with measurements of others: "prediction_errors".
+constexpr std::string_view kPredictionErrors = "prediction_errors";
+
+struct ErrorOfRegime {
+  std::string_view name;
+  double PredictionErrors::*member;
+};
+constexpr std::array kErrorsOfRegimes{ErrorOfRegime{"no_mask", &PredictionErrors::no_mask},
+                                      ErrorOfRegime{"causal", &PredictionErrors::causal},
+                                      ErrorOfRegime{"brief", &PredictionErrors::brief}};
+
+void read_prediction_errors(const std::string& file, const Json& document, GpuProfile& profile) {
+  const auto entry = document.find(kPredictionErrors);
+  if (entry == document.end()) {
+    return;
+  }
+  const Json value = entry->is_object() ? entry->value("value", Json()) : Json();
+  if (!value.is_object() || value.size() != kErrorsOfRegimes.size()) {
+    reject(file, kPredictionErrors,
+           R"(write {"value": {"no_mask": .., "causal": .., "brief": ..}, "source": ".."})");
+  }
+  for (const ErrorOfRegime& regime : kErrorsOfRegimes) {
+    profile.prediction_errors.*regime.member =
+        read_number<double>(file, kPredictionErrors, value.value(std::string(regime.name), Json()));
+  }
+  profile.sources[std::string(kPredictionErrors)] =
+      read_text(file, kPredictionErrors, entry->value("source", Json()));
+}
+
 void reject_unknown_fields(const std::string& file, const Json& document) {
   for (const auto& item : document.items()) {
     const bool known = item.key() == "id" || item.key() == kL2Sets || item.key() == kCodeFactors ||
+                       item.key() == kPredictionErrors ||
                        std::any_of(kFields.begin(), kFields.end(), [&](const ProfileNumber& field) {
                          return field.name == item.key();
                        });
@@ -268,6 +298,7 @@ GpuProfile parse_profile(const std::string& file, std::string_view text) {
   }
   read_l2_sets(file, document, profile);
   read_code_factors(file, document, profile);
+  read_prediction_errors(file, document, profile);
   check_relations(file, profile);
   return profile;
 }
@@ -345,6 +376,11 @@ double GpuProfile::code_factor(const KernelCode& code) const {
   return entry == code_factors.end() ? 1.0 : entry->second;
 }
 
+double GpuProfile::prediction_error(double time_us, bool causal) const {
+  const double of_mask = causal ? prediction_errors.causal : prediction_errors.no_mask;
+  return time_us < kBriefLaunchUs ? prediction_errors.brief : of_mask;
+}
+
 std::vector<std::string> profile_ids() {
   std::vector<std::string> ids;
   for (const EmbeddedFile& file : embedded_profiles()) {
@@ -381,6 +417,14 @@ std::string profile_text(const GpuProfile& profile) {
     entry["value"] = {{"ways", profile.l2_ways}, {"partition_runs", profile.l2_partition_runs}};
     entry["source"] = profile.sources.at(std::string(kL2Sets));
     text += ",\n  \"" + std::string(kL2Sets) + "\": " + entry.dump();
+  }
+  if (profile.sources.contains(std::string(kPredictionErrors))) {
+    nlohmann::ordered_json entry;
+    for (const ErrorOfRegime& regime : kErrorsOfRegimes) {
+      entry["value"][std::string(regime.name)] = profile.prediction_errors.*regime.member;
+    }
+    entry["source"] = profile.sources.at(std::string(kPredictionErrors));
+    text += ",\n  \"" + std::string(kPredictionErrors) + "\": " + entry.dump();
   }
   if (!profile.code_factors.empty()) {
     text += ",\n  \"" + std::string(kCodeFactors) + "\": " + code_factors_text(profile);

@@ -30,31 +30,11 @@ Json fictional_profile() {
                            "max_threads_per_sm", "max_ctas_per_sm", "l2_effective_bytes"}) {
     add(name, 90);
   }
-  for (const char* name : {"dram_gb_per_s",
-                           "clock_mhz",
-                           "matrix_flop_per_clock_per_sm",
-                           "exp2_per_clock_per_sm",
-                           "fma_per_clock_per_sm",
-                           "l2_gb_per_s",
-                           "l2_latency_clocks",
-                           "dram_latency_clocks",
-                           "dram_efficiency",
-                           "product_factor",
-                           "smem_share",
-                           "exp2_share",
-                           "softmax_instructions",
-                           "smem_share_per_register",
-                           "copy_instructions",
-                           "mask_instructions",
-                           "overlap_share",
-                           "works_per_cta",
-                           "lone_warp_share",
-                           "step_latency_clocks",
-                           "barrier_clocks",
-                           "younger_share",
-                           "tile_clocks",
-                           "tile_clocks_per_128_bytes",
-                           "launch_us"}) {
+  for (const char* name :
+       {"dram_gb_per_s", "clock_mhz", "matrix_flop_per_clock_per_sm", "exp2_per_clock_per_sm",
+        "fma_per_clock_per_sm", "l2_gb_per_s", "l2_latency_clocks", "dram_latency_clocks",
+        "dram_efficiency", "product_gap_clocks", "smem_share", "step_latency_clocks",
+        "barrier_clocks", "younger_share", "tile_clocks", "launch_us"}) {
     add(name, 0.5);
   }
   return profile;
@@ -95,15 +75,17 @@ TEST_F(GpuProfileFile, IsAFileThatDoesNotNestWithoutEnd) {
 }
 
 TEST(GpuProfile, BuiltInIdsAreSorted) {
-  EXPECT_THAT(profile_ids(), ElementsAre("a100", "gb10", "h100", "h200", "rtx4090", "rtx5090"));
+  EXPECT_THAT(profile_ids(), ElementsAre("a100", "a100-pcie", "gb10", "h100", "h200", "rtx3090",
+                                         "rtx4090", "rtx5090", "rtxpro6000"));
 }
 
 TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
-    const std::size_t optional = (profile.l2_ways > 0 ? 1U : 0U) + !profile.code_factors.empty();
-    EXPECT_EQ(profile.sources.size(), 36U + optional) << id;
+    const std::size_t optional = (profile.l2_ways > 0 ? 1U : 0U) + !profile.code_factors.empty() +
+                                 (profile.prediction_errors.causal > 0);
+    EXPECT_EQ(profile.sources.size(), 27U + optional) << id;
     EXPECT_FALSE(profile.device.mig);
   }
 }
@@ -126,7 +108,7 @@ TEST(GpuProfile, AnUnknownIdIsAnsweredWithTheKnownOnes) {
     FAIL() << "gb11 was found";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("gb11"), HasSubstr("a100, gb10, h100")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("gb11"), HasSubstr("a100, a100-pcie, gb10")));
   }
 }
 
@@ -147,6 +129,20 @@ TEST_F(GpuProfileFile, LoadsFromAPath) {
   EXPECT_EQ(profile.device.l2_bytes, 90);
   EXPECT_EQ(profile.clock_mhz, 0.5);
   EXPECT_EQ(profile.sources.at("clock_mhz"), "invented");
+}
+
+TEST_F(GpuProfileFile, ErrorsOfPredictionsAreThoseOfTheRegime) {
+  Json profile = fictional_profile();
+  EXPECT_EQ(load(profile.dump()).prediction_error(1000, false), 0.0);
+  profile["prediction_errors"] = {{"value", {{"no_mask", 0.1}, {"causal", 0.2}, {"brief", 0.3}}},
+                                  {"source", "invented"}};
+  const GpuProfile loaded = load(profile.dump());
+  EXPECT_EQ(loaded.prediction_error(1000, false), 0.1);
+  EXPECT_EQ(loaded.prediction_error(1000, true), 0.2);
+  EXPECT_EQ(loaded.prediction_error(199, true), 0.3);
+  EXPECT_EQ(load(profile_text(loaded)).prediction_error(199, false), 0.3);
+  profile["prediction_errors"]["value"].erase("brief");
+  EXPECT_THAT(rejection(profile), HasSubstr("prediction_errors"));
 }
 
 TEST_F(GpuProfileFile, TextThatIsNoJsonNamesTheFile) {

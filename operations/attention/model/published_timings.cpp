@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+#include "operations/attention/model/published_timings.h"
+
+#include "operations/attention/model/time.h"
+#include <swr/constraints.h>
+#include <swr/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <utility>
+
+namespace swr {
+namespace {
+
+/// Rows of a file of comma-separated values whose first line names the columns; quotes hold commas.
+class Table {
+ public:
+  explicit Table(const std::filesystem::path& file) : file_(file), stream_(file) {
+    if (!stream_) {
+      throw Error(ErrorCode::not_found, file.string() + " cannot be opened; check the path");
+    }
+    next();
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      columns_[fields_[i]] = i;
+    }
+  }
+
+  /// Goes to the next row; false at the end.
+  bool next() {
+    std::string line;
+    if (!std::getline(stream_, line)) {
+      return false;
+    }
+    ++row_;
+    fields_.assign(1, "");
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') {
+        quoted = !quoted;
+      } else if (c == ',' && !quoted) {
+        fields_.emplace_back();
+      } else {
+        fields_.back() += c;
+      }
+    }
+    return true;
+  }
+
+  const std::string& text(const std::string& column) const {
+    const auto entry = columns_.find(column);
+    if (entry == columns_.end() || entry->second >= fields_.size()) {
+      reject("has no column " + column);
+    }
+    return fields_[entry->second];
+  }
+
+  template <typename Number>
+  Number number(const std::string& column) const {
+    const std::string& field = text(column);
+    Number value{};
+    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (error != std::errc{} || end != field.data() + field.size()) {
+      reject("column " + column + " is \"" + field + "\"; write a number");
+    }
+    return value;
+  }
+
+  [[noreturn]] void reject(const std::string& problem) const {
+    throw Error(ErrorCode::unreadable,
+                file_.string() + ", line " + std::to_string(row_) + ": " + problem);
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::ifstream stream_;
+  std::map<std::string, std::size_t> columns_;
+  std::vector<std::string> fields_;
+  int row_ = 0;
+};
+
+/// Scores of one head that the mask leaves; it ends at the last key of the last row.
+double unmasked_scores(const AttentionProblem& problem) {
+  const double rows = problem.seq_q;
+  return problem.causal ? rows * (problem.seq_kv - (rows - 1) / 2) : rows * problem.seq_kv;
+}
+
+/// Operations as the source counts them.
+double published_flop(const AttentionProblem& problem, std::string_view convention,
+                      const Table& table) {
+  const double all_scores = static_cast<double>(problem.seq_q) * problem.seq_kv;
+  const double per_score = 4.0 * problem.batch * problem.heads_q * problem.head_dim;
+  if (convention == "full") {
+    return per_score * all_scores;
+  }
+  if (convention == "half") {
+    return per_score * all_scores / 2;
+  }
+  if (convention == "unmasked") {
+    return per_score * unmasked_scores(problem);
+  }
+  table.reject("convention \"" + std::string(convention) + "\"; write full, half or unmasked");
+}
+
+/// "128x64x4", or "128x64" where the warps are not known.
+std::optional<AttentionVariant> parse_tile(const std::string& text, const Table& table) {
+  AttentionVariant tile;
+  tile.warps = 0;
+  if (text.empty()) {
+    return std::nullopt;
+  }
+  if (std::sscanf(text.c_str(), "%dx%dx%d", &tile.tile_m, &tile.tile_n, &tile.warps) < 2) {
+    table.reject("tile \"" + text + "\"; write rows x keys x warps");
+  }
+  return tile;
+}
+
+AttentionProblem read_problem(const Table& table) {
+  AttentionProblem problem;
+  problem.dtype = table.text("dtype") == "bf16" ? DType::bf16 : DType::fp16;
+  problem.batch = table.number<int>("batch");
+  problem.heads_q = table.number<int>("heads");
+  problem.heads_kv = table.number<int>("kv_heads");
+  problem.seq_q = table.number<int>("seq_q");
+  problem.seq_kv = table.number<int>("seq_kv");
+  problem.head_dim = table.number<int>("head_dim");
+  problem.causal = table.text("causal") == "1";
+  return problem;
+}
+
+PublishedTiming read_timing(const Table& table) {
+  PublishedTiming timing;
+  timing.chip = table.text("chip");
+  timing.library = table.text("library");
+  timing.source = table.text("source");
+  timing.problem = read_problem(table);
+  timing.mma_sync = table.text("kernel") == "mma.sync";
+  timing.tflops = table.number<double>("tflops");
+  timing.time_us =
+      table.text("time_us").empty()
+          ? published_flop(timing.problem, table.text("convention"), table) / timing.tflops / 1e6
+          : table.number<double>("time_us");
+  timing.clock_mhz = table.text("clock_mhz").empty() ? 0.0 : table.number<double>("clock_mhz");
+  timing.tile = parse_tile(table.text("tile"), table);
+  timing.doubtful = !table.text("doubtful").empty();
+  return timing;
+}
+
+KnownKernel read_kernel(const Table& table) {
+  KnownKernel kernel;
+  kernel.sm_arch = table.number<int>("sm_arch");
+  kernel.head_dim = table.number<int>("head_dim");
+  kernel.causal = table.text("causal") == "1";
+  kernel.variant.tile_m = table.number<int>("tile_m");
+  kernel.variant.tile_n = table.number<int>("tile_n");
+  kernel.variant.warps = table.number<int>("warps");
+  kernel.variant.stages = table.number<int>("stages");
+  kernel.resources.registers_per_thread = table.number<int>("registers");
+  kernel.resources.spill_store_bytes = table.number<int>("spill_store_bytes");
+  kernel.resources.spill_load_bytes = table.number<int>("spill_load_bytes");
+  kernel.in_space = table.text("in_space") == "1";
+  return kernel;
+}
+
+/// A kernel on the GPU, and the least it can take.
+struct Candidate {
+  AttentionVariant variant;
+  KernelResources resources;
+  ScheduleShape shape;
+  double least_us = 0.0;
+};
+
+/// Time as if L2 and memory delivered at once.
+double least_time_us(const AttentionProblem& problem, const Candidate& candidate,
+                     const GpuProfile& profile) {
+  L2Traffic none;
+  none.schedule.steps = 1;
+  return predict_time(problem, candidate.variant, candidate.shape, none, profile).time_us;
+}
+
+/// Kernels of the chip's architecture that run the problem there, soonest first.
+std::vector<Candidate> candidates(const AttentionProblem& problem,
+                                  const std::vector<KnownKernel>& kernels,
+                                  const GpuProfile& profile) {
+  std::vector<Candidate> all;
+  for (const KnownKernel& kernel : kernels) {
+    Candidate one{.variant = kernel.variant, .resources = kernel.resources, .shape = {}};
+    one.variant.longest_first = problem.causal && problem.seq_q > one.variant.tile_m;
+    if (kernel.sm_arch != profile.device.sm_arch || kernel.head_dim != problem.head_dim ||
+        kernel.causal != problem.causal ||
+        check_constraints(problem, one.variant, profile.device) ||
+        check_compiled(problem, one.variant, profile.device, one.resources)) {
+      continue;
+    }
+    const int ctas_per_sm =
+        occupancy(one.resources, problem, one.variant, profile.device).ctas_per_sm;
+    one.shape = schedule_on_gpu(problem, one.variant, ctas_per_sm, profile);
+    one.least_us = least_time_us(problem, one, profile);
+    all.push_back(std::move(one));
+  }
+  std::ranges::stable_sort(all, {}, &Candidate::least_us);
+  return all;
+}
+
+}  // namespace
+
+std::vector<PublishedTiming> read_published_timings(const std::filesystem::path& file) {
+  Table table(file);
+  std::vector<PublishedTiming> timings;
+  while (table.next()) {
+    if (table.text("op") == "attention_fwd" && !table.text("batch").empty()) {
+      timings.push_back(read_timing(table));
+    }
+  }
+  return timings;
+}
+
+std::vector<PublishedTiming> best_published(const std::vector<PublishedTiming>& timings) {
+  std::vector<PublishedTiming> best;
+  for (const PublishedTiming& timing : timings) {
+    if (!timing.mma_sync || timing.doubtful || timing.chip.empty()) {
+      continue;
+    }
+    const auto same = std::ranges::find_if(best, [&](const PublishedTiming& other) {
+      return other.chip == timing.chip && other.problem == timing.problem &&
+             other.clock_mhz == timing.clock_mhz;
+    });
+    if (same == best.end()) {
+      best.push_back(timing);
+    } else if (timing.time_us < same->time_us) {
+      *same = timing;
+    }
+  }
+  return best;
+}
+
+std::vector<KnownKernel> read_known_kernels(const std::filesystem::path& file) {
+  Table table(file);
+  std::vector<KnownKernel> kernels;
+  while (table.next()) {
+    kernels.push_back(read_kernel(table));
+  }
+  return kernels;
+}
+
+std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
+                                    const std::vector<KnownKernel>& kernels,
+                                    const GpuProfile& profile) {
+  std::map<ScheduleShape, L2Traffic> walks;
+  std::optional<ForeseenTime> fastest;
+  for (const Candidate& one : candidates(problem, kernels, profile)) {
+    if (fastest && one.least_us >= fastest->time_us) {
+      break;
+    }
+    const auto [entry, is_new] = walks.try_emplace(one.shape);
+    if (is_new) {
+      entry->second = simulate_l2(one.shape, profile.l2_policy());
+    }
+    const double time_us =
+        predict_time(problem, one.variant, one.shape, entry->second, profile).time_us;
+    if (!fastest || time_us < fastest->time_us) {
+      fastest = {time_us, one.variant};
+    }
+  }
+  return fastest;
+}
+
+PublishedAccuracy assess_ratios(const std::vector<double>& ratios) {
+  PublishedAccuracy accuracy{.points = ratios.size()};
+  const auto points = static_cast<double>(ratios.size());
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const double ratio : ratios) {
+    sum += std::log(ratio);
+    squares += std::log(ratio) * std::log(ratio);
+    accuracy.within_share += std::abs(ratio - 1) <= kPublishedBar ? 1 / points : 0.0;
+    if (std::abs(std::log(ratio)) > std::abs(std::log1p(accuracy.worst))) {
+      accuracy.worst = ratio - 1;
+    }
+  }
+  accuracy.bias = std::exp(sum / points) - 1;
+  accuracy.spread = std::sqrt(std::max(0.0, squares / points - sum * sum / (points * points)));
+  return accuracy;
+}
+
+}  // namespace swr

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Timings that others have published of attention kernels on GPUs that are not here, beside what
+// the model predicts for the portable family there: how far predictions can be trusted where
+// nothing was measured (experiments/published_timings).
+#pragma once
+
+#include "model/profile/gpu_profile.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+#include <swr/kernel.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+/// A published time of one kernel for one problem on one chip.
+struct PublishedTiming {
+  std::string chip;  ///< A profile's id; empty where the source names no GPU.
+  std::string library;
+  std::string source;
+  AttentionProblem problem;
+  bool mma_sync = false;   ///< Of the instruction that the portable family uses.
+  double time_us = 0.0;    ///< As published, else from the published rate.
+  double tflops = 0.0;     ///< By the source's own count of operations.
+  double clock_mhz = 0.0;  ///< 0 where the source did not fix it.
+  /// Tile of the published kernel, where its source says so; warps are 0 where it does not.
+  std::optional<AttentionVariant> tile;
+  bool doubtful = false;
+};
+
+/// The rows of a points.csv that are forward attention with known sizes.
+/// Throws: Error{not_found, unreadable} naming the file and the row.
+std::vector<PublishedTiming> read_published_timings(const std::filesystem::path& file);
+
+/// The fastest mma.sync kernel of each problem on each chip, of rows that are not doubtful.
+std::vector<PublishedTiming> best_published(const std::vector<PublishedTiming>& timings);
+
+/// A kernel of the portable family as ptxas made it for an architecture.
+struct KnownKernel {
+  int sm_arch = 0;
+  int head_dim = 0;
+  bool causal = false;
+  AttentionVariant variant;
+  KernelResources resources;
+  /// Of the family's own space; else the tile of somebody else's kernel.
+  bool in_space = true;
+};
+
+/// The rows of a kernels.csv (experiments/published_timings/README.md).
+/// Throws: Error{not_found, unreadable} naming the file and the row.
+std::vector<KnownKernel> read_known_kernels(const std::filesystem::path& file);
+
+/// What the model says of a problem on a chip.
+struct ForeseenTime {
+  double time_us = 0.0;
+  AttentionVariant variant;
+};
+
+/// The fastest of the kernels that run the problem on the profile's GPU, one CTA per Q tile, long
+/// ones first under the mask; empty where none does. Exact: kernels that could not be the fastest
+/// even if nothing were read twice are not walked through L2.
+std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
+                                    const std::vector<KnownKernel>& kernels,
+                                    const GpuProfile& profile);
+
+/// How far predicted times lie from published ones.
+struct PublishedAccuracy {
+  std::size_t points = 0;
+  double bias = 0.0;          ///< Geometric mean of predicted over published time, less 1.
+  double spread = 0.0;        ///< Standard deviation of its logarithm.
+  double within_share = 0.0;  ///< Share of the points within kPublishedBar.
+  double worst = 0.0;         ///< Farthest, with its sign.
+};
+
+inline constexpr double kPublishedBar = 0.12;
+
+/// Of ratios of predicted to published times. Requires: at least one.
+PublishedAccuracy assess_ratios(const std::vector<double>& ratios);
+
+}  // namespace swr
