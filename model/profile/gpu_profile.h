@@ -113,7 +113,7 @@ struct GpuProfile {
   L2Policy l2_policy() const { return {l2_effective_bytes, l2_ways}; }
   /// 1 where it is not known.
   double code_factor(const KernelCode& code) const;
-  /// Prediction::relative_error of attention that is predicted to take so long.
+  /// Prediction::relative_error of a launch that is predicted to take so long.
   double prediction_error(double time_us, bool causal) const;
 };
 
