@@ -111,9 +111,11 @@ int Residuals::operator()(const InputType& x, ValueType& residuals) const {
 }
 
 /// The profile with the costs that least squares find from its own within `rounds`; code factors
-/// are none of them.
+/// are none of them, and stay as they are or count as 1.
 GpuProfile fit_costs(const Spaces& whole_spaces, GpuProfile profile, const FitOptions& options) {
-  profile.code_factors.clear();
+  if (!options.beside_code_factors) {
+    profile.code_factors.clear();
+  }
   std::vector<Space> thin;
   for (const Space* space : whole_spaces) {
     thin.push_back(thinned(*space));

@@ -13,7 +13,9 @@ namespace swr::fit {
 struct FitOptions {
   int rounds = 10;                  ///< Of least squares at most; none leave the profile's costs.
   std::vector<std::string> kept{};  ///< Names of costs that stay as they are.
-  bool code_factors = false;        ///< Also a factor for each main loop that the compiler made.
+  /// Costs are fitted to what the profile's code factors leave, rather than to all.
+  bool beside_code_factors = false;
+  bool code_factors = false;  ///< Also a factor for each main loop that the compiler made.
 };
 
 /// The profile with what is fitted to the spaces from its own costs on (docs/model.md). Notes the

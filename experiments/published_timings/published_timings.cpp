@@ -8,13 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <optional>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -26,50 +27,12 @@ struct Options {
   std::string kernels;
   std::vector<std::string> profiles;  ///< "chip=profile".
   std::string costs;  ///< Profile whose kernel costs stand for those of every chip; may be empty.
+  std::vector<std::pair<std::string, double>> clocks;  ///< SM clocks to try, by chip.
+  std::vector<std::string> tuned;  ///< Chips whose clock was chosen by their points.
+  bool errors = false;
   bool all_points = false;
   double least_us = 200.0;
 };
-
-struct Row {
-  PublishedTiming timing;
-  GpuProfile profile;
-  std::optional<ForeseenTime> best;
-  std::optional<ForeseenTime> tile;  ///< Of the published tile.
-};
-
-/// Kernels of the tile; of its warps too where they are known.
-std::vector<KnownKernel> of_tile(const std::vector<KnownKernel>& kernels,
-                                 const AttentionVariant& tile) {
-  std::vector<KnownKernel> same;
-  std::ranges::copy_if(kernels, std::back_inserter(same), [&](const KnownKernel& kernel) {
-    return kernel.variant.tile_m == tile.tile_m && kernel.variant.tile_n == tile.tile_n &&
-           (tile.warps == 0 || kernel.variant.warps == tile.warps);
-  });
-  return same;
-}
-
-std::vector<KnownKernel> of_space(const std::vector<KnownKernel>& kernels) {
-  std::vector<KnownKernel> own;
-  std::ranges::copy_if(kernels, std::back_inserter(own), &KnownKernel::in_space);
-  return own;
-}
-
-void predict_all(std::vector<Row>& rows, const std::vector<KnownKernel>& kernels) {
-  const std::vector<KnownKernel> own = of_space(kernels);
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::jthread> pool;
-  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    pool.emplace_back([&] {
-      for (std::size_t at = next++; at < rows.size(); at = next++) {
-        Row& row = rows[at];
-        row.best = foresee(row.timing.problem, own, row.profile);
-        if (row.timing.tile) {
-          row.tile = foresee(row.timing.problem, of_tile(kernels, *row.timing.tile), row.profile);
-        }
-      }
-    });
-  }
-}
 
 std::map<std::string, GpuProfile> profiles_of(const Options& options,
                                               const std::vector<PublishedTiming>& timings) {
@@ -95,8 +58,8 @@ std::string tile_text(const AttentionVariant& variant) {
          std::to_string(variant.warps) + " st" + std::to_string(variant.stages);
 }
 
-void print_rows(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
+void print_rows(const std::vector<JudgedTiming>& rows) {
+  for (const JudgedTiming& row : rows) {
     const AttentionProblem& p = row.timing.problem;
     std::printf("%s b%d h%d/%d s%d/%d d%d %s: %s %.1f us", row.timing.chip.c_str(), p.batch,
                 p.heads_q, p.heads_kv, p.seq_q, p.seq_kv, p.head_dim, p.causal ? "causal" : "none",
@@ -122,47 +85,107 @@ void print_accuracy(const std::string& name, const std::vector<double>& ratios) 
               100 * accuracy.within_share, 100 * accuracy.worst);
 }
 
-void print_table(const std::vector<Row>& rows, double least_us) {
-  std::map<std::string, std::vector<double>> long_ones;
-  std::map<std::string, std::vector<double>> by_head_dim;
-  std::map<std::string, std::vector<double>> short_ones;
-  std::map<std::string, std::pair<int, int>> tiles;
-  for (const Row& row : rows) {
-    if (!row.best) {
-      continue;
+/// Head_dims by which errors are told apart: up to 64, up to 128, longer.
+int regime_of(int head_dim) {
+  constexpr std::array kRegimes{64, 128, 256};
+  return *std::ranges::find_if(kRegimes, [head_dim](int most) { return head_dim <= most; });
+}
+
+using Ratios = std::map<std::string, std::vector<double>>;
+
+void print_accuracies(const std::string& title, const Ratios& ratios) {
+  std::printf(
+      "\n%s\n\n| | Points | Bias of the time | Spread | Within 12 %% | Farthest |\n"
+      "|---|---|---|---|---|---|\n",
+      title.c_str());
+  for (const auto& [name, all] : ratios) {
+    print_accuracy(name, all);
+  }
+}
+
+/// Root mean square of chips whose ratios these are, each chip as one.
+double pooled_error(const std::map<std::string, std::vector<double>>& by_chip,
+                    const std::string& left_out) {
+  double squares = 0.0;
+  int chips = 0;
+  for (const auto& [chip, ratios] : by_chip) {
+    if (chip != left_out && !ratios.empty()) {
+      squares += std::pow(assess_ratios(ratios).error, 2);
+      ++chips;
     }
-    const double ratio = row.best->time_us / row.timing.time_us;
+  }
+  return chips == 0 ? 0.0 : std::sqrt(squares / chips);
+}
+
+/// Errors of each profile, as "prediction_errors" of its file has them: of its own points where
+/// four or more are known, else of the other chips'. `tuned` names chips whose clock was chosen by
+/// their points: theirs are those of the others.
+void print_errors(const std::vector<JudgedTiming>& rows, double least_us,
+                  const std::vector<std::string>& tuned) {
+  constexpr std::size_t kEnough = 4;
+  using Regime = std::pair<bool, int>;
+  std::map<Regime, Ratios> regimes;
+  Ratios brief;
+  for (const JudgedTiming& row : rows) {
+    const double ratio = row.ratio() * measured_lead(row.timing);
+    const AttentionProblem& problem = row.timing.problem;
+    if (row.timing.time_us < least_us) {
+      brief[row.timing.chip].push_back(ratio);
+    } else {
+      regimes[{problem.causal, regime_of(problem.head_dim)}][row.timing.chip].push_back(ratio);
+    }
+  }
+  const auto error = [&](const Ratios& by_chip, const std::string& chip) {
+    const auto own = by_chip.find(chip);
+    const bool is_tuned = std::ranges::find(tuned, chip) != tuned.end();
+    return own != by_chip.end() && own->second.size() >= kEnough && !is_tuned
+               ? assess_ratios(own->second).error
+               : pooled_error(by_chip, chip);
+  };
+  std::printf("\nErrors\n\n");
+  for (const std::string& chip : profile_ids()) {
+    std::printf("%s:", chip.c_str());
+    for (const bool causal : {false, true}) {
+      std::printf("%s \"%s\": [", causal ? "," : "", causal ? "causal" : "no_mask");
+      for (const int head_dim : {64, 128, 256}) {
+        std::printf("%s[%d, %.2f]", head_dim == 64 ? "" : ", ", head_dim,
+                    error(regimes[{causal, head_dim}], chip));
+      }
+      std::printf("]");
+    }
+    std::printf(", \"brief\": %.2f\n", error(brief, chip));
+  }
+}
+
+void print_table(const std::vector<JudgedTiming>& rows, double least_us) {
+  Ratios long_ones;
+  Ratios after_lead;
+  Ratios by_regime;
+  Ratios short_ones;
+  std::map<std::string, std::pair<int, int>> tiles;
+  Ratios of_tile;
+  for (const JudgedTiming& row : rows) {
     const std::string& chip = row.timing.chip;
     if (row.timing.time_us < least_us) {
-      short_ones[chip].push_back(ratio);
+      short_ones[chip].push_back(row.ratio());
       continue;
     }
-    long_ones[chip].push_back(ratio);
-    by_head_dim[chip + " D " + std::to_string(row.timing.problem.head_dim) +
-                (row.timing.problem.causal ? " causal" : " none")]
-        .push_back(ratio);
+    long_ones[chip].push_back(row.ratio());
+    after_lead[chip].push_back(row.ratio() * measured_lead(row.timing));
+    by_regime[chip + " D " + std::to_string(row.timing.problem.head_dim) +
+              (row.timing.problem.causal ? " causal" : " none")]
+        .push_back(row.ratio());
     if (row.tile) {
       ++tiles[chip].second;
       tiles[chip].first += row.tile->time_us <= 1.03 * row.best->time_us;
+      of_tile[chip].push_back(row.tile->time_us / row.timing.time_us);
     }
   }
-  const char* const header =
-      "| Chip | Points | Bias of the time | Spread | Within 12 %% | Farthest |\n"
-      "|---|---|---|---|---|---|\n";
-  std::printf(header);
-  for (const auto& [chip, ratios] : long_ones) {
-    print_accuracy(chip, ratios);
-  }
-  std::printf("\nShorter than %.0f us\n\n", least_us);
-  std::printf(header);
-  for (const auto& [chip, ratios] : short_ones) {
-    print_accuracy(chip, ratios);
-  }
-  std::printf("\nBy head_dim and mask\n\n");
-  std::printf(header);
-  for (const auto& [name, ratios] : by_head_dim) {
-    print_accuracy(name, ratios);
-  }
+  print_accuracies("By chip", long_ones);
+  print_accuracies("After the lead over flash-attn-2 that an H200 showed (A100, H100)", after_lead);
+  print_accuracies("Shorter ones", short_ones);
+  print_accuracies("By head_dim and mask", by_regime);
+  print_accuracies("The published kernel's own tile, as our kernel would run it", of_tile);
   std::printf("\nPublished tiles within 3 %% of the model's choice:");
   for (const auto& [chip, counts] : tiles) {
     std::printf(" %s %d of %d", chip.c_str(), counts.first, counts.second);
@@ -172,26 +195,24 @@ void print_table(const std::vector<Row>& rows, double least_us) {
 
 void run(const Options& options) {
   const std::vector<PublishedTiming> best = best_published(read_published_timings(options.points));
-  const std::map<std::string, GpuProfile> profiles = profiles_of(options, best);
-  std::vector<Row> rows;
-  for (const PublishedTiming& timing : best) {
-    const auto profile = profiles.find(timing.chip);
-    if (profile != profiles.end()) {
-      rows.push_back({.timing = timing, .profile = profile->second, .best = {}, .tile = {}});
-      if (timing.clock_mhz > 0) {
-        rows.back().profile.clock_mhz = timing.clock_mhz;
-      }
+  std::map<std::string, GpuProfile> profiles = profiles_of(options, best);
+  for (auto& [chip, profile] : profiles) {
+    if (!options.costs.empty()) {
+      profile.kernel = load_profile(options.costs).kernel;
     }
   }
-  if (!options.costs.empty()) {
-    const KernelCosts costs = load_profile(options.costs).kernel;
-    std::ranges::for_each(rows, [&](Row& row) { row.profile.kernel = costs; });
+  for (const auto& [chip, clock_mhz] : options.clocks) {
+    profiles.at(chip).clock_mhz = clock_mhz;
   }
-  predict_all(rows, read_known_kernels(options.kernels));
+  const std::vector<JudgedTiming> rows =
+      judge_published(best, read_known_kernels(options.kernels), profiles, true);
   if (options.all_points) {
     print_rows(rows);
   }
   print_table(rows, options.least_us);
+  if (options.errors) {
+    print_errors(rows, options.least_us, options.tuned);
+  }
 }
 
 }  // namespace
@@ -203,6 +224,9 @@ int main(int argc, char** argv) {
   app.add_option("--kernels", options.kernels, "kernels.csv of published_kernels")->required();
   app.add_option("--profile", options.profiles, "CHIP=PROFILE, a name or a file");
   app.add_option("--costs", options.costs, "profile whose kernel costs all chips get");
+  app.add_option("--clock", options.clocks, "CHIP MHZ: SM clock in place of the profile's");
+  app.add_flag("--errors", options.errors, "also print the errors of each profile");
+  app.add_option("--tuned", options.tuned, "chips whose own points do not tell their errors");
   app.add_flag("--all", options.all_points, "also print every point");
   app.add_option("--least-us", options.least_us, "shorter points in a table of their own");
   CLI11_PARSE(app, argc, argv);

@@ -195,13 +195,22 @@ void read_code_factors(const std::string& file, const Json& document, GpuProfile
 /// What is known where predictions were compared with measurements of others: "prediction_errors".
 constexpr std::string_view kPredictionErrors = "prediction_errors";
 
-struct ErrorOfRegime {
-  std::string_view name;
-  double PredictionErrors::*member;
-};
-constexpr std::array kErrorsOfRegimes{ErrorOfRegime{"no_mask", &PredictionErrors::no_mask},
-                                      ErrorOfRegime{"causal", &PredictionErrors::causal},
-                                      ErrorOfRegime{"brief", &PredictionErrors::brief}};
+constexpr std::array kErrorMasks{std::pair{"no_mask", false}, std::pair{"causal", true}};
+
+std::vector<RegimeError> read_regimes(const std::string& file, const Json& rows, bool causal) {
+  std::vector<RegimeError> regimes;
+  for (const Json& row : rows.is_array() ? rows : Json::array()) {
+    if (!row.is_array() || row.size() != 2) {
+      reject(file, kPredictionErrors, "write [head_dim, error], not " + row.dump());
+    }
+    const auto head_dim = read_number<int>(file, kPredictionErrors, row[0]);
+    if (!regimes.empty() && head_dim <= regimes.back().head_dim) {
+      reject(file, kPredictionErrors, "write head_dims in growing order");
+    }
+    regimes.push_back({causal, head_dim, read_number<double>(file, kPredictionErrors, row[1])});
+  }
+  return regimes;
+}
 
 void read_prediction_errors(const std::string& file, const Json& document, GpuProfile& profile) {
   const auto entry = document.find(kPredictionErrors);
@@ -209,14 +218,19 @@ void read_prediction_errors(const std::string& file, const Json& document, GpuPr
     return;
   }
   const Json value = entry->is_object() ? entry->value("value", Json()) : Json();
-  if (!value.is_object() || value.size() != kErrorsOfRegimes.size()) {
-    reject(file, kPredictionErrors,
-           R"(write {"value": {"no_mask": .., "causal": .., "brief": ..}, "source": ".."})");
+  PredictionErrors& errors = profile.prediction_errors;
+  for (const auto& [mask, causal] : kErrorMasks) {
+    const auto regimes =
+        read_regimes(file, value.is_object() ? value.value(mask, Json()) : Json(), causal);
+    if (regimes.empty()) {
+      reject(
+          file, kPredictionErrors,
+          R"(write {"value": {"no_mask": [[head_dim, error], ..], "causal": [..], "brief": ..}, )"
+          R"("source": ".."})");
+    }
+    errors.regimes.insert(errors.regimes.end(), regimes.begin(), regimes.end());
   }
-  for (const ErrorOfRegime& regime : kErrorsOfRegimes) {
-    profile.prediction_errors.*regime.member =
-        read_number<double>(file, kPredictionErrors, value.value(std::string(regime.name), Json()));
-  }
+  errors.brief = read_number<double>(file, kPredictionErrors, value.value("brief", Json()));
   profile.sources[std::string(kPredictionErrors)] =
       read_text(file, kPredictionErrors, entry->value("source", Json()));
 }
@@ -376,9 +390,20 @@ double GpuProfile::code_factor(const KernelCode& code) const {
   return entry == code_factors.end() ? 1.0 : entry->second;
 }
 
-double GpuProfile::prediction_error(double time_us, bool causal) const {
-  const double of_mask = causal ? prediction_errors.causal : prediction_errors.no_mask;
-  return time_us < kBriefLaunchUs ? prediction_errors.brief : of_mask;
+double GpuProfile::prediction_error(double time_us, bool causal, int head_dim) const {
+  if (time_us < kBriefLaunchUs) {
+    return prediction_errors.brief;
+  }
+  double error = 0.0;
+  for (const RegimeError& regime : prediction_errors.regimes) {
+    if (regime.causal == causal) {
+      error = regime.error;
+      if (head_dim <= regime.head_dim) {
+        break;
+      }
+    }
+  }
+  return error;
 }
 
 std::vector<std::string> profile_ids() {
@@ -420,9 +445,14 @@ std::string profile_text(const GpuProfile& profile) {
   }
   if (profile.sources.contains(std::string(kPredictionErrors))) {
     nlohmann::ordered_json entry;
-    for (const ErrorOfRegime& regime : kErrorsOfRegimes) {
-      entry["value"][std::string(regime.name)] = profile.prediction_errors.*regime.member;
+    for (const auto& [mask, causal] : kErrorMasks) {
+      for (const RegimeError& regime : profile.prediction_errors.regimes) {
+        if (regime.causal == causal) {
+          entry["value"][mask].push_back({regime.head_dim, regime.error});
+        }
+      }
     }
+    entry["value"]["brief"] = profile.prediction_errors.brief;
     entry["source"] = profile.sources.at(std::string(kPredictionErrors));
     text += ",\n  \"" + std::string(kPredictionErrors) + "\": " + entry.dump();
   }
@@ -430,6 +460,24 @@ std::string profile_text(const GpuProfile& profile) {
     text += ",\n  \"" + std::string(kCodeFactors) + "\": " + code_factors_text(profile);
   }
   return text + "\n}\n";
+}
+
+std::vector<ProfileEntry> profile_entries(const GpuProfile& profile) {
+  std::vector<ProfileEntry> entries;
+  const auto add = [&](std::string_view name, std::string value) {
+    const auto source = profile.sources.find(std::string(name));
+    if (source != profile.sources.end()) {
+      entries.push_back({std::string(name), std::move(value), source->second});
+    }
+  };
+  for (const ProfileNumber& field : kFields) {
+    const Json value = value_of(field, profile);
+    add(field.name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  add(kL2Sets, std::to_string(profile.l2_ways) + " ways");
+  add(kPredictionErrors, std::to_string(profile.prediction_errors.regimes.size()) + " regimes");
+  add(kCodeFactors, std::to_string(profile.code_factors.size()) + " factors");
+  return entries;
 }
 
 GpuProfile profile_for_device(const DeviceInfo& device) {
@@ -449,6 +497,8 @@ GpuProfile profile_for_device(const DeviceInfo& device) {
   if (device.sm_arch != nearest.sm_arch) {
     profile.code_factors.clear();  // Of another compiler's target.
   }
+  profile.prediction_errors = {};  // Of that chip's own rates.
+  profile.sources.erase(std::string(kPredictionErrors));
   for (auto& [field, source] : profile.sources) {
     source = "read from the device, or scaled from profile " + profile.id;
   }

@@ -64,12 +64,18 @@ struct KernelCode {
   auto operator<=>(const KernelCode&) const = default;
 };
 
-/// How far the model's times of a chip lie from measured ones, as shares (root mean square): what
-/// was found on other chips, never on the one it is said of. All 0 where it is not known.
+/// How far predicted times of a head_dim and mask lie from measured ones.
+struct RegimeError {
+  bool causal = false;
+  int head_dim = 0;    ///< The regime's longest.
+  double error = 0.0;  ///< Root mean square, as a share.
+};
+
+/// How far the model's times of a chip lie from times that nothing of the model was fitted to
+/// (experiments/published_timings). Empty where it is not known.
 struct PredictionErrors {
-  double no_mask = 0.0;
-  double causal = 0.0;
-  double brief = 0.0;  ///< Of launches under kBriefLaunchUs, whatever the mask.
+  std::vector<RegimeError> regimes;  ///< Of a mask by growing head_dim.
+  double brief = 0.0;                ///< Of launches under kBriefLaunchUs, whatever the regime.
 };
 
 inline constexpr double kBriefLaunchUs = 200.0;
@@ -114,7 +120,8 @@ struct GpuProfile {
   /// 1 where it is not known.
   double code_factor(const KernelCode& code) const;
   /// Prediction::relative_error of a launch that is predicted to take so long.
-  double prediction_error(double time_us, bool causal) const;
+  /// Longer head_dims than any regime's count as the longest's.
+  double prediction_error(double time_us, bool causal, int head_dim) const;
 };
 
 /// Ids of the built-in profiles, sorted.
@@ -127,6 +134,16 @@ GpuProfile load_profile(std::string_view id_or_path);
 
 /// The profile as load_profile reads it, one line per number.
 std::string profile_text(const GpuProfile& profile);
+
+/// A number of a profile as a person reads it.
+struct ProfileEntry {
+  std::string name;
+  std::string value;  ///< Of lists: how many rows.
+  std::string source;
+};
+
+/// Every number of a profile, in the order of its file.
+std::vector<ProfileEntry> profile_entries(const GpuProfile& profile);
 
 /// The built-in profile that describes the same device, else one whose unknown rates are scaled
 /// from the nearest architecture's; its id is then "auto" and its sources say so.

@@ -44,6 +44,12 @@ class AttentionPredictor final : public Predictor {
     walks_.prepare(shape);
   }
 
+  double relative_error(const Problem& problem, const Variant& variant,
+                        double time_us) const override {
+    return prediction_error(problem.as<AttentionProblem>(), variant.as<AttentionVariant>(), time_us,
+                            profile_);
+  }
+
   KernelResources estimated_resources(const Problem& problem,
                                       const Variant& variant) const override {
     return swr::estimated_resources(problem.as<AttentionProblem>(), variant.as<AttentionVariant>());

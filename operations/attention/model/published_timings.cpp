@@ -6,11 +6,15 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <thread>
 #include <utility>
 
 namespace swr {
@@ -165,20 +169,40 @@ KnownKernel read_kernel(const Table& table) {
   return kernel;
 }
 
-/// A kernel on the GPU, and the least it can take.
+/// A kernel on the GPU, and the least it can take: what its SMs compute, divided evenly.
 struct Candidate {
   AttentionVariant variant;
-  KernelResources resources;
-  ScheduleShape shape;
+  int ctas_per_sm = 0;
   double least_us = 0.0;
 };
 
-/// Time as if L2 and memory delivered at once.
-double least_time_us(const AttentionProblem& problem, const Candidate& candidate,
+/// KV steps of all CTAs.
+double kv_steps(const AttentionProblem& problem, const AttentionVariant& variant) {
+  double steps = 0.0;
+  for (int row = 0; row < problem.seq_q; row += variant.tile_m) {
+    const int last = std::min(row + variant.tile_m, problem.seq_q);
+    const int keys = problem.causal ? last + problem.seq_kv - problem.seq_q : problem.seq_kv;
+    steps += ceil_div(std::max(keys, 0), variant.tile_n);
+  }
+  return steps * problem.batch * problem.heads_q;
+}
+
+double least_time_us(const AttentionProblem& problem, const Candidate& one,
                      const GpuProfile& profile) {
+  double step_clocks = step_cost(problem, one.variant, 1, profile).compute_clocks;
+  for (int resident = 2; resident <= one.ctas_per_sm; ++resident) {
+    step_clocks =
+        std::min(step_clocks, step_cost(problem, one.variant, resident, profile).compute_clocks);
+  }
+  return kv_steps(problem, one.variant) * step_clocks / profile.device.sm_count / profile.clock_mhz;
+}
+
+/// Time as if L2 and memory delivered at once.
+double unhindered_us(const AttentionProblem& problem, const Candidate& one,
+                     const ScheduleShape& shape, const GpuProfile& profile) {
   L2Traffic none;
   none.schedule.steps = 1;
-  return predict_time(problem, candidate.variant, candidate.shape, none, profile).time_us;
+  return predict_time(problem, one.variant, shape, none, profile).time_us;
 }
 
 /// Kernels of the chip's architecture that run the problem there, soonest first.
@@ -187,22 +211,33 @@ std::vector<Candidate> candidates(const AttentionProblem& problem,
                                   const GpuProfile& profile) {
   std::vector<Candidate> all;
   for (const KnownKernel& kernel : kernels) {
-    Candidate one{.variant = kernel.variant, .resources = kernel.resources, .shape = {}};
+    Candidate one{.variant = kernel.variant};
     one.variant.longest_first = problem.causal && problem.seq_q > one.variant.tile_m;
     if (kernel.sm_arch != profile.device.sm_arch || kernel.head_dim != problem.head_dim ||
         kernel.causal != problem.causal ||
         check_constraints(problem, one.variant, profile.device) ||
-        check_compiled(problem, one.variant, profile.device, one.resources)) {
+        check_compiled(problem, one.variant, profile.device, kernel.resources)) {
       continue;
     }
-    const int ctas_per_sm =
-        occupancy(one.resources, problem, one.variant, profile.device).ctas_per_sm;
-    one.shape = schedule_on_gpu(problem, one.variant, ctas_per_sm, profile);
+    one.ctas_per_sm = occupancy(kernel.resources, problem, one.variant, profile.device).ctas_per_sm;
     one.least_us = least_time_us(problem, one, profile);
-    all.push_back(std::move(one));
+    all.push_back(one);
   }
   std::ranges::stable_sort(all, {}, &Candidate::least_us);
   return all;
+}
+
+template <typename Chosen>
+std::vector<KnownKernel> chosen_kernels(const std::vector<KnownKernel>& kernels, Chosen chosen) {
+  std::vector<KnownKernel> some;
+  std::ranges::copy_if(kernels, std::back_inserter(some), chosen);
+  return some;
+}
+
+/// Warps count where they are known.
+bool is_of_tile(const AttentionVariant& variant, const AttentionVariant& tile) {
+  return variant.tile_m == tile.tile_m && variant.tile_n == tile.tile_n &&
+         (tile.warps == 0 || variant.warps == tile.warps);
 }
 
 }  // namespace
@@ -255,17 +290,81 @@ std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
     if (fastest && one.least_us >= fastest->time_us) {
       break;
     }
-    const auto [entry, is_new] = walks.try_emplace(one.shape);
+    const ScheduleShape shape = schedule_on_gpu(problem, one.variant, one.ctas_per_sm, profile);
+    if (fastest && unhindered_us(problem, one, shape, profile) >= fastest->time_us) {
+      continue;
+    }
+    const auto [entry, is_new] = walks.try_emplace(shape);
     if (is_new) {
-      entry->second = simulate_l2(one.shape, profile.l2_policy());
+      entry->second = simulate_l2(shape, profile.l2_policy());
     }
     const double time_us =
-        predict_time(problem, one.variant, one.shape, entry->second, profile).time_us;
+        predict_time(problem, one.variant, shape, entry->second, profile).time_us;
     if (!fastest || time_us < fastest->time_us) {
       fastest = {time_us, one.variant};
     }
   }
   return fastest;
+}
+
+std::vector<JudgedTiming> judge_published(const std::vector<PublishedTiming>& timings,
+                                          const std::vector<KnownKernel>& kernels,
+                                          const std::map<std::string, GpuProfile>& profiles,
+                                          bool with_tiles) {
+  std::vector<JudgedTiming> judged;
+  for (const PublishedTiming& timing : timings) {
+    const auto profile = profiles.find(timing.chip);
+    if (profile != profiles.end()) {
+      judged.push_back({.timing = timing, .profile = profile->second, .best = {}, .tile = {}});
+      if (timing.clock_mhz > 0) {
+        judged.back().profile.clock_mhz = timing.clock_mhz;
+      }
+    }
+  }
+  const std::vector<KnownKernel> own = chosen_kernels(kernels, &KnownKernel::in_space);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t at = next++; at < judged.size(); at = next++) {
+      JudgedTiming& one = judged[at];
+      one.best = foresee(one.timing.problem, own, one.profile);
+      if (with_tiles && one.timing.tile) {
+        const AttentionVariant& tile = *one.timing.tile;
+        one.tile = foresee(one.timing.problem,
+                           chosen_kernels(kernels,
+                                          [&tile](const KnownKernel& kernel) {
+                                            return is_of_tile(kernel.variant, tile);
+                                          }),
+                           one.profile);
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> pool(std::max(1U, std::thread::hardware_concurrency()));
+    std::ranges::generate(pool, [&] { return std::jthread(work); });
+  }
+  std::erase_if(judged, [](const JudgedTiming& one) { return !one.best; });
+  return judged;
+}
+
+double measured_lead(const PublishedTiming& timing) {
+  struct Lead {
+    int head_dim;
+    double no_mask;
+    double causal;
+  };
+  // Geometric means over S from 512 to 8192.
+  constexpr std::array kLeads{Lead{64, 1.19, 1.31}, Lead{96, 1.06, 1.16}, Lead{128, 1.07, 1.22},
+                              Lead{160, 1.40, 1.54}, Lead{256, 1.04, 1.06}};
+  const bool is_flash =
+      timing.library.find("FA2") != std::string::npos || timing.library == "flash-attn-2";
+  if (!is_flash || !(timing.chip.starts_with("a100") || timing.chip.starts_with("h100"))) {
+    return 1.0;
+  }
+  const auto lead = std::ranges::find(kLeads, timing.problem.head_dim, &Lead::head_dim);
+  if (lead == kLeads.end()) {
+    return 1.0;
+  }
+  return timing.problem.causal ? lead->causal : lead->no_mask;
 }
 
 PublishedAccuracy assess_ratios(const std::vector<double>& ratios) {
@@ -281,6 +380,7 @@ PublishedAccuracy assess_ratios(const std::vector<double>& ratios) {
       accuracy.worst = ratio - 1;
     }
   }
+  accuracy.error = std::sqrt(squares / points);
   accuracy.bias = std::exp(sum / points) - 1;
   accuracy.spread = std::sqrt(std::max(0.0, squares / points - sum * sum / (points * points)));
   return accuracy;

@@ -68,10 +68,34 @@ std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
                                     const std::vector<KnownKernel>& kernels,
                                     const GpuProfile& profile);
 
+/// A published time beside the predicted ones.
+struct JudgedTiming {
+  PublishedTiming timing;
+  GpuProfile profile;                ///< With the clock that the source fixed.
+  std::optional<ForeseenTime> best;  ///< Of the portable family.
+  std::optional<ForeseenTime> tile;  ///< Of the published kernel's tile, where that is known.
+
+  /// Predicted over published time.
+  double ratio() const { return best->time_us / timing.time_us; }
+};
+
+/// Foresees every timing that a profile of its chip exists for, on all processors. With
+/// `with_tiles` the published tiles too.
+std::vector<JudgedTiming> judge_published(const std::vector<PublishedTiming>& timings,
+                                          const std::vector<KnownKernel>& kernels,
+                                          const std::map<std::string, GpuProfile>& profiles,
+                                          bool with_tiles);
+
+/// How many times as fast as flash-attn-2 the portable family was measured on an H200
+/// (experiments/portable_attention), for kernels of that library on chips with much the same
+/// balance of units, A100 and H100; 1 for all others.
+double measured_lead(const PublishedTiming& timing);
+
 /// How far predicted times lie from published ones.
 struct PublishedAccuracy {
   std::size_t points = 0;
   double bias = 0.0;          ///< Geometric mean of predicted over published time, less 1.
+  double error = 0.0;         ///< Root mean square of that ratio's logarithm.
   double spread = 0.0;        ///< Standard deviation of its logarithm.
   double within_share = 0.0;  ///< Share of the points within kPublishedBar.
   double worst = 0.0;         ///< Farthest, with its sign.

@@ -422,6 +422,14 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
   return shape;
 }
 
+double prediction_error(const AttentionProblem& problem, const AttentionVariant& variant,
+                        double time_us, const GpuProfile& profile) {
+  // Published kernels to compare with are of the portable family's kind.
+  return variant.family == Family::portable
+             ? profile.prediction_error(time_us, problem.causal, problem.head_dim)
+             : 0.0;
+}
+
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
                         const ScheduleShape& shape, const L2Traffic& traffic,
                         const GpuProfile& profile) {
@@ -445,10 +453,7 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
       (variant.family == Family::hopper ? kHopperLaunchUs : profile.kernel.launch_us) +
       microseconds(combine_clocks(problem, variant, shape, profile), profile) +
       overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
-  // Published kernels to compare with are of the portable family's kind.
-  prediction.relative_error = variant.family == Family::portable
-                                  ? profile.prediction_error(prediction.time_us, problem.causal)
-                                  : 0.0;
+  prediction.relative_error = prediction_error(problem, variant, prediction.time_us, profile);
   prediction.latency_us =
       prediction.time_us - overlapped({microseconds(steps * cost.compute_clocks, profile),
                                        prediction.l2_us, prediction.dram_us});

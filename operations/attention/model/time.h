@@ -40,6 +40,11 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
 /// The code of a portable variant's main loop, for GpuProfile::code_factor().
 KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
 
+/// Prediction::relative_error of a variant that is predicted to take so long; 0 where it is not
+/// known.
+double prediction_error(const AttentionProblem& problem, const AttentionVariant& variant,
+                        double time_us, const GpuProfile& profile);
+
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
                         const ScheduleShape& shape, const L2Traffic& traffic,
