@@ -4,7 +4,7 @@
 
 #include "core/architectures.h"
 #include "core/operation.h"
-#include "templates/common/attention_schedule.h"
+#include "templates/common/cta_schedule.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/operation.h"
-#include "templates/common/attention_schedule.h"
+#include "templates/common/cta_schedule.h"
 #include <swr/kernel.h>
 
 #include <algorithm>

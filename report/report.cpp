@@ -28,7 +28,7 @@ std::vector<const Metric*> shown_metrics(const TuneReport& report) {
     const bool present = std::any_of(
         report.results.begin(), report.results.end(),
         [&](const auto& result) { return metric.value(report.problem, result).has_value(); });
-    if (present && !metric.title.empty()) {
+    if (present && !metric.title.empty() && !metric.on_page_alone) {
       shown.push_back(&metric);
     }
   }

@@ -136,12 +136,12 @@ constexpr std::array kMetrics{
            predicted<&Prediction::dram_us>, duration},
     Metric{"latency_us", "", "Predicted waiting that nothing hides.",
            predicted<&Prediction::latency_us>, duration},
-    Metric{"spill_bytes", "", "Bytes a thread spills, stores and loads.",
+    Metric{"spill_bytes", "spill B", "Bytes a thread spills, stores and loads.",
            [](const Problem&, const Result& result) -> Value {
              return static_cast<long long>(result.resources.spill_store_bytes +
                                            result.resources.spill_load_bytes);
            },
-           plain},
+           plain, true},
 };
 
 }  // namespace

@@ -16,13 +16,14 @@ namespace swr {
 using MetricValue = std::variant<long long, double>;
 
 struct Metric {
-  std::string_view key;      ///< Name in JSON and CSV; ends in the unit.
-  std::string_view title;    ///< Column title of the table; empty when not shown there.
+  std::string_view key;    ///< Name in JSON and CSV; ends in the unit.
+  std::string_view title;  ///< Column title of tables and of the page; empty when shown in neither.
   std::string_view meaning;  ///< One sentence for the documentation.
   /// Empty when the metric does not exist for this result, e.g. counters of a prediction.
   std::optional<MetricValue> (*value)(const Problem&, const VariantResult&);
   /// The value as a table shows it.
   std::string (*text)(const MetricValue&);
+  bool on_page_alone = false;  ///< Tables of a terminal have no room for it.
 };
 
 /// Every metric, in the order of the table's columns.

@@ -24,7 +24,7 @@
                              field.provenance + (field.l2_state ? `, ${field.l2_state} L2` : "") +
                              (field.overlay ? `, templates replaced (${field.overlay})` : ""));
 
-  // columns: {title, get(record), text(value), kind: "number" | "text", wrap}
+  // columns: {title, about, get(record), text(value), kind: "number" | "text", wrap}
   const compare = (a, b) => {
     if (a === null || b === null) return (a === null) - (b === null);
     return typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
@@ -46,7 +46,7 @@
       h("tr", isBest(record) ? { class: "best" } : {}, ...columns.map((column) => cell(column, record)))));
     const heads = columns.map((column) => {
       const head = h("th", { scope: "col", class: column.kind ?? "text" });
-      const button = h("button", { type: "button" }, column.title);
+      const button = h("button", column.about ? { type: "button", title: column.about } : { type: "button" }, column.title);
       button.addEventListener("click", () => {
         const up = head.getAttribute("aria-sort") !== "ascending";
         for (const other of heads) other.removeAttribute("aria-sort");
@@ -122,7 +122,7 @@
   };
   const bestTime = (record) => record.finals_us ?? record.time_us;
   const tip = (record) => `${record.label}\n${time(record.time_us)}, ${digits(record.tflop_per_s, 4)} TFLOP/s` +
-    (record.excess_sectors === null ? "" : `\n${megabytes(record.excess_sectors)} MB fetched again`);
+    (record.excess_miss_sectors === null ? "" : `\n${megabytes(record.excess_miss_sectors)} MB fetched again`);
 
   const rooflineSpec = (chip, points, ideals, gaps) => (colours, width) => {
     const peaks = [["mma.sync", chip.peak_tflop_per_s], ["wgmma", chip.hopper_peak_tflop_per_s]]
@@ -148,8 +148,8 @@
     const [size, unit] = timeUnit(all[0].time_us);
     const mark = field.provenance === "predicted" ? "Predicted: " : "Measured: ";
     const figures = [];
-    const counted = all.filter((record) => record.excess_sectors !== null)
-      .map((record) => ({ order: record.order, excess_mb: record.excess_sectors * 32 / 1e6,
+    const counted = all.filter((record) => record.excess_miss_sectors !== null)
+      .map((record) => ({ order: record.order, excess_mb: record.excess_miss_sectors * 32 / 1e6,
                           time: record.time_us / size, tip: tip(record), best: record.best }));
     if (counted.length && counted.every((record) => record.excess_mb === 0)) {
       figures.push(figure("misses", "Time by order",
@@ -242,6 +242,10 @@
       ...notes.map((note) => h("p", { class: "muted" }, note)));
   };
 
+  // A metric's name ends in its unit; a title that names another unit asks for it.
+  const metricText = ({ key, title }) => key.endsWith("_us") ? time
+    : title.endsWith("KiB") ? (value) => digits(value / 1024, 4)
+    : (value) => (Number.isInteger(value) ? whole(value) : digits(value, 4));
   const variantColumns = (field) => [
     { title: "rank", kind: "number", get: (r) => r.rank },
     { title: "variant", get: (r) => r.label },
@@ -251,14 +255,8 @@
     { title: "95 % interval", kind: "number", sort: (r) => r.ratio_low,
       get: (r) => (r.ratio === null ? null : `${r.ratio_low.toFixed(4)} \u2013 ${r.ratio_high.toFixed(4)}`) },
     { title: "tied", get: (r) => (r.tied === null ? null : r.tied ? "tied" : "slower") },
-    { title: "TFLOP/s", kind: "number", get: (r) => r.tflop_per_s, text: (v) => digits(v, 4) },
-    { title: "excess MB", kind: "number", get: (r) => (r.excess_sectors === null ? null : r.excess_sectors * 32 / 1e6), text: (v) => digits(v, 4) },
-    { title: "L2 sectors", kind: "number", get: (r) => r.l2_sectors, text: whole },
-    { title: "L2 misses", kind: "number", get: (r) => r.l2_miss_sectors, text: whole },
-    { title: "regs", kind: "number", get: (r) => r.registers },
-    { title: "spill B", kind: "number", get: (r) => r.spill_bytes },
-    { title: "smem KiB", kind: "number", get: (r) => r.smem_bytes / 1024, text: (v) => digits(v, 4) },
-    { title: "CTAs/SM", kind: "number", get: (r) => r.ctas_per_sm },
+    ...data.metrics.filter((metric) => metric.key !== "time_us").map((metric) => (
+      { title: metric.title, about: metric.meaning, kind: "number", get: (r) => r[metric.key] ?? null, text: metricText(metric) })),
     ...(field.accesses ? [
       { title: "conflicts/wavefront", kind: "number", get: (r) => r.conflicts_per_wavefront, text: (v) => digits(v, 3) },
       { title: "bytes/sector", kind: "number", get: (r) => r.bytes_per_sector, text: (v) => digits(v, 3) }] : []),
@@ -322,7 +320,7 @@
       if (best === null || fastest < best.fastest) best = { fastest, cyclic, sawtooth };
     }
     if (best === null) return null;
-    const misses = (record) => record.excess_sectors ?? 0;
+    const misses = (record) => record.excess_miss_sectors ?? 0;
     return { gain: 1 - best.sawtooth.time_us / best.cyclic.time_us,
              saved: misses(best.cyclic) ? 1 - misses(best.sawtooth) / misses(best.cyclic) : 0 };
   };
@@ -390,7 +388,7 @@
     { title: "tied", kind: "number", get: (f) => (f.decided ? records(f).filter((r) => r.tied).length - 1 : null) },
     { title: "busiest unit", sort: (f) => f.unit_use?.[0].share ?? null,
       get: (f) => (f.unit_use ? `${f.unit_use[0].unit} ${percent(f.unit_use[0].share)}` : null) },
-    { title: "excess MB", kind: "number", get: (f) => { const r = bestRow(f); return r === null || r.excess_sectors === null ? null : r.excess_sectors * 32 / 1e6; }, text: (v) => digits(v, 4) },
+    { title: "excess MB", kind: "number", get: (f) => { const r = bestRow(f); return r === null || r.excess_miss_sectors === null ? null : r.excess_miss_sectors * 32 / 1e6; }, text: (v) => digits(v, 4) },
     { title: "2nd tile", kind: "number", get: (f) => f.tiles?.[1]?.loss ?? null, text: percent },
     { title: "variants", kind: "number", get: (f) => f.tried, text: whole },
   ];

@@ -191,7 +191,8 @@ std::vector<ProblemStory> fields_of(const History& history, const std::set<long 
   return fields;
 }
 
-/// One column of the variants' table; rows are lists in this order, which keeps the page small.
+/// A column that metrics() does not declare; rows are lists in this order, which keeps the page
+/// small.
 struct Column {
   const char* name;
   Json (*value)(const ProblemStory&, const VariantStory&);
@@ -206,10 +207,6 @@ template <typename Read>
 Json of_accesses(const VariantStory& story, Read&& read) {
   const bool known = story.ok() && accesses_unknown_because(story.result()).empty();
   return known ? or_null(read(*story.result().measurement()->accesses)) : Json();
-}
-
-Json excess_json(const ProblemStory& field, const VariantStory& story) {
-  return story.ok() ? or_null(excess_miss_sectors(field.problem, story.result())) : Json();
 }
 
 /// The value of an axis; null where the operation lacks it.
@@ -254,10 +251,6 @@ constexpr Column kColumns[] = {
      }},
     {"detail",
      [](const ProblemStory&, const VariantStory& story) { return Json(story.result().detail); }},
-    {"time_us",
-     [](const ProblemStory&, const VariantStory& story) {
-       return story.ok() ? Json(story.time_us()) : Json();
-     }},
     {"finals_us",
      [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr && is_final(story.result()) ? Json(story.result().time_us())
@@ -279,32 +272,10 @@ constexpr Column kColumns[] = {
      [](const ProblemStory&, const VariantStory& story) {
        return story.finalist != nullptr ? Json(story.finalist->tied) : Json();
      }},
-    {"tflop_per_s",
-     [](const ProblemStory& field, const VariantStory& story) {
-       return story.ok() ? Json(flop_count(field.problem) / story.time_us() / 1e6) : Json();
-     }},
-    {"registers",
-     [](const ProblemStory&, const VariantStory& story) {
-       return Json(story.result().resources.registers_per_thread);
-     }},
-    {"spill_bytes",
-     [](const ProblemStory&, const VariantStory& story) {
-       const KernelResources& resources = story.result().resources;
-       return Json(resources.spill_store_bytes + resources.spill_load_bytes);
-     }},
-    {"smem_bytes", [](const ProblemStory&,
-                      const VariantStory& story) { return Json(story.result().smem_bytes); }},
-    {"ctas_per_sm", [](const ProblemStory&,
-                       const VariantStory& story) { return Json(story.result().ctas_per_sm); }},
-    {"l2_sectors",
-     [](const ProblemStory&, const VariantStory& story) {
-       return story.ok() ? or_null(l2_sectors(story.result())) : Json();
-     }},
     {"l2_miss_sectors",
      [](const ProblemStory&, const VariantStory& story) {
        return story.ok() ? or_null(l2_miss_sectors(story.result())) : Json();
      }},
-    {"excess_sectors", excess_json},
     {"dram_bytes",
      [](const ProblemStory&, const VariantStory& story) {
        return story.ok() ? or_null(dram_bytes(story.result())) : Json();
@@ -319,20 +290,62 @@ constexpr Column kColumns[] = {
      }},
 };
 
+/// The metrics that tables show.
+std::vector<const Metric*> shown_metrics() {
+  std::vector<const Metric*> shown;
+  for (const Metric& metric : metrics()) {
+    if (!metric.title.empty()) {
+      shown.push_back(&metric);
+    }
+  }
+  return shown;
+}
+
+/// The newest result with the time that ranks it: all variants were timed alike in the screening.
+VariantResult shown_result(const VariantStory& story) {
+  VariantResult shown = story.result();
+  if (auto* measurement = std::get_if<Measurement>(&shown.outcome); measurement && story.ok()) {
+    measurement->median_us = story.time_us();
+  }
+  return shown;
+}
+
+Json metric_json(const Metric& metric, const Problem& problem, const VariantResult& result) {
+  const auto value = metric.value(problem, result);
+  return value ? std::visit([](auto number) { return Json(number); }, *value) : Json();
+}
+
 Json columns_json() {
   Json names = Json::array();
   for (const Column& column : kColumns) {
     names.push_back(column.name);
   }
+  for (const Metric* metric : shown_metrics()) {
+    names.push_back(metric->key);
+  }
   return names;
 }
 
+Json metrics_json() {
+  Json declared = Json::array();
+  for (const Metric* metric : shown_metrics()) {
+    declared.push_back(
+        {{"key", metric->key}, {"title", metric->title}, {"meaning", metric->meaning}});
+  }
+  return declared;
+}
+
 Json rows_json(const ProblemStory& field) {
+  const std::vector<const Metric*> metrics_of_page = shown_metrics();
   Json rows = Json::array();
   for (const VariantStory& story : field.stories) {
     Json row = Json::array();
     for (const Column& column : kColumns) {
       row.push_back(column.value(field, story));
+    }
+    const VariantResult shown = shown_result(story);
+    for (const Metric* metric : metrics_of_page) {
+      row.push_back(metric_json(*metric, field.problem, shown));
     }
     rows.push_back(std::move(row));
   }
@@ -722,11 +735,9 @@ Json run_json(const RecordedRun& run) {
 
 Json page_data(const History& history, const std::set<long long>& winners,
                const PageOrigin& origin) {
-  Json data = {{"swr_version", SWR_VERSION},
-               {"database", origin.database},
-               {"command", origin.command},
-               {"written_at", origin.written_at},
-               {"columns", columns_json()}};
+  Json data = {{"swr_version", SWR_VERSION}, {"database", origin.database},
+               {"command", origin.command},  {"written_at", origin.written_at},
+               {"columns", columns_json()},  {"metrics", metrics_json()}};
   for (const char* list : {"devices", "fields", "studies", "runs"}) {
     data[list] = Json::array();
   }

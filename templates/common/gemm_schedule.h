@@ -7,7 +7,7 @@
 // sweeps 0 (off) and 512 to 8192 elements.
 #pragma once
 
-#include "common/attention_schedule.h"
+#include "common/cta_schedule.h"
 #include <swr/annotations.h>
 #include <swr/axes.h>
 #include <swr/gemm_axes.h>

@@ -45,7 +45,7 @@ void print_metrics(std::ostream& out, const Match& match) {
   out << "known    " << to_string(match.result.provenance()) << "\n";
   for (const Metric& metric : metrics()) {
     const auto value = metric.value(match.problem, match.result);
-    if (value && !metric.title.empty()) {
+    if (value && !metric.title.empty() && !metric.on_page_alone) {
       std::string name = "  " + std::string(metric.title);
       name.resize(kWidth, ' ');
       out << name << metric.text(*value) << "\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/statistics/statistics.h"
 
+#include <boost/math/distributions/students_t.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -48,24 +50,6 @@ std::size_t trimmed_at_each_end(std::size_t count, double confidence) {
 
 double sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-/// Quantile of the standard normal distribution for 0.5 < probability < 1, to 4.5e-4 (Abramowitz
-/// and Stegun, 26.2.23).
-double normal_quantile(double probability) {
-  const double t = std::sqrt(-2.0 * std::log(1.0 - probability));
-  return t - (2.515517 + 0.802853 * t + 0.010328 * t * t) /
-                 (1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t);
-}
-
-/// Quantile of Student's t distribution (Abramowitz and Stegun, 26.7.5): at 99.5 % within 2 % from
-/// 4 degrees of freedom on, too small below.
-double student_quantile(double probability, double degrees) {
-  const double z = normal_quantile(probability);
-  const double z2 = z * z;
-  const double n = degrees;
-  return z + z * (z2 + 1) / (4 * n) + z * (5 * z2 * z2 + 16 * z2 + 3) / (96 * n * n) +
-         z * (3 * z2 * z2 * z2 + 19 * z2 * z2 + 17 * z2 - 15) / (384 * n * n * n);
 }
 
 }  // namespace
@@ -131,7 +115,8 @@ Interval ratio_interval(std::span<const double> times, std::span<const double> r
     squares += residual * residual;
   }
   const double error = std::sqrt(squares * count / (count - 1)) / sum(references);
-  const double half_width = student_quantile((1.0 + confidence) / 2.0, count - 1) * error;
+  const boost::math::students_t distribution(count - 1);
+  const double half_width = boost::math::quantile(distribution, (1.0 + confidence) / 2.0) * error;
   return {ratio - half_width, ratio + half_width};
 }
 

@@ -124,7 +124,7 @@ TEST_F(PageData, WinnerOfFinalsStandsFirstWithRatiosAndScreeningTimes) {
   EXPECT_EQ(value(json, field, 1, "tied"), false);
   EXPECT_TRUE(value(json, field, 2, "finals_us").is_null());
   // 131072 bytes beyond Q, K and V of 1.5 MiB were read in the finals.
-  EXPECT_EQ(value(json, field, 0, "excess_sectors"), (3'276'800 - 3 * 512 * 8 * 64 * 2) / 32);
+  EXPECT_EQ(value(json, field, 0, "excess_miss_sectors"), (3'276'800 - 3 * 512 * 8 * 64 * 2) / 32);
   const Json& answers = field["answers"];
   EXPECT_THAT(answers["best"].get<std::string>(), HasSubstr("21.00 us"));
   EXPECT_THAT(answers["margin"].get<std::string>(), HasSubstr("1.024 [1.014, 1.034]"));

@@ -125,6 +125,16 @@ TEST(RatioInterval, HoldsTheTrueRatioAsOftenAsItSays) {
   }
 }
 
+TEST(RatioInterval, OfFewPairsIsThatOfStudentsTable) {
+  // Residuals of 1: the standard error is 1, and t is 63.657 with 1 degree of freedom, 9.925
+  // with 2.
+  EXPECT_NEAR(ratio_interval(std::vector{1.0, 3.0}, std::vector{1.0, 1.0}, 0.99).high, 65.657,
+              1e-3);
+  const double error = std::sqrt(3.0 * 2.0 / 2.0) / 3.0;
+  EXPECT_NEAR(ratio_interval(std::vector{1.0, 2.0, 3.0}, std::vector{1.0, 1.0, 1.0}, 0.99).high,
+              2.0 + 9.925 * error, 1e-3);
+}
+
 TEST(RatioInterval, OfASinglePairHasNoEnd) {
   const Interval interval = ratio_interval(std::vector{2.0}, std::vector{1.0}, 0.99);
   EXPECT_LE(interval.low, 0.0);
