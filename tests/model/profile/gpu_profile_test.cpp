@@ -75,8 +75,9 @@ TEST_F(GpuProfileFile, IsAFileThatDoesNotNestWithoutEnd) {
 }
 
 TEST(GpuProfile, BuiltInIdsAreSorted) {
-  EXPECT_THAT(profile_ids(), ElementsAre("a100", "a100-pcie", "gb10", "h100", "h200", "rtx3090",
-                                         "rtx4090", "rtx5090", "rtxpro6000"));
+  EXPECT_THAT(profile_ids(), ElementsAre("a100", "a100-pcie", "gb10", "h100", "h100-pcie", "h20",
+                                         "h200", "l40s", "rtx3090", "rtx4090", "rtx5090",
+                                         "rtxpro6000"));
 }
 
 TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
@@ -84,7 +85,7 @@ TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
     const std::size_t optional = (profile.l2_ways > 0 ? 1U : 0U) + !profile.code_factors.empty() +
-                                 (profile.prediction_errors.causal > 0);
+                                 !profile.prediction_errors.regimes.empty();
     EXPECT_EQ(profile.sources.size(), 27U + optional) << id;
     EXPECT_FALSE(profile.device.mig);
   }
@@ -133,16 +134,44 @@ TEST_F(GpuProfileFile, LoadsFromAPath) {
 
 TEST_F(GpuProfileFile, ErrorsOfPredictionsAreThoseOfTheRegime) {
   Json profile = fictional_profile();
-  EXPECT_EQ(load(profile.dump()).prediction_error(1000, false), 0.0);
-  profile["prediction_errors"] = {{"value", {{"no_mask", 0.1}, {"causal", 0.2}, {"brief", 0.3}}},
-                                  {"source", "invented"}};
+  EXPECT_EQ(load(profile.dump()).prediction_error(1000, false, 64), 0.0);
+  profile["prediction_errors"] = {
+      {"value",
+       {{"no_mask", {{64, 0.1}, {128, 0.15}}}, {"causal", {{128, 0.2}}}, {"brief", 0.3}}},
+      {"source", "invented"}};
   const GpuProfile loaded = load(profile.dump());
-  EXPECT_EQ(loaded.prediction_error(1000, false), 0.1);
-  EXPECT_EQ(loaded.prediction_error(1000, true), 0.2);
-  EXPECT_EQ(loaded.prediction_error(199, true), 0.3);
-  EXPECT_EQ(load(profile_text(loaded)).prediction_error(199, false), 0.3);
+  EXPECT_EQ(loaded.prediction_error(1000, false, 64), 0.1);
+  EXPECT_EQ(loaded.prediction_error(1000, false, 80), 0.15);
+  EXPECT_EQ(loaded.prediction_error(1000, false, 256), 0.15);
+  EXPECT_EQ(loaded.prediction_error(1000, true, 64), 0.2);
+  EXPECT_EQ(loaded.prediction_error(199, true, 64), 0.3);
+  const GpuProfile again = load(profile_text(loaded));
+  EXPECT_EQ(again.prediction_error(199, false, 64), 0.3);
+  EXPECT_EQ(again.prediction_error(1000, false, 128), 0.15);
+  Json reversed = profile;
+  reversed["prediction_errors"]["value"]["no_mask"] = {{128, 0.15}, {64, 0.1}};
+  EXPECT_THAT(rejection(reversed), HasSubstr("growing order"));
   profile["prediction_errors"]["value"].erase("brief");
   EXPECT_THAT(rejection(profile), HasSubstr("prediction_errors"));
+}
+
+TEST_F(GpuProfileFile, ErrorsOfPredictionsAreNotTakenOverByAnotherChip) {
+  Json child = {{"id", "child"}, {"inherits", "gb10"}};
+  EXPECT_FALSE(load(child.dump()).prediction_errors.regimes.empty());
+  child["name"] = {{"value", "NVIDIA GB11"}, {"source", "invented"}};
+  EXPECT_TRUE(load(child.dump()).prediction_errors.regimes.empty());
+}
+
+TEST(GpuProfile, EveryNumberSaysWhatItRestsOn) {
+  for (const std::string& id : profile_ids()) {
+    const GpuProfile profile = load_profile(id);
+    const std::vector<ProfileEntry> entries = profile_entries(profile);
+    EXPECT_EQ(entries.size(), profile.sources.size()) << id;
+    for (const ProfileEntry& entry : entries) {
+      EXPECT_GT(entry.source.size(), 8U) << id << " " << entry.name;
+      EXPECT_FALSE(entry.value.empty()) << id << " " << entry.name;
+    }
+  }
 }
 
 TEST_F(GpuProfileFile, TextThatIsNoJsonNamesTheFile) {

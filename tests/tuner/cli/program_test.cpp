@@ -232,6 +232,10 @@ TEST_F(SwrTune, ListsDevicesAndAxes) {
   EXPECT_EQ(devices.exit_code, 0);
   EXPECT_THAT(devices.out, ContainsRegex("gb10 +NVIDIA GB10 +sm_121"));
   EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
+  const ProgramResult numbers = run({"devices", "--gpu", "gb10"});
+  EXPECT_EQ(numbers.exit_code, 0) << numbers.err;
+  EXPECT_THAT(numbers.out, ContainsRegex("dram_efficiency +0.846 +231 GB/s measured"));
+  EXPECT_EQ(json::parse(run({"devices", "--gpu", "gb10", "--json"}).out)["id"], "gb10");
   const ProgramResult listed = run({"axes"});
   EXPECT_EQ(listed.exit_code, 0);
   for (const Axis& axis : axes(attention_operation())) {

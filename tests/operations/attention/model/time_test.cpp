@@ -218,7 +218,7 @@ TEST(TimeModel, MaskedTilesCostMore) {
 TEST(TimeModel, EveryPredictionCarriesTheErrorOfItsRegime) {
   GpuProfile profile = round_profile();
   EXPECT_EQ(predict(kProblem, kOneStage, 1, profile).relative_error, 0.0);
-  profile.prediction_errors = {.no_mask = 0.1, .causal = 0.2, .brief = 0.3};
+  profile.prediction_errors = {.regimes = {{false, 64, 0.1}, {true, 64, 0.2}}, .brief = 0.3};
   EXPECT_EQ(predict(kProblem, kOneStage, 1, profile).relative_error, 0.3);
   AttentionProblem longer{
       .heads_q = 16, .heads_kv = 16, .seq_q = 2048, .seq_kv = 2048, .head_dim = 64};
