@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT
 // The device's side of serving_check but the kernels for unequal sequences themselves.
 #include "attention_serving/append/append_kv.cu"
+#include "experiments/gpu_checks/sections.h"
 #include "experiments/gpu_checks/serving_kernel_entries.h"
 #include "experiments/gpu_checks/serving_kernels.h"
 #include "templates/reference/serving_attention_reference.cu"
 
 #include <cuda_runtime.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <array>
+#include <mutex>
+#include <string>
 
 namespace swr::gpu {
 namespace {
 
-void check(cudaError_t error, const char* what) {
+void check(cudaError_t error, const std::string& what) {
   if (error != cudaSuccess) {
-    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-    std::exit(1);
+    end_section(what + ": " + cudaGetErrorString(error));
   }
 }
 
 const cudaStream_t kStream = cudaStreamPerThread;
 
 /// Lets the launch after it begin, sleeps longer than that takes, and writes.
-__global__ void write_late(const LateArray* arrays, int count) {
+__global__ void __launch_bounds__(1024) write_late(const LateArray* arrays, int count) {
   asm volatile("griddepcontrol.launch_dependents;");
   for (int i = 0; i < 100; ++i) {
     __nanosleep(1000);
@@ -45,11 +46,36 @@ const void* serving_entry(std::size_t kernel) {
   return kEntries[kernel / kKernelsPerPart](kernel % kKernelsPerPart);
 }
 
+/// What a launch asks for and what the kernel and the GPU have.
+std::string resources(std::size_t kernel, int dynamic_smem_bytes) {
+  cudaFuncAttributes attributes = {};
+  int registers = 0;
+  int smem = 0;
+  check(cudaFuncGetAttributes(&attributes, serving_entry(kernel)), "attributes");
+  check(cudaDeviceGetAttribute(&registers, cudaDevAttrMaxRegistersPerBlock, 0), "registers");
+  check(cudaDeviceGetAttribute(&smem, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "memory");
+  const int threads = kCheckedKernels[kernel].config.threads();
+  return std::string(kCheckedKernels[kernel].name) + ", " + std::to_string(threads) +
+         " threads, at most " + std::to_string(attributes.maxThreadsPerBlock) + ", of " +
+         std::to_string(attributes.numRegs) + " registers, in all " + std::to_string(registers) +
+         "; shared memory " + std::to_string(dynamic_smem_bytes) + ", allowed " +
+         std::to_string(attributes.maxDynamicSharedSizeBytes) + ", at most " + std::to_string(smem);
+}
+
+/// The limit of a kernel's shared memory belongs to the kernel, not to a launch: were it lowered
+/// for a shorter list of sequences, a launch of another host thread would be refused. So it only
+/// rises.
 const void* allowed_entry(std::size_t kernel, int dynamic_smem_bytes) {
+  static std::mutex guard;
+  static std::array<int, kCheckedCount> allowed = {};
+  const std::lock_guard lock(guard);
   const void* const entry = serving_entry(kernel);
-  check(
-      cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_smem_bytes),
-      "shared memory");
+  if (allowed[kernel] < dynamic_smem_bytes) {
+    check(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               dynamic_smem_bytes),
+          "shared memory of " + resources(kernel, dynamic_smem_bytes));
+    allowed[kernel] = dynamic_smem_bytes;
+  }
   return entry;
 }
 
@@ -67,8 +93,11 @@ void launch_on(cudaStream_t stream, std::size_t kernel, const ServingLaunch& lau
   config.numAttrs = may_begin_early ? 1 : 0;
   ServingAttentionParams copy = params;
   void* arguments[] = {&copy};
-  check(cudaLaunchKernelExC(&config, allowed_entry(kernel, launch.dynamic_smem_bytes), arguments),
-        "launch");
+  const cudaError_t error =
+      cudaLaunchKernelExC(&config, allowed_entry(kernel, launch.dynamic_smem_bytes), arguments);
+  if (error != cudaSuccess) {
+    check(error, "launch of " + resources(kernel, launch.dynamic_smem_bytes));
+  }
 }
 
 }  // namespace
@@ -114,6 +143,7 @@ void launch_serving_early(std::size_t kernel, const ServingLaunch& launch,
   auto* const list = static_cast<LateArray*>(allocate(bytes));
   upload(list, late.data(), bytes);
   write_late<<<1, 1024, 0, kStream>>>(list, static_cast<int>(late.size()));
+  check(cudaGetLastError(), "late writes");
   launch_on(kStream, kernel, launch, params, true);
   wait();
   release(list);

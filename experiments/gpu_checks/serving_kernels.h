@@ -121,7 +121,7 @@ constexpr std::size_t kernel_named(std::string_view name) {
   return i;
 }
 
-// Every call ends the program with the error's text when CUDA reports one. All work of a host
+// Every call ends the section with the error's text when CUDA reports one. All work of a host
 // thread is in the order of its calls.
 
 void* allocate(std::size_t bytes);

@@ -3,6 +3,7 @@
 // beside the dense kernels of the same tiles. Sets of tensors take turns, so that L2 holds none of
 // them; every result is compared with fp64 first.
 #include "attention/portable/kernel.cuh"
+#include "experiments/gpu_checks/sections.h"
 #include "experiments/gpu_checks/serving_kernels.h"
 #include "operations/attention/launch_plan.h"
 
@@ -31,8 +32,7 @@ constexpr double kReadBytesPerUs = 4.66e6;  ///< The best pure read of an H200.
 
 void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
-    std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-    std::exit(1);
+    end_section(std::string(what) + ": " + cudaGetErrorString(error));
   }
 }
 
@@ -122,11 +122,18 @@ constexpr TensorStrides strides(int heads, long long rows) {
   return {.batch = rows * heads * kHeadDim, .head = kHeadDim, .seq = heads * kHeadDim};
 }
 
+/// What a launch may choose of a kernel that deals ranges.
+struct Dealing {
+  int ctas_per_sm = 0;  ///< 0: as many as fit.
+  int least_units = 1;
+};
+
 /// One set of tensors and a launch of a kernel over them.
 class ServingSet {
  public:
-  ServingSet(std::size_t kernel, const Lengths& lengths, unsigned seed)
+  ServingSet(std::size_t kernel, const Lengths& lengths, unsigned seed, Dealing dealing)
       : kernel_(kernel),
+        dealing_(dealing),
         config_(kCheckedKernels[kernel].config),
         lengths_(lengths),
         table_(page_table(seed)),
@@ -228,13 +235,17 @@ class ServingSet {
                                  .threads = config_.threads(),
                                  .fixed_smem_bytes = config_.fixed_smem_bytes(),
                                  .persistence = config_.persistence,
-                                 .workers = resident_ctas(kernel_, smem)};
+                                 .workers = dealing_.ctas_per_sm == 0
+                                                ? resident_ctas(kernel_, smem)
+                                                : dealing_.ctas_per_sm * sm_count()};
+    params_.least_units = dealing_.least_units;
     params_.item_order =
         config_.deal == Deal::whole ? ItemOrder::longest_first : ItemOrder::as_given;
     launch_ = serving_launch(plan, params_);
   }
 
   std::size_t kernel_;
+  Dealing dealing_;
   ServingAttentionConfig config_;
   Lengths lengths_;
   int pages_ = 0;
@@ -254,7 +265,7 @@ class ServingSet {
 
 /// The median time of launch(i) in us, over rounds that take some milliseconds each.
 double median_us(const std::function<void(int)>& launch, int sets) {
-  constexpr int kRounds = 15;
+  constexpr int kRounds = 9;
   cudaEvent_t begin;
   cudaEvent_t end;
   check(cudaEventCreate(&begin), "event");
@@ -286,11 +297,12 @@ double median_us(const std::function<void(int)>& launch, int sets) {
 /// So many that their bytes are several times those of L2, and two for launches that overlap.
 int sets_for(double bytes) { return std::clamp(static_cast<int>(4e8 / bytes), 2, 12); }
 
-void time_serving(std::size_t kernel, const Lengths& lengths) {
+void time_serving(std::size_t kernel, const Lengths& lengths, Dealing dealing = {}) {
   std::vector<std::unique_ptr<ServingSet>> sets;
   const int count = sets_for(lengths.floor_bytes());
   for (int set = 0; set < count; ++set) {
-    sets.push_back(std::make_unique<ServingSet>(kernel, lengths, static_cast<unsigned>(set)));
+    sets.push_back(
+        std::make_unique<ServingSet>(kernel, lengths, static_cast<unsigned>(set), dealing));
   }
   const double off = sets[0]->deviation();
   const auto median = [&](bool overlapping) {
@@ -299,8 +311,11 @@ void time_serving(std::size_t kernel, const Lengths& lengths) {
   const double us = median(false);
   const double overlapping_us = median(true);
   const double floor_us = lengths.floor_bytes() / kReadBytesPerUs;
+  std::string name = kCheckedKernels[kernel].name;
+  name += dealing.ctas_per_sm > 0 ? ", " + std::to_string(dealing.ctas_per_sm) + " an SM" : "";
+  name += dealing.least_units > 1 ? ", least " + std::to_string(dealing.least_units) : "";
   std::printf("| %s | %s | %d | %.1f | %.1f | %.1f | %.2f | %.0f | %.1e |\n", lengths.name.c_str(),
-              kCheckedKernels[kernel].name, lengths.page_size, floor_us, us, overlapping_us,
+              name.c_str(), lengths.page_size, floor_us, us, overlapping_us,
               lengths.floor_bytes() / us / 1e6, lengths.flops() / us / 1e6, off);
   std::fflush(stdout);
 }
@@ -318,19 +333,20 @@ constexpr PortableAttentionConfig kDensePrefill{.head_dim = kHeadDim,
                                                 .order = Order::cyclic,
                                                 .persistence = Persistence::persistent,
                                                 .smem_swizzle = true};
-constexpr PortableAttentionConfig dense_decode(int tile_n, int stages) {
+constexpr PortableAttentionConfig dense_decode(int tile_n, int stages, bool split_kv = true) {
   PortableAttentionConfig config = kDensePrefill;
   config.tile_m = 16;
   config.tile_n = tile_n;
   config.warps = 4;
   config.stages = stages;
   config.persistence = Persistence::grid;
-  config.split_kv = true;
+  config.split_kv = split_kv;
   config.pack_gqa = true;
   return config;
 }
 constexpr PortableAttentionConfig kDense[] = {kDensePrefill, dense_decode(64, 2),
-                                              dense_decode(64, 3), dense_decode(128, 2)};
+                                              dense_decode(64, 3), dense_decode(128, 2),
+                                              dense_decode(64, 2, false)};
 
 template <std::size_t I>
 __global__ void __launch_bounds__(kDense[I].threads(), 1)
@@ -435,12 +451,18 @@ void time_dense(const char* name, const Lengths& lengths, int splits) {
   std::fflush(stdout);
 }
 
-/// Splits for one wave and for two.
+/// Splits for one wave and for two. Kernels with splits have at least two: with one they would
+/// leave parts where no memory is (operations/attention/launch_plan.h provides none).
 template <std::size_t I>
 void time_dense_decode(const char* name, const Lengths& lengths) {
   const int heads = static_cast<int>(lengths.q.size()) * kHeadsKv;
+  int last = 1;
   for (const int waves : {1, 2}) {
-    time_dense<I>(name, lengths, std::max(1, waves * DenseSet<I>::resident() / heads));
+    const int splits = waves * DenseSet<I>::resident() / heads;
+    if (splits > last) {
+      time_dense<I>(name, lengths, splits);
+      last = splits;
+    }
   }
 }
 
@@ -468,53 +490,73 @@ Lengths prompts(int batch, int rows, int cached = 0) {
   return lengths;
 }
 
-void time_decode() {
+void time_decode(const Lengths& lengths) {
+  for (const char* const name :
+       {"decode 128", "decode 128, 3 stages", "decode 128, 128 keys", "decode 128 run16",
+        "decode 128 run16, 128 keys", "decode 128 rows"}) {
+    time_serving(kernel_named(name), lengths);
+  }
+  for (const Dealing dealing : {Dealing{1, 1}, Dealing{0, 4}, Dealing{0, 8}, Dealing{0, 16}}) {
+    time_serving(kernel_named("decode 128, 3 stages"), lengths, dealing);
+  }
+  for (const Dealing dealing : {Dealing{1, 1}, Dealing{0, 4}, Dealing{0, 8}}) {
+    time_serving(kernel_named("decode 128, 128 keys"), lengths, dealing);
+  }
+  time_dense_decode<1>("dense 16x64, 2 stages", lengths);
+  time_dense_decode<2>("dense 16x64, 3 stages", lengths);
+  time_dense_decode<3>("dense 16x128, 2 stages", lengths);
+  time_dense<4>("dense 16x64, 2 stages", lengths, 1);
+}
+
+void time_prompts(const Lengths& lengths) {
+  for (const char* const name : {"prefill 128", "prefill 128 run16", "prefill 128 rows"}) {
+    time_serving(kernel_named(name), lengths);
+  }
+  time_dense<0>("dense 128x64", lengths, 1);
+}
+
+void time_chunk(const Lengths& lengths) {
+  for (const char* const name :
+       {"prefill 128", "chunks in ranges 128", "chunks in ranges 128, packed"}) {
+    time_serving(kernel_named(name), lengths);
+  }
+}
+
+void add_everything(Sections& sections) {
+  const auto add = [&](const Lengths& lengths, auto take) {
+    sections.add(lengths.name, [lengths, take] { take(lengths); });
+  };
   for (const int batch : {1, 8, 64}) {
     for (const int keys : {8192, 32768}) {
-      const Lengths lengths = decode(batch, keys);
-      for (const char* const name :
-           {"decode 128", "decode 128, 3 stages", "decode 128, 128 keys", "decode 128 run16",
-            "decode 128 run16, 128 keys", "decode 128 rows"}) {
-        time_serving(kernel_named(name), lengths);
-      }
-      time_dense_decode<1>("dense 16x64, 2 stages", lengths);
-      time_dense_decode<2>("dense 16x64, 3 stages", lengths);
-      time_dense_decode<3>("dense 16x128, 2 stages", lengths);
+      add(decode(batch, keys), time_decode);
     }
   }
+  for (const Lengths& lengths : {prompts(1, 4096), prompts(8, 2048), prompts(1, 8192)}) {
+    add(lengths, time_prompts);
+  }
+  add(prompts(1, 512, 32768), time_chunk);
   for (const double sigma : {0.0, 1.0, 1.4}) {
-    time_serving(kernel_named("decode 128, 3 stages"), decode(64, 4096, sigma));
+    add(decode(64, 4096, sigma), [](const Lengths& lengths) {
+      time_serving(kernel_named("decode 128, 3 stages"), lengths);
+    });
   }
   for (const int page_size : {1, 64, 256}) {
     Lengths lengths = decode(8, 8192);
     lengths.page_size = page_size;
-    time_serving(kernel_named("decode 128, 3 stages"), lengths);
-  }
-}
-
-void time_prompts() {
-  for (const Lengths& lengths : {prompts(1, 4096), prompts(8, 2048), prompts(1, 8192)}) {
-    for (const char* const name : {"prefill 128", "prefill 128 run16", "prefill 128 rows"}) {
-      time_serving(kernel_named(name), lengths);
-    }
-    time_dense<0>("dense 128x64", lengths, 1);
-  }
-  const Lengths chunk = prompts(1, 512, 32768);
-  for (const char* const name :
-       {"prefill 128", "chunks in ranges 128", "chunks in ranges 128, packed"}) {
-    time_serving(kernel_named(name), chunk);
+    add(lengths,
+        [](const Lengths& paged) { time_serving(kernel_named("decode 128, 3 stages"), paged); });
   }
 }
 
 }  // namespace
 }  // namespace swr::gpu
 
-int main() {
+int main(int argc, char** argv) {
   using namespace swr::gpu;
+  Sections sections(argc > 1 ? std::atoi(argv[1]) : 55);
+  add_everything(sections);
   std::printf(
       "| lengths | kernel | page | floor us | us | us, overlapping | TB/s | TFLOP/s | largest "
       "difference from fp64 |\n|---|---|---|---|---|---|---|---|---|\n");
-  time_decode();
-  time_prompts();
-  return 0;
+  return sections.run() == 0 ? 0 : 1;
 }

@@ -43,7 +43,7 @@ class ReadyGemm final : public ReadyLaunch {
       params.partials = part.partials;
       params.arrivals = part.arrivals;
     }
-    GemmTensorMaps maps;
+    GemmTensorMaps maps{};  // Stays so for kernels without maps.
     require_success(encode_gemm_maps(site.calls, config, params, maps), "cuTensorMapEncodeTiled");
     require_success(launch_gemm(site.calls, site.function, config, params, maps, workers_,
                                 site.overlap, site.stream),

@@ -41,12 +41,48 @@ class SequenceList {
   }
   __device__ long long units() const { return end(count() - 1); }
 
+  /// Deal::ranges: what the list is cut into. All threads of a warp together.
+  __device__ Ranges ranges() const {
+    Ranges ranges = cut_ranges(units(), static_cast<int>(gridDim.x), params_.least_units);
+    if (ranges.workers > 1 && sequences_per_entry(params_.batch) == 1 && is_uniform()) {
+      const int first = entry(0);
+      const SequenceItems items =
+          items_of(C.tiles(), params_, query_length(params_, first), key_length(params_, first));
+      ranges.workers = even(count() * static_cast<int>(items.items()), ranges.workers);
+    }
+    return ranges;
+  }
+
  private:
   static constexpr int kEndBytes = 8;
+  static constexpr long long kMostUnits = 1LL << 30;  ///< That are looked at for evenness.
+
+  /// Whether all sequences have as many units, so that all items are equally long.
+  __device__ bool is_uniform() const {
+    const long long first = end(0);
+    bool differs = units() > kMostUnits;
+    for (int place = lane() + 1; place < count(); place += 32) {
+      differs = differs || end(place) - end(place - 1) != first;
+    }
+    return ptx::vote_ballot(differs) == 0;
+  }
+  /// even_workers(), by a warp.
+  __device__ static int even(int items, int most) {
+    const int least = least_even_workers(most);
+    for (int above = most; above >= least; above -= 32) {
+      const int workers = above - lane();
+      const unsigned found = ptx::vote_ballot(workers >= least && are_even(items, workers));
+      if (found != 0) {
+        return above - (31 - ptx::clz(found & (0U - found)));
+      }
+    }
+    return most;
+  }
 
   __device__ int count() const { return list_entries(params_.batch); }
   __device__ bool sorted() const { return is_sorted(params_.item_order, params_.batch); }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int lane() { return thread() % 32; }
   __device__ unsigned end_address(int place) const {
     return ends_ + static_cast<unsigned>(place * kEndBytes);
   }

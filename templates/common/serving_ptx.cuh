@@ -37,6 +37,11 @@ __device__ inline int clz(unsigned x) {
   return zeros;
 }
 
+/// vote.sync.ballot: a bit per lane, of 32 lanes.
+__device__ inline unsigned vote_ballot(bool holds) {
+  return __ballot_sync(0xffffffffU, holds ? 1 : 0);
+}
+
 /// shfl.sync.up: the value of the lane so many places below, of 32 lanes; of the lane itself where
 /// there is none.
 __device__ inline long long shfl_sync_up(long long value, int lanes) {

@@ -367,6 +367,23 @@ SWR_HD constexpr Ranges cut_ranges(long long units, int ctas, int least) {
   return {units, most < ctas ? max_of(units == 0 ? 0 : 1, static_cast<int>(most)) : ctas};
 }
 
+/// Of how many ranges one in four may be given up for the others to be even.
+SWR_HD constexpr int least_even_workers(int most) { return max_of(1, most - most / 4); }
+/// Whether ranges of `items` items of equal length are whole items, or equal parts of one: then no
+/// CTA begins a second item for a part of it, which costs the pipeline's filling and a combination.
+SWR_HD constexpr bool are_even(int items, int workers) {
+  return items % workers == 0 || workers % items == 0;
+}
+/// Requires: items > 0, most > 0.
+SWR_HD constexpr int even_workers(int items, int most) {
+  for (int workers = most; workers >= least_even_workers(most); --workers) {
+    if (are_even(items, workers)) {
+      return workers;
+    }
+  }
+  return most;
+}
+
 /// A worker's part of an item.
 struct ItemPart {
   KvTiles tiles;         ///< Of the item's interval, counted from its first tile.

@@ -341,6 +341,25 @@ TEST(EmulatedServingAttention, PartsAreCombinedInTheirOrder) {
   EXPECT_EQ(alone.wrong_values(), 0);
 }
 
+/// Six items of equal length for twenty CTAs: eighteen take a third of an item each. Were one
+/// sequence longer, all twenty would work, some on two items.
+TEST(EmulatedServingAttention, EqualItemsAreDividedEvenly) {
+  Problem problem = three_sequences();
+  problem.workers = 20;
+  problem.max_seq_q = 1;
+  problem.seq_q = {1, 1, 1};
+  problem.seq_kv = {170, 170, 170};
+  Serving<kDecode> even(problem, 1);
+  even.run();
+  EXPECT_EQ(even.wrong_values(), 0);
+  EXPECT_EQ(even.parts_left(), 18);
+  problem.seq_kv = {170, 170, 100};
+  Serving<kDecode> uneven(problem, 1);
+  uneven.run();
+  EXPECT_EQ(uneven.wrong_values(), 0);
+  EXPECT_GT(uneven.parts_left(), 18);
+}
+
 /// A giant that every CTA has a part of, and dwarfs that one CTA has many of.
 TEST(EmulatedServingAttention, SharesAGiant) {
   Problem problem = three_sequences();

@@ -175,6 +175,16 @@ class ServingMemory {
     return static_cast<int>(o + lse + words);
   }
 
+  /// Parts of items that CTAs have left for others to combine.
+  int parts_left() const {
+    constexpr std::size_t kFloats = C.pv().partial_floats();
+    int parts = 0;
+    for (std::size_t first = 0; first < partials_.size(); first += kFloats) {
+      parts += std::isnan(partials_[first]) ? 0 : 1;
+    }
+    return parts;
+  }
+
   /// Whether a line begins within a row of K or V of some sequence.
   bool is_key_row(const void* line) const {
     const auto offset =

@@ -5,6 +5,7 @@
 #include "core/sha256.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_variant.h>
+#include <swr/version.h>
 
 #include <algorithm>
 #include <fstream>
@@ -78,7 +79,7 @@ TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
   record(problem_of(4096), measured(persistent, 10.0));
   do_export();
   const Manifest manifest = read_manifest(out_);
-  EXPECT_EQ(manifest.swr_version, "0.1.0");
+  EXPECT_EQ(manifest.swr_version, SWR_VERSION);
   ASSERT_EQ(manifest.kernels.size(), 1U);
   const ExportedKernel& kernel = manifest.kernels[0];
   EXPECT_EQ(kernel.entry, "swr_attention");

@@ -46,7 +46,8 @@ void write_one_file(const Session& session, const std::vector<RecordedSpace>& sp
   OutputFile file(session, path);
   write_recorded_spaces(file.text(), spaces);
   file.finish();
-  session.out << "wrote " << spaces.size() << " spaces to " << path.string() << "\n";
+  session.out << "wrote " << spaces.size() << (spaces.size() == 1 ? " space to " : " spaces to ")
+              << path.string() << "\n";
 }
 
 /// The spaces that were measured: the formats of others do not tell predictions from them.

@@ -198,7 +198,8 @@ Finding check_database(const Session& session) {
     return {"database", Health::ok,
             path.string() + ", " + bytes_text(static_cast<long long>(fs::file_size(path))) + ": " +
                 grouped_text(static_cast<long long>(rows)) + " results of " +
-                std::to_string(history.places.size()) + " problems"};
+                std::to_string(history.places.size()) +
+                (history.places.size() == 1 ? " problem" : " problems")};
   } catch (const std::exception& error) {
     return {"database", Health::broken, error.what(), kAdvice};
   }

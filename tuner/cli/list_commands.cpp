@@ -239,7 +239,12 @@ int run_emit(const Session& session) {
                 "--variant breaks the constraint " + dropped->constraint + ": " + dropped->reason);
   }
   const Generator generator(generator_options(session));
-  const std::string source = generator.flatten(problem, variant);
+  // Which architecture is the family's own matter, so both kinds are named.
+  const std::string source = "// swr-tune emit --variant " + to_key(variant) +
+                             "\n// compiles alone: nvcc -std=c++20 --use_fast_math -arch=ARCH "
+                             "-cubin FILE, where ARCH is sm_80 "
+                             "or a\n// later one, and sm_90a for family=hopper\n\n" +
+                             generator.flatten(problem, variant);
   if (!session.options.out) {
     session.out << source;
     return kExitSuccess;

@@ -58,7 +58,8 @@ int run_report(const Session& session) {
   OutputFile file(session, *session.options.out);
   file.text() << render_page(data);
   file.finish();
-  session.out << "wrote " << data["fields"].size() << " tuned shapes to "
+  const std::size_t shapes = data["fields"].size();
+  session.out << "wrote " << shapes << (shapes == 1 ? " tuned shape to " : " tuned shapes to ")
               << session.options.out->string() << "\n";
   return kExitSuccess;
 }

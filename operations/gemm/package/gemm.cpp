@@ -127,7 +127,7 @@ struct Gemm::Impl {
   void launch(const Ready& ready, const GemmParams& params, CUstream stream) const {
     std::visit(
         [&](const auto& config) {
-          swr::GemmTensorMaps maps;
+          swr::GemmTensorMaps maps{};
           driver.require(swr::encode_gemm_maps(driver.launch, config, params, maps),
                          "cuTensorMapEncodeTiled");
           driver.require(

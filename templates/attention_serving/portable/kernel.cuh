@@ -182,8 +182,8 @@ __device__ inline void run(const ServingAttentionParams& params, unsigned smem) 
   }
   const SequenceList<C> list(params, smem);
   list.build();
-  const long long units = list.units();
   if constexpr (C.deal == Deal::whole) {
+    const long long units = list.units();
     for (int iteration = 0;; ++iteration) {
       const long long unit = cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, units);
       if (unit < 0) {
@@ -193,7 +193,7 @@ __device__ inline void run(const ServingAttentionParams& params, unsigned smem) 
     }
   } else {
     const int worker = static_cast<int>(blockIdx.x);
-    const Ranges ranges = cut_ranges(units, static_cast<int>(gridDim.x), params.least_units);
+    const Ranges ranges = list.ranges();
     if (worker >= ranges.workers) {
       return;
     }

@@ -380,6 +380,33 @@ TEST(ServingSchedule, RangesShareAGiantEvenly) {
   EXPECT_LE(most - least, 3);
 }
 
+/// Equal items are divided into whole parts, or dealt whole, by at least three in four CTAs.
+TEST(ServingSchedule, EqualItemsAreDividedEvenly) {
+  EXPECT_EQ(even_workers(8, 264), 264);
+  EXPECT_EQ(even_workers(64, 264), 256);
+  EXPECT_EQ(even_workers(200, 264), 200);
+  EXPECT_EQ(even_workers(512, 264), 256);
+  EXPECT_EQ(even_workers(7, 5), 5);  // Neither 5 nor 4 divides 7.
+  EXPECT_EQ(even_workers(1, 1), 1);
+  constexpr int kUnits = 129;  // Of an item.
+  for (int items = 1; items < 600; ++items) {
+    const int workers = even_workers(items, 264);
+    ASSERT_LE(198, workers);
+    ASSERT_LE(workers, 264);
+    if (!are_even(items, workers)) {
+      EXPECT_EQ(workers, 264);
+      continue;
+    }
+    const Ranges ranges{1LL * items * kUnits, workers};
+    for (int worker = 0; worker < workers; ++worker) {
+      const long long first_item = ranges.first(worker) / kUnits;
+      const long long last_item = (ranges.end(worker) - 1) / kUnits;
+      const bool whole = ranges.first(worker) % kUnits == 0 && ranges.end(worker) % kUnits == 0;
+      ASSERT_TRUE(first_item == last_item || whole) << items << " items, worker " << worker;
+    }
+  }
+}
+
 /// Under a causal mask a run of folded Q tiles takes about as long as any other.
 TEST(ServingSchedule, FoldedQTilesEvenOutACausalChunk) {
   const auto spread = [](ItemOrder order) {

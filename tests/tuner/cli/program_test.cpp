@@ -197,6 +197,8 @@ TEST_F(SwrTune, ListsWhatADryRunWouldTryAndStoresNothing) {
 TEST_F(SwrTune, EmitsASourceThatNamesTheVariantsTile) {
   const ProgramResult result = run({"emit", "--variant", "tile_m=32,tile_n=32,warps=2,stages=1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("// swr-tune emit --variant family=portable,tile_m=32,"));
+  EXPECT_THAT(result.out, HasSubstr("nvcc -std=c++20"));
   EXPECT_THAT(result.out, HasSubstr("__global__"));
   EXPECT_THAT(result.out, ContainsRegex("tile_m = 32"));
 }
@@ -558,7 +560,7 @@ TEST_F(SwrTune, WritesAReportOfWhatIsStored) {
   run(kSmallTune);
   const ProgramResult written = run({"report", "--out", path("report.html")});
   EXPECT_EQ(written.exit_code, 0) << written.err;
-  EXPECT_THAT(written.out, StartsWith("wrote 1 tuned shapes to "));
+  EXPECT_THAT(written.out, StartsWith("wrote 1 tuned shape to "));
   std::ifstream file(path("report.html"));
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(page, StartsWith("<!DOCTYPE html>"));
