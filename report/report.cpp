@@ -153,7 +153,8 @@ void print_predicted_ties(std::ostream& out, const TuneReport& report) {
     return result.state == ResultState::ok && is_predicted_tie(*best, result);
   });
   out << "predicted times are uncertain by " << percent_text(prediction->relative_error) << "; "
-      << tied - 1 << (tied == 2 ? " other lies" : " others lie") << " within that of the best (=)\n";
+      << tied - 1 << (tied == 2 ? " other lies" : " others lie")
+      << " within that of the best (=)\n";
 }
 
 /// What a miss count is called: modelled beyond the first touch, or counted in L2.

@@ -8,7 +8,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -86,10 +85,7 @@ void print_accuracy(const std::string& name, const std::vector<double>& ratios) 
 }
 
 /// Head_dims by which errors are told apart: up to 64, up to 128, longer.
-int regime_of(int head_dim) {
-  constexpr std::array kRegimes{64, 128, 256};
-  return *std::ranges::find_if(kRegimes, [head_dim](int most) { return head_dim <= most; });
-}
+int regime_of(int head_dim) { return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256; }
 
 using Ratios = std::map<std::string, std::vector<double>>;
 
@@ -117,9 +113,9 @@ double pooled_error(const std::map<std::string, std::vector<double>>& by_chip,
   return chips == 0 ? 0.0 : std::sqrt(squares / chips);
 }
 
-/// Errors of each profile, as "prediction_errors" of its file has them: of its own points where
-/// four or more are known, else of the other chips'. `tuned` names chips whose clock was chosen by
-/// their points: theirs are those of the others.
+/// Errors of each profile, as "prediction_errors" of its file has them: of its own points of the
+/// regime where four or more are known, else of the mask, else of the other chips'. `tuned` names
+/// chips whose clock was chosen by their points: theirs are those of the others.
 void print_errors(const std::vector<JudgedTiming>& rows, double least_us,
                   const std::vector<std::string>& tuned) {
   constexpr std::size_t kEnough = 4;
@@ -135,12 +131,28 @@ void print_errors(const std::vector<JudgedTiming>& rows, double least_us,
       regimes[{problem.causal, regime_of(problem.head_dim)}][row.timing.chip].push_back(ratio);
     }
   }
-  const auto error = [&](const Ratios& by_chip, const std::string& chip) {
+  const auto own_error = [&](const Ratios& by_chip, const std::string& chip) {
     const auto own = by_chip.find(chip);
     const bool is_tuned = std::ranges::find(tuned, chip) != tuned.end();
     return own != by_chip.end() && own->second.size() >= kEnough && !is_tuned
-               ? assess_ratios(own->second).error
-               : pooled_error(by_chip, chip);
+               ? std::optional(assess_ratios(own->second).error)
+               : std::nullopt;
+  };
+  const auto of_mask = [&](bool causal) {
+    Ratios all;
+    for (const int head_dim : {64, 128, 256}) {
+      for (const auto& [chip, ratios] : regimes[{causal, head_dim}]) {
+        all[chip].insert(all[chip].end(), ratios.begin(), ratios.end());
+      }
+    }
+    return all;
+  };
+  const auto error = [&](bool causal, int head_dim, const std::string& chip) {
+    const Ratios& regime = regimes[{causal, head_dim}];
+    if (const auto own = own_error(regime, chip)) {
+      return *own;
+    }
+    return own_error(of_mask(causal), chip).value_or(pooled_error(regime, chip));
   };
   std::printf("\nErrors\n\n");
   for (const std::string& chip : profile_ids()) {
@@ -149,11 +161,11 @@ void print_errors(const std::vector<JudgedTiming>& rows, double least_us,
       std::printf("%s \"%s\": [", causal ? "," : "", causal ? "causal" : "no_mask");
       for (const int head_dim : {64, 128, 256}) {
         std::printf("%s[%d, %.2f]", head_dim == 64 ? "" : ", ", head_dim,
-                    error(regimes[{causal, head_dim}], chip));
+                    error(causal, head_dim, chip));
       }
       std::printf("]");
     }
-    std::printf(", \"brief\": %.2f\n", error(brief, chip));
+    std::printf(", \"brief\": %.2f\n", own_error(brief, chip).value_or(pooled_error(brief, chip)));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <thread>
 #include <utility>
@@ -169,11 +170,12 @@ KnownKernel read_kernel(const Table& table) {
   return kernel;
 }
 
-/// A kernel on the GPU, and the least it can take: what its SMs compute, divided evenly.
+/// A kernel on the GPU, and the least it can take: at first what its SMs compute, divided evenly.
 struct Candidate {
   AttentionVariant variant;
   int ctas_per_sm = 0;
   double least_us = 0.0;
+  ScheduleShape shape = {};
 };
 
 /// KV steps of all CTAs.
@@ -197,14 +199,6 @@ double least_time_us(const AttentionProblem& problem, const Candidate& one,
   return kv_steps(problem, one.variant) * step_clocks / profile.device.sm_count / profile.clock_mhz;
 }
 
-/// Time as if L2 and memory delivered at once.
-double unhindered_us(const AttentionProblem& problem, const Candidate& one,
-                     const ScheduleShape& shape, const GpuProfile& profile) {
-  L2Traffic none;
-  none.schedule.steps = 1;
-  return predict_time(problem, one.variant, shape, none, profile).time_us;
-}
-
 /// Kernels of the chip's architecture that run the problem there, soonest first.
 std::vector<Candidate> candidates(const AttentionProblem& problem,
                                   const std::vector<KnownKernel>& kernels,
@@ -222,6 +216,29 @@ std::vector<Candidate> candidates(const AttentionProblem& problem,
     one.ctas_per_sm = occupancy(kernel.resources, problem, one.variant, profile.device).ctas_per_sm;
     one.least_us = least_time_us(problem, one, profile);
     all.push_back(one);
+  }
+  std::ranges::stable_sort(all, {}, &Candidate::least_us);
+  return all;
+}
+
+/// Those of them that are within reach of the fastest, with their schedules and the time that they
+/// take where L2 and memory deliver at once; soonest first.
+std::vector<Candidate> unhindered_candidates(const AttentionProblem& problem,
+                                             const std::vector<KnownKernel>& kernels,
+                                             const GpuProfile& profile) {
+  constexpr double kReach = 1.5;  ///< Memory slows the fastest by less
+  L2Traffic none;
+  none.schedule.steps = 1;
+  std::vector<Candidate> all;
+  double soonest_us = std::numeric_limits<double>::infinity();
+  for (Candidate& one : candidates(problem, kernels, profile)) {
+    if (one.least_us > kReach * soonest_us) {
+      break;
+    }
+    one.shape = schedule_on_gpu(problem, one.variant, one.ctas_per_sm, profile);
+    one.least_us = predict_time(problem, one.variant, one.shape, none, profile).time_us;
+    soonest_us = std::min(soonest_us, one.least_us);
+    all.push_back(std::move(one));
   }
   std::ranges::stable_sort(all, {}, &Candidate::least_us);
   return all;
@@ -286,20 +303,16 @@ std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
                                     const GpuProfile& profile) {
   std::map<ScheduleShape, L2Traffic> walks;
   std::optional<ForeseenTime> fastest;
-  for (const Candidate& one : candidates(problem, kernels, profile)) {
+  for (const Candidate& one : unhindered_candidates(problem, kernels, profile)) {
     if (fastest && one.least_us >= fastest->time_us) {
       break;
     }
-    const ScheduleShape shape = schedule_on_gpu(problem, one.variant, one.ctas_per_sm, profile);
-    if (fastest && unhindered_us(problem, one, shape, profile) >= fastest->time_us) {
-      continue;
-    }
-    const auto [entry, is_new] = walks.try_emplace(shape);
+    const auto [entry, is_new] = walks.try_emplace(one.shape);
     if (is_new) {
-      entry->second = simulate_l2(shape, profile.l2_policy());
+      entry->second = simulate_l2(one.shape, profile.l2_policy());
     }
     const double time_us =
-        predict_time(problem, one.variant, shape, entry->second, profile).time_us;
+        predict_time(problem, one.variant, one.shape, entry->second, profile).time_us;
     if (!fastest || time_us < fastest->time_us) {
       fastest = {time_us, one.variant};
     }

@@ -62,8 +62,8 @@ struct ForeseenTime {
 };
 
 /// The fastest of the kernels that run the problem on the profile's GPU, one CTA per Q tile, long
-/// ones first under the mask; empty where none does. Exact: kernels that could not be the fastest
-/// even if nothing were read twice are not walked through L2.
+/// ones first under the mask; empty where none does. Kernels that could not be the fastest even if
+/// L2 and memory delivered at once are not walked through L2.
 std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
                                     const std::vector<KnownKernel>& kernels,
                                     const GpuProfile& profile);

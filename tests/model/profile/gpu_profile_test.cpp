@@ -75,9 +75,9 @@ TEST_F(GpuProfileFile, IsAFileThatDoesNotNestWithoutEnd) {
 }
 
 TEST(GpuProfile, BuiltInIdsAreSorted) {
-  EXPECT_THAT(profile_ids(), ElementsAre("a100", "a100-pcie", "gb10", "h100", "h100-pcie", "h20",
-                                         "h200", "l40s", "rtx3090", "rtx4090", "rtx5090",
-                                         "rtxpro6000"));
+  EXPECT_THAT(profile_ids(),
+              ElementsAre("a100", "a100-pcie", "gb10", "h100", "h100-pcie", "h20", "h200", "l40s",
+                          "rtx3090", "rtx4090", "rtx5090", "rtxpro6000"));
 }
 
 TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
@@ -136,8 +136,7 @@ TEST_F(GpuProfileFile, ErrorsOfPredictionsAreThoseOfTheRegime) {
   Json profile = fictional_profile();
   EXPECT_EQ(load(profile.dump()).prediction_error(1000, false, 64), 0.0);
   profile["prediction_errors"] = {
-      {"value",
-       {{"no_mask", {{64, 0.1}, {128, 0.15}}}, {"causal", {{128, 0.2}}}, {"brief", 0.3}}},
+      {"value", {{"no_mask", {{64, 0.1}, {128, 0.15}}}, {"causal", {{128, 0.2}}}, {"brief", 0.3}}},
       {"source", "invented"}};
   const GpuProfile loaded = load(profile.dump());
   EXPECT_EQ(loaded.prediction_error(1000, false, 64), 0.1);
