@@ -1,4 +1,5 @@
-# Run by swr_embed_files: writes OUTPUT with the text of every file of FILES.
+# Run by swr_embed_files: writes OUTPUT with the text of every file of FILES. The literals are
+# string views, whose length the compiler knows: counting would exceed clang's limit of steps.
 string(REPLACE "|" ";" files "${FILES}")
 set(delimiter "SWR_EMBEDDED")
 set(rows "")
@@ -7,7 +8,7 @@ foreach(path IN LISTS files)
   if(text MATCHES "\\)${delimiter}\"")
     message(FATAL_ERROR "${path} contains the raw-string delimiter )${delimiter}\"")
   endif()
-  string(APPEND rows "    {\"${path}\", R\"${delimiter}(${text})${delimiter}\"},\n")
+  string(APPEND rows "    {\"${path}\", R\"${delimiter}(${text})${delimiter}\"sv},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Generated; do not edit.
 #include \"core/embedded_file.h\"
@@ -15,6 +16,7 @@ file(WRITE "${OUTPUT}" "// Generated; do not edit.
 namespace swr {
 std::span<const EmbeddedFile> ${SYMBOL}();
 std::span<const EmbeddedFile> ${SYMBOL}() {
+  using namespace std::string_view_literals;
   static constexpr EmbeddedFile kFiles[] = {
 ${rows}  };
   return kFiles;

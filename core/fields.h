@@ -19,6 +19,9 @@ namespace swr {
 
 inline constexpr long long kMaxInt = std::numeric_limits<int>::max();
 inline constexpr long long kMaxLong = std::numeric_limits<long long>::max();
+/// Of what is counted: every double up to here is exact, and the sums and bytes that are made of
+/// counts stay within a long long. No launch comes near it.
+inline constexpr long long kMaxCount = 1LL << 53;
 
 /// Far above every chip, low enough that products of the two stay within an int.
 inline constexpr long long kMaxSms = 1 << 16;
@@ -79,13 +82,13 @@ void visit_fields(Geometry& geometry, Visitor&& visit) {
 
 template <MaybeConst<Counters> Values, typename Visitor>
 void visit_fields(Values& counters, Visitor&& visit) {
-  visit("sectors_demanded", counters.sectors_demanded);
-  visit("l2_lookups", counters.l2_lookups);
-  visit("l2_hits", counters.l2_hits);
-  visit("l2_misses", counters.l2_misses);
-  visit("l2_fabric_sectors", counters.l2_fabric_sectors);
-  visit("dram_read_bytes", counters.dram_read_bytes);
-  visit("dram_write_bytes", counters.dram_write_bytes);
+  visit("sectors_demanded", counters.sectors_demanded, 0, kMaxCount);
+  visit("l2_lookups", counters.l2_lookups, 0, kMaxCount);
+  visit("l2_hits", counters.l2_hits, 0, kMaxCount);
+  visit("l2_misses", counters.l2_misses, 0, kMaxCount);
+  visit("l2_fabric_sectors", counters.l2_fabric_sectors, 0, kMaxCount);
+  visit("dram_read_bytes", counters.dram_read_bytes, 0, kMaxCount);
+  visit("dram_write_bytes", counters.dram_write_bytes, 0, kMaxCount);
 }
 
 template <MaybeConst<AccessCounters> Values, typename Visitor>
@@ -136,10 +139,10 @@ void visit_fields(Modelled& prediction, Visitor&& visit) {
   visit("l2_us", prediction.l2_us);
   visit("dram_us", prediction.dram_us);
   visit("latency_us", prediction.latency_us);
-  visit("read_sectors", prediction.read_sectors);
-  visit("write_sectors", prediction.write_sectors);
-  visit("compulsory_misses", prediction.compulsory_misses);
-  visit("excess_misses", prediction.excess_misses);
+  visit("read_sectors", prediction.read_sectors, 0, kMaxCount);
+  visit("write_sectors", prediction.write_sectors, 0, kMaxCount);
+  visit("compulsory_misses", prediction.compulsory_misses, 0, kMaxCount);
+  visit("excess_misses", prediction.excess_misses, 0, kMaxCount);
 }
 
 }  // namespace swr

@@ -4,6 +4,7 @@
 #include "core/enum_text.h"
 #include "core/fields.h"
 #include "core/operation.h"
+#include "core/printable.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -48,7 +49,9 @@ struct Reader {
   }
   void operator()(const char* name, double& field) const { field = json_number(json, name); }
   void operator()(const char* name, bool& field) const { field = json_flag(json, name); }
-  void operator()(const char* name, std::string& field) const { field = json_text(json, name); }
+  void operator()(const char* name, std::string& field) const {
+    field = printable_line(json_text(json, name));
+  }
 };
 
 /// An output of NaNs has no relative error: text holds null there, the binary form infinity.
@@ -99,7 +102,7 @@ void read_known(const Json& json, Value& value) {
   visit_fields(value, [&](const char* name, std::optional<long long>& number) {
     number.reset();
     if (json.contains(name)) {
-      number = json_integer(json, name, 0, kMaxLong);
+      number = json_integer(json, name, 0, kMaxCount);
     }
   });
 }
@@ -304,7 +307,7 @@ std::string json_text(const Json& json, std::string_view name) {
   if (!field.is_string()) {
     reject(name, "a text");
   }
-  return field.get<std::string>();
+  return printable(field.get_ref<const std::string&>());
 }
 
 long long json_integer(const Json& json, std::string_view name, long long low, long long high) {

@@ -59,6 +59,7 @@ void from_json(const Json& json, RecordedOrigin& origin);
 
 /// Single fields of an object. Throws: Error{invalid_argument} naming the field.
 const Json& json_field(const Json& json, std::string_view name);
+/// As printable(): whoever wrote the text may have meant it for a terminal.
 std::string json_text(const Json& json, std::string_view name);
 long long json_integer(const Json& json, std::string_view name, long long low, long long high);
 /// A finite number, at least 0.

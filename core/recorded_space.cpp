@@ -5,6 +5,7 @@
 #include "core/fields.h"
 #include "core/json.h"
 #include "core/operation.h"
+#include "core/sha256.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -153,8 +154,8 @@ Variant read_variant(const Operation& operation, const Json& row) {
 struct CounterReader {
   const Json& row;
 
-  void operator()(const char* name, long long& field) const {
-    field = json_integer(row, name, 0, kMaxLong);
+  void operator()(const char* name, long long& field, long long low, long long high) const {
+    field = json_integer(row, name, low, high);
   }
 };
 
@@ -264,6 +265,15 @@ std::string file_word(const std::string& text) {
   return word;
 }
 
+/// The same within what the name of a file may hold: a long word ends in its digest.
+std::string short_file_word(const std::string& text) {
+  constexpr std::size_t kMost = 64;
+  constexpr std::size_t kDigits = 8;
+  const std::string word = file_word(text);
+  return word.size() <= kMost ? word
+                              : word.substr(0, kMost) + "-" + sha256_hex(word).substr(0, kDigits);
+}
+
 }  // namespace
 
 double RecordedSpace::best_us() const {
@@ -338,7 +348,7 @@ RecordedSpace read_recorded_space(const std::filesystem::path& path) {
 std::string recorded_space_name(const Problem& problem, const DeviceInfo& device,
                                 const RecordedOrigin& origin) {
   std::string name = problem.operation().file_name(problem);
-  name += "_" + file_word(device.name);
+  name += "_" + short_file_word(device.name);
   if (origin.l2_state == to_string(L2State::cold)) {
     name += "_cold";
   }

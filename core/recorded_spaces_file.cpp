@@ -55,7 +55,10 @@ std::string one_line(const Json& json) {
 struct CounterNames {
   Words& names;
 
-  void operator()(const char* name, const long long& /*field*/) const { names.emplace_back(name); }
+  void operator()(const char* name, long long /*field*/, long long /*low*/,
+                  long long /*high*/) const {
+    names.emplace_back(name);
+  }
 };
 
 constexpr std::size_t kVariantColumn = 0;
@@ -174,7 +177,8 @@ class VariantTables {
 struct CounterWriter {
   Words& row;
 
-  void operator()(const char* /*name*/, const long long& field) const {
+  void operator()(const char* /*name*/, long long field, long long /*low*/,
+                  long long /*high*/) const {
     row.push_back(std::to_string(field));
   }
 };
@@ -261,8 +265,8 @@ struct CounterReader {
   const Words& row;
   std::size_t column;
 
-  void operator()(const char* name, long long& field) {
-    field = integer(row[column++], name, 0, kMaxLong);
+  void operator()(const char* name, long long& field, long long low, long long high) {
+    field = integer(row[column++], name, low, high);
   }
 };
 

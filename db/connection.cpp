@@ -3,6 +3,7 @@
 
 #include "db/database_error.h"
 #include "db/operation_views.h"
+#include "db/row_digests.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
@@ -127,7 +128,25 @@ SQLite::Database open_read_only(const fs::path& path, std::chrono::milliseconds 
   return open_and_read(immutable_uri(path), SQLite::OPEN_READONLY | SQLite::OPEN_URI, timeout);
 }
 
+void configure(SQLite::Database& database, int option, int value) {
+  if (sqlite3_db_config(database.getHandle(), option, value, nullptr) != SQLITE_OK) {
+    throw SQLite::Exception(database.getHandle());
+  }
+}
+
+/// The file may come from anywhere. What swr asks is of tables; a view in the place of one could
+/// compute for ever, and a trigger change what is stored.
+void distrust(SQLite::Database& database) {
+  constexpr int kMostBytesOfACell = 64 << 20;
+  configure(database, SQLITE_DBCONFIG_ENABLE_VIEW, 0);
+  configure(database, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0);
+  configure(database, SQLITE_DBCONFIG_DEFENSIVE, 1);
+  sqlite3_limit(database.getHandle(), SQLITE_LIMIT_LENGTH, kMostBytesOfACell);
+  add_digest_functions(database);
+}
+
 void set_up(SQLite::Database& database) {
+  distrust(database);
   database.exec("PRAGMA foreign_keys = ON");
   // The file may come from anywhere: its views and triggers get no side effects.
   database.exec("PRAGMA trusted_schema = OFF");
@@ -140,6 +159,7 @@ SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migrati
     throw Error(ErrorCode::database_locked,
                 "database " + path.string() + " is being written by another process; try again");
   }
+  distrust(copy);
   migrate(copy, migrations, path, content);
   set_up(copy);
   return copy;
@@ -242,6 +262,7 @@ SQLite::Database open_exclusively(const fs::path& path, std::span<const Migratio
                                 static_cast<int>(busy_timeout.count()));
       database.exec("PRAGMA locking_mode = EXCLUSIVE");
       database.execAndGet("PRAGMA application_id");
+      distrust(database);
       database.exec("PRAGMA trusted_schema = OFF");
       return database;
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/history.h"
 
+#include "core/printable.h"
 #include "db/connection.h"
 #include "db/database_error.h"
 #include "db/rows.h"
@@ -68,11 +69,11 @@ class HistoryReader {
     SQLite::Statement row(database_, "SELECT * FROM run ORDER BY id");
     while (row.executeStep()) {
       RecordedRun run{.id = row.getColumn("id").getInt64(),
-                      .started_at = row.getColumn("started_at").getString(),
+                      .started_at = printable_line(row.getColumn("started_at").getString()),
                       .finished_at = std::nullopt,
                       .info = read_run(row, {path_, "run"})};
       if (!row.isColumnNull("finished_at")) {
-        run.finished_at = row.getColumn("finished_at").getString();
+        run.finished_at = printable_line(row.getColumn("finished_at").getString());
       }
       runs.push_back(std::move(run));
     }

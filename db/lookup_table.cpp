@@ -482,8 +482,8 @@ std::vector<long long> LookupTable::winners() const {
   std::ranges::sort(winners, [](const Winner& a, const Winner& b) {
     return std::tie(a.place, a.provenance) < std::tie(b.place, b.provenance);
   });
-  const auto rest = std::ranges::unique(winners, {}, &Winner::place);
-  winners.erase(rest.begin(), rest.end());
+  const auto at_one_place = [](const Winner& a, const Winner& b) { return a.place == b.place; };
+  winners.erase(std::unique(winners.begin(), winners.end(), at_one_place), winners.end());
   std::vector<long long> ids;
   std::ranges::transform(winners, std::back_inserter(ids), &Winner::result_id);
   return ids;

@@ -4,6 +4,7 @@
 #include "db/connection.h"
 #include "db/database_error.h"
 #include "db/merge_environment.h"
+#include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/error.h>
 
@@ -65,9 +66,12 @@ const std::vector<MergedTable>& merged_tables() {
   return kTables;
 }
 
+/// Without digests, which are of the row's place in its file as well.
 std::vector<std::string> columns_of(SQLite::Database& database, const std::string& table) {
   std::vector<std::string> columns;
-  SQLite::Statement row(database, "SELECT name FROM pragma_table_info(?, 'main')");
+  SQLite::Statement row(database,
+                        "SELECT name FROM pragma_table_info(?, 'main') WHERE name NOT IN "
+                        "('digest', 'samples_digest', 'finalists_digest')");
   row.bind(1, table);
   while (row.executeStep()) {
     columns.push_back(row.getColumn(0).getString());
@@ -179,7 +183,7 @@ class Merger {
 
   void update_known_rows() {
     database_.exec(
-        "UPDATE main.run SET finished_at = s.finished_at FROM source.run AS s "
+        "UPDATE main.run SET finished_at = s.finished_at, digest = NULL FROM source.run AS s "
         "JOIN temp.run_place AS p ON p.id = s.id WHERE main.run.id = p.place "
         "AND main.run.finished_at IS NULL");
     add_to_waiting(counter_columns(), "sectors_demanded");
@@ -188,9 +192,9 @@ class Merger {
 
   /// Copies columns that came later, to rows where `awaited` is NULL.
   void add_to_waiting(const std::vector<std::string>& columns, const std::string& awaited) {
-    std::string assigned;
+    std::string assigned = "digest = NULL";
     for (const std::string& column : columns) {
-      assigned += (assigned.empty() ? "" : ", ") + column + " = s." + column;
+      assigned += ", " + column + " = s." + column;
     }
     database_.exec("UPDATE main.result SET " + assigned +
                    " FROM source.result AS s JOIN temp.result_place AS p ON p.id = s.id "
@@ -233,6 +237,7 @@ void put_in_order(SQLite::Database& database) {
   if (in_order) {
     return;
   }
+  unseal_rows(database);
   renumber(database, "run", "started_at, id) FROM main.run",
            {{"result", "run_id"}, {"decision", "run_id"}, {"gpu_reference", "run_id"}});
   renumber(database, "result", "run_id, id) FROM main.result",
@@ -252,6 +257,7 @@ MergeSummary merge_into(SQLite::Database& database, SQLite::Database& from) {
   if (summary.results + summary.decisions + summary.runs > 0) {
     put_in_order(database);
   }
+  seal_rows(database);
   transaction.commit();
   database.exec("DETACH source");
   return summary;
@@ -269,6 +275,8 @@ void require_sound(SQLite::Database& database, const fs::path& path) {
   if (finding != "ok") {
     reject_damaged(path, finding);
   }
+  require_intact_rows(database, path);
+  require_intact_parts(database, path);
   SQLite::Statement orphan(database, "PRAGMA foreign_key_check");
   if (orphan.executeStep()) {
     reject_damaged(path, "a row of table " + orphan.getColumn(0).getString() +
@@ -306,6 +314,7 @@ class Staging {
  public:
   explicit Staging(std::span<const fs::path> sources)
       : database_("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
+    add_digest_functions(database_);
     for (const fs::path& path : sources) {
       add(path);
     }

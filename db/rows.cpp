@@ -2,6 +2,7 @@
 #include "db/rows.h"
 
 #include "core/fields.h"
+#include "core/printable.h"
 #include <swr/error.h>
 
 #include <cmath>
@@ -46,7 +47,7 @@ struct Writer {
   }
   void operator()(const char* name, std::optional<long long> value) const {
     if (value) {
-      (*this)(name, *value);
+      (*this)(name, *value, 0, kMaxCount);
     }
   }
   void operator()(const char* name, bool value) const {
@@ -106,7 +107,7 @@ struct Reader {
   }
   void operator()(const char* name, std::optional<long long>& field) {
     if (!column(name).isNull()) {
-      (*this)(name, field.emplace());
+      (*this)(name, field.emplace(), 0, kMaxCount);
     }
   }
   void operator()(const char* name, double& field) {
@@ -120,7 +121,9 @@ struct Reader {
     }
   }
   void operator()(const char* name, bool& field) { field = integer(name, 0, 1) != 0; }
-  void operator()(const char* name, std::string& field) { field = text(name); }
+  /// Who wrote it may have meant it for a terminal.
+  std::string printed(const char* name) { return printable(std::string_view(text(name))); }
+  void operator()(const char* name, std::string& field) { field = printed(name); }
 };
 
 Unknowns unknowns_of(ResultState state) {
@@ -203,7 +206,7 @@ template <typename Values>
 std::vector<std::string> names_and(const char* last) {
   std::vector<std::string> names;
   const Values values;
-  visit_fields(values, [&](const char* name, const auto&) { names.emplace_back(name); });
+  visit_fields(values, [&](const char* name, const auto&...) { names.emplace_back(name); });
   names.emplace_back(last);
   return names;
 }
@@ -253,8 +256,8 @@ void read_lookup_measurement(LookupResult& found, Reader<OrderedColumns>& read) 
     return;
   }
   Counters counters;
-  read("l2_misses", counters.l2_misses);
-  read("dram_read_bytes", counters.dram_read_bytes);
+  read("l2_misses", counters.l2_misses, 0, kMaxCount);
+  read("dram_read_bytes", counters.dram_read_bytes, 0, kMaxCount);
   if (read.text("counters_missing_because").empty()) {
     found.l2_misses = counters.l2_misses;
     found.dram_read_bytes = counters.dram_read_bytes;
@@ -267,8 +270,8 @@ void read_lookup_prediction(LookupResult& found, Reader<OrderedColumns>& read) {
   read.columns.next += kMeasuredColumns;
   Prediction prediction;
   read("time_us", prediction.time_us);
-  read("compulsory_misses", prediction.compulsory_misses);
-  read("excess_misses", prediction.excess_misses, 0, kMaxLong - prediction.compulsory_misses);
+  read("compulsory_misses", prediction.compulsory_misses, 0, kMaxCount);
+  read("excess_misses", prediction.excess_misses, 0, kMaxCount);
   found.time_us = prediction.time_us;
   found.l2_misses = prediction.compulsory_misses + prediction.excess_misses;
   found.excess_misses = prediction.excess_misses;
@@ -405,25 +408,26 @@ DeviceInfo read_device(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
     DeviceInfo device;
     visit_fields(device, read);
+    device.name = printable_line(device.name);
     return device;
   });
 }
 
 RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
-    RunInfo run{.command = read.text("command"),
-                .swr_version = read.text("swr_version"),
-                .templates_digest = read.text("templates_digest"),
-                .overlay_digest = read.text("overlay_digest"),
-                .nvrtc_version = read.text("nvrtc_version"),
-                .driver_version = read.text("driver_version"),
-                .l2_state = read.text("l2_state"),
+    RunInfo run{.command = read.printed("command"),
+                .swr_version = read.printed("swr_version"),
+                .templates_digest = read.printed("templates_digest"),
+                .overlay_digest = read.printed("overlay_digest"),
+                .nvrtc_version = read.printed("nvrtc_version"),
+                .driver_version = read.printed("driver_version"),
+                .l2_state = read.printed("l2_state"),
                 // SQLite's integers are signed; the bits were kept.
                 .seed = static_cast<unsigned long long>(read.column("seed").getInt64()),
-                .strategy = read.text("strategy"),
+                .strategy = read.printed("strategy"),
                 .max_variants = std::nullopt,
                 .max_s = std::nullopt,
-                .conditions = read.text("conditions")};
+                .conditions = read.printed("conditions")};
     read("starts_over", run.starts_over);
     if (!read.column("max_variants").isNull()) {
       run.max_variants = read.integer("max_variants", 0, kMaxLong);

@@ -22,8 +22,7 @@ std::vector<Setting> find_settings(const SQLite::Database& database, const fs::p
         {run.l2_state.empty() ? L2State::warm : parse_l2_state(run.l2_state), run.overlay_digest});
   }
   std::ranges::sort(settings);
-  const auto repeated = std::ranges::unique(settings);
-  settings.erase(repeated.begin(), repeated.end());
+  settings.erase(std::unique(settings.begin(), settings.end()), settings.end());
   return settings;
 }
 

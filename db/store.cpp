@@ -3,6 +3,7 @@
 #include "db/connection.h"
 #include "db/database_error.h"
 #include "db/query.h"
+#include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/store.h>
 
@@ -60,6 +61,22 @@ long long insert_result(SQLite::Database& database, long long run_id, long long 
   return id;
 }
 
+/// Appends a result with the rows it shares with others.
+long long insert_result(SQLite::Database& database, long long run_id, const Problem& problem,
+                        const DeviceInfo& device, const VariantResult& result) {
+  const long long device_id = find_or_insert_row(database, "device", to_cells(device));
+  const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
+  return insert_result(database, run_id, problem_id, device_id, result);
+}
+
+void mark_finished(SQLite::Database& database, long long run_id) {
+  SQLite::Statement update(database,
+                           "UPDATE run SET finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), "
+                           "digest = NULL WHERE id = ?");
+  update.bind(1, static_cast<std::int64_t>(run_id));
+  update.exec();
+}
+
 void insert_finalist(SQLite::Database& database, long long decision_id, long long result_id,
                      const Finalist& finalist) {
   insert_row(database, "finalist",
@@ -91,6 +108,7 @@ struct Store::Impl {
     return with_database_errors(path, [&] {
       SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
       const long long id = action();
+      seal_rows(database);
       transaction.commit();
       return id;
     });
@@ -100,7 +118,9 @@ struct Store::Impl {
   void add_later(long long result_id, const Cells& cells, const char* awaited, const char* what) {
     write([&] {
       const Cells which{{"id", result_id}, {awaited, std::monostate{}}};
-      if (update_row(database, "result", cells, which) == 0) {
+      Cells changed = cells;
+      changed.push_back({"digest", std::monostate{}});
+      if (update_row(database, "result", changed, which) == 0) {
         throw Error(ErrorCode::invalid_argument,
                     "database " + path.string() + " has no result " + std::to_string(result_id) +
                         " that waits for " + what + "; record() returns the id of a row");
@@ -111,7 +131,9 @@ struct Store::Impl {
 };
 
 Store::Store(const std::filesystem::path& path, Mode mode, Content content)
-    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations(), content)}) {}
+    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations(), content)}) {
+  with_database_errors(path, [&] { require_intact_rows(impl_->database, path); });
+}
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store Store::in_memory() {
   return Store(std::unique_ptr<Impl>(
@@ -128,11 +150,23 @@ long long Store::begin_run(const RunInfo& info) {
 long long Store::record(long long run_id, const Problem& problem, const DeviceInfo& device,
                         const VariantResult& result) {
   return impl_->write([&] {
+    require_run(impl_->database, run_id, impl_->path);
+    return insert_result(impl_->database, run_id, problem, device, result);
+  });
+}
+
+void Store::record_finished(std::span<const FinishedRun> runs) {
+  impl_->write([&] {
     SQLite::Database& database = impl_->database;
-    require_run(database, run_id, impl_->path);
-    const long long device_id = find_or_insert_row(database, "device", to_cells(device));
-    const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
-    return insert_result(database, run_id, problem_id, device_id, result);
+    long long run_id = 0;
+    for (const FinishedRun& run : runs) {
+      run_id = insert_row(database, "run", to_cells(run.info));
+      for (const VariantResult& result : run.results) {
+        insert_result(database, run_id, run.problem, run.device, result);
+      }
+      mark_finished(database, run_id);
+    }
+    return run_id;
   });
 }
 
@@ -211,11 +245,7 @@ std::vector<Setting> Store::settings() const {
 void Store::finish_run(long long run_id) {
   impl_->write([&] {
     require_run(impl_->database, run_id, impl_->path);
-    SQLite::Statement update(impl_->database,
-                             "UPDATE run SET finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') "
-                             "WHERE id = ?");
-    update.bind(1, static_cast<std::int64_t>(run_id));
-    update.exec();
+    mark_finished(impl_->database, run_id);
     return run_id;
   });
 }

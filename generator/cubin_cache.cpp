@@ -2,8 +2,10 @@
 #include "generator/cubin_cache.h"
 
 #include "core/bounded_json.h"
+#include "core/fields.h"
 #include "core/sha256.h"
 #include "generator/file_io.h"
+#include "generator/trusted_folder.h"
 #include <swr/error.h>
 
 #include <nlohmann/json.hpp>
@@ -39,19 +41,30 @@ SortedJson to_json(const CompiledKernel& kernel) {
           {"static_smem_bytes", resources.static_smem_bytes}};
 }
 
-/// Throws: Json::exception for missing or mistyped fields.
+/// Throws: Json::exception when it is missing; Error when it is no number that could be true.
+int number(const Json& json, const char* name, long long low, long long high) {
+  const Json& field = json.at(name);
+  if (!field.is_number_integer()) {
+    throw Error(ErrorCode::unreadable, std::string(name) + " must be a whole number");
+  }
+  const auto value = field.get<long long>();
+  require_between(name, value, low, high);
+  return static_cast<int>(value);
+}
+
+/// Throws: Json::exception or Error for fields that are missing, mistyped or impossible.
 CompiledKernel from_json(const Json& json) {
   CompiledKernel kernel;
   kernel.entry = json.at("entry").get<std::string>();
-  kernel.sm_arch = json.at("sm_arch").get<int>();
+  kernel.sm_arch = number(json, "sm_arch", 1, 999);
   kernel.cubin_digest = json.at("cubin_sha256").get<std::string>();
   kernel.source_digest = json.at("source_sha256").get<std::string>();
   kernel.resources = {
-      .registers_per_thread = json.at("registers_per_thread").get<int>(),
-      .spill_store_bytes = json.at("spill_store_bytes").get<int>(),
-      .spill_load_bytes = json.at("spill_load_bytes").get<int>(),
-      .stack_bytes = json.at("stack_bytes").get<int>(),
-      .static_smem_bytes = json.at("static_smem_bytes").get<int>(),
+      .registers_per_thread = number(json, "registers_per_thread", 0, 255),
+      .spill_store_bytes = number(json, "spill_store_bytes", 0, kMaxInt),
+      .spill_load_bytes = number(json, "spill_load_bytes", 0, kMaxInt),
+      .stack_bytes = number(json, "stack_bytes", 0, kMaxInt),
+      .static_smem_bytes = number(json, "static_smem_bytes", 0, kMaxInt),
   };
   return kernel;
 }
@@ -92,31 +105,49 @@ std::filesystem::path cubin_file(const std::filesystem::path& directory,
   return directory / "cubins" / (digest + ".cubin");
 }
 
+/// Digests are stored beside what they guard, so who can write here can vouch for anything.
+void require_trusted_cache(const std::filesystem::path& directory) {
+  for (const char* part : {"", "entries", "cubins"}) {
+    require_trusted(directory / part);
+  }
+}
+
 /// A digest may come from a file, and becomes a path.
 bool is_digest(const std::string& text) {
   constexpr std::size_t kHexDigits = 64;
   return text.size() == kHexDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
+/// Makes the folder where it is missing, not open to everybody even where new folders are.
+std::error_code make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (std::filesystem::create_directories(folder, error)) {
+    std::filesystem::permissions(folder, std::filesystem::perms::others_write,
+                                 std::filesystem::perm_options::remove, error);
+  }
+  if (!error && access(folder.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  return error;
+}
+
 }  // namespace
 
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
                                                         const std::string& digest) {
+  require_trusted_cache(directory);
   auto cubin = is_digest(digest) ? read_bytes(cubin_file(directory, digest)) : std::nullopt;
   return cubin && sha256_hex(*cubin) == digest ? std::move(cubin) : std::nullopt;
 }
 
 CubinCache::CubinCache(std::filesystem::path directory) : directory_(std::move(directory)) {
-  for (const char* part : {"entries", "cubins", "locks"}) {
-    std::error_code error;
-    std::filesystem::create_directories(directory_ / part, error);
-    if (!error && access((directory_ / part).c_str(), W_OK | X_OK) != 0) {
-      error = std::error_code(errno, std::generic_category());
-    }
-    if (error) {
+  for (const auto& folder :
+       {directory_, directory_ / "entries", directory_ / "cubins", directory_ / "locks"}) {
+    if (const std::error_code error = make_folder(folder)) {
       reject_directory(directory_, error.message());
     }
   }
+  require_trusted_cache(directory_);
 }
 
 std::filesystem::path CubinCache::entry_path(const std::string& key) const {
@@ -161,7 +192,11 @@ CompiledKernel CubinCache::find_or_compile(const std::string& key,
     return std::move(*stored);
   }
   CompiledKernel kernel = compile();
-  store(kernel);
+  try {
+    store(kernel);
+  } catch (const Error&) {
+    // Such as of a full disk: the kernel is there, and the next who wants it compiles it again.
+  }
   return kernel;
 }
 

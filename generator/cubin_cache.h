@@ -22,6 +22,7 @@ namespace swr {
 
 /// The intact cubin with this digest in a cache directory, whatever it was compiled from; empty
 /// when there is none. Needs no compiler and writes nothing.
+/// Throws: Error{unreadable} when other users can change the directory.
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
                                                         const std::string& digest);
 
@@ -29,7 +30,8 @@ std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::p
 class CubinCache {
  public:
   /// Creates the directory when missing.
-  /// Throws: Error{not_writable} when it cannot be created or written.
+  /// Throws: Error{not_writable} when it cannot be created or written; Error{unreadable} when
+  /// other users can change it.
   explicit CubinCache(std::filesystem::path directory);
 
   /// The intact kernel stored under `key`.

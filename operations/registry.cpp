@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every operation that swr knows: the one place where an operation is registered.
+#include "operations/attention_serving/serving_attention.h"
 #include "operations/softmax/softmax.h"
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
@@ -10,8 +11,9 @@
 namespace swr {
 
 std::span<const Operation* const> operations() {
-  static const std::array<const Operation*, 3> all{&attention_operation(), &gemm_operation(),
-                                                   &softmax_operation()};
+  static const std::array<const Operation*, 4> all{&attention_operation(), &gemm_operation(),
+                                                   &softmax_operation(),
+                                                   &serving_attention_operation()};
   return all;
 }
 

@@ -6,8 +6,8 @@
 #include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 
-#include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -120,6 +120,15 @@ std::map<std::string, double> named_values(const Json& result) {
   return values;
 }
 
+/// A count, which other tools may have averaged. Throws: Error when no counter could have it.
+long long whole(const std::string& name, double value, long long high) {
+  if (!(value <= static_cast<double>(high))) {
+    throw Error(ErrorCode::invalid_argument,
+                name + " must be at most " + std::to_string(high) + ", not " + Json(value).dump());
+  }
+  return static_cast<long long>(value);
+}
+
 /// All counters that a measurement names, or none: one that is missing is not 0.
 std::optional<Counters> read_counters(const std::map<std::string, double>& values) {
   constexpr std::array<std::pair<const char*, long long Counters::*>, 7> kFields{
@@ -136,7 +145,7 @@ std::optional<Counters> read_counters(const std::map<std::string, double>& value
     if (found == values.end()) {
       return std::nullopt;
     }
-    counters.*field = static_cast<long long>(found->second);
+    counters.*field = whole(found->first, found->second, kMaxCount);
   }
   return counters;
 }
@@ -147,24 +156,27 @@ std::optional<AccessCounters> read_accesses(const std::map<std::string, double>&
   visit_fields(accesses, [&](const char* name, std::optional<long long>& field) {
     const auto found = values.find(name);
     if (found != values.end()) {
-      field = static_cast<long long>(found->second);
+      field = whole(found->first, found->second, kMaxCount);
     }
   });
   return accesses != AccessCounters{} ? std::optional(accesses) : std::nullopt;
 }
 
-int whole_or_0(const std::map<std::string, double>& values, const std::string& name) {
+int whole_or_0(const std::map<std::string, double>& values, const std::string& name,
+               long long high) {
   const auto found = values.find(name);
-  return found != values.end() ? static_cast<int>(std::min(found->second, 1e9)) : 0;
+  return found != values.end() ? static_cast<int>(whole(name, found->second, high)) : 0;
 }
 
 Measurement read_measurement(const Json& result, const std::map<std::string, double>& values) {
   Measurement measurement;
   for (const Json& runtime : json_list(json_field(result, "times"), "runtimes")) {
-    if (!runtime.is_number() || !(runtime.get<double>() > 0.0)) {
-      throw Error(ErrorCode::invalid_argument, "a runtime is not a number above 0");
+    const double sample_us = runtime.is_number() ? runtime.get<double>() * kUsPerMs : 0.0;
+    if (!(sample_us > 0.0) || !std::isfinite(sample_us)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "a runtime is not a number of milliseconds above 0: " + runtime.dump());
     }
-    measurement.samples_us.push_back(runtime.get<double>() * kUsPerMs);
+    measurement.samples_us.push_back(sample_us);
   }
   if (measurement.samples_us.empty()) {
     throw Error(ErrorCode::invalid_argument, "a correct result has no runtimes");
@@ -192,9 +204,9 @@ VariantResult read_result(const Operation& op, const Json& json, L2State l2_stat
   if (result.state == ResultState::ok) {
     const auto values = named_values(json);
     measurement = read_measurement(json, values);
-    result.resources.registers_per_thread = whole_or_0(values, "registers_per_thread");
-    result.smem_bytes = whole_or_0(values, "smem_bytes");
-    result.ctas_per_sm = whole_or_0(values, "ctas_per_sm");
+    result.resources.registers_per_thread = whole_or_0(values, "registers_per_thread", 255);
+    result.smem_bytes = whole_or_0(values, "smem_bytes", kMaxInt);
+    result.ctas_per_sm = whole_or_0(values, "ctas_per_sm", kMaxCtasPerSm);
   }
   measurement.l2_state = l2_state;
   result.outcome = std::move(measurement);

@@ -26,10 +26,11 @@ class Variant;
 /// "attention", "gemm": the spelling on the command line, in JSON and in the database.
 std::string_view name_of(const Operation& operation);
 
-/// True for the struct of one operation that Erased, which is Problem or Variant, can hold.
+/// True for the struct of one operation that Erased, which is Problem or Variant, can hold. The
+/// trait comes last: it may not be asked of Operation, which is incomplete here.
 template <typename Typed, typename Erased>
 concept HeldBy =
-    std::is_trivially_copyable_v<Typed> && std::same_as<typename Typed::ErasedAs, Erased>;
+    std::same_as<typename Typed::ErasedAs, Erased> && std::is_trivially_copyable_v<Typed>;
 
 /// `Erased` is the class that derives from this one. Copies cost that of kBytes.
 template <typename Erased, std::size_t kBytes>

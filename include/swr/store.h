@@ -115,6 +115,14 @@ struct GpuReference {
   GpuCondition condition;
 };
 
+/// A run that was carried out elsewhere, with all it found for one problem on one device.
+struct FinishedRun {
+  RunInfo info;
+  Problem problem;
+  DeviceInfo device;
+  std::vector<VariantResult> results;
+};
+
 /// One SQLite database file (WAL). A Store may be used by one thread at a time; several, in one
 /// process or in many, may open the same file.
 class Store {
@@ -139,6 +147,10 @@ class Store {
   /// Starts a run; its rows carry the returned id.
   /// Throws: Error{not_writable} when opened read_only; Error{database_locked}.
   long long begin_run(const RunInfo& info);
+
+  /// Appends the runs with all their results in one transaction: every row of every run is stored,
+  /// or none. Throws: as record().
+  void record_finished(std::span<const FinishedRun> runs);
 
   /// Notes that the run did all it was asked to. Throws: as begin_run.
   void finish_run(long long run_id);

@@ -81,8 +81,17 @@ Number read_number(const std::string& file, std::string_view field, const Json& 
     reject(file, field,
            std::string("write a ") + (whole ? "whole " : "") + "number, not " + value.dump());
   }
+  // Beyond these of each other, steps of a modelled time are lost in its rounding, and it ends
+  // never.
+  constexpr double kLeastRate = 1e-6;
+  constexpr double kLargestRate = 1e9;
+  constexpr double kMostExact = 1LL << 53;
+  const double least = whole ? 1 : kLeastRate;
+  const double largest =
+      whole ? std::min(static_cast<double>(std::numeric_limits<Number>::max()), kMostExact)
+            : kLargestRate;
   const auto number = value.get<double>();
-  if (!(number > 0) || number > static_cast<double>(std::numeric_limits<Number>::max())) {
+  if (!(number >= least) || number > largest) {
     reject(file, field, "write a positive number in range, not " + value.dump());
   }
   return value.get<Number>();

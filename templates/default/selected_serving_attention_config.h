@@ -7,7 +7,7 @@
 
 namespace swr {
 
-inline constexpr ServingAttentionConfig kServingConfig{
+inline constexpr ServingAttentionConfig kConfig{
     .head_dim = 128,
     .head_dim_v = 128,
     .dtype = DType::bf16,

@@ -195,5 +195,14 @@ TEST(RecordedSpaceName, NamesTheProblemAndTheDevice) {
             "attention_b1_h8-2_s128_d64_fp16_causal_nvidia-h200-sxm_cold_overlay-01234567");
 }
 
+TEST(RecordedSpaceName, FitsAFileSystemAndDiffersAllTheSame) {
+  DeviceInfo device;
+  device.name = std::string(5000, 'x');
+  const std::string name = recorded_space_name(AttentionProblem{}, device);
+  EXPECT_LT(name.size(), 200U);
+  device.name += 'y';
+  EXPECT_NE(recorded_space_name(AttentionProblem{}, device), name);
+}
+
 }  // namespace
 }  // namespace swr

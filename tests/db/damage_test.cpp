@@ -2,6 +2,7 @@
 // Files that are not what they should be: each gives one clear line and loses nothing.
 #include "db/connection.h"
 #include "db/database_error.h"
+#include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
 
 #include <SQLiteCpp/Statement.h>
@@ -96,18 +97,72 @@ TEST_F(DamageTest, ADamagedPageIsReportedWhenItIsReached) {
   file.seekp(offset);
   file << std::string(4096, '\xa5');
   file.close();
-  const Store store(path_, kReadOnly);
-  const Error error = error_of([&] { (void)store.winners(); });
+  const Error error = open_error(kReadOnly);
   EXPECT_EQ(error.code(), ErrorCode::unreadable);
   EXPECT_THAT(error.what(), HasSubstr("damaged"));
+}
+
+/// As a disk may do it: the value stays one that could be true.
+TEST_F(DamageTest, AValueThatNobodyWroteIsFound) {
+  for (const char* const change :
+       {"UPDATE result SET median_us = 9.5", "UPDATE result SET registers_per_thread = 1",
+        "UPDATE result SET problem_id = 2 WHERE id = 1", "UPDATE device SET sm_count = 97",
+        "UPDATE problem SET sizes = json_set(sizes, '$.seq_q', 4095) WHERE id = 1",
+        "UPDATE variant SET axes = json_set(axes, '$.stages', 3)",
+        "UPDATE run SET started_at = '1999-01-01T00:00:00.000Z'"}) {
+    create(2);
+    SQLite::Database(path_.string(), SQLite::OPEN_READWRITE).exec(change);
+    for (const Store::Mode mode : {kReadOnly, kReadWrite}) {
+      const Error error = open_error(mode);
+      EXPECT_EQ(error.code(), ErrorCode::unreadable);
+      EXPECT_THAT(error.what(), HasSubstr("changed since it was written")) << change;
+    }
+    std::filesystem::remove(path_);
+  }
+}
+
+TEST_F(DamageTest, AnEditThatSomebodyVouchesForIsBelievedAndSealedAgain) {
+  create();
+  edit_file(path_, "UPDATE result SET median_us = 9.5");
+  EXPECT_EQ(Store(path_, kReadOnly).winners().front().result.time_us(), 9.5);
+  Store(path_, kReadWrite).begin_run(some_run());
+  SQLite::Database database(path_.string());
+  EXPECT_EQ(database.execAndGet("SELECT count(*) FROM result WHERE digest IS NULL").getInt(), 0);
 }
 
 TEST_F(DamageTest, AMissingTableIsReportedWhenItIsReached) {
   create();
   SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
       .exec("PRAGMA foreign_keys = OFF; DROP VIEW all_results; DROP TABLE variant");
-  const Store store(path_, kReadOnly);
-  EXPECT_EQ(error_of([&] { (void)store.winners(); }).code(), ErrorCode::unreadable);
+  EXPECT_EQ(open_error(kReadOnly).code(), ErrorCode::unreadable);
+}
+
+/// Each of these would compute for ever.
+TEST_F(DamageTest, AViewInThePlaceOfATableIsRefused) {
+  for (const std::string table : {"problem", "result", "run", "device", "variant"}) {
+    create();
+    SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON; DROP VIEW all_results;"
+            "ALTER TABLE " +
+            table + " RENAME TO kept; CREATE VIEW " + table +
+            " AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+            "SELECT kept.* FROM kept, n");
+    EXPECT_EQ(error_of([&] { (void)Store(path_, kReadOnly).winners(); }).code(),
+              ErrorCode::unreadable)
+        << table;
+    std::filesystem::remove(path_);
+  }
+}
+
+TEST_F(DamageTest, ATriggerOfOthersChangesNothing) {
+  create();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec("CREATE TRIGGER steal AFTER INSERT ON result BEGIN DELETE FROM result; END");
+  create();
+  EXPECT_EQ(Store(path_, kReadOnly).results(problem_of(4096), fictional_gpu()).size(), 1U);
+  SQLite::Database database(path_.string());
+  EXPECT_EQ(database.execAndGet("SELECT count(*) FROM result").getInt(), 2);
 }
 
 TEST_F(DamageTest, ADirectoryIsNoDatabase) {
@@ -185,11 +240,7 @@ class EditedRowTest : public DamageTest, public ::testing::WithParamInterface<Ed
 
 TEST_P(EditedRowTest, IsNamedWithItsTableAndValue) {
   create();
-  {
-    SQLite::Database editor(path_.string(), SQLite::OPEN_READWRITE);
-    editor.exec("PRAGMA ignore_check_constraints = ON");
-    editor.exec(GetParam().sql);
-  }
+  edit_file(path_, GetParam().sql);
   const Store store(path_, kReadOnly);
   for (const Error& error : {error_of([&] { (void)store.winners(); }), error_of([&] {
                                (void)store.best(problem_of(4096), fictional_gpu());

@@ -2,6 +2,7 @@
 #include "db/merge.h"
 
 #include "db/connection.h"
+#include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
 
 #include <SQLiteCpp/Database.h>
@@ -75,7 +76,7 @@ class MergeTest : public ::testing::Test {
   /// Sets when a file's runs began.
   static void began_at(const fs::path& file, const std::string& time) {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
-    SQLite::Statement update(database, "UPDATE run SET started_at = ?");
+    SQLite::Statement update(database, "UPDATE run SET started_at = ?, digest = NULL");
     update.bind(1, time);
     update.exec();
   }
@@ -242,12 +243,14 @@ TEST_F(MergeTest, DamagedSourcesLeaveTheTargetAlone) {
   fs::copy_file(good, path("short.db"));
   fs::resize_file(path("short.db"), 8192);
   fs::copy_file(good, path("edited.db"));
-  SQLite::Database(path("edited.db").string(), SQLite::OPEN_READWRITE)
-      .exec("UPDATE variant SET axes = json_set(axes, '$.order', 'sideways')");
+  edit_file(path("edited.db"), "UPDATE variant SET axes = json_set(axes, '$.order', 'sideways')");
+  fs::copy_file(good, path("flipped.db"));
+  SQLite::Database(path("flipped.db").string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE sample SET time_us = time_us / 2");
   fs::copy_file(good, path("orphan.db"));
-  SQLite::Database(path("orphan.db").string(), SQLite::OPEN_READWRITE)
-      .exec("PRAGMA foreign_keys = OFF; DELETE FROM run");
-  for (const char* bad : {"text.db", "short.db", "edited.db", "orphan.db", "absent.db"}) {
+  edit_file(path("orphan.db"), "DELETE FROM run");
+  for (const char* bad :
+       {"text.db", "short.db", "edited.db", "flipped.db", "orphan.db", "absent.db"}) {
     const Error error = error_of([&] { merge({good, path(bad)}); });
     EXPECT_THAT(error.what(), HasSubstr(bad));
     EXPECT_EQ(everything_in(out_), before) << bad;

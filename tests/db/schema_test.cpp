@@ -133,7 +133,7 @@ TEST_F(SchemaTest, ViewsThatAreMissingOrDifferAreWrittenAnew) {
 
 TEST_F(SchemaTest, TheViewHasARowPerResult) {
   create_with_one_result();
-  auto database = open(today_, Store::Mode::read_only);
+  SQLite::Database database(path_.string());
   EXPECT_EQ(database.execAndGet("SELECT count(*) FROM all_results").getInt(), 1);
   EXPECT_EQ(database.execAndGet("SELECT time_us FROM all_results").getDouble(), 10.0);
 }

@@ -64,6 +64,31 @@ VariantResult full_measurement() {
                                  .accesses_missing_because = "this chip does not count some"}};
 }
 
+FinishedRun finished_run(int seq, const VariantResult& last) {
+  return {.info = some_run(),
+          .problem = problem_of(seq),
+          .device = fictional_gpu(),
+          .results = {measured(tile(64, 64), 4.0), last}};
+}
+
+TEST_F(StoreTest, FinishedRunsAreStoredWithAllTheirResults) {
+  const std::vector<FinishedRun> runs{finished_run(64, measured(tile(128, 64), 3.0)),
+                                      finished_run(128, measured(tile(128, 64), 9.0))};
+  store_.record_finished(runs);
+  EXPECT_EQ(best(problem_of(64)).result.variant, tile(128, 64));
+  EXPECT_EQ(store_.results(problem_of(128), fictional_gpu()).size(), 2U);
+}
+
+TEST_F(StoreTest, OfFinishedRunsNothingIsStoredWhenOneRowIsRefused) {
+  VariantResult impossible = measured(tile(128, 64), 3.0);
+  impossible.resources.registers_per_thread = 999;
+  const std::vector<FinishedRun> runs{finished_run(64, measured(tile(128, 64), 3.0)),
+                                      finished_run(128, impossible)};
+  EXPECT_EQ(error_of([&] { store_.record_finished(runs); }).code(), ErrorCode::invalid_argument);
+  EXPECT_TRUE(store_.winners().empty());
+  EXPECT_EQ(error_of([&] { (void)store_.run_of(1); }).code(), ErrorCode::invalid_argument);
+}
+
 TEST_F(StoreTest, KeepsBothOperationsApart) {
   const GemmProblem product{.m = 64,
                             .n = 4096,

@@ -3,6 +3,7 @@
 // it.
 #include "db/history.h"
 #include "db/merge.h"
+#include "tests/db/edited_file.h"
 #include "tests/db/fictional_operation.h"
 #include "tests/db/fixtures.h"
 #include "tests/db/old_databases.h"
@@ -146,8 +147,7 @@ TEST_F(ThirdOperation, IsResumed) {
 
 TEST_F(ThirdOperation, IsRefusedWithValuesThatItCannotHave) {
   const fs::path file = worker("one.db", 4096, 256, 10.0);
-  SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
-      .exec("UPDATE variant SET axes = json_set(axes, '$.items', 4) WHERE op = 'scan'");
+  edit_file(file, "UPDATE variant SET axes = json_set(axes, '$.items', 4) WHERE op = 'scan'");
   const Error error =
       error_of([&] { Store(file, Store::Mode::read_only).best(scan(4096), fictional_gpu()); });
   EXPECT_EQ(error.code(), ErrorCode::unreadable);

@@ -7,11 +7,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <atomic>
 #include <fstream>
 #include <iterator>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 namespace swr {
 namespace {
@@ -66,6 +69,11 @@ class CubinCacheFile : public testing::Test {
     const auto stored = cache_.find(kernel_.source_digest);
     ASSERT_TRUE(stored);
     expect_same(*stored, kernel_);
+  }
+
+  const std::filesystem::path& cache_folder() const { return directory_.path(); }
+  std::optional<std::vector<std::byte>> cubin_by_digest() const {
+    return read_cached_cubin(cache_folder(), kernel_.cubin_digest);
   }
 
   TempDirectory directory_;
@@ -133,6 +141,20 @@ TEST_F(CubinCacheFile, TreatsValidJsonOfAnotherShapeAsAMiss) {
   expect_miss_that_heals();
 }
 
+/// Whoever changes an entry can compute its digest.
+TEST_F(CubinCacheFile, TreatsNumbersThatNoKernelHasAsAMiss) {
+  std::ifstream stored(entry());
+  const auto original = nlohmann::json::parse(stored);
+  for (const nlohmann::json& value : {nlohmann::json(-1), nlohmann::json(256),
+                                      nlohmann::json(1LL << 40), nlohmann::json(1e300)}) {
+    auto changed = original;
+    changed["kernel"]["registers_per_thread"] = value;
+    changed["kernel_sha256"] = sha256_hex(changed["kernel"].dump());
+    std::ofstream(entry()) << changed;
+    expect_miss_that_heals();
+  }
+}
+
 TEST_F(CubinCacheFile, DoesNotAcceptTheEntryOfAnotherKey) {
   const std::string other = sha256_hex("other source");
   std::filesystem::copy_file(entry(), directory_.path() / "entries" / (other + ".json"));
@@ -184,6 +206,67 @@ TEST(CubinCache, SaysWhichDirectoryCannotBeCreatedAndWhatToDo) {
       message_of(ErrorCode::not_writable, [&] { const CubinCache cache(file / "cache"); });
   EXPECT_THAT(message, HasSubstr((file / "cache").string()));
   EXPECT_THAT(message, HasSubstr("--cache-dir"));
+}
+
+/// Its digests are stored beside what they guard: whoever can write can vouch for any code.
+TEST_F(CubinCacheFile, OfAFolderThatAllMayWriteToNothingIsBelieved) {
+  for (const char* part : {"", "entries", "cubins"}) {
+    ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0777), 0);
+    EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { const CubinCache again(cache_folder()); }),
+                HasSubstr("chmod o-w"));
+    EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); }),
+                HasSubstr("other users"));
+    ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0755), 0);
+  }
+  EXPECT_TRUE(cubin_by_digest());
+}
+
+/// Also where new folders are open to all.
+TEST(CubinCache, MakesFoldersThatItBelieves) {
+  const TempDirectory directory;
+  const mode_t usual = umask(0);
+  const CubinCache cache(directory / "new" / "cache");
+  umask(usual);
+  cache.store(make_kernel("source", "bytes"));
+  EXPECT_TRUE(cache.find(sha256_hex("source")));
+}
+
+TEST_F(CubinCacheFile, OfAFolderOfAnotherUserNothingIsBelieved) {
+  constexpr uid_t kNobody = 65534;
+  constexpr uid_t kOther = 65533;
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can give a folder away";
+  }
+  ASSERT_EQ(chown((directory_.path() / "cubins").c_str(), kOther, static_cast<gid_t>(-1)), 0);
+  ASSERT_EQ(seteuid(kNobody), 0);
+  EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); }),
+              HasSubstr("other users"));
+  ASSERT_EQ(seteuid(0), 0);
+}
+
+TEST_F(CubinCacheFile, DoesNotWaitForThePipesInPlaceOfItsFiles) {
+  for (const auto& file : {entry(), cubin()}) {
+    cache_.store(kernel_);
+    std::filesystem::remove(file);
+    ASSERT_EQ(mkfifo(file.c_str(), 0644), 0);
+    EXPECT_FALSE(cache_.find(kernel_.source_digest).has_value());
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(CubinCache, AKernelThatCannotBeStoredIsThereAllTheSame) {
+  const TempDirectory directory;
+  const CubinCache cache(directory.path());
+  std::filesystem::remove_all(directory.path() / "cubins");
+  int compiled = 0;
+  for (int i = 0; i < 2; ++i) {
+    const CompiledKernel kernel = cache.find_or_compile("source", [&] {
+      ++compiled;
+      return make_kernel("source", "bytes");
+    });
+    expect_same(kernel, make_kernel("source", "bytes"));
+  }
+  EXPECT_EQ(compiled, 2);
 }
 
 TEST(CubinCache, SaysWhichDirectoryCannotBeWritten) {

@@ -159,5 +159,29 @@ TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {
   EXPECT_THAT(refusal([](Json& json) { json["results"] = 7; }), Not(HasSubstr("accepted")));
 }
 
+/// A number that no counter can have is refused: converting it has no defined result.
+TEST(T4, RefusesNumbersThatNoResultCanHave) {
+  const auto refusal = [](const char* name, const Json& value) {
+    Json document = t4_document(some_space());
+    document["results"][0]["measurements"].push_back({{"name", name}, {"value", value}});
+    try {
+      read_t4(document);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal("registers_per_thread", 999),
+              HasSubstr("registers_per_thread must be at most 255, not 999"));
+  EXPECT_THAT(refusal("smem_load_wavefronts", 1e300), HasSubstr("not 1e+300"));
+  EXPECT_THAT(refusal("global_load_bytes", 9223372036854775807), HasSubstr("global_load_bytes"));
+  EXPECT_THAT(refusal("ctas_per_sm", 4e9), HasSubstr("ctas_per_sm"));
+  EXPECT_THAT(refusal("smem_bytes", 3e9), HasSubstr("smem_bytes"));
+  EXPECT_EQ(refusal("smem_load_wavefronts", 1LL << 53), "accepted");
+  Json document = t4_document(some_space());
+  document["results"][0]["times"]["runtimes"] = {1e308};
+  EXPECT_THROW(read_t4(document), Error);
+}
+
 }  // namespace
 }  // namespace swr

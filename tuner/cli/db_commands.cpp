@@ -12,6 +12,8 @@
 #include <swr/error.h>
 
 #include <ostream>
+#include <utility>
+#include <vector>
 
 namespace swr::cli {
 namespace {
@@ -74,19 +76,18 @@ RecordedSpace read_t4_file(const std::filesystem::path& path) {
   }
 }
 
-/// As a finished run of its own, which no other run continues.
-void import_space(const Session& session, Store& store, const RecordedSpace& space) {
-  const long long run_id = store.begin_run({.command = session.command_line,
-                                            .swr_version = space.origin.swr_version,
-                                            .templates_digest = space.origin.templates_digest,
-                                            .overlay_digest = space.origin.overlay_digest,
-                                            .nvrtc_version = space.origin.nvrtc_version,
-                                            .driver_version = space.origin.driver_version,
-                                            .l2_state = space.origin.l2_state});
-  for (const VariantResult& result : space.results) {
-    store.record(run_id, space.problem, space.device, result);
-  }
-  store.finish_run(run_id);
+/// A run of its own, which no other run continues.
+FinishedRun finished_run(const Session& session, RecordedSpace space) {
+  return {.info = {.command = session.command_line,
+                   .swr_version = space.origin.swr_version,
+                   .templates_digest = space.origin.templates_digest,
+                   .overlay_digest = space.origin.overlay_digest,
+                   .nvrtc_version = space.origin.nvrtc_version,
+                   .driver_version = space.origin.driver_version,
+                   .l2_state = space.origin.l2_state},
+          .problem = space.problem,
+          .device = space.device,
+          .results = std::move(space.results)};
 }
 
 }  // namespace
@@ -124,18 +125,17 @@ int run_merge(const Session& session) {
 }
 
 int run_import_t4(const Session& session) {
-  std::vector<RecordedSpace> spaces;
+  std::vector<FinishedRun> runs;
   for (const std::string& path : session.options.imports) {
-    // All files are read before the first is stored.
-    spaces.push_back(read_t4_file(path));
+    runs.push_back(finished_run(session, read_t4_file(path)));
   }
   std::error_code ignored_until_open;
   std::filesystem::create_directories(database_path(session).parent_path(), ignored_until_open);
   Store store(database_path(session), Store::Mode::read_write);
-  for (const RecordedSpace& space : spaces) {
-    import_space(session, store, space);
-    session.out << "stored " << space.results.size() << " variants of " << to_string(space.problem)
-                << " on " << space.device.name << "\n";
+  store.record_finished(runs);
+  for (const FinishedRun& run : runs) {
+    session.out << "stored " << run.results.size() << " variants of " << to_string(run.problem)
+                << " on " << run.device.name << "\n";
   }
   return kExitSuccess;
 }

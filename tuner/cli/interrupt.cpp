@@ -8,10 +8,11 @@
 namespace swr::cli {
 namespace {
 
-sigset_t interrupt_signal() {
+sigset_t interrupt_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
   return signals;
 }
 
@@ -19,7 +20,7 @@ sigset_t interrupt_signal() {
 
 InterruptListener::InterruptListener(std::function<void()> acknowledge)
     : acknowledge_(std::move(acknowledge)) {
-  const sigset_t signals = interrupt_signal();
+  const sigset_t signals = interrupt_signals();
   pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
   thread_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
 }
@@ -32,7 +33,7 @@ InterruptListener::~InterruptListener() {
 }
 
 void InterruptListener::listen(const std::stop_token& stop) {
-  const sigset_t signals = interrupt_signal();
+  const sigset_t signals = interrupt_signals();
   int signal = 0;
   sigwait(&signals, &signal);
   if (stop.stop_requested()) {
@@ -44,9 +45,9 @@ void InterruptListener::listen(const std::stop_token& stop) {
   if (stop.stop_requested()) {
     return;
   }
-  std::signal(SIGINT, SIG_DFL);
+  std::signal(signal, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  raise(SIGINT);
+  raise(signal);
 }
 
 void acknowledge_interrupt(const Session& session) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ctrl-C ends a tuning run after the variant in hand; a second one ends the program at once.
+// Ctrl-C, or SIGTERM as batch systems send it, ends a tuning run after the variant in hand; a
+// second one ends the program at once.
 #pragma once
 
 #include "tuner/cli/commands.h"
@@ -12,19 +13,19 @@
 
 namespace swr::cli {
 
-/// Receives SIGINT while it lives. A handler would not do: NVRTC installs its own during a
-/// compilation and exits the process from it. So SIGINT is blocked in the calling thread and in all
-/// it starts from then on, and a thread of its own waits for it.
+/// Receives SIGINT and SIGTERM while it lives. A handler would not do: NVRTC installs its own
+/// during a compilation and exits the process from it. So both are blocked in the calling thread
+/// and in all it starts from then on, and a thread of its own waits for them.
 class InterruptListener {
  public:
-  /// `acknowledge` is called once, from the listener's thread, as soon as SIGINT arrives: what is
+  /// `acknowledge` is called once, from the listener's thread, as soon as one arrives: what is
   /// in hand may take a while.
   explicit InterruptListener(std::function<void()> acknowledge = [] {});
   ~InterruptListener();
   InterruptListener(const InterruptListener&) = delete;
   InterruptListener& operator=(const InterruptListener&) = delete;
 
-  /// True after SIGINT arrived.
+  /// True after one arrived.
   bool interrupted() const { return interrupted_; }
 
  private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/printable.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output_guard.h"
 #include "tuner/cli/terminal_text.h"
@@ -16,7 +17,7 @@ std::string one_line(std::string text) {
   text.erase(text.find_last_not_of(" \n\r") + 1);
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return text;
+  return printable_line(text);
 }
 
 int report_error(std::ostream& err, const Environment& environment, const std::string& message,
@@ -133,6 +134,14 @@ int run(std::span<const std::string> arguments, const Environment& environment, 
   } catch (const Error& error) {
     const bool bad_value = error.code() == ErrorCode::invalid_argument;
     return report_error(err, environment, error.what(), bad_value ? kExitBadUsage : kExitFailure);
+  } catch (const std::filesystem::filesystem_error& error) {
+    // Such as of a working directory that was removed.
+    const std::string path =
+        error.path1().empty() ? "the working directory" : error.path1().string();
+    return report_error(err, environment,
+                        "cannot use " + path + " (" + error.code().message() +
+                            "); name files by paths that are there",
+                        kExitFailure);
   } catch (const std::exception& error) {
     return report_error(err, environment, std::string("unexpected: ") + error.what(), kExitFailure);
   }

@@ -272,6 +272,7 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   progress.finish();
   if (interrupt.interrupted()) {
     watched.end();
+    work.give_back();
     end_process(session);
   }
   if (!tuning.every_problem_solved()) {

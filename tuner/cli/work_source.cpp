@@ -37,6 +37,8 @@ std::optional<std::size_t> WorkSource::next(const std::function<bool()>& stop_re
   return is_left ? std::optional(places_[taken_++]) : std::nullopt;
 }
 
+void WorkSource::give_back() { queue_.reset(); }
+
 void WorkSource::done() {
   if (queue_ && !queue_->finish()) {
     session_.err << "swr-tune: note: the lease of this problem expired and another worker took it; "

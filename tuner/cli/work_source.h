@@ -32,6 +32,9 @@ class WorkSource {
   /// The problem taken last needs no further work. A note tells when another worker does it again.
   void done();
 
+  /// Gives back what is not done, for a process that ends without destructors.
+  void give_back();
+
  private:
   const Session& session_;
   std::vector<std::size_t> places_;

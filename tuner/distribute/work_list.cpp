@@ -177,6 +177,9 @@ ShapeText shape_of_object(const Json& object) {
 }
 
 void append(std::vector<Problem>& all, const std::vector<Problem>& more) {
+  if (more.size() > kMaxProblems - all.size()) {
+    reject("more than " + std::to_string(kMaxProblems) + " problems; name fewer shapes");
+  }
   all.insert(all.end(), more.begin(), more.end());
 }
 

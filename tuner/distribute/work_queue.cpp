@@ -70,11 +70,47 @@ void write_file(const fs::path& path, const std::string& text) {
   }
 }
 
+void make_folder(const fs::path& path) {
+  std::error_code failure;
+  fs::create_directories(path, failure);
+  if (failure) {
+    reject(path, failure.message());
+  }
+}
+
+/// A folder that is gone at the end, unless it has another name by then.
+class RemovedFolder {
+ public:
+  explicit RemovedFolder(fs::path path) : path_(std::move(path)) {}
+  ~RemovedFolder() {
+    std::error_code not_there;
+    fs::remove_all(path_, not_there);
+  }
+  RemovedFolder(const RemovedFolder&) = delete;
+  RemovedFolder& operator=(const RemovedFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
 /// Sorts as its number does.
 std::string piece_name(std::size_t place) {
   constexpr std::size_t kDigits = 6;
   const std::string digits = std::to_string(place);
   return std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
+}
+
+/// Everything a queue has, in a folder that no worker looks into.
+void write_draft(const fs::path& draft, const std::string& list, std::size_t pieces) {
+  for (const char* name : {kOpen, kLeased, kDone}) {
+    make_folder(draft / name);
+  }
+  for (std::size_t place = 0; place < pieces; ++place) {
+    write_file(draft / kOpen / piece_name(place), "");
+  }
+  write_file(draft / "list", list);
 }
 
 /// Empty for what is no piece's name.
@@ -151,24 +187,16 @@ WorkQueue::~WorkQueue() {
 }
 
 /// The whole queue appears at once, by a rename that succeeds for one worker only: the target is a
-/// directory that is never empty.
+/// directory that is never empty. One that could not be made whole never appears.
 void WorkQueue::create_or_join(const std::string& list, std::size_t pieces) {
-  const fs::path draft = options_.directory / ("draft" + (kOwner + options_.worker));
-  std::error_code failure;
-  fs::create_directories(options_.directory, failure);
+  make_folder(options_.directory);
   if (!fs::exists(root_)) {
-    for (const char* name : {kOpen, kLeased, kDone}) {
-      fs::create_directories(draft / name, failure);
-    }
-    for (std::size_t place = 0; place < pieces; ++place) {
-      write_file(draft / kOpen / piece_name(place), "");
-    }
-    write_file(draft / "list", list);
-    const bool published = std::rename(draft.c_str(), root_.c_str()) == 0;
+    const RemovedFolder draft(options_.directory / ("draft" + (kOwner + options_.worker)));
+    write_draft(draft.path(), list, pieces);
+    const bool published = std::rename(draft.path().c_str(), root_.c_str()) == 0;
     if (!published && errno != EEXIST && errno != ENOTEMPTY) {
       reject(root_, std::generic_category().message(errno));
     }
-    fs::remove_all(draft, failure);
   }
   if (text_of(root_ / "list") != list) {
     throw Error(ErrorCode::invalid_argument,

@@ -159,10 +159,18 @@ Json answer_count_accesses(const Json& request, const Problem& problem, Evaluato
   return readings_json(evaluator.count_accesses(problem, contenders.all));
 }
 
+unsigned long long read_seed(const Json& request) {
+  const Json& seed = json_field(request, "seed");
+  if (!seed.is_number_unsigned()) {
+    reject("field 'seed'");
+  }
+  return seed.get<unsigned long long>();
+}
+
 Json answer_race(const Json& request, const Problem& problem, Evaluator& evaluator) {
   const Contenders contenders(request, problem.operation());
   const RaceOptions options{.rounds = static_cast<int>(json_integer(request, "rounds", 0, kMaxInt)),
-                            .seed = json_field(request, "seed").get<unsigned long long>()};
+                            .seed = read_seed(request)};
   const RaceResult race = evaluator.race(problem, contenders.all, options);
   return {{"samples_us", race.samples_us},
           {"degraded_because", race.degraded_because},

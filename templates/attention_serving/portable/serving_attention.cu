@@ -6,8 +6,8 @@
 #include "attention_serving/portable/kernel.cuh"
 #include "selected_serving_attention_config.h"
 
-extern "C" __global__ void __launch_bounds__(swr::kServingConfig.threads(), 1)
+extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
     swr_serving_attention(const __grid_constant__ swr::ServingAttentionParams params) {
   extern __shared__ __align__(1024) char shared[];
-  swr::serving::run<swr::kServingConfig>(params, swr::ptx::shared_address(shared));
+  swr::serving::run<swr::kConfig>(params, swr::ptx::shared_address(shared));
 }

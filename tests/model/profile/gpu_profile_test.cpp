@@ -194,13 +194,9 @@ TEST_F(GpuProfileFile, EachFieldRejectsWrongTypesAndValuesThatAreNotPositive) {
       continue;
     }
     for (const Json& wrong :
-         {Json(nullptr), Json(0), Json(-1), Json(""), Json(true), Json(1e300)}) {
-      const bool is_large_rate = wrong == Json(1e300);
+         {Json(nullptr), Json(0), Json(-1), Json(""), Json(true), Json(1e300), Json(1e-300)}) {
       Json profile = fictional_profile();
       profile[item.key()]["value"] = wrong;
-      if (is_large_rate && item.value()["value"].is_number_float()) {
-        continue;
-      }
       EXPECT_THAT(rejection(profile), HasSubstr(item.key())) << wrong;
     }
   }

@@ -21,6 +21,7 @@ struct CUfunc_st {
   CUmodule module;
   bool is_gemm;     ///< Its argument is a GemmParams, not an AttentionParams.
   bool is_softmax;  ///< It is a SoftmaxParams.
+  bool is_serving;  ///< It is a ServingAttentionParams.
   int dynamic_smem_bytes;
 };
 struct CUmod_st {
@@ -34,6 +35,7 @@ constexpr int kDevices = 2;
 CUctx_st contexts[kDevices] = {{0}, {1}};
 thread_local CUcontext current = nullptr;
 thread_local FakeLaunch last_launch{};
+thread_local swr::ServingAttentionParams last_serving{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
@@ -97,6 +99,7 @@ const char* fake_last_softmax() {
                 p.y_stride);
   return line.data();
 }
+const swr::ServingAttentionParams* fake_last_serving() { return &last_serving; }
 int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
@@ -217,6 +220,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   *function = &module->function;
   (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
   (*function)->is_softmax = std::strcmp(name, "swr_softmax") == 0;
+  (*function)->is_serving = std::strcmp(name, "swr_serving_attention") == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
@@ -255,7 +259,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  1,
                  false,
                  {}};
-  if (function->is_softmax) {
+  if (function->is_serving) {
+    last_serving = *static_cast<const swr::ServingAttentionParams*>(arguments[0]);
+  } else if (function->is_softmax) {
     last_launch.softmax = *static_cast<const swr::SoftmaxParams*>(arguments[0]);
   } else if (function->is_gemm) {
     last_launch.gemm = *static_cast<const swr::GemmParams*>(arguments[0]);

@@ -6,6 +6,7 @@
 #include "templates/softmax/config.h"
 #include <swr/attention_params.h>
 #include <swr/gemm_params.h>
+#include <swr/serving_attention_params.h>
 
 #include <cuda.h>
 
@@ -32,6 +33,8 @@ FakeLaunch fake_last_launch();
 // whether it may start while the one before ends.
 const char* fake_last_gemm();
 const char* fake_last_softmax();
+/// Of the last launch over unequal sequences.
+const swr::ServingAttentionParams* fake_last_serving();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.

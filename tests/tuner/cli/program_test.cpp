@@ -322,6 +322,32 @@ TEST_F(SwrTune, KeepsStoredRowsWhenALaterRunFails) {
               ContainsRegex("match    (exact|predicted)\n"));
 }
 
+TEST_F(SwrTune, SaysThatItsWorkingDirectoryWasRemoved) {
+  const std::string command =
+      "mkdir '" + path("gone") + "' && cd '" + path("gone") + "' && rmdir '" + path("gone") +
+      "' && exec '" SWR_TUNE_PROGRAM "' query --gpu gb10 --seq 64 --db x.db 2>'" +
+      path("said.txt") + "'";
+  EXPECT_NE(std::system(command.c_str()), 0);
+  std::ifstream said(dir_ / "said.txt");
+  const std::string text{std::istreambuf_iterator<char>(said), {}};
+  EXPECT_THAT(text, StartsWith("swr-tune: error: "));
+  EXPECT_THAT(text, Not(HasSubstr("unexpected")));
+}
+
+/// As batch systems send it before they kill: the lease of a piece is given back.
+TEST_F(SwrTune, EndsCleanlyOnSigtermAndGivesItsPieceBack) {
+  fs::create_directories(dir_ / "results");
+  Program program({"--gpu", "rtx5090", "--seq", "256,384", "--head-dim", "128", "--cache-dir",
+                   path("cold"), "--queue", path("queue"), "--db", path("results/")},
+                  environment_, dir_);
+  program.wait_for_stderr("variants\n");
+  program.send_signal(SIGTERM);
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_TRUE(fs::is_empty(dir_ / "queue/queue/leased"));
+  EXPECT_TRUE(fs::exists(dir_ / "queue/queue/open/000000"));
+}
+
 TEST_F(SwrTune, EndsCleanlyOnInterruptWithCode130) {
   // A cache of its own, so that there is far more to compile than fits before the signal.
   Program program(

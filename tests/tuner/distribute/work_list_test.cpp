@@ -153,6 +153,13 @@ TEST_F(WorkListTest, RefusesMoreProblemsThanAnyListNeeds) {
   }
   const auto shapes = file("shapes.txt", "seq=" + numbers + " batch=" + numbers + "\n");
   EXPECT_THAT(error_of([&] { read_shapes(shapes); }), HasSubstr("more than 1000000 problems"));
+  const std::string line = "seq=" + numbers + "\n";  // 20,001 problems
+  std::string many;
+  for (int i = 0; i < 50; ++i) {
+    many += line;
+  }
+  EXPECT_THAT(error_of([&] { read_shapes(file("sum.txt", many)); }),
+              AllOf(HasSubstr("line 50"), HasSubstr("more than 1000000 problems")));
 }
 
 TEST_F(WorkListTest, AListComesBackAsItWasWritten) {

@@ -206,6 +206,16 @@ TEST_F(WorkQueueTest, RefusesAnotherListAndAPlaceItCannotUse) {
   EXPECT_THROW(WorkQueue({.directory = "/proc/none", .worker = "a"}, {"piece"}), Error);
 }
 
+TEST_F(WorkQueueTest, IsPublishedWholeOrNotAtAll) {
+  for (const char* const folder : {"open", "leased", "done"}) {
+    // A file in the place of a folder, which then cannot be made.
+    directory_.write(std::filesystem::path("shared") / "draft~a" / folder, "");
+    EXPECT_THROW(join("a"), Error) << folder;
+    EXPECT_FALSE(std::filesystem::exists(queue())) << folder;
+  }
+  EXPECT_EQ(join("a")->claim(never), 0U);
+}
+
 TEST(WorkerName, IsNoOtherProcesses) {
   EXPECT_NE(worker_name(), worker_name());
   EXPECT_EQ(worker_name().find_first_of("~/"), std::string::npos);

@@ -41,6 +41,9 @@ TEST(Frame, ThatIsNoneIsRefused) {
   FrameReader nonsense;
   nonsense.add(std::string("\0\0\0\2\xff\xff", 6));
   EXPECT_THROW(nonsense.next(), Error);
+  FrameReader boundless;  // A list of 2^63 values.
+  boundless.add(std::string("\0\0\0\x9\x9b\x80\0\0\0\0\0\0\0", 13));
+  EXPECT_THROW(boundless.next(), Error);
   FrameReader endless;
   endless.add("\xff\xff\xff\xff");
   EXPECT_THROW(endless.next(), Error);

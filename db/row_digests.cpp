@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include "db/row_digests.h"
+
+#include "core/mixed_hash.h"
+#include <swr/error.h>
+
+#include <SQLiteCpp/Statement.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <sqlite3.h>
+#include <string>
+#include <string_view>
+
+namespace swr {
+namespace {
+
+/// Rows of another table that belong to one of this, and have a digest in common there.
+struct Parts {
+  const char* table;
+  const char* owner;
+  const char* values;
+  const char* digest;
+};
+
+struct SealedTable {
+  const char* name;
+  const Parts* parts;
+};
+
+constexpr Parts kSamples{"sample", "result_id", "position, time_us", "samples_digest"};
+constexpr Parts kFinalists{"finalist", "decision_id",
+                           "result_id, ratio, ratio_low, ratio_high, tied", "finalists_digest"};
+constexpr std::array<SealedTable, 7> kTables{{{"device", nullptr},
+                                              {"problem", nullptr},
+                                              {"variant", nullptr},
+                                              {"run", nullptr},
+                                              {"result", &kSamples},
+                                              {"decision", &kFinalists},
+                                              {"gpu_reference", nullptr}}};
+
+std::uint64_t with_bytes(std::uint64_t hash, const void* data, std::size_t bytes) {
+  const auto* next = static_cast<const unsigned char*>(data);
+  for (std::size_t left = bytes; left > 0;) {
+    std::uint64_t word = 0;
+    const std::size_t taken = std::min(left, sizeof(word));
+    for (std::size_t i = 0; i < taken; ++i) {
+      word |= static_cast<std::uint64_t>(next[i]) << (8U * i);
+    }
+    hash = mixed(hash, word);
+    next += taken;
+    left -= taken;
+  }
+  return mixed(hash, bytes);
+}
+
+std::uint64_t with_value(std::uint64_t hash, sqlite3_value* value) {
+  const int type = sqlite3_value_type(value);
+  hash = mixed(hash, static_cast<std::uint64_t>(type));
+  switch (type) {
+    case SQLITE_INTEGER:
+      return mixed(hash, static_cast<std::uint64_t>(sqlite3_value_int64(value)));
+    case SQLITE_FLOAT: {
+      const double number = sqlite3_value_double(value);
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, &number, sizeof(bits));
+      return mixed(hash, bits);
+    }
+    case SQLITE_TEXT:
+    case SQLITE_BLOB: {
+      const void* const data = sqlite3_value_blob(value);
+      return with_bytes(hash, data, static_cast<std::size_t>(sqlite3_value_bytes(value)));
+    }
+    default:
+      return hash;
+  }
+}
+
+std::uint64_t digest_of(int count, sqlite3_value** values) {
+  std::uint64_t hash = static_cast<std::uint64_t>(count);
+  for (int i = 0; i < count; ++i) {
+    hash = with_value(hash, values[i]);
+  }
+  return hash;
+}
+
+void digest_row(sqlite3_context* context, int count, sqlite3_value** values) {
+  sqlite3_result_int64(context, static_cast<sqlite3_int64>(digest_of(count, values)));
+}
+
+/// A sum, which is the same in any order.
+void add_part(sqlite3_context* context, int count, sqlite3_value** values) {
+  auto* const sum =
+      static_cast<std::uint64_t*>(sqlite3_aggregate_context(context, sizeof(std::uint64_t)));
+  if (sum == nullptr) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  *sum += digest_of(count, values);
+}
+
+void finish_parts(sqlite3_context* context) {
+  const auto* const sum = static_cast<std::uint64_t*>(sqlite3_aggregate_context(context, 0));
+  sqlite3_result_int64(context, sum != nullptr ? static_cast<sqlite3_int64>(*sum) : 0);
+}
+
+std::string in_quotes(std::string_view name) { return "\"" + std::string(name) + "\""; }
+
+/// Every column but the digest, in the order of the table.
+std::string values_of(const SQLite::Database& database, const SealedTable& table) {
+  std::string names;
+  SQLite::Statement row(database, "SELECT name FROM pragma_table_info(?, 'main')");
+  row.bind(1, table.name);
+  while (row.executeStep()) {
+    const std::string name = row.getColumn(0).getString();
+    if (name != "digest") {
+      names += (names.empty() ? "" : ", ") + in_quotes(name);
+    }
+  }
+  return names;
+}
+
+std::string row_digest(const SQLite::Database& database, const SealedTable& table) {
+  return "swr_digest(" + values_of(database, table) + ")";
+}
+
+std::string parts_digest(const SealedTable& table) {
+  const Parts& parts = *table.parts;
+  return "(SELECT swr_digest_all(" + std::string(parts.values) + ") FROM main." + parts.table +
+         " AS part WHERE part." + parts.owner + " = " + table.name + ".id)";
+}
+
+void seal(SQLite::Database& database, const SealedTable& table) {
+  const std::string name = table.name;
+  const std::string unsealed =
+      " FROM main." + name + " INDEXED BY " + name + "_unsealed WHERE digest IS NULL";
+  if (database.execAndGet("SELECT count(*)" + unsealed).getInt64() == 0) {
+    return;
+  }
+  const std::string where = " WHERE id IN (SELECT id" + unsealed + ")";
+  if (table.parts != nullptr) {
+    database.exec("UPDATE main." + name + " SET " + table.parts->digest + " = " +
+                  parts_digest(table) + where);
+  }
+  database.exec("UPDATE main." + name + " SET digest = " + row_digest(database, table) + where);
+}
+
+[[noreturn]] void reject(const std::filesystem::path& path, std::string finding) {
+  std::ranges::replace(finding, '\n', ' ');
+  throw Error(ErrorCode::unreadable,
+              "database " + path.string() + " is damaged (" + finding +
+                  "); use a copy from before it was damaged, or save what is left with `sqlite3 "
+                  "FILE .recover`");
+}
+
+/// Throws: Error naming the first row of the table for which `condition` holds.
+void require_none(const SQLite::Database& database, const std::filesystem::path& path,
+                  const SealedTable& table, const std::string& condition, const char* what) {
+  SQLite::Statement damaged(database, "SELECT id FROM main." + std::string(table.name) +
+                                          " WHERE digest IS NOT NULL AND " + condition +
+                                          " LIMIT 1");
+  if (damaged.executeStep()) {
+    reject(path, std::string(what) + "row " + damaged.getColumn(0).getString() + " of table " +
+                     table.name + " changed since it was written");
+  }
+}
+
+void set_ignored_constraints(const SQLite::Database& database, bool are_ignored) {
+  SQLite::Statement(
+      database, std::string("PRAGMA ignore_check_constraints = ") + (are_ignored ? "ON" : "OFF"))
+      .executeStep();
+}
+
+/// Pages, the order of rows, and that indexes have what tables have. What values are, their readers
+/// check, who name them.
+void require_structure(const SQLite::Database& database, const std::filesystem::path& path,
+                       const std::string& table) {
+  set_ignored_constraints(database, true);
+  SQLite::Statement check(database, "PRAGMA integrity_check(" + in_quotes(table) + ")");
+  const std::string finding = check.executeStep() ? check.getColumn(0).getString() : "ok";
+  check.reset();
+  set_ignored_constraints(database, false);
+  if (finding != "ok") {
+    reject(path, finding);
+  }
+}
+
+bool has_digests(const SQLite::Database& database) {
+  SQLite::Statement version(database, "PRAGMA user_version");
+  return version.executeStep() && version.getColumn(0).getInt() >= kFirstSchemaWithDigests;
+}
+
+}  // namespace
+
+void add_digest_functions(SQLite::Database& database) {
+  constexpr int kAnyCount = -1;
+  constexpr int kFlags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+  sqlite3* const handle = database.getHandle();
+  if (sqlite3_create_function_v2(handle, "swr_digest", kAnyCount, kFlags, nullptr, digest_row,
+                                 nullptr, nullptr, nullptr) != SQLITE_OK ||
+      sqlite3_create_function_v2(handle, "swr_digest_all", kAnyCount, kFlags, nullptr, nullptr,
+                                 add_part, finish_parts, nullptr) != SQLITE_OK) {
+    throw SQLite::Exception(handle);
+  }
+}
+
+void seal_rows(SQLite::Database& database) {
+  if (has_digests(database)) {
+    for (const SealedTable& table : kTables) {
+      seal(database, table);
+    }
+  }
+}
+
+void unseal_rows(SQLite::Database& database) {
+  for (const SealedTable& table : kTables) {
+    database.exec("UPDATE main." + std::string(table.name) + " SET digest = NULL");
+  }
+}
+
+void require_intact_rows(const SQLite::Database& database, const std::filesystem::path& path) {
+  for (const SealedTable& table : kTables) {
+    require_structure(database, path, table.name);
+    require_none(database, path, table, "digest IS NOT " + row_digest(database, table), "");
+  }
+}
+
+void require_intact_parts(const SQLite::Database& database, const std::filesystem::path& path) {
+  for (const SealedTable& table : kTables) {
+    if (table.parts != nullptr) {
+      require_structure(database, path, table.parts->table);
+      require_none(database, path, table,
+                   std::string(table.parts->digest) + " IS NOT " + parts_digest(table),
+                   "what belongs to ");
+    }
+  }
+}
+
+}  // namespace swr

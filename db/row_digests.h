@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// A digest in each row of a database, by which values that changed on a disk or on the way are
+// found before they decide anything. It tells damage, not intent: whoever can write to the file can
+// write digests as well.
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <filesystem>
+
+namespace swr {
+
+/// The first schema whose rows have digests.
+inline constexpr int kFirstSchemaWithDigests = 14;
+
+/// Teaches a connection the functions that the rest of this file uses. Once for each connection.
+/// Throws, as the following: SQLite::Exception.
+void add_digest_functions(SQLite::Database& database);
+
+/// Gives the rows that have none their digests. Part of every transaction that adds or changes
+/// rows; whoever changes one sets its digest to NULL.
+void seal_rows(SQLite::Database& database);
+
+/// Sets the digests of all rows to NULL, before many of them change.
+void unseal_rows(SQLite::Database& database);
+
+/// Looks at every row but samples and finalists, and at the tables' structure: a row that is not
+/// found any more has no digest to differ from.
+/// Throws: Error{unreadable} naming the first that is damaged.
+void require_intact_rows(const SQLite::Database& database, const std::filesystem::path& path);
+
+/// Looks at the samples and finalists too.
+void require_intact_parts(const SQLite::Database& database, const std::filesystem::path& path);
+
+}  // namespace swr

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// Calls of the C interface with structures of any content. Pointers are valid or NULL, as C has to
+// promise.
+#include "fuzz/harness.h"
+#include "fuzz/stored.h"
+#include <swr/swr_c.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace swr::fuzz {
+namespace {
+
+swr_lookup* open_lookup() {
+  swr_lookup* lookup = nullptr;
+  const auto path = write_input("c.db", stored_database());
+  require(swr_lookup_open(path.c_str(), nullptr, &lookup) == SWR_OK, "a sound database opens");
+  return lookup;
+}
+
+/// As a C program would see it.
+void check(swr_status status) {
+  require(status == SWR_OK || std::strlen(swr_last_error()) > 0, "an error says what it is");
+  require(status != SWR_INTERNAL, "nothing fails unexpectedly");
+}
+
+template <typename Answer>
+void check(swr_status status, const Answer& answer) {
+  check(status);
+  if (status == SWR_OK) {
+    require(std::memchr(answer.variant, '\0', sizeof(answer.variant)) != nullptr, "a text ends");
+    require(!std::isnan(answer.time_us), "a time is a number");
+  }
+}
+
+/// Structures as the input has them; every other one is the device of the database.
+swr_device device_of(Bytes& input) {
+  swr_device device{};
+  if (input.byte() % 2 == 0 || swr_profiled_device("h200", &device) != SWR_OK) {
+    device = input.value<swr_device>();
+  }
+  return device;
+}
+
+void ask(const swr_lookup* lookup, Bytes& input) {
+  const swr_device device = device_of(input);
+  const auto problem = input.value<swr_problem>();
+  swr_answer answer{};
+  check(swr_lookup_best(lookup, &problem, &device, &answer), answer);
+}
+
+void ask_gemm(const swr_lookup* lookup, Bytes& input) {
+  const swr_device device = device_of(input);
+  const auto problem = input.value<swr_gemm_problem>();
+  swr_gemm_answer answer{};
+  check(swr_lookup_best_gemm(lookup, &problem, &device, &answer), answer);
+}
+
+/// A name, never the path of a file elsewhere.
+std::string name_of(Bytes& input) {
+  std::string name(input.text(input.byte() % 32));
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+void find_device(Bytes& input) {
+  swr_device device{};
+  check(swr_profiled_device(name_of(input).c_str(), &device));
+}
+
+void open_again(Bytes& input) {
+  const std::string state = name_of(input);
+  swr_lookup* lookup = nullptr;
+  const auto path = directory() / (input.byte() % 2 == 0 ? "c.db" : "none.db");
+  check(swr_lookup_open(path.c_str(), state.c_str(), &lookup));
+  swr_lookup_close(lookup);
+}
+
+void pass_null(const swr_lookup* lookup, Bytes& input) {
+  const auto problem = input.value<swr_problem>();
+  swr_answer answer{};
+  check(swr_lookup_best(lookup, &problem, nullptr, &answer));
+  check(swr_lookup_best(nullptr, &problem, nullptr, nullptr));
+  check(swr_lookup_open(nullptr, nullptr, nullptr));
+  swr_lookup_close(nullptr);
+  swr_runtime_destroy(nullptr);
+}
+
+/// Without a driver a runtime answers what it lacks; it must not touch the tensors.
+void run(Bytes& input) {
+  static swr_runtime* const runtime = [] {
+    swr_runtime* created = nullptr;
+    const std::string path = (directory() / "c.db").string();
+    const swr_runtime_options options{.database = path.c_str(),
+                                      .exported = nullptr,
+                                      .cache_dir = nullptr,
+                                      .nvrtc = nullptr,
+                                      .may_compile = 0,
+                                      .l2_state = nullptr};
+    check(swr_runtime_create(&options, &created));
+    return created;
+  }();
+  auto attention = input.value<swr_attention>();
+  auto gemm = input.value<swr_gemm>();
+  check(swr_runtime_attention(runtime, &attention, nullptr));
+  check(swr_runtime_gemm(runtime, &gemm, nullptr));
+}
+
+}  // namespace
+
+void run_one(std::string_view input) {
+  static swr_lookup* const lookup = open_lookup();
+  Bytes calls(input);
+  while (!calls.is_empty()) {
+    switch (calls.byte() % 6) {
+      case 0:
+        ask(lookup, calls);
+        break;
+      case 1:
+        ask_gemm(lookup, calls);
+        break;
+      case 2:
+        find_device(calls);
+        break;
+      case 3:
+        open_again(calls);
+        break;
+      case 4:
+        pass_null(lookup, calls);
+        break;
+      default:
+        run(calls);
+    }
+  }
+}
+
+}  // namespace swr::fuzz

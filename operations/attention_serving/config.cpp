@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "generator/config_text.h"
+#include "operations/attention_serving/lengths.h"
+#include "operations/attention_serving/parts.h"
+
+#include <algorithm>
+
+namespace swr {
+namespace {
+
+/// Every field of the configuration. The structured binding stops the build when a field is added
+/// and forgotten here.
+std::string config_fields(const ServingAttentionConfig& config) {
+  const auto& [head_dim, head_dim_v, dtype, mask, softcap, kv_source, page_copy, tile_m, tile_n,
+               warps, stages, order, persistence, smem_swizzle, pack_gqa, deal] = config;
+  return config_field("head_dim", config_text(head_dim)) +
+         config_field("head_dim_v", config_text(head_dim_v)) +
+         config_field("dtype", config_text("DType", dtype)) +
+         config_field("mask", config_text("ServingMask", mask)) +
+         config_field("softcap", config_text("Softcap", softcap)) +
+         config_field("kv_source", config_text("KvSource", kv_source)) +
+         config_field("page_copy", config_text("PageCopy", page_copy)) +
+         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
+         config_field("warps", config_text(warps)) + config_field("stages", config_text(stages)) +
+         config_field("order", config_text("Order", order)) +
+         config_field("persistence", config_text("Persistence", persistence)) +
+         config_field("smem_swizzle", config_text(smem_swizzle)) +
+         config_field("pack_gqa", config_text(pack_gqa)) +
+         config_field("deal", config_text("Deal", deal));
+}
+
+}  // namespace
+
+ServingAttentionConfig config_of(const ServingAttentionProblem& problem,
+                                 const ServingAttentionVariant& variant) {
+  return {.head_dim = problem.head_dim,
+          .head_dim_v = problem.head_dim_v,
+          .dtype = problem.dtype,
+          .mask = problem.mask,
+          .softcap = problem.softcap,
+          .kv_source = problem.page_size > 0 ? KvSource::pages : KvSource::rows,
+          .page_copy = variant.page_copy,
+          .tile_m = variant.tile_m,
+          .tile_n = variant.tile_n,
+          .warps = variant.warps,
+          .stages = variant.stages,
+          .order = variant.order,
+          .persistence = variant.persistence,
+          .smem_swizzle = true,
+          .pack_gqa = variant.pack_gqa,
+          .deal = variant.deal};
+}
+
+std::string config_header_of(const ServingAttentionProblem& problem,
+                             const ServingAttentionVariant& variant) {
+  return config_header("attention_serving/config.h", "ServingAttentionConfig",
+                       config_fields(config_of(problem, variant)));
+}
+
+int smem_bytes_of(const ServingAttentionProblem& problem, const ServingAttentionVariant& variant) {
+  return config_of(problem, variant).fixed_smem_bytes() + list_bytes(kListEntries);
+}
+
+int threads_of(const ServingAttentionProblem& /*problem*/, const ServingAttentionVariant& variant) {
+  return 32 * variant.warps;
+}
+
+int warps_of(const ServingAttentionVariant& variant) { return variant.warps; }
+
+ServingLaunchPlan plan_of(const ServingAttentionProblem& problem,
+                          const ServingAttentionVariant& variant, int sm_count, int ctas_per_sm) {
+  const ServingAttentionConfig config = config_of(problem, variant);
+  return {.tiles = config.tiles(),
+          .head_dim_v = config.head_dim_v,
+          .threads = config.threads(),
+          .fixed_smem_bytes = config.fixed_smem_bytes(),
+          .persistence = config.persistence,
+          .workers = variant.workers > 0 ? variant.workers : std::max(1, sm_count * ctas_per_sm)};
+}
+
+void set_choices(ServingAttentionParams& params, const ServingAttentionVariant& variant) {
+  params.section_heads = variant.section_heads;
+  params.item_order = variant.item_order;
+  params.item_overhead = variant.item_overhead;
+  params.least_units = variant.least_units;
+}
+
+ServingAttentionParams bounds_of(const ServingAttentionProblem& problem) {
+  static constexpr int kSomewhere = 0;  // Launch plans ask whether there are lengths, not which.
+  ServingAttentionParams params;
+  params.batch = problem.batch;
+  params.heads_q = problem.heads_q;
+  params.heads_kv = problem.heads_kv;
+  params.max_seq_q = problem.seq_q;
+  params.max_seq_kv = problem.seq_kv + (problem.leftpad ? padding_of(problem, problem.seq_kv) : 0);
+  params.total_q = draw_lengths(problem).total_queries();
+  params.lengths.cu_seqlens_q = &kSomewhere;
+  if (problem.mask == ServingMask::window) {
+    params.window = {.left = problem.window, .right = 0};
+  }
+  return params;
+}
+
+LaunchGeometry geometry_of(const ServingAttentionProblem& problem,
+                           const ServingAttentionVariant& variant, int sm_count, int ctas_per_sm) {
+  ServingAttentionParams params = bounds_of(problem);
+  set_choices(params, variant);
+  const ServingLaunch launch =
+      serving_launch(plan_of(problem, variant, sm_count, ctas_per_sm), params);
+  return {.grid_x = launch.grid_x,
+          .block_x = launch.block_x,
+          .dynamic_smem_bytes = launch.dynamic_smem_bytes,
+          .section_heads = variant.section_heads,
+          .partials_bytes = launch.partials_bytes,
+          .arrival_words = launch.arrival_words};
+}
+
+}  // namespace swr

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+// Axes, rules and the points that are enumerated.
+#include "core/constraint_rules.h"
+#include "core/field_builders.h"
+#include "generator/expansion.h"
+#include "operations/attention_serving/parts.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace swr {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kKvSources{"rows"sv, "pages"sv};
+constexpr std::array kPageCopies{"row"sv, "run16"sv};
+constexpr std::array kDeals{"whole"sv, "ranges"sv};
+constexpr std::array kItemOrders{"as_given"sv, "longest_first"sv, "folded"sv};
+constexpr auto kOneFamily = std::span(kFamilies).first<1>();
+constexpr auto kUndrawn = std::span(kPersistences).first<4>();
+
+int group_of(const ServingAttentionProblem& problem) { return problem.heads_q / problem.heads_kv; }
+/// So few query rows that memory decides.
+bool is_decode(const ServingAttentionProblem& problem) {
+  constexpr int kMostRows = 64;
+  return 1LL * problem.seq_q * group_of(problem) <= kMostRows;
+}
+
+struct Candidate {
+  const ServingAttentionProblem& problem;
+  const ServingAttentionVariant& variant;
+  const DeviceInfo& device;
+  ServingAttentionConfig config;
+};
+
+Reason tile_shape(const Candidate& c) {
+  const PortableAttentionConfig qk = c.config.qk();
+  const int rows = 16 * qk.warps;
+  if (qk.tile_m % 16 != 0 || (qk.tile_m % rows != 0 && rows % qk.tile_m != 0)) {
+    return text(qk.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
+           text(qk.tile_m);
+  }
+  return unless(qk.tile_n % (16 * qk.key_groups()) == 0,
+                "tile_n " + text(qk.tile_n) + " is no multiple of 16 keys times the " +
+                    text(qk.key_groups()) + " warps that share a block of rows");
+}
+
+Reason look_ups(const Candidate& c) {
+  return unless(!c.config.has_pages() || c.config.threads() >= c.config.runs_per_tile(),
+                text(c.config.threads()) + " threads cannot look up the " +
+                    text(c.config.runs_per_tile()) + " runs of a tile at once");
+}
+
+Reason page_copy(const Candidate& c) {
+  constexpr int kRun = 16;
+  if (c.variant.page_copy == PageCopy::row) {
+    return std::nullopt;
+  }
+  if (c.problem.page_size == 0 || c.problem.page_size % kRun != 0) {
+    return "pages of " + text(c.problem.page_size) + " rows are no runs of 16";
+  }
+  return unless(!c.problem.leftpad, "runs of 16 rows begin at the first key");
+}
+
+Reason registers(const Candidate& c) {
+  constexpr int kOperandRegisters = 30;
+  const int scores = c.config.qk().m_blocks() * c.config.qk().warp_keys() / 2;
+  const int output = c.config.pv().m_blocks() * c.config.head_dim_v / 2;
+  const int needed = scores + output + kOperandRegisters;
+  const int limit = c.config.qk().register_limit();
+  return unless(needed <= limit, "scores and output alone need about " + text(needed) +
+                                     " registers per thread of " + text(limit));
+}
+
+Reason ranges(const Candidate& c) {
+  const ServingAttentionVariant usual;
+  if (c.variant.deal == Deal::ranges) {
+    return unless(c.variant.persistence == Persistence::grid,
+                  "ranges are dealt to CTAs of their own number");
+  }
+  if (c.variant.item_overhead != usual.item_overhead ||
+      c.variant.least_units != usual.least_units) {
+    return "item_overhead and least_units belong to ranges";
+  }
+  return std::nullopt;
+}
+
+Reason worker_count(const Candidate& c) {
+  return c.variant.deal == Deal::ranges ? Reason{}
+                                        : misses_workers(c.variant.workers, c.variant.persistence);
+}
+
+Reason local_iterations(const Candidate& c) {
+  const bool one = c.variant.deal == Deal::whole && c.variant.persistence == Persistence::grid;
+  return unless(c.variant.order != Order::sawtooth || !one,
+                "one Q tile per CTA has a single iteration, so sawtooth equals cyclic");
+}
+
+Reason pack_gqa(const Candidate& c) {
+  return unless(!c.variant.pack_gqa || group_of(c.problem) > 1,
+                "every query head has K and V of its own, so there is nothing to pack");
+}
+
+Reason sections(const Candidate& c) {
+  const int heads = c.variant.pack_gqa ? c.problem.heads_kv : c.problem.heads_q;
+  return unless(c.variant.section_heads <= heads,
+                "a sequence has " + text(heads) + " heads, fewer than a section");
+}
+
+Reason folding(const Candidate& c) {
+  return unless(c.variant.item_order != ItemOrder::folded || c.problem.mask != ServingMask::full,
+                "without a mask all Q tiles of a sequence are as long");
+}
+
+using Rule = Constraint<Candidate>;
+
+constexpr std::array kRules{
+    Rule{{"architecture", "The family's instructions exist on the chip."},
+         [](const Candidate& c) { return lacks_instructions(c.variant.family, c.device); }},
+    Rule{{"tile_shape", "Warps own whole blocks of 16 rows or share one; keys come in 16s."},
+         tile_shape},
+    Rule{{"threads", "A CTA has at most 1024 threads."},
+         [](const Candidate& c) { return exceeds_threads(c.config.threads(), c.device); }},
+    Rule{{"look_ups", "Every page of a tile has a thread that looks it up."}, look_ups},
+    Rule{{"page_copy", "Runs of 16 rows lie in one page."}, page_copy},
+    Rule{{"ranges", "Axes of one way of dealing keep their default in the other."}, ranges},
+    Rule{{"worker_count", "Workers are counted for persistent launches and ranges."}, worker_count},
+    Rule{{"local_iterations", "Sawtooth needs several Q tiles per CTA."}, local_iterations},
+    Rule{{"pack_gqa", "Packing needs query heads that share K and V."}, pack_gqa},
+    Rule{{"sections", "Sections hold heads of one sequence."}, sections},
+    Rule{{"folding", "Q tiles are folded where a mask makes them unequal."}, folding},
+    Rule{{"shared_memory", "Q tile, stages and the list of sequences fit the opt-in limit."},
+         [](const Candidate& c) {
+           return exceeds_shared_memory(smem_bytes_of(c.problem, c.variant), c.device);
+         }},
+    Rule{{"registers", "Scores and output fit the register file."}, registers},
+};
+constexpr auto kInfos = all_infos(kRules);
+
+// Tiles that scripts/serving_registers compiles without spills on every chip.
+constexpr std::array kDecodeTilesTo128{
+    Tile{.tile_m = 16, .tile_n = 64, .warps = 4}, Tile{.tile_m = 16, .tile_n = 128, .warps = 4},
+    Tile{.tile_m = 16, .tile_n = 128, .warps = 8}, Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
+constexpr std::array kDecodeTilesBeyond{Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
+                                        Tile{.tile_m = 64, .tile_n = 32, .warps = 4}};
+constexpr std::array kTilesTo64{Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
+                                Tile{.tile_m = 128, .tile_n = 128, .warps = 8},
+                                Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
+constexpr std::array kTilesTo128{Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+                                 Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+                                 Tile{.tile_m = 128, .tile_n = 128, .warps = 8}};
+constexpr std::array kTilesTo192{Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
+                                 Tile{.tile_m = 128, .tile_n = 64, .warps = 8}};
+constexpr std::array kTilesBeyond{Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
+                                  Tile{.tile_m = 128, .tile_n = 64, .warps = 8}};
+
+std::span<const Tile> usual_tiles(const ServingAttentionProblem& problem) {
+  const int columns = std::max(problem.head_dim, problem.head_dim_v);
+  if (is_decode(problem)) {
+    return columns <= 128 ? std::span<const Tile>(kDecodeTilesTo128) : kDecodeTilesBeyond;
+  }
+  return columns <= 64    ? std::span<const Tile>(kTilesTo64)
+         : columns <= 128 ? std::span<const Tile>(kTilesTo128)
+         : columns <= 192 ? std::span<const Tile>(kTilesTo192)
+                          : std::span<const Tile>(kTilesBeyond);
+}
+
+/// Keys that a CTA streams at least where there are few: more parts cost more than they spare
+/// (experiments/attention_serving).
+int usual_least_units(int tile_n) {
+  constexpr int kKeys = 512;
+  return std::max(1, kKeys / tile_n);
+}
+
+/// What is enumerated of an axis that is not restricted; `variant` has those before it.
+Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& device,
+                    const ServingAttentionVariant& variant, std::string_view axis) {
+  const bool decodes = is_decode(problem);
+  const bool in_ranges = variant.deal == Deal::ranges;
+  const bool repeats = in_ranges || is_persistent(variant.persistence);
+  const bool packs = group_of(problem) > 1;
+  const bool has_runs = problem.page_size > 0 && problem.page_size % 16 == 0 && !problem.leftpad;
+  const bool is_causal = problem.mask != ServingMask::full;
+  const long long units = usual_least_units(variant.tile_n);
+  const Values one_item_order{std::string(in_ranges ? "as_given" : "longest_first")};
+  const std::map<std::string_view, Values> all{
+      {"family", texts(kOneFamily)},
+      {"stages", {1LL, 2LL, 3LL}},
+      {"deal", decodes ? Values{std::string("ranges")} : texts(kDeals)},
+      {"persistence", in_ranges ? Values{std::string("grid")}
+                                : Values{std::string("grid"), std::string("persistent")}},
+      {"order", decodes || !repeats ? Values{std::string("cyclic")}
+                                    : Values{std::string("cyclic"), std::string("sawtooth")}},
+      {"workers", in_ranges ? Values{0LL, 1LL * device.sm_count} : Values{0LL}},
+      {"pack_gqa", !packs    ? Values{std::string("off")}
+                   : decodes ? Values{std::string("on")}
+                             : texts(kSwitches)},
+      {"page_copy", has_runs ? texts(kPageCopies) : Values{std::string("row")}},
+      {"item_order",
+       in_ranges && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
+      {"section_heads", {1LL}},
+      {"item_overhead", in_ranges && !decodes ? Values{1LL, 2LL} : Values{1LL}},
+      {"least_units", in_ranges ? Values{1LL, units} : Values{1LL}}};
+  return all.at(axis);
+}
+
+/// Those that others depend on come first.
+std::vector<Axis> axes_to_enumerate() {
+  std::vector<Axis> ordered;
+  for (const std::string_view first : {"deal"sv, "persistence"sv}) {
+    ordered.push_back(axis_named(serving_attention_operation(), first));
+  }
+  for (const Axis& axis : serving_attention_axes()) {
+    const bool is_tile = axis.name == "tile_m" || axis.name == "tile_n" || axis.name == "warps";
+    if (!is_tile && axis.name != "deal" && axis.name != "persistence") {
+      ordered.push_back(axis);
+    }
+  }
+  return ordered;
+}
+
+int usual_warps(int tile_m) { return tile_m >= 128 ? 8 : 4; }
+
+}  // namespace
+
+std::string_view to_string(KvSource value) { return enum_text(kKvSources, value); }
+std::string_view to_string(PageCopy value) { return enum_text(kPageCopies, value); }
+std::string_view to_string(Deal value) { return enum_text(kDeals, value); }
+
+std::span<const Axis> serving_attention_axes() {
+  using V = ServingAttentionVariant;
+  constexpr int kMostTile = 1024;
+  constexpr int kMostCount = 1 << 20;
+  constexpr int kMostUnits = 1 << 12;
+  static const std::array axes{
+      choice_axis(&V::family, kOneFamily, "family", "Kernel family."),
+      integer_axis(&V::tile_m, 1, kMostTile, "tile_m", "Q rows per tile."),
+      integer_axis(&V::tile_n, 1, kMostTile, "tile_n", "K and V rows per tile."),
+      integer_axis(&V::warps, 1, 32, "warps", "Warps of a CTA that compute."),
+      integer_axis(&V::stages, 1, 4, "stages", "K and V tiles held in shared memory."),
+      choice_axis(&V::order, kOrders, "order", "Direction in which K and V are streamed."),
+      choice_axis(&V::persistence, kUndrawn, "persistence", "How Q tiles are handed to CTAs."),
+      integer_axis(&V::workers, 0, kMostCount, "workers",
+                   "CTAs of a persistent launch; 0 fills every resident slot."),
+      switch_axis(&V::pack_gqa, "pack_gqa", "Query heads of one K and V head share Q tiles."),
+      choice_axis(&V::deal, kDeals, "deal", "Whole Q tiles, or equal ranges of their keys."),
+      choice_axis(&V::page_copy, kPageCopies, "page_copy",
+                  "Rows that one look-up of a page serves."),
+      choice_axis(&V::item_order, kItemOrders, "item_order", "Order in which Q tiles are dealt."),
+      integer_axis(&V::section_heads, 1, kMostCount, "section_heads", "Heads per section."),
+      integer_axis(&V::item_overhead, 0, kMostUnits, "item_overhead",
+                   "What beginning a Q tile costs, in tiles of keys."),
+      integer_axis(&V::least_units, 1, kMostUnits, "least_units",
+                   "Tiles of keys that a CTA gets at least.")};
+  return axes;
+}
+
+std::span<const ConstraintInfo> serving_attention_constraints() { return kInfos; }
+
+ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
+                                        const DeviceInfo& device) {
+  const int rows = problem.seq_q * group_of(problem);
+  const int columns = std::max(problem.head_dim, problem.head_dim_v);
+  ServingAttentionVariant variant;
+  variant.pack_gqa = group_of(problem) > 1;
+  if (is_decode(problem)) {
+    variant.tile_m = rows <= 16 ? 16 : 64;
+    variant.tile_n = variant.tile_m == 64 && columns > 128 ? 32 : 64;
+    variant.least_units = usual_least_units(variant.tile_n);
+  } else {
+    const bool wide = columns > 192;
+    variant.tile_m = wide ? 64 : 128;
+    variant.tile_n = wide ? 32 : 64;
+    variant.warps = usual_warps(variant.tile_m);
+    variant.pack_gqa = false;
+    variant.deal = Deal::whole;
+    variant.persistence = Persistence::persistent;
+    variant.item_order = ItemOrder::longest_first;
+  }
+  while (variant.stages > 1 && smem_bytes_of(problem, variant) > device.smem_per_cta_bytes) {
+    --variant.stages;
+  }
+  return variant;
+}
+
+std::optional<BrokenConstraint> broken_constraint(const ServingAttentionProblem& problem,
+                                                  const ServingAttentionVariant& variant,
+                                                  const DeviceInfo& device) {
+  return first_broken(kRules, Candidate{problem, variant, device, config_of(problem, variant)});
+}
+
+std::vector<Variant> points_of(Family /*family*/, const ServingAttentionProblem& problem,
+                               const DeviceInfo& device, const SpaceOptions& options) {
+  const std::vector<Axis> axes = axes_to_enumerate();
+  const std::span<const Tile> tiles =
+      options.tiles.empty() ? usual_tiles(problem) : std::span<const Tile>(options.tiles);
+  std::vector<Variant> all;
+  for (const Tile& tile : tiles) {
+    ServingAttentionVariant first;
+    first.tile_m = tile.tile_m;
+    first.tile_n = tile.tile_n;
+    first.warps = tile.warps > 0 ? tile.warps : usual_warps(tile.tile_m);
+    const auto usual = [&](const Variant& variant, std::string_view axis) {
+      return usual_values(problem, device, variant.as<ServingAttentionVariant>(), axis);
+    };
+    for (const Variant& variant : every_choice(first, axes, options, usual)) {
+      append_unique(all, variant);
+    }
+  }
+  return all;
+}
+
+std::string tile_text_of(const ServingAttentionVariant& variant) {
+  return text(variant.tile_m) + "x" + text(variant.tile_n) + "x" + text(variant.warps);
+}
+
+ServingAttentionVariant kernel_choices(ServingAttentionVariant variant) {
+  const ServingAttentionVariant usual;
+  variant.workers = usual.workers;
+  variant.item_order = usual.item_order;
+  variant.section_heads = usual.section_heads;
+  variant.item_overhead = usual.item_overhead;
+  variant.least_units = usual.least_units;
+  return variant;
+}
+
+ServingAttentionVariant in_usual_tile_order(ServingAttentionVariant variant) {
+  variant.item_order = ItemOrder::as_given;
+  variant.section_heads = 1;
+  return variant;
+}
+
+}  // namespace swr
