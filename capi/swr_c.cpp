@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The C interface over Lookup and Runtime: checks what C cannot, copies structures and turns
 // exceptions into statuses.
-#include "driver/devices.h"
-#include "model/profile/gpu_profile.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -18,7 +16,9 @@
 #include <string>
 
 struct swr_lookup {
-  swr_lookup(const char* database, const swr::LookupOptions& options) : lookup(database, options) {}
+  swr_lookup(const std::optional<std::filesystem::path>& database,
+             const swr::LookupOptions& options)
+      : lookup(database ? swr::Lookup(*database, options) : swr::Lookup(options)) {}
 
   swr::Lookup lookup;
 };
@@ -39,6 +39,7 @@ std::string& last_error() {
 static_assert(static_cast<int>(swr::ErrorCode::invalid_argument) + 1 == SWR_INVALID_ARGUMENT);
 static_assert(static_cast<int>(swr::ErrorCode::not_compiled) + 1 == SWR_NOT_COMPILED);
 static_assert(static_cast<int>(swr::MatchLevel::predicted) == SWR_PREDICTED);
+static_assert(static_cast<int>(swr::MatchLevel::modelled) == SWR_MODELLED);
 static_assert(static_cast<int>(swr::DType::bf16) == SWR_BF16);
 static_assert(static_cast<int>(swr::OutputType::bf16) == SWR_BF16);
 static_assert(static_cast<int>(swr::OutputType::fp32) == SWR_FP32);
@@ -326,13 +327,7 @@ const char* swr_last_error(void) { return last_error().c_str(); }
 swr_status swr_present_device(int32_t ordinal, swr_device* device) {
   return guarded([&] {
     require_pointer(device, "device");
-    const auto devices = swr::list_devices();
-    if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= devices.size()) {
-      throw swr::Error(swr::ErrorCode::invalid_argument,
-                       "GPU " + std::to_string(ordinal) + " does not exist; this machine has " +
-                           std::to_string(devices.size()) + ", counted from 0");
-    }
-    *device = device_to_c(devices[static_cast<std::size_t>(ordinal)]);
+    *device = device_to_c(swr::present_device(ordinal));
   });
 }
 
@@ -340,15 +335,20 @@ swr_status swr_profiled_device(const char* id, swr_device* device) {
   return guarded([&] {
     require_pointer(id, "id");
     require_pointer(device, "device");
-    *device = device_to_c(swr::load_profile(id).device);
+    *device = device_to_c(swr::profiled_device(id));
   });
+}
+
+const char* swr_match_text(int32_t match) {
+  const bool is_known = match >= SWR_EXACT && match <= SWR_MODELLED;
+  return is_known ? to_string(static_cast<swr::MatchLevel>(match)).data() : "";
 }
 
 swr_status swr_lookup_open(const char* database, const char* l2_state, swr_lookup** lookup) {
   return guarded([&] {
-    require_pointer(database, "database");
     require_pointer(lookup, "lookup");
-    *lookup = std::make_unique<swr_lookup>(database, lookup_options_from(l2_state)).release();
+    *lookup =
+        std::make_unique<swr_lookup>(path_from(database), lookup_options_from(l2_state)).release();
   });
 }
 

@@ -36,7 +36,8 @@ std::optional<DroppedVariant> check_constraints(const Problem& problem, const Va
 std::optional<DroppedVariant> check_compiled(const Problem& problem, const Variant& variant,
                                              const DeviceInfo& device,
                                              const KernelResources& resources) {
-  if (resources.spill_store_bytes > 0 || resources.spill_load_bytes > 0) {
+  const bool spills = resources.spill_store_bytes > 0 || resources.spill_load_bytes > 0;
+  if (spills && !problem.operation().tolerates_spills()) {
     return dropped(variant, kSpills,
                    text(resources.spill_store_bytes) + " bytes stored and " +
                        text(resources.spill_load_bytes) + " loaded per thread");

@@ -39,13 +39,14 @@ Occupancy occupancy(const KernelResources& resources, const Problem& problem,
   constexpr int kSmemUnitBytes = 128;
   constexpr int kSchedulersPerSm = 4;
   const int threads = threads_per_cta(problem, variant);
+  const int cta_warps = ceil_div(threads, 32);
   const int warp_registers = round_up(resources.registers_per_thread * 32, kRegisterUnitPerWarp);
   const int cta_smem = round_up(smem_bytes(problem, variant) + resources.static_smem_bytes +
                                     device.smem_reserved_per_cta_bytes,
                                 kSmemUnitBytes);
   const int warps = device.registers_per_sm / kSchedulersPerSm / warp_registers * kSchedulersPerSm;
   const std::array<Occupancy, 4> limits{{
-      {warps / (threads / 32), "registers"},
+      {warps / cta_warps, "registers"},
       {device.smem_per_sm_bytes / cta_smem, "shared memory"},
       {device.max_threads_per_sm / threads, "threads"},
       {device.max_ctas_per_sm, "CTA slots"},

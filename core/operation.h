@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -87,6 +88,20 @@ struct Advice {
   std::string_view splits_option = {};  ///< Of the command line; empty without splits.
 };
 
+/// The source of kernels that are none of swr's templates.
+struct KernelProgram {
+  std::string file;  ///< As messages name it.
+  std::string text;
+  /// What it includes by name, and what these include.
+  std::map<std::string, std::string> headers;
+  /// Of the compiler, beside those that every kernel is compiled with.
+  std::vector<std::string> options;
+  /// What is launched, in the order of first launch, as C++ names it: "add<float, 128>".
+  std::vector<std::string> kernels;
+  /// Longest time of the compiler, in seconds, where it can be stopped (NVRTC 12.8 and later).
+  double compile_limit_s = 60.0;
+};
+
 /// Immutable and safe from any thread. Problems and variants that are passed are of this operation.
 /// What has a default is for operations that have more to say: operations/defaults.cpp.
 class Operation {
@@ -123,12 +138,29 @@ class Operation {
   virtual std::string text(const Problem& problem) const;
   /// A file name for the problem, without extension. Defaults to the same, with underscores.
   virtual std::string file_name(const Problem& problem) const;
+  /// The index-th problem of another kind and equal sizes whose results serve nearly as well, such
+  /// as that of the other 16-bit type; empty behind the last, of which there are three at most.
+  virtual std::optional<Problem> near_kind(const Problem& /*problem*/, int /*index*/) const {
+    return std::nullopt;
+  }
   /// A problem whose sizes forbid no choice, for kernels that no problem was named for.
   virtual void enlarge(Problem& problem) const = 0;
 
   // Variants and their kernels.
   virtual Variant default_axes() const = 0;
   virtual Variant default_variant(const Problem& problem, const DeviceInfo& device) const = 0;
+  /// A good variant from shape and device alone, in microseconds; legal for both. Empty, as by
+  /// default, where no closed form chooses.
+  virtual std::optional<Variant> modelled_variant(const Problem& /*problem*/,
+                                                  const DeviceInfo& /*device*/) const {
+    return std::nullopt;
+  }
+  /// About how long a legal variant takes, by the closed form that chooses; empty without one.
+  virtual std::optional<double> quick_time_us(const Problem& /*problem*/,
+                                              const Variant& /*variant*/,
+                                              const DeviceInfo& /*device*/) const {
+    return std::nullopt;
+  }
   virtual std::optional<BrokenConstraint> broken_constraint(const Problem& problem,
                                                             const Variant& variant,
                                                             const DeviceInfo& device) const = 0;
@@ -136,6 +168,28 @@ class Operation {
   virtual std::vector<Variant> points(Family family, const Problem& problem,
                                       const DeviceInfo& device,
                                       const SpaceOptions& options) const = 0;
+  /// How many points of the product of all axis values `points()` leaves out itself, because there
+  /// are too many to list, by the name of the constraint that they break.
+  virtual std::map<std::string, long long> points_left_out(const Problem& /*problem*/,
+                                                           const SpaceOptions& /*options*/) const {
+    return {};
+  }
+  /// False where the compiler's spilling of registers makes a variant not worth measuring.
+  virtual bool tolerates_spills() const { return false; }
+  /// The kernels' own source; empty, as by default, where a family's template is the source.
+  virtual std::optional<KernelProgram> program(const Problem& /*problem*/,
+                                               const Variant& /*variant*/) const {
+    return std::nullopt;
+  }
+  /// Digest of all that a kernel of a user's is made from; empty for operations of swr. Results of
+  /// different digests answer no common question.
+  virtual std::string source_digest() const { return ""; }
+  /// The file that describes the operation, for options that name it again; empty where there is
+  /// none.
+  virtual std::string_view spec_file() const { return {}; }
+  /// Longest time of one variant with all its launches, in seconds. Defaults to a minute for what
+  /// does not depend on the problem, and its operations at 100 GFLOP/s.
+  virtual double longest_trial_s(const Problem& problem) const;
   /// Defaults to the variant: every choice is compiled in.
   virtual Variant without_launch_choices(const Variant& variant) const { return variant; }
   /// Variants that are equal then differ in the order of their tiles alone.
@@ -202,6 +256,13 @@ class Operation {
   /// Problem and launch of one kernel, as C++ in the package's table.
   virtual std::string package_row(const PackagedKernel& /*kernel*/) const { return ""; }
 };
+
+/// Adds an operation for as long as the process lives. Safe from any thread.
+/// Throws: Error{invalid_argument} when an operation has that name already, or there are too many.
+const Operation& register_operation(std::unique_ptr<const Operation> operation);
+
+/// Without kernels of users.
+std::vector<const Operation*> operations_of_swr();
 
 /// Requires: a family of the operation.
 const FamilySource& family_source(const Operation& operation, Family family);

@@ -5,6 +5,7 @@
 #include <swr/problem.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -56,6 +57,16 @@ int element_bytes(DType /*dtype*/) { return 2; }
 std::string_view name_of(const Operation& operation) { return operation.name(); }
 std::span<const ProblemField> fields(const Operation& operation) { return operation.fields(); }
 
+std::vector<const Operation*> operations_of_swr() {
+  std::vector<const Operation*> own;
+  for (const Operation* const operation : operations()) {
+    if (operation->source_digest().empty()) {
+      own.push_back(operation);
+    }
+  }
+  return own;
+}
+
 const Operation* find_operation_or_null(std::string_view name) {
   const auto all = operations();
   const auto found = std::ranges::find(all, name, [](const Operation* one) { return one->name(); });
@@ -71,7 +82,8 @@ const Operation& find_operation(std::string_view name) {
     known.push_back(operation->name());
   }
   throw Error(ErrorCode::invalid_argument,
-              "unknown op '" + std::string(name) + "'; choose one of " + join_spellings(known));
+              "unknown op '" + std::string(name) + "'; choose one of " + join_spellings(known) +
+                  ", or name the spec of a kernel of yours with --spec");
 }
 
 void validate(const Problem& problem) { problem.operation().validate(problem); }

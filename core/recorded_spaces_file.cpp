@@ -508,6 +508,10 @@ void write_recorded_spaces(std::ostream& out, std::span<const RecordedSpace> spa
   }
 }
 
+std::vector<RecordedSpace> parse_recorded_spaces(std::string_view text) {
+  return SpacesReader().read(text);
+}
+
 std::vector<RecordedSpace> read_recorded_spaces(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || file.peek() == '{') {
@@ -515,7 +519,7 @@ std::vector<RecordedSpace> read_recorded_spaces(const std::filesystem::path& pat
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   try {
-    return SpacesReader().read(text);
+    return parse_recorded_spaces(text);
   } catch (const Error& error) {
     throw Error(ErrorCode::unreadable, path.string() +
                                            " is no file of recorded spaces: " + error.what() +

@@ -20,6 +20,10 @@ inline constexpr std::string_view kRecordedSpacesExtension = ".spaces";
 /// Requires: in each space at least one result, and all of one provenance.
 void write_recorded_spaces(std::ostream& out, std::span<const RecordedSpace> spaces);
 
+/// Reads the text of a compact file. Throws: Error{invalid_argument} naming the line and what is
+/// wrong with it.
+std::vector<RecordedSpace> parse_recorded_spaces(std::string_view text);
+
 /// Reads a file of either form as untrusted input; the JSON form holds one space.
 /// Throws: Error{not_found}; Error{unreadable} naming the file, the line and what is wrong with it.
 std::vector<RecordedSpace> read_recorded_spaces(const std::filesystem::path& path);

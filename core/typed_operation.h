@@ -81,6 +81,29 @@ class TypedOperation : public Operation {
   Variant default_variant(const Problem& problem, const DeviceInfo& device) const final {
     return typed::usual_variant(exactly(problem), device);
   }
+  std::optional<Variant> modelled_variant(const Problem& problem,
+                                          const DeviceInfo& device) const final {
+    if constexpr (requires { modelled_variant_of(one(problem), device); }) {
+      return modelled_variant_of(one(problem), device);
+    } else {
+      return Operation::modelled_variant(problem, device);
+    }
+  }
+  std::optional<double> quick_time_us(const Problem& problem, const Variant& variant,
+                                      const DeviceInfo& device) const final {
+    if constexpr (requires { quick_time_us_of(one(problem), one(variant), device); }) {
+      return quick_time_us_of(one(problem), one(variant), device);
+    } else {
+      return Operation::quick_time_us(problem, variant, device);
+    }
+  }
+  std::optional<Problem> near_kind(const Problem& problem, int index) const final {
+    if constexpr (requires { near_kind_of(one(problem), index); }) {
+      return near_kind_of(one(problem), index);
+    } else {
+      return Operation::near_kind(problem, index);
+    }
+  }
   std::optional<BrokenConstraint> broken_constraint(const Problem& problem, const Variant& variant,
                                                     const DeviceInfo& device) const final {
     return typed::broken(one(problem), one(variant), device);

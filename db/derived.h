@@ -5,6 +5,9 @@
 #include "core/operation.h"
 #include <swr/error.h>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,8 +20,23 @@ namespace swr {
                   " is not registered; add it to operations/registry.cpp");
 }
 
+/// Of operations that were registered after the first question.
+template <typename Derived>
+const Derived& derived_of_later(const Operation& operation) {
+  static std::mutex mutex;
+  static std::map<const Operation*, const Derived> later;
+  const std::lock_guard lock(mutex);
+  if (const auto known = later.find(&operation); known != later.end()) {
+    return known->second;
+  }
+  if (std::ranges::find(operations(), &operation) == operations().end()) {
+    reject_unregistered(operation);
+  }
+  return later.try_emplace(&operation, operation).first->second;
+}
+
 /// The `Derived(operation)` of a registered operation; it has a member `operation`. Safe from any
-/// thread.
+/// thread. Costs no lock for operations that come with swr.
 template <typename Derived>
 const Derived& derived_of(const Operation& operation) {
   static const std::vector<Derived> all = [] {
@@ -33,7 +51,7 @@ const Derived& derived_of(const Operation& operation) {
       return one;
     }
   }
-  reject_unregistered(operation);
+  return derived_of_later<Derived>(operation);
 }
 
 }  // namespace swr

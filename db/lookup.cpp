@@ -3,6 +3,7 @@
 #include "db/database_error.h"
 #include "db/lookup_records.h"
 #include "db/lookup_table.h"
+#include "db/shipped.h"
 #include <swr/error.h>
 #include <swr/lookup.h>
 
@@ -53,20 +54,32 @@ DatabaseMark database_mark(const fs::path& path) {
 
 using SharedTable = std::shared_ptr<const LookupTable>;
 
-SharedTable read_table(const fs::path& path, const Setting& setting) {
+SharedTable read_table(const fs::path& path, const LookupOptions& options) {
   return with_database_errors(path, [&] {
-    SQLite::Database database = open_database(path, Store::Mode::read_only, built_in_migrations());
+    SQLite::Database database =
+        open_database(path, Store::Mode::read_only, built_in_migrations(), options.content);
     const SQLite::Transaction snapshot(database);
-    return std::make_shared<const LookupTable>(read_lookup_records(database, path, setting));
+    return std::make_shared<const LookupTable>(
+        read_lookup_records(database, path, options.setting));
   });
+}
+
+/// What answers below a file; nullptr where nothing does.
+const LookupTable* table_below(const LookupOptions& options) {
+  const bool counts = options.shipped && options.content == Store::Content::tuned &&
+                      are_shipped_in(options.setting);
+  return counts ? &shipped_table() : nullptr;
 }
 
 }  // namespace
 
 struct Lookup::Impl {
-  Impl(const fs::path& file, Setting asked)
-      : path(file), setting(std::move(asked)), mark(database_mark(file)) {
-    publish(read_table(file, setting));
+  Impl(const fs::path& file, const LookupOptions& asked)
+      : path(file), options(asked), below(table_below(asked)), mark(database_mark(file)) {
+    publish(read_table(file, options));
+  }
+  explicit Impl(const LookupOptions& asked) : options(asked), below(table_below(asked)) {
+    publish(std::make_shared<const LookupTable>(LookupRecords{}));
   }
 
   void publish(SharedTable next) {
@@ -89,13 +102,16 @@ struct Lookup::Impl {
   }
 
   bool refresh() {
+    if (path.empty()) {
+      return false;
+    }
     const std::lock_guard lock(refresh_mutex);
     // Before reading: a change meanwhile is then seen the next time.
     const DatabaseMark now = database_mark(path);
     if (now == mark) {
       return false;
     }
-    publish(read_table(path, setting));
+    publish(read_table(path, options));
     mark = now;
     return true;
   }
@@ -122,8 +138,9 @@ struct Lookup::Impl {
     watch_error = std::move(failure);
   }
 
-  fs::path path;
-  Setting setting;
+  fs::path path;  ///< Empty without a file.
+  LookupOptions options;
+  const LookupTable* below;
   mutable std::mutex table_mutex;
   SharedTable table;
   std::atomic<const LookupTable*> published = nullptr;
@@ -136,16 +153,22 @@ struct Lookup::Impl {
 };
 
 Lookup::Lookup(const fs::path& path, const LookupOptions& options)
-    : impl_(std::make_unique<Impl>(path, options.setting)) {
+    : impl_(std::make_unique<Impl>(path, options)) {
   if (options.watch_every) {
     impl_->watch(*options.watch_every);
   }
 }
 
+Lookup::Lookup(const LookupOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+
 Lookup::~Lookup() = default;
 
 Answer Lookup::best(const Problem& problem, const DeviceInfo& device) const {
-  return impl_->current().best(problem, device);
+  return impl_->current().best(problem, device, impl_->below);
+}
+
+std::optional<Answer> Lookup::stored(const Problem& problem, const DeviceInfo& device) const {
+  return impl_->current().stored(problem, device, LookupTable::Kinds::own);
 }
 
 bool Lookup::refresh() { return impl_->refresh(); }

@@ -131,7 +131,8 @@ class Reader {
     finish(problems_, records_.problems, all_canonical);
   }
 
-  /// Those that have problems, in the order of registration. Through the index, which costs nothing
+  /// Those that have problems, in the order of registration; not kernels of users that this process
+  /// does not know. Through the index, which costs nothing
   /// beside a walk over the table for an operation that has none.
   std::vector<const Operation*> stored_operations() const {
     std::vector<const Operation*> stored;
@@ -142,8 +143,10 @@ class Reader {
       if (!next.executeStep()) {
         break;
       }
-      stored.push_back(&read_operation(next, {path_, "problem"}));
-      last = name_of(*stored.back());
+      last = next.getColumn(1).getString();
+      if (const Operation* const known = find_operation_or_null(last)) {
+        stored.push_back(known);
+      }
     }
     std::ranges::sort(stored, {}, [](const Operation* operation) {
       return std::ranges::find(operations(), operation) - operations().begin();

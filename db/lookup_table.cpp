@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/lookup_table.h"
 
+#include "core/operation.h"
 #include <swr/constraints.h>
 
 #include <algorithm>
@@ -19,6 +20,12 @@ namespace swr {
 namespace {
 
 constexpr std::array kProvenances{Provenance::measured, Provenance::predicted};
+
+/// A problem's own kind and Operation::near_kind's.
+constexpr std::size_t kMostKinds = 4;
+/// How far a near kind is: the same shape in the other 16-bit type is nearer than a shape of the
+/// same type with a length 1.2 times as long.
+constexpr double kSquaredKindOctaves = 0.25 * 0.25;
 
 /// Everything about a device that a constraint may look at, beyond what same_device() compares.
 auto limits(const DeviceInfo& device) {
@@ -67,12 +74,42 @@ bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers
   return std::ranges::any_of(answers, is_winner) && std::ranges::none_of(answers, beats);
 }
 
+/// True when the closed form calls a near answer worse than its own choice by more than its error.
+bool loses(const Problem& problem, const Variant& near, const Variant& modelled,
+           const DeviceInfo& device) {
+  // Four times what it loses in the mean on recorded spaces (experiments/right_answers).
+  constexpr double kBeyondError = 1.15;
+  const auto of_near = problem.operation().quick_time_us(problem, near, device);
+  const auto of_modelled = problem.operation().quick_time_us(problem, modelled, device);
+  return of_near && of_modelled && *of_near > kBeyondError * *of_modelled;
+}
+
 }  // namespace
 
 struct LookupTable::Question {
   const Problem& problem;
   ProblemKey key;
   const DeviceInfo& device;
+  /// Its own kind and those that are near it; only the first until find_kinds().
+  std::array<std::uint64_t, kMostKinds> kinds{key.kind};
+  std::size_t kind_count = 1;
+
+  void find_kinds() {
+    const Operation& operation = problem.operation();
+    for (kind_count = 1; kind_count < kMostKinds; ++kind_count) {
+      const auto near = operation.near_kind(problem, static_cast<int>(kind_count) - 1);
+      if (!near) {
+        break;
+      }
+      kinds[kind_count] = problem_key(*near).kind;
+    }
+  }
+};
+
+/// The table that is asked, and the one below it where there is one.
+struct LookupTable::Layers {
+  Layer own;
+  Layer below;
 };
 
 /// The nearest place found so far.
@@ -187,6 +224,9 @@ struct LookupTable::Builder {
     if (!answers.empty()) {
       rank(decided);
       append(*rows.front());
+    } else if (rows.front()->provenance == Provenance::measured) {
+      table.groups_[group_of_device[rows.front()->device]].failed.insert(
+          problem_key(records.problems[rows.front()->problem]));
     }
   }
 
@@ -294,7 +334,8 @@ std::optional<LookupTable::Hit> LookupTable::exact(const Group& group, Provenanc
           {.variant = place->variant,
            .time_us = place->time_us,
            .l2_misses = place->l2_misses,
-           .result_id = place->result_id}};
+           .result_id = place->result_id},
+          this};
   if (limits(question.device) != limits(group.devices.front())) {
     const Candidate* const legal = first_legal(*place, question);
     hit.candidate = legal == nullptr ? Candidate{.variant = kNoVariant} : *legal;
@@ -307,28 +348,39 @@ std::optional<LookupTable::Hit> LookupTable::exact_measured(const Group* group,
   return group == nullptr ? std::nullopt : exact(*group, Provenance::measured, question);
 }
 
-/// Looks for a nearer place of the pool. Of equally near ones the more similar device and then the
-/// smaller problem counts.
+bool LookupTable::has_measured(const Group* group, const ProblemKey& problem) const {
+  return group != nullptr && (place_of(group->pool(Provenance::measured), problem) != nullptr ||
+                              group->failed.contains(problem));
+}
+
+/// Looks for a nearer place of the pool, among the question's kinds. Of equally near ones the more
+/// similar device and then the smaller problem counts.
 template <typename Accepts>
 void LookupTable::consider_all(const Pool& pool, double device_distance, const Question& question,
                                Nearest& nearest, Accepts&& accepts) const {
-  const std::uint64_t asked = question.key.kind;
-  const auto kind = std::ranges::lower_bound(pool.kinds, asked, {}, &Kind::key);
-  if (kind == pool.kinds.end() || kind->key != asked) {
-    return;
+  for (std::size_t i = 0; i < question.kind_count; ++i) {
+    const std::uint64_t asked = question.kinds[i];
+    const double of_kind = i == 0 ? 0.0 : kSquaredKindOctaves;
+    double bound = nearest.squared - of_kind;
+    const auto kind = std::ranges::lower_bound(pool.kinds, asked, {}, &Kind::key);
+    if (kind == pool.kinds.end() || kind->key != asked || bound < 0) {
+      continue;
+    }
+    kind->tree.visit_near(nearest.from, bound, [&](std::uint32_t item, double shape_squared) {
+      const double squared = shape_squared + of_kind;
+      if (squared >= nearest.squared && nearest.place &&
+          std::tie(nearest.squared, nearest.device_distance, places_[*nearest.place].problem) <=
+              std::tie(squared, device_distance, places_[item].problem)) {
+        return;
+      }
+      if (accepts(item)) {
+        nearest.squared = squared;
+        nearest.device_distance = device_distance;
+        nearest.place = item;
+        bound = shape_squared;
+      }
+    });
   }
-  kind->tree.visit_near(nearest.from, nearest.squared, [&](std::uint32_t item, double squared) {
-    if (squared == nearest.squared && nearest.place &&
-        std::tie(nearest.device_distance, places_[*nearest.place].problem) <=
-            std::tie(device_distance, places_[item].problem)) {
-      return;
-    }
-    if (accepts(item)) {
-      nearest.squared = squared;
-      nearest.device_distance = device_distance;
-      nearest.place = item;
-    }
-  });
 }
 
 /// The nearest place with a legal variant. Usually the nearest of all has one, so legality is
@@ -353,36 +405,51 @@ bool LookupTable::find_nearest(const Question& question, Nearest& nearest,
   return nearest.candidate != nullptr;
 }
 
+/// `above` has the table over this one, and the group of the same device there.
 std::optional<LookupTable::Hit> LookupTable::nearest_on(const Group& group, Provenance provenance,
-                                                        const Question& question) const {
+                                                        const Question& question,
+                                                        const Layer& above) const {
   Nearest nearest;
   const auto consider = [&](Nearest& found, auto&& accepts) {
-    consider_all(group.pool(provenance), 0.0, question, found, accepts);
+    consider_all(group.pool(provenance), 0.0, question, found, [&](std::uint32_t item) {
+      const bool is_covered =
+          above.table != nullptr && above.table->has_measured(above.group, places_[item].problem);
+      return !is_covered && accepts(item);
+    });
   };
   if (!find_nearest(question, nearest, consider)) {
     return std::nullopt;
   }
-  return Hit{MatchLevel::nearest, true, std::sqrt(nearest.squared),
-             &places_[*nearest.place].problem, *nearest.candidate};
+  return Hit{MatchLevel::nearest,        true,
+             std::sqrt(nearest.squared), &places_[*nearest.place].problem,
+             *nearest.candidate,         this};
 }
 
 std::optional<LookupTable::Hit> LookupTable::nearest_of_arch(Provenance provenance,
-                                                             const Question& question) const {
+                                                             const Question& question,
+                                                             const LookupTable* above) const {
   Nearest nearest;
   const auto consider = [&](Nearest& found, auto&& accepts) {
     for (const Group& group : groups_) {
       const DeviceInfo& device = group.devices.front();
-      if (device.sm_arch == question.device.sm_arch) {
-        consider_all(group.pool(provenance), device_distance(device, question.device), question,
-                     found, accepts);
+      if (device.sm_arch != question.device.sm_arch) {
+        continue;
       }
+      const Group* const covering = above == nullptr ? nullptr : above->group_of(device);
+      consider_all(
+          group.pool(provenance), device_distance(device, question.device), question, found,
+          [&](std::uint32_t item) {
+            return !(covering != nullptr && above->has_measured(covering, places_[item].problem)) &&
+                   accepts(item);
+          });
     }
   };
   if (!find_nearest(question, nearest, consider)) {
     return std::nullopt;
   }
-  return Hit{MatchLevel::same_arch, false, std::sqrt(nearest.squared),
-             &places_[*nearest.place].problem, *nearest.candidate};
+  return Hit{MatchLevel::same_arch,      false,
+             std::sqrt(nearest.squared), &places_[*nearest.place].problem,
+             *nearest.candidate,         this};
 }
 
 const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const {
@@ -394,17 +461,30 @@ const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const 
   return nullptr;
 }
 
-/// Requires: the question is answered by no measurement in the group of its device.
-std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Group* group,
-                                                               const Question& question) const {
+/// Requires: the question is answered by no measurement in the groups of its device.
+std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Layers& layers,
+                                                               const Question& question) {
+  const auto of_layer = [&](const Layer& layer, bool on_same_device, Provenance provenance,
+                            const Layer& above) -> std::optional<Hit> {
+    if (layer.table == nullptr || (on_same_device && layer.group == nullptr)) {
+      return std::nullopt;
+    }
+    if (!on_same_device) {
+      return layer.table->nearest_of_arch(provenance, question, above.table);
+    }
+    if (provenance == Provenance::predicted) {
+      if (const auto hit = layer.table->exact(*layer.group, provenance, question)) {
+        return hit;
+      }
+    }
+    return layer.table->nearest_on(*layer.group, provenance, question, above);
+  };
   for (const bool on_same_device : {true, false}) {
     for (const Provenance provenance : kProvenances) {
-      std::optional<Hit> hit;
-      if (on_same_device && group != nullptr) {
-        hit = provenance == Provenance::measured ? hit : exact(*group, provenance, question);
-        hit = hit ? hit : nearest_on(*group, provenance, question);
-      } else if (!on_same_device) {
-        hit = nearest_of_arch(provenance, question);
+      auto hit = of_layer(layers.own, on_same_device, provenance, {});
+      const auto below = of_layer(layers.below, on_same_device, provenance, layers.own);
+      if (below && (!hit || below->distance < hit->distance)) {
+        hit = below;
       }
       if (hit && provenance == Provenance::predicted) {
         hit->level = MatchLevel::predicted;
@@ -417,26 +497,41 @@ std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Group* grou
   return std::nullopt;
 }
 
-std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem,
-                                                  const DeviceInfo& device) const {
-  const Question question{problem, problem_key(problem), device};
+std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem, const DeviceInfo& device,
+                                                  const LookupTable* below, Kinds kinds) const {
+  Question question{problem, problem_key(problem), device};
   const Group* const group = group_of(device);
-  const auto hit = exact_measured(group, question);
-  return hit ? hit : find_beyond_exact(group, question);
+  if (const auto hit = exact_measured(group, question)) {
+    return hit;
+  }
+  Layers layers{.own = {this, group}, .below = {}};
+  if (below != nullptr) {
+    layers.below = {below, below->group_of(device)};
+    if (!has_measured(group, question.key)) {
+      if (const auto hit = below->exact_measured(layers.below.group, question)) {
+        return hit;
+      }
+    }
+  }
+  if (kinds == Kinds::near) {
+    question.find_kinds();
+  }
+  return find_beyond_exact(layers, question);
 }
 
 /// Members are made in place: setting each twice would cost a tenth of an exact answer.
 Answer LookupTable::answer_of(const Hit& hit, const Problem& problem) const {
   const Candidate& candidate = hit.candidate;
   const bool is_same_shape = !(hit.distance > 0);
-  Answer answer{.variant = variants_[candidate.variant],
+  Answer answer{.variant = hit.table->variants_[candidate.variant],
                 .level = hit.level,
                 .on_same_device = hit.on_same_device,
                 .distance = hit.distance,
                 .time_us = candidate.time_us,
                 .l2_misses = std::nullopt,
                 .stored_problem = is_same_shape ? problem : problem_of(*hit.problem),
-                .result_id = candidate.result_id};
+                .result_id = candidate.result_id,
+                .shipped = hit.table != this};
   if (!is_same_shape) {
     *answer.time_us *= flop_count(problem) / flop_count(answer.stored_problem);
   } else if (hit.on_same_device && candidate.l2_misses >= 0) {
@@ -445,20 +540,39 @@ Answer LookupTable::answer_of(const Hit& hit, const Problem& problem) const {
   return answer;
 }
 
-Answer LookupTable::best(const Problem& problem, const DeviceInfo& device) const {
-  const Question question{problem, problem_key(problem), device};
-  const Group* const group = group_of(device);
+std::optional<Answer> LookupTable::stored(const Problem& problem, const DeviceInfo& device,
+                                          Kinds kinds) const {
+  validate(problem);
+  require_described(device);
+  const auto hit = find(problem, device, nullptr, kinds);
+  return hit ? std::optional(answer_of(*hit, problem)) : std::nullopt;
+}
+
+Answer LookupTable::best(const Problem& problem, const DeviceInfo& device,
+                         const LookupTable* below) const {
   // What is stored is valid, so the usual question needs no validation.
-  if (const auto hit = exact_measured(group, question)) {
+  const Question question{problem, problem_key(problem), device};
+  if (const auto hit = exact_measured(group_of(device), question)) {
     return answer_of(*hit, problem);
   }
   validate(problem);
-  if (const auto hit = find_beyond_exact(group, question)) {
+  require_described(device);
+  const auto hit = find(problem, device, below);
+  const bool is_near = hit && (hit->distance > 0 || !hit->on_same_device);
+  if (hit && !is_near) {
+    return answer_of(*hit, problem);
+  }
+  const auto modelled = problem.operation().modelled_variant(problem, device);
+  if (hit && !(modelled &&
+               loses(problem, hit->table->variants_[hit->candidate.variant], *modelled, device))) {
     return answer_of(*hit, problem);
   }
   Answer answer;
-  answer.variant = default_variant(problem, device);
   answer.stored_problem = problem;
+  answer.level = modelled ? MatchLevel::modelled : MatchLevel::default_only;
+  answer.variant = modelled ? *modelled : default_variant(problem, device);
+  answer.time_us =
+      modelled ? problem.operation().quick_time_us(problem, *modelled, device) : std::nullopt;
   return answer;
 }
 

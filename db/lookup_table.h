@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace swr {
@@ -63,15 +64,30 @@ class LookupTable {
     double distance = 0.0;
     const ProblemKey* problem = nullptr;
     Candidate candidate;
+    const LookupTable* table = nullptr;  ///< Whose candidate it is.
   };
+
+  /// Which problems answer for others: those of the very kind, whose kernels are the same, or those
+  /// of near kinds too, whose variants are as good.
+  enum class Kinds { own, near };
 
   explicit LookupTable(const LookupRecords& records);
 
-  /// By the rules of docs/db_schema.md. Requires: a valid problem.
-  std::optional<Hit> find(const Problem& problem, const DeviceInfo& device) const;
+  /// By the rules of docs/db_schema.md, from this table and from the one below it, whose places
+  /// count where this one has measured nothing of the same problem and device. Requires: a valid
+  /// problem.
+  std::optional<Hit> find(const Problem& problem, const DeviceInfo& device,
+                          const LookupTable* below = nullptr, Kinds kinds = Kinds::near) const;
 
-  /// The same as an answer. Throws: Error{invalid_argument} as validate().
-  Answer best(const Problem& problem, const DeviceInfo& device) const;
+  /// The same from this table alone, as an answer. Throws: Error{invalid_argument} as validate()
+  /// and require_described().
+  std::optional<Answer> stored(const Problem& problem, const DeviceInfo& device,
+                               Kinds kinds = Kinds::near) const;
+
+  /// The same, or what is modelled where nothing fits or where that is better by more than the
+  /// closed form's error. Throws: as stored().
+  Answer best(const Problem& problem, const DeviceInfo& device,
+              const LookupTable* below = nullptr) const;
 
   /// Ids of the best result of every problem and device, measured where there is one; by the order
   /// of the problems, then of the devices.
@@ -113,6 +129,8 @@ class LookupTable {
   struct Group {
     std::vector<DeviceInfo> devices;
     std::array<Pool, 2> pools;  ///< By provenance.
+    /// Measured, and nothing that was tried works.
+    std::set<ProblemKey> failed;
 
     const Pool& pool(Provenance provenance) const {
       return pools[static_cast<std::size_t>(provenance)];
@@ -122,23 +140,31 @@ class LookupTable {
   struct Builder;
   struct Question;
   struct Nearest;
+  /// Where a question goes: tables with the group of the question's device, the upper one first.
+  struct Layer {
+    const LookupTable* table = nullptr;
+    const Group* group = nullptr;
+  };
+  struct Layers;
 
+  bool has_measured(const Group* group, const ProblemKey& problem) const;
   const Candidate* first_legal(const Place& place, const Question& question) const;
   const Place* place_of(const Pool& pool, const ProblemKey& problem) const;
   const Group* group_of(const DeviceInfo& device) const;
   std::optional<Hit> exact(const Group& group, Provenance provenance,
                            const Question& question) const;
   std::optional<Hit> exact_measured(const Group* group, const Question& question) const;
-  std::optional<Hit> find_beyond_exact(const Group* group, const Question& question) const;
+  static std::optional<Hit> find_beyond_exact(const Layers& layers, const Question& question);
   template <typename Accepts>
   void consider_all(const Pool& pool, double device_distance, const Question& question,
                     Nearest& nearest, Accepts&& accepts) const;
   template <typename ConsiderPools>
   bool find_nearest(const Question& question, Nearest& nearest, ConsiderPools&& consider) const;
   Answer answer_of(const Hit& hit, const Problem& problem) const;
-  std::optional<Hit> nearest_on(const Group& group, Provenance provenance,
-                                const Question& question) const;
-  std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question) const;
+  std::optional<Hit> nearest_on(const Group& group, Provenance provenance, const Question& question,
+                                const Layer& above) const;
+  std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question,
+                                     const LookupTable* above) const;
 
   std::vector<Variant> variants_;
   std::vector<Group> groups_;

@@ -532,7 +532,14 @@ FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row
   });
 }
 
-std::string lookup_variants_query() { return "SELECT id, op, axes FROM variant ORDER BY id"; }
+/// Not those of users' kernels that this process does not know.
+std::string lookup_variants_query() {
+  std::string known;
+  for (const Operation* const operation : operations()) {
+    known += (known.empty() ? "'" : ", '") + std::string(name_of(*operation)) + "'";
+  }
+  return "SELECT id, op, axes FROM variant WHERE op IN (" + known + ") ORDER BY id";
+}
 
 FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source) {
   return read_row(row, source, [](auto& read) {
@@ -540,10 +547,6 @@ FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source) {
     const Operation& operation = find_operation(read.text("op"));
     return variant_from_text(operation, read.text("axes"));
   });
-}
-
-const Operation& read_operation(SQLite::Statement& row, const RowSource& source) {
-  return *read_row(row, source, [](auto& read) { return &find_operation(read.text("op")); });
 }
 
 std::string lookup_result_columns() {

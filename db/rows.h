@@ -55,8 +55,6 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source);
 /// Columns of `result` and of `variant`; without the samples.
 VariantResult read_result(SQLite::Statement& row, const RowSource& source);
 Variant read_variant(SQLite::Statement& row, const RowSource& source);
-/// The operation of a row of `problem` or of `variant`.
-const Operation& read_operation(SQLite::Statement& row, const RowSource& source);
 
 /// What the choice of the best variant reads of a result. The part from the time on is of results
 /// that are ok.

@@ -9,6 +9,7 @@
 
 #include <SQLiteCpp/Transaction.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -18,8 +19,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kMatchLevels{"exact"sv, "nearest"sv, "same_arch"sv, "default_only"sv,
-                                  "predicted"sv};
+constexpr std::array kMatchLevels{"exact"sv,        "nearest"sv,   "same_arch"sv,
+                                  "default_only"sv, "predicted"sv, "modelled"sv};
 
 void require_run(SQLite::Database& database, long long run_id, const std::filesystem::path& path) {
   SQLite::Statement find(database, "SELECT 1 FROM run WHERE id = ?");
@@ -45,15 +46,46 @@ void insert_samples(SQLite::Database& database, long long result_id,
   }
 }
 
+/// The newest prediction of what `cells` say, when it is equal and of a run of equal versions:
+/// another row would say nothing new.
+std::optional<long long> find_prediction(SQLite::Database& database, long long run_id,
+                                         const Cells& cells) {
+  const auto cell = [&](const char* column) {
+    return std::get<long long>(std::ranges::find(cells, column, &NamedCell::column)->value);
+  };
+  SQLite::Statement newest(
+      database,
+      "SELECT result.id FROM result JOIN run ON run.id = result.run_id JOIN run AS now "
+      "ON now.id = :run AND now.swr_version = run.swr_version "
+      "AND now.templates_digest = run.templates_digest "
+      "AND now.overlay_digest = run.overlay_digest AND now.nvrtc_version = run.nvrtc_version "
+      "WHERE result.id = (SELECT max(id) FROM result WHERE problem_id = :problem "
+      "AND device_id = :device AND variant_id = :variant AND provenance = 'predicted')");
+  newest.bind(":run", static_cast<std::int64_t>(run_id));
+  newest.bind(":problem", static_cast<std::int64_t>(cell("problem_id")));
+  newest.bind(":device", static_cast<std::int64_t>(cell("device_id")));
+  newest.bind(":variant", static_cast<std::int64_t>(cell("variant_id")));
+  if (!newest.executeStep()) {
+    return std::nullopt;
+  }
+  const long long id = newest.getColumn(0).getInt64();
+  return has_cells(database, "result", id, cells) ? std::optional(id) : std::nullopt;
+}
+
 /// Appends the row of a result with all it belongs to; returns its id.
 long long insert_result(SQLite::Database& database, long long run_id, long long problem_id,
                         long long device_id, const VariantResult& result) {
   Cells cells = to_cells(result);
-  cells.push_back({"run_id", run_id});
   cells.push_back({"device_id", device_id});
   cells.push_back({"problem_id", problem_id});
   cells.push_back(
       {"variant_id", find_or_insert_row(database, "variant", to_cells(result.variant))});
+  if (result.prediction() != nullptr) {
+    if (const auto known = find_prediction(database, run_id, cells)) {
+      return *known;
+    }
+  }
+  cells.push_back({"run_id", run_id});
   const long long id = insert_row(database, "result", cells);
   if (const Measurement* measurement = result.measurement()) {
     insert_samples(database, id, measurement->samples_us);

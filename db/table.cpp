@@ -56,6 +56,17 @@ std::optional<long long> find_row(SQLite::Database& database, std::string_view t
   return find.executeStep() ? std::optional<long long>(find.getColumn(0).getInt64()) : std::nullopt;
 }
 
+bool has_cells(SQLite::Database& database, std::string_view table, long long id,
+               const Cells& cells) {
+  SQLite::Statement find(
+      database,
+      "SELECT 1 FROM " + quote(table) + " WHERE " +
+          join(cells, " AND ", [](const auto& column) { return quote(column) + " IS ?"; }) +
+          " AND id = " + std::to_string(id));
+  bind_all(find, cells);
+  return find.executeStep();
+}
+
 long long find_or_insert_row(SQLite::Database& database, std::string_view table,
                              const Cells& cells) {
   const auto found = find_row(database, table, cells);

@@ -26,6 +26,10 @@ using Cells = std::vector<NamedCell>;
 long long insert_row(SQLite::Database& database, std::string_view table, const Cells& cells);
 
 /// The id of the row with exactly these values; empty when there is none.
+/// True when the row has these cells.
+bool has_cells(SQLite::Database& database, std::string_view table, long long id,
+               const Cells& cells);
+
 std::optional<long long> find_row(SQLite::Database& database, std::string_view table,
                                   const Cells& cells);
 

@@ -188,17 +188,27 @@ void DeviceBuffer::download(std::span<std::byte> destination) const {
 
 Kernel::Kernel(std::span<const std::byte> cubin, const std::string& entry) {
   cuda_driver().module_load_data(&module_, static_cast<const void*>(cubin.data()));
-  const CUresult result =
-      cuda_driver().module_get_function.result_of(&function_, module_, entry.c_str());
-  if (result != CUDA_SUCCESS) {
-    cuda_driver().module_unload.result_of(module_);
-    throw DriverError(result,
-                      "the cubin has no usable kernel '" + entry + "': " + describe(result));
-  }
+  add_function(entry);
 }
 
 Kernel::Kernel(const CompiledKernel& compiled) : Kernel(compiled.cubin, compiled.entry) {
   may_overlap_ = compiled.may_overlap;
+  for (const std::string& entry : compiled.further_entries) {
+    add_function(entry);
+  }
+}
+
+/// Unloads the module where it fails, for constructors that are not done.
+void Kernel::add_function(const std::string& entry) {
+  CUfunction function = nullptr;
+  const CUresult result =
+      cuda_driver().module_get_function.result_of(&function, module_, entry.c_str());
+  if (result != CUDA_SUCCESS) {
+    cuda_driver().module_unload.result_of(std::exchange(module_, nullptr));
+    throw DriverError(result,
+                      "the cubin has no usable kernel '" + entry + "': " + describe(result));
+  }
+  functions_.push_back(function);
 }
 
 Kernel::~Kernel() {
@@ -209,25 +219,42 @@ Kernel::~Kernel() {
 
 Kernel::Kernel(Kernel&& other) noexcept
     : module_(std::exchange(other.module_, nullptr)),
-      function_(other.function_),
+      functions_(std::move(other.functions_)),
       may_overlap_(other.may_overlap_) {}
 
 Kernel& Kernel::operator=(Kernel&& other) noexcept {
   std::swap(module_, other.module_);
-  std::swap(function_, other.function_);
+  std::swap(functions_, other.functions_);
   std::swap(may_overlap_, other.may_overlap_);
   return *this;
 }
 
-void Kernel::allow_dynamic_smem(int size_bytes) const {
-  cuda_driver().function_set_attribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                       size_bytes);
+void Kernel::allow_dynamic_smem(int size_bytes, std::size_t entry) const {
+  cuda_driver().function_set_attribute(functions_[entry],
+                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size_bytes);
 }
 
-void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** arguments) const {
-  cuda_driver().launch_kernel(function_, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x,
-                              shape.block_y, 1U, shape.dynamic_smem_bytes, stream.handle(),
-                              arguments, static_cast<void**>(nullptr));
+void Kernel::set_variable(const std::string& name, std::span<const std::byte> value) const {
+  CUdeviceptr address = 0;
+  std::size_t size_bytes = 0;
+  const CUresult result =
+      cuda_driver().module_get_global.result_of(&address, &size_bytes, module_, name.c_str());
+  if (result != CUDA_SUCCESS) {
+    throw DriverError(result, "the cubin has no variable '" + name + "': " + describe(result));
+  }
+  if (size_bytes != value.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                "variable '" + name + "' of the kernel has " + std::to_string(size_bytes) +
+                    " bytes, and its argument has " + std::to_string(value.size()));
+  }
+  cuda_driver().copy_to_device(address, static_cast<const void*>(value.data()), value.size());
+}
+
+void Kernel::enqueue(const LaunchShape& shape, const Stream& stream, void** arguments,
+                     std::size_t entry) const {
+  cuda_driver().launch_kernel(functions_[entry], shape.grid_x, shape.grid_y, shape.grid_z,
+                              shape.block_x, shape.block_y, shape.block_z, shape.dynamic_smem_bytes,
+                              stream.handle(), arguments, static_cast<void**>(nullptr));
 }
 
 }  // namespace swr

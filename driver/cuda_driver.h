@@ -95,6 +95,7 @@ struct CudaDriver {
   DriverCall<decltype(cuModuleLoadData)> module_load_data{library, "cuModuleLoadData"};
   DriverCall<decltype(cuModuleUnload)> module_unload{library, "cuModuleUnload"};
   DriverCall<decltype(cuModuleGetFunction)> module_get_function{library, "cuModuleGetFunction"};
+  DriverCall<decltype(cuModuleGetGlobal)> module_get_global{library, "cuModuleGetGlobal_v2"};
   DriverCall<decltype(cuFuncSetAttribute)> function_set_attribute{library, "cuFuncSetAttribute"};
   DriverCall<decltype(cuLaunchKernel)> launch_kernel{library, "cuLaunchKernel"};
 
@@ -234,6 +235,7 @@ struct LaunchShape {
   unsigned grid_z = 1;
   unsigned block_x = 1;
   unsigned block_y = 1;
+  unsigned block_z = 1;
   unsigned dynamic_smem_bytes = 0;
 };
 
@@ -250,12 +252,18 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
-  CUfunction handle() const { return function_; }
+  CUfunction handle() const { return functions_.front(); }
+  /// The entry, then CompiledKernel::further_entries.
+  std::span<const CUfunction> handles() const { return functions_; }
   /// CompiledKernel::may_overlap; false for one that was loaded without saying so.
   bool may_overlap() const { return may_overlap_; }
 
   /// Allows launches with this much dynamic shared memory. Throws: DriverError.
-  void allow_dynamic_smem(int size_bytes) const;
+  void allow_dynamic_smem(int size_bytes, std::size_t entry = 0) const;
+
+  /// Copies to a variable of the cubin, such as constant memory. Throws: DriverError when there is
+  /// no such variable; Error{invalid_argument} when it has another size.
+  void set_variable(const std::string& name, std::span<const std::byte> value) const;
 
   /// Enqueues one launch; the arguments must have exactly the kernel's parameter types.
   /// Throws: DriverError.
@@ -264,12 +272,15 @@ class Kernel {
     void* pointers[] = {&arguments...};
     enqueue(shape, stream, pointers);
   }
+  /// The same of one of handles(), with pointers to the arguments.
+  void enqueue(const LaunchShape& shape, const Stream& stream, void** arguments,
+               std::size_t entry = 0) const;
 
  private:
-  void enqueue(const LaunchShape& shape, const Stream& stream, void** arguments) const;
+  void add_function(const std::string& entry);
 
   CUmodule module_ = nullptr;
-  CUfunction function_ = nullptr;
+  std::vector<CUfunction> functions_;
   bool may_overlap_ = false;
 };
 

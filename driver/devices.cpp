@@ -67,6 +67,16 @@ std::string pci_bus_id(CUdevice device) {
 
 }  // namespace
 
+DeviceInfo present_device(int ordinal) {
+  const auto devices = list_devices();
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= devices.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                "GPU " + std::to_string(ordinal) + " does not exist; this machine has " +
+                    std::to_string(devices.size()) + ", counted from 0");
+  }
+  return devices[static_cast<std::size_t>(ordinal)];
+}
+
 DeviceDetails device_details(int ordinal) {
   CUdevice device = 0;
   cuda_driver().device_get(&device, ordinal);

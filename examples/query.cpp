@@ -12,18 +12,8 @@ int main(int argc, char** argv) {
     std::cerr << "usage: query DATABASE SEQ\n";
     return 2;
   }
-  const swr::DeviceInfo h200{.name = "NVIDIA H200",
-                             .sm_arch = 90,
-                             .sm_count = 132,
-                             .l2_bytes = 62914560,
-                             .dram_gb_per_s = 4814.304,
-                             .smem_per_cta_bytes = 232448,
-                             .smem_per_sm_bytes = 233472,
-                             .smem_reserved_per_cta_bytes = 1024,
-                             .registers_per_sm = 65536,
-                             .max_threads_per_sm = 2048,
-                             .max_ctas_per_sm = 32};
   try {
+    const swr::DeviceInfo h200 = swr::profiled_device("h200");
     const int seq = std::atoi(argv[2]);
     const swr::Lookup lookup(argv[1]);
     const swr::AttentionProblem problem{

@@ -33,6 +33,7 @@ SortedJson to_json(const CompiledKernel& kernel) {
           {"source_sha256", kernel.source_digest},
           {"cubin_sha256", kernel.cubin_digest},
           {"entry", kernel.entry},
+          {"further_entries", kernel.further_entries},
           {"sm_arch", kernel.sm_arch},
           {"registers_per_thread", resources.registers_per_thread},
           {"spill_store_bytes", resources.spill_store_bytes},
@@ -58,6 +59,8 @@ CompiledKernel from_json(const Json& json) {
   kernel.entry = json.at("entry").get<std::string>();
   kernel.sm_arch = number(json, "sm_arch", 1, 999);
   kernel.cubin_digest = json.at("cubin_sha256").get<std::string>();
+  // Entries of former versions lack it.
+  kernel.further_entries = json.value("further_entries", std::vector<std::string>{});
   kernel.source_digest = json.at("source_sha256").get<std::string>();
   kernel.resources = {
       .registers_per_thread = number(json, "registers_per_thread", 0, 255),

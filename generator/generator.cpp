@@ -10,6 +10,7 @@
 #include <swr/error.h>
 #include <swr/generator.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -25,6 +26,11 @@ constexpr std::array kReferenceOptions{"--std=c++20"sv, "--generate-line-info"sv
 constexpr std::array kVariantOptions{"--std=c++20"sv, "--generate-line-info"sv,
                                      "--ptxas-options=-v"sv, "--use_fast_math"sv};
 
+/// Of kernels that are none of swr's. What says neither where it runs is for the device, so that a
+/// file may hold its own host program.
+constexpr std::array kProgramOptions{"--generate-line-info"sv, "--ptxas-options=-v"sv,
+                                     "--device-as-default-execution-space"sv};
+
 /// What is compiled and how.
 struct Job {
   const TemplateSet& templates;
@@ -34,6 +40,26 @@ struct Job {
   std::string_view arch_suffix;
   std::span<const std::string_view> options;
 };
+
+CompileTask task_of(const Job& job) {
+  CompileTask task{.files = {},
+                   .sm_arch = job.sm_arch,
+                   .arch_suffix = std::string(job.arch_suffix),
+                   .options = {job.options.begin(), job.options.end()}};
+  for (const TemplateFile& file : job.templates.closure(job.file)) {
+    task.files.emplace_back(file.path, file.text);
+  }
+  return task;
+}
+
+CompiledProgram compile_with(const Nvrtc& nvrtc, const CompileTask& task) {
+  std::vector<TemplateFile> files;
+  for (const auto& [name, text] : task.files) {
+    files.push_back({.path = name, .text = text});
+  }
+  const std::vector<std::string_view> options(task.options.begin(), task.options.end());
+  return nvrtc.compile(files, task.sm_arch, task.arch_suffix, options, task.kernels, task.limit_s);
+}
 
 void require_family_arch(const FamilySource& source, int sm_arch) {
   if (sm_arch < source.first_arch || sm_arch > source.last_arch) {
@@ -45,6 +71,15 @@ void require_family_arch(const FamilySource& source, int sm_arch) {
   }
 }
 
+KernelResources most_of(const KernelResources& a, const KernelResources& b) {
+  return {.registers_per_thread = std::max(a.registers_per_thread, b.registers_per_thread),
+          .spill_store_bytes = std::max(a.spill_store_bytes, b.spill_store_bytes),
+          .spill_load_bytes = std::max(a.spill_load_bytes, b.spill_load_bytes),
+          .stack_bytes = std::max(a.stack_bytes, b.stack_bytes),
+          .static_smem_bytes = std::max(a.static_smem_bytes, b.static_smem_bytes),
+          .wgmma_warnings = std::max(a.wgmma_warnings, b.wgmma_warnings)};
+}
+
 }  // namespace
 
 struct Generator::Impl {
@@ -52,7 +87,8 @@ struct Generator::Impl {
       : templates(options.template_overlay ? TemplateSet::overlaid(*options.template_overlay)
                                            : TemplateSet::built_in()),
         nvrtc(options.nvrtc_library),
-        nvrtc_version(nvrtc.version()) {
+        nvrtc_version(nvrtc.version()),
+        compiler(options.compiler) {
     if (options.cache_dir) {
       cache.emplace(*options.cache_dir);
     }
@@ -89,9 +125,12 @@ struct Generator::Impl {
     return digest_of_fields(fields);
   }
 
+  CompiledProgram compile(const CompileTask& task) const {
+    return compiler ? compiler(task) : compile_with(nvrtc, task);
+  }
+
   CompiledKernel build(const Job& job, const std::string& source_digest) const {
-    NvrtcOutput output =
-        nvrtc.compile(job.templates.closure(job.file), job.sm_arch, job.arch_suffix, job.options);
+    CompiledProgram output = compile(task_of(job));
     const auto resources = parse_resources(output.log, job.entry);
     if (!resources) {
       throw Error(ErrorCode::compile_failed,
@@ -116,9 +155,71 @@ struct Generator::Impl {
     return cache ? cache->find_or_compile(source_digest, build_now) : build_now();
   }
 
+  std::vector<std::string> program_options(const KernelProgram& program) const {
+    std::vector<std::string> options(kProgramOptions.begin(), kProgramOptions.end());
+    for (const std::filesystem::path& folder : nvrtc.header_folders()) {
+      options.push_back("--include-path=" + folder.string());
+    }
+    options.insert(options.end(), program.options.begin(), program.options.end());
+    return options;
+  }
+
+  /// Digest of everything the cubin depends on; the toolkit's headers count by its version.
+  std::string key(const KernelProgram& program, int sm_arch) const {
+    const std::string arch = std::to_string(sm_arch);
+    std::vector<std::string_view> fields{"program", program.file, program.text, arch,
+                                         nvrtc_version};
+    for (const auto& [name, text] : program.headers) {
+      fields.insert(fields.end(), {"header", name, text});
+    }
+    for (const std::string& option : program.options) {
+      fields.insert(fields.end(), {"option", option});
+    }
+    for (const std::string& kernel : program.kernels) {
+      fields.insert(fields.end(), {"kernel", kernel});
+    }
+    return digest_of_fields(fields);
+  }
+
+  CompiledKernel build(const KernelProgram& program, int sm_arch,
+                       const std::string& source_digest) const {
+    CompileTask task{.files = {{program.file, program.text}},
+                     .sm_arch = sm_arch,
+                     .arch_suffix = "",
+                     .options = program_options(program),
+                     .kernels = program.kernels,
+                     .limit_s = program.compile_limit_s};
+    task.files.insert(task.files.end(), program.headers.begin(), program.headers.end());
+    CompiledProgram output = compile(task);
+    CompiledKernel kernel{
+        .entry = output.lowered_names.at(0),
+        .further_entries = {output.lowered_names.begin() + 1, output.lowered_names.end()},
+        .sm_arch = sm_arch,
+        .cubin_digest = sha256_hex(output.cubin),
+        .source_digest = source_digest};
+    kernel.cubin = std::move(output.cubin);
+    for (const std::string& entry : output.lowered_names) {
+      const auto resources = parse_resources(output.log, entry);
+      if (!resources) {
+        throw Error(ErrorCode::compile_failed, "NVRTC reports no kernel '" + entry + "' in " +
+                                                   program.file + "\n" + output.log);
+      }
+      kernel.resources = most_of(kernel.resources, *resources);
+    }
+    return kernel;
+  }
+
+  CompiledKernel compile(const KernelProgram& program, int sm_arch) const {
+    nvrtc.require_arch(sm_arch);
+    const std::string source_digest = key(program, sm_arch);
+    const auto build_now = [&] { return build(program, sm_arch, source_digest); };
+    return cache ? cache->find_or_compile(source_digest, build_now) : build_now();
+  }
+
   TemplateSet templates;
   Nvrtc nvrtc;
   std::string nvrtc_version;
+  std::function<CompiledProgram(const CompileTask&)> compiler;
   std::optional<CubinCache> cache;
 };
 
@@ -131,6 +232,10 @@ CompiledKernel Generator::compile(const Problem& problem, const Variant& variant
                                   int sm_arch) const {
   const FamilySource& source = family_source(variant);
   require_family_arch(source, sm_arch);
+  if (const auto program = problem.operation().program(problem, variant)) {
+    require_same_operation(problem, variant);
+    return impl_->compile(*program, sm_arch);
+  }
   return impl_->compile_family(source, impl_->configured(problem, variant), sm_arch);
 }
 
@@ -151,11 +256,18 @@ CompiledKernel Generator::compile_template(std::string_view path, std::string_vi
                          .options = kReferenceOptions});
 }
 
+CompiledKernel Generator::compile_program(const KernelProgram& program, int sm_arch) const {
+  return impl_->compile(program, sm_arch);
+}
+
 std::string Generator::config_header(const Problem& problem, const Variant& variant) const {
   return impl_->configured(problem, variant).text(family_source(variant).config_header);
 }
 
 std::string Generator::flatten(const Problem& problem, const Variant& variant) const {
+  if (const auto program = problem.operation().program(problem, variant)) {
+    return program->text;
+  }
   return flatten_template(impl_->configured(problem, variant), family_source(variant).file);
 }
 
@@ -166,6 +278,12 @@ std::string Generator::template_text(std::string_view path) const {
 std::string Generator::templates_digest() const { return impl_->templates.digest(); }
 
 std::string Generator::nvrtc_version() const { return impl_->nvrtc_version; }
+
+std::function<CompiledProgram(const CompileTask&)> nvrtc_compiler(const GeneratorOptions& options) {
+  return [nvrtc = std::make_shared<const Nvrtc>(options.nvrtc_library)](const CompileTask& task) {
+    return compile_with(*nvrtc, task);
+  };
+}
 
 std::string overlay_digest(const GeneratorOptions& options) {
   if (!options.template_overlay) {

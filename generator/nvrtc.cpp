@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 namespace swr {
@@ -81,6 +82,10 @@ struct Nvrtc::Impl {
       function<decltype(nvrtcCreateProgram)>("nvrtcCreateProgram");
   decltype(nvrtcDestroyProgram)* destroy_program =
       function<decltype(nvrtcDestroyProgram)>("nvrtcDestroyProgram");
+  decltype(nvrtcAddNameExpression)* add_name_expression =
+      function<decltype(nvrtcAddNameExpression)>("nvrtcAddNameExpression");
+  decltype(nvrtcGetLoweredName)* lowered_name =
+      function<decltype(nvrtcGetLoweredName)>("nvrtcGetLoweredName");
   decltype(nvrtcCompileProgram)* compile_program =
       function<decltype(nvrtcCompileProgram)>("nvrtcCompileProgram");
   decltype(nvrtcGetProgramLogSize)* log_size =
@@ -89,6 +94,16 @@ struct Nvrtc::Impl {
   decltype(nvrtcGetCUBINSize)* cubin_size =
       function<decltype(nvrtcGetCUBINSize)>("nvrtcGetCUBINSize");
   decltype(nvrtcGetCUBIN)* cubin = function<decltype(nvrtcGetCUBIN)>("nvrtcGetCUBIN");
+
+  using SetFlowCallback = nvrtcResult(nvrtcProgram, int (*)(void*, void*), void*);
+  /// nullptr before NVRTC 12.8.
+  SetFlowCallback* set_flow_callback = [this]() -> SetFlowCallback* {
+    try {
+      return function<SetFlowCallback>("nvrtcSetFlowCallback");
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
 
   std::pair<int, int> version_numbers() const {
     std::pair<int, int> numbers;
@@ -131,6 +146,26 @@ class Nvrtc::Impl::Program {
   Program(Program&&) = delete;
   Program& operator=(Program&&) = delete;
 
+  void name_kernel(const std::string& kernel) {
+    nvrtc_.check(nvrtc_.add_name_expression(program_, kernel.c_str()), "take '" + kernel + "'");
+  }
+
+  std::string lowered_name(const std::string& kernel) const {
+    const char* name = nullptr;
+    nvrtc_.check(nvrtc_.lowered_name(program_, kernel.c_str(), &name), "name '" + kernel + "'");
+    return name;
+  }
+
+  /// From now on. NVRTC asks at points of its own whether it shall go on.
+  void set_limit(double limit_s) {
+    end_ = Clock::now() +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s));
+    if (nvrtc_.set_flow_callback != nullptr) {
+      nvrtc_.check(nvrtc_.set_flow_callback(program_, ask_whether_to_stop, this), "take a limit");
+    }
+  }
+  bool is_beyond_limit() const { return end_ && Clock::now() > *end_; }
+
   nvrtcResult compile(std::span<const std::string> options) {
     const std::vector<const char*> pointers = c_strings(options);
     return nvrtc_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data());
@@ -171,8 +206,15 @@ class Nvrtc::Impl::Program {
     return pointers;
   }
 
+  using Clock = std::chrono::steady_clock;
+
+  static int ask_whether_to_stop(void* program, void* /*reserved*/) {
+    return static_cast<const Program*>(program)->is_beyond_limit() ? 1 : 0;
+  }
+
   const Impl& nvrtc_;
   nvrtcProgram program_ = nullptr;
+  std::optional<Clock::time_point> end_;
 };
 
 Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
@@ -209,20 +251,34 @@ void Nvrtc::require_arch(int sm_arch) const {
                                                std::to_string(sm_arch) + "; it supports " + list);
 }
 
-NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
-                           std::string_view arch_suffix,
-                           std::span<const std::string_view> options) const {
+CompiledProgram Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
+                               std::string_view arch_suffix,
+                               std::span<const std::string_view> options,
+                               std::span<const std::string> kernels,
+                               std::optional<double> limit_s) const {
   std::vector<std::string> arguments(options.begin(), options.end());
   arguments.push_back(arch_option(sm_arch, arch_suffix));
   if (impl_->has_own_cache()) {
     arguments.emplace_back("--no-cache");
   }
   Impl::Program program(*impl_, files);
+  for (const std::string& kernel : kernels) {
+    program.name_kernel(kernel);
+  }
+  if (limit_s) {
+    program.set_limit(*limit_s);
+  }
   const nvrtcResult result = program.compile(arguments);
+  if (program.is_beyond_limit() && result != NVRTC_SUCCESS) {
+    throw Error(ErrorCode::compile_failed, "compiling " + std::string(files.front().path) +
+                                               " for sm_" + std::to_string(sm_arch) +
+                                               " took longer than its limit of " +
+                                               std::to_string(static_cast<int>(*limit_s)) + " s");
+  }
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
     impl_->check(result, "find libnvrtc-builtins of the same release beside it");
   }
-  NvrtcOutput output{.cubin = {}, .log = program.log()};
+  CompiledProgram output{.cubin = {}, .log = program.log()};
   if (result != NVRTC_SUCCESS) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC cannot compile " + std::string(files.front().path) + " for sm_" +
@@ -230,7 +286,26 @@ NvrtcOutput Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
                     "): " + first_error_line(output.log) + "\n" + output.log);
   }
   output.cubin = program.cubin();
+  for (const std::string& kernel : kernels) {
+    output.lowered_names.push_back(program.lowered_name(kernel));
+  }
   return output;
+}
+
+std::vector<std::filesystem::path> Nvrtc::header_folders() const {
+  const std::filesystem::path library = impl_->library.name();
+  for (const auto& folder :
+       {library.parent_path() / "../include", std::filesystem::path(SWR_NVRTC_DIR) / "../include",
+        std::filesystem::path("/usr/local/cuda/include")}) {
+    if (folder.is_absolute() && std::filesystem::exists(folder / "cuda_fp16.h")) {
+      std::vector<std::filesystem::path> folders{folder.lexically_normal()};
+      if (std::filesystem::exists(folder / "cccl")) {
+        folders.push_back((folder / "cccl").lexically_normal());
+      }
+      return folders;
+    }
+  }
+  return {};
 }
 
 }  // namespace swr

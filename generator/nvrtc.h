@@ -3,6 +3,7 @@
 #pragma once
 
 #include "generator/template_set.h"
+#include <swr/generator.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -14,11 +15,6 @@
 #include <vector>
 
 namespace swr {
-
-struct NvrtcOutput {
-  std::vector<std::byte> cubin;
-  std::string log;
-};
 
 /// Thread-safe: NVRTC compiles different programs at the same time.
 class Nvrtc {
@@ -43,9 +39,15 @@ class Nvrtc {
   /// included with, so that messages name the real files. `arch_suffix` is "a" for code that
   /// runs on that architecture alone.
   /// Throws: Error{compile_failed} with the log; Error{no_nvrtc} when parts of NVRTC are missing.
-  NvrtcOutput compile(std::span<const TemplateFile> files, int sm_arch,
-                      std::string_view arch_suffix,
-                      std::span<const std::string_view> options) const;
+  /// `kernels` are kernels as C++ names them, such as instances of templates. Beyond the limit, the
+  /// compilation fails, where NVRTC can be stopped.
+  CompiledProgram compile(std::span<const TemplateFile> files, int sm_arch,
+                          std::string_view arch_suffix, std::span<const std::string_view> options,
+                          std::span<const std::string> kernels = {},
+                          std::optional<double> limit_s = {}) const;
+
+  /// The toolkit's folders of headers, first the most important; none where there is no toolkit.
+  std::vector<std::filesystem::path> header_folders() const;
 
  private:
   void compile_nothing() const;

@@ -77,6 +77,7 @@ SearchSpace enumerate_space(const Problem& problem, const DeviceInfo& device,
       continue;
     }
     const std::vector<Variant> variants = op.points(source.family, problem, device, restricted);
+    space.left_out.merge(op.points_left_out(problem, restricted));
     for (const Variant& variant : variants) {
       if (auto dropped = check_constraints(problem, variant, device)) {
         space.dropped.push_back(std::move(*dropped));

@@ -82,6 +82,14 @@ std::string Operation::conflict_advice(const Variant& /*variant*/) const {
   return "another width of accesses or another tile moves them";
 }
 
+double Operation::longest_trial_s(const Problem& problem) const {
+  // A small part of what any supported GPU does: enough for the reference and for every launch of a
+  // slow variant.
+  constexpr double kBaseS = 60.0;
+  constexpr double kFlopPerS = 1e11;
+  return kBaseS + flop_count(problem) / kFlopPerS;
+}
+
 std::unique_ptr<Predictor> Operation::make_predictor(const GpuProfile& /*profile*/) const {
   return nullptr;
 }

@@ -8,7 +8,8 @@
 
 #include <array>
 
-namespace swr {
+/// Those that come with swr; registered.cpp adds kernels of users.
+namespace swr::own {
 
 std::span<const Operation* const> operations() {
   static const std::array<const Operation*, 4> all{&attention_operation(), &gemm_operation(),
@@ -17,4 +18,4 @@ std::span<const Operation* const> operations() {
   return all;
 }
 
-}  // namespace swr
+}  // namespace swr::own

@@ -132,7 +132,7 @@ Json report_record(const TuneReport& report) {
   record["kernels_compiled"] = report.kernels_compiled;
   record["kernels_from_cache"] = report.kernels_from_cache;
   record["times"] = times_json(report.times);
-  record["dropped_by_constraint"] = dropped_by_constraint(report.dropped);
+  record["dropped_by_constraint"] = dropped_by_constraint(report.dropped, report.left_out);
   const VariantResult* best = report.best();
   record["best"] = best != nullptr ? Json(to_key(best->variant)) : Json();
   record["undecided_because"] = report.undecided_because;

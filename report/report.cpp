@@ -204,7 +204,7 @@ void print_failures(std::ostream& out, const TuneReport& report) {
 
 void print_dropped(std::ostream& out, const TuneReport& report) {
   std::string list;
-  for (const auto& [constraint, count] : dropped_by_constraint(report.dropped)) {
+  for (const auto& [constraint, count] : dropped_by_constraint(report.dropped, report.left_out)) {
     list += (list.empty() ? "" : ", ") + constraint + " " + std::to_string(count);
   }
   if (!list.empty()) {

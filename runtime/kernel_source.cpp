@@ -72,11 +72,8 @@ std::optional<Choice> KernelSource::best_exported(const Problem& problem,
   if (!exported_) {
     return std::nullopt;
   }
-  const Answer answer = exported_->best(problem, device);
-  if (answer.level == MatchLevel::default_only) {
-    return std::nullopt;
-  }
-  return Choice{answer, false};
+  const auto answer = exported_->stored(problem, device, LookupTable::Kinds::own);
+  return answer ? std::optional(Choice{*answer, false}) : std::nullopt;
 }
 
 std::optional<CompiledKernel> KernelSource::find(const Problem& problem, const Choice& choice,

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <vector>
 
@@ -77,15 +78,17 @@ thread_local std::array<RecentAnswer, 64> recent_answers;
 }  // namespace
 
 struct Runtime::Impl {
-  explicit Impl(const RuntimeOptions& options) : source(options), may_compile(options.may_compile) {
-    if (options.database) {
-      LookupOptions lookup_options = options.lookup;
-      lookup_options.setting.overlay_digest = overlay_digest(options.generator);
-      lookup = std::make_unique<Lookup>(*options.database, lookup_options);
-    }
+  explicit Impl(const RuntimeOptions& options)
+      : source(options),
+        may_compile(options.may_compile),
+        has_database(options.database.has_value()) {
+    LookupOptions lookup_options = options.lookup;
+    lookup_options.setting.overlay_digest = overlay_digest(options.generator);
+    lookup = has_database ? std::make_unique<Lookup>(*options.database, lookup_options)
+                          : std::make_unique<Lookup>(lookup_options);
   }
 
-  unsigned long long version() const { return lookup ? lookup->version() : 1; }
+  unsigned long long version() const { return lookup->version(); }
 
   LoadedKernels* loaded_in(CUcontext context) const {
     for (const auto& loaded : contexts) {
@@ -141,17 +144,12 @@ struct Runtime::Impl {
   }
 
   Choice best(const Problem& problem, const DeviceInfo& device) const {
-    if (lookup) {
-      return {lookup->best(problem, device), true};
+    if (!has_database) {
+      if (const auto exported = source.best_exported(problem, device)) {
+        return *exported;
+      }
     }
-    validate(problem);
-    if (const auto exported = source.best_exported(problem, device)) {
-      return *exported;
-    }
-    Answer answer;
-    answer.variant = default_variant(problem, device);
-    answer.stored_problem = problem;
-    return {answer, false};
+    return {lookup->best(problem, device), has_database};
   }
 
   struct ChosenKernel {
@@ -165,16 +163,21 @@ struct Runtime::Impl {
       return {choice, std::move(*kernel)};
     }
     if (may_compile) {
-      return {choice, source.compile(problem, choice.answer.variant, device.sm_arch)};
-    }
-    return choose_exported(problem, device);
-  }
-
-  ChosenKernel choose_exported(const Problem& problem, const DeviceInfo& device) const {
-    if (const auto choice = source.best_exported(problem, device)) {
-      if (auto kernel = source.find(problem, *choice, device.sm_arch)) {
-        return {*choice, std::move(*kernel)};
+      try {
+        return {choice, source.compile(problem, choice.answer.variant, device.sm_arch)};
+      } catch (const Error& error) {
+        // A program that serves from an export or a cache needs no compiler.
+        if (error.code() != ErrorCode::no_nvrtc) {
+          throw;
+        }
+        if (auto at_hand = find_at_hand(problem, device)) {
+          return *at_hand;
+        }
+        throw;
       }
+    }
+    if (auto at_hand = find_at_hand(problem, device)) {
+      return *at_hand;
     }
     throw Error(
         ErrorCode::not_compiled,
@@ -183,9 +186,25 @@ struct Runtime::Impl {
             "tune and export this kind of problem, or call prepare() with compiling allowed");
   }
 
+  /// A kernel that exists: of what was tuned near by, which is often in the cache where what is
+  /// best is not, or of what was exported.
+  std::optional<ChosenKernel> find_at_hand(const Problem& problem, const DeviceInfo& device) const {
+    const auto stored = lookup->stored(problem, device);
+    const auto tuned = stored ? std::optional(Choice{*stored, has_database}) : std::nullopt;
+    for (const auto& choice : {tuned, source.best_exported(problem, device)}) {
+      if (choice) {
+        if (auto kernel = source.find(problem, *choice, device.sm_arch)) {
+          return ChosenKernel{*choice, std::move(*kernel)};
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
   const unsigned long long id = ++runtimes_made;
   KernelSource source;
   bool may_compile;
+  bool has_database;
   std::unique_ptr<Lookup> lookup;
   /// Held while a kernel is chosen, compiled and loaded.
   std::mutex loading_mutex;
@@ -218,6 +237,6 @@ Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->best(problem, device).answer;
 }
 
-bool Runtime::refresh() { return impl_->lookup != nullptr && impl_->lookup->refresh(); }
+bool Runtime::refresh() { return impl_->lookup->refresh(); }
 
 }  // namespace swr

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <string>
+#include <string_view>
 
 namespace swr {
 
@@ -27,6 +28,17 @@ struct DeviceInfo {
   int max_threads_per_sm = 0;
   int max_ctas_per_sm = 0;
 };
+
+/// A GPU of this machine. Throws: Error{no_driver}; Error{invalid_argument} when there is none of
+/// that ordinal.
+DeviceInfo present_device(int ordinal = 0);
+
+/// A GPU by the id of its built-in profile, such as "h200", or by the path of a profile; it need
+/// not be present. Throws: Error{not_found} listing the ids; Error{unreadable}.
+DeviceInfo profiled_device(std::string_view id);
+
+/// Throws: Error{invalid_argument} naming what is missing of a device whose limits no kernel fits.
+void require_described(const DeviceInfo& device);
 
 /// True when results of one device are valid for the other: same architecture, SM count, L2 size
 /// and MIG state, and memory bandwidth within 2 percent.

@@ -10,15 +10,40 @@
 #include <swr/search_space.h>
 #include <swr/variant.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace swr {
+
+struct KernelProgram;
+
+/// One compilation, as NVRTC takes it.
+struct CompileTask {
+  /// The first is compiled; the others are the headers it includes, by the names it includes them
+  /// by.
+  std::vector<std::pair<std::string, std::string>> files;
+  int sm_arch = 0;
+  std::string arch_suffix;
+  std::vector<std::string> options;
+  /// Kernels as C++ names them, such as instances of templates.
+  std::vector<std::string> kernels = {};
+  /// Beyond it the compilation fails, where NVRTC can be stopped.
+  std::optional<double> limit_s = {};
+};
+
+struct CompiledProgram {
+  std::vector<std::byte> cubin;
+  std::string log;
+  /// Names in the cubin of the task's kernels, in their order.
+  std::vector<std::string> lowered_names = {};
+};
 
 struct GeneratorOptions {
   /// Files here shadow the built-in templates of the same relative path.
@@ -28,7 +53,14 @@ struct GeneratorOptions {
   /// The NVRTC library to use. No value searches the toolkit that swr was built with, the system's
   /// library path and /usr/local/cuda.
   std::optional<std::filesystem::path> nvrtc_library;
+  /// Compiles what the cache lacks, in the place of NVRTC in this process; called from any number
+  /// of threads. Throws: like Generator::compile().
+  std::function<CompiledProgram(const CompileTask&)> compiler = nullptr;
 };
+
+/// NVRTC in this process, for those who compile for another's Generator.
+/// Throws: Error{no_nvrtc}, here.
+std::function<CompiledProgram(const CompileTask&)> nvrtc_compiler(const GeneratorOptions& options);
 
 /// SHA-256 over all templates in effect where an overlay changes them; empty without one, and for
 /// one that changes nothing. Needs no NVRTC. Throws: Error{unreadable} for the overlay.
@@ -55,6 +87,10 @@ class Generator {
   /// configurations outside the search space. Throws: like the first.
   CompiledKernel compile_configured(const Operation& operation, Family family,
                                     const std::string& config_header, int sm_arch) const;
+
+  /// Kernels of a source of the caller's (core/operation.h); their resources are the most of each.
+  /// Throws: like compile().
+  CompiledKernel compile_program(const KernelProgram& program, int sm_arch) const;
 
   /// The generated config header of a variant, as the kernel includes it.
   std::string config_header(const Problem& problem, const Variant& variant) const;

@@ -14,6 +14,7 @@
 namespace swr {
 
 /// What the compiler's log says a kernel uses; known without a GPU.
+/// Of several kernels the most of each.
 struct KernelResources {
   int registers_per_thread = 0;
   int spill_store_bytes = 0;
@@ -28,8 +29,10 @@ struct KernelResources {
 };
 
 struct CompiledKernel {
-  /// Name of the extern "C" entry function.
+  /// Name of the entry function in the cubin.
   std::string entry;
+  /// Of the kernels that are launched after it, where one program has several.
+  std::vector<std::string> further_entries;
   /// Architecture of the cubin as major * 10 + minor.
   int sm_arch = 0;
   std::vector<std::byte> cubin;

@@ -26,19 +26,27 @@ struct Answer {
   /// Between the problem asked and the one that answers; 0 when they are equal.
   double distance = 0.0;
   /// Expected time of one launch: the stored time, times the ratio of the floating-point operations
-  /// when the shapes differ. Empty for the default.
+  /// when the shapes differ; by the closed form where that chose. Empty for the default.
   std::optional<double> time_us;
   /// Expected L2 misses in sectors; empty when unknown and where shape or device differ from the
   /// stored ones: misses do not scale.
   std::optional<long long> l2_misses;
-  /// What answers: a problem of the same kind, and Store's id of the result; 0 for the default.
+  /// What answers: a problem of the same or a near kind, and Store's id of the result; 0 for what
+  /// no result of the file says.
   Problem stored_problem;
   long long result_id = 0;
+  /// True when what answers was measured where swr was made and came with it.
+  bool shipped = false;
 };
 
 struct LookupOptions {
   /// Which of the stored results answer.
   Setting setting;
+  /// Whether measured results that come with swr answer where the file has no nearer ones. They are
+  /// of a warm L2 and the built-in templates, and answer in that setting alone.
+  bool shipped = true;
+  /// Whose results the file holds.
+  Store::Content content = Store::Content::tuned;
   /// When set, a thread looks this often whether the file has changed.
   std::optional<std::chrono::milliseconds> watch_every;
 };
@@ -50,13 +58,19 @@ class Lookup {
   /// Reads the file.
   /// Throws: as Store, and Error{unreadable} naming a row whose values cannot be believed.
   explicit Lookup(const std::filesystem::path& path, const LookupOptions& options = {});
+  /// Without a file: what comes with swr answers, and where that has nothing near the closed form.
+  explicit Lookup(const LookupOptions& options);
   ~Lookup();
   Lookup(const Lookup&) = delete;
   Lookup& operator=(const Lookup&) = delete;
 
-  /// By the rules of docs/db_schema.md, as Store::best. Always answers: with the built-in default
-  /// where nothing stored fits. Throws: Error{invalid_argument} as validate().
+  /// By the rules of docs/db_schema.md. Always answers: with what is modelled where nothing stored
+  /// fits. Throws: Error{invalid_argument} as validate(), and as require_described().
   Answer best(const Problem& problem, const DeviceInfo& device) const;
+
+  /// What the results of the file alone say, of problems of the very kind: the kernels that answer
+  /// were compiled for it. Empty where none fits. Throws: as best().
+  std::optional<Answer> stored(const Problem& problem, const DeviceInfo& device) const;
 
   /// Reads the file again when it has changed since; true when it had. Questions meanwhile are
   /// answered from the former state, which also stays when reading fails.

@@ -55,8 +55,8 @@ struct GemmCall {
 GemmProblem problem_of(const GemmCall& call);
 
 struct RuntimeOptions {
-  /// Where variants are looked up. Without one, the exported directory answers; without either, the
-  /// built-in default variant is compiled.
+  /// Where variants are looked up. Without one the exported directory answers, and where that has
+  /// nothing either what comes with swr.
   std::optional<std::filesystem::path> database;
   LookupOptions lookup;
   /// A directory that `swr-tune export` wrote: kernels in it need no compiler.

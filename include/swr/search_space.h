@@ -36,6 +36,8 @@ struct SpaceOptions {
 struct SearchSpace {
   std::vector<Variant> variants;
   std::vector<DroppedVariant> dropped;
+  /// Points that were never made, by the constraint that drops them: too many to list.
+  std::map<std::string, long long> left_out;
 };
 
 /// Enumerates every combination of the axis values and applies the constraints that need no

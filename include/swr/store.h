@@ -23,7 +23,8 @@ enum class MatchLevel {
   nearest,       ///< Measured for another shape on the same device.
   same_arch,     ///< Measured on another device of the same architecture.
   default_only,  ///< Nothing stored fits: the built-in default variant.
-  predicted,     ///< Not measured but modelled, for this or a near shape or device.
+  predicted,     ///< Not measured but predicted, for this or a near shape or device.
+  modelled,      ///< Nothing near is stored: chosen from shape and device by a closed form.
 };
 std::string_view to_string(MatchLevel value);
 
@@ -166,8 +167,8 @@ class Store {
   std::optional<StoredDecision> known_decision(long long run_id, const Problem& problem,
                                                const DeviceInfo& device) const;
 
-  /// Appends one result in a transaction of its own: what was recorded survives a crash.
-  /// Returns the id of its row.
+  /// Appends one result in a transaction of its own: what was recorded survives a crash. Not a
+  /// prediction that equals the newest one, of equal versions. Returns the id of the row.
   /// Throws: Error{invalid_argument} naming a value that cannot be true, such as a successful
   /// result without a time; Error{not_writable} when opened read_only; Error{database_locked}.
   long long record(long long run_id, const Problem& problem, const DeviceInfo& device,

@@ -102,9 +102,14 @@ typedef enum swr_match {
   SWR_EXACT = 0,     /* Measured for this problem on this device. */
   SWR_NEAREST = 1,   /* Measured for another shape on this device. */
   SWR_SAME_ARCH = 2, /* Measured on another device of the architecture. */
-  SWR_DEFAULT = 3,   /* Nothing stored fits. */
-  SWR_PREDICTED = 4  /* Only predictions fit. */
+  SWR_DEFAULT_ONLY = 3, /* Nothing stored fits, and no closed form chooses. */
+  SWR_PREDICTED = 4, /* Only predictions fit. */
+  SWR_MODELLED = 5,  /* Nothing near is stored: chosen from shape and device by a closed form. */
+  SWR_DEFAULT = SWR_DEFAULT_ONLY /* Its name before others had theirs. */
 } swr_match;
+
+/* "exact", "default_only" and so on, as in C++, Python and swr-tune; "" for any other number. */
+const char* swr_match_text(int32_t match);
 
 typedef struct swr_answer {
   char variant[512]; /* The key, one name=value per axis. */
@@ -113,7 +118,9 @@ typedef struct swr_answer {
   double distance;   /* From the stored shape, in octaves. */
   double time_us;    /* Expected; negative when unknown. */
   int64_t l2_misses; /* Expected, in sectors of 32 bytes; negative when unknown. */
-  int64_t result_id; /* In the database; 0 for the default. */
+  /* In the database. 0 where none of its results answers: with SWR_DEFAULT_ONLY and SWR_MODELLED,
+   * and where what answers came with swr. */
+  int64_t result_id;
   swr_problem stored_problem;
 } swr_answer;
 
@@ -131,7 +138,8 @@ typedef struct swr_gemm_answer {
 
 /* A database for questions; needs neither NVRTC nor a driver. */
 typedef struct swr_lookup swr_lookup;
-/* Results timed on a "warm" L2 answer (also for NULL), or those on a "cold" one: `l2_state`. */
+/* `database` may be NULL: then what comes with swr answers alone.
+ * Results timed on a "warm" L2 answer (also for NULL), or those on a "cold" one: `l2_state`. */
 swr_status swr_lookup_open(const char* database, const char* l2_state, swr_lookup** lookup);
 swr_status swr_lookup_best(const swr_lookup* lookup, const swr_problem* problem,
                            const swr_device* device, swr_answer* answer);

@@ -489,6 +489,8 @@ std::vector<ProfileEntry> profile_entries(const GpuProfile& profile) {
   return entries;
 }
 
+DeviceInfo profiled_device(std::string_view id) { return load_profile(id).device; }
+
 GpuProfile profile_for_device(const DeviceInfo& device) {
   GpuProfile profile = nearest_profile(device);
   const DeviceInfo nearest = profile.device;

@@ -33,6 +33,12 @@ std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& proble
                                                   const DeviceInfo& device);
 AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device);
 
+// quick_choice.cpp
+double quick_time_us_of(const AttentionProblem& problem, const AttentionVariant& variant,
+                        const DeviceInfo& device);
+AttentionVariant modelled_variant_of(const AttentionProblem& problem, const DeviceInfo& device);
+std::optional<AttentionProblem> near_kind_of(AttentionProblem problem, int index);
+
 // space.cpp
 std::vector<Variant> points_of(Family family, const AttentionProblem& problem,
                                const DeviceInfo& device, const SpaceOptions& options);

@@ -33,6 +33,12 @@ std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
                                                   const DeviceInfo& device);
 GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device);
 
+// quick_choice.cpp
+double quick_time_us_of(const GemmProblem& problem, const GemmVariant& variant,
+                        const DeviceInfo& device);
+GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device);
+std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index);
+
 // space.cpp
 std::vector<Variant> points_of(Family family, const GemmProblem& problem, const DeviceInfo& device,
                                const SpaceOptions& options);

@@ -219,6 +219,8 @@ class _Library:
     @staticmethod
     def _checked(library):
         library.swr_last_error.restype = c_char_p
+        library.swr_match_text.argtypes = [c_int32]
+        library.swr_match_text.restype = c_char_p
         library.swr_lookup_close.argtypes = [c_void_p]
         library.swr_lookup_close.restype = None
         library.swr_runtime_destroy.argtypes = [c_void_p]

@@ -8,9 +8,6 @@ from typing import Union
 
 from ._library import Device, GemmProblem, Problem, RawAnswer, RawGemmAnswer, encoded, library
 
-# As swr-tune and C++ spell them, in the order of swr_match.
-MATCHES = ("exact", "nearest", "same_arch", "default_only", "predicted")
-
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -24,9 +21,14 @@ class Answer:
     l2_misses: int | None
     result_id: int
 
+    @property
+    def shipped(self) -> bool:
+        """True when what answers was measured where swr was made and came with it."""
+        return self.result_id == 0 and self.match not in ("modelled", "default_only")
+
     @staticmethod
     def from_c(raw: Union[RawAnswer, RawGemmAnswer]) -> "Answer":
-        return Answer(variant=raw.variant.decode(), match=MATCHES[raw.match],
+        return Answer(variant=raw.variant.decode(), match=library.swr_match_text(raw.match).decode(),
                       on_same_device=bool(raw.on_same_device), distance=raw.distance,
                       time_us=None if raw.time_us < 0 else raw.time_us,
                       l2_misses=None if raw.l2_misses < 0 else raw.l2_misses,
@@ -49,9 +51,11 @@ def profiled_device(name: str) -> Device:
 
 class Lookup:
     """The best stored variants of a database file; any number of threads may ask. Results that were
-    timed on a warm L2 answer, or with l2="cold" those on a cold one."""
+    timed on a warm L2 answer, or with l2="cold" those on a cold one. Below them those answer that
+    come with swr, alone where no file is named."""
 
-    def __init__(self, database: Union[str, "os.PathLike[str]"], l2: str = "warm") -> None:
+    def __init__(self, database: Union[str, "os.PathLike[str]", None] = None,
+                 l2: str = "warm") -> None:
         self._handle = ctypes.c_void_p()
         library.swr_lookup_open(encoded(database), encoded(l2), self._handle)
 

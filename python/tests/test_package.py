@@ -35,8 +35,27 @@ class Package(unittest.TestCase):
         self.assertEqual(answer.distance, 0)
         self.assertGreater(answer.time_us, 0)
         self.assertIn("tile_m=32", answer.variant)
-        self.assertGreater(lookup.best(swr.Problem(512), device).distance, 0)
-        self.assertEqual(lookup.best(swr.Problem(256, causal=True), device).match, "default_only")
+        # A narrow tile that nothing but the search was restricted to loses to the closed form.
+        self.assertEqual(lookup.best(swr.Problem(512), device).match, "modelled")
+        self.assertEqual(lookup.best(swr.Problem(256, causal=True), device).match, "modelled")
+
+    def test_who_has_tuned_nothing_is_answered_by_what_comes_with_swr(self):
+        lookup = swr.Lookup()
+        decode = swr.Problem(1, 8192, batch=8, heads_q=32, heads_kv=8, head_dim=128, dtype="bf16", causal=True)
+        answer = lookup.best(decode, swr.profiled_device("h200"))
+        self.assertEqual(answer.match, "exact")
+        self.assertTrue(answer.shipped)
+        modelled = lookup.best(decode, swr.profiled_device("gb10"))
+        self.assertEqual(modelled.match, "modelled")
+        self.assertFalse(modelled.shipped)
+        self.assertFalse(lookup.refresh())
+
+    def test_an_incomplete_device_is_refused(self):
+        device = swr.profiled_device("h200")
+        device.registers_per_sm = 0
+        with self.assertRaises(swr.Error) as caught:
+            swr.Lookup().best(swr.Problem(4096), device)
+        self.assertIn("registers_per_sm", str(caught.exception))
 
     def test_gemm_is_asked_for_by_its_own_problem(self):
         self.tune()
@@ -44,7 +63,7 @@ class Package(unittest.TestCase):
         problem = swr.GemmProblem(64, 4096, 4096, layout="tn", output="fp32")
         self.assertIn("output=2, layout=2", repr(problem))
         answer = lookup.best(problem, swr.profiled_device("h200"))
-        self.assertEqual(answer.match, "default_only")
+        self.assertEqual(answer.match, "modelled")
         self.assertIn("swizzle_stride=", answer.variant)
         with self.assertRaises(swr.Error) as caught:
             lookup.best(swr.GemmProblem(0, 1, 1), swr.profiled_device("h200"))

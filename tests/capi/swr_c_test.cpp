@@ -58,7 +58,7 @@ TEST_F(CApiTest, ResultsOfAColdL2AnswerOnlyWhoAsksForThem) {
     return answer.match;
   };
   EXPECT_EQ(match_for("warm"), SWR_EXACT);
-  EXPECT_EQ(match_for("cold"), SWR_DEFAULT);
+  EXPECT_EQ(match_for("cold"), SWR_MODELLED);
   swr_lookup* lookup = nullptr;
   EXPECT_EQ(swr_lookup_open(database_.c_str(), "tepid", &lookup), SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("tepid"));
@@ -79,13 +79,37 @@ TEST_F(CApiTest, AManifestThatNestsWithoutEndIsAnError) {
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("deep"));
 }
 
+TEST_F(CApiTest, WithoutAFileWhatComesWithSwrAnswers) {
+  swr_lookup* lookup = nullptr;
+  ASSERT_EQ(swr_lookup_open(nullptr, nullptr, &lookup), SWR_OK) << swr_last_error();
+  swr_device device{};
+  ASSERT_EQ(swr_profiled_device("h200", &device), SWR_OK);
+  swr_problem problem{2, 32, 8, 8192, 8192, 128, SWR_BF16, 1, 16};
+  swr_answer answer{};
+  ASSERT_EQ(swr_lookup_best(lookup, &problem, &device, &answer), SWR_OK) << swr_last_error();
+  EXPECT_STREQ(swr_match_text(answer.match), "exact");
+  EXPECT_EQ(answer.result_id, 0);
+  device.max_threads_per_sm = 0;
+  EXPECT_EQ(swr_lookup_best(lookup, &problem, &device, &answer), SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("max_threads_per_sm"));
+  swr_lookup_close(lookup);
+}
+
+TEST_F(CApiTest, MatchLevelsAreSpelledAsInCpp) {
+  for (int level = SWR_EXACT; level <= SWR_MODELLED; ++level) {
+    EXPECT_EQ(swr_match_text(level), to_string(static_cast<MatchLevel>(level)));
+  }
+  EXPECT_STREQ(swr_match_text(SWR_MODELLED + 1), "");
+  EXPECT_STREQ(swr_match_text(-1), "");
+}
+
 TEST_F(CApiTest, ErrorsAreStatusesWithAMessage) {
   swr_lookup* lookup = nullptr;
   EXPECT_EQ(swr_lookup_open((directory_ / "none.db").c_str(), nullptr, &lookup), SWR_NOT_FOUND);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("none.db"));
   EXPECT_EQ(lookup, nullptr);
-  EXPECT_EQ(swr_lookup_open(nullptr, nullptr, &lookup), SWR_INVALID_ARGUMENT);
-  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("'database' is NULL"));
+  EXPECT_EQ(swr_lookup_open(nullptr, nullptr, nullptr), SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("'lookup' is NULL"));
   swr_device device{};
   EXPECT_EQ(swr_present_device(99, &device), SWR_INVALID_ARGUMENT);
   EXPECT_EQ(swr_profiled_device("no such gpu", &device), SWR_NOT_FOUND);
@@ -165,8 +189,9 @@ class GemmCApiTest : public CApiTest {
  protected:
   void SetUp() override {
     GemmVariant variant{.family = Family::hopper, .tile_m = 64, .tile_n = 128, .tile_k = 64};
-    variant.stages = 2;
-    variant.splits = 4;
+    variant.stages = 3;
+    variant.persistence = Persistence::persistent;
+    variant.splits = 3;
     record(GemmProblem{.m = 64, .n = 4096, .k = 4096}, variant, 10.0);
   }
   swr_gemm_problem c_product(int m) const {
@@ -178,14 +203,14 @@ TEST_F(GemmCApiTest, AnswersAsTheLookupDoes) {
   swr_lookup* lookup = nullptr;
   ASSERT_EQ(swr_lookup_open(database_.c_str(), nullptr, &lookup), SWR_OK) << swr_last_error();
   const swr_device device = first_device();
-  swr_gemm_problem problem = c_product(128);
+  swr_gemm_problem problem = c_product(32);
   swr_gemm_answer answer{};
   ASSERT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_OK) << swr_last_error();
   EXPECT_EQ(answer.match, SWR_NEAREST);
   EXPECT_EQ(answer.distance, 1.0);
   EXPECT_EQ(answer.stored_problem.m, 64);
   EXPECT_EQ(answer.stored_problem.output, SWR_BF16);
-  EXPECT_THAT(answer.variant, ::testing::HasSubstr("splits=4"));
+  EXPECT_THAT(answer.variant, ::testing::HasSubstr("splits=3"));
   problem.layout = 3;
   EXPECT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_INVALID_ARGUMENT);
   EXPECT_THAT(swr_last_error(), ::testing::HasSubstr("layout must be"));
@@ -221,7 +246,7 @@ TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
   GemmParams params = fake_last_launch().gemm;
   EXPECT_EQ(params.c, at(3));
   EXPECT_EQ(params.alpha, 0.5F);
-  EXPECT_EQ(params.splits, 4);
+  EXPECT_EQ(params.splits, 3);
   EXPECT_NE(params.partials, nullptr);
   ASSERT_EQ(swr_runtime_gemm_at(runtime, &call, at(4), at(5), at(6), nullptr), SWR_OK);
   params = fake_last_launch().gemm;

@@ -77,10 +77,11 @@ std::vector<Judged> judge_all(std::size_t fewest_variants) {
   std::erase_if(spaces, [&](const auto& space) { return space.results.size() < fewest_variants; });
   std::vector<Judged> judged;
   for (const RecordedSpace& space : spaces) {
-    const Answer answer =
-        LookupTable(records_without(spaces, space)).best(space.problem, space.device);
-    const auto lost = regret(space, answer.variant);
-    if (answer.level == MatchLevel::nearest && lost) {
+    const auto found =
+        LookupTable(records_without(spaces, space)).stored(space.problem, space.device);
+    const auto lost = found ? regret(space, found->variant) : std::nullopt;
+    if (lost && found->level == MatchLevel::nearest) {
+      const Answer& answer = *found;
       judged.push_back({to_string(space.problem), to_string(answer.stored_problem), answer.distance,
                         *lost, regret(space, recorded_default(space)),
                         *answer.time_us / ((1.0 + *lost) * space.best_us())});

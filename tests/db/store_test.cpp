@@ -292,8 +292,10 @@ TEST_F(StoreTest, ResultsOfReplacedTemplatesAnswerOnlyThoseWhoUseThem) {
   EXPECT_TRUE(store_.winners().empty());
   const Lookup lookup(directory_ / "tuned.db", {.setting = asked, .watch_every = std::nullopt});
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::exact);
-  EXPECT_EQ(Lookup(directory_ / "tuned.db").best(problem_of(4096), fictional_gpu()).level,
-            MatchLevel::default_only);
+  LookupOptions alone;
+  alone.shipped = false;
+  EXPECT_EQ(Lookup(directory_ / "tuned.db", alone).best(problem_of(4096), fictional_gpu()).level,
+            MatchLevel::modelled);
   EXPECT_EQ(store_.settings(), (std::vector<Setting>{Setting{}, asked}));
 }
 
@@ -571,12 +573,33 @@ TEST_F(StoreTest, AReaderCannotRecord) {
   EXPECT_EQ(error_of([&] { reader.begin_run(some_run()); }).code(), ErrorCode::not_writable);
 }
 
+TEST_F(StoreTest, TheSamePredictionIsStoredOnce) {
+  const VariantResult first = predicted(tile(64, 64), 5.0);
+  const long long id =
+      store_.record(store_.begin_run(some_run()), problem_of(4096), fictional_gpu(), first);
+  const auto again = [&](const RunInfo& info, const VariantResult& result) {
+    return store_.record(store_.begin_run(info), problem_of(4096), fictional_gpu(), result);
+  };
+  EXPECT_EQ(again(some_run(), first), id);
+  EXPECT_NE(again(some_run(), predicted(tile(64, 32), 5.0)), id) << "another variant";
+  RunInfo other_templates = some_run();
+  other_templates.templates_digest = "11ee";
+  const long long newer = again(other_templates, first);
+  EXPECT_NE(newer, id);
+  const long long other_time = again(other_templates, predicted(tile(64, 64), 6.0));
+  EXPECT_NE(other_time, newer);
+  EXPECT_NE(again(other_templates, first), newer) << "the newest says otherwise";
+  const VariantResult timed = measured(tile(64, 64), 7.0);
+  EXPECT_NE(again(some_run(), timed), again(some_run(), timed)) << "measured again";
+}
+
 TEST(MatchLevel, SpellingsAreThoseOfTheEnumerators) {
   EXPECT_EQ(to_string(MatchLevel::exact), "exact");
   EXPECT_EQ(to_string(MatchLevel::nearest), "nearest");
   EXPECT_EQ(to_string(MatchLevel::same_arch), "same_arch");
   EXPECT_EQ(to_string(MatchLevel::default_only), "default_only");
   EXPECT_EQ(to_string(MatchLevel::predicted), "predicted");
+  EXPECT_EQ(to_string(MatchLevel::modelled), "modelled");
 }
 
 }  // namespace

@@ -88,11 +88,12 @@ class PackageTest : public ServingTest {
   /// How an answer begins: with the kernel that the lookup over the package's kernels chooses.
   std::string expected(const Manifest& manifest, const LookupTable& table,
                        const Problem& problem) const {
-    const Answer answer = table.best(problem, device_);
-    if (answer.level == MatchLevel::default_only) {
+    const auto answer = table.stored(problem, device_, LookupTable::Kinds::own);
+    if (!answer) {
       return "error 2 no kernel of";
     }
-    const std::string& file = manifest.kernels[static_cast<std::size_t>(answer.result_id - 1)].file;
+    const std::string& file =
+        manifest.kernels[static_cast<std::size_t>(answer->result_id - 1)].file;
     return file.substr(0, file.size() - std::string(".cubin").size()) + " ";
   }
 

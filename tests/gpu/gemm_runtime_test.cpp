@@ -92,10 +92,10 @@ TEST_F(GemmRuntimeOnGpu, CompilesLooksUpAndComputesRightProducts) {
     EXPECT_EQ(failure(runtime, problem, bench().stream), "") << to_string(problem);
   }
   EXPECT_EQ(runtime.prepare(product(512, 512, 512)).level, MatchLevel::exact);
-  EXPECT_EQ(runtime.prepare(product(300, 8, 1000)).level, MatchLevel::nearest);
+  EXPECT_NE(runtime.prepare(product(300, 8, 1000)).level, MatchLevel::default_only);
 }
 
-TEST_F(GemmRuntimeOnGpu, UntunedKindsRunWithTheDefaultVariant) {
+TEST_F(GemmRuntimeOnGpu, UntunedKindsRunWithTheModelledVariant) {
   Runtime runtime({.generator = {.cache_dir = directory_ / "cache"}});
   GemmProblem transposed = product(100, 72, 200);
   transposed.layout = GemmLayout::tn;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_source.h"
 
+#include "driver/cuda_driver.h"
 #include "generator/cubin_cache.h"
 #include "generator/template_set.h"
 #include "tests/runtime/serving.h"
@@ -77,6 +78,20 @@ TEST_F(KernelSourceTest, TheRecordedCubinComesFromTheCacheWithoutACompiler) {
   ASSERT_TRUE(kernel);
   EXPECT_EQ(kernel->cubin, recorded.cubin);
   EXPECT_EQ(kernel->entry, "swr_attention");
+}
+
+TEST_F(KernelSourceTest, WhatWasTunedNearByServesFromTheCacheWhereTheBestIsNotAtHand) {
+  begin_current_run();
+  record(problem_of(4096), tile(64, 32), 10.0);
+  const CompiledKernel recorded = key_as_cubin({}, tile(64, 32), 90);
+  cache(recorded, recorded.cubin_digest);
+  RuntimeOptions options{.database = database_, .may_compile = false};
+  options.generator.cache_dir = directory_ / "cache";
+  Runtime runtime(options);
+  const PrimaryContext context(0);
+  EXPECT_NE(runtime.best(problem_of(6000), device_).variant, tile(64, 32))
+      << "the closed form knows better";
+  EXPECT_EQ(runtime.prepare(problem_of(6000)).variant, tile(64, 32));
 }
 
 TEST_F(KernelSourceTest, ADamagedCubinInTheCacheIsNone) {

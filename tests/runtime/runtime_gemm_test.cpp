@@ -98,19 +98,21 @@ TEST_F(GemmRuntimeTest, OldExportsOfTheHopperFamilyOverlapToo) {
 }
 
 TEST_F(GemmRuntimeTest, AnswersForANearShapeOfTheSameKindOnly) {
-  record(product(4096), hopper_tile(64, 128), 10.0);
+  // No closed form calls it much worse than its own on the fake device, which has little memory.
+  const GemmVariant good{.tile_m = 128, .tile_n = 256, .stages = 4, .warps_m = 2, .warps_n = 4};
+  record(product(4096), good, 10.0);
   record(product(128), hopper_tile(64, 64), 1.0);
   record(problem_of(4096), tile(128, 64), 5.0);
   const Runtime runtime(serving_only());
   const Answer near = runtime.best(product(2048), device_);
   EXPECT_EQ(near.level, MatchLevel::nearest);
-  EXPECT_EQ(near.variant, hopper_tile(64, 128));
+  EXPECT_EQ(near.variant, good);
   EXPECT_EQ(near.stored_problem, product(4096));
   EXPECT_DOUBLE_EQ(near.distance, 1.0);
   EXPECT_DOUBLE_EQ(near.time_us.value(), 5.0) << "half the work";
   GemmProblem transposed = product(4096);
   transposed.layout = GemmLayout::tn;
-  EXPECT_EQ(runtime.best(transposed, device_).level, MatchLevel::default_only);
+  EXPECT_EQ(runtime.best(transposed, device_).level, MatchLevel::modelled);
   EXPECT_EQ(runtime.best(problem_of(4096), device_).variant, tile(128, 64));
 }
 

@@ -30,6 +30,7 @@ struct Session {
 
 // Each returns the exit code. Throws: Error, which run() turns into a line and an exit code.
 int run_tune(const Session& session);
+int run_kernel(const Session& session);
 /// tune --replay.
 int run_replay(const Session& session);
 int run_query(const Session& session);
@@ -54,6 +55,7 @@ int run_completion(const Session& session);
 int run_man_page(const Session& session);
 /// Serves measurements to the tuner that started this process.
 int run_measure_worker(const Session& session);
+int run_compile_worker(const Session& session);
 
 /// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,

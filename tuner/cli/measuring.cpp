@@ -3,6 +3,7 @@
 
 #include "tuner/cli/options/text.h"
 #include "tuner/measure/measuring_evaluator.h"
+#include "tuner/supervise/supervised_compiler.h"
 #include "tuner/supervise/supervised_evaluator.h"
 #include "tuner/supervise/worker.h"
 
@@ -72,6 +73,23 @@ int run_measure_worker(const Session& session) {
     generator = std::make_unique<Generator>(generator_options(session));
     return measure_in_this_process(gpu, *generator, session.options);
   });
+  return kExitSuccess;
+}
+
+GeneratorOptions supervised_generator_options(const Session& session) {
+  GeneratorOptions options = generator_options(session);
+  if (!session.options.no_isolation) {
+    WorkerCommand command{"/proc/self/exe", session.arguments, "compiling process"};
+    command.arguments.insert(command.arguments.begin(), kCompileWorkerCommand);
+    options.compiler = supervised_compiler({.command = std::move(command)});
+  }
+  return options;
+}
+
+int run_compile_worker(const Session& session) {
+  // Ten times what the largest kernel takes.
+  constexpr long long kMemoryBytes = 8LL << 30;
+  serve_compiler(STDIN_FILENO, kMemoryBytes, nvrtc_compiler(generator_options(session)));
   return kExitSuccess;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measuring on the GPU present: in a supervised process of its own, or in this one on request.
+// Measuring on the GPU present and compiling: in supervised processes, or in this one on request.
 #pragma once
 
 #include "tuner/cli/commands.h"
@@ -14,5 +14,8 @@ namespace swr::cli {
 /// Throws: Error when nothing can be measured.
 std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, const GpuChoice& gpu,
                                                     const Generator& generator);
+
+/// For commands that compile many kernels: one that kills the compiler kills no more.
+GeneratorOptions supervised_generator_options(const Session& session);
 
 }  // namespace swr::cli

@@ -46,6 +46,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
   // The last of a repeated option wins, as wrappers that append options expect.
   program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_tune(program, options);
+  add_kernel(program, options);
   add_query(program, options);
   add_explain(program, options);
   add_calibrate(program, options);
@@ -62,7 +63,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
   add_doctor(program, options);
   add_completion(program, options);
   add_man_page(program, options);
-  group(program, "Tune", {"tune", "watch", "plan", "axes"});
+  group(program, "Tune", {"tune", "kernel", "watch", "plan", "axes"});
   group(program, "Ask what is stored", {"query", "explain", "report"});
   group(program, "Use it elsewhere", {"export", "emit", "db"});
   group(program, "GPUs and this machine", {"devices", "calibrate", "doctor", "completion"});
@@ -72,6 +73,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
 
 const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> kCommands{{"tune", Command::tune},
+                                                        {"kernel", Command::kernel},
                                                         {"query", Command::query},
                                                         {"explain", Command::explain},
                                                         {"calibrate", Command::calibrate},
@@ -206,6 +208,19 @@ std::pair<const CLI::App*, std::string> innermost(const CLI::App& program) {
   reject(std::string(error.what()) + "; see " + name + " --help");
 }
 
+/// What a process does for the command that started it and whose arguments it got; empty for
+/// others.
+std::optional<Command> work_for_another(std::span<const std::string> arguments) {
+  if (arguments.empty()) {
+    return std::nullopt;
+  }
+  if (arguments[0] == kMeasureWorkerCommand) {
+    return Command::measure_worker;
+  }
+  return arguments[0] == kCompileWorkerCommand ? std::optional(Command::compile_worker)
+                                               : std::nullopt;
+}
+
 }  // namespace
 
 CommandNode command_tree() {
@@ -220,9 +235,9 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width)
   Options options;
   CLI::App program(kOverview, "swr-tune");
   add_subcommands(program, options, width > 0 ? width : kHelpWidth);
-  const bool measures_for_another = !arguments.empty() && arguments[0] == kMeasureWorkerCommand;
+  const std::optional<Command> for_another = work_for_another(arguments);
   std::vector<std::string> remaining =
-      with_command(arguments.subspan(measures_for_another ? 1 : 0), program);
+      with_command(arguments.subspan(for_another ? 1 : 0), program);
   std::reverse(remaining.begin(), remaining.end());  // CLI11 takes them from the back.
   try {
     program.parse(remaining);
@@ -235,8 +250,7 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width)
   } catch (const CLI::ParseError& error) {
     reject_parse(program, error);
   }
-  options.command =
-      measures_for_another ? Command::measure_worker : commands().at(command_name(program));
+  options.command = for_another ? *for_another : commands().at(command_name(program));
   return options;
 }
 

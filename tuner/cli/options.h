@@ -29,6 +29,7 @@ enum class Command {
   axes,
   plan,
   measure_worker,  ///< Started by a command that measures, with that command's arguments.
+  compile_worker,  ///< Likewise, by one that compiles many kernels.
   record,
   export_t4,
   import_t4,
@@ -41,11 +42,13 @@ enum class Command {
   completion,
   man_page,
   watch,
+  kernel,
 };
 
 /// Stands before the arguments of the command that started it. Not in the help: nobody else has a
 /// use for it.
 inline constexpr const char* kMeasureWorkerCommand = "measure-worker";
+inline constexpr const char* kCompileWorkerCommand = "compile-worker";
 
 /// Writes the manual page. Not in the help: the build runs it.
 inline constexpr const char* kManPageCommand = "man-page";
@@ -70,11 +73,21 @@ struct PlanOptions {
   bool causal = false;
 };
 
+/// A kernel of a user's: where its spec lies, and what is asked of it.
+struct KernelChoice {
+  std::vector<std::filesystem::path> specs;  ///< The first is the one that is asked for.
+  std::vector<std::string> sizes;            ///< NAME=VALUE[,VALUE]
+  std::vector<std::string> axes;             ///< The same of parameters.
+  bool enumerates = false;
+  bool compiles_only = false;
+};
+
 struct Options {
   Command command = Command::help;
   std::string help_text;
 
   ProblemText problem;
+  KernelChoice kernel;
   std::string gpu = "auto";
   /// Several GPUs of this machine: all, or their numbers; empty for one, by `gpu`.
   std::string gpus;
@@ -160,6 +173,10 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width 
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<Problem> problems(const ProblemText& text);
+
+/// Registers the kernels of --spec, and has the first take the place of --op with --arg and --axis.
+/// Throws: what read_kernel_spec() and register_kernel() throw.
+void take_kernels(Options& options);
 
 /// A problem with these kind fields, whose sizes forbid no choice. Throws: as problems().
 Problem kernel_problem(const ProblemText& text);

@@ -231,7 +231,8 @@ void require_replaceable_directory(const Session& session, const fs::path& direc
 
 void check_outputs(const Session& session) {
   const Options& options = session.options;
-  if (options.command == Command::help || options.command == Command::measure_worker) {
+  if (options.command == Command::help || options.command == Command::measure_worker ||
+      options.command == Command::compile_worker) {
     return;
   }
   if (const fs::path database = database_of(session); !database.empty()) {

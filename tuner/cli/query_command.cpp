@@ -6,45 +6,88 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
 #include <swr/constraints.h>
+#include <swr/lookup.h>
 #include <swr/store.h>
 
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <ostream>
+#include <string>
 
 namespace swr::cli {
 namespace {
 
-/// The stored answer, or the built-in variant when nothing stored fits.
-Match answer(const Store& store, const Problem& problem, const DeviceInfo& device,
-             const Setting& setting) {
-  if (auto match = store.best(problem, device, setting)) {
-    return *match;
+/// What answers, and the result of the file that says so.
+struct Found {
+  Answer answer;
+  std::optional<StoredResult> stored;
+
+  bool is_other_shape(const Problem& problem) const { return answer.stored_problem != problem; }
+  bool is_other_device(const DeviceInfo& device) const {
+    return stored && !same_device(stored->device, device);
   }
-  Match match;
-  match.problem = problem;
-  match.device = device;
-  match.result.variant = default_variant(problem, device);
-  match.result.smem_bytes = smem_bytes(problem, match.result.variant);
-  return match;
+  bool is_measured() const {
+    return answer.shipped || (stored && stored->result.provenance() == Provenance::measured);
+  }
+};
+
+Found find(const Lookup& lookup, const Store* store, const Problem& problem,
+           const DeviceInfo& device) {
+  Found found{.answer = lookup.best(problem, device), .stored = std::nullopt};
+  if (store != nullptr && found.answer.result_id != 0) {
+    found.stored = store->result(found.answer.result_id);
+  }
+  return found;
 }
 
 void print_match(std::ostream& out, const Problem& problem, const DeviceInfo& device,
-                 const Match& match) {
-  out << "match    " << to_string(match.level);
-  const bool is_other_device = !same_device(match.device, device);
-  if (match.problem != problem || is_other_device) {
-    out << ", stored for " << to_string(match.problem)
-        << (is_other_device ? " on " + describe(match.device) : "") << " (distance "
-        << significant_text(match.distance, 3) << ")";
+                 const Found& found) {
+  const Answer& answer = found.answer;
+  out << "match    " << to_string(answer.level);
+  if (answer.shipped) {
+    out << ", came with swr";
+  }
+  const bool is_other_device = found.is_other_device(device);
+  if (found.is_other_shape(problem) || is_other_device) {
+    out << ", stored for " << to_string(answer.stored_problem)
+        << (is_other_device ? " on " + describe(found.stored->device) : "") << " (distance "
+        << significant_text(answer.distance, 3) << ")";
   }
   out << "\n";
 }
 
-/// The table's metrics, one per line, as known for the problem that was tuned.
-void print_metrics(std::ostream& out, const Match& match) {
+/// Of the problem that was asked, as Lookup expects it.
+void print_expected(std::ostream& out, const Problem& problem, const Found& found) {
+  if (!found.answer.time_us) {
+    return;
+  }
+  const bool is_own = found.answer.distance <= 0 && found.answer.on_same_device;
+  out << "expected " << time_text(*found.answer.time_us);
+  if (found.answer.level == MatchLevel::modelled) {
+    out << ", by a closed form: good for comparing, off by tens of percent";
+  } else if (is_own) {
+    out << ", " << (found.is_measured() ? "measured" : "predicted") << " for this problem";
+  } else {
+    out << ", scaled by the operations from the time of "
+        << (found.is_other_shape(problem) ? to_string(found.answer.stored_problem)
+                                          : std::string("this problem"))
+        << (found.answer.on_same_device ? "" : " on another GPU");
+  }
+  out << "\n";
+}
+
+/// The table's metrics, one per line, as known for the problem and device that were tuned.
+void print_metrics(std::ostream& out, const Problem& problem, const DeviceInfo& device,
+                   const Found& found) {
   constexpr std::size_t kWidth = 22;
-  out << "known    " << to_string(match.result.provenance()) << "\n";
+  const StoredResult& stored = *found.stored;
+  const bool is_other = found.is_other_shape(problem) || found.is_other_device(device);
+  out << "known    " << to_string(stored.result.provenance())
+      << (is_other ? ", of " + to_string(stored.problem) + " on " + describe(stored.device) : "")
+      << "\n";
   for (const Metric& metric : metrics()) {
-    const auto value = metric.value(match.problem, match.result);
+    const auto value = metric.value(stored.problem, stored.result);
     if (value && !metric.title.empty() && !metric.on_page_alone) {
       std::string name = "  " + std::string(metric.title);
       name.resize(kWidth, ' ');
@@ -54,35 +97,56 @@ void print_metrics(std::ostream& out, const Match& match) {
 }
 
 void print_answer(std::ostream& out, const Problem& problem, const DeviceInfo& device,
-                  const Match& match) {
+                  const Found& found) {
+  const Answer& answer = found.answer;
   out << "problem  " << to_string(problem) << " on " << describe(device) << "\n"
-      << "variant  " << describe(match.result.variant) << "\n"
-      << "key      " << to_key(match.result.variant) << "\n";
-  print_match(out, problem, device, match);
-  if (match.level == MatchLevel::default_only) {
-    out << "note     nothing stored fits this problem; this is the built-in default, neither "
-           "measured nor predicted. Tune it with swr-tune.\n";
-    return;
+      << "variant  " << describe(answer.variant) << "\n"
+      << "key      " << to_key(answer.variant) << "\n";
+  print_match(out, problem, device, found);
+  print_expected(out, problem, found);
+  if (found.stored) {
+    print_metrics(out, problem, device, found);
   }
-  print_metrics(out, match);
+  if (answer.level == MatchLevel::default_only || answer.level == MatchLevel::modelled) {
+    out << "note     nothing near this problem is stored; this is "
+        << (answer.level == MatchLevel::modelled ? "chosen from its shape and the device"
+                                                 : "the built-in default")
+        << ", neither measured nor predicted. Tune it with swr-tune.\n";
+  }
 }
 
-Json answer_json(const Problem& problem, const DeviceInfo& device, const Match& match) {
+/// What says so, in a word.
+std::string source_of(const Found& found) {
+  if (found.stored) {
+    return std::string(to_string(found.stored->result.provenance()));
+  }
+  if (found.answer.shipped) {
+    return std::string(to_string(Provenance::measured));
+  }
+  return found.answer.level == MatchLevel::modelled ? "modelled" : "default";
+}
+
+Json answer_json(const Problem& problem, const DeviceInfo& device, const Found& found) {
+  const Answer& answer = found.answer;
   Json json = Json::object();
   json["problem"] = problem;
   json["device"] = device;
-  json["match"] = std::string(to_string(match.level));
-  json["distance"] = match.distance;
-  json["key"] = to_key(match.result.variant);
-  if (match.level == MatchLevel::default_only) {
-    json["provenance"] = "default";
-    json["variant"] = match.result.variant;
+  json["match"] = std::string(to_string(answer.level));
+  json["distance"] = answer.distance;
+  json["key"] = to_key(answer.variant);
+  json["provenance"] = source_of(found);
+  json["shipped"] = answer.shipped;
+  json["expected_us"] = answer.time_us ? Json(*answer.time_us) : Json(nullptr);
+  if (!found.stored) {
+    json["variant"] = answer.variant;
+    if (answer.shipped) {
+      json["stored_problem"] = answer.stored_problem;
+    }
     return json;
   }
-  json["provenance"] = std::string(to_string(match.result.provenance()));
-  json["stored_problem"] = match.problem;
-  json["stored_device"] = match.device;
-  json["result"] = result_record(match.problem, match.result);
+  json["stored_problem"] = found.stored->problem;
+  json["stored_device"] = found.stored->device;
+  json["result"] = result_record(found.stored->problem, found.stored->result);
   return json;
 }
 
@@ -92,19 +156,27 @@ int run_query(const Session& session) {
   const auto wanted = problems(session.options.problem);
   const GpuChoice gpu = choose_gpu(session.options.gpu);
   const bool replayed = session.options.replayed;
-  const Store store(database_path(session), Store::Mode::read_only,
-                    replayed ? Store::Content::replayed : Store::Content::tuned);
-  const Setting asked = setting(session);
+  const auto content = replayed ? Store::Content::replayed : Store::Content::tuned;
+  const auto path = database_path(session);
+  LookupOptions asked;
+  asked.setting = setting(session);
+  asked.content = content;
+  // Who has tuned nothing yet is answered by what comes with swr.
+  const bool has_file = session.options.database || replayed || std::filesystem::exists(path);
+  const auto lookup =
+      has_file ? std::make_unique<Lookup>(path, asked) : std::make_unique<Lookup>(asked);
+  const auto store =
+      has_file ? std::make_unique<Store>(path, Store::Mode::read_only, content) : nullptr;
   Json document = Json::object();
   document["answers"] = Json::array();
   document["replayed"] = session.options.replayed;
   for (const Problem& problem : wanted) {
-    const Match match = answer(store, problem, gpu.device, asked);
+    const Found found = find(*lookup, store.get(), problem, gpu.device);
     if (session.options.json) {
-      document["answers"].push_back(answer_json(problem, gpu.device, match));
+      document["answers"].push_back(answer_json(problem, gpu.device, found));
     } else {
       session.out << (&problem == wanted.data() ? "" : "\n");
-      print_answer(session.out, problem, gpu.device, match);
+      print_answer(session.out, problem, gpu.device, found);
       session.out << (replayed ? "note     replayed: a recording gave this result, no GPU\n" : "");
     }
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <exception>
 #include <ostream>
+#include <utility>
 
 namespace swr::cli {
 namespace {
@@ -42,6 +43,8 @@ int run_command(const Session& session) {
       return kExitSuccess;
     case Command::tune:
       return run_tune(session);
+    case Command::kernel:
+      return run_kernel(session);
     case Command::query:
       return run_shown(session, run_query);
     case Command::explain:
@@ -60,6 +63,8 @@ int run_command(const Session& session) {
       return run_plan(session);
     case Command::measure_worker:
       return run_measure_worker(session);
+    case Command::compile_worker:
+      return run_compile_worker(session);
     case Command::record:
       return run_record(session);
     case Command::export_t4:
@@ -118,7 +123,9 @@ std::filesystem::path database_path(const Session& session) {
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   try {
-    const Session session{.options = parse_options(arguments, environment.stdout_width),
+    Options options = parse_options(arguments, environment.stdout_width);
+    take_kernels(options);
+    const Session session{.options = std::move(options),
                           .environment = environment,
                           .command_line = command_line(arguments),
                           .arguments = {arguments.begin(), arguments.end()},

@@ -168,7 +168,7 @@ int run_study(const Session& session) {
   std::error_code ignored_until_open;
   fs::create_directories(database_path(session).parent_path(), ignored_until_open);
   Store store(database_path(session), Store::Mode::read_write);
-  const Generator generator(generator_options(session));
+  const Generator generator(supervised_generator_options(session));
   std::optional<StudyPart> predictions;
   if (study.judges_model && !gpu.profile) {
     predictions.emplace(session, as_model(gpu), generator, store);

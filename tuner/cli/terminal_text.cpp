@@ -23,11 +23,11 @@ struct Meaning {
   std::string_view colour;
 };
 
-constexpr std::array kMeanings{Meaning{"predicted", kYellow},    Meaning{"Predicted", kYellow},
-                               Meaning{"measured", kGreen},      Meaning{"Measured", kGreen},
-                               Meaning{"failed", kRed},          Meaning{"crash", kRed},
-                               Meaning{"timeout", kRed},         Meaning{"interrupted", kRed},
-                               Meaning{"default_only", kYellow}, Meaning{"broken", kRed}};
+constexpr std::array kMeanings{
+    Meaning{"predicted", kYellow}, Meaning{"Predicted", kYellow}, Meaning{"measured", kGreen},
+    Meaning{"Measured", kGreen},   Meaning{"failed", kRed},       Meaning{"crash", kRed},
+    Meaning{"timeout", kRed},      Meaning{"interrupted", kRed},  Meaning{"default_only", kYellow},
+    Meaning{"modelled", kYellow},  Meaning{"broken", kRed}};
 
 bool is_of_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '/' ||

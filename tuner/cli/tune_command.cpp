@@ -241,7 +241,7 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   const bool are_side_by_side = gpus.size() > 1;
   WorkSource work(session, worker, identities_of(wanted.all),
                   are_side_by_side ? longest_first(wanted.places, wanted.seconds) : wanted.places);
-  const Generator generator(generator_options(session));
+  const Generator generator(supervised_generator_options(session));
   Json head = document(session, tune_options.provenance, gpu.device);
   head["database"] = database_path(session).string();
   ReportSink sink(session, std::move(head));

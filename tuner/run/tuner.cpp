@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -87,8 +88,8 @@ std::optional<Compilation> take(CompileQueue& queue, const Variant& variant,
 }
 
 std::string nothing_left_message(const Problem& problem, const DeviceInfo& device,
-                                 const std::vector<DroppedVariant>& dropped) {
-  const auto counts = dropped_by_constraint(dropped);
+                                 const SearchSpace& space) {
+  const auto counts = dropped_by_constraint(space.dropped, space.left_out);
   const auto most =
       std::max_element(counts.begin(), counts.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -96,12 +97,14 @@ std::string nothing_left_message(const Problem& problem, const DeviceInfo& devic
   if (most == counts.end()) {
     return message + ": the axes leave none; give every axis at least one value";
   }
-  const auto example = std::find_if(dropped.begin(), dropped.end(), [&](const auto& candidate) {
-    return candidate.constraint == most->first;
-  });
+  const auto example = std::ranges::find(space.dropped, most->first, &DroppedVariant::constraint);
+  const long long all =
+      std::accumulate(counts.begin(), counts.end(), 0LL,
+                      [](long long sum, const auto& count) { return sum + count.second; });
   return message + ": constraint " + most->first + " drops " + std::to_string(most->second) +
-         " of " + std::to_string(dropped.size()) + " (" + example->reason +
-         "); choose other tiles or axis values";
+         " of " + std::to_string(all) +
+         (example == space.dropped.end() ? "" : " (" + example->reason + ")") +
+         "; choose other tiles or axis values";
 }
 
 KnownResults known_results(const Store& store, const TuneReport& report, long long run_id) {
@@ -579,6 +582,7 @@ std::vector<Variant> enumerate(TuneReport& report, const TuneOptions& options) {
   }
   SearchSpace space = require_variants(report.problem, report.device, options.space);
   report.dropped = std::move(space.dropped);
+  report.left_out = std::move(space.left_out);
   return std::move(space.variants);
 }
 
@@ -633,12 +637,12 @@ const VariantResult* TuneReport::best() const {
   return found ? &results.front() : nullptr;
 }
 
-std::map<std::string, int> dropped_by_constraint(const std::vector<DroppedVariant>& dropped) {
-  std::map<std::string, int> counts;
+std::map<std::string, long long> dropped_by_constraint(const std::vector<DroppedVariant>& dropped,
+                                                       std::map<std::string, long long> left_out) {
   for (const DroppedVariant& candidate : dropped) {
-    ++counts[candidate.constraint];
+    ++left_out[candidate.constraint];
   }
-  return counts;
+  return left_out;
 }
 
 std::vector<std::vector<Variant>> group_by_kernel(const std::vector<Variant>& variants) {
@@ -658,7 +662,7 @@ SearchSpace require_variants(const Problem& problem, const DeviceInfo& device,
                              const SpaceOptions& options) {
   SearchSpace space = enumerate_space(problem, device, options);
   if (space.variants.empty()) {
-    throw Error(ErrorCode::invalid_argument, nothing_left_message(problem, device, space.dropped));
+    throw Error(ErrorCode::invalid_argument, nothing_left_message(problem, device, space));
   }
   return space;
 }

@@ -88,6 +88,8 @@ struct TuneReport {
   std::string undecided_because;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.
   std::vector<DroppedVariant> dropped;
+  /// As SearchSpace::left_out.
+  std::map<std::string, long long> left_out;
   std::size_t kernels_compiled = 0;    ///< Distinct kernels, from the cache or not.
   std::size_t kernels_from_cache = 0;  ///< Of these, read from the cubin cache.
   /// Rows of `results` that were known from an earlier run and not tried again.
@@ -102,8 +104,9 @@ struct TuneReport {
   const VariantResult* best() const;
 };
 
-/// Number of dropped variants per constraint name.
-std::map<std::string, int> dropped_by_constraint(const std::vector<DroppedVariant>& dropped);
+/// Number of dropped variants per constraint name; those in `left_out` count too.
+std::map<std::string, long long> dropped_by_constraint(
+    const std::vector<DroppedVariant>& dropped, std::map<std::string, long long> left_out = {});
 
 /// Variants of one kernel, adjacent: they differ only in choices made at launch, so that the first
 /// one is compiled for all of them. Groups and members keep the order of their first member.

@@ -21,6 +21,7 @@ Json kernel_json(const CompiledKernel& kernel) {
   std::vector<std::uint8_t> cubin(kernel.cubin.size());
   std::memcpy(cubin.data(), kernel.cubin.data(), cubin.size());
   return {{"entry", kernel.entry},
+          {"further_entries", kernel.further_entries},
           {"sm_arch", kernel.sm_arch},
           {"cubin", Json::binary(std::move(cubin))},
           {"cubin_digest", kernel.cubin_digest},
@@ -35,14 +36,16 @@ CompiledKernel read_kernel(const Json& json) {
   if (!cubin.is_binary()) {
     reject("field 'cubin'");
   }
-  CompiledKernel kernel{.entry = json_text(json, "entry"),
-                        .sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, kMaxInt)),
-                        .cubin = std::vector<std::byte>(cubin.get_binary().size()),
-                        .cubin_digest = json_text(json, "cubin_digest"),
-                        .source_digest = json_text(json, "source_digest"),
-                        .resources = json_field(json, "resources").get<KernelResources>(),
-                        .may_overlap = json_flag(json, "may_overlap"),
-                        .from_cache = json_flag(json, "from_cache")};
+  CompiledKernel kernel{
+      .entry = json_text(json, "entry"),
+      .further_entries = json_field(json, "further_entries").get<std::vector<std::string>>(),
+      .sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, kMaxInt)),
+      .cubin = std::vector<std::byte>(cubin.get_binary().size()),
+      .cubin_digest = json_text(json, "cubin_digest"),
+      .source_digest = json_text(json, "source_digest"),
+      .resources = json_field(json, "resources").get<KernelResources>(),
+      .may_overlap = json_flag(json, "may_overlap"),
+      .from_cache = json_flag(json, "from_cache")};
   std::memcpy(kernel.cubin.data(), cubin.get_binary().data(), kernel.cubin.size());
   return kernel;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/supervised_evaluator.h"
 
+#include "core/operation.h"
 #include "tuner/supervise/protocol.h"
 
 #include <span>
@@ -17,9 +18,9 @@ bool lost_its_context(const VariantResult& result) { return result.state == Resu
 }  // namespace
 
 milliseconds default_deadline(const Problem& problem) {
-  constexpr double kBaseMs = 60e3;
-  constexpr double kFlopPerMs = 1e8;
-  return milliseconds(static_cast<long long>(kBaseMs + flop_count(problem) / kFlopPerMs));
+  constexpr double kMsPerS = 1e3;
+  return milliseconds(
+      static_cast<long long>(kMsPerS * problem.operation().longest_trial_s(problem)));
 }
 
 SupervisedEvaluator::SupervisedEvaluator(SuperviseOptions options) : options_(std::move(options)) {

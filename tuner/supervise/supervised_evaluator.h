@@ -25,9 +25,7 @@ struct SuperviseOptions {
   std::chrono::milliseconds start_deadline{120'000};
 };
 
-/// A minute for what does not depend on the problem, and its operations at 100 GFLOP/s, a small
-/// part of what any supported GPU does: enough for the reference and for every launch of a slow
-/// variant.
+/// What its operation says: Operation::longest_trial_s().
 std::chrono::milliseconds default_deadline(const Problem& problem);
 
 /// Keeps one measuring process. A variant during which the process dies, falls silent or loses its

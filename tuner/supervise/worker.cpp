@@ -20,7 +20,7 @@ void require_socket(int socket) {
   struct stat status {};
   if (fstat(socket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
     throw Error(ErrorCode::invalid_argument,
-                "a measuring process is started by swr-tune, not by hand: run swr-tune tune");
+                "this process is started by swr-tune, not by hand: run swr-tune tune");
   }
 }
 
@@ -78,6 +78,15 @@ void serve_evaluator(int socket,
     }
   } catch (const Error& error) {
     tuner.tell(error_answer(error));
+  }
+}
+
+void serve_requests(int socket, const std::function<Json(const Json&)>& answer) {
+  require_socket(socket);
+  Tuner tuner(socket);
+  for (bool listening = true; listening;) {
+    const auto request = tuner.next_request();
+    listening = request && tuner.tell(answer(*request));
   }
 }
 

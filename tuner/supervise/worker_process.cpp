@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(ErrorCode::driver_failed, std::string("cannot start a measuring process: ") + what +
+  throw Error(ErrorCode::driver_failed, std::string("cannot start a process to work in: ") + what +
                                             " failed (" + std::strerror(errno) +
                                             "); free some processes or memory");
 }
@@ -154,7 +154,7 @@ int poll_limit_ms(std::chrono::steady_clock::time_point deadline) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const WorkerCommand& command) {
+WorkerProcess::WorkerProcess(const WorkerCommand& command) : role_(command.role) {
   Ends connection = make_connection();
   Ends output = make_pipe();
   process_ = start(command, connection.theirs.get(), output.theirs.get());
@@ -183,7 +183,7 @@ WorkerProcess::Reply WorkerProcess::exchange(std::string_view unsent, millisecon
       }
       if (!wait_for_events(!unsent.empty(), deadline)) {
         return Silence{ResultState::timeout,
-                       with_last_words("no answer from the measuring process within " +
+                       with_last_words("no answer from the " + role_ + " within " +
                                        std::to_string(limit.count()) + " ms")};
       }
       listen_to_output();
@@ -243,7 +243,7 @@ void WorkerProcess::listen_to_output() {
 std::string WorkerProcess::how_it_ended() {
   kill(-process_, SIGKILL);  // Changes nothing for a process that has ended already.
   const std::optional<int> status = reap(std::exchange(process_, -1));
-  return "the measuring process " + (status ? ending(*status) : "ended");
+  return "the " + role_ + " " + (status ? ending(*status) : "ended");
 }
 
 std::string WorkerProcess::with_last_words(std::string text) {

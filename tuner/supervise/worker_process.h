@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tuner's side of one measuring process: starts it, asks it, notices that it died or hangs, and
-// never leaves it behind.
+// The tuner's side of a process that measures or compiles: starts it, asks it, notices that it died
+// or hangs, and never leaves it behind.
 #pragma once
 
 #include "core/file_descriptor.h"
@@ -22,6 +22,8 @@ namespace swr {
 struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments;
+  /// What it is, in messages.
+  std::string role = "measuring process";
 };
 
 /// Why there is no answer; the process is to be given up.
@@ -64,6 +66,7 @@ class WorkerProcess {
   std::string how_it_ended();
   std::string with_last_words(std::string text);
 
+  std::string role_;
   pid_t process_ = -1;
   FileDescriptor socket_;
   FileDescriptor output_;

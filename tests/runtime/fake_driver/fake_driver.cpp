@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <span>
 
 // cuda.h renames some functions to their current version; what is exported here are these names.
@@ -19,14 +20,17 @@ struct CUctx_st {
 };
 struct CUfunc_st {
   CUmodule module;
-  bool is_gemm;     ///< Its argument is a GemmParams, not an AttentionParams.
-  bool is_softmax;  ///< It is a SoftmaxParams.
-  bool is_serving;  ///< It is a ServingAttentionParams.
+  FakeKernel* kernel;  ///< What it does, where a test defines it.
+  bool is_gemm;        ///< Its argument is a GemmParams, not an AttentionParams.
+  bool is_softmax;     ///< It is a SoftmaxParams.
+  bool is_serving;     ///< It is a ServingAttentionParams.
   int dynamic_smem_bytes;
 };
+constexpr int kMostFunctions = 8;
 struct CUmod_st {
   CUcontext context;
-  CUfunc_st function;
+  CUfunc_st functions[kMostFunctions];
+  int function_count;
 };
 
 namespace {
@@ -204,7 +208,6 @@ CUresult cuModuleLoadData(CUmodule* module, const void* /*image*/) {
   }
   *module = static_cast<CUmodule>(std::calloc(1, sizeof(CUmod_st)));
   (*module)->context = current;
-  (*module)->function.module = *module;
   ++loads;
   return CUDA_SUCCESS;
 }
@@ -217,10 +220,29 @@ CUresult cuModuleUnload(CUmodule module) {
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
-  *function = &module->function;
+  if (module->function_count == kMostFunctions) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  *function = &module->functions[module->function_count++];
+  (*function)->module = module;
+  char symbol[256];
+  std::snprintf(symbol, sizeof symbol, "fake_kernel_%s", name);
+  (*function)->kernel = reinterpret_cast<FakeKernel*>(dlsym(RTLD_DEFAULT, symbol));
   (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
   (*function)->is_softmax = std::strcmp(name, "swr_softmax") == 0;
   (*function)->is_serving = std::strcmp(name, "swr_serving_attention") == 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule /*module*/,
+                              const char* name) {
+  char symbol[256];
+  std::snprintf(symbol, sizeof symbol, "fake_variable_%s", name);
+  const auto* const variable = static_cast<const FakeVariable*>(dlsym(RTLD_DEFAULT, symbol));
+  if (variable == nullptr) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  *address = reinterpret_cast<CUdeviceptr>(variable->memory);
+  *bytes = variable->bytes;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
@@ -234,11 +256,15 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute /*name*/, 
   function->dynamic_smem_bytes = value;
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction /*function*/, unsigned /*grid_x*/, unsigned /*grid_y*/,
-                        unsigned /*grid_z*/, unsigned /*block_x*/, unsigned /*block_y*/,
-                        unsigned /*block_z*/, unsigned /*smem_bytes*/, CUstream /*stream*/,
-                        void** /*arguments*/, void** /*extra*/) {
-  return CUDA_ERROR_NOT_SUPPORTED;
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes,
+                        CUstream /*stream*/, void** arguments, void** /*extra*/) {
+  if (function->kernel == nullptr) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  function->kernel({{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, smem_bytes}, arguments);
+  ++launches;
+  return CUDA_SUCCESS;
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
                           void** /*extra*/) {

@@ -10,6 +10,8 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+
 extern "C" {
 
 /// The last launch of this thread.
@@ -26,6 +28,19 @@ struct FakeLaunch {
   unsigned cluster_x;
   bool overlaps;  ///< May start while the launch before it ends.
   swr::SoftmaxParams softmax;
+};
+
+/// A launch by cuLaunchKernel() runs the function `fake_kernel_NAME` of the test that has it.
+struct FakeShape {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned dynamic_smem_bytes;
+};
+using FakeKernel = void(FakeShape shape, void** arguments);
+/// And a variable NAME of a cubin is `fake_variable_NAME`.
+struct FakeVariable {
+  void* memory;
+  std::size_t bytes;
 };
 
 FakeLaunch fake_last_launch();

@@ -147,6 +147,7 @@ TEST(Options, OfAMeasuringProcessAreThoseOfTheCommandThatStartedIt) {
       parsed({"measure-worker", "study", "sawtooth", "--out", "x", "--gpu", "auto"});
   EXPECT_EQ(of_study.command, Command::measure_worker);
   EXPECT_EQ(of_study.gpu, "auto");
+  EXPECT_EQ(parsed({"compile-worker", "--seq", "64"}).command, Command::compile_worker);
 }
 
 TEST(Options, RefuseEmptyValues) {

@@ -106,20 +106,49 @@ TEST_F(SwrTune, AnswersAQueryWithWhatItStored) {
   ASSERT_EQ(exact.exit_code, 0) << exact.err;
   EXPECT_THAT(exact.out, ContainsRegex("match    (exact|predicted)\n"));
   EXPECT_THAT(exact.out, ContainsRegex("known    (predicted|measured)"));
-  const ProgramResult nearest = run({"query", "--gpu", "rtx5090", "--seq", "512", "--json"});
+}
+
+TEST_F(SwrTune, SaysWhoseTimeItPrintsAndScalesIt) {
+  const Arguments tune{"--gpu",   "rtx5090", "--seq",         "2048",     "--heads",
+                       "16",      "--tile",  "64x128",        "--stages", "1,2",
+                       "--order", "cyclic",  "--persistence", "grid"};
+  ASSERT_EQ(run(tune, {"--quiet"}).exit_code, 0);
+  const Arguments query{"query", "--gpu", "rtx5090", "--seq", "4096", "--heads", "16"};
+  const ProgramResult nearest = run(query, {"--json"});
   ASSERT_EQ(nearest.exit_code, 0) << nearest.err;
   const json answer = json::parse(nearest.out)["answers"][0];
   EXPECT_THAT(answer["match"], ::testing::AnyOf("nearest", "predicted"));
-  EXPECT_EQ(answer["stored_problem"]["seq_q"], 256);
+  EXPECT_EQ(answer["stored_problem"]["seq_q"], 2048);
   EXPECT_GT(answer["distance"].get<double>(), 0.0);
   EXPECT_EQ(answer["key"], answer["result"]["key"]);
+  EXPECT_DOUBLE_EQ(answer["expected_us"].get<double>(),
+                   4 * answer["result"]["predicted"]["time_us"].get<double>());
+  const std::string shown = run(query).out;
+  EXPECT_THAT(shown, ContainsRegex(
+                         "expected .*, scaled by the operations from the time of .* s2048/2048 "));
+  EXPECT_THAT(shown, ContainsRegex("known    (predicted|measured), of attention .* s2048/2048 "));
 }
 
-TEST_F(SwrTune, AnswersWithTheDefaultAndSaysSoWhenNothingFits) {
+TEST_F(SwrTune, AnswersWithoutADatabaseByWhatComesWithSwr) {
+  const Arguments query{"query", "--gpu",      "h200", "--seq",      "8192", "--heads",
+                        "32",    "--kv-heads", "8",    "--head-dim", "128",  "--dtype",
+                        "bf16",  "--batch",    "2",    "--causal"};
+  const ProgramResult result = run(query);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("match    exact, came with swr\n"));
+  EXPECT_THAT(result.out, ContainsRegex("expected .*, measured for this problem\n"));
+  const json answer = json::parse(run(query, {"--json"}).out)["answers"][0];
+  EXPECT_EQ(answer["shipped"], true);
+  EXPECT_EQ(answer["provenance"], "measured");
+  EXPECT_NE(run(query, {"--db", path("none.db")}).exit_code, 0)
+      << "a file that is named must be there";
+}
+
+TEST_F(SwrTune, AnswersByTheClosedFormAndSaysSoWhenNothingFits) {
   ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
   const ProgramResult result = run({"query", "--gpu", "a100", "--seq", "64", "--causal"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("match    default_only"));
+  EXPECT_THAT(result.out, HasSubstr("match    modelled"));
   EXPECT_THAT(result.out, HasSubstr("neither measured nor predicted"));
 }
 
@@ -131,7 +160,7 @@ TEST_F(SwrTune, AnswersFromReplacedTemplatesOnlyToThoseWhoUseThem) {
   tune.push_back("--quiet");
   ASSERT_EQ(run(tune, overlay).exit_code, 0);
   const Arguments query{"query", "--gpu", "rtx5090", "--seq", "256"};
-  EXPECT_THAT(run(query).out, HasSubstr("match    default_only"));
+  EXPECT_THAT(run(query).out, HasSubstr("match    modelled"));
   EXPECT_THAT(run(query, overlay).out, ContainsRegex("match    (exact|predicted)\n"));
   error_of({"export", "--out", path("kernels")}, 1);
   ASSERT_EQ(run({"db", "record", "--out", path("spaces")}).exit_code, 0);

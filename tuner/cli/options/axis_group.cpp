@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/operation.h"
 #include "tuner/cli/options/groups.h"
 #include "tuner/cli/options/text.h"
 #include <swr/variant.h>
@@ -38,7 +39,7 @@ void add_axis_options(CLI::App& app, Options& options) {
                  "Rows x columns of the tile, and warps if wanted: 64x64,128x64,80x80x5")
       ->type_name("MxN[xWARPS]")
       ->group(kGroup);
-  for (const Operation* const operation : operations()) {
+  for (const Operation* const operation : operations_of_swr()) {
     const bool is_first = operation == operations().front();
     for (const Axis& axis : axes(*operation)) {
       std::string& values = options.axis_values[std::string(axis.name)];

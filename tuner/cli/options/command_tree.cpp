@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options/command_tree.h"
 
+#include "core/operation.h"
 #include "model/profile/gpu_profile.h"
 #include "tuner/cli/options/text.h"
 #include <swr/problem.h>
@@ -28,7 +29,7 @@ std::vector<std::string> axis_values(const std::string& option_name) {
       option_name.substr(std::min(option_name.find_first_not_of('-'), option_name.size()));
   std::ranges::replace(axis_name, '-', '_');
   std::vector<std::string> values;
-  for (const Operation* const operation : operations()) {
+  for (const Operation* const operation : operations_of_swr()) {
     for (const Axis& axis : axes(*operation)) {
       for (const auto spelling :
            axis.name == axis_name ? axis.spellings : decltype(axis.spellings){}) {

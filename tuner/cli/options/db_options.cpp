@@ -14,6 +14,7 @@ void add_db_writer(CLI::App& db, Options& options, const std::string& name,
   CLI::App& app = *db.add_subcommand(name, description);
   app.footer("Example: swr-tune db " + name + " --out " + example);
   app.add_option("--out", options.out, out)->required()->type_name("PATH")->group("Files");
+  add_spec_options(app, options);
   add_database_option(app, options);
 }
 
@@ -26,6 +27,7 @@ void add_import_t4(CLI::App& db, Options& options) {
       ->type_name("FILE...")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Files");
+  add_spec_options(app, options);
   add_database_option(app, options);
 }
 

@@ -14,6 +14,7 @@ void add_explain(CLI::App& program, Options& options) {
       "whole space by prediction.\n\n"
       "Example: swr-tune explain --gpu gb10 --seq 131072");
   add_problem_options(app, options.problem, "a list explains several problems");
+  add_spec_options(app, options);
   add_gpu_option(app, options);
   app.add_option("--variant", options.variant_key,
                  "Key as tune and query print it; axes left out keep their default")

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/operation.h"
 #include "tuner/cli/options/groups.h"
 #include "tuner/cli/options/subcommands.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 std::vector<std::string> operation_choices() {
   std::vector<std::string> choices{"all"};
-  for (const Operation* const operation : operations()) {
+  for (const Operation* const operation : operations_of_swr()) {
     choices.emplace_back(name_of(*operation));
   }
   return choices;
@@ -50,6 +51,7 @@ void add_export(CLI::App& program, Options& options) {
       ->required()
       ->type_name("DIR")
       ->group("Files");
+  add_spec_options(app, options);
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);
   add_generator_options(app, options);

@@ -43,6 +43,9 @@ void add_json_option(CLI::App& app, Options& options);
 
 void add_quiet_option(CLI::App& app, Options& options);
 
+/// --spec and --arg, for commands that ask about users' kernels.
+void add_spec_options(CLI::App& app, Options& options);
+
 /// --port of the live view.
 void add_port_option(CLI::App& app, Options& options);
 

@@ -77,7 +77,7 @@ void add_field(CLI::App& app, ProblemText& problem, const Operation& operation,
 }
 
 void add_fields(CLI::App& app, ProblemText& problem, FieldRole role, const std::string& list_help) {
-  for (const Operation* const operation : operations()) {
+  for (const Operation* const operation : operations_of_swr()) {
     for (const ProblemField& field : operation->fields()) {
       if (field.role == role) {
         add_field(app, problem, *operation, field, list_help);
@@ -114,7 +114,9 @@ void require_own(const ProblemText& text, const Operation& operation) {
 }
 
 ProblemValues given_values(const ProblemText& text, const Operation& operation) {
-  require_own(text, operation);
+  if (operation.source_digest().empty()) {
+    require_own(text, operation);
+  }
   ProblemValues values;
   for (const ProblemField& field : operation.fields()) {
     const auto given = text.given.find(std::string(field.option));
@@ -127,7 +129,7 @@ ProblemValues given_values(const ProblemText& text, const Operation& operation) 
 
 std::string operation_names() {
   std::vector<std::string_view> names;
-  for (const Operation* const operation : operations()) {
+  for (const Operation* const operation : operations_of_swr()) {
     names.push_back(operation->name());
   }
   return join_spellings(names);
@@ -176,6 +178,13 @@ Problem kernel_problem(const ProblemText& text) {
 
 std::string problem_arguments(const Problem& problem) {
   const Operation& operation = problem.operation();
+  if (!operation.source_digest().empty()) {
+    std::string text = " --spec " + std::string(operation.spec_file());
+    for (const ProblemField& field : operation.fields()) {
+      text.append(" --arg ").append(field.name).append("=").append(field_text(problem, field));
+    }
+    return text;
+  }
   std::string text =
       &operation == operations().front() ? "" : " --op " + std::string(operation.name());
   for (const ProblemField& field : operation.fields()) {

@@ -11,9 +11,11 @@ void add_query(CLI::App& program, Options& options) {
   app.footer(
       "The answer says how it matched: exact, nearest (another shape), same_arch (another "
       "device),\n"
-      "predicted (nothing measured fits) or default_only (nothing stored fits).\n\n"
+      "predicted (nothing measured fits), modelled (nothing near is stored) or default_only.\n"
+      "Measured results that come with swr answer where the database has none nearer.\n\n"
       "Example: swr-tune query --gpu gb10 --seq 131072 --json");
   add_problem_options(app, options.problem, "a list asks for several problems");
+  add_spec_options(app, options);
   add_gpu_option(app, options);
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);

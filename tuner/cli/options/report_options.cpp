@@ -22,6 +22,7 @@ void add_report(CLI::App& program, Options& options) {
                  "Compare with another database: of another commit, GPU setting or day")
       ->type_name("FILE")
       ->group("Files");
+  add_spec_options(app, options);
   add_database_option(app, options);
 }
 

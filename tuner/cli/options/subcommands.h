@@ -11,6 +11,7 @@ class App;
 namespace swr::cli {
 
 void add_tune(CLI::App& program, Options& options);
+void add_kernel(CLI::App& program, Options& options);
 void add_query(CLI::App& program, Options& options);
 void add_explain(CLI::App& program, Options& options);
 void add_calibrate(CLI::App& program, Options& options);

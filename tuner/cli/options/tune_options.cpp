@@ -25,7 +25,10 @@ Examples:
 /// The examples, and one of each operation that has to be named.
 std::string tune_footer() {
   std::string footer = kTuneFooter;
-  for (const Operation* const operation : operations().subspan(1)) {
+  for (const Operation* const operation : operations_of_swr()) {
+    if (operation == operations().front()) {
+      continue;
+    }
     footer += "\n  swr-tune --op " + std::string(operation->name()) + " " +
               std::string(operation->example()) + " --strategy model";
   }
@@ -169,15 +172,8 @@ void add_gpus_option(CLI::App& app, Options& options, CLI::Option* gpu) {
       ->excludes(gpu);
 }
 
-}  // namespace
-
-void add_tune(CLI::App& program, Options& options) {
-  CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
-  app.footer(tune_footer());
-  add_problem_options(app, options.problem, "a list is one problem each");
-  add_work_option(app, options);
-  add_gpus_option(app, options, add_gpu_option(app, options));
-  add_axis_options(app, options);
+/// How a tuning run goes on, whatever is tuned. Requires: --gpus.
+void add_run_options(CLI::App& app, Options& options) {
   add_database_option(app, options);
   add_generator_options(app, options);
   app.add_option("--csv", options.csv, "Write every row to a CSV file")
@@ -209,13 +205,63 @@ void add_tune(CLI::App& program, Options& options) {
       ->capture_default_str();
   add_search_options(app, options);
   add_worker_options(app, options);
+}
+
+constexpr const char* kKernelFooter =
+    R"(SPEC is swr's own JSON, a T1 file, or a .cu file with pragmas (docs/kernels.md). Its code runs on the GPU, in a process of its own; nothing of it is executed on the host.
+
+Examples:
+  swr-tune kernel blur.json --arg width=4096,8192
+  swr-tune kernel blur.json --axis block_size_x=64,128 --budget 200
+  swr-tune kernel blur.json --enumerate --gpu gb10
+  swr-tune kernel blur.json --compile-only --gpu h200
+  swr-tune query --spec blur.json --arg width=5000)";
+
+}  // namespace
+
+void add_kernel(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("kernel", "Tune a CUDA kernel of your own");
+  app.footer(kKernelFooter);
+  KernelChoice& kernel = options.kernel;
+  app.add_option("SPEC", kernel.specs, "The kernel's spec")->required()->expected(1);
+  app.add_option("--arg", kernel.sizes, "A size of the problem; a list is one problem each")
+      ->type_name("NAME=N[,N]")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->group("Problem");
+  app.add_option("--axis", kernel.axes, "Values of a parameter to search, in place of all")
+      ->type_name("NAME=V[,V]")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->group("Axes");
+  CLI::Option* const enumerate =
+      app.add_flag("--enumerate", kernel.enumerates,
+                   "Say how many variants there are and what drops others, and compile nothing");
+  app.add_flag("--compile-only", kernel.compiles_only,
+               "Compile --budget variants, one unless it says more, and measure nothing")
+      ->excludes(enumerate);
+  add_gpus_option(app, options, add_gpu_option(app, options));
+  add_run_options(app, options);
+}
+
+void add_tune(CLI::App& program, Options& options) {
+  CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
+  app.footer(tune_footer());
+  add_problem_options(app, options.problem, "a list is one problem each");
+  add_work_option(app, options);
+  add_gpus_option(app, options, add_gpu_option(app, options));
+  add_axis_options(app, options);
+  add_run_options(app, options);
   add_replay_option(app, options);
 }
 
 SearchOptions search_options(const Options& options) {
   // What a limit leaves out should be what promises least.
   const bool is_limited = options.budget || !options.time.empty();
-  const StrategyKind usual = is_limited ? StrategyKind::model : StrategyKind::exhaustive;
+  // There is no model of kernels of users.
+  const StrategyKind limited =
+      options.kernel.specs.empty() ? StrategyKind::model : StrategyKind::random;
+  const StrategyKind usual = is_limited ? limited : StrategyKind::exhaustive;
   SearchOptions search{
       .strategy = options.strategy.empty() ? usual : parse_strategy(options.strategy),
       .max_variants = std::nullopt,

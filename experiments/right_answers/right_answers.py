@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What swr answers before anything is tuned, beside the tuned choice and the vendor's library.
+
+    PYTHONPATH=python SWR_LIBRARY=BUILD/capi/libswr.so.1 SWR_TUNE=BUILD/tuner/cli/swr-tune \\
+        experiments/right_answers/right_answers.py --database tuned.db --out OUT_DIR [--small]
+    experiments/right_answers/right_answers.py --summarise OUT_DIR/*.csv
+
+Per shape and in turns, one process, the same tensors, a CUDA graph each: `fresh` (no database: what comes
+with swr, else the closed form), `model` (the closed form alone: what comes with swr is of a warm L2, so a
+runtime that asks for a cold one has nothing), `tuned` (swr-tune for this very shape) and `peer` (cuDNN's
+attention, cuBLASLt's product). A ratio of a round is tuned or peer time over that of fresh or model.
+Results are compared with the peer's before anything is timed.
+"""
+
+import argparse
+import collections
+import csv
+import math
+import pathlib
+import random
+import shlex
+import statistics
+import sys
+
+TOLERANCE = 2e-2
+ROUNDS = 11
+GRAPH_US = 1000.0
+MOST_LAUNCHES = 32
+
+
+def attention(seq_q, seq_kv, batch, heads, kv_heads, head_dim, causal, dtype="bf16"):
+    return dict(op="attention", seq_q=seq_q, seq_kv=seq_kv, batch=batch, heads_q=heads, heads_kv=kv_heads,
+                head_dim=head_dim, causal=causal, dtype=dtype)
+
+
+def gemm(m, n, k, dtype="bf16"):
+    return dict(op="gemm", m=m, n=n, k=k, dtype=dtype)
+
+
+def grid():
+    return [attention(seq, seq, max(1, 16384 // seq), 16, 16, head_dim, causal, dtype)
+            for head_dim in (64, 96, 128, 160) for dtype in ("bf16", "fp16") for causal in (False, True)
+            for seq in (512, 1024, 2048, 4096, 8192)]
+
+
+def decode():
+    return [attention(1, seq, batch, heads, 8, 128, False)
+            for heads in (32, 64) for batch in (1, 4, 16, 64) for seq in (2048, 8192, 32768)
+            if batch * seq <= 1 << 20][:20]
+
+
+def projections():
+    sizes = [(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (8192, 8192),
+             (57344, 8192), (8192, 28672)]
+    return [gemm(m, n, k) for m in (16, 64, 256, 2048, 8192) for n, k in sizes]
+
+
+def drawn(seed, count=60):
+    """Far from what is stored as often as near it: drawn, not chosen."""
+    draw = random.Random(seed)
+
+    def log_uniform(low, high):
+        return round(2 ** draw.uniform(math.log2(low), math.log2(high)))
+
+    shapes = []
+    while len(shapes) < count:
+        if len(shapes) % 3 == 2:
+            shapes.append(gemm(log_uniform(1, 16384), 8 * log_uniform(16, 4096), 8 * log_uniform(16, 4096),
+                               draw.choice(("bf16", "fp16"))))
+            continue
+        kv_heads = draw.choice((1, 2, 4, 8, 16))
+        heads, seq_kv = kv_heads * draw.choice((1, 2, 4, 8)), log_uniform(64, 65536)
+        causal, batch = draw.random() < 0.5, log_uniform(1, 32)
+        seq_q = draw.choice((1, seq_kv, seq_kv, min(seq_kv, log_uniform(16, 4096))))
+        head_dim = draw.choice((64, 64, 80, 96, 128, 128, 128, 192, 256))
+        if 4.0 * batch * heads * seq_q * seq_kv * head_dim < 2e13 and batch * kv_heads * seq_kv < 1 << 24:
+            shapes.append(attention(seq_q, seq_kv, batch, heads, kv_heads, head_dim, causal,
+                                    draw.choice(("bf16", "fp16"))))
+    return shapes
+
+
+def shapes(options):
+    lists = {"grid": grid(), "decode": decode(), "gemm": projections(), "drawn": drawn(options.seed)}
+    if options.small:
+        draw = random.Random(options.seed)
+        lists = {name: draw.sample(of, 3) for name, of in lists.items()}
+    return [(name, shape) for name in options.lists.split(",") for shape in lists[name]]
+
+
+def problem(shape):
+    sizes = {name: value for name, value in shape.items() if name != "op"}
+    return swr.Problem(**sizes) if shape["op"] == "attention" else swr.GemmProblem(**sizes)
+
+
+def tune(shape, options):
+    arguments = shlex.split(options.tune_arguments)
+    if shape["op"] == "attention":
+        swr.tune(shape["seq_q"], seq_kv=shape["seq_kv"], heads=shape["heads_q"], kv_heads=shape["heads_kv"],
+                 batch=shape["batch"], head_dim=shape["head_dim"], dtype=shape["dtype"],
+                 causal=shape["causal"], database=options.database, arguments=arguments)
+    else:
+        command = [os.environ["SWR_TUNE"], "--op", "gemm", "--m", str(shape["m"]), "--n", str(shape["n"]), "--k",
+                   str(shape["k"]), "--dtype", shape["dtype"], "--db", str(options.database), "--quiet"]
+        subprocess.run(command + arguments, check=True, stdout=subprocess.DEVNULL)
+
+
+def calls_of(shape):
+    """swr's call and the peer's, on the same tensors."""
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[shape["dtype"]]
+
+    def normal(*sizes):
+        return torch.randn(*sizes, device="cuda", dtype=dtype)
+
+    if shape["op"] == "gemm":
+        a, weight = normal(shape["m"], shape["k"]), normal(shape["n"], shape["k"])
+        return lambda: swr.matmul(a, weight.T), lambda: torch.matmul(a, weight.T)
+    q = normal(shape["batch"], shape["seq_q"], shape["heads_q"], shape["head_dim"]).transpose(1, 2)
+    k, v = (normal(shape["batch"], shape["seq_kv"], shape["heads_kv"], shape["head_dim"]).transpose(1, 2)
+            for _ in range(2))
+    # The peer's mask is aligned to the top left; swr's to the bottom right.
+    masked = shape["causal"] and shape["seq_q"] == shape["seq_kv"]
+    grouped = shape["heads_q"] != shape["heads_kv"]
+
+    def peer():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=masked, enable_gqa=grouped)
+
+    is_comparable = masked or not shape["causal"] or shape["seq_q"] == 1
+    return (lambda: swr.sdpa(q, k, v, causal=shape["causal"])), (peer if is_comparable else None)
+
+
+def elapsed_us(action):
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    action()
+    stop.record()
+    stop.synchronize()
+    return start.elapsed_time(stop) * 1e3
+
+
+def graph_of(call):
+    for _ in range(3):
+        call()
+    launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / elapsed_us(call))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(launches):
+            call()
+    return graph, launches
+
+
+def configurations(options):
+    sources = {"fresh": dict(database=None), "model": dict(database=None, l2="cold")}
+    if not options.no_tuning:
+        sources["tuned"] = dict(database=options.database)
+    return sources
+
+
+def match_of(name, shape, options):
+    device, l2 = swr.present_device(), "cold" if name == "model" else "warm"
+    answer = swr.Lookup(options.database if name == "tuned" else None, l2).best(problem(shape), device)
+    return answer.match, answer.variant, answer.distance
+
+
+def compare(shape, options, seed):
+    torch.manual_seed(seed)
+    own, peer = calls_of(shape)
+    graphs, errors = {}, {}
+    expected = None
+    if peer is not None:
+        try:
+            expected = peer().float()
+            graphs["peer"] = graph_of(peer)
+        except RuntimeError as error:
+            print("the peer refuses:", str(error).splitlines()[0])
+    for name, source in configurations(options).items():
+        swr.configure(**source)
+        out = own().float()
+        expected = out if expected is None else expected
+        errors[name] = ((out - expected).norm() / expected.norm()).item()
+        if not errors[name] <= TOLERANCE:
+            raise SystemExit(f"{shape}: {name} is wrong, relative error {errors[name]:.2e}")
+        graphs[name] = graph_of(own)
+    order, draw = list(graphs), random.Random(seed)
+    samples = collections.defaultdict(list)
+    for _ in range(ROUNDS):
+        draw.shuffle(order)
+        for name in order:
+            graph, launches = graphs[name]
+            graph.replay()  # Untimed: the caches hold what this kernel leaves.
+            samples[name].append(elapsed_us(graph.replay) / launches)
+    row = {name + "_us": f"{statistics.median(times):.3f}" for name, times in samples.items()}
+    for name in ("fresh", "model"):
+        row[name + "_match"], row[name + "_variant"], row[name + "_distance"] = match_of(name, shape, options)
+        for other in ("tuned", "peer"):
+            if other in samples:
+                ratios = [theirs / ours for theirs, ours in zip(samples[other], samples[name])]
+                row[f"{name}_to_{other}"] = f"{statistics.median(ratios):.4f}"
+    return row
+
+
+COLUMNS = ["list", "shape"] + [f"{name}_us" for name in ("fresh", "model", "tuned", "peer")] + [
+    f"{name}_{what}" for name in ("fresh", "model")
+    for what in ("match", "distance", "to_tuned", "to_peer", "variant")]
+
+
+def measure(options):
+    index, count = (int(part) for part in options.shard.split("/"))
+    options.out.mkdir(parents=True, exist_ok=True)
+    with open(options.out / f"right_answers-{index}.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="")
+        writer.writeheader()
+        for number, (name, shape) in enumerate(shapes(options)[index::count]):
+            if not options.no_tuning:
+                tune(shape, options)
+            row = {"list": name, "shape": " ".join(f"{k}={v}" for k, v in shape.items())}
+            row |= compare(shape, options, number + 1)
+            writer.writerow(row)
+            file.flush()
+            print(row, flush=True)
+            torch.cuda.empty_cache()
+
+
+def summarise(paths):
+    rows = []
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows += list(csv.DictReader(file))
+    print("| answer | over | list | shapes | geometric mean | lowest |\n|---|---|---|---|---|---|")
+    lists = [*dict.fromkeys(row["list"] for row in rows), "all"]
+    for name in ("fresh", "model"):
+        for other in ("tuned", "peer"):
+            for wanted in lists:
+                ratios = [float(row[f"{name}_to_{other}"]) for row in rows
+                          if wanted in (row["list"], "all") and row[f"{name}_to_{other}"]]
+                if ratios:
+                    mean = math.exp(statistics.fmean(map(math.log, ratios)))
+                    print(f"| {name} | {other} | {wanted} | {len(ratios)} | {mean:.3f} | {min(ratios):.3f} |")
+
+
+def parsed_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--database", type=pathlib.Path, help="of the tuned choices; made if missing")
+    parser.add_argument("--out", type=pathlib.Path, help="directory for the CSV")
+    parser.add_argument("--lists", default="grid,decode,gemm,drawn")
+    parser.add_argument("--seed", type=int, default=25, help="of the drawn shapes, and of those of --small")
+    parser.add_argument("--small", action="store_true", help="three shapes of each list")
+    parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
+    parser.add_argument("--no-tuning", action="store_true", help="without the tuned choice")
+    parser.add_argument("--tune-arguments", default="--strategy model --budget 48", help="for swr-tune")
+    parser.add_argument("--summarise", nargs="+", metavar="CSV", help="print a table of CSV files")
+    options = parser.parse_args()
+    if not options.summarise and not (options.database and options.out):
+        parser.error("name --database and --out, or CSV files to --summarise")
+    return options
+
+
+if __name__ == "__main__":
+    OPTIONS = parsed_arguments()
+    if OPTIONS.summarise:
+        summarise(OPTIONS.summarise)
+        sys.exit(0)
+    import os
+    import subprocess
+
+    import torch
+    from torch.nn import functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    import swr
+    with torch.no_grad():
+        measure(OPTIONS)

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "kernel_spec/spec/argument_data.h"
+
+#include "core/mixed_hash.h"
+#include "kernel_spec/spec/spec_object.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <sstream>
+
+namespace swr::kernel_spec {
+namespace {
+
+void write_value(NumberKind kind, const Value& value, std::byte* place, const std::string& where) {
+  if (value.is_integral()) {
+    write_integer(kind, value.integer, place);
+  } else if (value.kind == ValueKind::real) {
+    write_number(kind, value.real, place);
+  } else {
+    refuse_spec(where, "its value " + to_string(value) + " is no number");
+  }
+}
+
+Value value_of(const PlannedArgument& argument, std::span<const Value> table, ValueHeap& heap) {
+  try {
+    return argument.value->evaluate(table, heap);
+  } catch (const Error& error) {
+    refuse_spec("argument " + argument.spec.name, error.what());
+  }
+}
+
+/// Uniform in [0, 1), by place: the same wherever and however often it is asked.
+double random_at(unsigned long long seed, unsigned long long place) {
+  constexpr double kUnit = 0x1p-53;
+  std::uint64_t x = seed * 0x9e3779b97f4a7c15ULL + place * 0xbf58476d1ce4e5b9ULL + 1;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+  return static_cast<double>((x ^ (x >> 31U)) >> 11U) * kUnit;
+}
+
+void fill_random(const PlannedArgument& argument, std::vector<std::byte>& bytes,
+                 unsigned long long seed) {
+  const std::size_t width = argument.type.lane_bytes();
+  const bool is_unsaid = argument.spec.low == 0.0 && argument.spec.high == 1.0;
+  constexpr double kUsualIntegers = 100.0;
+  const double high = is_unsaid && !argument.type.is_real() ? kUsualIntegers : argument.spec.high;
+  const double span = high - argument.spec.low;
+  for (std::size_t i = 0; i * width < bytes.size(); ++i) {
+    const double number = argument.spec.low + span * random_at(seed + argument.spec.seed, i);
+    write_number(argument.type.kind, argument.type.is_real() ? number : std::floor(number),
+                 bytes.data() + i * width);
+  }
+}
+
+/// Every lane of element i is computed with `i`; the table has room for it at its end.
+void fill_by_index(const PlannedArgument& argument, std::vector<std::byte>& bytes,
+                   const Point& point) {
+  std::vector<Value> table = point.table;
+  table.push_back(Value::of(0LL));
+  const std::size_t width = argument.type.lane_bytes();
+  ValueHeap heap;
+  for (std::size_t i = 0; i * width < bytes.size(); ++i) {
+    table.back() =
+        Value::of(static_cast<long long>(i / static_cast<std::size_t>(argument.type.lanes)));
+    write_value(argument.type.kind, value_of(argument, table, heap), bytes.data() + i * width,
+                "argument " + argument.spec.name);
+    heap.clear();
+  }
+}
+
+void repeat_first(std::vector<std::byte>& bytes, std::size_t width) {
+  for (std::size_t at = width; at < bytes.size(); at += width) {
+    std::memcpy(bytes.data() + at, bytes.data(), width);
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> initial_bytes(const KernelPlan& plan, const PlannedArgument& argument,
+                                     const Point& point, unsigned long long seed) {
+  const std::string where = "argument " + argument.spec.name;
+  const auto count = static_cast<std::size_t>(plan.elements(argument, point));
+  std::vector<std::byte> bytes(count * argument.type.bytes());
+  switch (argument.spec.fill) {
+    case KernelFill::nothing:
+      std::ranges::fill(bytes, std::byte{0xff});
+      break;
+    case KernelFill::zeros:
+      break;
+    case KernelFill::value:
+      write_value(argument.type.kind, value_of(argument, point.table, point.heap), bytes.data(),
+                  where);
+      repeat_first(bytes, argument.type.lane_bytes());
+      break;
+    case KernelFill::random:
+      fill_random(argument, bytes, seed);
+      break;
+    case KernelFill::index:
+      fill_by_index(argument, bytes, point);
+      break;
+    case KernelFill::file:
+      if (argument.file.size() != bytes.size()) {
+        refuse_spec(where, "its file " + argument.spec.file + " has " +
+                               std::to_string(argument.file.size()) + " bytes, and " +
+                               std::to_string(bytes.size()) + " are needed");
+      }
+      std::memcpy(bytes.data(), argument.file.data(), bytes.size());
+      break;
+  }
+  return bytes;
+}
+
+std::vector<std::byte> scalar_bytes(const PlannedArgument& argument, const Point& point) {
+  std::vector<std::byte> bytes(argument.type.bytes());
+  write_value(argument.type.kind, value_of(argument, point.table, point.heap), bytes.data(),
+              "argument " + argument.spec.name);
+  repeat_first(bytes, argument.type.lane_bytes());
+  return bytes;
+}
+
+ComparedOutput compare_output(const PlannedArgument& argument, std::span<const std::byte> found,
+                              std::span<const std::byte> expected) {
+  const std::size_t width = argument.type.lane_bytes();
+  const NumberKind kind = argument.type.kind;
+  // Whole numbers have no rounding to forgive, unless the argument itself says so.
+  const bool is_exact =
+      !argument.type.is_real() && !argument.spec.absolute && !argument.spec.relative;
+  double error_squared = 0.0;
+  double expected_squared = 0.0;
+  unsigned long long wrong = 0;
+  std::size_t first = 0;
+  for (std::size_t at = 0; at < found.size(); at += width) {
+    const double is = number_at(kind, &found[at]);
+    const double should = number_at(kind, &expected[at]);
+    const double difference = std::abs(is - should);
+    expected_squared += std::isfinite(should) ? should * should : 0.0;
+    if (std::memcmp(&found[at], &expected[at], width) == 0) {
+      continue;
+    }
+    error_squared += difference * difference;
+    // Not within, rather than beyond: so that NaN is wrong.
+    if (is_exact || !(difference <= argument.absolute + argument.relative * std::abs(should))) {
+      first = wrong == 0 ? at : first;
+      ++wrong;
+    }
+  }
+  ComparedOutput result;
+  if (error_squared > 0.0 || std::isnan(error_squared)) {
+    const double error = std::sqrt(error_squared / expected_squared);
+    result.relative_error = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+  }
+  if (wrong > 0) {
+    std::ostringstream text;
+    text.precision(9);
+    text << wrong << " of " << found.size() / width << " elements of " << argument.spec.name
+         << " are wrong; element " << first / width << " is " << number_at(kind, &found[first])
+         << " and should be " << number_at(kind, &expected[first]);
+    result.failure = text.str();
+  }
+  return result;
+}
+
+}  // namespace swr::kernel_spec

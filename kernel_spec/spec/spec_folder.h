@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The folder of a spec: the only place from which files that the spec names are read.
+#pragma once
+
+#include "core/file_descriptor.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace swr::kernel_spec {
+
+class SpecFolder {
+ public:
+  /// Throws: Error{not_found} when there is no such folder.
+  explicit SpecFolder(const std::filesystem::path& folder);
+
+  /// Throws: Error{invalid_argument} for a path that leaves the folder, also by a link;
+  /// Error{not_found}; Error{unreadable} for what is longer or no regular file.
+  std::string read(const std::string& path, std::size_t most_bytes) const;
+  /// False for a file that is not there, and for one that may not be read.
+  bool has(const std::string& path) const;
+
+ private:
+  int open_beneath(const std::string& path) const;
+
+  std::filesystem::path folder_;
+  FileDescriptor descriptor_;
+};
+
+}  // namespace swr::kernel_spec

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "kernel_spec/spec/spec_object.h"
+
+#include "kernel_spec/expression/expression.h"
+#include <swr/error.h>
+
+#include <algorithm>
+
+namespace swr::kernel_spec {
+namespace {
+
+std::string text_of(const Value& value) {
+  return value.kind == ValueKind::truth ? (value.integer != 0 ? "true" : "false")
+                                        : to_string(value);
+}
+
+}  // namespace
+
+void refuse_spec(const std::string& where, const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, where + ": " + what);
+}
+
+SpecObject::SpecObject(const Json& json, std::string where, std::initializer_list<const char*> keys)
+    : json_(json), where_(std::move(where)) {
+  if (!json.is_object()) {
+    refuse_spec(where_, "it must be an object");
+  }
+  const std::vector<std::string> known(keys.begin(), keys.end());
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(known, key) == known.end()) {
+      refuse_spec(where_, "unknown key '" + key + "'" + advice_for_unknown(key, known));
+    }
+  }
+}
+
+bool SpecObject::has(const char* key) const {
+  const auto found = json_.find(key);
+  return found != json_.end() && !found->is_null();
+}
+
+std::string SpecObject::text(const char* key) const {
+  if (!has(key)) {
+    refuse_spec(where_, "it needs '" + std::string(key) + "'");
+  }
+  if (!at(key).is_string()) {
+    refuse_spec(place(key), "it must be a text");
+  }
+  return at(key).get<std::string>();
+}
+
+std::string SpecObject::text_or(const char* key, const std::string& otherwise) const {
+  return has(key) ? text(key) : otherwise;
+}
+
+double SpecObject::number_or(const char* key, double otherwise) const {
+  if (!has(key)) {
+    return otherwise;
+  }
+  if (!at(key).is_number()) {
+    refuse_spec(place(key), "it must be a number");
+  }
+  return at(key).get<double>();
+}
+
+long long SpecObject::integer_or(const char* key, long long otherwise) const {
+  if (!has(key)) {
+    return otherwise;
+  }
+  if (!at(key).is_number_integer()) {
+    refuse_spec(place(key), "it must be a whole number");
+  }
+  return at(key).get<long long>();
+}
+
+bool SpecObject::flag_or(const char* key, bool otherwise) const {
+  if (!has(key)) {
+    return otherwise;
+  }
+  if (!at(key).is_boolean()) {
+    refuse_spec(place(key), "it must be true or false");
+  }
+  return at(key).get<bool>();
+}
+
+std::string SpecObject::expression_or(const char* key, const std::string& otherwise) const {
+  return has(key) ? expression_text(at(key), place(key)) : otherwise;
+}
+
+std::vector<std::string> SpecObject::expressions(const char* key) const {
+  std::vector<std::string> all;
+  if (!has(key)) {
+    return all;
+  }
+  if (!at(key).is_array()) {
+    return {expression_text(at(key), place(key))};
+  }
+  for (const Json& item : at(key)) {
+    all.push_back(expression_text(item, place(key)));
+  }
+  return all;
+}
+
+std::vector<std::string> SpecObject::texts(const char* key) const {
+  std::vector<std::string> all;
+  if (!has(key)) {
+    return all;
+  }
+  if (!at(key).is_array()) {
+    refuse_spec(place(key), "it must be a list of texts");
+  }
+  for (const Json& item : at(key)) {
+    if (!item.is_string()) {
+      refuse_spec(place(key), "it must be a list of texts");
+    }
+    all.push_back(item.get<std::string>());
+  }
+  return all;
+}
+
+std::string expression_text(const Json& json, const std::string& where) {
+  if (json.is_string()) {
+    return json.get<std::string>();
+  }
+  if (json.is_number()) {
+    return json.dump();
+  }
+  refuse_spec(where, "it must be a number or an expression as text");
+}
+
+std::string value_text(const Json& json, const std::string& where) {
+  if (json.is_boolean()) {
+    return json.get<bool>() ? "true" : "false";
+  }
+  if (json.is_string() || json.is_number()) {
+    return expression_text(json, where);
+  }
+  refuse_spec(where, "a value must be a number, a text, true or false");
+}
+
+std::vector<std::string> parameter_values(const Json& json, const std::string& where) {
+  std::vector<std::string> values;
+  if (json.is_array()) {
+    for (const Json& item : json) {
+      values.push_back(value_text(item, where));
+    }
+    return values;
+  }
+  if (!json.is_string()) {
+    refuse_spec(where, "it must be a list, or an expression that gives one");
+  }
+  try {
+    ValueHeap heap;
+    const Expression expression(json.get<std::string>(), Dialect::python);
+    const BoundExpression bound(expression, {});
+    const Value list = bound.evaluate({}, heap);
+    if (list.kind != ValueKind::list) {
+      refuse_spec(where, "'" + expression.text() + "' is no list");
+    }
+    for (const Value& item : *list.list) {
+      if (item.kind == ValueKind::list) {
+        refuse_spec(where, "a value must be a number, a text, true or false, not a list");
+      }
+      values.push_back(text_of(item));
+    }
+  } catch (const Error& error) {
+    const std::string reason = error.what();
+    refuse_spec(where, reason.starts_with(where) ? reason.substr(where.size() + 2) : reason);
+  }
+  return values;
+}
+
+}  // namespace swr::kernel_spec

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "kernel_spec/spec/readers.h"
+#include "kernel_spec/spec/spec_object.h"
+
+#include <array>
+#include <string_view>
+
+namespace swr::kernel_spec {
+namespace {
+
+using namespace std::string_view_literals;
+
+int size_value(const Json& json, const std::string& where) {
+  if (!json.is_number_integer() || json.get<long long>() < 1 ||
+      json.get<long long>() > 2147483647) {
+    refuse_spec(where, "it must be a whole number from 1 to 2147483647");
+  }
+  return json.get<int>();
+}
+
+void read_sizes(const SpecObject& spec, KernelSpec& kernel) {
+  if (!spec.has("problem")) {
+    return;
+  }
+  const std::string where = spec.place("problem");
+  if (!spec.at("problem").is_object()) {
+    refuse_spec(where, "it must be an object of sizes by name");
+  }
+  for (const auto& [name, value] : spec.at("problem").items()) {
+    kernel.sizes.push_back({name, size_value(value, where + "." + name)});
+  }
+}
+
+ParameterUse read_use(const SpecObject& object) {
+  constexpr std::array kUses{"define"sv, "launch"sv, "constant"sv};
+  const std::string use = object.text_or("as", "define");
+  for (std::size_t i = 0; i < kUses.size(); ++i) {
+    if (kUses[i] == use) {
+      return static_cast<ParameterUse>(i);
+    }
+  }
+  refuse_spec(object.place("as"), "it must be define, launch or constant, not '" + use + "'");
+}
+
+void read_parameters(const SpecObject& spec, KernelSpec& kernel) {
+  const std::string where = spec.place("parameters");
+  if (!spec.has("parameters") || !spec.at("parameters").is_object()) {
+    refuse_spec(where, "it must be an object: values by parameter");
+  }
+  for (const auto& [name, json] : spec.at("parameters").items()) {
+    const std::string place = where + "." + name;
+    KernelParameter& parameter = kernel.parameters.emplace_back();
+    parameter.name = name;
+    if (!json.is_object()) {
+      parameter.values = parameter_values(json, place);
+      continue;
+    }
+    const SpecObject object(json, place, {"values", "default", "as"});
+    if (!object.has("values")) {
+      refuse_spec(place, "it needs 'values'");
+    }
+    parameter.values = parameter_values(object.at("values"), object.place("values"));
+    if (object.has("default")) {
+      parameter.usual = value_text(object.at("default"), object.place("default"));
+    }
+    parameter.use = read_use(object);
+  }
+}
+
+void read_named(const SpecObject& spec, const char* key,
+                std::vector<std::pair<std::string, std::string>>& named) {
+  if (!spec.has(key)) {
+    return;
+  }
+  if (!spec.at(key).is_object()) {
+    refuse_spec(spec.place(key), "it must be an object: expressions by name");
+  }
+  for (const auto& [name, value] : spec.at(key).items()) {
+    named.emplace_back(name, expression_text(value, spec.place(key) + "." + name));
+  }
+}
+
+void read_fill(const SpecObject& object, KernelArgument& argument) {
+  const std::string fill = object.text_or("fill", object.has("value") ? "value" : "");
+  constexpr std::array kFills{""sv, "zeros"sv, "value"sv, "random"sv, "index"sv, "file"sv};
+  for (std::size_t i = 0; i < kFills.size(); ++i) {
+    if (kFills[i] == fill) {
+      argument.fill = static_cast<KernelFill>(i);
+      argument.value = object.expression_or("value", "0");
+      argument.low = object.number_or("low", argument.low);
+      argument.high = object.number_or("high", argument.high);
+      argument.seed = static_cast<unsigned long long>(object.integer_or("seed", 0));
+      argument.file = object.text_or("file", "");
+      return;
+    }
+  }
+  refuse_spec(object.place("fill"),
+              "it must be zeros, value, random, index or file, not '" + fill + "'");
+}
+
+void read_argument(const Json& json, const std::string& where, KernelSpec& kernel) {
+  const SpecObject object(json, where,
+                          {"name", "type", "size", "value", "fill", "low", "high", "seed", "file",
+                           "output", "constant", "expected", "absolute", "relative"});
+  KernelArgument& argument = kernel.arguments.emplace_back();
+  argument.name = object.text("name");
+  argument.type = object.text("type");
+  if (object.has("size")) {
+    argument.size = object.expression_or("size", "");
+  }
+  argument.is_output = object.flag_or("output", false);
+  argument.is_constant = object.flag_or("constant", false);
+  read_fill(object, argument);
+  argument.expected_file = object.text_or("expected", "");
+  if (object.has("absolute")) {
+    argument.absolute = object.number_or("absolute", 0.0);
+  }
+  if (object.has("relative")) {
+    argument.relative = object.number_or("relative", 0.0);
+  }
+}
+
+void read_launch(const SpecObject& object, KernelStep& step) {
+  step.entry = object.text("entry");
+  step.block = object.expressions("block");
+  step.grid = object.expressions("grid");
+  step.shared_bytes = object.expression_or("shared_bytes", "0");
+}
+
+KernelStep read_step(const Json& json, const std::string& where) {
+  const SpecObject object(
+      json, where, {"entry", "block", "grid", "shared_bytes", "arguments", "when", "repeat"});
+  KernelStep step;
+  read_launch(object, step);
+  step.arguments = object.texts("arguments");
+  step.when = object.expression_or("when", "");
+  step.repeat = object.expression_or("repeat", "1");
+  return step;
+}
+
+std::vector<KernelStep> read_steps(const Json& json, const std::string& where) {
+  if (!json.is_array() || json.empty()) {
+    refuse_spec(where, "it must be a list of launches");
+  }
+  std::vector<KernelStep> steps;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    steps.push_back(read_step(json[i], where + "[" + std::to_string(i) + "]"));
+  }
+  return steps;
+}
+
+void read_reference(const SpecObject& spec, KernelSpec& kernel) {
+  if (!spec.has("reference")) {
+    return;
+  }
+  const SpecObject object(
+      spec.at("reference"), spec.place("reference"),
+      {"source", "entry", "block", "grid", "shared_bytes", "arguments", "steps", "parameters"});
+  kernel.reference_file = object.text_or("source", "");
+  if (object.has("steps")) {
+    kernel.reference = read_steps(object.at("steps"), object.place("steps"));
+  } else {
+    KernelStep step;
+    read_launch(object, step);
+    step.arguments = object.texts("arguments");
+    kernel.reference.push_back(step);
+  }
+  if (object.has("parameters")) {
+    for (const auto& [name, value] : object.at("parameters").items()) {
+      kernel.reference_parameters[name] = value_text(value, object.place("parameters"));
+    }
+  }
+}
+
+}  // namespace
+
+KernelSpec read_swr_json(const Json& json, const std::string& where) {
+  const SpecObject spec(
+      json, where,
+      {"swr_kernel", "name",         "summary", "source",     "entry",          "block",
+       "grid",       "shared_bytes", "steps",   "problem",    "parameters",     "constraints",
+       "defines",    "lists",        "options", "include",    "arguments",      "reference",
+       "tolerance",  "flops",        "bytes",   "deadline_s", "compile_limit_s"});
+  constexpr long long kFormat = 1;
+  if (spec.integer_or("swr_kernel", 0) != kFormat) {
+    refuse_spec(spec.place("swr_kernel"), "this swr reads format 1");
+  }
+  KernelSpec kernel;
+  kernel.name = spec.text("name");
+  kernel.summary = spec.text_or("summary", "");
+  kernel.source_file = spec.text("source");
+  read_sizes(spec, kernel);
+  read_parameters(spec, kernel);
+  kernel.constraints = spec.texts("constraints");
+  read_named(spec, "defines", kernel.defines);
+  if (spec.has("lists")) {
+    for (const auto& [name, items] : spec.at("lists").items()) {
+      kernel.lists.emplace_back(name, parameter_values(items, spec.place("lists") + "." + name));
+    }
+  }
+  kernel.options = spec.texts("options");
+  kernel.include_folders = spec.texts("include");
+  if (!spec.has("arguments") || !spec.at("arguments").is_array()) {
+    refuse_spec(spec.place("arguments"), "it must be a list of the kernel's parameters");
+  }
+  for (std::size_t i = 0; i < spec.at("arguments").size(); ++i) {
+    read_argument(spec.at("arguments")[i], spec.place("arguments") + "[" + std::to_string(i) + "]",
+                  kernel);
+  }
+  if (spec.has("steps")) {
+    kernel.steps = read_steps(spec.at("steps"), spec.place("steps"));
+  } else {
+    read_launch(spec, kernel.steps.emplace_back());
+  }
+  read_reference(spec, kernel);
+  if (spec.has("tolerance")) {
+    const SpecObject tolerance(spec.at("tolerance"), spec.place("tolerance"),
+                               {"absolute", "relative"});
+    kernel.absolute = tolerance.number_or("absolute", kernel.absolute);
+    kernel.relative = tolerance.number_or("relative", kernel.relative);
+  }
+  kernel.flops = spec.expression_or("flops", "");
+  kernel.bytes = spec.expression_or("bytes", "");
+  kernel.deadline_s = spec.number_or("deadline_s", kernel.deadline_s);
+  kernel.compile_limit_s = spec.number_or("compile_limit_s", kernel.compile_limit_s);
+  if (!(kernel.deadline_s > 0) || !(kernel.compile_limit_s > 0)) {
+    refuse_spec(where, "deadline_s and compile_limit_s must be above 0");
+  }
+  return kernel;
+}
+
+}  // namespace swr::kernel_spec

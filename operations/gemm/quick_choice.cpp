@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+// Which variant to take where nothing near was measured, and about how long one takes: a closed
+// form over shape and device, as for attention (operations/attention/quick_choice.cpp). It counts
+// rounds of tiles instead of walking them, as the model does (operations/gemm/model).
+//
+// The numbers are those of the model or fitted to recordings of an H200
+// (experiments/right_answers).
+#include "core/architectures.h"
+#include "operations/gemm/config.h"
+#include "operations/gemm/parts.h"
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace swr {
+namespace {
+
+constexpr double kElementBytes = 2.0;
+constexpr double kClocksPerUs = 1800.0;
+/// Where the driver reports no memory clock.
+constexpr double kUnknownGbPerS = 300.0;
+constexpr double kDramShare = 0.9;
+/// All SMs together take no more from L2 than this of what each could in a clock.
+constexpr double kSmL2BytesPerClock = 64.0;
+constexpr double kL2Share = 0.63;
+/// Of one SM that streams.
+constexpr double kPullBytesPerClock = 36.0;
+constexpr double kLatencyUs = 0.8;
+constexpr double kSmemBytesPerClock = 128.0;
+
+constexpr double kLaunchUs = 1.2;
+constexpr double kFillClocks = 700.0;
+constexpr double kLeastStepClocks = 150.0;
+constexpr double kEpilogueClocks = 300.0;
+constexpr double kWgmmaFactor = 1.27;
+constexpr double kMmaFactor = 1.34;
+constexpr double kPortableSmemShare = 0.35;
+/// Sums of splits meet in global memory, those of a cluster in shared memory.
+constexpr double kSplitUs = 1.0;
+constexpr double kPartialGbPerS = 4000.0;
+constexpr double kExchangeUs = 0.5;
+constexpr double kClusterBytesPerClock = 14.0;
+/// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
+constexpr double kLargeClusterShare = 0.89;
+
+constexpr int kHopperRows = 64;
+constexpr int kMostStages = 12;
+constexpr int kLeastBlocksPerPart = 4;
+
+/// Operations of mma.sync with fp32 sums, per SM and clock.
+double mma_flop_per_clock(int sm_arch) {
+  constexpr int kAmpere = 80;
+  constexpr int kAda = 89;
+  constexpr int kGeForceBlackwell = 120;
+  if (sm_arch >= kGeForceBlackwell || (sm_arch > kAmpere && sm_arch <= kAda)) {
+    return sm_arch == kGeForceBlackwell || sm_arch <= kAda ? 512.0 : 1024.0;
+  }
+  return sm_arch <= kAmpere ? 2048.0 : 2730.0;
+}
+
+/// Two CTAs of such kernels share an SM.
+bool is_by_twos(const GemmVariant& variant) {
+  const bool has_room = variant.tile_n < 128 ||
+                        (variant.tile_n == 128 && variant.splits == 1 && variant.cluster_k == 1);
+  return variant.family == Family::hopper && variant.consumers == 1 && has_room &&
+         variant.persistence == Persistence::grid;
+}
+
+int ctas_per_sm(const GemmVariant& variant, const DeviceInfo& device) {
+  if (variant.family == Family::hopper) {
+    return is_by_twos(variant) ? 2 : 1;
+  }
+  constexpr int kMost = 4;
+  const int smem = variant.stages * (variant.tile_m + variant.tile_n) * variant.tile_k * 2;
+  const int threads = 32 * variant.warps_m * variant.warps_n;
+  const int sums = variant.tile_m * variant.tile_n / threads;
+  const int registers = std::min(255, sums + 90) * threads;
+  return std::clamp(std::min(device.smem_per_sm_bytes / (smem + device.smem_reserved_per_cta_bytes),
+                             device.registers_per_sm / registers),
+                    1, kMost);
+}
+
+double smooth_max(std::array<double, 4> times) {
+  double sum = 0.0;
+  for (const double time : times) {
+    sum += std::pow(time, 4);
+  }
+  return std::pow(sum, 0.25);
+}
+
+/// Clocks of one k-block of a CTA that has its SM alone.
+double product_clocks(const GemmVariant& v, const DeviceInfo& device) {
+  const double stage_bytes = kElementBytes * (v.tile_m + v.tile_n) * v.tile_k;
+  if (v.family == Family::hopper) {
+    const double instructions = v.tile_m / 64.0 * v.tile_k / 16.0;
+    const double smem = instructions * 32.0 * (kHopperRows + v.tile_n) + stage_bytes;
+    return std::max(kWgmmaFactor * instructions * v.tile_n / 2, smem / kSmemBytesPerClock);
+  }
+  const double flop = 2.0 * v.tile_m * v.tile_n * v.tile_k;
+  const double smem = kElementBytes * v.tile_k * (v.tile_m * v.warps_n + v.tile_n * v.warps_m);
+  return std::max(kMmaFactor * flop / mma_flop_per_clock(device.sm_arch),
+                  kPortableSmemShare * (smem + stage_bytes) / kSmemBytesPerClock);
+}
+
+/// Stages that fill a CTA's share of shared memory; 2 at least.
+int deepest_stages(const GemmProblem& problem, GemmVariant variant, const DeviceInfo& device) {
+  const int limit = is_by_twos(variant)
+                        ? device.smem_per_sm_bytes / 2 - device.smem_reserved_per_cta_bytes
+                        : device.smem_per_cta_bytes;
+  variant.cluster_k = 1;  // Sums take the place of stages; whether they fit is judged later.
+  variant.stages = 2;
+  const int two = smem_bytes_of(problem, variant);
+  variant.stages = 3;
+  const int each = smem_bytes_of(problem, variant) - two;
+  return std::clamp(2 + (limit - two) / each, 2, kMostStages);
+}
+
+struct Candidate {
+  GemmVariant variant;
+  double time_us = 0.0;
+};
+
+class Candidates {
+ public:
+  Candidates(const GemmProblem& problem, const DeviceInfo& device)
+      : problem_(problem), device_(device) {}
+
+  GemmVariant best() {
+    if (device_.sm_arch == kHopperArch && problem_.alignment_bytes == 16) {
+      add_hopper();
+    }
+    add_portable();
+    std::ranges::stable_sort(all_, {}, &Candidate::time_us);
+    for (const Candidate& candidate : all_) {
+      if (!broken_constraint(problem_, candidate.variant, device_)) {
+        return with_raster(candidate.variant);
+      }
+    }
+    return default_variant(problem_, device_);
+  }
+
+ private:
+  struct HopperShape {
+    int tile_m;
+    int tile_n;
+    int tile_k;
+    int consumers;
+    GemmMainloop mainloop;
+  };
+
+  long long tiles(const GemmVariant& variant) const {
+    return 1LL * ceil_div(problem_.m, variant.tile_m) * ceil_div(problem_.n, variant.tile_n) *
+           problem_.batch;
+  }
+
+  void add(const GemmVariant& variant) {
+    all_.push_back({variant, quick_time_us_of(problem_, variant, device_)});
+  }
+
+  void add_hopper() {
+    static constexpr auto kCooperative = GemmMainloop::cooperative;
+    static constexpr auto kPingpong = GemmMainloop::pingpong;
+    static constexpr std::array kShapes{
+        HopperShape{64, 32, 128, 1, kCooperative},  HopperShape{64, 48, 128, 1, kCooperative},
+        HopperShape{64, 64, 64, 1, kCooperative},   HopperShape{64, 96, 64, 1, kCooperative},
+        HopperShape{64, 96, 128, 1, kCooperative},  HopperShape{64, 128, 64, 1, kCooperative},
+        HopperShape{64, 192, 64, 1, kCooperative},  HopperShape{128, 128, 64, 2, kPingpong},
+        HopperShape{128, 160, 64, 2, kPingpong},    HopperShape{128, 176, 64, 2, kPingpong},
+        HopperShape{128, 192, 64, 2, kPingpong},    HopperShape{128, 128, 64, 2, kCooperative},
+        HopperShape{128, 144, 64, 2, kCooperative}, HopperShape{128, 160, 64, 2, kCooperative},
+        HopperShape{128, 192, 64, 2, kCooperative}, HopperShape{128, 224, 64, 2, kCooperative},
+        HopperShape{128, 256, 64, 2, kCooperative}, HopperShape{256, 128, 64, 2, kCooperative},
+    };
+    for (const HopperShape& shape : kShapes) {
+      GemmVariant variant{.family = Family::hopper,
+                          .tile_m = shape.tile_m,
+                          .tile_n = shape.tile_n,
+                          .tile_k = shape.tile_k};
+      variant.mainloop = shape.mainloop;
+      variant.consumers = shape.consumers;
+      variant.persistence = Persistence::persistent;
+      add_hopper_forms(variant);
+      if (shape.consumers == 1 && shape.tile_k == 64) {
+        variant.persistence = Persistence::grid;
+        variant.stages = deepest_stages(problem_, variant, device_);
+        add(variant);
+      }
+    }
+  }
+
+  /// Alone, in clusters, and shared along k where tiles are few.
+  void add_hopper_forms(GemmVariant variant) {
+    variant.stages = deepest_stages(problem_, variant, device_);
+    add(variant);
+    if (problem_.m > variant.tile_m) {
+      variant.cluster_m = 2;
+      add(variant);
+      variant.cluster_m = 1;
+    }
+    if (problem_.n > variant.tile_n && problem_.m >= variant.tile_m) {
+      variant.cluster_n = 2;
+      add(variant);
+      variant.cluster_n = 1;
+    }
+    const long long few = tiles(variant);
+    const int k_blocks = ceil_div(problem_.k, variant.tile_k);
+    for (const int parts : {2, 3, 4, 6, 8}) {
+      if (few * parts > device_.sm_count || k_blocks / parts < kLeastBlocksPerPart) {
+        break;
+      }
+      GemmVariant split = variant;
+      split.splits = parts;
+      add(split);
+      if (parts <= 4 && variant.mainloop == GemmMainloop::cooperative) {
+        GemmVariant shared = variant;
+        shared.cluster_k = parts;
+        shared.persistence = Persistence::grid;
+        shared.stages = deepest_stages(problem_, shared, device_);
+        add(shared);
+      }
+    }
+  }
+
+  void add_portable() {
+    struct Shape {
+      int tile_m;
+      int tile_n;
+      int warps_m;
+      int warps_n;
+    };
+    static constexpr std::array kShapes{
+        Shape{16, 64, 1, 4},   Shape{32, 64, 2, 2},   Shape{64, 64, 2, 2},
+        Shape{64, 128, 2, 2},  Shape{128, 64, 2, 2},  Shape{128, 128, 2, 2},
+        Shape{128, 128, 2, 4}, Shape{128, 256, 2, 4}, Shape{256, 128, 4, 2},
+    };
+    for (const Shape& shape : kShapes) {
+      for (const int tile_k : {64, 32}) {
+        for (const int stages : {4, 3, 2}) {
+          GemmVariant variant{.tile_m = shape.tile_m,
+                              .tile_n = shape.tile_n,
+                              .tile_k = tile_k,
+                              .stages = stages,
+                              .warps_m = shape.warps_m,
+                              .warps_n = shape.warps_n};
+          add(variant);
+          const long long few = tiles(variant);
+          for (const int parts : {2, 4, 8}) {
+            if (few * parts <= 2LL * device_.sm_count && few < device_.sm_count &&
+                ceil_div(problem_.k, tile_k) / parts >= kLeastBlocksPerPart) {
+              variant.splits = parts;
+              add(variant);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// Bands of about as many rows as columns run at once, where tiles take many rounds.
+  GemmVariant with_raster(const GemmVariant& plain) const {
+    constexpr int kBandRows = 8;
+    if (tiles(plain) <= 4LL * device_.sm_count) {
+      return plain;
+    }
+    GemmVariant banded = plain;
+    banded.raster = Raster::grouped;
+    banded.raster_group = kBandRows / plain.cluster_m;
+    return broken_constraint(problem_, banded, device_) ? plain : banded;
+  }
+
+  const GemmProblem& problem_;
+  const DeviceInfo& device_;
+  std::vector<Candidate> all_;
+};
+
+}  // namespace
+
+double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
+                        const DeviceInfo& device) {
+  const double sms = device.sm_count;
+  const int resident = ctas_per_sm(v, device);
+  const int cluster = v.cluster_m * v.cluster_n * v.cluster_k;
+  const double places = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
+                        ceil_div(problem.n, v.tile_n * v.cluster_n) * v.cluster_m * v.cluster_n *
+                        problem.batch;
+  const double ctas = places * v.splits * v.cluster_k;
+  const double share = cluster > 2 ? kLargeClusterShare : 1.0;
+  const double slots =
+      std::max(1.0, std::floor(std::floor(sms * resident * share) / cluster)) * cluster;
+  const double rounds = std::ceil(ctas / slots);
+  const double together = std::min<double>(resident, std::ceil(ctas / sms));
+  const double blocks =
+      std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * v.splits * v.cluster_k));
+
+  const double loaded =
+      kElementBytes * v.tile_k *
+      (1.0 * std::min(v.tile_m, problem.m) / v.cluster_n + 1.0 * v.tile_n / v.cluster_m);
+  const double step = std::max({together * product_clocks(v, device),
+                                together * loaded / kSmL2BytesPerClock, kLeastStepClocks});
+  const double tile_elements = 1.0 * v.tile_m * v.tile_n;
+  const double epilogue =
+      kEpilogueClocks + 2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock);
+  const bool is_hidden = v.mainloop == GemmMainloop::pingpong && v.family == Family::hopper;
+  const double epilogues = is_hidden ? 1.0 : rounds > 1 ? rounds * 0.5 : rounds * together;
+  const double sm_us = (kFillClocks + rounds * blocks * step + epilogues * epilogue) / kClocksPerUs;
+
+  const double l2_rate = kL2Share * kSmL2BytesPerClock * sms * kClocksPerUs;
+  const double written =
+      1.0 * std::min(v.tile_m, problem.m) * v.tile_n * output_bytes(problem.output);
+  const double l2_us = (ctas * blocks * loaded + places * written) / l2_rate;
+
+  // Compulsory bytes that a warm L2 does not hold.
+  const CompulsoryBytes compulsory = compulsory_bytes(problem);
+  const auto bytes = static_cast<double>(compulsory.read + compulsory.write);
+  const auto l2_bytes = static_cast<double>(device.l2_bytes);
+  const double missed = bytes * std::clamp((bytes - 0.5 * l2_bytes) / (0.3 * l2_bytes), 0.0, 1.0);
+  const double gb_per_s = device.dram_gb_per_s > 0 ? device.dram_gb_per_s : kUnknownGbPerS;
+  const double dram_us = missed / (kDramShare * gb_per_s * 1e3);
+
+  // Data on its way to the busiest SM.
+  const double busiest = (resident == 1 ? rounds : std::ceil(ctas / sms)) * blocks * loaded;
+  const double in_flight = std::max(1, v.stages - 1) * loaded * together;
+  const double pull_us =
+      busiest / std::min(kPullBytesPerClock * kClocksPerUs, in_flight / kLatencyUs);
+
+  double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us});
+  if (v.splits > 1) {
+    time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3);
+  }
+  if (v.cluster_k > 1) {
+    time_us += kExchangeUs + 4.0 * std::min(v.tile_m, problem.m) / v.cluster_k * v.tile_n *
+                                 (v.cluster_k - 1) / kClusterBytesPerClock / kClocksPerUs;
+  }
+  return time_us;
+}
+
+GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device) {
+  return Candidates(problem, device).best();
+}
+
+std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index) {
+  if (index > 0) {
+    return std::nullopt;
+  }
+  problem.dtype = problem.dtype == DType::fp16 ? DType::bf16 : DType::fp16;
+  if (problem.output != OutputType::fp32) {
+    problem.output = problem.output == OutputType::fp16 ? OutputType::bf16 : OutputType::fp16;
+  }
+  return problem;
+}
+
+}  // namespace swr

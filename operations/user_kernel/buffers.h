@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Device memory of a user kernel's arguments, and launches on it.
+#pragma once
+
+#include "kernel_spec/spec/argument_data.h"
+#include "operations/user_kernel/user_kernel.h"
+
+#include <map>
+#include <utility>
+
+namespace swr {
+
+/// A vector between guards.
+class GuardedVector {
+ public:
+  explicit GuardedVector(std::vector<std::byte> initial);
+
+  CUdeviceptr address() const;
+  std::size_t size_bytes() const { return initial_.size(); }
+  /// What it held at first, guards as well, in stream order.
+  void restore(const Stream& stream) const;
+  /// Waits for work of every blocking stream.
+  std::vector<std::byte> contents() const;
+  /// Bytes of the guards that were written.
+  std::size_t disturbed_bytes() const;
+
+ private:
+  std::vector<std::byte> initial_;
+  bool is_one_byte_ = false;  ///< All that it held at first are equal.
+  DeviceBuffer memory_;
+};
+
+/// The vectors of one problem, by argument and number of elements: variants may ask for different
+/// numbers.
+class ArgumentBuffers {
+ public:
+  ArgumentBuffers(const UserKernel& kernel, unsigned long long seed)
+      : kernel_(kernel), seed_(seed) {}
+
+  /// Throws: Error{invalid_argument}; DriverError, also when the device is out of memory.
+  const GuardedVector& get(std::size_t argument, const kernel_spec::Point& point);
+
+ private:
+  const UserKernel& kernel_;
+  unsigned long long seed_;
+  std::map<std::pair<std::size_t, long long>, GuardedVector> vectors_;
+};
+
+/// All launches of a variant, or of a reference, on the arguments at a point.
+class BoundLaunches {
+ public:
+  /// `kernel` has the steps in their order. Throws: as ArgumentBuffers::get(); DriverError.
+  BoundLaunches(const UserKernel& user, std::span<const kernel_spec::PlannedStep> steps,
+                std::shared_ptr<const Kernel> kernel, const kernel_spec::Point& point,
+                ArgumentBuffers& buffers);
+
+  void restore(const Stream& stream) const;
+  void enqueue(const Stream& stream) const;
+  /// The vector of an output argument.
+  const GuardedVector& vector(std::size_t argument) const { return *vectors_.at(argument); }
+  std::size_t disturbed_bytes() const;
+
+ private:
+  struct Launch {
+    std::size_t entry = 0;
+    LaunchShape shape;
+    int times = 1;
+    std::vector<void*> pointers;  ///< To the values of arguments.
+  };
+
+  std::shared_ptr<const Kernel> kernel_;
+  std::map<std::size_t, const GuardedVector*> vectors_;
+  std::vector<std::vector<std::byte>> values_;  ///< By argument: an address or a scalar.
+  std::vector<Launch> launches_;
+};
+
+/// Outputs that are right, by argument.
+using ExpectedOutputs = std::map<std::size_t, std::vector<std::byte>>;
+
+/// From files, the reference's kernels, or the first variant that two others agree with.
+/// Throws: Error{compile_failed}, Error{invalid_argument} where there is none; DriverError.
+ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
+                                 const WorkloadTools& tools, ArgumentBuffers& buffers);
+
+}  // namespace swr

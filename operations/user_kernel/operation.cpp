@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT
+#include "core/axis_values.h"
+#include "core/constraint_rules.h"
+#include "core/field_builders.h"
+#include "generator/expansion.h"
+#include "operations/user_kernel/user_kernel.h"
+#include <swr/error.h>
+#include <swr/kernel_spec.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <mutex>
+
+namespace swr {
+namespace {
+
+using kernel_spec::PlannedLaunch;
+using kernel_spec::Point;
+
+constexpr std::size_t kDigestLetters = 8;  ///< Enough to tell specs of one name apart.
+constexpr long long kMostListed = 1'000'000;
+
+/// Rules that every kernel's launches obey, behind the spec's own.
+enum Limit : std::size_t { kValues, kThreads, kBlock, kGrid, kSharedMemory, kLaunchable, kLimits };
+constexpr std::array<ConstraintInfo, kLimits> kLimitInfos{
+    {{"values", "Each parameter has one of its values."},
+     {"threads", "A CTA has at most 1024 threads."},
+     {"block", "No side of a CTA is above 1024, 1024 and 64."},
+     {"grid", "No side of the grid is above 2147483647, 65535 and 65535."},
+     {"shared_memory", "Dynamic shared memory fits the opt-in limit."},
+     {"launchable", "Every expression of the launch can be computed."}}};
+
+std::span<const std::string_view> one_family() { return std::span(kFamilies).first<1>(); }
+
+bool is_number_axis(const KernelParameter& parameter) {
+  return std::ranges::all_of(parameter.values, kernel_spec::is_axis_number);
+}
+
+int index_of(const KernelParameter& parameter, const std::string& value) {
+  const auto found = std::ranges::find(parameter.values, value);
+  return found == parameter.values.end() ? -1 : static_cast<int>(found - parameter.values.begin());
+}
+
+constexpr std::size_t kMemberBytes = sizeof(int);
+
+}  // namespace
+
+UserKernel::UserKernel(const KernelSpec& spec, const std::filesystem::path& file)
+    : plan_(spec),
+      name_(spec.name + "_" + plan_.digest().substr(0, kDigestLetters)),
+      file_(file.string()) {
+  make_fields();
+  make_axes();
+  for (const std::string& constraint : plan_.spec().constraints) {
+    constraints_.push_back({constraint, "A condition of the spec."});
+  }
+  constraints_.insert(constraints_.end(), kLimitInfos.begin(), kLimitInfos.end());
+  constraints_.insert(constraints_.end(), {kSpills, kSerialized, kResidency});
+  family_ = {.family = Family::portable,
+             .file = plan_.spec().source_file,
+             .entry = plan_.spec().steps.front().entry,
+             .first_arch = 1,
+             .last_arch = std::numeric_limits<int>::max(),
+             .first_waiting_arch = std::numeric_limits<int>::max(),
+             .arch_suffix = "",
+             .config_header = ""};
+  for (const KernelSize& size : plan_.spec().sizes) {
+    example_ +=
+        (example_.empty() ? "--arg " : " --arg ") + size.name + "=" + std::to_string(size.usual);
+  }
+}
+
+void UserKernel::make_fields() {
+  for (const KernelSize& size : plan_.spec().sizes) {
+    ProblemField& field = fields_.emplace_back();
+    field.name = size.name;
+    field.summary = "A size of the kernel";
+    field.offset = (fields_.size() - 1) * kMemberBytes;
+    field.most = kMostOfAnyField;
+    field.role = FieldRole::size;
+    field.option = size.name;
+    field.usual = size.usual;
+    field.takes_list = true;
+  }
+}
+
+void UserKernel::make_axes() {
+  Axis& family = axes_.emplace_back();
+  family.name = "family";
+  family.summary = "Kernel family.";
+  family.type = FieldType::choice;
+  family.spellings = one_family();
+  for (const KernelParameter& parameter : plan_.spec().parameters) {
+    Axis& axis = axes_.emplace_back();
+    axis.name = parameter.name;
+    axis.summary = "A parameter of the kernel.";
+    axis.offset = (axes_.size() - 1) * kMemberBytes;
+    if (is_number_axis(parameter)) {
+      axis.type = FieldType::integer;
+      axis.most = kMostOfAnyField;
+      continue;
+    }
+    axis.type = FieldType::choice;
+    spellings_.emplace_back(parameter.values.begin(), parameter.values.end());
+    axis.spellings = spellings_.back();
+    axis.most = static_cast<int>(parameter.values.size()) - 1;
+  }
+}
+
+std::vector<int> UserKernel::sizes_of(const Problem& problem) const {
+  std::vector<int> sizes;
+  for (const ProblemField& field : fields_) {
+    sizes.push_back(field.read(problem.members()));
+  }
+  return sizes;
+}
+
+std::vector<int> UserKernel::choice_of(const Variant& variant) const {
+  std::vector<int> choice;
+  for (std::size_t i = 0; i < plan_.spec().parameters.size(); ++i) {
+    const Axis& axis = axes_[i + 1];
+    const int value = axis.read(variant.members());
+    choice.push_back(axis.is_text() ? value
+                                    : index_of(plan_.spec().parameters[i], std::to_string(value)));
+  }
+  return choice;
+}
+
+Variant UserKernel::variant_of(std::span<const int> choice) const {
+  Variant variant = Variant::zeroed(*this);
+  for (std::size_t i = 0; i < choice.size(); ++i) {
+    const auto place = static_cast<std::size_t>(choice[i]);
+    axes_[i + 1].write(
+        variant.members(),
+        axes_[i + 1].is_text() ? choice[i] : std::stoi(plan_.spec().parameters[i].values[place]));
+  }
+  return variant;
+}
+
+void UserKernel::fill(Point& point, const Problem& problem, const Variant& variant) const {
+  plan_.fill(point, sizes_of(problem), choice_of(variant));
+}
+
+Problem UserKernel::default_problem() const {
+  Problem problem = Problem::zeroed(*this);
+  for (const ProblemField& field : fields_) {
+    field.write(problem.members(), field.usual);
+  }
+  return problem;
+}
+
+void UserKernel::validate(const Problem& problem) const {
+  for (const ProblemField& field : fields_) {
+    if (field.read(problem.members()) < 1) {
+      throw Error(ErrorCode::invalid_argument, std::string(field.name) +
+                                                   " must be 1 or more, not " +
+                                                   std::to_string(field.read(problem.members())));
+    }
+  }
+  Point point;
+  plan_.fill(point, sizes_of(problem), plan_.usual_choice());
+}
+
+double UserKernel::flop_count(const Problem& problem) const {
+  Point point;
+  plan_.fill(point, sizes_of(problem), plan_.usual_choice());
+  return plan_.flops(point);
+}
+
+CompulsoryBytes UserKernel::compulsory_bytes(const Problem& problem) const {
+  Point point;
+  plan_.fill(point, sizes_of(problem), plan_.usual_choice());
+  return {.read = static_cast<long long>(plan_.bytes(point)), .write = 0};
+}
+
+std::string UserKernel::text(const Problem& problem) const {
+  std::string text = plan_.spec().name;
+  for (const ProblemField& field : fields_) {
+    text.append(" ").append(field.name).append("=").append(field_text(problem, field));
+  }
+  return text;
+}
+
+std::string UserKernel::file_name(const Problem& problem) const {
+  std::string name = name_;
+  for (const ProblemField& field : fields_) {
+    name.append("_").append(field_text(problem, field));
+  }
+  return name;
+}
+
+void UserKernel::enlarge(Problem& problem) const {
+  for (const ProblemField& field : fields_) {
+    field.write(problem.members(), std::max(field.usual, field.read(problem.members())));
+  }
+}
+
+Variant UserKernel::default_axes() const { return variant_of(plan_.usual_choice()); }
+
+/// The usual values, or the first point of the space where these are not legal.
+Variant UserKernel::default_variant(const Problem& problem, const DeviceInfo& device) const {
+  const Variant usual = default_axes();
+  if (!broken_constraint(problem, usual, device)) {
+    return usual;
+  }
+  const kernel_spec::Space legal = space(problem, {});
+  for (long long i = 0; i < legal.points(); ++i) {
+    const Variant variant = variant_of(legal.at(i));
+    if (!broken_constraint(problem, variant, device)) {
+      return variant;
+    }
+  }
+  return usual;
+}
+
+std::vector<PlannedLaunch> UserKernel::launches(const Problem& problem,
+                                                const Variant& variant) const {
+  Point point;
+  fill(point, problem, variant);
+  std::vector<PlannedLaunch> all;
+  for (const kernel_spec::PlannedStep& step : plan_.steps()) {
+    all.push_back(plan_.launch(step, point));
+  }
+  return all;
+}
+
+std::optional<std::string> UserKernel::broken_limit(std::size_t& which, const Problem& problem,
+                                                    const Variant& variant,
+                                                    const DeviceInfo& device) const {
+  constexpr std::array<unsigned, 3> kMostBlock{1024, 1024, 64};
+  constexpr std::array<unsigned, 3> kMostGrid{2147483647, 65535, 65535};
+  constexpr const char* kSides[] = {"x", "y", "z"};
+  for (const PlannedLaunch& launch : launches(problem, variant)) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      which = kBlock;
+      if (launch.block[i] > kMostBlock[i]) {
+        return "a CTA of " + swr::text(launch.block[i]) + " threads along " + kSides[i];
+      }
+      which = kGrid;
+      if (launch.grid[i] > kMostGrid[i]) {
+        return "a grid of " + swr::text(launch.grid[i]) + " CTAs along " + kSides[i];
+      }
+    }
+    which = kThreads;
+    if (auto reason = exceeds_threads(launch.threads(), device)) {
+      return reason;
+    }
+    which = kGrid;
+    if (launch.ctas() > std::numeric_limits<int>::max()) {
+      return "a grid of " + swr::text(launch.ctas()) + " CTAs";
+    }
+    which = kSharedMemory;
+    if (auto reason = exceeds_shared_memory(launch.shared_bytes, device)) {
+      return reason;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<BrokenConstraint> UserKernel::broken_constraint(const Problem& problem,
+                                                              const Variant& variant,
+                                                              const DeviceInfo& device) const {
+  const std::vector<int> choice = choice_of(variant);
+  const std::size_t own = plan_.spec().constraints.size();
+  if (const auto foreign = std::ranges::find(choice, -1); foreign != choice.end()) {
+    const auto place = static_cast<std::size_t>(foreign - choice.begin());
+    return BrokenConstraint{constraints_[own + kValues],
+                            plan_.spec().parameters[place].name + " has no value " +
+                                to_string(axes_[place + 1].get(variant))};
+  }
+  Point point;
+  plan_.fill(point, sizes_of(problem), choice);
+  if (const auto broken = plan_.broken(point)) {
+    return BrokenConstraint{constraints_[broken->constraint], broken->reason};
+  }
+  std::size_t which = kLaunchable;
+  try {
+    if (auto reason = broken_limit(which, problem, variant, device)) {
+      return BrokenConstraint{constraints_[own + which], std::move(*reason)};
+    }
+  } catch (const Error& error) {
+    return BrokenConstraint{constraints_[own + kLaunchable], error.what()};
+  }
+  return std::nullopt;
+}
+
+kernel_spec::Space UserKernel::space(const Problem& problem, const SpaceOptions& options) const {
+  require_no_tiles(options, "--axis NAME=VALUES");
+  std::map<std::size_t, std::vector<int>> places;
+  for (std::size_t i = 0; i < plan_.spec().parameters.size(); ++i) {
+    const KernelParameter& parameter = plan_.spec().parameters[i];
+    const Values* const asked = restriction_of(options, parameter.name);
+    if (asked == nullptr) {
+      continue;
+    }
+    for (const AxisValue& value : *asked) {
+      const int place = index_of(parameter, to_string(value));
+      if (place < 0) {
+        throw Error(ErrorCode::invalid_argument,
+                    "parameter " + parameter.name + " has no value " + to_string(value));
+      }
+      places[i].push_back(place);
+    }
+  }
+  return plan_.space(sizes_of(problem), places);
+}
+
+std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& problem,
+                                        const DeviceInfo& /*device*/,
+                                        const SpaceOptions& options) const {
+  const kernel_spec::Space found = space(problem, options);
+  if (found.points() > kMostListed) {
+    throw Error(ErrorCode::invalid_argument,
+                "the space of " + text(problem) + " has " + std::to_string(found.points()) +
+                    " points, and at most " + std::to_string(kMostListed) +
+                    " are tuned at once; narrow it with --axis NAME=VALUES");
+  }
+  std::vector<Variant> variants;
+  variants.reserve(static_cast<std::size_t>(found.points()));
+  std::vector<std::vector<int>> values(plan_.spec().parameters.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const KernelParameter& parameter = plan_.spec().parameters[i];
+    if (const Values* const asked = restriction_of(options, parameter.name)) {
+      for (const AxisValue& value : *asked) {
+        values[i].push_back(index_of(parameter, to_string(value)));
+      }
+    }
+  }
+  for (long long i = 0; i < found.points(); ++i) {
+    std::vector<int> choice = found.at(i);
+    for (std::size_t k = 0; k < choice.size(); ++k) {
+      if (!values[k].empty()) {
+        choice[k] = values[k][static_cast<std::size_t>(choice[k])];
+      }
+    }
+    variants.push_back(variant_of(choice));
+  }
+  return variants;
+}
+
+std::map<std::string, long long> UserKernel::points_left_out(const Problem& problem,
+                                                             const SpaceOptions& options) const {
+  std::map<std::string, long long> left_out;
+  const kernel_spec::Space found = space(problem, options);
+  for (const kernel_spec::DroppedPoints& dropped : found.dropped()) {
+    if (dropped.points > 0) {
+      left_out[dropped.condition] += dropped.points;
+    }
+  }
+  return left_out;
+}
+
+std::optional<KernelProgram> UserKernel::program(const Problem& problem,
+                                                 const Variant& variant) const {
+  Point point;
+  fill(point, problem, variant);
+  return plan_.program(point, choice_of(variant));
+}
+
+double UserKernel::longest_trial_s(const Problem& /*problem*/) const {
+  return plan_.spec().deadline_s;
+}
+
+Variant UserKernel::without_launch_choices(const Variant& variant) const {
+  Variant kernel = variant;
+  const Variant usual = default_axes();
+  for (std::size_t i = 0; i < plan_.spec().parameters.size(); ++i) {
+    if (plan_.spec().parameters[i].use == ParameterUse::launch) {
+      axes_[i + 1].write(kernel.members(), axes_[i + 1].read(usual.members()));
+    }
+  }
+  return kernel;
+}
+
+std::string UserKernel::config_header(const Problem& problem, const Variant& variant) const {
+  return program(problem, variant)->text;
+}
+
+/// The most of all launches.
+int UserKernel::smem_bytes(const Problem& problem, const Variant& variant) const {
+  int most = 0;
+  for (const PlannedLaunch& launch : launches(problem, variant)) {
+    most = std::max(most, launch.shared_bytes);
+  }
+  return most;
+}
+
+int UserKernel::threads_per_cta(const Problem& problem, const Variant& variant) const {
+  int most = 1;
+  for (const PlannedLaunch& launch : launches(problem, variant)) {
+    most = std::max(most, launch.threads());
+  }
+  return most;
+}
+
+int UserKernel::computing_warps(const Variant& variant) const {
+  return (threads_per_cta(default_problem(), variant) + 31) / 32;
+}
+
+/// Of the first launch, all sides in one.
+LaunchGeometry UserKernel::launch_geometry(const Problem& problem, const Variant& variant,
+                                           int /*sm_count*/, int /*ctas_per_sm*/) const {
+  for (const PlannedLaunch& launch : launches(problem, variant)) {
+    if (launch.times > 0) {
+      return {.grid_x = static_cast<int>(launch.ctas()),
+              .block_x = launch.threads(),
+              .dynamic_smem_bytes = launch.shared_bytes};
+    }
+  }
+  return {.grid_x = 1, .block_x = 1, .dynamic_smem_bytes = 0};
+}
+
+std::string UserKernel::tile_text(const Variant& variant) const {
+  return std::to_string(threads_per_cta(default_problem(), variant));
+}
+
+std::unique_ptr<Workload> UserKernel::make_workload(const Problem& problem,
+                                                    const WorkloadTools& tools,
+                                                    unsigned long long seed) const {
+  return make_user_workload(*this, problem, tools, seed);
+}
+
+const Operation& register_kernel(const KernelSpec& spec, const std::filesystem::path& file) {
+  auto kernel = std::make_unique<UserKernel>(spec, file);
+  static std::mutex registering;
+  const std::lock_guard lock(registering);
+  const Operation* const known = find_operation_or_null(kernel->name());
+  if (known != nullptr && known->source_digest() == kernel->source_digest()) {
+    return *known;
+  }
+  return register_operation(std::move(kernel));
+}
+
+std::string kernel_digest(const Operation& operation) { return operation.source_digest(); }
+
+Problem kernel_problem(const Operation& operation, const std::map<std::string, int>& sizes) {
+  Problem problem = operation.default_problem();
+  std::vector<std::string> known;
+  for (const ProblemField& field : operation.fields()) {
+    known.emplace_back(field.name);
+  }
+  for (const auto& [name, value] : sizes) {
+    const Field* const field = find_field(operation, name);
+    if (field == nullptr) {
+      throw Error(ErrorCode::invalid_argument, "the kernel has no size '" + name + "'" +
+                                                   kernel_spec::advice_for_unknown(name, known));
+    }
+    field->write(problem.members(), value);
+  }
+  operation.validate(problem);
+  return problem;
+}
+
+}  // namespace swr

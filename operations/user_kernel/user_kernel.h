@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// A kernel of a user's as an operation: its sizes are the problem, its parameters the variant.
+#pragma once
+
+#include "kernel_spec/spec/kernel_plan.h"
+#include "operations/workload.h"
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+
+class UserKernel final : public Operation {
+ public:
+  /// `file` is the spec's, for options that name it again. Throws: as KernelPlan.
+  UserKernel(const KernelSpec& spec, const std::filesystem::path& file);
+
+  const kernel_spec::KernelPlan& plan() const { return plan_; }
+  std::vector<int> sizes_of(const Problem& problem) const;
+  /// The place of each parameter's value. Requires: values that the parameters have.
+  std::vector<int> choice_of(const Variant& variant) const;
+  /// Everything that expressions may name.
+  void fill(kernel_spec::Point& point, const Problem& problem, const Variant& variant) const;
+
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override { return plan_.spec().summary; }
+  std::string_view example() const override { return example_; }
+  std::span<const ProblemField> fields() const override { return fields_; }
+  std::span<const Axis> axes() const override { return axes_; }
+  std::span<const ConstraintInfo> constraints() const override { return constraints_; }
+  std::span<const FamilySource> families() const override { return {&family_, 1}; }
+
+  Problem default_problem() const override;
+  void validate(const Problem& problem) const override;
+  double flop_count(const Problem& problem) const override;
+  CompulsoryBytes compulsory_bytes(const Problem& problem) const override;
+  std::string text(const Problem& problem) const override;
+  std::string file_name(const Problem& problem) const override;
+  void enlarge(Problem& problem) const override;
+
+  Variant default_axes() const override;
+  Variant default_variant(const Problem& problem, const DeviceInfo& device) const override;
+  std::optional<BrokenConstraint> broken_constraint(const Problem& problem, const Variant& variant,
+                                                    const DeviceInfo& device) const override;
+  std::vector<Variant> points(Family family, const Problem& problem, const DeviceInfo& device,
+                              const SpaceOptions& options) const override;
+  std::map<std::string, long long> points_left_out(const Problem& problem,
+                                                   const SpaceOptions& options) const override;
+  bool tolerates_spills() const override { return true; }
+  std::optional<KernelProgram> program(const Problem& problem,
+                                       const Variant& variant) const override;
+  std::string source_digest() const override { return plan_.digest(); }
+  std::string_view spec_file() const override { return file_; }
+  double longest_trial_s(const Problem& problem) const override;
+  Variant without_launch_choices(const Variant& variant) const override;
+  std::string config_header(const Problem& problem, const Variant& variant) const override;
+  int smem_bytes(const Problem& problem, const Variant& variant) const override;
+  int threads_per_cta(const Problem& problem, const Variant& variant) const override;
+  int computing_warps(const Variant& variant) const override;
+  LaunchGeometry launch_geometry(const Problem& problem, const Variant& variant, int sm_count,
+                                 int ctas_per_sm) const override;
+  std::string tile_text(const Variant& variant) const override;
+  std::unique_ptr<Workload> make_workload(const Problem& problem, const WorkloadTools& tools,
+                                          unsigned long long seed) const override;
+
+  /// The whole space of a problem, or the part of it that restrictions leave.
+  kernel_spec::Space space(const Problem& problem, const SpaceOptions& options) const;
+  Variant variant_of(std::span<const int> choice) const;
+
+ private:
+  struct Launches;
+
+  void make_fields();
+  void make_axes();
+  /// Every launch of the kernel; empty where one cannot be computed, with the reason.
+  std::vector<kernel_spec::PlannedLaunch> launches(const Problem& problem,
+                                                   const Variant& variant) const;
+  std::optional<std::string> broken_limit(std::size_t& which, const Problem& problem,
+                                          const Variant& variant, const DeviceInfo& device) const;
+
+  kernel_spec::KernelPlan plan_;
+  std::string name_;
+  std::string file_;
+  std::string example_;
+  FamilySource family_;
+  std::vector<ProblemField> fields_;
+  std::vector<Axis> axes_;
+  /// Of axes with values that are no numbers.
+  std::deque<std::vector<std::string_view>> spellings_;
+  std::deque<std::string> sentences_;
+  std::vector<ConstraintInfo> constraints_;
+};
+
+std::unique_ptr<Workload> make_user_workload(const UserKernel& kernel, const Problem& problem,
+                                             const WorkloadTools& tools, unsigned long long seed);
+
+}  // namespace swr

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include "operations/user_kernel/buffers.h"
+#include <swr/error.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace swr {
+namespace {
+
+using kernel_spec::Point;
+
+constexpr std::size_t kGuardBytes = 4096;
+constexpr std::byte kGuard{0xff};
+
+std::size_t count_disturbed(CUdeviceptr address) {
+  std::vector<std::byte> guard(kGuardBytes);
+  cuda_driver().copy_to_host(static_cast<void*>(guard.data()), address, guard.size());
+  return static_cast<std::size_t>(
+      std::ranges::count_if(guard, [](std::byte one) { return one != kGuard; }));
+}
+
+}  // namespace
+
+GuardedVector::GuardedVector(std::vector<std::byte> initial)
+    : initial_(std::move(initial)),
+      is_one_byte_(std::ranges::all_of(initial_, [&](std::byte b) { return b == initial_[0]; })),
+      memory_(initial_.size() + 2 * kGuardBytes) {}
+
+CUdeviceptr GuardedVector::address() const { return memory_.address() + kGuardBytes; }
+
+void GuardedVector::restore(const Stream& stream) const {
+  const CudaDriver& driver = cuda_driver();
+  memory_.fill(static_cast<unsigned char>(kGuard), stream);
+  if (is_one_byte_) {
+    driver.memset_async(address(), static_cast<unsigned char>(initial_.front()), initial_.size(),
+                        stream.handle());
+    return;
+  }
+  stream.synchronize();
+  driver.copy_to_device(address(), static_cast<const void*>(initial_.data()), initial_.size());
+}
+
+std::vector<std::byte> GuardedVector::contents() const {
+  std::vector<std::byte> bytes(initial_.size());
+  cuda_driver().copy_to_host(static_cast<void*>(bytes.data()), address(), bytes.size());
+  return bytes;
+}
+
+std::size_t GuardedVector::disturbed_bytes() const {
+  return count_disturbed(memory_.address()) + count_disturbed(address() + initial_.size());
+}
+
+const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& point) {
+  const kernel_spec::KernelPlan& plan = kernel_.plan();
+  const kernel_spec::PlannedArgument& planned = plan.arguments()[argument];
+  const std::pair key{argument, plan.elements(planned, point)};
+  const auto known = vectors_.find(key);
+  if (known != vectors_.end()) {
+    return known->second;
+  }
+  // Arguments differ in what they hold, and runs do.
+  const unsigned long long seed = seed_ * 1000003ULL + argument;
+  return vectors_.try_emplace(key, kernel_spec::initial_bytes(plan, planned, point, seed))
+      .first->second;
+}
+
+BoundLaunches::BoundLaunches(const UserKernel& user,
+                             std::span<const kernel_spec::PlannedStep> steps,
+                             std::shared_ptr<const Kernel> kernel, const Point& point,
+                             ArgumentBuffers& buffers)
+    : kernel_(std::move(kernel)) {
+  const kernel_spec::KernelPlan& plan = user.plan();
+  values_.resize(plan.arguments().size());
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const kernel_spec::PlannedArgument& argument = plan.arguments()[i];
+    if (!argument.size) {
+      values_[i] = kernel_spec::scalar_bytes(argument, point);
+      continue;
+    }
+    const GuardedVector& vector = buffers.get(i, point);
+    vectors_[i] = &vector;
+    const CUdeviceptr address = vector.address();
+    values_[i].resize(sizeof address);
+    std::memcpy(values_[i].data(), &address, sizeof address);
+    if (argument.spec.is_constant) {
+      kernel_->set_variable(argument.spec.name,
+                            kernel_spec::initial_bytes(plan, argument, point, 0));
+    }
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const kernel_spec::PlannedLaunch planned = plan.launch(steps[i], point);
+    if (planned.times == 0) {
+      continue;
+    }
+    const auto& [gx, gy, gz] = planned.grid;
+    const auto& [bx, by, bz] = planned.block;
+    Launch launch{.entry = i,
+                  .shape = {gx, gy, gz, bx, by, bz, static_cast<unsigned>(planned.shared_bytes)},
+                  .times = planned.times,
+                  .pointers = {}};
+    for (const std::size_t argument : steps[i].arguments) {
+      launch.pointers.push_back(values_[argument].data());
+    }
+    launches_.push_back(std::move(launch));
+    kernel_->allow_dynamic_smem(planned.shared_bytes, i);
+  }
+}
+
+void BoundLaunches::restore(const Stream& stream) const {
+  for (const auto& [argument, vector] : vectors_) {
+    vector->restore(stream);
+  }
+}
+
+void BoundLaunches::enqueue(const Stream& stream) const {
+  for (const Launch& launch : launches_) {
+    for (int i = 0; i < launch.times; ++i) {
+      kernel_->enqueue(launch.shape, stream, const_cast<void**>(launch.pointers.data()),
+                       launch.entry);
+    }
+  }
+}
+
+std::size_t BoundLaunches::disturbed_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [argument, vector] : vectors_) {
+    bytes += vector->disturbed_bytes();
+  }
+  return bytes;
+}
+
+namespace {
+
+class UserTrial final : public Trial {
+ public:
+  UserTrial(const UserKernel& user, BoundLaunches launches, const ExpectedOutputs& expected,
+            const Stream& stream)
+      : user_(user), launches_(std::move(launches)), expected_(expected), stream_(stream) {}
+
+  void launch() override { launches_.enqueue(stream_); }
+
+  Verdict verify() override {
+    launches_.restore(stream_);
+    launches_.enqueue(stream_);
+    stream_.synchronize();
+    return judge();
+  }
+
+  /// Timed launches go on from what the one before them left, so what they leave is judged by one
+  /// more from the start.
+  Verdict check_after_timing() override { return verify(); }
+
+ private:
+  Verdict judge() const {
+    Verdict verdict;
+    for (const auto& [argument, expected] : expected_) {
+      const std::vector<std::byte> found = launches_.vector(argument).contents();
+      const kernel_spec::PlannedArgument& planned = user_.plan().arguments()[argument];
+      if (found.size() != expected.size()) {
+        verdict.failure = planned.spec.name + " has " + std::to_string(found.size()) +
+                          " bytes, and the reference's has " + std::to_string(expected.size());
+        return verdict;
+      }
+      const auto compared = kernel_spec::compare_output(planned, found, expected);
+      verdict.relative_error = std::max(verdict.relative_error, compared.relative_error);
+      if (!compared.failure.empty()) {
+        verdict.failure += (verdict.failure.empty() ? "" : "; ") + compared.failure;
+      }
+    }
+    if (const std::size_t bytes = launches_.disturbed_bytes(); bytes > 0) {
+      verdict.failure += (verdict.failure.empty() ? "" : "; ") + std::string("wrote ") +
+                         std::to_string(bytes) + " bytes outside the arguments";
+    }
+    return verdict;
+  }
+
+  const UserKernel& user_;
+  BoundLaunches launches_;
+  const ExpectedOutputs& expected_;
+  const Stream& stream_;
+};
+
+class UserWorkload final : public Workload {
+ public:
+  UserWorkload(const UserKernel& user, const Problem& problem, const WorkloadTools& tools,
+               unsigned long long seed, bool is_verified)
+      : user_(user), problem_(problem), tools_(tools), seed_(seed), buffers_(user, seed) {
+    if (is_verified) {
+      expected_ = expected_outputs(user, problem, tools, buffers_);
+    }
+  }
+
+  const Problem& problem() const override { return problem_; }
+
+  std::unique_ptr<Trial> bind(const Variant& variant, std::shared_ptr<const Kernel> kernel,
+                              int /*ctas_per_sm*/) override {
+    Point point;
+    user_.fill(point, problem_, variant);
+    BoundLaunches launches(user_, user_.plan().steps(), std::move(kernel), point, buffers_);
+    launches.restore(tools_.stream);
+    return std::make_unique<UserTrial>(user_, std::move(launches), expected_, tools_.stream);
+  }
+
+  std::unique_ptr<Workload> copy() override {
+    return std::make_unique<UserWorkload>(user_, problem_, tools_, seed_, false);
+  }
+
+ private:
+  const UserKernel& user_;
+  Problem problem_;
+  const WorkloadTools& tools_;
+  unsigned long long seed_;
+  ArgumentBuffers buffers_;
+  ExpectedOutputs expected_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> make_user_workload(const UserKernel& kernel, const Problem& problem,
+                                             const WorkloadTools& tools, unsigned long long seed) {
+  return std::make_unique<UserWorkload>(kernel, problem, tools, seed, true);
+}
+
+}  // namespace swr

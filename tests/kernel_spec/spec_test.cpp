@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// Reading specs: what is understood, and the one clear error for everything that is refused.
+#include "kernel_spec/spec/kernel_plan.h"
+#include "kernel_spec/spec/source_closure.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_directory.h"
+#include <swr/kernel_spec.h>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+namespace swr::kernel_spec {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSource = "__global__ void f(float* y, int n) { y[0] = n; }\n";
+
+Json small() {
+  return Json::parse(R"json({
+    "swr_kernel": 1, "name": "small", "source": "f.cu", "entry": "f",
+    "problem": {"n": 100}, "parameters": {"block_size_x": [32, 64]},
+    "block": "block_size_x", "grid": "div_ceil(n, block_size_x)",
+    "arguments": [{"name": "y", "type": "float*", "size": "n", "output": true},
+                  {"name": "n", "type": "int", "value": "n"}]})json");
+}
+
+class Spec : public ::testing::Test {
+ protected:
+  Spec() { directory_.write("spec/f.cu", kSource); }
+
+  KernelSpec read(const std::string& text, const char* name = "spec/k.json") const {
+    return read_kernel_spec(directory_.write(name, text));
+  }
+  KernelPlan planned(const Json& json) const { return KernelPlan(read(json.dump())); }
+  std::string refusal(const Json& json, ErrorCode code = ErrorCode::invalid_argument) const {
+    return message_of(code, [&] { planned(json); });
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(Spec, ReadsItsOwnForm) {
+  const KernelPlan plan = planned(small());
+  EXPECT_EQ(plan.spec().name, "small");
+  EXPECT_EQ(plan.spec().source, kSource);
+  Point point;
+  plan.fill(point, std::vector{1000}, std::vector{1});
+  const PlannedLaunch launch = plan.launch(plan.steps().front(), point);
+  EXPECT_EQ(launch.grid[0], 16U);
+  EXPECT_EQ(launch.block[0], 64U);
+  EXPECT_EQ(plan.elements(plan.arguments()[0], point), 1000);
+}
+
+TEST_F(Spec, ReplacesParametersInTemplateArguments) {
+  Json json = small();
+  json["entry"] = "f<float, block_size_x * 2>";
+  const KernelPlan plan = planned(json);
+  Point point;
+  plan.fill(point, std::vector{1000}, std::vector{1});
+  const KernelProgram program = plan.program(point, std::vector{1});
+  EXPECT_THAT(program.kernels, ElementsAre("f<float, 64 * 2>"));
+  EXPECT_EQ(program.text.find("#define block_size_x"), std::string::npos);
+}
+
+TEST_F(Spec, DigestsEverythingThatResultsDependOn) {
+  const std::string digest = planned(small()).digest();
+  Json usual = small();
+  usual["problem"]["n"] = 200;
+  EXPECT_EQ(planned(usual).digest(), digest) << "a usual size is only a default";
+  Json tolerant = small();
+  tolerant["tolerance"]["relative"] = 0.5;
+  EXPECT_NE(planned(tolerant).digest(), digest);
+  directory_.write("spec/f.cu", std::string(kSource) + "// changed");
+  EXPECT_NE(planned(small()).digest(), digest);
+}
+
+TEST_F(Spec, NamesTheNearestOfAnUnknownKey) {
+  Json json = small();
+  json["paramters"] = 1;
+  EXPECT_THAT(refusal(json), HasSubstr("unknown key 'paramters'; did you mean 'parameters'?"));
+}
+
+TEST_F(Spec, RefusesKeysThatAreThereTwice) {
+  const std::string text = small().dump();
+  EXPECT_THAT(
+      message_of(ErrorCode::unreadable, [&] { read(R"({"name": "a", )" + text.substr(1)); }),
+      HasSubstr("name"));
+}
+
+TEST_F(Spec, RefusesWhatIsTooLongOrTooDeep) {
+  EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { read(std::string((1 << 20) + 1, ' ')); }),
+              HasSubstr("k.json"));
+  EXPECT_THAT(message_of(ErrorCode::unreadable,
+                         [&] { read(std::string(100, '[') + std::string(100, ']')); }),
+              HasSubstr("k.json"));
+}
+
+TEST_F(Spec, RefusesNamesThatAreNone) {
+  for (const char* const name : {"a b", "1a", "", "int", "threadIdx", "a;b", "family"}) {
+    Json json = small();
+    json["parameters"] = Json::object({{name, {1, 2}}});
+    json["block"] = 32;
+    json["grid"] = 1;
+    EXPECT_THAT(refusal(json), HasSubstr(std::string("'") + name + "'")) << name;
+  }
+}
+
+TEST_F(Spec, RefusesPathsThatLeaveTheFolder) {
+  directory_.write("secret.cu", kSource);
+  std::filesystem::create_symlink("../secret.cu", directory_ / "spec/link.cu");
+  for (const std::string path :
+       {std::string("../secret.cu"), std::string("link.cu"), (directory_ / "secret.cu").string()}) {
+    Json json = small();
+    json["source"] = path;
+    EXPECT_THAT(refusal(json), HasSubstr("leaves the folder of its spec")) << path;
+  }
+  Json data = small();
+  data["arguments"][0]["fill"] = "file";
+  data["arguments"][0]["file"] = "../secret.cu";
+  EXPECT_THAT(refusal(data), HasSubstr("leaves the folder of its spec"));
+}
+
+TEST_F(Spec, RefusesIncludesThatLeaveTheFolder) {
+  for (const char* const include :
+       {"#include \"/etc/hostname\"", "#include \"../secret.cu\"",
+        "# /* */ include </etc/hostname>", "#inc\\\nlude \"/etc/hostname\"",
+        "%:include \"/etc/hostname\"", "const char* c = \"/*\";\n#include \"/etc/hostname\" // */",
+        "const char* c = R\"x(/*)x\";\n#include \"/etc/hostname\" // */"}) {
+    directory_.write("spec/f.cu", std::string(include) + "\n" + kSource);
+    EXPECT_THAT(refusal(small()), HasSubstr("leaves the folder of its spec")) << include;
+  }
+  directory_.write("spec/f.cu", "#define WHERE \"/etc/hostname\"\n#include WHERE\n");
+  EXPECT_THAT(refusal(small()), HasSubstr("is computed"));
+}
+
+TEST_F(Spec, CarriesHeadersOfItsFolder) {
+  directory_.write("spec/f.cu",
+                   "#include \"inner/a.h\"\n#include <cuda_fp16.h>\n// #include \"no\"\n");
+  directory_.write("spec/inner/a.h", "#include \"b.h\"\n");
+  directory_.write("spec/inner/b.h", "#define B 1\n");
+  const KernelPlan plan = planned(small());
+  Point point;
+  plan.fill(point, std::vector{1000}, std::vector{0});
+  const auto headers = plan.program(point, std::vector{0}).headers;
+  ASSERT_EQ(headers.size(), 2U);
+  EXPECT_EQ(headers.at("b.h"), "#define B 1\n");
+}
+
+TEST_F(Spec, RefusesOptionsThatReachBeyondTheKernel) {
+  for (const char* const option :
+       {"-I/etc", "--include-path=/etc", "--pre-include=/etc/hostname", "-Xptxas=-v",
+        "--options-file=x", "-D", "--std=", "-DX=\"a\"", "--device-debug", "--ptxas-options=-O0"}) {
+    Json json = small();
+    json["options"] = {option};
+    EXPECT_THAT(refusal(json), HasSubstr(option)) << option;
+  }
+  Json json = small();
+  json["options"] = {"-DX=3", "--std=c++20", "--use_fast_math", "--maxrregcount=64"};
+  EXPECT_EQ(planned(json).spec().options.size(), 4U);
+}
+
+TEST_F(Spec, RefusesExpressionsThatCannotBe) {
+  Json json = small();
+  json["grid"] = "div_ceil(m, block_size_x)";
+  EXPECT_THAT(refusal(json), HasSubstr("'m'"));
+  json = small();
+  json["parameters"]["block_size_x"] = "__import__('os').system('true')";
+  EXPECT_THAT(refusal(json), HasSubstr("parameters.block_size_x"));
+  json["parameters"]["block_size_x"] = "range(10**9)";
+  EXPECT_THAT(refusal(json), HasSubstr("parameters.block_size_x"));
+}
+
+TEST_F(Spec, RefusesValuesThatWouldReadAsMore) {
+  for (const char* const value : {"1,2", "a=b", "1; system()", "a\nb", "", "#"}) {
+    Json json = small();
+    json["parameters"]["block_size_x"] = {value};
+    EXPECT_THAT(refusal(json), HasSubstr("parameter block_size_x")) << value;
+  }
+}
+
+TEST_F(Spec, RefusesSpecsWithoutWhatIsNeeded) {
+  Json json = small();
+  json["arguments"][0].erase("output");
+  EXPECT_THAT(refusal(json), HasSubstr("no argument is an output"));
+  json = small();
+  json["problem"] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}, {"f", 1}};
+  EXPECT_THAT(refusal(json), HasSubstr("6 sizes"));
+  json = small();
+  json["source"] = "absent.cu";
+  EXPECT_THAT(refusal(json, ErrorCode::not_found), HasSubstr("absent.cu"));
+  json = small();
+  json["arguments"][0]["type"] = "std::string";
+  EXPECT_THAT(refusal(json), HasSubstr("'std::string' is no type"));
+  json = small();
+  json["entry"] = "f\"; int x = 1; //";
+  EXPECT_THAT(refusal(json), HasSubstr("does not name a kernel"));
+}
+
+TEST_F(Spec, RefusesSizesThatNoMemoryHolds) {
+  Json json = small();
+  json["arguments"][0]["size"] = "n ** 6";
+  const KernelPlan plan = planned(json);
+  Point point;
+  plan.fill(point, std::vector{1000000}, std::vector{0});
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { plan.elements(plan.arguments()[0], point); }),
+      HasSubstr("argument y, size"));
+}
+
+constexpr const char* kT1 = R"json({
+  "General": {"BenchmarkName": "conv"},
+  "ConfigurationSpace": {
+    "TuningParameters": [
+      {"Name": "block_size_x", "Type": "int", "Values": "[16, 32, 48, 64]", "Default": 16},
+      {"Name": "filter_width", "Type": "int", "Values": "[3, 15]", "Default": 7},
+      {"Name": "loop_unroll_factor_c", "Type": "int", "Values": "[0, 1]"}],
+    "Conditions": [{"Expression": "32 <= block_size_x * 2 <= 96", "Parameters": []}]},
+  "KernelSpecification": {
+    "Language": "CUDA", "BenchmarkName": "conv", "KernelName": "f", "KernelFile": "f.cu",
+    "CompilerOptions": ["-std=c++17"], "GlobalSizeType": "CUDA",
+    "LocalSize": {"X": "block_size_x", "Y": "1", "Z": "1"},
+    "GlobalSize": {"X": "262144 // block_size_x", "Y": "1", "Z": "1"},
+    "GridDivX": ["block_size_x"], "ProblemSize": [4096, 64], "SharedMemory": 0, "Stream": null,
+    "BenchmarkConfig": {"CHANNELS": 8},
+    "Arguments": [
+      {"Name": "y", "Type": "float", "MemoryType": "Vector", "AccessType": "WriteOnly",
+       "FillType": "Constant", "FillValue": 0.0, "Output": 1,
+       "Size": "ProblemSize[0]*ProblemSize[1]"},
+      {"Name": "x", "Type": "float", "MemoryType": "Vector", "AccessType": "ReadOnly",
+       "FillType": "Random", "FillValue": 1.0, "Size": "ProblemSize[0]+max(filter_width)-1"},
+      {"Name": "d_filter", "Type": "float", "MemoryType": "Vector", "MemType": "Constant",
+       "FillType": "Random", "FillValue": 1.0, "Size": "max(filter_width)"}]}})json";
+
+TEST_F(Spec, ReadsT1AsPublishedFilesHaveIt) {
+  directory_.write("spec/f.cu", "#pragma unroll loop_unroll_factor_c\n");
+  const KernelPlan plan(read(kT1));
+  const KernelSpec& spec = plan.spec();
+  ASSERT_EQ(spec.sizes.size(), 2U);
+  EXPECT_EQ(spec.sizes[1].name, "problem_size_y");
+  Point point;
+  plan.fill(point, std::vector{4096, 64}, std::vector{1, 0, 0});
+  const PlannedLaunch launch = plan.launch(plan.steps().front(), point);
+  EXPECT_EQ(launch.grid[0], 128U) << "ProblemSize by GridDiv, not GlobalSize";
+  EXPECT_EQ(launch.grid[1], 64U);
+  EXPECT_EQ(plan.elements(plan.arguments()[1], point), 4096 + 15 - 1);
+  EXPECT_TRUE(plan.arguments()[2].spec.is_constant);
+  EXPECT_EQ(plan.steps().front().arguments.size(), 2U) << "a symbol is no parameter of the kernel";
+  const std::string text = plan.program(point, std::vector{1, 0, 0}).text;
+  EXPECT_THAT(text, HasSubstr("#define CHANNELS 8\n"));
+  EXPECT_EQ(text.find("#pragma unroll"), std::string::npos) << "a factor of 0 removes it";
+  EXPECT_NE(plan.program(point, std::vector{1, 0, 1}).text.find("#pragma unroll"),
+            std::string::npos);
+  EXPECT_EQ(plan.space(std::vector{4096, 64}, {}).points(), 3 * 2 * 2);
+  EXPECT_THAT(spec.notes, testing::Contains(HasSubstr("Default 7 of filter_width")));
+  EXPECT_THAT(spec.notes, testing::Contains(HasSubstr("GlobalSize")));
+}
+
+TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {
+  Json json = Json::parse(kT1);
+  json["KernelSpecification"]["Arguments"][1]["FillType"] = "Script";
+  EXPECT_THAT(refusal(json), HasSubstr("a spec executes nothing on the host"));
+  json = Json::parse(kT1);
+  json["KernelSpecification"]["Language"] = "OpenCL";
+  EXPECT_THAT(refusal(json), HasSubstr("swr tunes CUDA, not OpenCL"));
+  json = Json::parse(kT1);
+  json["KernelSpecification"]["Arguments"] = Json::array();
+  EXPECT_THAT(refusal(json), HasSubstr("no argument is an output"));
+  json = Json::parse(kT1);
+  json["KernelSpecification"]["KernelFile"] = "../f.cu";
+  EXPECT_THAT(refusal(json), HasSubstr("leaves the folder of its spec"));
+}
+
+constexpr const char* kAnnotated = R"(
+#pragma kernel tune(threads = 32, 64, default(128), 128)
+#pragma kernel tune(items = 1, 2)
+#pragma kernel set(tile = threads * items)
+#pragma kernel restriction(tile <= 128 && threads / 64 < 2)
+#pragma kernel problem_size(n)
+#pragma kernel block_size(threads)
+#pragma kernel grid_divisor(tile)
+#pragma kernel buffers(y[n], x[2 * n])
+#pragma swr size(n = 1000)
+template <typename T, int tile, int items = 1>
+__global__ void twice(int n, T* y, const T* x) {}
+)";
+
+TEST_F(Spec, ReadsPragmas) {
+  const KernelPlan plan(read(kAnnotated, "spec/twice.cu"));
+  EXPECT_EQ(plan.spec().name, "twice");
+  Point point;
+  plan.fill(point, std::vector{1000}, std::vector{1, 1});
+  EXPECT_EQ(plan.launch(plan.steps().front(), point).grid[0], 8U);
+  EXPECT_EQ(plan.elements(plan.arguments()[2], point), 2000);
+  EXPECT_TRUE(plan.arguments()[1].spec.is_output);
+  EXPECT_FALSE(plan.arguments()[2].spec.is_output);
+  EXPECT_THAT(plan.program(point, std::vector{1, 1}).kernels,
+              ElementsAre("twice<float, (64 * 2), 2>"));
+  EXPECT_EQ(plan.space(std::vector{1000}, {}).points(), 4) << "C's division rounds towards zero";
+  EXPECT_EQ(plan.usual_choice(), (std::vector{2, 0}));
+  EXPECT_THAT(plan.spec().notes, testing::Contains(HasSubstr("template parameter T is float")));
+}
+
+TEST_F(Spec, RefusesPragmasThatItDoesNotKnow) {
+  const auto refused = [&](const std::string& text) {
+    return message_of(ErrorCode::invalid_argument, [&] { read(text, "spec/t.cu"); });
+  };
+  EXPECT_THAT(refused("#pragma kernel tunes(a = 1)\n__global__ void f(int n) {}"),
+              HasSubstr("unknown pragma 'tunes'; did you mean 'tune'?"));
+  EXPECT_THAT(refused("__global__ void f(int n) {}"), HasSubstr("#pragma kernel tune"));
+  EXPECT_THAT(refused("#pragma kernel tune(a = 1)\nvoid f();"), HasSubstr("no kernel"));
+}
+
+}  // namespace
+}  // namespace swr::kernel_spec

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "core/operation.h"
+
+#include "core/json.h"
+#include "tests/operations/user_kernel/user_kernel_case.h"
+#include "tests/support/expect_error.h"
+#include "tuner/supervise/protocol.h"
+#include <swr/generator.h>
+
+#include <gmock/gmock.h>
+
+namespace swr {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const Operation& scale() { return register_kernel(test::scale_spec()); }
+
+DeviceInfo limits() {
+  return {.name = "fictional",
+          .sm_arch = 90,
+          .sm_count = 100,
+          .l2_bytes = 1 << 20,
+          .dram_gb_per_s = 1000,
+          .smem_per_cta_bytes = 100 << 10,
+          .smem_per_sm_bytes = 200 << 10,
+          .smem_reserved_per_cta_bytes = 1024,
+          .registers_per_sm = 65536,
+          .max_threads_per_sm = 2048,
+          .max_ctas_per_sm = 32};
+}
+
+TEST(UserKernel, IsRegisteredOnceForEqualSpecs) {
+  const std::size_t before = operations().size();
+  const Operation& first = scale();
+  EXPECT_EQ(&first, &scale());
+  EXPECT_THAT(std::string(first.name()), StartsWith("scale_"));
+  KernelSpec other = test::scale_spec();
+  other.source += "// changed\n";
+  const Operation& changed = register_kernel(other);
+  EXPECT_NE(&changed, &first) << "results of another source are not these results";
+  EXPECT_NE(kernel_digest(changed), kernel_digest(first));
+  EXPECT_LE(operations().size(), before + 2);
+  EXPECT_THAT(operations_of_swr(), Not(Contains(&first)));
+}
+
+TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
+  const Problem problem = kernel_problem(scale(), {{"n", 5000}});
+  const SearchSpace space = enumerate_space(problem, limits(), {});
+  // 4 blocks x 2 modes x 2 splits less 2 blocks of the slow mode; the block of 2048 cannot be.
+  EXPECT_EQ(space.variants.size(), 10U);
+  ASSERT_EQ(space.dropped.size(), 2U);
+  EXPECT_EQ(space.dropped.front().constraint, "block");
+  EXPECT_EQ(space.left_out.at("mode == 'fast' or block_size_x <= 64"), 4);
+}
+
+TEST(UserKernel, RestrictsParametersToTheValuesThatAreAsked) {
+  const Problem problem = kernel_problem(scale(), {});
+  SpaceOptions options;
+  options.restrictions["block_size_x"] = {128LL, 32LL};
+  options.restrictions["mode"] = {std::string("fast")};
+  const SearchSpace space = enumerate_space(problem, limits(), options);
+  ASSERT_EQ(space.variants.size(), 4U);
+  EXPECT_EQ(to_key(space.variants.front()), "family=portable,block_size_x=128,mode=fast,split=1");
+  options.restrictions["block_size_x"] = {48LL};
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { enumerate_space(problem, limits(), options); }),
+      HasSubstr("block_size_x has no value 48"));
+}
+
+TEST(UserKernel, PutsParametersIntoTheSource) {
+  const Problem problem = kernel_problem(scale(), {});
+  const Variant variant =
+      parse_variant(scale(), "family=portable,block_size_x=128,mode=fast,split=2");
+  const auto program = scale().program(problem, variant);
+  ASSERT_TRUE(program.has_value());
+  EXPECT_THAT(program->text, HasSubstr("#define block_size_x 128\n"));
+  EXPECT_THAT(program->text, HasSubstr("#define mode fast\n"));
+  EXPECT_THAT(program->text, Not(HasSubstr("split")));
+  EXPECT_EQ(kernel_of(variant), kernel_of(parse_variant(scale(), "block_size_x=128,split=1")));
+  EXPECT_EQ(launch_geometry(problem, variant, 100, 1).grid_x, 8);
+  EXPECT_EQ(launch_geometry(problem, variant, 100, 1).block_x, 128);
+}
+
+TEST(UserKernel, SurvivesJsonAndKeys) {
+  const Problem problem = kernel_problem(scale(), {{"n", 77}});
+  EXPECT_EQ(Json(problem).get<Problem>(), problem);
+  const Variant variant = parse_variant(scale(), "block_size_x=32,mode=slow,split=2");
+  EXPECT_EQ(variant_from_json(scale(), Json(variant)), variant);
+  EXPECT_EQ(parse_variant(scale(), to_key(variant)), variant);
+  EXPECT_EQ(to_string(problem), "scale n=77");
+}
+
+TEST(UserKernel, RefusesValuesThatTheSpecDoesNotHave) {
+  const Problem problem = kernel_problem(scale(), {});
+  const Variant variant = parse_variant(scale(), "block_size_x=96");
+  const auto dropped = check_constraints(problem, variant, limits());
+  ASSERT_TRUE(dropped.has_value());
+  EXPECT_EQ(dropped->constraint, "values");
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] {
+                           kernel_problem(scale(), {{"m", 1}});
+                         }),
+              HasSubstr("no size 'm'"));
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
+                         [&] {
+                           kernel_problem(scale(), {{"n", 0}});
+                         }),
+              HasSubstr("n must be 1 or more"));
+}
+
+/// Says back what it was asked.
+class EchoEvaluator final : public Evaluator {
+ public:
+  const DeviceInfo& device() const override { return device_; }
+  VariantResult evaluate(const Problem& problem, const Variant& variant,
+                         const CompiledKernel& kernel) override {
+    asked = problem;
+    entries = kernel.further_entries;
+    VariantResult result;
+    result.variant = variant;
+    result.state = ResultState::correctness;
+    result.outcome = Measurement{};
+    return result;
+  }
+
+  std::vector<CounterReading> count(const Problem& /*problem*/,
+                                    std::span<const Contender> contenders) override {
+    return {contenders.size(), CounterReading{std::nullopt, "a fake has no counters"}};
+  }
+  std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
+                                            std::span<const Contender> contenders) override {
+    return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
+  }
+  RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
+                  const RaceOptions& /*options*/) override {
+    return {};
+  }
+
+  DeviceInfo device_ = limits();
+  Problem asked;
+  std::vector<std::string> entries;
+};
+
+TEST(UserKernel, ReachesTheMeasuringProcess) {
+  const Problem problem = kernel_problem(scale(), {{"n", 99}});
+  const Variant variant = parse_variant(scale(), "block_size_x=32,mode=slow");
+  const CompiledKernel kernel{.entry = "a", .further_entries = {"b", "c"}, .sm_arch = 90};
+  EchoEvaluator evaluator;
+  const Json reply = answer(evaluate_request(problem, variant, kernel), evaluator);
+  EXPECT_EQ(read_result(reply, variant).variant, variant);
+  EXPECT_EQ(evaluator.asked, problem);
+  EXPECT_THAT(evaluator.entries, testing::ElementsAre("b", "c"));
+}
+
+}  // namespace
+}  // namespace swr

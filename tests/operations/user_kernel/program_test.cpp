@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// The kernels of examples/kernels through the program: their spaces as published, and their
+// variants compiled for two chips.
+#include "tests/tuner/cli/program.h"
+
+#include "core/json.h"
+#include "tests/support/temp_directory.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <set>
+
+namespace swr {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path kExamples = SWR_KERNEL_EXAMPLES;
+
+test::ProgramResult run(const TempDirectory& directory, const std::vector<std::string>& arguments) {
+  return test::Program(arguments,
+                       {"HOME=" + directory.path().string(),
+                        "SWR_CACHE_DIR=" + (directory / "cache").string(),
+                        "SWR_DB=" + (directory / "tuned.db").string()},
+                       directory.path())
+      .finish();
+}
+
+struct Published {
+  const char* file;
+  long long points;
+  long long legal;
+};
+
+/// Points and those that satisfy the conditions, as the tuning files that the examples follow have
+/// them.
+constexpr Published kPublished[] = {
+    {"vector_add.json", 15, 15},       {"vector_add_annotated.cu", 72, 57},
+    {"convolution.json", 10240, 4362}, {"dedispersion.json", 22272, 11130},
+    {"pnpoly.json", 4092, 4092},       {"gemm.json", 20736, 10312},
+    {"reduction.json", 2376, 2376},    {"spmv.json", 128, 128},
+    {"nbody.json", 3136, 1568},        {"matmul.json", 480, 230},
+    {"hostile.json", 504, 64}};
+
+TEST(KernelExamples, HaveTheSpacesThatWerePublished) {
+  const TempDirectory directory;
+  for (const Published& published : kPublished) {
+    const auto result = run(directory, {"kernel", (kExamples / published.file).string(),
+                                        "--enumerate", "--json", "--quiet", "--gpu", "h200"});
+    ASSERT_EQ(result.exit_code, 0) << published.file << result.err;
+    const Json space = Json::parse(result.out)["spaces"][0];
+    EXPECT_EQ(space["points"], published.points) << published.file;
+    EXPECT_EQ(space["legal"], published.legal) << published.file;
+  }
+}
+
+TEST(KernelExamples, AreAllHere) {
+  std::set<std::string> known;
+  for (const Published& published : kPublished) {
+    known.insert(published.file);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(kExamples)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".json")) {
+      EXPECT_TRUE(known.contains(name)) << name << " has no count of its space";
+    }
+  }
+}
+
+TEST(KernelExamples, CompileForTwoChips) {
+  const TempDirectory directory;
+  for (const Published& published : kPublished) {
+    for (const char* const gpu : {"h200", "gb10"}) {
+      const auto result = run(directory, {"kernel", (kExamples / published.file).string(),
+                                          "--compile-only", "--quiet", "--gpu", gpu});
+      EXPECT_EQ(result.exit_code, 0) << published.file << " " << gpu << result.out << result.err;
+      EXPECT_THAT(result.out, HasSubstr("registers")) << published.file;
+    }
+  }
+}
+
+TEST(KernelCommand, NamesWhatIsMisspelt) {
+  const TempDirectory directory;
+  const std::string spec = (kExamples / "vector_add.json").string();
+  EXPECT_THAT(run(directory, {"kernel", spec, "--enumerate", "--gpu", "h200", "--arg", "m=4"}).err,
+              HasSubstr("the kernel has no size 'm'; its sizes are n"));
+  EXPECT_THAT(
+      run(directory, {"kernel", spec, "--enumerate", "--gpu", "h200", "--axis", "block=4"}).err,
+      HasSubstr("its parameters are block_size_x"));
+  const auto predicted = run(directory, {"kernel", spec, "--gpu", "gb10"});
+  EXPECT_EQ(predicted.exit_code, 2);
+  EXPECT_THAT(predicted.err, HasSubstr("there is no model of kernels of users"));
+  EXPECT_THAT(run(directory, {"kernel", "absent.json", "--enumerate", "--gpu", "h200"}).err,
+              HasSubstr("absent.json"));
+}
+
+TEST(KernelCommand, ReportsWhatDoesNotCompile) {
+  const TempDirectory directory;
+  const auto result =
+      run(directory, {"kernel", (kExamples / "hostile.json").string(), "--compile-only", "--quiet",
+                      "--gpu", "h200", "--axis", "fault=6"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("this variant does not compile"));
+}
+
+}  // namespace
+}  // namespace swr

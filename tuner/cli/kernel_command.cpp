@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "core/operation.h"
+#include "report/records.h"
+#include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
+#include "tuner/run/tuner.h"
+#include <swr/error.h>
+#include <swr/generator.h>
+#include <swr/kernel_spec.h>
+
+#include <algorithm>
+#include <ostream>
+#include <vector>
+
+namespace swr::cli {
+namespace {
+
+long long sum_of(const std::map<std::string, long long>& counts) {
+  long long sum = 0;
+  for (const auto& [constraint, count] : counts) {
+    sum += count;
+  }
+  return sum;
+}
+
+Json space_json(const Problem& problem, const SearchSpace& space) {
+  const auto dropped = dropped_by_constraint(space.dropped, space.left_out);
+  Json json = Json::object();
+  json["problem"] = problem;
+  json["points"] = static_cast<long long>(space.variants.size()) + sum_of(dropped);
+  json["legal"] =
+      static_cast<long long>(space.variants.size()) + static_cast<long long>(space.dropped.size());
+  json["variants"] = space.variants.size();
+  json["dropped_by_constraint"] = dropped;
+  return json;
+}
+
+void print_space(std::ostream& out, const Problem& problem, const DeviceInfo& device,
+                 const SearchSpace& space) {
+  const auto dropped = dropped_by_constraint(space.dropped, space.left_out);
+  const long long variants = static_cast<long long>(space.variants.size());
+  out << to_string(problem) << ": " << variants << " variants of " << variants + sum_of(dropped)
+      << " points; " << variants + static_cast<long long>(space.dropped.size())
+      << " satisfy the spec, " << space.dropped.size() << " of these cannot be launched on "
+      << device.name << "\n";
+  for (const auto& [constraint, count] : dropped) {
+    out << "dropped by " << constraint << ": " << count << "\n";
+  }
+}
+
+int enumerate(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted,
+              const KernelSpec& spec) {
+  Json all = Json::object();
+  all["notes"] = spec.notes;
+  all["spaces"] = Json::array();
+  for (const Problem& problem : wanted) {
+    const SearchSpace space = enumerate_space(problem, gpu.device, space_options(session.options));
+    if (session.options.json) {
+      all["spaces"].push_back(space_json(problem, space));
+    } else {
+      print_space(session.out, problem, gpu.device, space);
+    }
+  }
+  if (session.options.json) {
+    session.out << json_document(all);
+  }
+  return kExitSuccess;
+}
+
+/// The usual variant, then others spread over the space.
+std::vector<Variant> representatives(const Problem& problem, const DeviceInfo& device,
+                                     const SearchSpace& space, std::size_t count) {
+  std::vector<Variant> all{default_variant(problem, device)};
+  if (std::ranges::find(space.variants, all.front()) == space.variants.end()) {
+    all.front() = space.variants.front();  // --axis left the usual one out.
+  }
+  count = std::min(count, space.variants.size());
+  for (std::size_t i = 0; all.size() < count && i < space.variants.size(); ++i) {
+    const std::size_t place = i * space.variants.size() / count % space.variants.size();
+    if (std::ranges::find(all, space.variants[place]) == all.end()) {
+      all.push_back(space.variants[place]);
+    }
+  }
+  return all;
+}
+
+void print_compiled(std::ostream& out, const Variant& variant, const CompiledKernel& kernel) {
+  const KernelResources& used = kernel.resources;
+  out << "sm_" << kernel.sm_arch << "  " << to_key(variant) << "  registers "
+      << used.registers_per_thread << ", static shared memory " << used.static_smem_bytes
+      << " bytes, spilled " << used.spill_store_bytes << " bytes\n";
+}
+
+int compile(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted) {
+  const Generator generator(generator_options(session));
+  const auto count = static_cast<std::size_t>(session.options.budget.value_or(1));
+  std::size_t failed = 0;
+  for (const Problem& problem : wanted) {
+    const SearchSpace space = require_variants(problem, gpu.device, space_options(session.options));
+    for (const Variant& variant : representatives(problem, gpu.device, space, count)) {
+      try {
+        print_compiled(session.out, variant,
+                       generator.compile(problem, variant, gpu.device.sm_arch));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::compile_failed) {
+          throw;
+        }
+        ++failed;
+        session.out << "failed  " << to_key(variant) << "  " << error.what() << "\n";
+      }
+    }
+  }
+  if (failed > 0) {
+    throw Error(ErrorCode::compile_failed,
+                std::to_string(failed) + " variants cannot be compiled; their errors are above");
+  }
+  return kExitSuccess;
+}
+
+void print_notes(const Session& session, const KernelSpec& spec) {
+  const bool has_reference =
+      !spec.reference.empty() || std::ranges::any_of(spec.arguments, [](const KernelArgument& one) {
+        return !one.expected_file.empty();
+      });
+  for (const std::string& note : spec.notes) {
+    session.err << "swr-tune: note: " << note << "\n";
+  }
+  if (!has_reference) {
+    session.err << "swr-tune: note: " << spec.name
+                << " has no reference: outputs are compared with those of the first variant that "
+                   "two others agree with\n";
+  }
+  session.err << std::flush;
+}
+
+}  // namespace
+
+int run_kernel(const Session& session) {
+  const Options& options = session.options;
+  const KernelSpec spec = read_kernel_spec(options.kernel.specs.front());
+  if (!options.quiet) {
+    print_notes(session, spec);
+  }
+  if (!options.kernel.enumerates && !options.kernel.compiles_only) {
+    const bool is_predicted = options.gpus.empty() && choose_gpu(options.gpu).profile.has_value();
+    if (is_predicted) {
+      throw Error(ErrorCode::invalid_argument,
+                  "there is no model of kernels of users: tune on the GPU itself, or say "
+                  "--enumerate or --compile-only with --gpu " +
+                      options.gpu);
+    }
+    return run_tune(session);
+  }
+  const GpuChoice gpu = choose_gpu(options.gpu);
+  const std::vector<Problem> wanted = problems(options.problem);
+  return options.kernel.enumerates ? enumerate(session, gpu, wanted, spec)
+                                   : compile(session, gpu, wanted);
+}
+
+}  // namespace swr::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Compiles in processes of their own, so that a kernel that makes the compiler crash, hang or take
+// all memory costs a row and not the run.
+#pragma once
+
+#include "tuner/supervise/worker_process.h"
+#include <swr/generator.h>
+
+#include <chrono>
+#include <functional>
+
+namespace swr {
+
+struct SuperviseCompilerOptions {
+  /// A program that calls serve_compiler() on its standard input.
+  WorkerCommand command;
+  /// Longest time of one kernel, many times what the slowest takes on a busy machine.
+  std::chrono::milliseconds deadline{300'000};
+};
+
+/// For GeneratorOptions::compiler. Each thread that compiles has a process, which starts with its
+/// first kernel and ends with the thread. A kernel during which a process dies is tried again in a
+/// new one; one that is not done in time is not. Then it throws Error{compile_failed}.
+std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
+    SuperviseCompilerOptions options);
+
+/// The other side: compiles what is asked until the tuner closes its end, within so much memory of
+/// the process. Errors are answers. Throws: Error{invalid_argument} when `socket` is none.
+void serve_compiler(int socket, long long memory_bytes,
+                    const std::function<CompiledProgram(const CompileTask&)>& compile);
+
+}  // namespace swr
