@@ -9,6 +9,7 @@
 #include "operations/attention/config.h"
 #include "operations/attention/parts.h"
 #include "operations/attention/space.h"
+#include "operations/quick_rates.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -19,11 +20,6 @@
 namespace swr {
 namespace {
 
-constexpr double kElementBytes = 2.0;
-constexpr double kClocksPerUs = 1800.0;
-/// Where the driver reports no memory clock.
-constexpr double kUnknownGbPerS = 300.0;
-constexpr double kDramShare = 0.9;
 /// What an SM takes from L2 in a clock.
 constexpr double kL2BytesPerClock = 32.0;
 /// From a request to its data.
@@ -31,7 +27,6 @@ constexpr double kLatencyUs = 0.9;
 
 constexpr double kLaunchUs = 2.5;
 constexpr double kCombineUs = 1.5;
-constexpr double kPartialGbPerS = 4000.0;
 
 // Hopper family.
 constexpr double kWgmmaScoresPerClock = 1024.0;  ///< Times head_dim.
@@ -53,17 +48,6 @@ constexpr double kConflictsFactor = 2.0;
 constexpr double kOddWarpsFactor = 2.0;
 constexpr double kPortableStepClocks = 40.0;
 constexpr double kPortableTileClocks = 950.0;
-
-/// Operations of mma.sync with fp32 sums, per SM and clock.
-double mma_flop_per_clock(int sm_arch) {
-  constexpr int kAmpere = 80;
-  constexpr int kAda = 89;
-  constexpr int kGeForceBlackwell = 120;
-  if (sm_arch >= kGeForceBlackwell || (sm_arch > kAmpere && sm_arch <= kAda)) {
-    return sm_arch == kGeForceBlackwell || sm_arch <= kAda ? 512.0 : 1024.0;
-  }
-  return sm_arch <= kAmpere ? 2048.0 : 2730.0;
-}
 
 /// The work of a launch in steps over tiles of K and V.
 struct Steps {
@@ -377,8 +361,7 @@ double quick_time_us_of(const AttentionProblem& problem, const AttentionVariant&
       is_hopper ? hopper_costs(problem, variant) : portable_costs(problem, variant, device);
   const double sm_us = makespan_clocks(steps, cta, variant, problem.causal, sm_count) /
                        kClocksPerUs * mapping_factor(problem, variant);
-  const double gb_per_s = device.dram_gb_per_s > 0 ? device.dram_gb_per_s : kUnknownGbPerS;
-  const double dram_us = dram_bytes(problem, device) / (kDramShare * gb_per_s * 1e3);
+  const double dram_us = dram_time_us(dram_bytes(problem, device), device);
   // Data on its way to the busiest SM.
   const double on_sm = std::ceil(steps.tiles / sm_count);
   const double ctas = std::min<double>(cta.ctas_per_sm, on_sm);

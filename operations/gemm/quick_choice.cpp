@@ -8,6 +8,7 @@
 #include "core/architectures.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/parts.h"
+#include "operations/quick_rates.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -18,11 +19,6 @@
 namespace swr {
 namespace {
 
-constexpr double kElementBytes = 2.0;
-constexpr double kClocksPerUs = 1800.0;
-/// Where the driver reports no memory clock.
-constexpr double kUnknownGbPerS = 300.0;
-constexpr double kDramShare = 0.9;
 /// All SMs together take no more from L2 than this of what each could in a clock.
 constexpr double kSmL2BytesPerClock = 64.0;
 constexpr double kL2Share = 0.63;
@@ -40,7 +36,6 @@ constexpr double kMmaFactor = 1.34;
 constexpr double kPortableSmemShare = 0.35;
 /// Sums of splits meet in global memory, those of a cluster in shared memory.
 constexpr double kSplitUs = 1.0;
-constexpr double kPartialGbPerS = 4000.0;
 constexpr double kExchangeUs = 0.5;
 constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
@@ -49,17 +44,6 @@ constexpr double kLargeClusterShare = 0.89;
 constexpr int kHopperRows = 64;
 constexpr int kMostStages = 12;
 constexpr int kLeastBlocksPerPart = 4;
-
-/// Operations of mma.sync with fp32 sums, per SM and clock.
-double mma_flop_per_clock(int sm_arch) {
-  constexpr int kAmpere = 80;
-  constexpr int kAda = 89;
-  constexpr int kGeForceBlackwell = 120;
-  if (sm_arch >= kGeForceBlackwell || (sm_arch > kAmpere && sm_arch <= kAda)) {
-    return sm_arch == kGeForceBlackwell || sm_arch <= kAda ? 512.0 : 1024.0;
-  }
-  return sm_arch <= kAmpere ? 2048.0 : 2730.0;
-}
 
 /// Two CTAs of such kernels share an SM.
 bool is_by_twos(const GemmVariant& variant) {
@@ -317,8 +301,7 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const auto bytes = static_cast<double>(compulsory.read + compulsory.write);
   const auto l2_bytes = static_cast<double>(device.l2_bytes);
   const double missed = bytes * std::clamp((bytes - 0.5 * l2_bytes) / (0.3 * l2_bytes), 0.0, 1.0);
-  const double gb_per_s = device.dram_gb_per_s > 0 ? device.dram_gb_per_s : kUnknownGbPerS;
-  const double dram_us = missed / (kDramShare * gb_per_s * 1e3);
+  const double dram_us = dram_time_us(missed, device);
 
   // Data on its way to the busiest SM.
   const double busiest = (resident == 1 ? rounds : std::ceil(ctas / sms)) * blocks * loaded;

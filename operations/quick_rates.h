@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What the closed forms of every operation (quick_choice.cpp) take of a GPU.
+#pragma once
+
+#include <swr/device.h>
+
+namespace swr {
+
+inline constexpr double kElementBytes = 2.0;  ///< Of fp16 and bf16.
+inline constexpr double kClocksPerUs = 1800.0;
+/// What sums of splits take to memory and back.
+inline constexpr double kPartialGbPerS = 4000.0;
+
+/// Operations of mma.sync with fp32 sums, per SM and clock.
+inline double mma_flop_per_clock(int sm_arch) {
+  constexpr int kAmpere = 80;
+  constexpr int kAda = 89;
+  constexpr int kGeForceBlackwell = 120;
+  if (sm_arch > kGeForceBlackwell) {
+    return 1024.0;
+  }
+  if (sm_arch == kGeForceBlackwell || (sm_arch > kAmpere && sm_arch <= kAda)) {
+    return 512.0;
+  }
+  return sm_arch <= kAmpere ? 2048.0 : 2730.0;
+}
+
+/// Time that memory takes for so many bytes.
+inline double dram_time_us(double bytes, const DeviceInfo& device) {
+  constexpr double kShareReached = 0.9;
+  constexpr double kUnknownGbPerS = 300.0;  // Where the driver reports no memory clock.
+  const double gb_per_s = device.dram_gb_per_s > 0 ? device.dram_gb_per_s : kUnknownGbPerS;
+  return bytes / (kShareReached * gb_per_s * 1e3);
+}
+
+}  // namespace swr
