@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A tuning run as it happens, for programs: one JSON object per line. docs/output.md lists the events.
+// A tuning run as it happens, for programs: one JSON object per line. docs/output.md lists the
+// events.
 #pragma once
 
 #include "core/json.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two-dimensional convolution: tiles of several outputs a thread, the filter in constant memory, the
-// input through shared memory (padded or not) or straight from global memory.
+// Two-dimensional convolution: tiles of several outputs a thread, the filter in constant memory,
+// the input through shared memory (padded or not) or straight from global memory.
 __constant__ float d_filter[filter_height * filter_width];
 
 #if read_only == 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// C = A^T B in the parameters of CLTune's GEMM: a block of MDIMC by NDIMC threads computes MWG by NWG
-// elements, KWG of k at a time through shared memory.
+// C = A^T B in the parameters of CLTune's GEMM: a block of MDIMC by NDIMC threads computes MWG by
+// NWG elements, KWG of k at a time through shared memory.
 #define MWI (MWG / MDIMC)
 #define NWI (NWG / NDIMC)
 

@@ -15,7 +15,8 @@
 // Instances within instances: no compiler ends in a time that a person waits.
 template <int depth, int left>
 struct Deep {
-  static constexpr int value = Deep<depth - 1, left * 2>::value + Deep<depth - 1, left * 2 + 1>::value;
+  static constexpr int value =
+      Deep<depth - 1, left * 2>::value + Deep<depth - 1, left * 2 + 1>::value;
 };
 template <int left>
 struct Deep<0, left> {

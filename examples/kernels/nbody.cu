@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One step of n bodies that attract each other, bodies as float4 or as arrays of coordinates, through
-// shared memory or not.
+// One step of n bodies that attract each other, bodies as float4 or as arrays of coordinates,
+// through shared memory or not.
 __device__ float3 position_of(const float4* bodies, const float* x, const float* y, const float* z,
                               int i) {
   if constexpr (USE_SOA == 1) {
@@ -21,9 +21,9 @@ __device__ void attract(float3& acceleration, float3 at, float4 other, float sof
 }
 
 __global__ void __launch_bounds__(BLOCK_SIZE)
-nbody_kernel(float time_delta, const float4* bodies, const float* x, const float* y, const float* z,
-             const float* mass, float4* new_bodies, const float4* velocities, float4* new_velocities,
-             float damping, float softening, int n) {
+    nbody_kernel(float time_delta, const float4* bodies, const float* x, const float* y,
+                 const float* z, const float* mass, float4* new_bodies, const float4* velocities,
+                 float4* new_velocities, float damping, float softening, int n) {
   const int first = (blockIdx.x * BLOCK_SIZE + threadIdx.x) * OUTER_UNROLL_FACTOR;
   float3 at[OUTER_UNROLL_FACTOR];
   float3 acceleration[OUTER_UNROLL_FACTOR] = {};
@@ -74,8 +74,8 @@ nbody_kernel(float time_delta, const float4* bodies, const float* x, const float
     velocity.y = (velocity.y + acceleration[j].y * time_delta) * damping;
     velocity.z = (velocity.z + acceleration[j].z * time_delta) * damping;
     new_velocities[i] = velocity;
-    new_bodies[i] = make_float4(at[j].x + velocity.x * time_delta, at[j].y + velocity.y * time_delta,
-                                at[j].z + velocity.z * time_delta,
-                                USE_SOA == 1 ? mass[i] : bodies[i].w);
+    new_bodies[i] =
+        make_float4(at[j].x + velocity.x * time_delta, at[j].y + velocity.y * time_delta,
+                    at[j].z + velocity.z * time_delta, USE_SOA == 1 ? mass[i] : bodies[i].w);
   }
 }

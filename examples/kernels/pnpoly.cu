@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether points lie within a polygon: each counts the edges that a ray from it crosses. Vertices lie
-// in constant memory.
+// Whether points lie within a polygon: each counts the edges that a ray from it crosses. Vertices
+// lie in constant memory.
 #define vertices 600
 __constant__ float2 d_vertices[vertices];
 

@@ -21,9 +21,8 @@ __global__ void vector_add_annotated(int n, T* c, const T* a, const T* b) {
     const int item = tiling_strategy == 0   ? threadIdx.x * items_per_thread + k
                      : tiling_strategy == 1 ? threadIdx.x + k * threads
                                             : 0;
-    const int i = tiling_strategy == 2
-                      ? (k * gridDim.x + blockIdx.x) * threads + threadIdx.x
-                      : blockIdx.x * items_per_block + item;
+    const int i = tiling_strategy == 2 ? (k * gridDim.x + blockIdx.x) * threads + threadIdx.x
+                                       : blockIdx.x * items_per_block + item;
     if (i < n) {
       c[i] = a[i] + b[i];
     }

@@ -99,12 +99,12 @@ swr_status swr_present_device(int32_t ordinal, swr_device* device);
 swr_status swr_profiled_device(const char* id, swr_device* device);
 
 typedef enum swr_match {
-  SWR_EXACT = 0,     /* Measured for this problem on this device. */
-  SWR_NEAREST = 1,   /* Measured for another shape on this device. */
-  SWR_SAME_ARCH = 2, /* Measured on another device of the architecture. */
+  SWR_EXACT = 0,        /* Measured for this problem on this device. */
+  SWR_NEAREST = 1,      /* Measured for another shape on this device. */
+  SWR_SAME_ARCH = 2,    /* Measured on another device of the architecture. */
   SWR_DEFAULT_ONLY = 3, /* Nothing stored fits, and no closed form chooses. */
-  SWR_PREDICTED = 4, /* Only predictions fit. */
-  SWR_MODELLED = 5,  /* Nothing near is stored: chosen from shape and device by a closed form. */
+  SWR_PREDICTED = 4,    /* Only predictions fit. */
+  SWR_MODELLED = 5,     /* Nothing near is stored: chosen from shape and device by a closed form. */
   SWR_DEFAULT = SWR_DEFAULT_ONLY /* Its name before others had theirs. */
 } swr_match;
 

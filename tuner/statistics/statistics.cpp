@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/statistics/statistics.h"
 
-#include <boost/math/distributions/students_t.hpp>
-
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>

@@ -33,12 +33,10 @@ Json request_of(const CompileTask& task) {
   for (const auto& [name, text] : task.files) {
     files.push_back(Json::array({name, text}));
   }
-  return {{"files", std::move(files)},
-          {"sm_arch", task.sm_arch},
-          {"arch_suffix", task.arch_suffix},
-          {"options", task.options},
-          {"kernels", task.kernels},
-          {"limit_s", task.limit_s ? Json(*task.limit_s) : Json()}};
+  return {
+      {"files", std::move(files)},       {"sm_arch", task.sm_arch},
+      {"arch_suffix", task.arch_suffix}, {"options", task.options},
+      {"kernels", task.kernels},         {"limit_s", task.limit_s ? Json(*task.limit_s) : Json()}};
 }
 
 CompileTask read_request(const Json& request) {

@@ -26,7 +26,8 @@ std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
     SuperviseCompilerOptions options);
 
 /// The other side: compiles what is asked until the tuner closes its end, within so much address
-/// space of the process where it is given. Errors are answers. Throws: Error{invalid_argument} when `socket` is none.
+/// space of the process where it is given. Errors are answers. Throws: Error{invalid_argument} when
+/// `socket` is none.
 void serve_compiler(int socket, std::optional<long long> memory_bytes,
                     const std::function<CompiledProgram(const CompileTask&)>& compile);
 
