@@ -6,6 +6,8 @@
 #include "templates/softmax/config.h"
 #include <swr/attention_params.h>
 #include <swr/gemm_params.h>
+#include <swr/kv_append_params.h>
+#include <swr/merge_states_params.h>
 #include <swr/serving_attention_params.h>
 
 #include <cuda.h>
@@ -50,6 +52,9 @@ const char* fake_last_gemm();
 const char* fake_last_softmax();
 /// Of the last launch over unequal sequences.
 const swr::ServingAttentionParams* fake_last_serving();
+/// Of the last launches of the kernels beside it.
+const swr::KvAppendParams* fake_last_append();
+const swr::MergeStatesParams* fake_last_merge();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.
