@@ -7,6 +7,8 @@
 #include "driver/tile_counters.h"
 #include <swr/device.h>
 
+#include <span>
+
 namespace swr {
 
 /// What launches of one context share. Lives as long as the context's kernels.
@@ -22,6 +24,8 @@ struct LaunchSite {
   CUfunction function = nullptr;
   LaunchOverlap overlap = LaunchOverlap::none;
   CUstream stream = nullptr;
+  /// CompiledKernel::further_entries.
+  std::span<const CUfunction> further = {};
 };
 
 /// Immutable; safe from any thread.

@@ -24,6 +24,7 @@ struct CUfunc_st {
   bool is_gemm;        ///< Its argument is a GemmParams, not an AttentionParams.
   bool is_softmax;     ///< It is a SoftmaxParams.
   bool is_serving;     ///< It is a ServingAttentionParams.
+  bool is_backward;    ///< It is an AttentionBackwardParams.
   int dynamic_smem_bytes;
 };
 constexpr int kMostFunctions = 8;
@@ -40,6 +41,7 @@ CUctx_st contexts[kDevices] = {{0}, {1}};
 thread_local CUcontext current = nullptr;
 thread_local FakeLaunch last_launch{};
 thread_local swr::ServingAttentionParams last_serving{};
+thread_local swr::AttentionBackwardParams last_backward{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
@@ -104,6 +106,7 @@ const char* fake_last_softmax() {
   return line.data();
 }
 const swr::ServingAttentionParams* fake_last_serving() { return &last_serving; }
+const swr::AttentionBackwardParams* fake_last_backward() { return &last_backward; }
 int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
@@ -231,6 +234,8 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   (*function)->is_gemm = std::strcmp(name, "swr_gemm") == 0;
   (*function)->is_softmax = std::strcmp(name, "swr_softmax") == 0;
   (*function)->is_serving = std::strcmp(name, "swr_serving_attention") == 0;
+  constexpr const char* kBackward = "swr_attention_backward_";
+  (*function)->is_backward = std::strncmp(name, kBackward, std::strlen(kBackward)) == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule /*module*/,
@@ -285,7 +290,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  1,
                  false,
                  {}};
-  if (function->is_serving) {
+  if (function->is_backward) {
+    last_backward = *static_cast<const swr::AttentionBackwardParams*>(arguments[0]);
+  } else if (function->is_serving) {
     last_serving = *static_cast<const swr::ServingAttentionParams*>(arguments[0]);
   } else if (function->is_softmax) {
     last_launch.softmax = *static_cast<const swr::SoftmaxParams*>(arguments[0]);

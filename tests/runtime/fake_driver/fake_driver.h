@@ -4,6 +4,7 @@
 #pragma once
 
 #include "templates/softmax/config.h"
+#include <swr/attention_backward_params.h>
 #include <swr/attention_params.h>
 #include <swr/gemm_params.h>
 #include <swr/serving_attention_params.h>
@@ -50,6 +51,8 @@ const char* fake_last_gemm();
 const char* fake_last_softmax();
 /// Of the last launch over unequal sequences.
 const swr::ServingAttentionParams* fake_last_serving();
+/// Of the last launch of attention backward.
+const swr::AttentionBackwardParams* fake_last_backward();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.
