@@ -7,6 +7,8 @@
 #include "driver/tile_counters.h"
 #include <swr/device.h>
 
+#include <span>
+
 namespace swr {
 
 /// Kernels that nobody chooses, such as those that run ahead of a chosen one: compiled and loaded
@@ -37,6 +39,8 @@ struct LaunchSite {
   CUfunction function = nullptr;
   LaunchOverlap overlap = LaunchOverlap::none;
   CUstream stream = nullptr;
+  /// CompiledKernel::further_entries.
+  std::span<const CUfunction> further = {};
 };
 
 /// Immutable; safe from any thread.

@@ -308,7 +308,7 @@ std::optional<OrderPair> best_order_pair(const std::vector<VariantResult>& resul
     Variant shared = result.variant;
     const auto order = order_of(shared);
     if (!order) {
-      return std::nullopt;
+      continue;
     }
     set_order(shared, Order::cyclic);
     OrderPair& pair = pairs[shared];

@@ -31,6 +31,11 @@ std::uint32_t index_of(std::vector<Entry>& entries, const Entry& entry, Same&& s
   return index;
 }
 
+std::vector<std::string> further_entries_of(const Variant& variant) {
+  const auto entries = family_source(variant).further_entries;
+  return {entries.begin(), entries.end()};
+}
+
 }  // namespace
 
 LookupRecords lookup_records_of(const Manifest& manifest) {
@@ -99,6 +104,7 @@ std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem
     return std::nullopt;
   }
   return CompiledKernel{.entry = found->entry,
+                        .further_entries = further_entries_of(variant),
                         .sm_arch = sm_arch,
                         .cubin = read_cubin(exported_directory_, *found),
                         .cubin_digest = found->sha256,
@@ -126,6 +132,7 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
   }
   const FamilySource& source = family_source(answer.variant);
   return CompiledKernel{.entry = std::string(source.entry),
+                        .further_entries = further_entries_of(answer.variant),
                         .sm_arch = sm_arch,
                         .cubin = std::move(*cubin),
                         .cubin_digest = stored.result.cubin_digest,

@@ -77,13 +77,15 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
   auto known = kernels_.find(kernel.cubin_digest);
   if (known == kernels_.end()) {
     const RelaxedCapture relaxed(cuda_driver().launch_calls);
-    Kernel loaded(kernel.cubin, kernel.entry);
+    Kernel loaded(kernel);
     // Once: other threads may be launching it later on, and no launch of a cubin needs another.
-    loaded.allow_dynamic_smem(smem_bytes(problem, answer.variant));
+    for (std::size_t entry = 0; entry < loaded.handles().size(); ++entry) {
+      loaded.allow_dynamic_smem(smem_bytes(problem, answer.variant), entry);
+    }
     known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
   const ServingTools tools{device_, *tile_counters_, *split_memory_, *fixed_kernels_};
-  return {.function = known->second.handle(),
+  return {.functions = known->second.handles(),
           .overlap = overlap_where(kernel.may_overlap),
           .launch =
               problem.operation().make_ready(problem, answer.variant, resident.ctas_per_sm, tools),

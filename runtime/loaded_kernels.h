@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -21,7 +22,7 @@ namespace swr {
 
 /// All that a launch needs.
 struct ReadyKernel {
-  CUfunction function = nullptr;
+  std::span<const CUfunction> functions;  ///< Of the cubin, which stays loaded: the entry first.
   LaunchOverlap overlap = LaunchOverlap::none;
   std::unique_ptr<ReadyLaunch> launch = nullptr;
   Answer answer;
