@@ -19,6 +19,7 @@
 #include <swr/serving_attention_call.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -26,6 +27,8 @@
 struct CUstream_st;
 
 namespace swr {
+
+struct FixedSite;
 
 /// One forward pass on device memory.
 struct AttentionCall {
@@ -124,6 +127,9 @@ class Runtime {
   bool refresh();
 
  private:
+  /// Calls `launch` with what kernels that nobody chooses take in the context of `memory`.
+  void launch_fixed(const void* memory, const std::function<void(const FixedSite&)>& launch);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
