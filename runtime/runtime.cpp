@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "db/missed_questions.h"
 #include "db/problem_key.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
@@ -132,6 +133,9 @@ struct Runtime::Impl {
   std::shared_ptr<const ReadyKernel> load(const Question& question, const Problem& problem) {
     LoadedKernels& loaded = added(question.context);
     const auto [choice, kernel] = choose(problem, loaded.device());
+    if (missed && choice.answer.level != MatchLevel::exact) {
+      missed->note(problem);
+    }
     auto ready = std::make_shared<const ReadyKernel>(loaded.load(problem, choice.answer, kernel));
     const std::unique_lock lock(contexts_mutex);
     loaded.remember(question.problem, question.version, ready);
@@ -222,8 +226,9 @@ struct Runtime::Impl {
   bool may_compile;
   bool has_database;
   std::unique_ptr<Lookup> lookup;
-  /// Held while a kernel is chosen, compiled and loaded.
+  /// Held while a kernel is chosen, compiled and loaded, and a missed question noted.
   std::mutex loading_mutex;
+  std::unique_ptr<MissedQuestions> missed;
   mutable std::shared_mutex contexts_mutex;
   std::vector<std::unique_ptr<LoadedKernels>> contexts;
 };
@@ -262,6 +267,11 @@ Answer Runtime::prepare(const Problem& problem) {
 
 Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->best(problem, device).answer;
+}
+
+void Runtime::note_missed(const std::filesystem::path& file) {
+  const std::lock_guard lock(impl_->loading_mutex);
+  impl_->missed = std::make_unique<MissedQuestions>(file);
 }
 
 bool Runtime::refresh() { return impl_->lookup->refresh(); }

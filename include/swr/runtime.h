@@ -122,6 +122,11 @@ class Runtime {
   /// What would run on a device, which need not be present.
   Answer best(const Problem& problem, const DeviceInfo& device) const;
 
+  /// From now on notes, in a file that `swr-tune tune --missed` reads, each problem whose kernel
+  /// was chosen without a measurement of exactly this problem on this device. Only a problem's
+  /// first call, which loads its kernel, pays for it: about the time of opening and writing a file.
+  void note_missed(const std::filesystem::path& file);
+
   /// Reads the database again when it has changed, and then chooses anew; true when it had. Kernels
   /// that are loaded stay loaded. Throws: as Lookup::refresh.
   bool refresh();

@@ -208,6 +208,8 @@ _FUNCTIONS = {
                              POINTER(RawGemmAnswer)],
     "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
+    "swr_runtime_note_missed": [c_void_p, c_char_p],
+    "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
 }
 
 # Called per launch, with the address of a description and of each tensor; the caller looks at the

@@ -7,12 +7,14 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
+import time
 import types
 import unittest
 from unittest import mock
 
 import swr
-from swr import _library, _program
+from swr import _background, _library, _program
 from swr._library import library
 
 
@@ -77,6 +79,45 @@ class Package(unittest.TestCase):
         self.assertFalse(lookup.refresh())
         self.tune(causal=True)
         self.assertTrue(lookup.refresh())
+
+    def test_what_was_missed_is_tuned_in_the_background(self):
+        question = ('{"op":"attention","batch":1,"heads_q":1,"heads_kv":1,"seq_q":256,"seq_kv":256,'
+                    '"head_dim":64,"dtype":"fp16","causal":false,"alignment_bytes":16}\n')
+        missed, swapped = _background.missed_file(self.database), threading.Event()
+        arguments = ("--gpu", "rtx5090", "--tile", "32x32", "--stages", "1", "--persistence", "persistent",
+                     "--cache-dir", str(self.cache))
+        tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05, arguments=arguments)
+        try:
+            self.assertFalse(swapped.wait(0.3), "nothing was missed")
+            missed.write_text(question, encoding="utf-8")
+            self.assertTrue(swapped.wait(120))
+        finally:
+            tuning.stop()
+        answer = swr.Lookup(self.database).best(swr.Problem(256), swr.profiled_device("rtx5090"))
+        self.assertEqual(answer.match, "predicted")
+        self.assertEqual(answer.distance, 0)
+        self.assertFalse(missed.exists())
+
+    def test_a_failure_in_the_background_is_logged_and_serving_goes_on(self):
+        missed, swapped = _background.missed_file(self.database), threading.Event()
+        missed.write_text("seq=4096\n", encoding="utf-8")
+        with self.assertLogs("swr", "WARNING") as logged:
+            tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05)
+            while not logged.output:
+                swapped.wait(0.05)
+            tuning.stop()
+        self.assertIn("is no question that swr noted", logged.output[0])
+        self.assertFalse(swapped.is_set())
+
+    def test_a_child_that_is_at_work_is_ended(self):
+        waits = pathlib.Path(self.database).parent / "waits"
+        waits.write_text("#!/bin/sh\ntouch '" + str(waits) + ".began'\nexec sleep 600\n", encoding="utf-8")
+        waits.chmod(0o755)
+        _background.missed_file(self.database).write_text("{}\n", encoding="utf-8")
+        tuning = _background.BackgroundTuning(self.database, lambda: None, pause_s=0.01, program=str(waits))
+        while not pathlib.Path(str(waits) + ".began").exists():
+            time.sleep(0.01)
+        tuning.stop()
 
     def test_a_size_that_32_bits_do_not_hold_is_refused(self):
         for problem in (lambda: swr.Problem(2**32 + 1000), lambda: swr.GemmProblem(1, 2**31, 1)):
