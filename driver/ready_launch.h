@@ -25,6 +25,13 @@ class FixedKernels {
   virtual CUfunction function(const char* file, const char* entry) = 0;
 };
 
+/// What launches of such kernels take.
+struct FixedSite {
+  const DeviceInfo& device;
+  FixedKernels& kernels;
+  const LaunchCalls& calls;
+};
+
 /// What launches of one context share. Lives as long as the context's kernels.
 struct ServingTools {
   const DeviceInfo& device;
