@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The package without PyTorch and without a GPU: tuning by prediction, asking, errors."""
 
+import ctypes
 import importlib.util
 import os
 import pathlib
@@ -13,7 +14,8 @@ import unittest
 from unittest import mock
 
 import swr
-from swr import _background, _program
+from swr import _background, _library, _program
+from swr._library import library
 
 
 class Package(unittest.TestCase):
@@ -166,6 +168,45 @@ class Package(unittest.TestCase):
             os.environ.pop("SWR_NVRTC", None)
             self.assertEqual(_program.nvrtc(), str(library))
             self.assertIn(str(library.parent), _program.environment()["LD_LIBRARY_PATH"])
+
+    def test_structures_of_serving_are_those_of_the_library(self):
+        """What is wrong with a field is said of that field, wherever it lies."""
+        runtime = ctypes.c_void_p()
+        library.swr_runtime_create(_library.RuntimeOptions(
+            None, None, str(self.cache).encode(), None, 1, None), runtime)
+        memory = 1 << 20
+
+        def said(text, append=None, **fields):
+            call = _library.ServingAttention(
+                size=ctypes.sizeof(_library.ServingAttention), q=memory, k=memory, v=memory, o=memory,
+                batch=2, heads_q=4, heads_kv=2, head_dim=64, dtype=1, max_seq_q=1, max_seq_kv=64,
+                total_q=2, cu_seqlens_q=memory, seqused_k=memory, page_table=memory,
+                page_table_stride=4, pages_per_sequence=4, page_size=16, mask=1)
+            for name, value in fields.items():
+                setattr(call, name, value)
+            if append is not None:
+                call.append = ctypes.addressof(append)
+            status = library.swr_runtime_serving_attention(runtime, ctypes.addressof(call), None)
+            self.assertEqual(status, 1, text)
+            self.assertIn(text, str(library.error(status)))
+        said("sizeof", size=8)
+        said("not 72", head_dim=72)
+        said("page_size must be", page_size=2000)
+        said("lengths must be 0 to 6, not 9", lengths=9)
+        said("sink_dtype", sinks=memory, sink_dtype=7)
+        said("softcap must be", softcap=-2.0)
+        said("the chunk must be", mask=2, chunk=-1)
+        append = _library.KvAppend(size=ctypes.sizeof(_library.KvAppend), k_new=memory, v_new=memory,
+                                   seq_k_new=1, rotary_cos=memory, rotary_sin=memory, rotary_dim=24)
+        said("rotary dimension must be a multiple of 16", append)
+        append.rotary_dim, append.rotary_positions = 32, memory + 2
+        said("rotary positions must be a multiple of 4", append)
+        states = _library.States(size=ctypes.sizeof(_library.States), parts=memory, part_lse=memory,
+                                 o=memory, part_count=2, heads=1, rows=1, head_dim=8, part_dtype=2,
+                                 output_dtype=9)
+        status = library.swr_merge_states(runtime, ctypes.addressof(states), None)
+        self.assertIn("output must be", str(library.error(status)))
+        library.swr_runtime_destroy(runtime)
 
     def test_errors_carry_a_code_and_advice(self):
         with self.assertRaises(swr.Error) as caught:

@@ -52,7 +52,7 @@ std::string conditions(const Options& options) {
 
 RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
   const bool measured = gpu.provenance() == Provenance::measured;
-  const SearchOptions search = search_options(session.options);
+  const SearchOptions search = search_options(session.options, gpu.provenance());
   return {.command = session.command_line,
           .swr_version = SWR_VERSION,
           .templates_digest = generator.templates_digest(),
@@ -321,11 +321,12 @@ int run_tune(const Session& asked) {
   if (wanted.empty()) {
     return kExitSuccess;
   }
-  TuneOptions tune_options{.space = space_options(options),
-                           .search = search_options(options),
-                           .compile_threads = options.jobs};
   const std::vector<GpuChoice> gpus = gpus_of(session, wanted.size());
   const GpuChoice& gpu = gpus.front();  // The others are equal.
+  TuneOptions tune_options{.space = space_options(options),
+                           .search = search_options(options, gpu.provenance()),
+                           .compile_threads = options.jobs,
+                           .provenance = gpu.provenance()};
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
@@ -338,7 +339,6 @@ int run_tune(const Session& asked) {
     }
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
-  tune_options.provenance = gpu.provenance();
   if (limit_s) {
     tune_options.search_until =
         began + std::chrono::round<std::chrono::steady_clock::duration>(
