@@ -7,6 +7,9 @@
 #include "driver/tile_counters.h"
 #include <swr/device.h>
 
+#include <span>
+#include <vector>
+
 namespace swr {
 
 /// What launches of one context share. Lives as long as the context's kernels.
@@ -14,6 +17,8 @@ struct ServingTools {
   const DeviceInfo& device;
   TileCounters& tile_counters;
   SplitMemory& split_memory;
+  /// Of the kernel, as Kernel::handles().
+  std::span<const CUfunction> functions = {};
 };
 
 /// Where a launch goes.
@@ -35,6 +40,10 @@ class ReadyLaunch {
   /// Enqueues one launch. Requires: `call` is the operation's own call structure, as its part of
   /// swr/runtime.h declares it. Throws: DriverError.
   virtual void launch(const void* call, const LaunchSite& site) const = 0;
+
+  /// Dynamic shared memory that launches of each function take. Empty, as by default, where there
+  /// is one function and every launch of its cubin takes smem_bytes() of the problem.
+  virtual std::vector<int> smem_bytes_by_entry() const { return {}; }
 };
 
 }  // namespace swr

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Two products with one matrix, as the BiCG method needs them: y1 = A x1 and y2 = A^T x2. A CTA
-// reads a strip of TILE columns and ROWS_PROCESSED rows of A once for both. Sums meet by atomics, or
-// are left side by side for the kernels that add them.
+// reads a strip of TILE columns and ROWS_PROCESSED rows of A once for both. Sums meet by atomics,
+// or are left side by side for the kernels that add them.
 #define threads_y (TILE / BICG_BATCH)
 #define lanes (TILE < 32 ? TILE : 32)
 #define warp_mask (TILE * threads_y < 32 ? (1u << (TILE * threads_y % 32)) - 1 : 0xffffffffu)
@@ -136,8 +136,8 @@ extern "C" __global__ void __launch_bounds__(TILE* threads_y)
 #if ATOMICS == 1
   leave(y2, column, sum2);
 #else
-  leave(parts2,
-        (blockIdx.y * column_sums + (USE_SHARED_REDUCTION_2 == 1 ? 0 : ty)) * m + column, sum2);
+  leave(parts2, (blockIdx.y * column_sums + (USE_SHARED_REDUCTION_2 == 1 ? 0 : ty)) * m + column,
+        sum2);
 #endif
 }
 

@@ -9,8 +9,8 @@ extern "C" __global__ void expdist(const double* a, const double* b, int m, int 
   constexpr int rows = block_size_y * tile_size_y;
   const int first_i = blockIdx.x * columns;
   const int first_j = blockIdx.y * rows;
-  using Reduce = cub::BlockReduce<double, block_size_x, cub::BLOCK_REDUCE_WARP_REDUCTIONS,
-                                  block_size_y>;
+  using Reduce =
+      cub::BlockReduce<double, block_size_x, cub::BLOCK_REDUCE_WARP_REDUCTIONS, block_size_y>;
   __shared__ typename Reduce::TempStorage storage;
 #if use_shared_mem == 1
   // Coordinates, then the scale.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Temperatures of a chip: explicit steps of a heat equation with sources. A CTA takes a tile with its
-// halo and goes several steps before it writes (temporal tiling); what lies outside of the chip has
-// the ambient temperature.
+// Temperatures of a chip: explicit steps of a heat equation with sources. A CTA takes a tile with
+// its halo and goes several steps before it writes (temporal tiling); what lies outside of the chip
+// has the ambient temperature.
 #define tile_width (block_size_x * tile_size_x + 2 * temporal_tiling_factor)
 #define tile_height (block_size_y * tile_size_y + 2 * temporal_tiling_factor)
 
@@ -9,9 +9,9 @@ constexpr float ambient = 80.0f;
 constexpr int launches = (max_tfactor + temporal_tiling_factor - 1) / temporal_tiling_factor;
 
 #if blocks_per_sm > 0
-#define bounds __launch_bounds__(block_size_x * block_size_y, blocks_per_sm)
+#define bounds __launch_bounds__(block_size_x* block_size_y, blocks_per_sm)
 #else
-#define bounds __launch_bounds__(block_size_x * block_size_y)
+#define bounds __launch_bounds__(block_size_x* block_size_y)
 #endif
 
 // All launches together are max_tfactor steps; the last one writes `out`.
@@ -58,10 +58,10 @@ extern "C" __global__ void bounds hotspot(const float* power, const float* temp,
 #endif
             const float cell = cells[now][j][i];
             cells[1 - now][j][i] =
-                cell + step * (source +
-                               ry * (cells[now][j - 1][i] + cells[now][j + 1][i] - 2.0f * cell) +
-                               rx * (cells[now][j][i - 1] + cells[now][j][i + 1] - 2.0f * cell) +
-                               rz * (ambient - cell));
+                cell +
+                step * (source + ry * (cells[now][j - 1][i] + cells[now][j + 1][i] - 2.0f * cell) +
+                        rx * (cells[now][j][i - 1] + cells[now][j][i + 1] - 2.0f * cell) +
+                        rz * (ambient - cell));
           }
         }
       }

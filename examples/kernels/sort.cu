@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Radix sort of keys with values, four bits a pass. A pass sorts blocks of equal length by their four
-// bits, counts the digits of each block, scans the counts, and moves every element to its place.
-// Blocks have SORT_BLOCK_SIZE * SORT_VECTOR elements, which are SCAN_BLOCK_SIZE * SCAN_VECTOR.
+// Radix sort of keys with values, four bits a pass. A pass sorts blocks of equal length by their
+// four bits, counts the digits of each block, scans the counts, and moves every element to its
+// place. Blocks have SORT_BLOCK_SIZE * SORT_VECTOR elements, which are SCAN_BLOCK_SIZE *
+// SCAN_VECTOR.
 constexpr int block_elements = SORT_BLOCK_SIZE * SORT_VECTOR;
 constexpr int digits = 16;
 

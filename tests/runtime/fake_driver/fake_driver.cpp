@@ -258,6 +258,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule
   *bytes = variable->bytes;
   return CUDA_SUCCESS;
 }
+CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
+  *module = function->module;
+  return CUDA_SUCCESS;
+}
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
                                                      int /*threads*/, std::size_t smem_bytes) {
   constexpr std::size_t kPerSm = 128 * 1024;
