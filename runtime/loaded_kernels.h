@@ -4,6 +4,7 @@
 
 #include "db/problem_key.h"
 #include "driver/ready_launch.h"
+#include "runtime/fixed_kernels.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>
@@ -13,14 +14,16 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace swr {
 
 /// All that a launch needs.
 struct ReadyKernel {
-  CUfunction function = nullptr;
+  std::span<const CUfunction> functions;  ///< Of the cubin, which stays loaded: the entry first.
   LaunchOverlap overlap = LaunchOverlap::none;
   std::unique_ptr<ReadyLaunch> launch = nullptr;
   Answer answer;
@@ -33,8 +36,9 @@ struct ProblemHash {
 /// One context. The owner guards it; functions that are handed out stay valid as long as it lives.
 class LoadedKernels {
  public:
-  /// The context must be current here, whenever a kernel is added, and exist until the end.
-  explicit LoadedKernels(CUcontext context);
+  /// The context must be current here, whenever a kernel is added, and exist until the end. The
+  /// source must outlive it.
+  LoadedKernels(CUcontext context, KernelSource& source);
   /// Unloads the kernels; the thread's current context is what it was before.
   ~LoadedKernels();
   LoadedKernels(const LoadedKernels&) = delete;
@@ -42,6 +46,7 @@ class LoadedKernels {
 
   CUcontext context() const { return context_; }
   const DeviceInfo& device() const { return device_; }
+  FixedKernels& fixed_kernels() const { return *fixed_kernels_; }
 
   /// What was chosen for a problem while `version` was in force; nullptr when nothing was.
   std::shared_ptr<const ReadyKernel> find(const ProblemKey& problem,
@@ -57,15 +62,23 @@ class LoadedKernels {
   ReadyKernel load(const Problem& problem, const Answer& answer, const CompiledKernel& kernel);
 
  private:
+  struct LoadedKernel {
+    void allow(std::span<const int> wanted_bytes);
+
+    Kernel kernel;
+    std::vector<int> allowed_bytes;  ///< Dynamic shared memory, by entry.
+  };
+
   CUcontext context_;
   DeviceInfo device_;
   unsigned long long version_ = 0;
   std::unordered_map<ProblemKey, std::shared_ptr<const ReadyKernel>, ProblemHash> ready_;
-  std::map<std::string, Kernel> kernels_;  ///< By digest of the cubin.
+  std::map<std::string, LoadedKernel> kernels_;  ///< By digest of the cubin.
   std::unique_ptr<TileCounters> tile_counters_ =
       std::make_unique<TileCounters>(cuda_driver().launch_calls);
   std::unique_ptr<SplitMemory> split_memory_ =
       std::make_unique<SplitMemory>(cuda_driver().launch_calls);
+  std::unique_ptr<LoadedFixedKernels> fixed_kernels_;
 };
 
 }  // namespace swr

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "db/missed_questions.h"
 #include "db/problem_key.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
@@ -130,17 +131,36 @@ struct Runtime::Impl {
 
   /// Requires: loading_mutex, so that nobody else changes the contexts.
   std::shared_ptr<const ReadyKernel> load(const Question& question, const Problem& problem) {
-    LoadedKernels* loaded = loaded_in(question.context);
-    if (loaded == nullptr) {
-      auto added = std::make_unique<LoadedKernels>(question.context);
-      const std::unique_lock lock(contexts_mutex);
-      loaded = contexts.emplace_back(std::move(added)).get();
+    LoadedKernels& loaded = added(question.context);
+    const auto [choice, kernel] = choose(problem, loaded.device());
+    if (missed && choice.answer.level != MatchLevel::exact) {
+      missed->note(problem);
     }
-    const auto [choice, kernel] = choose(problem, loaded->device());
-    auto ready = std::make_shared<const ReadyKernel>(loaded->load(problem, choice.answer, kernel));
+    auto ready = std::make_shared<const ReadyKernel>(loaded.load(problem, choice.answer, kernel));
     const std::unique_lock lock(contexts_mutex);
-    loaded->remember(question.problem, question.version, ready);
+    loaded.remember(question.problem, question.version, ready);
     return ready;
+  }
+
+  /// The kernels of a context, which is added when it is new. Requires: loading_mutex.
+  LoadedKernels& added(CUcontext context) {
+    if (LoadedKernels* const loaded = loaded_in(context)) {
+      return *loaded;
+    }
+    auto loaded = std::make_unique<LoadedKernels>(context, source);
+    const std::unique_lock lock(contexts_mutex);
+    return *contexts.emplace_back(std::move(loaded));
+  }
+
+  LoadedKernels& kernels_of(CUcontext context) {
+    {
+      const std::shared_lock lock(contexts_mutex);
+      if (LoadedKernels* const loaded = loaded_in(context)) {
+        return *loaded;
+      }
+    }
+    const std::lock_guard loading(loading_mutex);
+    return added(context);
   }
 
   Choice best(const Problem& problem, const DeviceInfo& device) const {
@@ -206,8 +226,9 @@ struct Runtime::Impl {
   bool may_compile;
   bool has_database;
   std::unique_ptr<Lookup> lookup;
-  /// Held while a kernel is chosen, compiled and loaded.
+  /// Held while a kernel is chosen, compiled and loaded, and a missed question noted.
   std::mutex loading_mutex;
+  std::unique_ptr<MissedQuestions> missed;
   mutable std::shared_mutex contexts_mutex;
   std::vector<std::unique_ptr<LoadedKernels>> contexts;
 };
@@ -220,7 +241,19 @@ void Runtime::launch(const Problem& problem, const void* call, const void* memor
   const CUcontext context = context_for(memory);
   const ReadyKernel& kernel = impl_->get(context, problem);
   use_recent_tensor_maps_of(context);
-  kernel.launch->launch(call, {serving_calls(), kernel.function, kernel.overlap, stream});
+  kernel.launch->launch(call, {serving_calls(), kernel.functions.front(), kernel.overlap, stream,
+                               kernel.functions.subspan(1)});
+}
+
+long long Runtime::prepare(const Problem& problem, const void* call) {
+  prepare(problem);
+  return impl_->get(current_context(), problem).launch->prepare(call);
+}
+
+void Runtime::launch_fixed(const void* memory,
+                           const std::function<void(const FixedSite&)>& launch) {
+  const LoadedKernels& loaded = impl_->kernels_of(context_for(memory));
+  launch({loaded.device(), loaded.fixed_kernels(), serving_calls()});
 }
 
 Answer Runtime::prepare(const Problem& problem) {
@@ -235,6 +268,11 @@ Answer Runtime::prepare(const Problem& problem) {
 
 Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->best(problem, device).answer;
+}
+
+void Runtime::note_missed(const std::filesystem::path& file) {
+  const std::lock_guard lock(impl_->loading_mutex);
+  impl_->missed = std::make_unique<MissedQuestions>(file);
 }
 
 bool Runtime::refresh() { return impl_->lookup->refresh(); }

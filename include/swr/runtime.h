@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Runs attention and GEMM on device memory with the best stored kernels:
+// Runs attention, also as servers call it, and GEMM on device memory with the best stored kernels:
 //
 //   swr::Runtime runtime({.database = "tuned.db"});
 //   runtime.attention({.params = params, .head_dim = 128, .causal = true}, stream);
 //   runtime.gemm({.params = gemm_params, .layout = swr::GemmLayout::nt}, stream);
 #pragma once
 
+#include <swr/attention_backward_params.h>
+#include <swr/attention_backward_problem.h>
 #include <swr/attention_params.h>
 #include <swr/attention_problem.h>
 #include <swr/axes.h>
@@ -16,8 +18,10 @@
 #include <swr/generator.h>
 #include <swr/lookup.h>
 #include <swr/problem.h>
+#include <swr/serving_attention_call.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -25,6 +29,8 @@
 struct CUstream_st;
 
 namespace swr {
+
+struct FixedSite;
 
 /// One forward pass on device memory.
 struct AttentionCall {
@@ -40,6 +46,27 @@ struct AttentionCall {
 /// of a dimension with more than one element has.
 /// Throws: Error{invalid_argument} as validate(), and for null pointers.
 AttentionProblem problem_of(const AttentionCall& call);
+
+/// One backward pass on device memory.
+struct AttentionBackwardCall {
+  /// Pointers, strides, sizes and scale. A scale of 0 stands for 1 / sqrt(head_dim). What lies
+  /// below the scale is ignored: the kernels that are chosen decide it.
+  AttentionBackwardParams params;
+  int head_dim = 64;
+  int head_dim_v = 64;
+  DType dtype = DType::fp16;
+  bool causal = false;
+  bool deterministic = false;
+  /// Device memory of the caller's, as much as Runtime::attention_backward_workspace() says or
+  /// more, aligned to 256 bytes, which may hold anything and is free again when the call has run.
+  /// Null: memory of the runtime, which a stream's first call, one that needs more than those
+  /// before, and every captured one allocate.
+  void* workspace = nullptr;
+  long long workspace_bytes = 0;
+};
+
+/// As for attention.
+AttentionBackwardProblem problem_of(const AttentionBackwardCall& call);
 
 /// One matrix product for each item of a batch, on device memory.
 struct GemmCall {
@@ -87,9 +114,32 @@ class Runtime {
   /// compiled and nothing that is there fits; Error{driver_failed}; what Generator::compile throws.
   void attention(const AttentionCall& call, CUstream_st* stream);
 
+  /// The same for backward. Throws: as attention(); Error{invalid_argument} for a workspace that is
+  /// too small.
+  void attention_backward(const AttentionBackwardCall& call, CUstream_st* stream);
+
+  /// Bytes of workspace that calls of this problem need now. Does all that the first of them would
+  /// do but the launches. No term of it grows with seq_q times seq_kv. Requires a current context.
+  /// Throws: as attention().
+  long long attention_backward_workspace(const AttentionBackwardProblem& problem);
+
   /// The same for a matrix product. Kernels that split k among CTAs take memory of the runtime,
   /// which the first such launch on a stream and every captured one allocate.
   void gemm(const GemmCall& call, CUstream_st* stream);
+
+  /// Attention over unequal sequences, whose lengths stay on the device, after rows have been
+  /// appended to K and V where the call says so: then two launches. Takes memory of the call or, as
+  /// for a matrix product, of the runtime.
+  void attention(const ServingAttentionCall& call, CUstream_st* stream);
+
+  /// Does all that the first such call would do but the launches, and says how many bytes of
+  /// ServingWorkspace it takes with any lengths within its bounds, until refresh() changes the
+  /// choice. Tensors may be null, which other pointers that are to be used may not. Requires and
+  /// throws: as prepare().
+  long long prepare(const ServingAttentionCall& call);
+
+  /// Merges attention over different keys. Throws: Error{invalid_argument}, Error{not_compiled}.
+  void merge_states(const MergeStatesCall& call, CUstream_st* stream);
 
   /// The same for any operation. `call` is the operation's own call structure, such as
   /// AttentionCall, that poses the problem; `memory` is a pointer to device memory of it.
@@ -98,15 +148,25 @@ class Runtime {
   /// Does all that the first call for this problem would do but the launch, and says what was
   /// chosen. Requires a current context. Throws: as attention().
   Answer prepare(const Problem& problem);
+  /// The same for one call, as launch() takes it; ReadyLaunch says how much memory it takes.
+  long long prepare(const Problem& problem, const void* call);
 
   /// What would run on a device, which need not be present.
   Answer best(const Problem& problem, const DeviceInfo& device) const;
+
+  /// From now on notes, in a file that `swr-tune tune --missed` reads, each problem whose kernel
+  /// was chosen without a measurement of exactly this problem on this device. Only a problem's
+  /// first call, which loads its kernel, pays for it: about the time of opening and writing a file.
+  void note_missed(const std::filesystem::path& file);
 
   /// Reads the database again when it has changed, and then chooses anew; true when it had. Kernels
   /// that are loaded stay loaded. Throws: as Lookup::refresh.
   bool refresh();
 
  private:
+  /// Calls `launch` with what kernels that nobody chooses take in the context of `memory`.
+  void launch_fixed(const void* memory, const std::function<void(const FixedSite&)>& launch);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

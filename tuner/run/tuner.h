@@ -10,6 +10,7 @@
 #include <swr/generator.h>
 #include <swr/store.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -37,6 +38,8 @@ struct TuneOptions {
   /// True when the evaluator replays a recording, whose variants are the space: nothing is
   /// compiled.
   bool replays = false;
+  /// Ends the search, as SearchOptions::max_s does.
+  std::optional<std::chrono::steady_clock::time_point> search_until;
   /// Asked before every variant and while a kernel is waited for, from the thread that tunes; true
   /// ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
@@ -71,7 +74,9 @@ struct TuneReport {
   Provenance provenance = Provenance::measured;
   /// True when no GPU took part: the times are those of a recording.
   bool replayed = false;
-  /// The outcome of every variant: the successful ones by time, but the decided winner first, then
+  /// Variants that may run, of which a search that is not exhaustive tries some.
+  std::size_t space_size = 0;
+  /// The outcome of every variant tried: the successful ones by time, but the decided winner first, then
   /// the others in the order tried.
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.
@@ -97,7 +102,7 @@ struct TuneReport {
   PhaseTimes times;
   /// True when stop_requested ended the run early.
   bool interrupted = false;
-  /// True when SearchOptions::max_s ended the run before the search was done.
+  /// True when SearchOptions::max_s or search_until ended the run before the search was done.
   bool out_of_time = false;
 
   /// The decided winner, else the fastest successful variant; nullptr when none succeeded.
