@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The C interface over Lookup and Runtime: checks what C cannot, copies structures and turns
-// exceptions into statuses.
+// The C interface over Lookup and Runtime: copies structures.
+#include "capi/from_c.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -9,10 +9,8 @@
 #include <swr/swr_c.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
-#include <numbers>
 #include <string>
 
 struct swr_lookup {
@@ -23,18 +21,9 @@ struct swr_lookup {
   swr::Lookup lookup;
 };
 
-struct swr_runtime {
-  explicit swr_runtime(const swr::RuntimeOptions& options) : runtime(options) {}
-
-  swr::Runtime runtime;
-};
-
 namespace {
 
-std::string& last_error() {
-  thread_local std::string message;
-  return message;
-}
+using namespace swr::capi;
 
 static_assert(static_cast<int>(swr::ErrorCode::invalid_argument) + 1 == SWR_INVALID_ARGUMENT);
 static_assert(static_cast<int>(swr::ErrorCode::not_compiled) + 1 == SWR_NOT_COMPILED);
@@ -44,48 +33,6 @@ static_assert(static_cast<int>(swr::DType::bf16) == SWR_BF16);
 static_assert(static_cast<int>(swr::OutputType::bf16) == SWR_BF16);
 static_assert(static_cast<int>(swr::OutputType::fp32) == SWR_FP32);
 static_assert(static_cast<int>(swr::GemmLayout::tn) == SWR_TN);
-
-/// Runs `action`; whatever it throws becomes a status and a message.
-template <typename Action>
-swr_status guarded(Action&& action) noexcept {
-  try {
-    try {
-      action();
-      return SWR_OK;
-    } catch (const swr::Error& error) {
-      last_error() = error.what();
-      return static_cast<swr_status>(static_cast<int>(error.code()) + 1);
-    } catch (const std::exception& error) {
-      last_error() = std::string("swr failed unexpectedly: ") + error.what();
-    }
-  } catch (...) {
-    // Not even the message could be kept.
-  }
-  return SWR_INTERNAL;
-}
-
-void require_pointer(const void* pointer, const char* name) {
-  if (pointer == nullptr) {
-    throw swr::Error(swr::ErrorCode::invalid_argument,
-                     std::string("the argument '") + name + "' is NULL");
-  }
-}
-
-swr::DType dtype_of(std::int32_t value) {
-  if (value != SWR_FP16 && value != SWR_BF16) {
-    throw swr::Error(swr::ErrorCode::invalid_argument,
-                     "dtype must be SWR_FP16 or SWR_BF16, not " + std::to_string(value));
-  }
-  return static_cast<swr::DType>(value);
-}
-
-swr::OutputType output_of(std::int32_t value) {
-  if (value < SWR_FP16 || value > SWR_FP32) {
-    throw swr::Error(swr::ErrorCode::invalid_argument,
-                     "output must be SWR_FP16, SWR_BF16 or SWR_FP32, not " + std::to_string(value));
-  }
-  return static_cast<swr::OutputType>(value);
-}
 
 swr::GemmLayout layout_of(std::int32_t value) {
   if (value < SWR_NT || value > SWR_TN) {
@@ -226,19 +173,6 @@ swr::RuntimeOptions options_from(const swr_runtime_options& options) {
   result.generator.nvrtc_library = path_from(options.nvrtc);
   result.may_compile = options.may_compile != 0;
   return result;
-}
-
-swr::TensorStrides strides_from(const swr_strides& strides) {
-  return {strides.batch, strides.head, strides.seq};
-}
-
-float scale_log2_of(float scale) {
-  if (!(scale >= 0.0F) || std::isinf(scale)) {
-    throw swr::Error(
-        swr::ErrorCode::invalid_argument,
-        "scale must be positive, or 0 for 1 / sqrt(head_dim), not " + std::to_string(scale));
-  }
-  return scale * std::numbers::log2e_v<float>;
 }
 
 swr::AttentionCall call_from(const swr_attention& a) {

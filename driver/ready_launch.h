@@ -11,11 +11,26 @@
 
 namespace swr {
 
+/// Kernels that nobody chooses, such as those that run ahead of a chosen one: compiled and loaded
+/// into the context when they are first asked for. Safe from any thread.
+class FixedKernels {
+ public:
+  FixedKernels() = default;
+  virtual ~FixedKernels() = default;
+  FixedKernels(const FixedKernels&) = delete;
+  FixedKernels& operator=(const FixedKernels&) = delete;
+
+  /// The function `entry` of the template `file`. Throws: Error{not_compiled} where nothing may be
+  /// compiled; what Generator::compile_template throws; DriverError.
+  virtual CUfunction function(const char* file, const char* entry) = 0;
+};
+
 /// What launches of one context share. Lives as long as the context's kernels.
 struct ServingTools {
   const DeviceInfo& device;
   TileCounters& tile_counters;
   SplitMemory& split_memory;
+  FixedKernels& fixed_kernels;
 };
 
 /// Where a launch goes.
@@ -39,6 +54,10 @@ class ReadyLaunch {
   /// Enqueues one launch. Requires: `call` is the operation's own call structure, as its part of
   /// swr/runtime.h declares it. Throws: DriverError.
   virtual void launch(const void* call, const LaunchSite& site) const = 0;
+
+  /// Does what the first launch of such a call would do besides, and says how much memory of the
+  /// caller's a launch takes, in bytes. Throws: as launch().
+  virtual long long prepare(const void* /*call*/) const { return 0; }
 };
 
 }  // namespace swr

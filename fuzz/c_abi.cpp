@@ -4,6 +4,7 @@
 #include "fuzz/harness.h"
 #include "fuzz/stored.h"
 #include <swr/swr_c.h>
+#include <swr/swr_serving_c.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,7 +89,7 @@ void pass_null(const swr_lookup* lookup, Bytes& input) {
 }
 
 /// Without a driver a runtime answers what it lacks; it must not touch the tensors.
-void run(Bytes& input) {
+swr_runtime* runtime_of_all() {
   static swr_runtime* const runtime = [] {
     swr_runtime* created = nullptr;
     const std::string path = (directory() / "c.db").string();
@@ -101,10 +102,41 @@ void run(Bytes& input) {
     check(swr_runtime_create(&options, &created));
     return created;
   }();
+  return runtime;
+}
+
+void run(Bytes& input) {
+  swr_runtime* const runtime = runtime_of_all();
   auto attention = input.value<swr_attention>();
   auto gemm = input.value<swr_gemm>();
   check(swr_runtime_attention(runtime, &attention, nullptr));
   check(swr_runtime_gemm(runtime, &gemm, nullptr));
+}
+
+/// A structure with bytes behind it, which its size may claim: half of the sizes are right.
+template <typename Structure>
+struct Sized {
+  Structure known;
+  char behind[4096];
+
+  explicit Sized(Bytes& input) : known(input.value<Structure>()), behind{} {
+    const unsigned choice = input.byte();
+    behind[choice] = static_cast<char>(choice % 4 == 0 ? 1 : 0);
+    known.size = choice % 2 == 0 ? sizeof(Structure) : known.size % (sizeof *this + 64);
+    known.size = known.size > sizeof *this ? ~std::uint64_t{0} : known.size;
+  }
+};
+
+/// With an appended part in every other call; its pointer is valid or NULL.
+void serve(Bytes& input) {
+  Sized<swr_serving_attention> attention(input);
+  Sized<swr_kv_append> append(input);
+  attention.known.append = input.byte() % 2 == 0 ? nullptr : &append.known;
+  std::int64_t bytes = 0;
+  check(swr_runtime_serving_attention(runtime_of_all(), &attention.known, nullptr));
+  check(swr_runtime_prepare_serving(runtime_of_all(), &attention.known, &bytes));
+  const Sized<swr_states> states(input);
+  check(swr_merge_states(runtime_of_all(), &states.known, nullptr));
 }
 
 }  // namespace
@@ -113,7 +145,7 @@ void run_one(std::string_view input) {
   static swr_lookup* const lookup = open_lookup();
   Bytes calls(input);
   while (!calls.is_empty()) {
-    switch (calls.byte() % 6) {
+    switch (calls.byte() % 7) {
       case 0:
         ask(lookup, calls);
         break;
@@ -129,8 +161,11 @@ void run_one(std::string_view input) {
       case 4:
         pass_null(lookup, calls);
         break;
-      default:
+      case 5:
         run(calls);
+        break;
+      default:
+        serve(calls);
     }
   }
 }

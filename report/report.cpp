@@ -253,6 +253,16 @@ void print_times(std::ostream& out, const TuneReport& report) {
   }
 }
 
+/// What a prediction left out, and how to have it.
+void print_left_out(std::ostream& out, const TuneReport& report) {
+  const std::size_t tried = report.results.size();
+  if (report.provenance == Provenance::predicted && !report.replayed && tried < report.space_size &&
+      !report.interrupted && !report.out_of_time) {
+    out << "compiled: " << tried << " of " << report.space_size
+        << " variants, those that the model ranks first; --strategy exhaustive takes all\n";
+  }
+}
+
 void print_known(std::ostream& out, const TuneReport& report) {
   if (report.known > 0) {
     out << report.known << " of " << report.results.size()
@@ -275,6 +285,7 @@ void print_conclusions(std::ostream& out, const TuneReport& report, const Report
   print_order_gain(out, report);
   print_failures(out, report);
   print_dropped(out, report);
+  print_left_out(out, report);
   print_missing_counters(out, report);
   print_known(out, report);
   print_times(out, report);

@@ -60,7 +60,8 @@ KernelSource::KernelSource(const RuntimeOptions& options)
     : database_(options.database),
       exported_directory_(options.exported.value_or("")),
       generator_options_(options.generator),
-      templates_digest_(digest_of_templates(options.generator)) {
+      templates_digest_(digest_of_templates(options.generator)),
+      may_compile_(options.may_compile) {
   if (!options.database && !options.exported && !options.may_compile) {
     throw Error(ErrorCode::invalid_argument,
                 "a runtime that may not compile needs a database with a cache, or an exported "
@@ -143,10 +144,26 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
 
 CompiledKernel KernelSource::compile(const Problem& problem, const Variant& variant, int sm_arch) {
   const std::lock_guard lock(mutex_);
+  return generator().compile(problem, variant, sm_arch);
+}
+
+CompiledKernel KernelSource::compile_fixed(const char* file, const char* entry, int sm_arch) {
+  if (!may_compile_) {
+    throw Error(ErrorCode::not_compiled,
+                "the kernel " + std::string(entry) +
+                    " would have to be compiled, which is not allowed while serving, and exports "
+                    "do not carry it; allow compiling (may_compile) for calls that append to a "
+                    "cache or merge states");
+  }
+  const std::lock_guard lock(mutex_);
+  return generator().compile_template(file, entry, sm_arch);
+}
+
+Generator& KernelSource::generator() {
   if (!generator_) {
     generator_.emplace(generator_options_);
   }
-  return generator_->compile(problem, variant, sm_arch);
+  return *generator_;
 }
 
 }  // namespace swr

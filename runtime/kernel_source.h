@@ -34,15 +34,22 @@ class KernelSource {
   /// Throws: as Generator's constructor and Generator::compile.
   CompiledKernel compile(const Problem& problem, const Variant& variant, int sm_arch);
 
+  /// A kernel that is neither looked up nor tuned. Throws: Error{not_compiled} when nothing may be
+  /// compiled; as Generator's constructor and Generator::compile_template.
+  CompiledKernel compile_fixed(const char* file, const char* entry, int sm_arch);
+
  private:
   std::optional<CompiledKernel> find_exported(const Problem& problem, const Variant& variant,
                                               int sm_arch) const;
+  /// Requires: mutex_.
+  Generator& generator();
   std::optional<CompiledKernel> find_cached(const Answer& answer, int sm_arch) const;
 
   std::optional<std::filesystem::path> database_;
   std::filesystem::path exported_directory_;
   GeneratorOptions generator_options_;
   std::string templates_digest_;
+  bool may_compile_;
   Manifest manifest_;
   std::optional<LookupTable> exported_;
   std::mutex mutex_;

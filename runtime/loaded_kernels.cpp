@@ -29,8 +29,10 @@ DeviceInfo device_of_current_context() {
 
 }  // namespace
 
-LoadedKernels::LoadedKernels(CUcontext context)
-    : context_(context), device_(device_of_current_context()) {}
+LoadedKernels::LoadedKernels(CUcontext context, KernelSource& source)
+    : context_(context),
+      device_(device_of_current_context()),
+      fixed_kernels_(std::make_unique<LoadedFixedKernels>(source, device_.sm_arch)) {}
 
 LoadedKernels::~LoadedKernels() {
   const CudaDriver& driver = cuda_driver();
@@ -38,6 +40,7 @@ LoadedKernels::~LoadedKernels() {
   driver.context_get_current.result_of(&former);
   driver.context_set_current.result_of(context_);
   kernels_.clear();
+  fixed_kernels_.reset();
   tile_counters_.reset();
   split_memory_.reset();
   driver.context_set_current.result_of(former);
@@ -81,7 +84,7 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
     }
     known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
   }
-  const ServingTools tools{device_, *tile_counters_, *split_memory_};
+  const ServingTools tools{device_, *tile_counters_, *split_memory_, *fixed_kernels_};
   return {.functions = known->second.handles(),
           .overlap = overlap_where(kernel.may_overlap),
           .launch =

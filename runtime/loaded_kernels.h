@@ -4,6 +4,7 @@
 
 #include "db/problem_key.h"
 #include "driver/ready_launch.h"
+#include "runtime/fixed_kernels.h"
 #include <swr/device.h>
 #include <swr/generator.h>
 #include <swr/lookup.h>
@@ -34,8 +35,9 @@ struct ProblemHash {
 /// One context. The owner guards it; functions that are handed out stay valid as long as it lives.
 class LoadedKernels {
  public:
-  /// The context must be current here, whenever a kernel is added, and exist until the end.
-  explicit LoadedKernels(CUcontext context);
+  /// The context must be current here, whenever a kernel is added, and exist until the end. The
+  /// source must outlive it.
+  LoadedKernels(CUcontext context, KernelSource& source);
   /// Unloads the kernels; the thread's current context is what it was before.
   ~LoadedKernels();
   LoadedKernels(const LoadedKernels&) = delete;
@@ -43,6 +45,7 @@ class LoadedKernels {
 
   CUcontext context() const { return context_; }
   const DeviceInfo& device() const { return device_; }
+  FixedKernels& fixed_kernels() const { return *fixed_kernels_; }
 
   /// What was chosen for a problem while `version` was in force; nullptr when nothing was.
   std::shared_ptr<const ReadyKernel> find(const ProblemKey& problem,
@@ -67,6 +70,7 @@ class LoadedKernels {
       std::make_unique<TileCounters>(cuda_driver().launch_calls);
   std::unique_ptr<SplitMemory> split_memory_ =
       std::make_unique<SplitMemory>(cuda_driver().launch_calls);
+  std::unique_ptr<LoadedFixedKernels> fixed_kernels_;
 };
 
 }  // namespace swr

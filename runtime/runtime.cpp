@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "db/problem_key.h"
+#include "operations/attention_serving/merge_states.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
@@ -130,17 +131,33 @@ struct Runtime::Impl {
 
   /// Requires: loading_mutex, so that nobody else changes the contexts.
   std::shared_ptr<const ReadyKernel> load(const Question& question, const Problem& problem) {
-    LoadedKernels* loaded = loaded_in(question.context);
-    if (loaded == nullptr) {
-      auto added = std::make_unique<LoadedKernels>(question.context);
-      const std::unique_lock lock(contexts_mutex);
-      loaded = contexts.emplace_back(std::move(added)).get();
-    }
-    const auto [choice, kernel] = choose(problem, loaded->device());
-    auto ready = std::make_shared<const ReadyKernel>(loaded->load(problem, choice.answer, kernel));
+    LoadedKernels& loaded = added(question.context);
+    const auto [choice, kernel] = choose(problem, loaded.device());
+    auto ready = std::make_shared<const ReadyKernel>(loaded.load(problem, choice.answer, kernel));
     const std::unique_lock lock(contexts_mutex);
-    loaded->remember(question.problem, question.version, ready);
+    loaded.remember(question.problem, question.version, ready);
     return ready;
+  }
+
+  /// The kernels of a context, which is added when it is new. Requires: loading_mutex.
+  LoadedKernels& added(CUcontext context) {
+    if (LoadedKernels* const loaded = loaded_in(context)) {
+      return *loaded;
+    }
+    auto loaded = std::make_unique<LoadedKernels>(context, source);
+    const std::unique_lock lock(contexts_mutex);
+    return *contexts.emplace_back(std::move(loaded));
+  }
+
+  LoadedKernels& kernels_of(CUcontext context) {
+    {
+      const std::shared_lock lock(contexts_mutex);
+      if (LoadedKernels* const loaded = loaded_in(context)) {
+        return *loaded;
+      }
+    }
+    const std::lock_guard loading(loading_mutex);
+    return added(context);
   }
 
   Choice best(const Problem& problem, const DeviceInfo& device) const {
@@ -222,6 +239,18 @@ void Runtime::launch(const Problem& problem, const void* call, const void* memor
   use_recent_tensor_maps_of(context);
   kernel.launch->launch(call, {serving_calls(), kernel.functions.front(), kernel.overlap, stream,
                                kernel.functions.subspan(1)});
+}
+
+long long Runtime::prepare(const Problem& problem, const void* call) {
+  prepare(problem);
+  return impl_->get(current_context(), problem).launch->prepare(call);
+}
+
+void Runtime::merge_states(const MergeStatesCall& call, CUstream_st* stream) {
+  validate(call);
+  const CUcontext context = context_for(call.params.parts);
+  LoadedKernels& loaded = impl_->kernels_of(context);
+  launch_merge(call, loaded.device(), loaded.fixed_kernels(), serving_calls(), stream);
 }
 
 Answer Runtime::prepare(const Problem& problem) {

@@ -42,16 +42,16 @@ extern "C" __global__ void bounds hostile(float* c, const float* a, const float*
     c[n] = 1.0f;
   }
 #elif fault == 8
-  float values[200];
+  float values[96];
 #pragma unroll
-  for (int k = 0; k < 200; ++k) {
+  for (int k = 0; k < 96; ++k) {
     values[k] = a[(i + k) % n];
   }
   float sum = 0.0f;
   for (int round = 0; round < n % 7; ++round) {
 #pragma unroll
-    for (int k = 0; k < 200; ++k) {
-      values[k] = values[k] * values[(k + 1) % 200] + sum;
+    for (int k = 0; k < 96; ++k) {
+      values[k] = values[k] * values[(k + 1) % 96] + sum;
       sum += values[k];
     }
   }

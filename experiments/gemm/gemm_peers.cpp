@@ -12,8 +12,10 @@
 #include "experiments/gemm/cublaslt.h"
 #include "experiments/gemm/launch_edges.h"
 #include "operations/gemm/buffers.h"
+#include "operations/gemm/config.h"
 #include "operations/gemm/kernel.h"
 #include "tuner/statistics/statistics.h"
+#include <swr/attention_params.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -120,7 +122,8 @@ Cubins compile_all(const Generator& generator, const std::vector<HopperGemmConfi
     threads.emplace_back([&] {
       for (std::size_t index = next++; index < configs.size(); index = next++) {
         try {
-          compiled[index] = generator.compile(configs[index], 90);
+          compiled[index] = generator.compile_configured(gemm_operation(), Family::hopper,
+                                                         config_header(configs[index]), 90);
         } catch (const Error& error) {
           std::fprintf(stderr, "left out: %s\n", error.what());
         }

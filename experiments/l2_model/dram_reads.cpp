@@ -7,6 +7,7 @@
 #include "driver/devices.h"
 #include "driver/range_profiler.h"
 #include "operations/attention/buffers.h"
+#include "operations/attention/kernel.h"
 #include "operations/attention/launch.h"
 #include "operations/attention/reference_kernels.h"
 #include "tuner/measure/placement.h"
@@ -134,7 +135,7 @@ class Counting {
         device_(device),
         random_(seed),
         kernels_(generator, device.sm_arch),
-        shaker_(kernels_.shake_placement, device.sm_count, seed),
+        shaker_(tools_, seed),
         scratch_(2 * static_cast<std::size_t>(device.l2_bytes)) {}
 
   /// Prints a line for each variant and state; variants follow each other in a drawn order.
@@ -150,6 +151,7 @@ class Counting {
   PrimaryContext context_{0};
   Stream stream_;
   ReferenceKernels kernels_;
+  WorkloadTools tools_{generator_, stream_, device_.sm_arch, device_.sm_count};
   PlacementShaker shaker_;
   DeviceBuffer scratch_;
   RangeProfiler profiler_{context_.handle(), 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs attention and GEMM on device memory with the best stored kernels:
+// Runs attention, also as servers call it, and GEMM on device memory with the best stored kernels:
 //
 //   swr::Runtime runtime({.database = "tuned.db"});
 //   runtime.attention({.params = params, .head_dim = 128, .causal = true}, stream);
@@ -18,6 +18,7 @@
 #include <swr/generator.h>
 #include <swr/lookup.h>
 #include <swr/problem.h>
+#include <swr/serving_attention_call.h>
 
 #include <filesystem>
 #include <memory>
@@ -123,6 +124,20 @@ class Runtime {
   /// which the first such launch on a stream and every captured one allocate.
   void gemm(const GemmCall& call, CUstream_st* stream);
 
+  /// Attention over unequal sequences, whose lengths stay on the device, after rows have been
+  /// appended to K and V where the call says so: then two launches. Takes memory of the call or, as
+  /// for a matrix product, of the runtime.
+  void attention(const ServingAttentionCall& call, CUstream_st* stream);
+
+  /// Does all that the first such call would do but the launches, and says how many bytes of
+  /// ServingWorkspace it takes with any lengths within its bounds, until refresh() changes the
+  /// choice. Tensors may be null, which other pointers that are to be used may not. Requires and
+  /// throws: as prepare().
+  long long prepare(const ServingAttentionCall& call);
+
+  /// Merges attention over different keys. Throws: Error{invalid_argument}, Error{not_compiled}.
+  void merge_states(const MergeStatesCall& call, CUstream_st* stream);
+
   /// The same for any operation. `call` is the operation's own call structure, such as
   /// AttentionCall, that poses the problem; `memory` is a pointer to device memory of it.
   void launch(const Problem& problem, const void* call, const void* memory, CUstream_st* stream);
@@ -130,6 +145,8 @@ class Runtime {
   /// Does all that the first call for this problem would do but the launch, and says what was
   /// chosen. Requires a current context. Throws: as attention().
   Answer prepare(const Problem& problem);
+  /// The same for one call, as launch() takes it; ReadyLaunch says how much memory it takes.
+  long long prepare(const Problem& problem, const void* call);
 
   /// What would run on a device, which need not be present.
   Answer best(const Problem& problem, const DeviceInfo& device) const;

@@ -25,6 +25,7 @@
 #include <swr/result.h>
 #include <swr/runtime.h>
 #include <swr/search_space.h>
+#include <swr/serving_attention_call.h>
 #include <swr/store.h>
 #include <swr/variant.h>
 #include <swr/version.h>

@@ -75,7 +75,8 @@ ServingLaunchPlan plan_of(const ServingAttentionProblem& problem,
           .threads = config.threads(),
           .fixed_smem_bytes = config.fixed_smem_bytes(),
           .persistence = config.persistence,
-          .workers = variant.workers > 0 ? variant.workers : std::max(1, sm_count * ctas_per_sm)};
+          .workers = std::clamp(variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm, 1,
+                                kMostWorkers)};
 }
 
 void set_choices(ServingAttentionParams& params, const ServingAttentionVariant& variant) {

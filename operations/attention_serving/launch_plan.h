@@ -7,9 +7,14 @@
 #include "templates/common/serving_schedule.h"
 #include <swr/axes.h>
 #include <swr/kv_append_params.h>
+#include <swr/merge_states_params.h>
 #include <swr/serving_attention_params.h>
 
 namespace swr {
+
+/// CTAs of a launch that leaves parts, at most, so that a word for each has a place of its own in
+/// every launch's memory.
+inline constexpr int kMostWorkers = 1 << 14;
 
 /// Everything about the launches of one compiled kernel on one device that no problem changes.
 struct ServingLaunchPlan {
@@ -79,24 +84,39 @@ constexpr ServingLaunch serving_launch(const ServingLaunchPlan& plan,
   return launch;
 }
 
+/// Rows of q over the batch, at most.
+constexpr long long most_query_rows(const ServingAttentionParams& params) {
+  return params.lengths.cu_seqlens_q != nullptr
+             ? params.total_q
+             : params.batch * static_cast<long long>(params.max_seq_q);
+}
+
 /// Pieces of 16 bytes that an appending launch moves at most.
 constexpr long long most_append_pieces(const KvAppendParams& params) {
   const ServingAttentionParams& attention = params.attention;
-  const long long of_q = params.q_rotated == nullptr ? 0
-                         : attention.lengths.cu_seqlens_q != nullptr
-                             ? attention.total_q
-                             : attention.batch * static_cast<long long>(attention.max_seq_q);
+  const long long of_q = params.q_rotated == nullptr ? 0 : most_query_rows(attention);
   return params.total_k_new * attention.heads_kv * ((params.head_dim + params.head_dim_v) / 8) +
          of_q * attention.heads_q * (params.head_dim / 8);
 }
 
-/// CTAs of an appending launch: one piece a thread, as far as the GPU has room for so many.
-constexpr int append_ctas(const KvAppendParams& params, int sm_count) {
-  constexpr int kThreads = 256;
+/// Threads of a CTA of the kernels beside attention, which append and merge.
+inline constexpr int kThreadsBesideAttention = 256;
+
+/// Whether their launches may overlap: they wait for the launch before from this architecture on.
+constexpr bool may_overlap_beside(int sm_arch) { return sm_arch >= 90; }
+
+/// CTAs of their launches: one piece a thread, as far as the GPU has room for so many.
+constexpr int ctas_for_pieces(long long pieces, int sm_count) {
   constexpr int kCtasPerSm = 8;
-  const long long wanted = (most_append_pieces(params) + kThreads - 1) / kThreads;
+  const long long wanted = (pieces + kThreadsBesideAttention - 1) / kThreadsBesideAttention;
   const long long most = static_cast<long long>(sm_count) * kCtasPerSm;
   return static_cast<int>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+constexpr int append_ctas(const KvAppendParams& params, int sm_count) {
+  return ctas_for_pieces(most_append_pieces(params), sm_count);
+}
+constexpr int merge_ctas(const MergeStatesParams& params, int sm_count) {
+  return ctas_for_pieces(params.rows * params.heads * (params.head_dim / 8), sm_count);
 }
 
 }  // namespace swr

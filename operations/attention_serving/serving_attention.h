@@ -4,8 +4,7 @@
 
 #include "templates/attention_serving/config.h"
 #include <swr/problem.h>
-#include <swr/serving_attention_params.h>
-#include <swr/serving_axes.h>
+#include <swr/serving_attention_call.h>
 #include <swr/variant.h>
 
 #include <compare>
@@ -14,18 +13,6 @@
 namespace swr {
 
 const Operation& serving_attention_operation();
-
-/// How the lengths of the sequences of a batch are distributed. Nobody knows those of a call before
-/// it runs: a problem names what they are like, and kernels are measured on a draw. Append only.
-enum class LengthFamily {
-  equal,           ///< All are the longest.
-  uniform,         ///< Anything up to the longest.
-  log_normal,      ///< Median an eighth of the longest, sigma 1.
-  short_and_long,  ///< One in twenty is the longest, the others are up to a sixteenth of it.
-  one_giant,       ///< One is the longest, the others a 64th of it.
-  some_empty,      ///< One in ten has no keys and no queries, the others as uniform.
-  one_chunk,       ///< One has all the queries and keys, the others a single query; keys uniform.
-};
 
 /// O = softmax(scale * Q K^T, masked) V over `batch` sequences, as ServingAttentionParams has it.
 struct ServingAttentionProblem {
@@ -73,22 +60,13 @@ struct ServingAttentionVariant {
   static const Operation& operation() { return serving_attention_operation(); }
 };
 
-/// One launch on device memory, as Runtime::launch() takes it. Choices of the launch, partials and
-/// arrivals are ignored: the kernel that is chosen decides them. A scale_log2 of 0 stands for
-/// log2(e) / sqrt(head_dim), without a softcap.
-struct ServingAttentionCall {
-  ServingAttentionParams params;
-  int head_dim = 64;
-  int head_dim_v = 64;
-  DType dtype = DType::fp16;
-  ServingMask mask = ServingMask::causal;
-  Softcap softcap = Softcap::none;
-  LengthFamily lengths = LengthFamily::equal;  ///< What the caller expects.
-};
-
-/// The problem that a call poses.
-/// Throws: Error{invalid_argument} as validate(), and for a window that is not one of the past.
+/// The problem that a call poses. Looks at everything but where tensors lie.
+/// Throws: Error{invalid_argument} naming what is wrong with the call.
 ServingAttentionProblem problem_of(const ServingAttentionCall& call);
+
+/// Throws: Error{invalid_argument} for tensors without memory, and for addresses and strides that
+/// are no multiples of 16 bytes. Requires: problem_of(call) did not throw.
+void require_tensors(const ServingAttentionCall& call);
 
 std::string_view to_string(ServingMask value);
 std::string_view to_string(Softcap value);

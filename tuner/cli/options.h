@@ -184,8 +184,9 @@ Problem kernel_problem(const ProblemText& text);
 /// The options that ask for the same problem again, each after a space.
 std::string problem_arguments(const Problem& problem);
 
-/// --strategy, --budget, --time and --seed. Throws: Error{invalid_argument} naming the option.
-SearchOptions search_options(const Options& options);
+/// --strategy, --budget, --time and --seed, of results that will be measured or predicted.
+/// Throws: Error{invalid_argument} naming the option.
+SearchOptions search_options(const Options& options, Provenance provenance);
 
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);

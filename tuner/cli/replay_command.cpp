@@ -56,7 +56,8 @@ std::string storage_note(const Session& session) {
 
 /// A run for each space, with the versions that it was recorded with. Runs continue each other.
 long long begin_run(Store& store, const Session& session, const RecordedSpace& space) {
-  const SearchOptions search = search_options(session.options);
+  // A recorded space is as good as a present GPU.
+  const SearchOptions search = search_options(session.options, Provenance::measured);
   return store.begin_run({.command = session.command_line,
                           .swr_version = space.origin.swr_version,
                           .templates_digest = space.origin.templates_digest,
@@ -74,7 +75,7 @@ long long begin_run(Store& store, const Session& session, const RecordedSpace& s
 TuneReport replay(ReplayEvaluator& recording, Store& store, const Session& session,
                   const InterruptListener& interrupt, ProgressSinks& sinks) {
   const RecordedSpace& space = recording.space();
-  const TuneOptions options{.search = search_options(session.options),
+  const TuneOptions options{.search = search_options(session.options, Provenance::measured),
                             .compile_threads = session.options.jobs,
                             .provenance = space.results.front().provenance(),
                             .run_id = begin_run(store, session, space),

@@ -50,7 +50,7 @@ std::string conditions(const Options& options) {
 
 RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& generator) {
   const bool measured = gpu.provenance() == Provenance::measured;
-  const SearchOptions search = search_options(session.options);
+  const SearchOptions search = search_options(session.options, gpu.provenance());
   return {.command = session.command_line,
           .swr_version = SWR_VERSION,
           .templates_digest = generator.templates_digest(),
@@ -298,11 +298,12 @@ int run_tune(const Session& asked) {
   if (wanted.empty()) {
     return kExitSuccess;
   }
-  TuneOptions tune_options{.space = space_options(options),
-                           .search = search_options(options),
-                           .compile_threads = options.jobs};
   const std::vector<GpuChoice> gpus = gpus_of(session, wanted.size());
   const GpuChoice& gpu = gpus.front();  // The others are equal.
+  TuneOptions tune_options{.space = space_options(options),
+                           .search = search_options(options, gpu.provenance()),
+                           .compile_threads = options.jobs,
+                           .provenance = gpu.provenance()};
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
@@ -315,7 +316,6 @@ int run_tune(const Session& asked) {
     }
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
-  tune_options.provenance = gpu.provenance();
   return tune_on(gpus, session, worker, {all, places, seconds}, std::move(tune_options));
 }
 

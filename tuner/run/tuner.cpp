@@ -687,6 +687,7 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
   {
     const PhaseTimer timer(report.times.total_s);
     std::vector<Variant> space = enumerate(report, options);
+    report.space_size = space.size();
     const auto rival = choose_rival(report, options, space);
     const auto strategy = choose_strategy(report, options, std::move(space), progress);
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());

@@ -71,7 +71,9 @@ struct TuneReport {
   Provenance provenance = Provenance::measured;
   /// True when no GPU took part: the times are those of a recording.
   bool replayed = false;
-  /// The outcome of every variant: the successful ones by time, but the decided winner first, then
+  /// Variants that may run, of which a search that is not exhaustive tries some.
+  std::size_t space_size = 0;
+  /// The outcome of every variant tried: the successful ones by time, but the decided winner first, then
   /// the others in the order tried.
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.

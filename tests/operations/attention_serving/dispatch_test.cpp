@@ -2,12 +2,16 @@
 // Attention over unequal sequences as programs use it: looked up by its bounds and launched by the
 // runtime. The driver is a fake one.
 #include "driver/cuda_driver.h"
+#include "operations/attention_serving/merge_states.h"
 #include "operations/attention_serving/parts.h"
 #include "operations/attention_serving/serving_attention.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/serving.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <deque>
 
 namespace swr {
 namespace {
@@ -90,6 +94,126 @@ TEST_F(ServingAttentionDispatch, ProgramsLaunchItThroughTheRuntime) {
     EXPECT_EQ(fake_last_launch().block_x, 128U);
   }
   EXPECT_EQ(fake_module_loads(), 1) << "one cubin serves all batches";
+}
+
+/// Loads what nobody has compiled, which the fake driver takes.
+class LoadedUncompiled final : public FixedKernels {
+ public:
+  CUfunction function(const char* /*file*/, const char* entry) override {
+    return kernels_.emplace_back(std::vector<std::byte>(1), entry).handle();
+  }
+
+ private:
+  std::deque<Kernel> kernels_;
+};
+
+class ServingAttentionWithAppend : public ServingAttentionDispatch {
+ protected:
+  static ServingAttentionCall appending() {
+    ServingAttentionCall appending = call(8);
+    void* const memory = reinterpret_cast<void*>(std::uintptr_t{1} << 21U);
+    appending.params.lengths.cu_seqlens_q = nullptr;
+    appending.params.lengths.seq_k_new = 1;
+    KvAppendParams& append = appending.append.emplace();
+    append.k_new = append.v_new = memory;
+    append.total_k_new = 8;
+    append.rotary = {.cos = memory, .sin = memory, .stride = 64, .dim = 128};
+    return appending;
+  }
+
+  void launch(const ServingAttentionCall& call) {
+    ready_->launch(&call, {.calls = cuda_driver().launch_calls,
+                           .function = kernel_.handle(),
+                           .overlap = LaunchOverlap::allowed,
+                           .stream = nullptr});
+  }
+
+  static Kernel attention_kernel() {
+    Kernel kernel(std::vector<std::byte>(1), "swr_serving_attention");
+    kernel.allow_dynamic_smem(1 << 17);
+    return kernel;
+  }
+
+  TileCounters tile_counters_{cuda_driver().launch_calls};
+  SplitMemory split_memory_{cuda_driver().launch_calls};
+  LoadedUncompiled fixed_kernels_;
+  Kernel kernel_ = attention_kernel();
+  std::unique_ptr<ReadyLaunch> ready_ =
+      make_ready_serving_attention(problem_of(appending()), kRanges, 1,
+                                   {device_, tile_counters_, split_memory_, fixed_kernels_});
+};
+
+TEST_F(ServingAttentionWithAppend, RowsAreAppendedBeforeAnybodyAttendsToTurnedQueries) {
+  const long long before = fake_launches();
+  launch(appending());
+  EXPECT_EQ(fake_launches() - before, 2);
+  const KvAppendParams& append = *fake_last_append();
+  const ServingAttentionParams& launched = *fake_last_serving();
+  EXPECT_EQ(append.attention.q, appending().params.q);
+  EXPECT_EQ(append.head_dim, 128);
+  EXPECT_EQ(append.head_dim_v, 128);
+  ASSERT_NE(append.q_rotated, nullptr);
+  EXPECT_EQ(launched.q, append.q_rotated);
+  EXPECT_EQ(launched.q_strides.head, 128);
+  EXPECT_EQ(launched.q_strides.batch, 32 * 128);
+  EXPECT_EQ(launched.lengths.seq_k_new, 1);
+  EXPECT_GE(
+      static_cast<const char*>(append.q_rotated) - reinterpret_cast<const char*>(launched.partials),
+      2LL * fake_last_launch().grid_x * 16 * 130 * 4)
+      << "turned queries lie behind what CTAs share";
+  ServingAttentionCall unturned = appending();
+  unturned.append->rotary = {};
+  launch(unturned);
+  EXPECT_EQ(fake_last_append()->q_rotated, nullptr);
+  EXPECT_EQ(fake_last_serving()->q, unturned.params.q);
+}
+
+TEST_F(ServingAttentionWithAppend, AWorkspaceOfTheCallerIsUsedAndNothingElse) {
+  ServingAttentionCall call = appending();
+  const long long bytes = ready_->prepare(&call);
+  EXPECT_GT(bytes, ServingWorkspace::kZeroedBytes + 8LL * 32 * 128 * 2);
+  char* const memory = reinterpret_cast<char*>(std::uintptr_t{1} << 30U);
+  call.workspace = {memory, bytes};
+  launch(call);
+  const ServingAttentionParams& launched = *fake_last_serving();
+  EXPECT_EQ(reinterpret_cast<char*>(launched.arrivals), memory);
+  EXPECT_EQ(reinterpret_cast<char*>(launched.partials), memory + ServingWorkspace::kZeroedBytes);
+  EXPECT_EQ(static_cast<const char*>(launched.q) + 8LL * 32 * 128 * 2, memory + bytes);
+  call.workspace.bytes = bytes - 1;
+  EXPECT_THAT([&] { launch(call); }, ::testing::ThrowsMessage<Error>(
+                                         ::testing::HasSubstr("takes " + std::to_string(bytes))));
+}
+
+TEST_F(ServingAttentionWithAppend, WhereNothingMayBeCompiledAppendingSaysSo) {
+  RuntimeOptions strict;
+  strict.database = database_;
+  strict.exported = export_all();
+  strict.may_compile = false;
+  Runtime runtime(strict);
+  EXPECT_THAT([&] { runtime.attention(appending(), nullptr); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("may_compile")));
+}
+
+TEST_F(ServingAttentionWithAppend, StatesAreMergedWithoutAProblem) {
+  void* const memory = reinterpret_cast<void*>(std::uintptr_t{1} << 20U);
+  MergeStatesCall merge;
+  merge.params.parts = merge.params.o = memory;
+  merge.params.part_lse = static_cast<const float*>(memory);
+  merge.params.part_count = 2;
+  merge.params.heads = 8;
+  merge.params.rows = 5;
+  merge.params.head_dim = 128;
+  merge.params.part_strides = {5 * 8 * 128, 128, 8 * 128};
+  merge.params.o_strides = {0, 128, 8 * 128};
+  validate(merge);
+  launch_merge(merge, device_, fixed_kernels_, cuda_driver().launch_calls, nullptr);
+  EXPECT_EQ(fake_last_merge()->part_count, 2);
+  EXPECT_EQ(fake_last_launch().grid_x, 3U);  // 5 * 8 * 16 pieces, 256 a CTA.
+  merge.part_type = OutputType::fp16;
+  EXPECT_THROW(validate(merge), Error);
+  merge.part_type = OutputType::fp32;
+  merge.params.head_dim = 100;
+  EXPECT_THROW(validate(merge), Error);
 }
 
 TEST_F(ServingAttentionDispatch, WindowsAreProblemsByHowFarTheyReach) {

@@ -25,6 +25,8 @@ struct CUfunc_st {
   bool is_softmax;     ///< It is a SoftmaxParams.
   bool is_serving;     ///< It is a ServingAttentionParams.
   bool is_backward;    ///< It is an AttentionBackwardParams.
+  bool is_append;      ///< It is a KvAppendParams.
+  bool is_merge;       ///< It is a MergeStatesParams.
   int dynamic_smem_bytes;
 };
 constexpr int kMostFunctions = 8;
@@ -42,6 +44,8 @@ thread_local CUcontext current = nullptr;
 thread_local FakeLaunch last_launch{};
 thread_local swr::ServingAttentionParams last_serving{};
 thread_local swr::AttentionBackwardParams last_backward{};
+thread_local swr::KvAppendParams last_append{};
+thread_local swr::MergeStatesParams last_merge{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
@@ -107,6 +111,8 @@ const char* fake_last_softmax() {
 }
 const swr::ServingAttentionParams* fake_last_serving() { return &last_serving; }
 const swr::AttentionBackwardParams* fake_last_backward() { return &last_backward; }
+const swr::KvAppendParams* fake_last_append() { return &last_append; }
+const swr::MergeStatesParams* fake_last_merge() { return &last_merge; }
 int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
@@ -236,6 +242,8 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   (*function)->is_serving = std::strcmp(name, "swr_serving_attention") == 0;
   constexpr const char* kBackward = "swr_attention_backward_";
   (*function)->is_backward = std::strncmp(name, kBackward, std::strlen(kBackward)) == 0;
+  (*function)->is_append = std::strncmp(name, "swr_append_kv", 13) == 0;
+  (*function)->is_merge = std::strncmp(name, "swr_merge_states", 16) == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule /*module*/,
@@ -294,6 +302,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     last_backward = *static_cast<const swr::AttentionBackwardParams*>(arguments[0]);
   } else if (function->is_serving) {
     last_serving = *static_cast<const swr::ServingAttentionParams*>(arguments[0]);
+  } else if (function->is_append) {
+    last_append = *static_cast<const swr::KvAppendParams*>(arguments[0]);
+  } else if (function->is_merge) {
+    last_merge = *static_cast<const swr::MergeStatesParams*>(arguments[0]);
   } else if (function->is_softmax) {
     last_launch.softmax = *static_cast<const swr::SoftmaxParams*>(arguments[0]);
   } else if (function->is_gemm) {

@@ -7,6 +7,8 @@
 #include <swr/attention_backward_params.h>
 #include <swr/attention_params.h>
 #include <swr/gemm_params.h>
+#include <swr/kv_append_params.h>
+#include <swr/merge_states_params.h>
 #include <swr/serving_attention_params.h>
 
 #include <cuda.h>
@@ -53,6 +55,9 @@ const char* fake_last_softmax();
 const swr::ServingAttentionParams* fake_last_serving();
 /// Of the last launch of attention backward.
 const swr::AttentionBackwardParams* fake_last_backward();
+/// Of the last launches of the kernels beside it.
+const swr::KvAppendParams* fake_last_append();
+const swr::MergeStatesParams* fake_last_merge();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.

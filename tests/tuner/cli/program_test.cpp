@@ -657,6 +657,20 @@ TEST_F(SwrTune, PlansAndPredictsGemm) {
   EXPECT_THAT(error_of({"--seq", "64", "--layout", "nn"}, 2), HasSubstr("belongs to --op gemm"));
 }
 
+TEST_F(SwrTune, CompilesForAnAbsentGpuWhatTheModelRanksFirst) {
+  const Arguments softmax{"--op",      "softmax", "--rows", "4096",
+                          "--columns", "1024",    "--gpu",  "gb10"};
+  const json plan = json::parse(run(softmax, {"--dry-run", "--json"}).out).at("plans").at(0);
+  const std::size_t space = plan["variants"].size();
+  const ProgramResult predicted = run(softmax, {"--quiet"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("compiled: " + std::to_string(space / 10) + " of " +
+                                       std::to_string(space) + " variants"));
+  // Who names an axis sees each of its values.
+  EXPECT_THAT(run(softmax, {"--quiet", "--stages", "1"}).out,
+              Not(HasSubstr("those that the model ranks first")));
+}
+
 TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   std::ifstream file(SWR_CLI_DOC);
   const std::string documentation{std::istreambuf_iterator<char>(file), {}};

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -60,7 +61,8 @@ void add_search_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Search";
   app.add_option("--strategy", options.strategy,
                  "exhaustive; random; model (best predicted first, corrected by what is measured) "
-                 "[exhaustive; model with --budget or --time]")
+                 "[exhaustive; model with --budget or --time, and for an absent GPU without axis "
+                 "options]")
       ->type_name("NAME")
       ->group(kGroup);
   app.add_option("--budget", options.budget,
@@ -255,18 +257,35 @@ void add_tune(CLI::App& program, Options& options) {
   add_replay_option(app, options);
 }
 
-SearchOptions search_options(const Options& options) {
+namespace {
+
+bool names_axes(const Options& options) {
+  return !options.tiles.empty() || std::ranges::any_of(options.axis_values, [](const auto& axis) {
+    return !axis.second.empty();
+  });
+}
+
+StrategyKind usual_strategy(const Options& options, Provenance provenance) {
   // What a limit leaves out should be what promises least.
   const bool is_limited = options.budget || !options.time.empty();
+  // Of a whole space the same model judges before and after compiling: only what it ranks first can
+  // win. Whoever names axes wants to see each of them.
+  const bool leaves_out = provenance == Provenance::predicted && !names_axes(options);
+  if (!is_limited && !leaves_out) {
+    return StrategyKind::exhaustive;
+  }
   // There is no model of kernels of users.
-  const StrategyKind limited =
-      options.kernel.specs.empty() ? StrategyKind::model : StrategyKind::random;
-  const StrategyKind usual = is_limited ? limited : StrategyKind::exhaustive;
-  SearchOptions search{
-      .strategy = options.strategy.empty() ? usual : parse_strategy(options.strategy),
-      .max_variants = std::nullopt,
-      .max_s = std::nullopt,
-      .seed = options.seed};
+  return options.kernel.specs.empty() ? StrategyKind::model : StrategyKind::random;
+}
+
+}  // namespace
+
+SearchOptions search_options(const Options& options, Provenance provenance) {
+  SearchOptions search{.strategy = options.strategy.empty() ? usual_strategy(options, provenance)
+                                                            : parse_strategy(options.strategy),
+                       .max_variants = std::nullopt,
+                       .max_s = std::nullopt,
+                       .seed = options.seed};
   if (options.budget) {
     search.max_variants = static_cast<std::size_t>(*options.budget);
   }

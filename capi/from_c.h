@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// What every function of the C interface does: checks what C cannot, and turns exceptions into
+// statuses.
+#pragma once
+
+#include <swr/attention_params.h>
+#include <swr/axes.h>
+#include <swr/error.h>
+#include <swr/gemm_axes.h>
+#include <swr/runtime.h>
+#include <swr/swr_c.h>
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string>
+
+struct swr_runtime {
+  explicit swr_runtime(const swr::RuntimeOptions& options) : runtime(options) {}
+
+  swr::Runtime runtime;
+};
+
+namespace swr::capi {
+
+inline std::string& last_error() {
+  thread_local std::string message;
+  return message;
+}
+
+/// Runs `action`; whatever it throws becomes a status and a message.
+template <typename Action>
+swr_status guarded(Action&& action) noexcept {
+  try {
+    try {
+      action();
+      return SWR_OK;
+    } catch (const swr::Error& error) {
+      last_error() = error.what();
+      return static_cast<swr_status>(static_cast<int>(error.code()) + 1);
+    } catch (const std::exception& error) {
+      last_error() = std::string("swr failed unexpectedly: ") + error.what();
+    }
+  } catch (...) {
+    // Not even the message could be kept.
+  }
+  return SWR_INTERNAL;
+}
+
+inline void require_pointer(const void* pointer, const char* name) {
+  if (pointer == nullptr) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     std::string("the argument '") + name + "' is NULL");
+  }
+}
+
+inline swr::DType dtype_of(std::int32_t value) {
+  if (value != SWR_FP16 && value != SWR_BF16) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "dtype must be SWR_FP16 or SWR_BF16, not " + std::to_string(value));
+  }
+  return static_cast<swr::DType>(value);
+}
+
+inline swr::OutputType output_of(std::int32_t value) {
+  if (value < SWR_FP16 || value > SWR_FP32) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "output must be SWR_FP16, SWR_BF16 or SWR_FP32, not " + std::to_string(value));
+  }
+  return static_cast<swr::OutputType>(value);
+}
+
+inline swr::TensorStrides strides_from(const swr_strides& strides) {
+  return {strides.batch, strides.head, strides.seq};
+}
+
+inline float scale_log2_of(float scale) {
+  if (!(scale >= 0.0F) || std::isinf(scale)) {
+    throw swr::Error(
+        swr::ErrorCode::invalid_argument,
+        "scale must be positive, or 0 for 1 / sqrt(head_dim), not " + std::to_string(scale));
+  }
+  return scale * std::numbers::log2e_v<float>;
+}
+
+}  // namespace swr::capi
