@@ -2,10 +2,12 @@
 // What a lookup costs: hits, nearest matches and misses by size of the database and number of
 // threads, and reading the file. experiments/runtime publishes the numbers.
 #include "db/connection.h"
+#include "db/row_digests.h"
 #include "db/rows.h"
 #include "db/table.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/gemm_problem.h>
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Transaction.h>
@@ -29,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+/// As an H200, of which measured results come with swr.
 swr::DeviceInfo serving_device() {
   return {.name = "Fictional F1",
           .sm_arch = 90,
@@ -114,6 +117,7 @@ class ServedDatabase {
                                                              swr::to_cells(result.variant))});
       swr::insert_row(database, "result", cells);
     }
+    swr::seal_rows(database);
     transaction.commit();
   }
 
@@ -184,6 +188,54 @@ void ask(benchmark::State& state, Question question) {
   state.counters["p99_ns"] = Counter(percentile(samples_ns, 99), Counter::kAvgThreads);
 }
 
+/// Questions that nobody asked before, of what comes with swr and of the closed form.
+template <typename Make>
+void ask_anew(benchmark::State& state, Make&& make) {
+  const swr::Lookup lookup(swr::LookupOptions{});
+  const swr::DeviceInfo device = serving_device();
+  std::vector<double> samples_ns;
+  int asked = 0;
+  for (auto _ : state) {
+    const swr::Problem problem = make(++asked);
+    const auto start = Clock::now();
+    benchmark::DoNotOptimize(lookup.best(problem, device));
+    samples_ns.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+  }
+  state.counters["p50_ns"] = percentile(samples_ns, 50);
+  state.counters["p99_ns"] = percentile(samples_ns, 99);
+}
+
+void first_attention(benchmark::State& state) {
+  ask_anew(state, [](int n) {
+    const int length = 1024 + n % (1 << 17);
+    return swr::AttentionProblem{.batch = 1,
+                                 .heads_q = 32,
+                                 .heads_kv = 8,
+                                 .seq_q = length,
+                                 .seq_kv = length,
+                                 .head_dim = 128,
+                                 .dtype = swr::DType::bf16,
+                                 .causal = true};
+  });
+}
+
+void first_decode(benchmark::State& state) {
+  ask_anew(state, [](int n) {
+    return swr::AttentionProblem{.batch = 8,
+                                 .heads_q = 32,
+                                 .heads_kv = 8,
+                                 .seq_q = 1,
+                                 .seq_kv = 1024 + n % (1 << 17),
+                                 .head_dim = 128,
+                                 .dtype = swr::DType::bf16};
+  });
+}
+
+void first_gemm(benchmark::State& state) {
+  ask_anew(state,
+           [](int n) { return swr::GemmProblem{.m = 1 + n % (1 << 17), .n = 6144, .k = 4096}; });
+}
+
 void open_database_file(benchmark::State& state) {
   const Served& one = served(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
@@ -202,6 +254,9 @@ void sizes_and_threads(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK_CAPTURE(ask, hit, kHit)->Apply(sizes_and_threads);
 BENCHMARK_CAPTURE(ask, nearest, kNearest)->Apply(sizes_and_threads);
 BENCHMARK_CAPTURE(ask, miss, kMiss)->Apply(sizes_and_threads);
+BENCHMARK(first_attention);
+BENCHMARK(first_decode);
+BENCHMARK(first_gemm);
 BENCHMARK(open_database_file)->Arg(10)->Arg(10000)->Arg(100000)->Unit(benchmark::kMillisecond);
 
 }  // namespace

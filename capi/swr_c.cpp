@@ -369,6 +369,14 @@ swr_status swr_runtime_prepare_gemm(swr_runtime* runtime, const swr_gemm_problem
   return prepare(runtime, problem, answer);
 }
 
+swr_status swr_runtime_note_missed(swr_runtime* runtime, const char* file) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(file, "file");
+    runtime->runtime.note_missed(file);
+  });
+}
+
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed) {
   return guarded([&] {
     require_pointer(runtime, "runtime");

@@ -3,6 +3,7 @@
 #include "db/database_error.h"
 #include "db/lookup_records.h"
 #include "db/lookup_table.h"
+#include "db/remembered_answers.h"
 #include "db/shipped.h"
 #include <swr/error.h>
 #include <swr/lookup.h>
@@ -52,15 +53,22 @@ DatabaseMark database_mark(const fs::path& path) {
   return {mark_of(path), mark_of(path.string() + "-wal")};
 }
 
-using SharedTable = std::shared_ptr<const LookupTable>;
+/// One state of the file, with the answers of it that took long to find.
+struct State {
+  explicit State(const LookupRecords& records) : table(records) {}
 
-SharedTable read_table(const fs::path& path, const LookupOptions& options) {
+  LookupTable table;
+  mutable RememberedAnswers remembered;
+};
+
+using SharedState = std::shared_ptr<const State>;
+
+SharedState read_state(const fs::path& path, const LookupOptions& options) {
   return with_database_errors(path, [&] {
     SQLite::Database database =
         open_database(path, Store::Mode::read_only, built_in_migrations(), options.content);
     const SQLite::Transaction snapshot(database);
-    return std::make_shared<const LookupTable>(
-        read_lookup_records(database, path, options.setting));
+    return std::make_shared<const State>(read_lookup_records(database, path, options.setting));
   });
 }
 
@@ -76,27 +84,27 @@ const LookupTable* table_below(const LookupOptions& options) {
 struct Lookup::Impl {
   Impl(const fs::path& file, const LookupOptions& asked)
       : path(file), options(asked), below(table_below(asked)), mark(database_mark(file)) {
-    publish(read_table(file, options));
+    publish(read_state(file, options));
   }
   explicit Impl(const LookupOptions& asked) : options(asked), below(table_below(asked)) {
-    publish(std::make_shared<const LookupTable>(LookupRecords{}));
+    publish(std::make_shared<const State>(LookupRecords{}));
   }
 
-  void publish(SharedTable next) {
-    const std::lock_guard lock(table_mutex);
-    table = std::move(next);
-    published.store(table.get(), std::memory_order_release);
+  void publish(SharedState next) {
+    const std::lock_guard lock(state_mutex);
+    state = std::move(next);
+    published.store(state.get(), std::memory_order_release);
     version.fetch_add(1, std::memory_order_release);
   }
 
-  /// The table in force. Each thread keeps the one it used last, so that the usual question costs
+  /// The state in force. Each thread keeps the one it used last, so that the usual question costs
   /// one atomic load and no reference count; valid until the thread's next call.
-  const LookupTable& current() const {
-    thread_local SharedTable kept;
-    // A table that is kept is alive, so no other one can have its address.
+  const State& current() const {
+    thread_local SharedState kept;
+    // A state that is kept is alive, so no other one can have its address.
     if (kept.get() != published.load(std::memory_order_acquire)) {
-      const std::lock_guard lock(table_mutex);
-      kept = table;
+      const std::lock_guard lock(state_mutex);
+      kept = state;
     }
     return *kept;
   }
@@ -111,7 +119,7 @@ struct Lookup::Impl {
     if (now == mark) {
       return false;
     }
-    publish(read_table(path, options));
+    publish(read_state(path, options));
     mark = now;
     return true;
   }
@@ -134,16 +142,16 @@ struct Lookup::Impl {
     } catch (const Error& error) {
       failure = error.what();
     }
-    const std::lock_guard lock(table_mutex);
+    const std::lock_guard lock(state_mutex);
     watch_error = std::move(failure);
   }
 
   fs::path path;  ///< Empty without a file.
   LookupOptions options;
   const LookupTable* below;
-  mutable std::mutex table_mutex;
-  SharedTable table;
-  std::atomic<const LookupTable*> published = nullptr;
+  mutable std::mutex state_mutex;
+  SharedState state;
+  std::atomic<const State*> published = nullptr;
   std::atomic<unsigned long long> version = 0;
   std::string watch_error;
   std::mutex refresh_mutex;
@@ -164,11 +172,12 @@ Lookup::Lookup(const LookupOptions& options) : impl_(std::make_unique<Impl>(opti
 Lookup::~Lookup() = default;
 
 Answer Lookup::best(const Problem& problem, const DeviceInfo& device) const {
-  return impl_->current().best(problem, device, impl_->below);
+  const State& state = impl_->current();
+  return state.table.best(problem, device, impl_->below, &state.remembered);
 }
 
 std::optional<Answer> Lookup::stored(const Problem& problem, const DeviceInfo& device) const {
-  return impl_->current().stored(problem, device, LookupTable::Kinds::own);
+  return impl_->current().table.stored(problem, device, LookupTable::Kinds::own);
 }
 
 bool Lookup::refresh() { return impl_->refresh(); }
@@ -178,10 +187,10 @@ unsigned long long Lookup::version() const {
 }
 
 std::string Lookup::watch_error() const {
-  const std::lock_guard lock(impl_->table_mutex);
+  const std::lock_guard lock(impl_->state_mutex);
   return impl_->watch_error;
 }
 
-std::size_t Lookup::size() const { return impl_->current().size(); }
+std::size_t Lookup::size() const { return impl_->current().table.size(); }
 
 }  // namespace swr

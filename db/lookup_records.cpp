@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/lookup_records.h"
 
+#include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/error.h>
 
@@ -85,6 +86,9 @@ class Reader {
       : database_(database), path_(path) {}
 
   LookupRecords read(const Setting& setting, const std::optional<LookupScope>& scope) {
+    for (const char* const table : {"run", "device", "variant", "decision"}) {
+      require_unchanged_rows(database_, path_, table);
+    }
     read_runs(setting);
     read_problems();
     read_devices();
@@ -121,8 +125,11 @@ class Reader {
   void read_problems() {
     bool all_canonical = true;
     for (const Operation* const operation : stored_operations()) {
-      TableRows row(database_, lookup_problems_query(*operation));
+      constexpr int kUnchanged = 3;
+      TableRows row(database_,
+                    lookup_problems_query(*operation, is_unchanged(database_, "problem")));
       while (row.next()) {
+        require_unchanged(row, "problem", kUnchanged);
         const auto read = read_lookup_problem(*operation, row, {path_, "problem"});
         add(problems_, records_.problems, row.cell(0).getInt64(), read.value);
         all_canonical = all_canonical && read.is_canonical;
@@ -177,7 +184,9 @@ class Reader {
 
   void read_results(const std::optional<LookupScope>& scope) {
     const Cells kind = scope ? kind_cells(scope->problem) : Cells{};
-    TableRows row(database_, "SELECT " + lookup_result_columns() + " FROM result" +
+    constexpr int kUnchanged = 15;
+    TableRows row(database_, "SELECT " + lookup_result_columns() + ", " +
+                                 is_unchanged(database_, "result") + " FROM result" +
                                  (scope ? " WHERE problem_id IN (SELECT id FROM problem WHERE " +
                                               conditions(kind) +
                                               ") AND device_id IN (SELECT id FROM device WHERE "
@@ -190,7 +199,14 @@ class Reader {
       row.bind(":sm_arch", static_cast<long long>(scope->sm_arch));
     }
     while (row.next()) {
+      require_unchanged(row, "result", kUnchanged);
       add_result(read_lookup_result(row, {path_, "result"}));
+    }
+  }
+
+  void require_unchanged(const TableRows& row, const char* table, int column) const {
+    if (row.cell(column).getInt64() == 0) {
+      reject_changed_row(path_, table, std::to_string(row.cell(0).getInt64()));
     }
   }
 

@@ -548,15 +548,30 @@ std::optional<Answer> LookupTable::stored(const Problem& problem, const DeviceIn
   return hit ? std::optional(answer_of(*hit, problem)) : std::nullopt;
 }
 
-Answer LookupTable::best(const Problem& problem, const DeviceInfo& device,
-                         const LookupTable* below) const {
-  // What is stored is valid, so the usual question needs no validation.
+Answer LookupTable::best(const Problem& problem, const DeviceInfo& device, const LookupTable* below,
+                         RememberedAnswers* remembered) const {
+  // What is stored or remembered is valid, so the usual question needs no validation.
   const Question question{problem, problem_key(problem), device};
   if (const auto hit = exact_measured(group_of(device), question)) {
     return answer_of(*hit, problem);
   }
+  if (remembered != nullptr) {
+    if (const auto answer = remembered->find(question.key, device)) {
+      return *answer;
+    }
+  }
   validate(problem);
   require_described(device);
+  const Answer answer = near_or_modelled(problem, device, below);
+  if (remembered != nullptr) {
+    remembered->remember(question.key, device, answer);
+  }
+  return answer;
+}
+
+/// Requires: a valid problem and a device that is described.
+Answer LookupTable::near_or_modelled(const Problem& problem, const DeviceInfo& device,
+                                     const LookupTable* below) const {
   const auto hit = find(problem, device, below);
   const bool is_near = hit && (hit->distance > 0 || !hit->on_same_device);
   if (hit && !is_near) {

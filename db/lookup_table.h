@@ -5,6 +5,7 @@
 
 #include "db/match.h"
 #include "db/problem_key.h"
+#include "db/remembered_answers.h"
 #include "db/shape_tree.h"
 #include <swr/lookup.h>
 
@@ -85,9 +86,10 @@ class LookupTable {
                                Kinds kinds = Kinds::near) const;
 
   /// The same, or what is modelled where nothing fits or where that is better by more than the
-  /// closed form's error. Throws: as stored().
-  Answer best(const Problem& problem, const DeviceInfo& device,
-              const LookupTable* below = nullptr) const;
+  /// closed form's error. What is not exactly measured is taken from `remembered`, or left there:
+  /// answers of this table and of the one below it, and of no others. Throws: as stored().
+  Answer best(const Problem& problem, const DeviceInfo& device, const LookupTable* below = nullptr,
+              RememberedAnswers* remembered = nullptr) const;
 
   /// Ids of the best result of every problem and device, measured where there is one; by the order
   /// of the problems, then of the devices.
@@ -161,6 +163,8 @@ class LookupTable {
   template <typename ConsiderPools>
   bool find_nearest(const Question& question, Nearest& nearest, ConsiderPools&& consider) const;
   Answer answer_of(const Hit& hit, const Problem& problem) const;
+  Answer near_or_modelled(const Problem& problem, const DeviceInfo& device,
+                          const LookupTable* below) const;
   std::optional<Hit> nearest_on(const Group& group, Provenance provenance, const Question& question,
                                 const Layer& above) const;
   std::optional<Hit> nearest_of_arch(Provenance provenance, const Question& question,

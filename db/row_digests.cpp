@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <sqlite3.h>
@@ -43,7 +44,15 @@ constexpr std::array<SealedTable, 7> kTables{{{"device", nullptr},
 
 std::uint64_t with_bytes(std::uint64_t hash, const void* data, std::size_t bytes) {
   const auto* next = static_cast<const unsigned char*>(data);
-  for (std::size_t left = bytes; left > 0;) {
+  std::size_t left = bytes;
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; left >= sizeof(hash); left -= sizeof(hash), next += sizeof(hash)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, next, sizeof(word));
+      hash = mixed(hash, word);
+    }
+  }
+  while (left > 0) {
     std::uint64_t word = 0;
     const std::size_t taken = std::min(left, sizeof(word));
     for (std::size_t i = 0; i < taken; ++i) {
@@ -109,10 +118,10 @@ void finish_parts(sqlite3_context* context) {
 std::string in_quotes(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
 /// Every column but the digest, in the order of the table.
-std::string values_of(const SQLite::Database& database, const SealedTable& table) {
+std::string values_of(const SQLite::Database& database, const std::string& table) {
   std::string names;
   SQLite::Statement row(database, "SELECT name FROM pragma_table_info(?, 'main')");
-  row.bind(1, table.name);
+  row.bind(1, table);
   while (row.executeStep()) {
     const std::string name = row.getColumn(0).getString();
     if (name != "digest") {
@@ -122,7 +131,7 @@ std::string values_of(const SQLite::Database& database, const SealedTable& table
   return names;
 }
 
-std::string row_digest(const SQLite::Database& database, const SealedTable& table) {
+std::string row_digest(const SQLite::Database& database, const std::string& table) {
   return "swr_digest(" + values_of(database, table) + ")";
 }
 
@@ -144,7 +153,8 @@ void seal(SQLite::Database& database, const SealedTable& table) {
     database.exec("UPDATE main." + name + " SET " + table.parts->digest + " = " +
                   parts_digest(table) + where);
   }
-  database.exec("UPDATE main." + name + " SET digest = " + row_digest(database, table) + where);
+  database.exec("UPDATE main." + name + " SET digest = " + row_digest(database, table.name) +
+                where);
 }
 
 [[noreturn]] void reject(const std::filesystem::path& path, std::string finding) {
@@ -155,16 +165,20 @@ void seal(SQLite::Database& database, const SealedTable& table) {
                   "FILE .recover`");
 }
 
-/// Throws: Error naming the first row of the table for which `condition` holds.
-void require_none(const SQLite::Database& database, const std::filesystem::path& path,
-                  const SealedTable& table, const std::string& condition, const char* what) {
-  SQLite::Statement damaged(database, "SELECT id FROM main." + std::string(table.name) +
-                                          " WHERE digest IS NOT NULL AND " + condition +
-                                          " LIMIT 1");
-  if (damaged.executeStep()) {
-    reject(path, std::string(what) + "row " + damaged.getColumn(0).getString() + " of table " +
-                     table.name + " changed since it was written");
-  }
+[[noreturn]] void reject_changed(const std::filesystem::path& path, const std::string& what) {
+  reject(path, what + " changed since it was written");
+}
+
+std::string name_of_row(const std::string& table, const std::string& id) {
+  return "row " + id + " of table " + table;
+}
+
+/// The first row of the table for which `condition` holds; empty when there is none.
+std::string first_id(const SQLite::Database& database, const std::string& table,
+                     const std::string& condition) {
+  SQLite::Statement row(database,
+                        "SELECT id FROM main." + table + " WHERE " + condition + " LIMIT 1");
+  return row.executeStep() ? row.getColumn(0).getString() : std::string();
 }
 
 void set_ignored_constraints(const SQLite::Database& database, bool are_ignored) {
@@ -220,10 +234,27 @@ void unseal_rows(SQLite::Database& database) {
   }
 }
 
+std::string is_unchanged(const SQLite::Database& database, const std::string& table) {
+  return "(digest IS NULL OR digest IS " + row_digest(database, table) + ")";
+}
+
+void reject_changed_row(const std::filesystem::path& path, const std::string& table,
+                        const std::string& id) {
+  reject_changed(path, name_of_row(table, id));
+}
+
+void require_unchanged_rows(const SQLite::Database& database, const std::filesystem::path& path,
+                            const std::string& table) {
+  const std::string id = first_id(database, table, "NOT " + is_unchanged(database, table));
+  if (!id.empty()) {
+    reject_changed_row(path, table, id);
+  }
+}
+
 void require_intact_rows(const SQLite::Database& database, const std::filesystem::path& path) {
   for (const SealedTable& table : kTables) {
     require_structure(database, path, table.name);
-    require_none(database, path, table, "digest IS NOT " + row_digest(database, table), "");
+    require_unchanged_rows(database, path, table.name);
   }
 }
 
@@ -231,9 +262,12 @@ void require_intact_parts(const SQLite::Database& database, const std::filesyste
   for (const SealedTable& table : kTables) {
     if (table.parts != nullptr) {
       require_structure(database, path, table.parts->table);
-      require_none(database, path, table,
-                   std::string(table.parts->digest) + " IS NOT " + parts_digest(table),
-                   "what belongs to ");
+      const std::string id = first_id(database, table.name,
+                                      "digest IS NOT NULL AND " + std::string(table.parts->digest) +
+                                          " IS NOT " + parts_digest(table));
+      if (!id.empty()) {
+        reject_changed(path, "what belongs to " + name_of_row(table.name, id));
+      }
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include <filesystem>
+#include <string>
 
 namespace swr {
 
@@ -24,9 +25,20 @@ void seal_rows(SQLite::Database& database);
 /// Sets the digests of all rows to NULL, before many of them change.
 void unseal_rows(SQLite::Database& database);
 
+/// True in SQL for a row of the table as it was written, and for one that nobody vouches for. For
+/// who reads the rows anyway.
+std::string is_unchanged(const SQLite::Database& database, const std::string& table);
+
+/// Throws: Error{unreadable} naming the row, which changed since it was written.
+[[noreturn]] void reject_changed_row(const std::filesystem::path& path, const std::string& table,
+                                     const std::string& id);
+
+/// Looks at every row of the table. Throws: as reject_changed_row().
+void require_unchanged_rows(const SQLite::Database& database, const std::filesystem::path& path,
+                            const std::string& table);
+
 /// Looks at every row but samples and finalists, and at the tables' structure: a row that is not
-/// found any more has no digest to differ from.
-/// Throws: Error{unreadable} naming the first that is damaged.
+/// found any more has no digest to differ from. Throws: as reject_changed_row().
 void require_intact_rows(const SQLite::Database& database, const std::filesystem::path& path);
 
 /// Looks at the samples and finalists too.

@@ -519,8 +519,8 @@ double read_sample(SQLite::Statement& row, const RowSource& source) {
   });
 }
 
-std::string lookup_problems_query(const Operation& operation) {
-  return "SELECT id, kind, sizes FROM problem NOT INDEXED WHERE op = '" +
+std::string lookup_problems_query(const Operation& operation, const std::string& more) {
+  return "SELECT id, kind, sizes, " + more + " FROM problem NOT INDEXED WHERE op = '" +
          std::string(name_of(operation)) + "' ORDER BY id";
 }
 

@@ -82,8 +82,8 @@ inline constexpr std::string_view kUserKernelPattern =
 /// True for such a name.
 bool is_user_kernel(std::string_view operation);
 
-// For tables of many rows: what to select, and the readers of such rows.
-std::string lookup_problems_query(const Operation& operation);
+// For tables of many rows: what to select, and the readers of such rows. A column `more` follows.
+std::string lookup_problems_query(const Operation& operation, const std::string& more);
 FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,
                                       const RowSource& source);
 std::string lookup_variants_query();

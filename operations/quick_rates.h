@@ -4,6 +4,9 @@
 
 #include <swr/device.h>
 
+#include <cmath>
+#include <initializer_list>
+
 namespace swr {
 
 inline constexpr double kElementBytes = 2.0;  ///< Of fp16 and bf16.
@@ -23,6 +26,17 @@ inline double mma_flop_per_clock(int sm_arch) {
     return 512.0;
   }
   return sm_arch <= kAmpere ? 2048.0 : 2730.0;
+}
+
+/// A little more than the longest of times that overlap: the fourth root of their fourth powers'
+/// sum.
+inline double smooth_max(std::initializer_list<double> times) {
+  double sum = 0.0;
+  for (const double time : times) {
+    const double square = time * time;
+    sum += square * square;
+  }
+  return std::sqrt(std::sqrt(sum));
 }
 
 /// Time that memory takes for so many bytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "db/missed_questions.h"
 #include "db/problem_key.h"
-#include "operations/attention_serving/merge_states.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
@@ -133,6 +133,9 @@ struct Runtime::Impl {
   std::shared_ptr<const ReadyKernel> load(const Question& question, const Problem& problem) {
     LoadedKernels& loaded = added(question.context);
     const auto [choice, kernel] = choose(problem, loaded.device());
+    if (missed && choice.answer.level != MatchLevel::exact) {
+      missed->note(problem);
+    }
     auto ready = std::make_shared<const ReadyKernel>(loaded.load(problem, choice.answer, kernel));
     const std::unique_lock lock(contexts_mutex);
     loaded.remember(question.problem, question.version, ready);
@@ -223,8 +226,9 @@ struct Runtime::Impl {
   bool may_compile;
   bool has_database;
   std::unique_ptr<Lookup> lookup;
-  /// Held while a kernel is chosen, compiled and loaded.
+  /// Held while a kernel is chosen, compiled and loaded, and a missed question noted.
   std::mutex loading_mutex;
+  std::unique_ptr<MissedQuestions> missed;
   mutable std::shared_mutex contexts_mutex;
   std::vector<std::unique_ptr<LoadedKernels>> contexts;
 };
@@ -246,11 +250,10 @@ long long Runtime::prepare(const Problem& problem, const void* call) {
   return impl_->get(current_context(), problem).launch->prepare(call);
 }
 
-void Runtime::merge_states(const MergeStatesCall& call, CUstream_st* stream) {
-  validate(call);
-  const CUcontext context = context_for(call.params.parts);
-  LoadedKernels& loaded = impl_->kernels_of(context);
-  launch_merge(call, loaded.device(), loaded.fixed_kernels(), serving_calls(), stream);
+void Runtime::launch_fixed(const void* memory,
+                           const std::function<void(const FixedSite&)>& launch) {
+  const LoadedKernels& loaded = impl_->kernels_of(context_for(memory));
+  launch({loaded.device(), loaded.fixed_kernels(), serving_calls()});
 }
 
 Answer Runtime::prepare(const Problem& problem) {
@@ -265,6 +268,11 @@ Answer Runtime::prepare(const Problem& problem) {
 
 Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {
   return impl_->best(problem, device).answer;
+}
+
+void Runtime::note_missed(const std::filesystem::path& file) {
+  const std::lock_guard lock(impl_->loading_mutex);
+  impl_->missed = std::make_unique<MissedQuestions>(file);
 }
 
 bool Runtime::refresh() { return impl_->lookup->refresh(); }

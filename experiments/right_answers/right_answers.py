@@ -6,7 +6,8 @@
         experiments/right_answers/right_answers.py --database tuned.db --out OUT_DIR [--small]
     experiments/right_answers/right_answers.py --summarise OUT_DIR/*.csv
 
-Per shape and in turns, one process, the same tensors, a CUDA graph each: `fresh` (no database: what comes
+Shapes come in an order drawn by the seed, so that a run that is cut short (--within) has seen a fair part of
+each list; the next run with the same OUT_DIR and database goes on. Per shape and in turns, one process, the same tensors, a CUDA graph each: `fresh` (no database: what comes
 with swr, else the closed form), `model` (the closed form alone: what comes with swr is of a warm L2, so a
 runtime that asks for a cold one has nothing), `tuned` (swr-tune for this very shape) and `peer` (cuDNN's
 attention, cuBLASLt's product). A ratio of a round is tuned or peer time over that of fresh or model.
@@ -80,12 +81,27 @@ def drawn(seed, count=60):
     return shapes
 
 
+def is_far(shape):
+    """From everything that comes with swr: two octaves in one size, say."""
+    answer = swr.Lookup().best(problem(shape), swr.profiled_device("h200"))
+    return answer.match == "modelled" or answer.distance >= 2.0
+
+
+def far(seed, count=20):
+    return [shape for shape in drawn(seed + 1, 40 * count) if is_far(shape)][:count]
+
+
 def shapes(options):
-    lists = {"grid": grid(), "decode": decode(), "gemm": projections(), "drawn": drawn(options.seed)}
-    if options.small:
-        draw = random.Random(options.seed)
-        lists = {name: draw.sample(of, 3) for name, of in lists.items()}
-    return [(name, shape) for name in options.lists.split(",") for shape in lists[name]]
+    """(list, shape), in an order drawn by the seed."""
+    makers = {"grid": grid, "decode": decode, "gemm": projections, "drawn": lambda: drawn(options.seed),
+              "far": lambda: far(options.seed)}
+    draw = random.Random(options.seed)
+    chosen = []
+    for name in options.lists.split(","):
+        of_list = makers[name]()
+        chosen += [(name, shape) for shape in (draw.sample(of_list, 3) if options.small else of_list)]
+    draw.shuffle(chosen)
+    return chosen
 
 
 def problem(shape):
@@ -180,7 +196,7 @@ def compare(shape, options, seed):
         expected = out if expected is None else expected
         errors[name] = ((out - expected).norm() / expected.norm()).item()
         if not errors[name] <= TOLERANCE:
-            raise SystemExit(f"{shape}: {name} is wrong, relative error {errors[name]:.2e}")
+            raise SystemExit(f"{text_of(shape)}: {name} is wrong, relative error {errors[name]:.2e}")
         graphs[name] = graph_of(own)
     order, draw = list(graphs), random.Random(seed)
     samples = collections.defaultdict(list)
@@ -205,17 +221,36 @@ COLUMNS = ["list", "shape"] + [f"{name}_us" for name in ("fresh", "model", "tune
     for what in ("match", "distance", "to_tuned", "to_peer", "variant")]
 
 
+def text_of(shape):
+    return " ".join(f"{name}={value}" for name, value in shape.items())
+
+
+def rows_of(path):
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def measure(options):
+    began = time.monotonic()
     index, count = (int(part) for part in options.shard.split("/"))
     options.out.mkdir(parents=True, exist_ok=True)
-    with open(options.out / f"right_answers-{index}.csv", "w", newline="", encoding="utf-8") as file:
+    path = options.out / f"right_answers-{index}.csv"
+    known = {(row["list"], row["shape"]) for row in rows_of(path)}
+    with open(path, "a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
-        writer.writeheader()
+        if not known:
+            writer.writeheader()
         for number, (name, shape) in enumerate(shapes(options)[index::count]):
+            if (name, text_of(shape)) in known:
+                continue
+            if time.monotonic() - began > options.within:
+                print("the time is over; the same command goes on")
+                return
             if not options.no_tuning:
                 tune(shape, options)
-            row = {"list": name, "shape": " ".join(f"{k}={v}" for k, v in shape.items())}
-            row |= compare(shape, options, number + 1)
+            row = {"list": name, "shape": text_of(shape)} | compare(shape, options, number + 1)
             writer.writerow(row)
             file.flush()
             print(row, flush=True)
@@ -223,10 +258,7 @@ def measure(options):
 
 
 def summarise(paths):
-    rows = []
-    for path in paths:
-        with open(path, newline="", encoding="utf-8") as file:
-            rows += list(csv.DictReader(file))
+    rows = [row for path in paths for row in rows_of(pathlib.Path(path))]
     print("| answer | over | list | shapes | geometric mean | lowest |\n|---|---|---|---|---|---|")
     lists = [*dict.fromkeys(row["list"] for row in rows), "all"]
     for name in ("fresh", "model"):
@@ -243,12 +275,15 @@ def parsed_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--database", type=pathlib.Path, help="of the tuned choices; made if missing")
     parser.add_argument("--out", type=pathlib.Path, help="directory for the CSV")
-    parser.add_argument("--lists", default="grid,decode,gemm,drawn")
+    parser.add_argument("--lists", default="grid,decode,gemm,drawn,far")
     parser.add_argument("--seed", type=int, default=25, help="of the drawn shapes, and of those of --small")
     parser.add_argument("--small", action="store_true", help="three shapes of each list")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
     parser.add_argument("--no-tuning", action="store_true", help="without the tuned choice")
-    parser.add_argument("--tune-arguments", default="--strategy model --budget 48", help="for swr-tune")
+    parser.add_argument("--within", type=float, default=math.inf, metavar="S",
+                        help="begin no shape after so many seconds")
+    parser.add_argument("--tune-arguments", default="--strategy model --budget 32 --time 10 --no-counters",
+                        help="for swr-tune")
     parser.add_argument("--summarise", nargs="+", metavar="CSV", help="print a table of CSV files")
     options = parser.parse_args()
     if not options.summarise and not (options.database and options.out):
@@ -263,6 +298,7 @@ if __name__ == "__main__":
         sys.exit(0)
     import os
     import subprocess
+    import time
 
     import torch
     from torch.nn import functional

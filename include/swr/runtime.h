@@ -21,6 +21,7 @@
 #include <swr/serving_attention_call.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -28,6 +29,8 @@
 struct CUstream_st;
 
 namespace swr {
+
+struct FixedSite;
 
 /// One forward pass on device memory.
 struct AttentionCall {
@@ -151,11 +154,19 @@ class Runtime {
   /// What would run on a device, which need not be present.
   Answer best(const Problem& problem, const DeviceInfo& device) const;
 
+  /// From now on notes, in a file that `swr-tune tune --missed` reads, each problem whose kernel
+  /// was chosen without a measurement of exactly this problem on this device. Only a problem's
+  /// first call, which loads its kernel, pays for it: about the time of opening and writing a file.
+  void note_missed(const std::filesystem::path& file);
+
   /// Reads the database again when it has changed, and then chooses anew; true when it had. Kernels
   /// that are loaded stay loaded. Throws: as Lookup::refresh.
   bool refresh();
 
  private:
+  /// Calls `launch` with what kernels that nobody chooses take in the context of `memory`.
+  void launch_fixed(const void* memory, const std::function<void(const FixedSite&)>& launch);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

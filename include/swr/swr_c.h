@@ -235,6 +235,9 @@ swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
                                swr_answer* answer);
 swr_status swr_runtime_prepare_gemm(swr_runtime* runtime, const swr_gemm_problem* problem,
                                     swr_gemm_answer* answer);
+/* From now on notes in `file`, for swr-tune tune --missed, each problem whose kernel was chosen
+ * without a measurement of exactly this problem. Its first call alone pays for it. */
+swr_status swr_runtime_note_missed(swr_runtime* runtime, const char* file);
 swr_status swr_runtime_refresh(swr_runtime* runtime, int32_t* changed);
 /* Before the contexts that it was used in are destroyed. */
 void swr_runtime_destroy(swr_runtime* runtime);

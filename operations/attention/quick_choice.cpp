@@ -99,10 +99,6 @@ double dram_bytes(const AttentionProblem& problem, const DeviceInfo& device) {
   return bytes * std::clamp((bytes - 0.5 * l2_bytes) / (0.3 * l2_bytes), 0.0, 1.0);
 }
 
-double smooth_max(double a, double b, double c) {
-  return std::pow(std::pow(a, 4) + std::pow(b, 4) + std::pow(c, 4), 0.25);
-}
-
 struct CtaCosts {
   double step_clocks = 0.0;
   double tile_clocks = 0.0;
@@ -370,7 +366,7 @@ double quick_time_us_of(const AttentionProblem& problem, const AttentionVariant&
       std::max(steps.kv_rows / sm_count, on_sm * steps.shortest * variant.tile_n) * row_bytes;
   const double rate =
       std::min(kL2BytesPerClock * kClocksPerUs, ctas * cta.bytes_in_flight / kLatencyUs);
-  double time_us = kLaunchUs + smooth_max(sm_us, dram_us, busiest_bytes / rate);
+  double time_us = kLaunchUs + smooth_max({sm_us, dram_us, busiest_bytes / rate});
   if (variant.kv_splits > 1) {
     const double partials = steps.tiles * variant.tile_m * problem.head_dim * 4.0 * 2.0;
     time_us += kCombineUs + partials / (kPartialGbPerS * 1e3);

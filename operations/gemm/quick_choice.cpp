@@ -67,14 +67,6 @@ int ctas_per_sm(const GemmVariant& variant, const DeviceInfo& device) {
                     1, kMost);
 }
 
-double smooth_max(std::array<double, 4> times) {
-  double sum = 0.0;
-  for (const double time : times) {
-    sum += std::pow(time, 4);
-  }
-  return std::pow(sum, 0.25);
-}
-
 /// Clocks of one k-block of a CTA that has its SM alone.
 double product_clocks(const GemmVariant& v, const DeviceInfo& device) {
   const double stage_bytes = kElementBytes * (v.tile_m + v.tile_n) * v.tile_k;

@@ -4,10 +4,12 @@
     import swr
     o = swr.sdpa(q, k, v, causal=True)
     y = swr.matmul(x, weight.T)
+    o = swr.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, page_table=table)
 
 `query` and `tune` need neither PyTorch nor, for another GPU than this machine's, a driver.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._library import Device, Error, GemmProblem, Problem
@@ -16,26 +18,30 @@ from ._tune import tune
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._matmul import matmul
+    from ._paged import PagedPlan, merge_states, plan_paged, run_paged
     from ._sdpa import sdpa
     from ._torch import configure
 
 __all__ = [
-    "Answer", "Device", "Error", "GemmProblem", "Lookup", "Problem", "__version__", "configure",
-    "matmul", "present_device", "profiled_device", "sdpa", "tune",
+    "Answer", "Device", "Error", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
+    "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "matmul",
+    "merge_states", "plan_paged", "present_device", "profiled_device", "run_paged", "sdpa", "tune",
 ]
+
+# Which module has what needs PyTorch.
+_OF_TORCH = {
+    "configure": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "flash_attn_func": "_flash",
+    "flash_attn_varlen_func": "_flash", "flash_attn_with_kvcache": "_flash", "PagedPlan": "_paged",
+    "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged"}
 
 
 def __getattr__(name: str) -> Any:
     # PyTorch is imported by those who use it. What was found stays: looking it up again on every
     # call costs 1 us.
-    if name == "configure":
-        from ._torch import configure as found
-    elif name == "sdpa":
-        from ._sdpa import sdpa as found
-    elif name == "matmul":
-        from ._matmul import matmul as found
-    else:
+    if name not in _OF_TORCH:
         raise AttributeError(f"module 'swr' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{_OF_TORCH[name]}", __name__), name)
     globals()[name] = found
     return found

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h)."""
+"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h and
+swr/swr_serving_c.h)."""
 
 import ctypes
 import os
 import pathlib
-from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p)
+from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64,
+                    c_void_p)
 from typing import Optional, Union
 
 API_VERSION = 1
@@ -151,7 +153,7 @@ class Attention(ctypes.Structure):
 class AttentionBackward(ctypes.Structure):
     """swr_attention_backward (swr/swr_backward_c.h); the constructor takes what follows the size."""
 
-    _fields_ = [("size", ctypes.c_uint64)] + [
+    _fields_ = [("size", c_uint64)] + [
         (name, c_void_p) for name in ("q", "k", "v", "o", "d_o", "lse", "d_lse", "dq", "dk", "dv")
     ] + [(name + "_strides", Strides) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] + [
         (name, c_int32) for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim",
@@ -161,6 +163,43 @@ class AttentionBackward(ctypes.Structure):
 
     def __init__(self, **fields):
         super().__init__(size=ctypes.sizeof(type(self)), **fields)
+
+
+class KvAppend(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint64), ("k_new", c_void_p), ("v_new", c_void_p), ("k_new_strides", Strides),
+        ("v_new_strides", Strides), ("seq_k_new", c_int32), ("rotary_dim", c_int32),
+        ("cu_seqlens_k_new", c_void_p), ("total_k_new", c_int64), ("rotary_cos", c_void_p),
+        ("rotary_sin", c_void_p), ("rotary_stride", c_int64), ("rotary_interleaved", c_int32),
+        ("queries_stay", c_int32), ("rotary_positions", c_void_p)]
+
+
+class ServingAttention(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint64), ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p),
+        ("lse", c_void_p), ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides),
+        ("o_strides", Strides), ("lse_strides", Strides), ("batch", c_int32), ("heads_q", c_int32),
+        ("heads_kv", c_int32), ("head_dim", c_int32), ("head_dim_v", c_int32), ("dtype", c_int32),
+        ("max_seq_q", c_int32), ("max_seq_kv", c_int32), ("total_q", c_int64),
+        ("cu_seqlens_q", c_void_p), ("seqused_q", c_void_p), ("cu_seqlens_k", c_void_p),
+        ("seqused_k", c_void_p), ("leftpad_k", c_void_p), ("kv_batch_index", c_void_p),
+        ("page_table", c_void_p), ("page_table_stride", c_int64), ("page_indptr", c_void_p),
+        ("page_indices", c_void_p), ("last_page_len", c_void_p), ("pages_per_sequence", c_int32),
+        ("page_size", c_int32), ("mask", c_int32), ("window_left", c_int32),
+        ("window_right", c_int32), ("chunk", c_int32), ("scale", c_float), ("softcap", c_float),
+        ("accurate_softcap", c_int32), ("sink_dtype", c_int32), ("sinks", c_void_p),
+        ("lse_in_base_2", c_int32), ("lengths", c_int32), ("lengths_are_ready", c_int32),
+        ("reserved", c_int32), ("append", c_void_p), ("workspace", c_void_p),
+        ("workspace_bytes", c_int64)]
+
+
+class States(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint64), ("parts", c_void_p), ("part_lse", c_void_p), ("o", c_void_p),
+        ("lse", c_void_p), ("part_strides", Strides), ("part_lse_strides", Strides),
+        ("o_strides", Strides), ("lse_strides", Strides), ("part_count", c_int32),
+        ("heads", c_int32), ("rows", c_int64), ("head_dim", c_int32), ("part_dtype", c_int32),
+        ("output_dtype", c_int32), ("lse_in_base_2", c_int32)]
 
 
 class MatrixStrides(ctypes.Structure):
@@ -184,6 +223,8 @@ _FUNCTIONS = {
                              POINTER(RawGemmAnswer)],
     "swr_lookup_refresh": [c_void_p, POINTER(c_int32)],
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
+    "swr_runtime_note_missed": [c_void_p, c_char_p],
+    "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
 }
 
 # Called per launch, with the address of a description and of each tensor; the caller looks at the
@@ -193,6 +234,8 @@ _LAUNCHES = {
     "swr_runtime_attention_backward": [c_void_p] * 3,
     "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
+    "swr_runtime_serving_attention": [c_void_p] * 3,
+    "swr_merge_states": [c_void_p] * 3,
 }
 
 

@@ -6,17 +6,19 @@ import ctypes
 import os
 import pathlib
 import threading
-from typing import Union
+from typing import Optional, Union
 
 import torch
 
 from . import _program
-from ._library import RuntimeOptions, encoded, library
+from ._background import BackgroundTuning, missed_file
+from ._library import Error, RuntimeOptions, encoded, library
 
 DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 
 _lock = threading.Lock()
 _runtime = None
+_background = None
 
 # What PyTorch's compiler calls too; the public functions, which make a Stream object, take 1 us.
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
@@ -25,11 +27,10 @@ _current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device
 
 
 def _default_database():
-    """Where swr-tune stores results, if there are any."""
+    """Where swr-tune stores results."""
     named = os.environ.get("SWR_DB")
     data = os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local" / "share"
-    path = pathlib.Path(named) if named else pathlib.Path(data) / "swr" / "tuned.db"
-    return path if path.exists() else None
+    return pathlib.Path(named) if named else pathlib.Path(data) / "swr" / "tuned.db"
 
 
 def _default_cache():
@@ -40,27 +41,55 @@ def _default_cache():
 def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
               exported: Union[str, "os.PathLike[str]", None] = None,
               cache_dir: Union[str, "os.PathLike[str]", None] = None, may_compile: bool = True,
-              nvrtc: Union[str, "os.PathLike[str]", None] = None, l2: str = "warm") -> None:
+              nvrtc: Union[str, "os.PathLike[str]", None] = None, l2: str = "warm",
+              tune: Optional[str] = None, tune_seconds: float = 60.0) -> None:
     """Says where sdpa and matmul find kernels from now on. Without a call they use swr-tune's
     database and cache. `exported` is a directory that `swr-tune export` wrote; with
     may_compile=False nothing is ever compiled while serving. l2="cold" serves what was tuned with
-    --l2 cold."""
+    --l2 cold.
+
+    tune="note" notes the questions that no measurement answered exactly, for `swr-tune tune
+    --missed`; tune="background" also tunes them, in a child of low priority that works tune_seconds
+    at a time on the GPU that serves, and then serves what it found. Both take swr-tune's database
+    where none is named."""
+    if tune not in (None, "note", "background"):
+        raise Error("invalid_argument", f'tune must be None, "note" or "background", not {tune!r}')
+    beside = _default_database() if database is None else database
+    if database is None and tune is not None and beside.exists():
+        database = beside
     options = RuntimeOptions(encoded(database), encoded(exported),
                              encoded(cache_dir or _default_cache()),
                              encoded(nvrtc or _program.nvrtc()),
                              int(may_compile), encoded(l2))
     handle = ctypes.c_void_p()
     library.swr_runtime_create(options, handle)
-    global _runtime
+
+    def swap():
+        if database is not None:
+            library.swr_runtime_refresh(handle, None)
+        else:  # The first results have made the file.
+            configure(database=beside, exported=exported, cache_dir=cache_dir, may_compile=may_compile,
+                      nvrtc=nvrtc, l2=l2, tune=tune, tune_seconds=tune_seconds)
+
+    if tune is not None:
+        library.swr_runtime_note_missed(handle, encoded(missed_file(beside)))
+    background = None
+    if tune == "background":
+        background = BackgroundTuning(beside, swap, seconds=tune_seconds, arguments=("--l2", l2))
+    global _runtime, _background
     # A former runtime is kept: its kernels may be running, or be part of a captured graph.
     _runtime = handle
+    former, _background = _background, background
+    if former is not None:
+        former.stop()
 
 
 def _handle():
     if _runtime is None:
         with _lock:
             if _runtime is None:
-                configure(database=_default_database())
+                database = _default_database()
+                configure(database=database if database.exists() else None)
     return _runtime
 
 

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The package without PyTorch and without a GPU: tuning by prediction, asking, errors."""
 
+import ctypes
 import importlib.util
 import os
 import pathlib
 import subprocess
 import tempfile
+import threading
+import time
 import types
 import unittest
 from unittest import mock
 
 import swr
-from swr import _program
+from swr import _background, _library, _program
+from swr._library import library
 
 
 class Package(unittest.TestCase):
@@ -76,6 +80,45 @@ class Package(unittest.TestCase):
         self.tune(causal=True)
         self.assertTrue(lookup.refresh())
 
+    def test_what_was_missed_is_tuned_in_the_background(self):
+        question = ('{"op":"attention","batch":1,"heads_q":1,"heads_kv":1,"seq_q":256,"seq_kv":256,'
+                    '"head_dim":64,"dtype":"fp16","causal":false,"alignment_bytes":16}\n')
+        missed, swapped = _background.missed_file(self.database), threading.Event()
+        arguments = ("--gpu", "rtx5090", "--tile", "32x32", "--stages", "1", "--persistence", "persistent",
+                     "--cache-dir", str(self.cache))
+        tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05, arguments=arguments)
+        try:
+            self.assertFalse(swapped.wait(0.3), "nothing was missed")
+            missed.write_text(question, encoding="utf-8")
+            self.assertTrue(swapped.wait(120))
+        finally:
+            tuning.stop()
+        answer = swr.Lookup(self.database).best(swr.Problem(256), swr.profiled_device("rtx5090"))
+        self.assertEqual(answer.match, "predicted")
+        self.assertEqual(answer.distance, 0)
+        self.assertFalse(missed.exists())
+
+    def test_a_failure_in_the_background_is_logged_and_serving_goes_on(self):
+        missed, swapped = _background.missed_file(self.database), threading.Event()
+        missed.write_text("seq=4096\n", encoding="utf-8")
+        with self.assertLogs("swr", "WARNING") as logged:
+            tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05)
+            while not logged.output:
+                swapped.wait(0.05)
+            tuning.stop()
+        self.assertIn("is no question that swr noted", logged.output[0])
+        self.assertFalse(swapped.is_set())
+
+    def test_a_child_that_is_at_work_is_ended(self):
+        waits = pathlib.Path(self.database).parent / "waits"
+        waits.write_text("#!/bin/sh\ntouch '" + str(waits) + ".began'\nexec sleep 600\n", encoding="utf-8")
+        waits.chmod(0o755)
+        _background.missed_file(self.database).write_text("{}\n", encoding="utf-8")
+        tuning = _background.BackgroundTuning(self.database, lambda: None, pause_s=0.01, program=str(waits))
+        while not pathlib.Path(str(waits) + ".began").exists():
+            time.sleep(0.01)
+        tuning.stop()
+
     def test_a_size_that_32_bits_do_not_hold_is_refused(self):
         for problem in (lambda: swr.Problem(2**32 + 1000), lambda: swr.GemmProblem(1, 2**31, 1)):
             with self.assertRaises(swr.Error) as caught:
@@ -125,6 +168,45 @@ class Package(unittest.TestCase):
             os.environ.pop("SWR_NVRTC", None)
             self.assertEqual(_program.nvrtc(), str(library))
             self.assertIn(str(library.parent), _program.environment()["LD_LIBRARY_PATH"])
+
+    def test_structures_of_serving_are_those_of_the_library(self):
+        """What is wrong with a field is said of that field, wherever it lies."""
+        runtime = ctypes.c_void_p()
+        library.swr_runtime_create(_library.RuntimeOptions(
+            None, None, str(self.cache).encode(), None, 1, None), runtime)
+        memory = 1 << 20
+
+        def said(text, append=None, **fields):
+            call = _library.ServingAttention(
+                size=ctypes.sizeof(_library.ServingAttention), q=memory, k=memory, v=memory, o=memory,
+                batch=2, heads_q=4, heads_kv=2, head_dim=64, dtype=1, max_seq_q=1, max_seq_kv=64,
+                total_q=2, cu_seqlens_q=memory, seqused_k=memory, page_table=memory,
+                page_table_stride=4, pages_per_sequence=4, page_size=16, mask=1)
+            for name, value in fields.items():
+                setattr(call, name, value)
+            if append is not None:
+                call.append = ctypes.addressof(append)
+            status = library.swr_runtime_serving_attention(runtime, ctypes.addressof(call), None)
+            self.assertEqual(status, 1, text)
+            self.assertIn(text, str(library.error(status)))
+        said("sizeof", size=8)
+        said("not 72", head_dim=72)
+        said("page_size must be", page_size=2000)
+        said("lengths must be 0 to 6, not 9", lengths=9)
+        said("sink_dtype", sinks=memory, sink_dtype=7)
+        said("softcap must be", softcap=-2.0)
+        said("the chunk must be", mask=2, chunk=-1)
+        append = _library.KvAppend(size=ctypes.sizeof(_library.KvAppend), k_new=memory, v_new=memory,
+                                   seq_k_new=1, rotary_cos=memory, rotary_sin=memory, rotary_dim=24)
+        said("rotary dimension must be a multiple of 16", append)
+        append.rotary_dim, append.rotary_positions = 32, memory + 2
+        said("rotary positions must be a multiple of 4", append)
+        states = _library.States(size=ctypes.sizeof(_library.States), parts=memory, part_lse=memory,
+                                 o=memory, part_count=2, heads=1, rows=1, head_dim=8, part_dtype=2,
+                                 output_dtype=9)
+        status = library.swr_merge_states(runtime, ctypes.addressof(states), None)
+        self.assertIn("output must be", str(library.error(status)))
+        library.swr_runtime_destroy(runtime)
 
     def test_errors_carry_a_code_and_advice(self):
         with self.assertRaises(swr.Error) as caught:

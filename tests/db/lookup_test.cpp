@@ -2,6 +2,8 @@
 // The lookup of programs that serve: its answers against the rules applied to every record, and
 // what happens when the file changes while threads ask.
 #include "db/lookup_table.h"
+#include "db/remembered_answers.h"
+#include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -118,14 +120,11 @@ TEST_F(LookupTest, ResultsFindTheirProblemsWhateverTheIds) {
   record(product, measured(GemmVariant{}, 3.0));
   record(problem_of(4096), measured(tile(64, 64), 1.0));
   record(problem_of(8192), measured(tile(64, 64), 2.0));
-  {
-    SQLite::Database editor(path_.string(), SQLite::OPEN_READWRITE);
-    editor.exec("PRAGMA foreign_keys = OFF");
-    editor.exec("UPDATE problem SET id = 7000000000 WHERE id = 2");
-    editor.exec("UPDATE result SET problem_id = 7000000000 WHERE problem_id = 2");
-    editor.exec("UPDATE problem SET id = 5 WHERE id = 3");
-    editor.exec("UPDATE result SET problem_id = 5 WHERE problem_id = 3");
-  }
+  edit_file(path_,
+            "UPDATE problem SET id = 7000000000 WHERE id = 2;"
+            "UPDATE result SET problem_id = 7000000000 WHERE problem_id = 2;"
+            "UPDATE problem SET id = 5 WHERE id = 3;"
+            "UPDATE result SET problem_id = 5 WHERE problem_id = 3");
   const Lookup lookup(path_, file_alone());
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).time_us, 1.0);
   EXPECT_EQ(lookup.best(problem_of(8192), fictional_gpu()).time_us, 2.0);
@@ -207,6 +206,85 @@ TEST_F(LookupTest, AFileThatBecameUnreadableLeavesTheFormerAnswers) {
   EXPECT_EQ(error_of([&] { lookup.refresh(); }).code(), ErrorCode::not_found);
   EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::exact);
   EXPECT_EQ(error_of([&] { lookup.refresh(); }).code(), ErrorCode::not_found) << "again";
+}
+
+/// As a disk may do it: values stay such that could be true.
+TEST_F(LookupTest, ARowThatChangedSinceItWasWrittenNeverAnswers) {
+  for (const char* const change :
+       {"UPDATE result SET median_us = 9.5", "UPDATE result SET problem_id = 2 WHERE id = 1",
+        "UPDATE device SET sm_count = 97",
+        "UPDATE problem SET sizes = json_set(sizes, '$.seq_q', 4095) WHERE id = 1",
+        "UPDATE variant SET axes = json_set(axes, '$.stages', 3)",
+        "UPDATE run SET l2_state = 'cold'"}) {
+    const fs::path path = directory_ / "shipped.db";
+    {
+      Store store(path, Store::Mode::read_write);
+      const long long run = store.begin_run(some_run());
+      for (const int length : {4096, 8192}) {
+        store.record(run, problem_of(length), fictional_gpu(), measured(tile(64, 64), 10.0));
+      }
+    }
+    Lookup lookup(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(change);
+    for (const Error& error :
+         {error_of([&] { Lookup{path}; }), error_of([&] { lookup.refresh(); })}) {
+      EXPECT_EQ(error.code(), ErrorCode::unreadable) << change;
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("changed since it was written")) << change;
+    }
+    EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).time_us, 10.0);
+    fs::remove(path);
+  }
+}
+
+// Questions that are asked again.
+
+TEST_F(LookupTest, ANearQuestionHasTheSameAnswerAgainAndAnotherOneAfterAChange) {
+  record(problem_of(4096), measured(good_tile(), 10.0));
+  Lookup lookup(path_, file_alone());
+  const Answer first = lookup.best(problem_of(5000), fictional_gpu());
+  const Answer again = lookup.best(problem_of(5000), fictional_gpu());
+  EXPECT_EQ(again.level, MatchLevel::nearest);
+  EXPECT_EQ(again.variant, first.variant);
+  EXPECT_EQ(again.time_us, first.time_us);
+  EXPECT_EQ(again.stored_problem, problem_of(4096));
+  record(problem_of(5000), measured(tile(64, 64), 7.0));
+  EXPECT_TRUE(lookup.refresh());
+  const Answer after = lookup.best(problem_of(5000), fictional_gpu());
+  EXPECT_EQ(after.level, MatchLevel::exact);
+  EXPECT_EQ(after.time_us, 7.0);
+}
+
+TEST_F(LookupTest, WhatIsRememberedOfOneDeviceAnswersForNoOther) {
+  record(problem_of(4096), measured(good_tile(), 10.0));
+  const Lookup lookup(path_, file_alone());
+  DeviceInfo other = fictional_gpu();
+  other.sm_count = 48;
+  DeviceInfo incomplete = fictional_gpu();
+  incomplete.registers_per_sm = 0;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(lookup.best(problem_of(5000), fictional_gpu()).level, MatchLevel::nearest);
+    EXPECT_EQ(lookup.best(problem_of(5000), other).level, MatchLevel::same_arch);
+    EXPECT_EQ(error_of([&] { (void)lookup.best(problem_of(5000), incomplete); }).code(),
+              ErrorCode::invalid_argument);
+  }
+}
+
+TEST(RememberedAnswers, KeepsWhatItWasToldWithinItsBound) {
+  RememberedAnswers remembered;
+  const auto key = [](int length) { return problem_key(problem_of(length)); };
+  EXPECT_FALSE(remembered.find(key(4096), fictional_gpu()));
+  Answer answer;
+  for (int length = 1; length <= 100000; ++length) {
+    answer.distance = length;
+    remembered.remember(key(length), fictional_gpu(), answer);
+    EXPECT_EQ(remembered.find(key(length), fictional_gpu()).value().distance, length);
+  }
+  int kept = 0;
+  for (int length = 1; length <= 100000; ++length) {
+    kept += remembered.find(key(length), fictional_gpu()) ? 1 : 0;
+  }
+  EXPECT_GT(kept, 1000);
+  EXPECT_LE(kept, 16384);
 }
 
 TEST_F(LookupTest, AMissingFileIsNotFound) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Dispatch against a fake driver: what is looked up, loaded and launched, by several threads, on
 // several devices, and while the database changes.
+#include "db/missed_questions.h"
 #include "driver/cuda_driver.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
@@ -84,6 +85,26 @@ TEST_F(RuntimeTest, SplitsGetMemoryOfTheirOwnPerStreamAndCapture) {
     return fake_last_launch().params.partials;
   };
   expect_memory_by_stream_and_capture(partials_on, stream_);
+}
+
+TEST_F(RuntimeTest, NotesWhatNoMeasurementAnsweredOnceAProcess) {
+  record(problem_of(4096), tile(128, 64), 10.0);
+  Runtime runtime(serving_only());
+  const auto file = missed_questions_path(database_);
+  runtime.attention(call_of(problem_of(2048)), stream_);
+  EXPECT_TRUE(read_missed_questions(file).empty()) << "until it is asked to";
+  runtime.note_missed(file);
+  for (int i = 0; i < 3; ++i) {
+    for (const int length : {4096, 1024, 512}) {
+      runtime.attention(call_of(problem_of(length)), stream_);
+    }
+  }
+  record(problem_of(1024), tile(128, 64), 1.0);
+  runtime.refresh();
+  runtime.attention(call_of(problem_of(1024)), stream_);
+  runtime.attention(call_of(problem_of(512)), stream_);
+  const std::vector<Problem> missed = read_missed_questions(file);
+  EXPECT_EQ(missed, (std::vector<Problem>{problem_of(1024), problem_of(512)}));
 }
 
 TEST_F(RuntimeTest, KernelsWithoutSplitsGetNoMemory) {

@@ -11,7 +11,11 @@
 #include "tuner/search/stored_spaces.h"
 #include <swr/error.h>
 
+#include <algorithm>
+#include <iterator>
 #include <ostream>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -67,6 +71,20 @@ std::vector<RecordedSpace> measured_spaces(const Session& session) {
   return spaces;
 }
 
+/// Adds those whose problem, device and setting are in none of the spaces.
+void add_others(std::vector<RecordedSpace>& spaces, std::vector<RecordedSpace> others) {
+  const auto name = [](const RecordedSpace& space) {
+    return recorded_space_name(space.problem, space.device, space.origin);
+  };
+  std::set<std::string> known;
+  std::ranges::transform(spaces, std::inserter(known, known.end()), name);
+  for (RecordedSpace& other : others) {
+    if (known.insert(name(other)).second) {
+      spaces.push_back(std::move(other));
+    }
+  }
+}
+
 RecordedSpace read_t4_file(const std::filesystem::path& path) {
   const Json document = read_json_file(path);
   try {
@@ -93,7 +111,10 @@ FinishedRun finished_run(const Session& session, RecordedSpace space) {
 }  // namespace
 
 int run_record(const Session& session) {
-  const std::vector<RecordedSpace> spaces = load_spaces(database_path(session));
+  std::vector<RecordedSpace> spaces = load_spaces(database_path(session));
+  if (session.options.keep) {
+    add_others(spaces, read_recorded_spaces(*session.options.keep));
+  }
   if (session.options.out->extension() == kRecordedSpacesExtension) {
     write_one_file(session, spaces);
   } else {

@@ -125,8 +125,12 @@ struct Options {
   /// Asks a database of replayed results.
   bool replayed = false;
   PlanOptions plan;
+  /// Recorded spaces that record writes again where the database has none of their problem.
+  std::optional<std::filesystem::path> keep;
   /// A list of plan, instead of the problem's options.
   std::optional<std::filesystem::path> work;
+  /// The questions noted beside the database, instead of the problem's options.
+  bool missed = false;
   /// Which part of the work to do: I/N, auto, or empty for what the launcher says.
   std::string shard;
   /// Directory from which several workers take the problems, and how long a silent one keeps its.
@@ -158,6 +162,8 @@ struct Options {
   std::optional<long long> budget;
   /// Seconds, or minutes:seconds.
   std::string time;
+  /// The same of the whole run.
+  std::string within;
   bool force = false;
   bool no_isolation = false;
   /// Longest time per variant in seconds; 0 takes one that fits the problem.
@@ -187,6 +193,9 @@ std::string problem_arguments(const Problem& problem);
 /// --strategy, --budget, --time and --seed, of results that will be measured or predicted.
 /// Throws: Error{invalid_argument} naming the option.
 SearchOptions search_options(const Options& options, Provenance provenance);
+
+/// --within in seconds; empty without it. Throws: Error{invalid_argument} naming the option.
+std::optional<double> run_limit_s(const Options& options);
 
 /// The tiles and axis values asked for. Throws: Error{invalid_argument} naming the option.
 SpaceOptions space_options(const Options& options);

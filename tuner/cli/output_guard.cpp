@@ -87,8 +87,8 @@ void add_database(std::vector<Kept>& kept, const fs::path& path, const std::stri
 /// The files that the command line names for reading.
 std::vector<fs::path> inputs_of(const Options& options) {
   std::vector<fs::path> inputs{options.gpu, options.export_gpu};
-  for (const auto& one :
-       {options.work, options.plan.shapes, options.plan.model, options.peers, options.against}) {
+  for (const auto& one : {options.work, options.keep, options.plan.shapes, options.plan.model,
+                          options.peers, options.against}) {
     inputs.push_back(one.value_or(fs::path()));
   }
   for (const auto* files : {&options.imports, &options.tune_replay, &options.replay}) {

@@ -8,6 +8,7 @@
 #include "tuner/cli/interrupt.h"
 #include "tuner/cli/live_view.h"
 #include "tuner/cli/measuring.h"
+#include "tuner/cli/missed_problems.h"
 #include "tuner/cli/report_order.h"
 #include "tuner/cli/report_sink.h"
 #include "tuner/cli/shard_choice.h"
@@ -22,6 +23,7 @@
 #include <swr/version.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -246,6 +248,11 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   head["database"] = database_path(session).string();
   ReportSink sink(session, std::move(head));
   const std::vector<int> numbers = numbers_of(gpus);
+  const auto is_over = [&] {
+    return tune_options.stop_requested() ||
+           (tune_options.search_until &&
+            std::chrono::steady_clock::now() >= *tune_options.search_until);
+  };
   ProgressSinks progress(session, options.gpus.empty() ? std::span<const int>{} : numbers,
                          wanted.places.size() * static_cast<std::size_t>(options.repeat));
   ReportOrder reports(
@@ -258,18 +265,26 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
                     gpus, tune_options, run_info(session, gpu, generator));
   try {
     run_team(
-        numbers, [&] { return work.next(tune_options.stop_requested); }, tuning);
+        numbers, [&] { return work.next(is_over); }, tuning);
   } catch (...) {
     reports.finish();  // What is done is reported all the same.
     throw;
   }
-  tuning.finish();
+  if (work.left() == 0) {
+    tuning.finish();
+  }
   reports.finish();
   if (!options.gpus.empty()) {
     sink.add(tuning.histories());
   }
   sink.finish();
   progress.finish();
+  if (work.left() > 0 && !interrupt.interrupted()) {
+    session.err << "swr-tune: note: the time was over before " + std::to_string(work.left()) +
+                       " of " + std::to_string(wanted.places.size()) +
+                       " problems were begun; the same command goes on\n"
+                << std::flush;
+  }
   if (interrupt.interrupted()) {
     watched.end();
     work.give_back();
@@ -285,12 +300,20 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
 }  // namespace
 
 int run_tune(const Session& asked) {
+  constexpr double kLongestRunS = 1e8;  // What a clock holds, and longer than any run.
+  const auto began = std::chrono::steady_clock::now();
+  const std::optional<double> limit_s = run_limit_s(asked.options);
   if (!asked.options.tune_replay.empty()) {
     return run_replay(asked);
   }
   const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
-  const std::vector<Problem> all =
-      asked.options.work ? read_work_list(*asked.options.work) : problems(asked.options.problem);
+  const std::vector<Problem> all = asked.options.missed ? missed_problems(asked)
+                                   : asked.options.work ? read_work_list(*asked.options.work)
+                                                        : problems(asked.options.problem);
+  if (all.empty()) {
+    asked.err << "swr-tune: note: no question was missed\n" << std::flush;
+    return kExitSuccess;
+  }
   const auto places = places_of(asked, worker, identities_of(all));
   const std::vector<Problem> wanted = chosen(all, places);
   const Session session = as_worker(asked, worker, wanted.size(), all.size());
@@ -316,7 +339,16 @@ int run_tune(const Session& asked) {
     }
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
-  return tune_on(gpus, session, worker, {all, places, seconds}, std::move(tune_options));
+  if (limit_s) {
+    tune_options.search_until =
+        began + std::chrono::round<std::chrono::steady_clock::duration>(
+                    std::chrono::duration<double>(std::min(*limit_s, kLongestRunS)));
+  }
+  const int code = tune_on(gpus, session, worker, {all, places, seconds}, std::move(tune_options));
+  if (options.missed) {
+    forget_answered(session, gpu);
+  }
+  return code;
 }
 
 }  // namespace swr::cli

@@ -29,6 +29,9 @@ class WorkSource {
   /// Empty when nothing is left, or on the way of being done by others.
   std::optional<std::size_t> next(const std::function<bool()>& stop_requested);
 
+  /// How many next() did not give, because it was to stop; of a queue it knows none.
+  std::size_t left() const { return queue_ ? 0 : places_.size() - taken_; }
+
   /// The problem taken last needs no further work. A note tells when another worker does it again.
   void done();
 

@@ -172,10 +172,12 @@ class Run {
   }
 
   bool has_to_stop() {
-    const auto elapsed = std::chrono::steady_clock::now() - started_;
+    const auto now = std::chrono::steady_clock::now();
     const auto& max_s = options_.search.max_s;
     report_.interrupted = report_.interrupted || options_.stop_requested();
-    report_.out_of_time = max_s && std::chrono::duration<double>(elapsed).count() >= *max_s;
+    report_.out_of_time =
+        (max_s && std::chrono::duration<double>(now - started_).count() >= *max_s) ||
+        (options_.search_until && now >= *options_.search_until);
     return report_.interrupted || report_.out_of_time;
   }
 

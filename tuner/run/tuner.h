@@ -10,6 +10,7 @@
 #include <swr/generator.h>
 #include <swr/store.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -37,6 +38,8 @@ struct TuneOptions {
   /// True when the evaluator replays a recording, whose variants are the space: nothing is
   /// compiled.
   bool replays = false;
+  /// Ends the search, as SearchOptions::max_s does.
+  std::optional<std::chrono::steady_clock::time_point> search_until;
   /// Asked before every variant and while a kernel is waited for, from the thread that tunes; true
   /// ends the run with what is known so far.
   std::function<bool()> stop_requested = [] { return false; };
@@ -99,7 +102,7 @@ struct TuneReport {
   PhaseTimes times;
   /// True when stop_requested ended the run early.
   bool interrupted = false;
-  /// True when SearchOptions::max_s ended the run before the search was done.
+  /// True when SearchOptions::max_s or search_until ended the run before the search was done.
   bool out_of_time = false;
 
   /// The decided winner, else the fastest successful variant; nullptr when none succeeded.

@@ -53,11 +53,11 @@ const char* fake_last_gemm();
 const char* fake_last_softmax();
 /// Of the last launch over unequal sequences.
 const swr::ServingAttentionParams* fake_last_serving();
-/// Of the last launch of attention backward.
-const swr::AttentionBackwardParams* fake_last_backward();
 /// Of the last launches of the kernels beside it.
 const swr::KvAppendParams* fake_last_append();
 const swr::MergeStatesParams* fake_last_merge();
+/// Of the last launch of attention backward.
+const swr::AttentionBackwardParams* fake_last_backward();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.

@@ -181,6 +181,70 @@ TEST_F(SwrTune, RecordsAllSpacesInOneFileThatCanBeReplayed) {
   EXPECT_EQ(json::parse(replayed.out)["reports"].size(), 2U);
 }
 
+TEST_F(SwrTune, KeepsRecordingsOfWhatTheDatabaseLacks) {
+  ASSERT_EQ(run(kSmallTune, {"--quiet"}).exit_code, 0);
+  ASSERT_EQ(run({"db", "record", "--out", path("old.spaces")}).exit_code, 0);
+  Arguments other = kSmallTune;
+  other[3] = "384";
+  for (const Arguments& tune : {kSmallTune, other}) {
+    ASSERT_EQ(run(tune, {"--quiet", "--db", path("new.db")}).exit_code, 0);
+  }
+  const Arguments keep{"db",     "record",           "--db", path("new.db"),
+                       "--keep", path("old.spaces"), "--out"};
+  const ProgramResult both = run(keep, {path("both.spaces")});
+  EXPECT_THAT(both.out, HasSubstr("wrote 2 spaces to ")) << both.err;
+  Arguments of_one = kSmallTune;
+  of_one[3] = "512";
+  ASSERT_EQ(run(of_one, {"--quiet", "--db", path("third.db")}).exit_code, 0);
+  const ProgramResult all = run({"db", "record", "--db", path("third.db"), "--keep",
+                                 path("both.spaces"), "--out", path("all.spaces")});
+  EXPECT_THAT(all.out, HasSubstr("wrote 3 spaces to "));
+  error_of({"db", "record", "--db", path("third.db"), "--keep", path("all.spaces"), "--out",
+            path("all.spaces")},
+           2);
+}
+
+TEST_F(SwrTune, BeginsNoProblemOnceItsTimeIsOverAndGoesOnTheNextTime) {
+  Arguments many = kSmallTune;
+  many[3] = "256,320,384";
+  const ProgramResult none = run(many, {"--within", "0.000001"});
+  EXPECT_EQ(none.exit_code, 0);
+  EXPECT_THAT(none.err, HasSubstr("the time was over before 3 of 3 problems were begun"));
+  const ProgramResult all = run(many, {"--within", "5:00"});
+  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_THAT(all.err, Not(HasSubstr("time was over")));
+  EXPECT_THAT(error_of({"--seq", "256", "--within", "soon"}, 2), HasSubstr("--within takes"));
+}
+
+TEST_F(SwrTune, TunesWhatProgramsMissedAndForgetsIt) {
+  const std::string question =
+      R"({"op":"attention","batch":1,"heads_q":1,"heads_kv":1,"seq_q":SEQ,"seq_kv":SEQ,)"
+      R"("head_dim":64,"dtype":"fp16","causal":false,"alignment_bytes":16})";
+  const auto note = [&](const std::string& length) {
+    std::ofstream(path("tuned.db.missed"), std::ios::app)
+        << std::regex_replace(question, std::regex("SEQ"), length) << "\n";
+  };
+  Arguments tune{"tune", "--missed", "--db", path("tuned.db"), "--quiet"};
+  tune.insert(tune.end(), kSmallTune.begin(), kSmallTune.begin() + 2);  // --gpu
+  tune.insert(tune.end(), kSmallTune.begin() + 4, kSmallTune.end());    // The axes.
+  EXPECT_THAT(run(tune).err, HasSubstr("no question was missed"));
+  for (const char* const length : {"256", "320", "320"}) {
+    note(length);
+  }
+  const ProgramResult tuned = run(tune, {"--json"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const json reports = json::parse(tuned.out)["reports"];
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0]["problem"]["seq_q"], 320) << "asked most";
+  EXPECT_FALSE(fs::exists(path("tuned.db.missed")));
+  const ProgramResult query =
+      run({"query", "--gpu", "rtx5090", "--seq", "320", "--db", path("tuned.db")});
+  EXPECT_THAT(query.out, ContainsRegex("match    (exact|predicted)\n"));
+  note("320");
+  EXPECT_THAT(run(tune).err, HasSubstr("no question was missed")) << "it is answered now";
+  EXPECT_THAT(error_of({"tune", "--missed", "--seq", "256"}, 2), HasSubstr("--missed"));
+}
+
 TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
   Arguments arguments = kSmallTune;
   arguments[3] = "256,384";

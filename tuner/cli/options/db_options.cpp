@@ -8,14 +8,27 @@ namespace swr::cli {
 namespace {
 
 /// A subcommand of db that writes files; `out` says what --out names.
-void add_db_writer(CLI::App& db, Options& options, const std::string& name,
-                   const std::string& description, const std::string& out,
-                   const std::string& example) {
+CLI::App& add_db_writer(CLI::App& db, Options& options, const std::string& name,
+                        const std::string& description, const std::string& out,
+                        const std::string& example) {
   CLI::App& app = *db.add_subcommand(name, description);
   app.footer("Example: swr-tune db " + name + " --out " + example);
   app.add_option("--out", options.out, out)->required()->type_name("PATH")->group("Files");
   add_spec_options(app, options);
   add_database_option(app, options);
+  return app;
+}
+
+void add_record(CLI::App& db, Options& options) {
+  CLI::App& app = add_db_writer(
+      db, options, "record", "Write every tuned space as text, for judge and for tests",
+      "A file that ends in .spaces takes all spaces; else a directory takes a JSON file for each, "
+      "and is created when missing",
+      "tuned.spaces");
+  app.add_option("--keep", options.keep,
+                 "Recordings that are written too, but for spaces that the database has")
+      ->type_name("FILE")
+      ->group("Files");
 }
 
 void add_import_t4(CLI::App& db, Options& options) {
@@ -56,10 +69,7 @@ void add_db(CLI::App& program, Options& options) {
       *program.add_subcommand("db", "Write the database's results in other forms, and read them");
   app.require_subcommand(1);
   const std::string directory = "Directory; created when missing";
-  add_db_writer(app, options, "record", "Write every tuned space as text, for judge and for tests",
-                "A file that ends in .spaces takes all spaces; else a directory takes a JSON file "
-                "for each, and is created when missing",
-                "tuned.spaces");
+  add_record(app, options);
   add_db_writer(app, options, "export-t4",
                 "Write every measured space in the T4 auto-tuning results format 1.0", directory,
                 "results");

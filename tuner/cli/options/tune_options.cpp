@@ -37,7 +37,7 @@ std::string tune_footer() {
 }
 
 /// "90", "1:30" or "2.5".
-double parse_seconds(const std::string& text) {
+double parse_seconds(const std::string& option, const std::string& text) {
   constexpr double kSecondsPerMinute = 60.0;
   const std::size_t colon = text.find(':');
   const bool has_minutes = colon != std::string::npos;
@@ -47,12 +47,12 @@ double parse_seconds(const std::string& text) {
   const bool read = error == std::errc{} && end == rest.data() + rest.size();
   const bool in_range = seconds >= 0.0 && (!has_minutes || seconds < kSecondsPerMinute);
   if (!read || !in_range || !std::isfinite(seconds)) {
-    reject("--time takes seconds or minutes:seconds, e.g. 90 or 1:30, not '" + text + "'");
+    reject(option + " takes seconds or minutes:seconds, e.g. 90 or 1:30, not '" + text + "'");
   }
-  const int minutes = has_minutes ? whole_number(text.substr(0, colon), "--time") : 0;
+  const int minutes = has_minutes ? whole_number(text.substr(0, colon), option.c_str()) : 0;
   const double total_s = minutes * kSecondsPerMinute + seconds;
   if (!(total_s > 0.0)) {
-    reject("--time must be above 0, not '" + text + "'");
+    reject(option + " must be above 0, not '" + text + "'");
   }
   return total_s;
 }
@@ -61,8 +61,8 @@ void add_search_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Search";
   app.add_option("--strategy", options.strategy,
                  "exhaustive; random; model (best predicted first, corrected by what is measured) "
-                 "[exhaustive; model with --budget or --time, and for an absent GPU without axis "
-                 "options]")
+                 "[exhaustive; model with --budget, --time, --within or --missed, and for an absent "
+                 "GPU without axis options]")
       ->type_name("NAME")
       ->group(kGroup);
   app.add_option("--budget", options.budget,
@@ -71,6 +71,11 @@ void add_search_options(CLI::App& app, Options& options) {
       ->check(at_least(1))
       ->group(kGroup);
   app.add_option("--time", options.time, "Wall-clock limit per problem: seconds, or 5:00")
+      ->type_name("TIME")
+      ->group(kGroup);
+  app.add_option("--within", options.within,
+                 "Wall-clock limit of the run: afterwards no problem is begun, and the one in hand "
+                 "is decided by what is known; the same command goes on")
       ->type_name("TIME")
       ->group(kGroup);
   app.add_flag("--force", options.force,
@@ -130,17 +135,29 @@ void add_replay_option(CLI::App& app, Options& options) {
   }
 }
 
-/// Excludes the options of the problem: the file says it.
-void add_work_option(CLI::App& app, Options& options) {
+/// Excludes the options of the problem: a file says it.
+void exclude_problem(CLI::App& app, CLI::Option& option) {
+  for (const char* other :
+       {"--op", "--batch", "--dtype", "--alignment", "--seq", "--seq-kv", "--heads", "--kv-heads",
+        "--head-dim", "--causal", "--m", "--n", "--k", "--layout", "--output", "--reads-c"}) {
+    option.excludes(app.get_option(other));
+  }
+}
+
+/// Lists of problems that others made.
+void add_list_options(CLI::App& app, Options& options) {
   CLI::Option* const work =
       app.add_option("--work", options.work, "Tune the problems of a file that swr-tune plan wrote")
           ->type_name("FILE")
           ->group("Problem");
-  for (const char* other :
-       {"--op", "--batch", "--dtype", "--alignment", "--seq", "--seq-kv", "--heads", "--kv-heads",
-        "--head-dim", "--causal", "--m", "--n", "--k", "--layout", "--output", "--reads-c"}) {
-    work->excludes(app.get_option(other));
-  }
+  CLI::Option* const missed =
+      app.add_flag("--missed", options.missed,
+                   "Tune what programs asked for and no measurement answered, most asked first "
+                   "(docs/runtime.md)")
+          ->excludes(work)
+          ->group("Problem");
+  exclude_problem(app, *work);
+  exclude_problem(app, *missed);
 }
 
 void add_worker_options(CLI::App& app, Options& options) {
@@ -250,7 +267,7 @@ void add_tune(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand("tune", "Tune one shape or several (the default)");
   app.footer(tune_footer());
   add_problem_options(app, options.problem, "a list is one problem each");
-  add_work_option(app, options);
+  add_list_options(app, options);
   add_gpus_option(app, options, add_gpu_option(app, options));
   add_axis_options(app, options);
   add_run_options(app, options);
@@ -267,11 +284,13 @@ bool names_axes(const Options& options) {
 
 StrategyKind usual_strategy(const Options& options, Provenance provenance) {
   // What a limit leaves out should be what promises least.
-  const bool is_limited = options.budget || !options.time.empty();
+  const bool is_limited = options.budget || !options.time.empty() || !options.within.empty();
+  // What a program waits for is wanted soon.
+  const bool is_wanted_soon = is_limited || options.missed;
   // Of a whole space the same model judges before and after compiling: only what it ranks first can
   // win. Whoever names axes wants to see each of them.
   const bool leaves_out = provenance == Provenance::predicted && !names_axes(options);
-  if (!is_limited && !leaves_out) {
+  if (!is_wanted_soon && !leaves_out) {
     return StrategyKind::exhaustive;
   }
   // There is no model of kernels of users.
@@ -290,9 +309,14 @@ SearchOptions search_options(const Options& options, Provenance provenance) {
     search.max_variants = static_cast<std::size_t>(*options.budget);
   }
   if (!options.time.empty()) {
-    search.max_s = parse_seconds(options.time);
+    search.max_s = parse_seconds("--time", options.time);
   }
   return search;
+}
+
+std::optional<double> run_limit_s(const Options& options) {
+  return options.within.empty() ? std::nullopt
+                                : std::optional(parse_seconds("--within", options.within));
 }
 
 }  // namespace swr::cli

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The questions that programs noted beside the database: tune --missed.
+#pragma once
+
+#include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_choice.h"
+#include <swr/problem.h>
+
+#include <vector>
+
+namespace swr::cli {
+
+/// Those that nothing stored answers yet, most asked first, on the GPU that the session asks for.
+/// Throws: as read_missed_questions() and choose_gpu().
+std::vector<Problem> missed_problems(const Session& session);
+
+/// Takes those out of the file that something stored answers now.
+void forget_answered(const Session& session, const GpuChoice& gpu);
+
+}  // namespace swr::cli
