@@ -8,6 +8,7 @@
 #include <swr/device.h>
 
 #include <span>
+#include <vector>
 
 namespace swr {
 
@@ -25,12 +26,21 @@ class FixedKernels {
   virtual CUfunction function(const char* file, const char* entry) = 0;
 };
 
+/// What launches of such kernels take.
+struct FixedSite {
+  const DeviceInfo& device;
+  FixedKernels& kernels;
+  const LaunchCalls& calls;
+};
+
 /// What launches of one context share. Lives as long as the context's kernels.
 struct ServingTools {
   const DeviceInfo& device;
   TileCounters& tile_counters;
   SplitMemory& split_memory;
   FixedKernels& fixed_kernels;
+  /// Of the kernel, as Kernel::handles().
+  std::span<const CUfunction> functions = {};
 };
 
 /// Where a launch goes.
@@ -58,6 +68,10 @@ class ReadyLaunch {
   /// Does what the first launch of such a call would do besides, and says how much memory of the
   /// caller's a launch takes, in bytes. Throws: as launch().
   virtual long long prepare(const void* /*call*/) const { return 0; }
+
+  /// Dynamic shared memory that launches of each function take. Empty, as by default, where every
+  /// launch of the cubin takes smem_bytes() of the problem.
+  virtual std::vector<int> smem_bytes_by_entry() const { return {}; }
 };
 
 }  // namespace swr

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "db/missed_questions.h"
 #include "db/problem_key.h"
-#include "operations/attention_serving/merge_states.h"
 #include "runtime/kernel_source.h"
 #include "runtime/loaded_kernels.h"
 #include "runtime/recent_tensor_maps.h"
@@ -251,11 +250,10 @@ long long Runtime::prepare(const Problem& problem, const void* call) {
   return impl_->get(current_context(), problem).launch->prepare(call);
 }
 
-void Runtime::merge_states(const MergeStatesCall& call, CUstream_st* stream) {
-  validate(call);
-  const CUcontext context = context_for(call.params.parts);
-  LoadedKernels& loaded = impl_->kernels_of(context);
-  launch_merge(call, loaded.device(), loaded.fixed_kernels(), serving_calls(), stream);
+void Runtime::launch_fixed(const void* memory,
+                           const std::function<void(const FixedSite&)>& launch) {
+  const LoadedKernels& loaded = impl_->kernels_of(context_for(memory));
+  launch({loaded.device(), loaded.fixed_kernels(), serving_calls()});
 }
 
 Answer Runtime::prepare(const Problem& problem) {

@@ -21,6 +21,7 @@
 #include <swr/serving_attention_call.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -28,6 +29,8 @@
 struct CUstream_st;
 
 namespace swr {
+
+struct FixedSite;
 
 /// One forward pass on device memory.
 struct AttentionCall {
@@ -161,6 +164,9 @@ class Runtime {
   bool refresh();
 
  private:
+  /// Calls `launch` with what kernels that nobody chooses take in the context of `memory`.
+  void launch_fixed(const void* memory, const std::function<void(const FixedSite&)>& launch);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -55,17 +55,18 @@ void validate(const MergeStatesCall& call) {
   require_strides(p.o_strides, 1, p.heads, p.rows, of_output, "o");
 }
 
-void launch_merge(const MergeStatesCall& call, const DeviceInfo& device, FixedKernels& kernels,
-                  const LaunchCalls& calls, CUstream stream) {
+void launch_merge(const MergeStatesCall& call, const FixedSite& site, CUstream stream) {
   MergeStatesParams params = call.params;
   void* arguments[] = {&params};
-  const CUfunction function = kernels.function(kFile, entry_of(call.part_type, call.output_type));
-  require_success(launch_grid(calls, function,
-                              {.ctas = merge_ctas(params, device.sm_count),
-                               .threads = kThreadsBesideAttention,
-                               .dynamic_smem_bytes = 0},
-                              overlap_where(may_overlap_beside(device.sm_arch)), stream, arguments),
-                  "cuLaunchKernelEx");
+  const CUfunction function =
+      site.kernels.function(kFile, entry_of(call.part_type, call.output_type));
+  require_success(
+      launch_grid(site.calls, function,
+                  {.ctas = merge_ctas(params, site.device.sm_count),
+                   .threads = kThreadsBesideAttention,
+                   .dynamic_smem_bytes = 0},
+                  overlap_where(may_overlap_beside(site.device.sm_arch)), stream, arguments),
+      "cuLaunchKernelEx");
 }
 
 }  // namespace swr

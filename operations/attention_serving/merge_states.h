@@ -3,7 +3,6 @@
 #pragma once
 
 #include "driver/ready_launch.h"
-#include <swr/device.h>
 #include <swr/serving_attention_call.h>
 
 namespace swr {
@@ -12,7 +11,6 @@ namespace swr {
 void validate(const MergeStatesCall& call);
 
 /// Enqueues one merge. Requires: a valid call. Throws: as FixedKernels::function(); DriverError.
-void launch_merge(const MergeStatesCall& call, const DeviceInfo& device, FixedKernels& kernels,
-                  const LaunchCalls& calls, CUstream stream);
+void launch_merge(const MergeStatesCall& call, const FixedSite& site, CUstream stream);
 
 }  // namespace swr

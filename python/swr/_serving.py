@@ -25,6 +25,7 @@ class Scores:
     right: int = -1
     chunk: int = 0
     softcap: float = 0.0
+    accurate: bool = False  # tanh to 2^-22 instead of 2^-11.
     in_base_2: bool = False
 
     @staticmethod
@@ -171,7 +172,8 @@ class _Plan:
             pages_per_sequence=0 if table is None else table.shape[1],
             page_size=k.shape[1] if pages else 0, mask=scores.mask, window_left=scores.left,
             window_right=scores.right, chunk=scores.chunk, scale=scores.scale,
-            softcap=scores.softcap, lse_in_base_2=int(scores.in_base_2),
+            softcap=scores.softcap,
+            accurate_softcap=int(scores.accurate), lse_in_base_2=int(scores.in_base_2),
             sink_dtype=0 if sinks is None else DTYPES[sinks.dtype]))
 
 
@@ -251,19 +253,19 @@ def _operator(q: _T, k: _T, v: _T, cu_seqlens_q: _OptT, seqused_q: _OptT, cu_seq
               seqused_k: _OptT, leftpad_k: _OptT, kv_batch_index: _OptT, page_table: _OptT,
               page_indptr: _OptT, page_indices: _OptT, last_page_len: _OptT, sinks: _OptT,
               max_seq_q: int, max_seq_kv: int, scale: float, mask: int, left: int, right: int,
-              chunk: int, softcap: float, in_base_2: bool, tokens_first: bool,
+              chunk: int, softcap: float, accurate: bool, in_base_2: bool, tokens_first: bool,
               return_lse: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     lengths = (cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k, leftpad_k, kv_batch_index,
                page_table, page_indptr, page_indices, last_page_len)
     return _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv,
-                Scores(scale, mask, left, right, chunk, softcap, in_base_2), tokens_first,
+                Scores(scale, mask, left, right, chunk, softcap, accurate, in_base_2), tokens_first,
                 return_lse)
 
 
 @_operator.register_fake
 def _(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k, leftpad_k, kv_batch_index,
       page_table, page_indptr, page_indices, last_page_len, sinks, max_seq_q, max_seq_kv, scale,
-      mask, left, right, chunk, softcap, in_base_2, tokens_first, return_lse):
+      mask, left, right, chunk, softcap, accurate, in_base_2, tokens_first, return_lse):
     return _fake(q, v, cu_seqlens_q, tokens_first, return_lse)
 
 
@@ -274,20 +276,21 @@ def _appending_operator(
         rotary_sin: _OptT, rotary_positions: _OptT, rotary_interleaved: bool, queries_stay: bool,
         cu_seqlens_q: _OptT, seqused_k: _OptT, leftpad_k: _OptT, kv_batch_index: _OptT,
         page_table: _OptT, sinks: _OptT, max_seq_q: int, max_seq_kv: int, scale: float, mask: int,
-        left: int, right: int, chunk: int, softcap: float,
+        left: int, right: int, chunk: int, softcap: float, accurate: bool,
         return_lse: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     append = _append_of(q, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin,
                         rotary_positions, rotary_interleaved, queries_stay)
     lengths = (cu_seqlens_q, None, None, seqused_k, leftpad_k, kv_batch_index, page_table, None,
                None, None)
     return _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv,
-                Scores(scale, mask, left, right, chunk, softcap), False, return_lse, append)
+                Scores(scale, mask, left, right, chunk, softcap, accurate), False, return_lse,
+                append)
 
 
 @_appending_operator.register_fake
 def _(q, k, v, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_positions,
       rotary_interleaved, queries_stay, cu_seqlens_q, seqused_k, leftpad_k, kv_batch_index,
-      page_table, sinks, max_seq_q, max_seq_kv, scale, mask, left, right, chunk, softcap,
+      page_table, sinks, max_seq_q, max_seq_kv, scale, mask, left, right, chunk, softcap, accurate,
       return_lse):
     return _fake(q, v, cu_seqlens_q, False, return_lse)
 

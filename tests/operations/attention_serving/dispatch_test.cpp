@@ -206,7 +206,7 @@ TEST_F(ServingAttentionWithAppend, StatesAreMergedWithoutAProblem) {
   merge.params.part_strides = {5 * 8 * 128, 128, 8 * 128};
   merge.params.o_strides = {0, 128, 8 * 128};
   validate(merge);
-  launch_merge(merge, device_, fixed_kernels_, cuda_driver().launch_calls, nullptr);
+  launch_merge(merge, {device_, fixed_kernels_, cuda_driver().launch_calls}, nullptr);
   EXPECT_EQ(fake_last_merge()->part_count, 2);
   EXPECT_EQ(fake_last_launch().grid_x, 3U);  // 5 * 8 * 16 pieces, 256 a CTA.
   merge.part_type = OutputType::fp16;

@@ -206,6 +206,19 @@ CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t size_bytes) {
   std::memcpy(to, reinterpret_cast<const void*>(from), size_bytes);
   return CUDA_SUCCESS;
 }
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size_bytes,
+                           CUstream /*stream*/) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), size_bytes);
+  return CUDA_SUCCESS;
+}
+/// A texture's number is the address of its memory.
+CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resource,
+                           const CUDA_TEXTURE_DESC* /*how*/,
+                           const CUDA_RESOURCE_VIEW_DESC* /*view*/) {
+  *texture = resource->res.pitch2D.devPtr;
+  return CUDA_SUCCESS;
+}
+CUresult cuTexObjectDestroy(CUtexObject /*texture*/) { return CUDA_SUCCESS; }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t size_bytes,
                          CUstream /*stream*/) {
   std::memset(reinterpret_cast<void*>(to), value, size_bytes);
@@ -256,6 +269,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule
   }
   *address = reinterpret_cast<CUdeviceptr>(variable->memory);
   *bytes = variable->bytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
+  *module = function->module;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
