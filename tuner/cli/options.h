@@ -71,6 +71,7 @@ struct PlanOptions {
   std::string batch = "1";
   std::string dtype;
   bool causal = false;
+  bool training = false;
 };
 
 /// A kernel of a user's: where its spec lies, and what is asked of it.
