@@ -52,6 +52,8 @@ struct FamilySource {
   std::string_view config_header;  ///< Name by which the kernel includes its configuration.
   /// Its kernels waited already in exports that do not say so.
   bool always_waited = false;
+  /// Further extern "C" functions of the file, where a call launches several kernels.
+  std::span<const std::string_view> further_entries = {};
 
   /// CompiledKernel::may_overlap.
   bool may_overlap(int sm_arch) const { return sm_arch >= first_waiting_arch; }

@@ -36,8 +36,12 @@ Family family_of(const Variant& variant) {
 
 std::optional<Order> order_of(const Variant& variant) {
   const Axis* const axis = variant.operation().order_axis();
-  return axis == nullptr ? std::nullopt
-                         : std::optional(static_cast<Order>(axis->read(variant.members())));
+  if (axis == nullptr) {
+    return std::nullopt;
+  }
+  // An operation may have further orders of its own.
+  const auto order = static_cast<Order>(axis->read(variant.members()));
+  return order <= Order::right_to_left ? std::optional(order) : std::nullopt;
 }
 
 void set_order(Variant& variant, Order order) {

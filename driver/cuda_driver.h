@@ -90,7 +90,10 @@ struct CudaDriver {
   DriverCall<decltype(cuMemFree)> mem_free{library, "cuMemFree_v2"};
   DriverCall<decltype(cuMemcpyHtoD)> copy_to_device{library, "cuMemcpyHtoD_v2"};
   DriverCall<decltype(cuMemcpyDtoH)> copy_to_host{library, "cuMemcpyDtoH_v2"};
+  DriverCall<decltype(cuMemcpyDtoDAsync)> copy_on_device{library, "cuMemcpyDtoDAsync_v2"};
   DriverCall<decltype(cuMemsetD8Async)> memset_async{library, "cuMemsetD8Async"};
+  DriverCall<decltype(cuTexObjectCreate)> texture_create{library, "cuTexObjectCreate"};
+  DriverCall<decltype(cuTexObjectDestroy)> texture_destroy{library, "cuTexObjectDestroy"};
 
   DriverCall<decltype(cuModuleLoadData)> module_load_data{library, "cuModuleLoadData"};
   DriverCall<decltype(cuModuleUnload)> module_unload{library, "cuModuleUnload"};

@@ -7,6 +7,9 @@
 #include "driver/tile_counters.h"
 #include <swr/device.h>
 
+#include <span>
+#include <vector>
+
 namespace swr {
 
 /// Kernels that nobody chooses, such as those that run ahead of a chosen one: compiled and loaded
@@ -36,6 +39,8 @@ struct ServingTools {
   TileCounters& tile_counters;
   SplitMemory& split_memory;
   FixedKernels& fixed_kernels;
+  /// Of the kernel, as Kernel::handles().
+  std::span<const CUfunction> functions = {};
 };
 
 /// Where a launch goes.
@@ -44,6 +49,8 @@ struct LaunchSite {
   CUfunction function = nullptr;
   LaunchOverlap overlap = LaunchOverlap::none;
   CUstream stream = nullptr;
+  /// CompiledKernel::further_entries.
+  std::span<const CUfunction> further = {};
 };
 
 /// Immutable; safe from any thread.
@@ -61,6 +68,10 @@ class ReadyLaunch {
   /// Does what the first launch of such a call would do besides, and says how much memory of the
   /// caller's a launch takes, in bytes. Throws: as launch().
   virtual long long prepare(const void* /*call*/) const { return 0; }
+
+  /// Dynamic shared memory that launches of each function take. Empty, as by default, where every
+  /// launch of the cubin takes smem_bytes() of the problem.
+  virtual std::vector<int> smem_bytes_by_entry() const { return {}; }
 };
 
 }  // namespace swr

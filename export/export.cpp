@@ -86,6 +86,7 @@ ExportedKernel describe(const StoredResult& stored, const CompiledKernel& kernel
   return {.file = file_name(stored),
           .sha256 = sha256_hex(kernel.cubin),
           .entry = kernel.entry,
+          .further_entries = kernel.further_entries,
           .sm_arch = kernel.sm_arch,
           .problem = stored.problem,
           .variant = stored.result.variant,

@@ -58,20 +58,42 @@ void require_consistent(const ExportedKernel& kernel) {
 }
 
 Json kernel_json(const ExportedKernel& kernel) {
-  return {{"file", kernel.file},
-          {"sha256", kernel.sha256},
-          {"entry", kernel.entry},
-          {"sm_arch", kernel.sm_arch},
-          {"problem", kernel.problem},
-          {"variant", kernel.variant},
-          {"launch", kernel.launch},
-          {"ctas_per_sm", kernel.ctas_per_sm},
-          {"resources", kernel.resources},
-          {"may_overlap", kernel.may_overlap},
-          {"provenance", std::string(to_string(kernel.provenance))},
-          {"time_us", kernel.time_us},
-          {"rebuilt", kernel.rebuilt},
-          {"device", kernel.device}};
+  Json json = {{"file", kernel.file},
+               {"sha256", kernel.sha256},
+               {"entry", kernel.entry},
+               {"sm_arch", kernel.sm_arch},
+               {"problem", kernel.problem},
+               {"variant", kernel.variant},
+               {"launch", kernel.launch},
+               {"ctas_per_sm", kernel.ctas_per_sm},
+               {"resources", kernel.resources},
+               {"may_overlap", kernel.may_overlap},
+               {"provenance", std::string(to_string(kernel.provenance))},
+               {"time_us", kernel.time_us},
+               {"rebuilt", kernel.rebuilt},
+               {"device", kernel.device}};
+  if (!kernel.further_entries.empty()) {
+    json["further_entries"] = kernel.further_entries;
+  }
+  return json;
+}
+
+std::vector<std::string> parse_further_entries(const Json& json) {
+  std::vector<std::string> entries;
+  if (!json.contains("further_entries")) {
+    return entries;
+  }
+  const Json& list = json.at("further_entries");
+  if (!list.is_array()) {
+    reject("field 'further_entries' must be a list");
+  }
+  for (const Json& entry : list) {
+    if (!entry.is_string()) {
+      reject("field 'further_entries' must hold names of functions");
+    }
+    require_identifier(entries.emplace_back(entry.get<std::string>()));
+  }
+  return entries;
 }
 
 /// In files from before the field only those kernels wait whose family always did.
@@ -85,6 +107,7 @@ ExportedKernel parse_kernel(const Json& json) {
   kernel.file = json_text(json, "file");
   kernel.sha256 = json_text(json, "sha256");
   kernel.entry = json_text(json, "entry");
+  kernel.further_entries = parse_further_entries(json);
   kernel.sm_arch = static_cast<int>(json_integer(json, "sm_arch", 1, 999));
   json_field(json, "problem").get_to(kernel.problem);
   kernel.variant = variant_from_json(kernel.problem.operation(), json_field(json, "variant"));

@@ -26,6 +26,8 @@ struct ExportedKernel {
   /// Name of the extern "C" entry function; it takes the parameters of its operation by value,
   /// and tensor maps after it where its family has them.
   std::string entry;
+  /// CompiledKernel::further_entries.
+  std::vector<std::string> further_entries;
   /// Architecture of the cubin as major * 10 + minor.
   int sm_arch = 0;
   /// What it was tuned for. Other sizes work too, through another grid.

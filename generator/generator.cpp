@@ -39,6 +39,7 @@ struct Job {
   int sm_arch;
   std::string_view arch_suffix;
   std::span<const std::string_view> options;
+  std::span<const std::string_view> further_entries = {};
 };
 
 CompileTask task_of(const Job& job) {
@@ -80,6 +81,16 @@ KernelResources most_of(const KernelResources& a, const KernelResources& b) {
           .wgmma_warnings = std::max(a.wgmma_warnings, b.wgmma_warnings)};
 }
 
+KernelResources resources_of(const Job& job, std::string_view entry, const std::string& log) {
+  const auto resources = parse_resources(log, entry);
+  if (!resources) {
+    throw Error(ErrorCode::compile_failed,
+                "NVRTC reports no entry function '" + std::string(entry) + "' in " +
+                    std::string(job.file) + "; declare it extern \"C\" __global__\n" + log);
+  }
+  return *resources;
+}
+
 }  // namespace
 
 struct Generator::Impl {
@@ -111,7 +122,8 @@ struct Generator::Impl {
                                      .entry = source.entry,
                                      .sm_arch = sm_arch,
                                      .arch_suffix = source.arch_suffix,
-                                     .options = kVariantOptions});
+                                     .options = kVariantOptions,
+                                     .further_entries = source.further_entries});
     kernel.may_overlap = source.may_overlap(sm_arch);
     return kernel;
   }
@@ -122,6 +134,7 @@ struct Generator::Impl {
     const std::string arch = std::to_string(job.sm_arch) + std::string(job.arch_suffix);
     std::vector<std::string_view> fields{closure, job.entry, arch, nvrtc_version};
     fields.insert(fields.end(), job.options.begin(), job.options.end());
+    fields.insert(fields.end(), job.further_entries.begin(), job.further_entries.end());
     return digest_of_fields(fields);
   }
 
@@ -131,20 +144,18 @@ struct Generator::Impl {
 
   CompiledKernel build(const Job& job, const std::string& source_digest) const {
     CompiledProgram output = compile(task_of(job));
-    const auto resources = parse_resources(output.log, job.entry);
-    if (!resources) {
-      throw Error(ErrorCode::compile_failed,
-                  "NVRTC reports no entry function '" + std::string(job.entry) + "' in " +
-                      std::string(job.file) + "; declare it extern \"C\" __global__\n" +
-                      output.log);
+    KernelResources resources = resources_of(job, job.entry, output.log);
+    for (const std::string_view entry : job.further_entries) {
+      resources = most_of(resources, resources_of(job, entry, output.log));
     }
     std::string cubin_digest = sha256_hex(output.cubin);
     return {.entry = std::string(job.entry),
+            .further_entries = {job.further_entries.begin(), job.further_entries.end()},
             .sm_arch = job.sm_arch,
             .cubin = std::move(output.cubin),
             .cubin_digest = std::move(cubin_digest),
             .source_digest = source_digest,
-            .resources = *resources,
+            .resources = resources,
             .from_cache = false};
   }
 

@@ -2,6 +2,7 @@
 // Every operation that swr knows: the one place where an operation is registered.
 #include "operations/attention_serving/serving_attention.h"
 #include "operations/softmax/softmax.h"
+#include <swr/attention_backward_problem.h>
 #include <swr/attention_problem.h>
 #include <swr/gemm_problem.h>
 #include <swr/problem.h>
@@ -12,9 +13,9 @@
 namespace swr::own {
 
 std::span<const Operation* const> operations() {
-  static const std::array<const Operation*, 4> all{&attention_operation(), &gemm_operation(),
-                                                   &softmax_operation(),
-                                                   &serving_attention_operation()};
+  static const std::array<const Operation*, 5> all{
+      &attention_operation(), &gemm_operation(), &softmax_operation(),
+      &serving_attention_operation(), &attention_backward_operation()};
   return all;
 }
 

@@ -47,6 +47,16 @@ Verdict verdict_of(double error, std::string findings) {
   return {error, std::move(findings)};
 }
 
+Verdict judge_with(const reference::Comparison& comparison, double tolerance) {
+  const double error = relative_error(comparison.error_squared, comparison.reference_squared);
+  return verdict_of(error,
+                    excess("relative L2 error", error, tolerance) +
+                        excess("relative L2 error of the worst row", comparison.worst_row_error,
+                               kRowToleranceFactor * tolerance) +
+                        excess("log-sum-exp error", comparison.worst_lse_error, kLseTolerance) +
+                        disturbance(comparison.disturbed_words));
+}
+
 }  // namespace
 
 double error_tolerance(DType dtype) { return dtype == DType::fp16 ? 2e-3 : 1e-2; }
@@ -64,14 +74,11 @@ double error_tolerance(OutputType output) {
 }
 
 Verdict judge(const reference::Comparison& comparison, DType dtype) {
-  const double tolerance = error_tolerance(dtype);
-  const double error = relative_error(comparison.error_squared, comparison.reference_squared);
-  return verdict_of(error,
-                    excess("relative L2 error", error, tolerance) +
-                        excess("relative L2 error of the worst row", comparison.worst_row_error,
-                               kRowToleranceFactor * tolerance) +
-                        excess("log-sum-exp error", comparison.worst_lse_error, kLseTolerance) +
-                        disturbance(comparison.disturbed_words));
+  return judge_with(comparison, error_tolerance(dtype));
+}
+
+Verdict judge_gradient(const reference::Comparison& comparison, DType dtype) {
+  return judge_with(comparison, dtype == DType::fp16 ? 1.6e-3 : 1.2e-2);
 }
 
 Verdict judge(const reference::GemmComparison& comparison, OutputType output,

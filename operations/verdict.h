@@ -23,6 +23,10 @@ double error_tolerance(DType dtype);
 
 Verdict judge(const reference::Comparison& comparison, DType dtype);
 
+/// Of a gradient that attention backward computes. P, dS and O are rounded on the way, each by half
+/// a unit, so it is somewhat less exact: 1.6e-3 of fp16, 1.2e-2 of bf16.
+Verdict judge_gradient(const reference::Comparison& comparison, DType dtype);
+
 /// Largest relative L2 error of C on random data. Rounding to 8 (11) bits of significand leaves
 /// about 1.7e-3 (2.1e-4); fp32 sums of tensor cores are a little less exact than fp32 itself.
 double error_tolerance(OutputType output);

@@ -31,6 +31,22 @@ std::uint32_t index_of(std::vector<Entry>& entries, const Entry& entry, Same&& s
   return index;
 }
 
+std::vector<std::string> further_entries_of(const Variant& variant) {
+  const auto entries = family_source(variant).further_entries;
+  return {entries.begin(), entries.end()};
+}
+
+/// True where a kernel for one problem serves the other: sizes may be compiled into kernels of
+/// users.
+bool has_equal_program(const Problem& one, const Problem& other, const Variant& variant) {
+  if (one == other) {
+    return true;
+  }
+  const auto first = one.operation().program(one, variant);
+  const auto second = first ? other.operation().program(other, variant) : std::nullopt;
+  return !first || (second && first->text == second->text);
+}
+
 }  // namespace
 
 LookupRecords lookup_records_of(const Manifest& manifest) {
@@ -92,13 +108,17 @@ std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem
   const auto fits = [&](const ExportedKernel& kernel) {
     return kernel.sm_arch == sm_arch &&
            problem_key(kernel.problem).kind == problem_key(problem).kind &&
-           kernel_of(kernel.variant) == kernel_of(variant);
+           kernel_of(kernel.variant) == kernel_of(variant) &&
+           has_equal_program(kernel.problem, problem, variant);
   };
   const auto found = std::ranges::find_if(manifest_.kernels, fits);
   if (found == manifest_.kernels.end()) {
     return std::nullopt;
   }
   return CompiledKernel{.entry = found->entry,
+                        .further_entries = found->further_entries.empty()
+                                               ? further_entries_of(variant)
+                                               : found->further_entries,
                         .sm_arch = sm_arch,
                         .cubin = read_cubin(exported_directory_, *found),
                         .cubin_digest = found->sha256,
@@ -109,9 +129,11 @@ std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem
 }
 
 /// The very cubin that was recorded, if it is of the templates in effect: others may take other
-/// parameters.
+/// parameters. Kernels of users are found by their source (Generator::compile), with the names of
+/// their functions.
 std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, int sm_arch) const {
-  if (!database_ || !generator_options_.cache_dir) {
+  if (!database_ || !generator_options_.cache_dir ||
+      !answer.variant.operation().source_digest().empty()) {
     return std::nullopt;
   }
   const Store store(*database_, Store::Mode::read_only);
@@ -126,6 +148,7 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
   }
   const FamilySource& source = family_source(answer.variant);
   return CompiledKernel{.entry = std::string(source.entry),
+                        .further_entries = further_entries_of(answer.variant),
                         .sm_arch = sm_arch,
                         .cubin = std::move(*cubin),
                         .cubin_digest = stored.result.cubin_digest,

@@ -74,20 +74,36 @@ ReadyKernel LoadedKernels::load(const Problem& problem, const Answer& answer,
                                                  " fits an SM of " + device_.name +
                                                  ", limited by " + resident.limited_by);
   }
+  const RelaxedCapture relaxed(cuda_driver().launch_calls);
   auto known = kernels_.find(kernel.cubin_digest);
   if (known == kernels_.end()) {
-    const RelaxedCapture relaxed(cuda_driver().launch_calls);
-    Kernel loaded(kernel.cubin, kernel.entry);
-    // Once: other threads may be launching it later on, and no launch of a cubin needs another.
-    loaded.allow_dynamic_smem(smem_bytes(problem, answer.variant));
-    known = kernels_.emplace(kernel.cubin_digest, std::move(loaded)).first;
+    known = kernels_.emplace(kernel.cubin_digest, LoadedKernel{Kernel(kernel), {}}).first;
   }
-  const ServingTools tools{device_, *tile_counters_, *split_memory_, *fixed_kernels_};
-  return {.function = known->second.handle(),
+  const Kernel& loaded = known->second.kernel;
+  const ServingTools tools{device_, *tile_counters_, *split_memory_, *fixed_kernels_,
+                           loaded.handles()};
+  auto launch =
+      problem.operation().make_ready(problem, answer.variant, resident.ctas_per_sm, tools);
+  std::vector<int> wanted = launch->smem_bytes_by_entry();
+  if (wanted.empty()) {
+    wanted.assign(loaded.handles().size(), smem_bytes(problem, answer.variant));
+  }
+  known->second.allow(wanted);
+  return {.functions = loaded.handles(),
           .overlap = overlap_where(kernel.may_overlap),
-          .launch =
-              problem.operation().make_ready(problem, answer.variant, resident.ctas_per_sm, tools),
+          .launch = std::move(launch),
           .answer = answer};
+}
+
+/// Never less than before: other threads may be launching with that.
+void LoadedKernels::LoadedKernel::allow(std::span<const int> wanted_bytes) {
+  allowed_bytes.resize(wanted_bytes.size(), -1);
+  for (std::size_t entry = 0; entry < wanted_bytes.size(); ++entry) {
+    if (wanted_bytes[entry] > allowed_bytes[entry]) {
+      kernel.allow_dynamic_smem(wanted_bytes[entry], entry);
+      allowed_bytes[entry] = wanted_bytes[entry];
+    }
+  }
 }
 
 }  // namespace swr

@@ -14,14 +14,16 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace swr {
 
 /// All that a launch needs.
 struct ReadyKernel {
-  CUfunction function = nullptr;
+  std::span<const CUfunction> functions;  ///< Of the cubin, which stays loaded: the entry first.
   LaunchOverlap overlap = LaunchOverlap::none;
   std::unique_ptr<ReadyLaunch> launch = nullptr;
   Answer answer;
@@ -60,11 +62,18 @@ class LoadedKernels {
   ReadyKernel load(const Problem& problem, const Answer& answer, const CompiledKernel& kernel);
 
  private:
+  struct LoadedKernel {
+    void allow(std::span<const int> wanted_bytes);
+
+    Kernel kernel;
+    std::vector<int> allowed_bytes;  ///< Dynamic shared memory, by entry.
+  };
+
   CUcontext context_;
   DeviceInfo device_;
   unsigned long long version_ = 0;
   std::unordered_map<ProblemKey, std::shared_ptr<const ReadyKernel>, ProblemHash> ready_;
-  std::map<std::string, Kernel> kernels_;  ///< By digest of the cubin.
+  std::map<std::string, LoadedKernel> kernels_;  ///< By digest of the cubin.
   std::unique_ptr<TileCounters> tile_counters_ =
       std::make_unique<TileCounters>(cuda_driver().launch_calls);
   std::unique_ptr<SplitMemory> split_memory_ =

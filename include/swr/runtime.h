@@ -6,6 +6,8 @@
 //   runtime.gemm({.params = gemm_params, .layout = swr::GemmLayout::nt}, stream);
 #pragma once
 
+#include <swr/attention_backward_params.h>
+#include <swr/attention_backward_problem.h>
 #include <swr/attention_params.h>
 #include <swr/attention_problem.h>
 #include <swr/axes.h>
@@ -44,6 +46,27 @@ struct AttentionCall {
 /// of a dimension with more than one element has.
 /// Throws: Error{invalid_argument} as validate(), and for null pointers.
 AttentionProblem problem_of(const AttentionCall& call);
+
+/// One backward pass on device memory.
+struct AttentionBackwardCall {
+  /// Pointers, strides, sizes and scale. A scale of 0 stands for 1 / sqrt(head_dim). What lies
+  /// below the scale is ignored: the kernels that are chosen decide it.
+  AttentionBackwardParams params;
+  int head_dim = 64;
+  int head_dim_v = 64;
+  DType dtype = DType::fp16;
+  bool causal = false;
+  bool deterministic = false;
+  /// Device memory of the caller's, as much as Runtime::attention_backward_workspace() says or
+  /// more, aligned to 256 bytes, which may hold anything and is free again when the call has run.
+  /// Null: memory of the runtime, which a stream's first call, one that needs more than those
+  /// before, and every captured one allocate.
+  void* workspace = nullptr;
+  long long workspace_bytes = 0;
+};
+
+/// As for attention.
+AttentionBackwardProblem problem_of(const AttentionBackwardCall& call);
 
 /// One matrix product for each item of a batch, on device memory.
 struct GemmCall {
@@ -90,6 +113,15 @@ class Runtime {
   /// captured in a graph. Throws: Error{invalid_argument}; Error{not_compiled} where nothing may be
   /// compiled and nothing that is there fits; Error{driver_failed}; what Generator::compile throws.
   void attention(const AttentionCall& call, CUstream_st* stream);
+
+  /// The same for backward. Throws: as attention(); Error{invalid_argument} for a workspace that is
+  /// too small.
+  void attention_backward(const AttentionBackwardCall& call, CUstream_st* stream);
+
+  /// Bytes of workspace that calls of this problem need now. Does all that the first of them would
+  /// do but the launches. No term of it grows with seq_q times seq_kv. Requires a current context.
+  /// Throws: as attention().
+  long long attention_backward_workspace(const AttentionBackwardProblem& problem);
 
   /// The same for a matrix product. Kernels that split k among CTAs take memory of the runtime,
   /// which the first such launch on a stream and every captured one allocate.

@@ -122,6 +122,94 @@ std::vector<std::byte> scalar_bytes(const PlannedArgument& argument, const Point
   return bytes;
 }
 
+namespace {
+
+/// Errors of one output, number by number.
+struct Errors {
+  double squared = 0.0;
+  double expected_squared = 0.0;
+  std::size_t wrong = 0;
+  std::size_t first = 0;  ///< The first wrong number.
+};
+
+template <typename Number>
+Number number_of(const std::byte* bytes) {
+  Number number{};
+  std::memcpy(&number, bytes, sizeof number);
+  return number;
+}
+
+/// Of equal bits: nothing is wrong with them, whatever they are.
+template <typename Number>
+double sum_of_squares(std::span<const std::byte> bytes) {
+  double sum = 0.0;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Number)) {
+    const auto value = static_cast<double>(number_of<Number>(&bytes[at]));
+    sum += std::isfinite(value) ? value * value : 0.0;
+  }
+  return sum;
+}
+
+/// By blocks, most of which are equal. Outputs may have 10^8 numbers, and each variant is compared.
+template <typename Number>
+Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> expected,
+                 const PlannedArgument& argument, bool is_exact) {
+  constexpr std::size_t kBlockBytes = 4096;
+  Errors errors;
+  for (std::size_t begin = 0; begin < found.size(); begin += kBlockBytes) {
+    const std::size_t end = std::min(begin + kBlockBytes, found.size());
+    if (std::memcmp(&found[begin], &expected[begin], end - begin) == 0) {
+      errors.expected_squared += sum_of_squares<Number>(expected.subspan(begin, end - begin));
+      continue;
+    }
+    for (std::size_t at = begin; at < end; at += sizeof(Number)) {
+      const auto is = static_cast<double>(number_of<Number>(&found[at]));
+      const auto should = static_cast<double>(number_of<Number>(&expected[at]));
+      errors.expected_squared += std::isfinite(should) ? should * should : 0.0;
+      if (std::memcmp(&found[at], &expected[at], sizeof(Number)) == 0) {
+        continue;
+      }
+      const double difference = std::abs(is - should);
+      errors.squared += difference * difference;
+      // Not within, rather than beyond: so that NaN is wrong.
+      if (is_exact || !(difference <= argument.absolute + argument.relative * std::abs(should))) {
+        errors.first = errors.wrong == 0 ? at / sizeof(Number) : errors.first;
+        ++errors.wrong;
+      }
+    }
+  }
+  return errors;
+}
+
+Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> expected,
+                 const PlannedArgument& argument, bool is_exact) {
+  switch (argument.type.kind) {
+    case NumberKind::i8:
+      return errors_of<std::int8_t>(found, expected, argument, is_exact);
+    case NumberKind::u8:
+      return errors_of<std::uint8_t>(found, expected, argument, is_exact);
+    case NumberKind::i16:
+      return errors_of<std::int16_t>(found, expected, argument, is_exact);
+    case NumberKind::u16:
+      return errors_of<std::uint16_t>(found, expected, argument, is_exact);
+    case NumberKind::i32:
+      return errors_of<std::int32_t>(found, expected, argument, is_exact);
+    case NumberKind::u32:
+      return errors_of<std::uint32_t>(found, expected, argument, is_exact);
+    case NumberKind::i64:
+      return errors_of<std::int64_t>(found, expected, argument, is_exact);
+    case NumberKind::u64:
+      return errors_of<std::uint64_t>(found, expected, argument, is_exact);
+    case NumberKind::f32:
+      return errors_of<float>(found, expected, argument, is_exact);
+    case NumberKind::f64:
+      return errors_of<double>(found, expected, argument, is_exact);
+  }
+  return {};
+}
+
+}  // namespace
+
 ComparedOutput compare_output(const PlannedArgument& argument, std::span<const std::byte> found,
                               std::span<const std::byte> expected) {
   const std::size_t width = argument.type.lane_bytes();
@@ -129,35 +217,18 @@ ComparedOutput compare_output(const PlannedArgument& argument, std::span<const s
   // Whole numbers have no rounding to forgive, unless the argument itself says so.
   const bool is_exact =
       !argument.type.is_real() && !argument.spec.absolute && !argument.spec.relative;
-  double error_squared = 0.0;
-  double expected_squared = 0.0;
-  unsigned long long wrong = 0;
-  std::size_t first = 0;
-  for (std::size_t at = 0; at < found.size(); at += width) {
-    const double is = number_at(kind, &found[at]);
-    const double should = number_at(kind, &expected[at]);
-    const double difference = std::abs(is - should);
-    expected_squared += std::isfinite(should) ? should * should : 0.0;
-    if (std::memcmp(&found[at], &expected[at], width) == 0) {
-      continue;
-    }
-    error_squared += difference * difference;
-    // Not within, rather than beyond: so that NaN is wrong.
-    if (is_exact || !(difference <= argument.absolute + argument.relative * std::abs(should))) {
-      first = wrong == 0 ? at : first;
-      ++wrong;
-    }
-  }
+  const Errors errors = errors_of(found, expected, argument, is_exact);
   ComparedOutput result;
-  if (error_squared > 0.0 || std::isnan(error_squared)) {
-    const double error = std::sqrt(error_squared / expected_squared);
+  if (errors.squared > 0.0 || std::isnan(errors.squared)) {
+    const double error = std::sqrt(errors.squared / errors.expected_squared);
     result.relative_error = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
   }
-  if (wrong > 0) {
+  if (errors.wrong > 0) {
+    const std::size_t first = errors.first * width;
     std::ostringstream text;
     text.precision(9);
-    text << wrong << " of " << found.size() / width << " elements of " << argument.spec.name
-         << " are wrong; element " << first / width << " is " << number_at(kind, &found[first])
+    text << errors.wrong << " of " << found.size() / width << " elements of " << argument.spec.name
+         << " are wrong; element " << errors.first << " is " << number_at(kind, &found[first])
          << " and should be " << number_at(kind, &expected[first]);
     result.failure = text.str();
   }

@@ -13,11 +13,13 @@ namespace swr {
 /// A vector between guards.
 class GuardedVector {
  public:
-  explicit GuardedVector(std::vector<std::byte> initial);
+  /// Requires: at least one byte. Throws: DriverError, also when the device is out of memory.
+  explicit GuardedVector(std::span<const std::byte> initial);
 
   CUdeviceptr address() const;
-  std::size_t size_bytes() const { return initial_.size(); }
-  /// What it held at first, guards as well, in stream order.
+  std::size_t size_bytes() const { return size_bytes_; }
+  /// What it held at first, guards as well, in stream order. Nothing comes from the host: finals
+  /// restore many times, and vectors may be large.
   void restore(const Stream& stream) const;
   /// Waits for work of every blocking stream.
   std::vector<std::byte> contents() const;
@@ -25,9 +27,10 @@ class GuardedVector {
   std::size_t disturbed_bytes() const;
 
  private:
-  std::vector<std::byte> initial_;
-  bool is_one_byte_ = false;  ///< All that it held at first are equal.
+  std::size_t size_bytes_;
+  std::byte first_;
   DeviceBuffer memory_;
+  DeviceBuffer initial_;  ///< Empty where every byte was the first at first.
 };
 
 /// The vectors of one problem, by argument and number of elements: variants may ask for different

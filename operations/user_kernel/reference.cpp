@@ -70,6 +70,7 @@ ExpectedOutputs outputs_that_agree(const UserKernel& user, const Problem& proble
                                    const WorkloadTools& tools, ArgumentBuffers& buffers) {
   constexpr std::size_t kOthers = 2;
   std::vector<ExpectedOutputs> seen;
+  std::vector<std::size_t> others_like;  // By place among those seen.
   const std::vector<Variant> all = candidates(user, problem, tools.sm_arch);
   for (const Variant& variant : all) {
     try {
@@ -90,12 +91,18 @@ ExpectedOutputs outputs_that_agree(const UserKernel& user, const Problem& proble
       }
       continue;
     }
-    for (const ExpectedOutputs& outputs : seen) {
-      const auto others = static_cast<std::size_t>(std::ranges::count_if(
-          seen, [&](const ExpectedOutputs& other) { return agree(user, other, outputs); }));
-      if (others > std::min(kOthers, all.size() - 1)) {
-        return outputs;
+    others_like.push_back(0);
+    for (std::size_t place = 0; place + 1 < seen.size(); ++place) {
+      if (agree(user, seen.back(), seen[place])) {
+        ++others_like[place];
+        ++others_like.back();
       }
+    }
+    const auto agreed = std::ranges::find_if(others_like, [&](std::size_t others) {
+      return others >= std::min(kOthers, all.size() - 1);
+    });
+    if (agreed != others_like.end()) {
+      return seen[static_cast<std::size_t>(agreed - others_like.begin())];
     }
   }
   throw Error(ErrorCode::invalid_argument,

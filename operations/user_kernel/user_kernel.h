@@ -65,6 +65,10 @@ class UserKernel final : public Operation {
   std::string tile_text(const Variant& variant) const override;
   std::unique_ptr<Workload> make_workload(const Problem& problem, const WorkloadTools& tools,
                                           unsigned long long seed) const override;
+  /// Its launches take a KernelCall (swr/kernel_call.h).
+  std::unique_ptr<ReadyLaunch> make_ready(const Problem& problem, const Variant& variant,
+                                          int ctas_per_sm,
+                                          const ServingTools& tools) const override;
 
   /// The whole space of a problem, or the part of it that restrictions leave.
   kernel_spec::Space space(const Problem& problem, const SpaceOptions& options) const;

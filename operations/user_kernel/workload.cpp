@@ -22,33 +22,39 @@ std::size_t count_disturbed(CUdeviceptr address) {
 
 }  // namespace
 
-GuardedVector::GuardedVector(std::vector<std::byte> initial)
-    : initial_(std::move(initial)),
-      is_one_byte_(std::ranges::all_of(initial_, [&](std::byte b) { return b == initial_[0]; })),
-      memory_(initial_.size() + 2 * kGuardBytes) {}
+GuardedVector::GuardedVector(std::span<const std::byte> initial)
+    : size_bytes_(initial.size()),
+      first_(initial.front()),
+      memory_(initial.size() + 2 * kGuardBytes) {
+  if (!std::ranges::all_of(initial, [this](std::byte b) { return b == first_; })) {
+    initial_ = DeviceBuffer(initial.size());
+    initial_.upload(initial);
+  }
+}
 
 CUdeviceptr GuardedVector::address() const { return memory_.address() + kGuardBytes; }
 
 void GuardedVector::restore(const Stream& stream) const {
   const CudaDriver& driver = cuda_driver();
-  memory_.fill(static_cast<unsigned char>(kGuard), stream);
-  if (is_one_byte_) {
-    driver.memset_async(address(), static_cast<unsigned char>(initial_.front()), initial_.size(),
+  const auto guard = static_cast<unsigned char>(kGuard);
+  driver.memset_async(memory_.address(), guard, kGuardBytes, stream.handle());
+  driver.memset_async(address() + size_bytes_, guard, kGuardBytes, stream.handle());
+  if (initial_.size_bytes() == 0) {
+    driver.memset_async(address(), static_cast<unsigned char>(first_), size_bytes_,
                         stream.handle());
-    return;
+  } else {
+    driver.copy_on_device(address(), initial_.address(), size_bytes_, stream.handle());
   }
-  stream.synchronize();
-  driver.copy_to_device(address(), static_cast<const void*>(initial_.data()), initial_.size());
 }
 
 std::vector<std::byte> GuardedVector::contents() const {
-  std::vector<std::byte> bytes(initial_.size());
+  std::vector<std::byte> bytes(size_bytes_);
   cuda_driver().copy_to_host(static_cast<void*>(bytes.data()), address(), bytes.size());
   return bytes;
 }
 
 std::size_t GuardedVector::disturbed_bytes() const {
-  return count_disturbed(memory_.address()) + count_disturbed(address() + initial_.size());
+  return count_disturbed(memory_.address()) + count_disturbed(address() + size_bytes_);
 }
 
 const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& point) {

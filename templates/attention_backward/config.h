@@ -207,4 +207,21 @@ struct QueryPassConfig {
   }
 };
 
+/// All kernels of a variant. The pass over Q tiles is that of BackwardForm::two_pass, and only
+/// there.
+struct AttentionBackwardConfig {
+  BackwardForm form;
+  KeyPassConfig key;
+  QueryPassConfig query;
+
+  SWR_HD constexpr bool has_query_pass() const { return form == BackwardForm::two_pass; }
+  /// Of the kernel with the most threads, and of the one with the most shared memory.
+  SWR_HD constexpr int threads() const {
+    return has_query_pass() ? max_of(key.threads(), query.threads()) : key.threads();
+  }
+  SWR_HD constexpr int smem_bytes() const {
+    return has_query_pass() ? max_of(key.smem_bytes(), query.smem_bytes()) : key.smem_bytes();
+  }
+};
+
 }  // namespace swr

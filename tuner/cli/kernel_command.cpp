@@ -3,6 +3,7 @@
 #include "report/records.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
+#include "tuner/cli/measuring.h"
 #include "tuner/run/tuner.h"
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -92,7 +93,7 @@ void print_compiled(std::ostream& out, const Variant& variant, const CompiledKer
 }
 
 int compile(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted) {
-  const Generator generator(generator_options(session));
+  const Generator generator(supervised_generator_options(session));
   const auto count = static_cast<std::size_t>(session.options.budget.value_or(1));
   std::size_t failed = 0;
   for (const Problem& problem : wanted) {

@@ -95,9 +95,15 @@ class Compiler {
     const Json request = request_of(task);
     Silence silence;
     for (int attempt = 0; attempt < 2 && silence.state == ResultState::crash; ++attempt) {
-      if (auto program = ask(request, silence)) {
+      if (auto program = ask(request, deadline_of(task), silence)) {
         return *std::move(program);
       }
+    }
+    if (task.limit_s && silence.state == ResultState::timeout) {
+      throw Error(ErrorCode::compile_failed,
+                  "compiling " + task.files.front().first + " for sm_" +
+                      std::to_string(task.sm_arch) + " took longer than its limit of " +
+                      std::to_string(static_cast<int>(*task.limit_s)) + " s");
     }
     throw Error(ErrorCode::compile_failed,
                 "the compiler did not survive " + task.files.front().first + " for sm_" +
@@ -111,6 +117,16 @@ class Compiler {
     std::unique_ptr<WorkerProcess> worker;
   };
 
+  std::chrono::milliseconds deadline_of(const CompileTask& task) const {
+    constexpr std::chrono::seconds kToNotice{5};
+    if (!task.limit_s) {
+      return options_.deadline;
+    }
+    const std::chrono::duration<double> limit(*task.limit_s);
+    return std::min(options_.deadline,
+                    std::chrono::ceil<std::chrono::milliseconds>(limit) + kToNotice);
+  }
+
   Process& own_process() const {
     static thread_local Process process;
     if (process.compiler != number_ || !process.worker || !process.worker->is_waiting()) {
@@ -121,9 +137,10 @@ class Compiler {
   }
 
   /// Empty when there is no answer, for the reason that is set. Throws: what the compiler answered.
-  std::optional<CompiledProgram> ask(const Json& request, Silence& silence) const {
+  std::optional<CompiledProgram> ask(const Json& request, std::chrono::milliseconds deadline,
+                                     Silence& silence) const {
     Process& process = own_process();
-    WorkerProcess::Reply reply = process.worker->ask(request, options_.deadline);
+    WorkerProcess::Reply reply = process.worker->ask(request, deadline);
     if (const Json* const answer = std::get_if<Json>(&reply)) {
       if (const auto error = find_error(*answer)) {
         throw Error(*error);

@@ -15,7 +15,9 @@ namespace swr {
 struct SuperviseCompilerOptions {
   /// A program that calls serve_compiler() on its standard input.
   WorkerCommand command;
-  /// Longest time of one kernel, many times what the slowest takes on a busy machine.
+  /// Longest time of one kernel, many times what the slowest takes on a busy machine. A task with a
+  /// limit of its own has that, and a little for the compiler to notice it: it looks up between its
+  /// phases alone.
   std::chrono::milliseconds deadline{300'000};
 };
 

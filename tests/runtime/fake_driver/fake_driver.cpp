@@ -26,6 +26,7 @@ struct CUfunc_st {
   bool is_serving;     ///< It is a ServingAttentionParams.
   bool is_append;      ///< It is a KvAppendParams.
   bool is_merge;       ///< It is a MergeStatesParams.
+  bool is_backward;    ///< It is an AttentionBackwardParams.
   int dynamic_smem_bytes;
 };
 constexpr int kMostFunctions = 8;
@@ -44,6 +45,7 @@ thread_local FakeLaunch last_launch{};
 thread_local swr::ServingAttentionParams last_serving{};
 thread_local swr::KvAppendParams last_append{};
 thread_local swr::MergeStatesParams last_merge{};
+thread_local swr::AttentionBackwardParams last_backward{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
@@ -110,6 +112,7 @@ const char* fake_last_softmax() {
 const swr::ServingAttentionParams* fake_last_serving() { return &last_serving; }
 const swr::KvAppendParams* fake_last_append() { return &last_append; }
 const swr::MergeStatesParams* fake_last_merge() { return &last_merge; }
+const swr::AttentionBackwardParams* fake_last_backward() { return &last_backward; }
 int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
@@ -203,6 +206,19 @@ CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t size_bytes) {
   std::memcpy(to, reinterpret_cast<const void*>(from), size_bytes);
   return CUDA_SUCCESS;
 }
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size_bytes,
+                           CUstream /*stream*/) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), size_bytes);
+  return CUDA_SUCCESS;
+}
+/// A texture's number is the address of its memory.
+CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resource,
+                           const CUDA_TEXTURE_DESC* /*how*/,
+                           const CUDA_RESOURCE_VIEW_DESC* /*view*/) {
+  *texture = resource->res.pitch2D.devPtr;
+  return CUDA_SUCCESS;
+}
+CUresult cuTexObjectDestroy(CUtexObject /*texture*/) { return CUDA_SUCCESS; }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t size_bytes,
                          CUstream /*stream*/) {
   std::memset(reinterpret_cast<void*>(to), value, size_bytes);
@@ -239,6 +255,8 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   (*function)->is_serving = std::strcmp(name, "swr_serving_attention") == 0;
   (*function)->is_append = std::strncmp(name, "swr_append_kv", 13) == 0;
   (*function)->is_merge = std::strncmp(name, "swr_merge_states", 16) == 0;
+  constexpr const char* kBackward = "swr_attention_backward_";
+  (*function)->is_backward = std::strncmp(name, kBackward, std::strlen(kBackward)) == 0;
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule /*module*/,
@@ -251,6 +269,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule
   }
   *address = reinterpret_cast<CUdeviceptr>(variable->memory);
   *bytes = variable->bytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
+  *module = function->module;
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction /*function*/,
@@ -293,7 +315,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  1,
                  false,
                  {}};
-  if (function->is_serving) {
+  if (function->is_backward) {
+    last_backward = *static_cast<const swr::AttentionBackwardParams*>(arguments[0]);
+  } else if (function->is_serving) {
     last_serving = *static_cast<const swr::ServingAttentionParams*>(arguments[0]);
   } else if (function->is_append) {
     last_append = *static_cast<const swr::KvAppendParams*>(arguments[0]);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "templates/softmax/config.h"
+#include <swr/attention_backward_params.h>
 #include <swr/attention_params.h>
 #include <swr/gemm_params.h>
 #include <swr/kv_append_params.h>
@@ -55,6 +56,8 @@ const swr::ServingAttentionParams* fake_last_serving();
 /// Of the last launches of the kernels beside it.
 const swr::KvAppendParams* fake_last_append();
 const swr::MergeStatesParams* fake_last_merge();
+/// Of the last launch of attention backward.
+const swr::AttentionBackwardParams* fake_last_backward();
 int fake_last_overlaps();
 /// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
 /// process began.

@@ -95,5 +95,17 @@ TEST_F(SupervisedCompiler, AKernelThatIsNeverDoneMeetsItsDeadline) {
   EXPECT_THAT(error.what(), HasSubstr("no answer from the compiling process within 200 ms"));
 }
 
+TEST_F(SupervisedCompiler, AKernelWithALimitMeetsThatOne) {
+  CompileTask endless = task("hang");
+  endless.limit_s = -4.9;  // A tenth of a second, with what it has to notice.
+  try {
+    compiler_(endless);
+    FAIL() << "it hangs";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::compile_failed);
+    EXPECT_THAT(error.what(), HasSubstr("took longer than its limit of"));
+  }
+}
+
 }  // namespace
 }  // namespace swr

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// From problem and variant to what is compiled and launched.
+#include "generator/config_text.h"
+#include "operations/attention_backward/parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+
+namespace swr {
+namespace {
+
+KeyPassConfig key_config(const AttentionBackwardProblem& problem,
+                         const AttentionBackwardVariant& v) {
+  return {.head_dim = problem.head_dim,
+          .value_dim = problem.head_dim_v,
+          .dtype = problem.dtype,
+          .causal = problem.causal,
+          .alignment_bytes = problem.alignment_bytes,
+          .tile_m = v.tile_m,
+          .tile_n = v.tile_n,
+          .warps = v.warps,
+          .rows_at_once = v.rows_at_once,
+          .column_groups = v.column_groups,
+          .stages = v.stages,
+          .dq_sum = v.dq_sum,
+          .wide_adds = v.wide_adds,
+          .order = v.order,
+          .persistence = v.persistence,
+          .smem_swizzle = true};
+}
+
+QueryPassConfig query_config(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& v) {
+  return {.head_dim = problem.head_dim,
+          .value_dim = problem.head_dim_v,
+          .dtype = problem.dtype,
+          .causal = problem.causal,
+          .alignment_bytes = problem.alignment_bytes,
+          .tile_m = v.query_tile_m,
+          .tile_n = v.query_tile_n,
+          .warps = v.query_warps,
+          .keys_at_once = v.keys_at_once,
+          .stages = v.query_stages,
+          .order = v.query_order,
+          .persistence = v.query_persistence,
+          .smem_swizzle = true};
+}
+
+// Every field of the configurations. The structured bindings stop the build when a field is added
+// and forgotten here.
+
+std::string members_of(const KeyPassConfig& config) {
+  const auto& [head_dim, value_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps,
+               rows_at_once, column_groups, stages, dq_sum, wide_adds, order, persistence,
+               smem_swizzle] = config;
+  return "{\n" + config_field("head_dim", config_text(head_dim)) +
+         config_field("value_dim", config_text(value_dim)) +
+         config_field("dtype", config_text("DType", dtype)) +
+         config_field("causal", config_text(causal)) +
+         config_field("alignment_bytes", config_text(alignment_bytes)) +
+         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
+         config_field("warps", config_text(warps)) +
+         config_field("rows_at_once", config_text(rows_at_once)) +
+         config_field("column_groups", config_text(column_groups)) +
+         config_field("stages", config_text(stages)) +
+         config_field("dq_sum", config_text("DqSum", dq_sum)) +
+         config_field("wide_adds", config_text(wide_adds)) +
+         config_field("order", config_text("QOrder", order)) +
+         config_field("persistence", config_text("Persistence", persistence)) +
+         config_field("smem_swizzle", config_text(smem_swizzle)) + "    }";
+}
+
+std::string members_of(const QueryPassConfig& config) {
+  const auto& [head_dim, value_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps,
+               keys_at_once, stages, order, persistence, smem_swizzle] = config;
+  return "{\n" + config_field("head_dim", config_text(head_dim)) +
+         config_field("value_dim", config_text(value_dim)) +
+         config_field("dtype", config_text("DType", dtype)) +
+         config_field("causal", config_text(causal)) +
+         config_field("alignment_bytes", config_text(alignment_bytes)) +
+         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
+         config_field("warps", config_text(warps)) +
+         config_field("keys_at_once", config_text(keys_at_once)) +
+         config_field("stages", config_text(stages)) +
+         config_field("order", config_text("Order", order)) +
+         config_field("persistence", config_text("Persistence", persistence)) +
+         config_field("smem_swizzle", config_text(smem_swizzle)) + "    }";
+}
+
+}  // namespace
+
+AttentionBackwardConfig config_of(const AttentionBackwardProblem& problem,
+                                  const AttentionBackwardVariant& variant) {
+  return {variant.form, key_config(problem, variant), query_config(problem, variant)};
+}
+
+std::string config_header_of(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& variant) {
+  const auto& [form, key, query] = config_of(problem, variant);
+  return config_header("attention_backward/config.h", "AttentionBackwardConfig",
+                       config_field("form", config_text("BackwardForm", form)) +
+                           config_field("key", members_of(key)) +
+                           config_field("query", members_of(query)));
+}
+
+AttentionBackwardPlan plan_of(const AttentionBackwardProblem& problem,
+                              const AttentionBackwardVariant& variant, int sm_count,
+                              int ctas_per_sm) {
+  const auto& [form, key, query] = config_of(problem, variant);
+  const int resident = std::max(1, sm_count * ctas_per_sm);
+  return {.form = form,
+          .dq_sum = key.dq_sum,
+          .head_dim = key.head_dim,
+          .value_dim = key.value_dim,
+          .causal = key.causal,
+          .tile_m = key.tile_m,
+          .tile_n = key.tile_n,
+          .threads = key.threads(),
+          .smem_bytes = key.smem_bytes(),
+          .order = key.order,
+          .persistence = key.persistence,
+          .workers = variant.workers > 0 ? variant.workers : resident,
+          .swizzle = variant.swizzle,
+          .section_heads = variant.section_heads,
+          .parts = variant.parts,
+          .last_kv_first = variant.last_kv_first,
+          .query_tile_m = query.tile_m,
+          .query_threads = query.threads(),
+          .query_smem_bytes = query.smem_bytes(),
+          .query_persistence = query.persistence,
+          .query_workers = resident,
+          .sm_count = sm_count,
+          .ctas_per_sm = ctas_per_sm};
+}
+
+AttentionBackwardParams sizes_of(const AttentionBackwardProblem& problem) {
+  AttentionBackwardParams params;
+  params.batch = problem.batch;
+  params.heads_q = problem.heads_q;
+  params.heads_kv = problem.heads_kv;
+  params.seq_q = problem.seq_q;
+  params.seq_kv = problem.seq_kv;
+  params.scale = 1.0F / std::sqrt(static_cast<float>(problem.head_dim));
+  params.scale_log2 = params.scale * std::numbers::log2e_v<float>;
+  return params;
+}
+
+LaunchGeometry geometry_of(const AttentionBackwardProblem& problem,
+                           const AttentionBackwardVariant& variant, int sm_count, int ctas_per_sm) {
+  const AttentionBackwardGeometry geometry = attention_backward_geometry(
+      plan_of(problem, variant, sm_count, ctas_per_sm), sizes_of(problem));
+  return {.grid_x = geometry.key_pass.grid_x,
+          .block_x = geometry.key_pass.block_x,
+          .dynamic_smem_bytes = geometry.key_pass.dynamic_smem_bytes,
+          .section_heads = geometry.section_heads,
+          .partials_bytes = geometry.workspace.bytes};
+}
+
+}  // namespace swr

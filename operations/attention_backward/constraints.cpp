@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "core/constraint_rules.h"
+#include "operations/attention/launch_plan.h"
+#include "operations/attention_backward/parts.h"
+
+#include <algorithm>
+#include <array>
+
+namespace swr {
+namespace {
+
+/// What the predicates look at.
+struct Candidate {
+  const AttentionBackwardProblem& problem;
+  const AttentionBackwardVariant& variant;
+  const DeviceInfo& device;
+  AttentionBackwardConfig config;
+};
+
+Reason architecture(const Candidate& c) { return lacks_instructions(c.variant.family, c.device); }
+
+Reason form(const Candidate& c) {
+  const bool sums = c.variant.dq_sum != DqSum::none;
+  return unless(sums == (c.variant.form == BackwardForm::fused),
+                sums ? "two_pass computes dQ apart, so dq_sum is none"
+                     : "the pass of fused must sum up dQ: dq_sum atomic or ordered");
+}
+
+Reason deterministic(const Candidate& c) {
+  return unless(!c.problem.deterministic || c.variant.dq_sum != DqSum::atomic,
+                "atomic additions come in any order, and the problem is deterministic");
+}
+
+/// Axes of the pass over Q tiles keep their default where there is none.
+Reason query_axes(const Candidate& c) {
+  if (c.variant.form == BackwardForm::two_pass) {
+    return unless(c.variant.query_order != Order::sawtooth ||
+                      c.variant.query_persistence != Persistence::grid,
+                  "one Q tile per CTA has a single iteration, so sawtooth equals cyclic");
+  }
+  AttentionBackwardVariant usual = c.variant;
+  const AttentionBackwardVariant defaults;
+  usual.query_tile_m = defaults.query_tile_m;
+  usual.query_tile_n = defaults.query_tile_n;
+  usual.query_warps = defaults.query_warps;
+  usual.keys_at_once = defaults.keys_at_once;
+  usual.query_stages = defaults.query_stages;
+  usual.query_order = defaults.query_order;
+  usual.query_persistence = defaults.query_persistence;
+  return unless(usual == c.variant, "fused has no pass over Q tiles");
+}
+
+std::string tile(int m, int n, int warps) {
+  return text(m) + "x" + text(n) + " with " + text(warps) + " warps";
+}
+
+Reason tile_shape(const Candidate& c) {
+  const AttentionBackwardVariant& v = c.variant;
+  if (v.warps % v.column_groups != 0) {
+    return text(v.column_groups) + " column groups do not divide " + text(v.warps) + " warps";
+  }
+  if (!c.config.key.is_whole()) {
+    return "tile " + tile(v.tile_m, v.tile_n, v.warps) + ", " + text(v.rows_at_once) +
+           " rows at once and " + text(v.column_groups) +
+           " column groups do not divide into blocks of 16 rows, keys and columns";
+  }
+  return unless(!c.config.has_query_pass() || c.config.query.is_whole(),
+                "the tile of the pass over Q tiles, " +
+                    tile(v.query_tile_m, v.query_tile_n, v.query_warps) + " and " +
+                    text(v.keys_at_once) +
+                    " keys at once, does not divide into blocks of 16 rows and keys");
+}
+
+Reason threads(const Candidate& c) { return exceeds_threads(c.config.threads(), c.device); }
+
+Reason wide_adds(const Candidate& c) {
+  constexpr int kFirstArch = 90;
+  if (!c.variant.wide_adds) {
+    return std::nullopt;
+  }
+  if (c.device.sm_arch < kFirstArch) {
+    return "sm_" + text(c.device.sm_arch) + " adds single values; sm_90 is the first with more";
+  }
+  return unless(c.variant.dq_sum == DqSum::atomic, "only atomic sums are added in memory");
+}
+
+/// Tiles that rotate and wait for one another hang unless all of them run, which nobody can promise
+/// beside other launches.
+Reason turns(const Candidate& c) {
+  return unless(c.variant.dq_sum != DqSum::ordered || c.variant.order != QOrder::rotated,
+                "rotated tiles wait for each other in a circle and would hang beside a launch that "
+                "keeps some of them out");
+}
+
+Reason local_walks(const Candidate& c) {
+  const bool one_walk =
+      c.variant.persistence == Persistence::grid && c.problem.heads_q == c.problem.heads_kv;
+  return unless(
+      c.variant.order != QOrder::sawtooth || !one_walk,
+      "one tile per CTA and one query head make a single walk, so sawtooth equals cyclic");
+}
+
+Reason worker_count(const Candidate& c) {
+  return misses_workers(c.variant.workers, c.variant.persistence);
+}
+
+int kv_heads(const Candidate& c) { return c.problem.batch * c.problem.heads_kv; }
+
+Reason sections(const Candidate& c) {
+  const AttentionBackwardVariant& v = c.variant;
+  return unless(is_distinct_mapping(v.swizzle, v.section_heads, kv_heads(c)),
+                v.section_heads != 0
+                    ? "sections of " + text(v.section_heads) + " of " + text(kv_heads(c)) +
+                          " heads equal another swizzle, or none is asked for"
+                    : "without sections of several heads the swizzle equals q_fastest");
+}
+
+Reason parts(const Candidate& c) {
+  constexpr long long kMostBytes = 1LL << 30;
+  const AttentionBackwardVariant& v = c.variant;
+  if (v.parts == 1) {
+    return std::nullopt;
+  }
+  const int group = c.problem.heads_q / c.problem.heads_kv;
+  const int steps = group * ceil_div(c.problem.seq_q, v.tile_m);
+  if (v.parts > steps) {
+    return text(v.parts) + " parts exceed the " + text(steps) + " steps of a walk";
+  }
+  const long long bytes =
+      4LL * v.parts * kv_heads(c) * c.problem.seq_kv * (c.problem.head_dim + c.problem.head_dim_v);
+  return unless(bytes <= kMostBytes, "the sums of " + text(v.parts) + " parts take " +
+                                         text(bytes >> 20) + " MiB of the " +
+                                         text(kMostBytes >> 20) + " allowed");
+}
+
+Reason shared_memory(const Candidate& c) {
+  return exceeds_shared_memory(c.config.smem_bytes(), c.device);
+}
+
+Reason registers(const Candidate& c) {
+  constexpr int kOperands = 40;  ///< And addresses, at the least.
+  constexpr int kMost = 255;
+  constexpr int kOfAnSm = 65536;
+  const auto lacks = [&](int held, int threads) {
+    const int limit = std::min(kMost, kOfAnSm / threads);
+    return unless(held + kOperands <= limit, "scores and gradients alone need about " +
+                                                 text(held + kOperands) +
+                                                 " registers per thread of " + text(limit));
+  };
+  if (Reason reason = lacks(c.config.key.peak_registers(), c.config.key.threads())) {
+    return reason;
+  }
+  return c.config.has_query_pass()
+             ? lacks(c.config.query.peak_registers(), c.config.query.threads())
+             : Reason{};
+}
+
+using Rule = Constraint<Candidate>;
+
+constexpr std::array kRules{
+    Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
+    Rule{{"form", "Two passes do not sum dQ, and one does."}, form},
+    Rule{{"deterministic", "Sums of deterministic problems have an order."}, deterministic},
+    Rule{{"query_axes", "Axes of the pass over Q tiles belong to two_pass."}, query_axes},
+    Rule{{"tile_shape", "Warps own whole blocks of 16 rows, keys and columns."}, tile_shape},
+    Rule{{"threads", "A CTA has at most 1024 threads."}, threads},
+    Rule{{"wide_adds", "Adding four values at once needs sm_90 and atomic sums."}, wide_adds},
+    Rule{{"turns", "Tiles that wait for each other never wait in a circle."}, turns},
+    Rule{{"local_walks", "Sawtooth needs a CTA with several walks."}, local_walks},
+    Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
+    Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
+    Rule{{"parts", "Every part has a step; sums of parts fit 1 GiB."}, parts},
+    Rule{{"shared_memory", "Tiles fit the opt-in limit."}, shared_memory},
+    Rule{{"registers", "Scores and gradients fit the register file."}, registers},
+};
+
+constexpr auto kInfos = all_infos(kRules);
+
+}  // namespace
+
+std::span<const ConstraintInfo> attention_backward_constraints() { return kInfos; }
+
+std::optional<BrokenConstraint> broken_constraint(const AttentionBackwardProblem& problem,
+                                                  const AttentionBackwardVariant& variant,
+                                                  const DeviceInfo& device) {
+  return first_broken(kRules, Candidate{problem, variant, device, config_of(problem, variant)});
+}
+
+}  // namespace swr

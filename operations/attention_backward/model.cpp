@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+// A model of one call from floors: matrix products, shared memory, L2 and DRAM of every kernel, the
+// steps that CTAs wait for each other, and the unevenness of what is dealt. One share, by which the
+// kernels stay above their floors, is measured (experiments/attention_backward); the rest is
+// counted from the schedule.
+#include "model/predictor.h"
+#include "model/profile/gpu_profile.h"
+#include "model/streaming_predictor.h"
+#include "operations/attention_backward/parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace swr {
+namespace {
+
+/// Of a floor's rate, what the kernels reach: 229 and 211 TFLOP/s of 301 and 301 calculated at
+/// head_dim 128 and 256 on an H200.
+constexpr double kReached = 0.75;
+/// Round trips to L2 of a turn: it is awaited, sums are read, added, written and handed over. From
+/// 137 TFLOP/s of ordered sums beside 230 of atomic ones, without a mask.
+constexpr double kTurnRoundTrips = 12.0;
+constexpr double kWavefrontBytes = 128.0;
+constexpr double kElementBytes = 2.0;
+constexpr double kFloatBytes = 4.0;
+
+/// Microseconds for an amount at a rate per second of 1e9.
+double time_us(double amount, double giga_per_s) { return amount / giga_per_s / 1e3; }
+
+long long sectors(double bytes) {
+  return std::llround(std::ceil(bytes / static_cast<double>(kSectorBytes)));
+}
+
+/// What one pass does, over all its CTAs.
+struct Pass {
+  double flop = 0.0;
+  double exponentials = 0.0;
+  double smem_bytes = 0.0;
+  double l2_bytes = 0.0;
+  double uneven = 1.0;  ///< How much longer the busiest place works than all do on average.
+};
+
+/// Pairs of tiles of a head that have something to compute.
+double tile_pairs(const AttentionBackwardProblem& problem, int tile_m, int tile_n) {
+  const SequenceShape shape{problem.seq_q, problem.seq_kv, problem.causal};
+  double pairs = 0.0;
+  for (int tile = 0; tile < ceil_div(problem.seq_kv, tile_n); ++tile) {
+    pairs += backward::q_tiles_of(tile, tile_m, tile_n, shape).count;
+  }
+  return pairs;
+}
+
+double uneven(double items, double longest_share, double places) {
+  const double waves = items / places;
+  return std::max({1.0, std::ceil(waves) / waves, longest_share * std::min(1.0, places / items)});
+}
+
+/// S, dP, dV and dK read Q or dO once per warp, S and dP read K or V for each of the rows that are
+/// computed together, dQ reads dS and K; dS, Q and dO are written.
+double key_step_smem_bytes(const KeyPassConfig& c) {
+  const double m = c.tile_m;
+  const double n = c.tile_n;
+  const double columns = c.head_dim + c.value_dim;
+  const double of_rows = c.warps * m * columns * (1.0 + 1.0 / c.column_groups);
+  const double of_keys = n * columns * (m / c.rows_at_once);
+  double bytes = kElementBytes * (of_rows + of_keys + m * columns);
+  if (c.stores_ds()) {
+    bytes += kElementBytes * m * n * (c.column_groups > 1 ? 4.0 : 1.0);
+  }
+  if (c.sums_dq()) {
+    const double rows = c.dq_row_warps();
+    bytes += kElementBytes * (m * n * c.warps / rows + n * c.head_dim * rows);
+  }
+  return bytes;
+}
+
+Pass key_pass(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant,
+              double places) {
+  const KeyPassConfig c = config_of(problem, variant).key;
+  const double columns = c.head_dim + c.value_dim;
+  const double products = 2 * c.head_dim + 2 * c.value_dim + (c.sums_dq() ? c.head_dim : 0);
+  const double steps = tile_pairs(problem, c.tile_m, c.tile_n) * problem.batch * problem.heads_q;
+  const double scores = 1.0 * c.tile_m * c.tile_n;
+  const double kv_tiles = ceil_div(problem.seq_kv, c.tile_n);
+  const double items = kv_tiles * problem.batch * problem.heads_kv * variant.parts;
+  const double sums = c.sums_dq() ? 2.0 * kFloatBytes * c.tile_m * c.head_dim : 0.0;
+  return {.flop = 2.0 * scores * products * steps,
+          .exponentials = scores * steps,
+          .smem_bytes = key_step_smem_bytes(c) * steps,
+          .l2_bytes = (kElementBytes * c.tile_m * columns + sums) * steps,
+          .uneven = uneven(items, problem.causal ? 2.0 : 1.0, places)};
+}
+
+Pass query_pass(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant,
+                double places) {
+  const QueryPassConfig c = config_of(problem, variant).query;
+  const double columns = c.head_dim + c.value_dim;
+  const double steps = tile_pairs(problem, c.tile_m, c.tile_n) * problem.batch * problem.heads_q;
+  const double scores = 1.0 * c.tile_m * c.tile_n;
+  const double of_keys = c.warps * c.tile_n * (columns + c.head_dim) + c.tile_n * columns;
+  const double of_rows = c.tile_m * columns * (1.0 * c.tile_n / c.keys_at_once);
+  const double items = 1.0 * ceil_div(problem.seq_q, c.tile_m) * problem.batch * problem.heads_q;
+  return {.flop = 2.0 * scores * (columns + c.head_dim) * steps,
+          .exponentials = scores * steps,
+          .smem_bytes = kElementBytes * (of_keys + of_rows) * steps,
+          .l2_bytes = kElementBytes * c.tile_n * columns * steps,
+          .uneven = uneven(items, 1.0, places)};
+}
+
+/// Bytes that come from memory again because L2 holds less than the tiles that walk together go
+/// through: every round of tiles of a head goes through its Q, dO and sums of dQ.
+double reread_bytes(const AttentionBackwardProblem& problem,
+                    const AttentionBackwardVariant& variant, double places, double l2_bytes) {
+  const KeyPassConfig c = config_of(problem, variant).key;
+  const double kv_tiles = ceil_div(problem.seq_kv, c.tile_n);
+  const double heads = 1.0 * problem.batch * problem.heads_kv;
+  const double group = 1.0 * problem.heads_q / problem.heads_kv;
+  const double row = kElementBytes * (c.head_dim + c.value_dim) +
+                     (c.sums_dq() ? 2.0 * kFloatBytes * c.head_dim : 0.0);
+  const double walk = row * group * problem.seq_q * (problem.causal ? 0.5 : 1.0);
+  const double together = std::clamp(places / kv_tiles, 1.0, heads);
+  const double rounds = std::max(1.0, kv_tiles / places);
+  return (rounds - 1.0) * walk * heads *
+         reread_miss_share(walk * together, variant.order == QOrder::sawtooth, l2_bytes);
+}
+
+class AttentionBackwardPredictor final : public Predictor {
+ public:
+  explicit AttentionBackwardPredictor(const GpuProfile& profile) : profile_(profile) {}
+
+  Prediction predict(const Problem& asked, const Variant& chosen,
+                     const KernelResources& /*resources*/, int ctas_per_sm) override {
+    const auto& problem = asked.as<AttentionBackwardProblem>();
+    const auto& variant = chosen.as<AttentionBackwardVariant>();
+    const double places = 1.0 * profile_.device.sm_count * std::max(1, ctas_per_sm);
+    Prediction result;
+    add_pass(result, key_pass(problem, variant, places));
+    if (variant.form == BackwardForm::two_pass) {
+      add_pass(result, query_pass(problem, variant, places));
+    }
+    const double around = bytes_around(problem, variant, ctas_per_sm);
+    const CompulsoryBytes bytes = compulsory_bytes(problem);
+    const auto compulsory = static_cast<double>(bytes.read + bytes.write);
+    const double again =
+        reread_bytes(problem, variant, places, static_cast<double>(profile_.l2_effective_bytes));
+    const double dram = profile_.device.dram_gb_per_s * profile_.dram_efficiency;
+    const double around_us = time_us(around, dram);
+    result.dram_us = time_us(compulsory + again, dram) + around_us;
+    const double waiting = turns_us(problem, variant, places);
+    const double kernels = variant.parts > 1 || variant.dq_sum == DqSum::atomic ? 3.0 : 2.0;
+    result.time_us = std::max(result.time_us, time_us(compulsory + again, dram)) + around_us +
+                     waiting + kernels * profile_.kernel.launch_us;
+    result.latency_us = waiting + kernels * profile_.kernel.launch_us;
+    result.write_sectors = sectors(static_cast<double>(bytes.write) + around / 2.0);
+    result.compulsory_misses = sectors(compulsory);
+    result.excess_misses = sectors(again + around);
+    return result;
+  }
+
+  std::optional<std::string> beyond_limits(const Problem& /*problem*/, const Variant& /*variant*/,
+                                           int /*ctas_per_sm*/) const override {
+    return std::nullopt;
+  }
+  void prepare(const Problem& /*problem*/, const Variant& /*variant*/,
+               int /*ctas_per_sm*/) override {}
+
+  KernelResources estimated_resources(const Problem& problem,
+                                      const Variant& variant) const override {
+    constexpr int kOthers = 100;
+    constexpr int kMost = 255;
+    const AttentionBackwardConfig config =
+        config_of(problem.as<AttentionBackwardProblem>(), variant.as<AttentionBackwardVariant>());
+    const int held = std::max(config.key.peak_registers(),
+                              config.has_query_pass() ? config.query.peak_registers() : 0);
+    return {.registers_per_thread = std::min(kMost, held + kOthers)};
+  }
+  std::optional<double> floor_us(const Problem& /*problem*/,
+                                 const Variant& /*variant*/) const override {
+    return std::nullopt;
+  }
+
+ private:
+  double giga_clocks() const { return profile_.device.sm_count * profile_.clock_mhz / 1e3; }
+
+  void add_pass(Prediction& result, const Pass& pass) const {
+    const double matrix = time_us(pass.flop, profile_.matrix_flop_per_clock_per_sm * giga_clocks());
+    const double exp2 = time_us(pass.exponentials, profile_.exp2_per_clock_per_sm * giga_clocks());
+    const double smem = time_us(pass.smem_bytes, kWavefrontBytes * giga_clocks());
+    const double l2 = time_us(pass.l2_bytes, profile_.l2_gb_per_s);
+    result.matrix_us += matrix;
+    result.softmax_us += exp2;
+    result.l2_us += l2;
+    result.time_us += std::max({matrix, smem, l2}) * pass.uneven / kReached;
+    result.read_sectors += sectors(pass.l2_bytes);
+  }
+
+  /// By the kernels before and after, and what parts leave: O and dO are read, sums of dQ cleared,
+  /// read and written.
+  static double bytes_around(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& variant, int ctas_per_sm) {
+    const LaunchGeometry geometry = geometry_of(problem, variant, 1, std::max(1, ctas_per_sm));
+    const double rows = 1.0 * problem.batch * problem.heads_q * problem.seq_q;
+    const double of_rows = 2.0 * kElementBytes * rows * problem.head_dim_v;
+    const double passes = variant.dq_sum == DqSum::atomic ? 2.0 : 1.0;
+    return of_rows + passes * static_cast<double>(geometry.partials_bytes);
+  }
+
+  /// DqSum::ordered: each step hands over, and tiles of a causal head that are dealt from the
+  /// longest on start as far apart as they are long, so half of the places wait.
+  double turns_us(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant,
+                  double places) const {
+    if (variant.dq_sum != DqSum::ordered) {
+      return 0.0;
+    }
+    const double steps = tile_pairs(problem, variant.tile_m, variant.tile_n) * problem.batch *
+                         problem.heads_q / places;
+    const double turn_us = kTurnRoundTrips * profile_.l2_latency_clocks / profile_.clock_mhz;
+    const Pass pass = key_pass(problem, variant, places);
+    const double computing = time_us(pass.smem_bytes, kWavefrontBytes * giga_clocks()) / kReached;
+    const bool starts_late = problem.causal && !variant.last_kv_first;
+    return steps * turn_us + (starts_late ? computing : 0.0);
+  }
+
+  GpuProfile profile_;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> make_attention_backward_predictor(const GpuProfile& profile) {
+  return std::make_unique<AttentionBackwardPredictor>(profile);
+}
+
+}  // namespace swr

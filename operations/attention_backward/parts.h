@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The parts of attention backward from which operation.cpp makes the operation; core/operation.h
+// says what each is for.
+#pragma once
+
+#include "core/operation.h"
+#include "operations/attention_backward/launch_plan.h"
+#include "templates/attention_backward/config.h"
+#include <swr/attention_backward_problem.h>
+#include <swr/attention_backward_variant.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace swr {
+
+// problem.cpp
+std::span<const ProblemField> attention_backward_fields();
+std::string file_name_of(const AttentionBackwardProblem& problem);
+void enlarge_sizes(AttentionBackwardProblem& problem);
+std::optional<AttentionBackwardProblem> near_kind_of(AttentionBackwardProblem problem, int index);
+/// Pairs of a query row and a key that it sees, of one head.
+double visible_pairs(const AttentionBackwardProblem& problem);
+
+// variant.cpp
+std::span<const Axis> attention_backward_axes();
+AttentionBackwardVariant kernel_choices(AttentionBackwardVariant variant);
+AttentionBackwardVariant in_usual_tile_order(AttentionBackwardVariant variant);
+int warps_of(const AttentionBackwardVariant& variant);
+bool has_splits(const AttentionBackwardVariant& variant);
+std::string tile_text_of(const AttentionBackwardVariant& variant);
+std::string description_of(const AttentionBackwardVariant& variant);
+std::string description_without_order_of(const AttentionBackwardVariant& variant);
+
+// constraints.cpp
+std::span<const ConstraintInfo> attention_backward_constraints();
+std::optional<BrokenConstraint> broken_constraint(const AttentionBackwardProblem& problem,
+                                                  const AttentionBackwardVariant& variant,
+                                                  const DeviceInfo& device);
+
+// space.cpp
+AttentionBackwardVariant default_variant(const AttentionBackwardProblem& problem,
+                                         const DeviceInfo& device);
+std::vector<Variant> points_of(Family family, const AttentionBackwardProblem& problem,
+                               const DeviceInfo& device, const SpaceOptions& options);
+
+// config.cpp
+AttentionBackwardConfig config_of(const AttentionBackwardProblem& problem,
+                                  const AttentionBackwardVariant& variant);
+std::string config_header_of(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& variant);
+/// Requires: ctas_per_sm CTAs of every kernel of the variant fit an SM.
+AttentionBackwardPlan plan_of(const AttentionBackwardProblem& problem,
+                              const AttentionBackwardVariant& variant, int sm_count,
+                              int ctas_per_sm);
+/// Sizes and scale, without pointers and strides.
+AttentionBackwardParams sizes_of(const AttentionBackwardProblem& problem);
+/// Of the pass over K and V tiles, with the workspace of the call as `partials_bytes`.
+LaunchGeometry geometry_of(const AttentionBackwardProblem& problem,
+                           const AttentionBackwardVariant& variant, int sm_count, int ctas_per_sm);
+
+// model.cpp
+std::unique_ptr<Predictor> make_attention_backward_predictor(const GpuProfile& profile);
+
+// workload.cpp
+std::unique_ptr<Workload> make_attention_backward_workload(const AttentionBackwardProblem& problem,
+                                                           const WorkloadTools& tools,
+                                                           unsigned long long seed);
+
+// serve.cpp
+std::unique_ptr<ReadyLaunch> make_ready_attention_backward(const AttentionBackwardProblem& problem,
+                                                           const AttentionBackwardVariant& variant,
+                                                           int ctas_per_sm,
+                                                           const ServingTools& tools);
+
+}  // namespace swr

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// The points that are enumerated, and the one that is taken where nothing is known.
+#include "core/constraint_rules.h"
+#include "core/field_builders.h"
+#include "generator/expansion.h"
+#include "operations/attention_backward/parts.h"
+#include "templates/attention_backward/offered.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace swr {
+namespace {
+
+using namespace std::string_view_literals;
+using V = AttentionBackwardVariant;
+
+/// The columns that tiles are offered for: the least that are as many as the problem's.
+int offered_columns(const AttentionBackwardProblem& problem) {
+  const int columns = std::max(problem.head_dim, problem.head_dim_v);
+  int least = backward::kKeyTiles[backward::kKeyTilesCount - 1].head_dim;
+  for (const backward::KeyTiles& tiles : backward::kKeyTiles) {
+    least = tiles.head_dim >= columns ? std::min(least, tiles.head_dim) : least;
+  }
+  return least;
+}
+
+V with_key_tiles(V variant, const backward::KeyTiles& tiles) {
+  variant.tile_m = tiles.tile_m;
+  variant.tile_n = tiles.tile_n;
+  variant.warps = tiles.warps;
+  variant.rows_at_once = tiles.rows_at_once;
+  variant.column_groups = tiles.column_groups;
+  variant.stages = tiles.stages;
+  return variant;
+}
+
+V with_query_tiles(V variant, const backward::QueryTiles& tiles) {
+  variant.query_tile_m = tiles.tile_m;
+  variant.query_tile_n = tiles.tile_n;
+  variant.query_warps = tiles.warps;
+  variant.keys_at_once = tiles.keys_at_once;
+  variant.query_stages = tiles.stages;
+  return variant;
+}
+
+/// Every way of summing dQ that may be worth it, with offered tiles.
+std::vector<V> forms_and_tiles(const AttentionBackwardProblem& problem) {
+  std::vector<V> all;
+  const int columns = offered_columns(problem);
+  for (const backward::KeyTiles& key : backward::kKeyTiles) {
+    if (key.head_dim != columns) {
+      continue;
+    }
+    for (const DqSum sum : {DqSum::atomic, DqSum::ordered}) {
+      all.push_back(with_key_tiles({.form = BackwardForm::fused, .dq_sum = sum}, key));
+    }
+    for (const backward::QueryTiles& query : backward::kQueryTiles) {
+      if (query.head_dim == columns) {
+        const V two_pass{.form = BackwardForm::two_pass, .dq_sum = DqSum::none};
+        all.push_back(with_query_tiles(with_key_tiles(two_pass, key), query));
+      }
+    }
+  }
+  return all;
+}
+
+/// --tile replaces the offered tiles of the pass over K and V tiles; what goes with them stays.
+std::vector<V> first_points(const AttentionBackwardProblem& problem, const SpaceOptions& options) {
+  std::vector<V> all;
+  for (const V& offered : forms_and_tiles(problem)) {
+    if (options.tiles.empty()) {
+      all.push_back(offered);
+    }
+    for (const Tile& tile : options.tiles) {
+      V asked = offered;
+      asked.tile_m = tile.tile_m;
+      asked.tile_n = tile.tile_n;
+      asked.warps =
+          tile.warps > 0 ? tile.warps : std::max(1, tile.tile_n * asked.column_groups / 16);
+      if (std::ranges::find(all, asked) == all.end()) {
+        all.push_back(asked);
+      }
+    }
+  }
+  return all;
+}
+
+Values numbers(std::initializer_list<long long> values) { return {values.begin(), values.end()}; }
+Values one_text(std::string_view text) { return {std::string(text)}; }
+
+/// What is enumerated of an axis that is not restricted; `v` has those before it. Two passes have
+/// two lists of tiles, so the one over K and V tiles keeps its plain deal.
+Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& device, const V& v,
+                    std::string_view axis) {
+  constexpr int kFirstWideArch = 90;
+  const bool atomic = v.dq_sum == DqSum::atomic;
+  const bool two_pass = v.form == BackwardForm::two_pass;
+  const bool wide = atomic && device.sm_arch >= kFirstWideArch;
+  const int group = problem.heads_q / problem.heads_kv;
+  const int kv_tiles = ceil_div(problem.seq_kv, v.tile_n);
+  const long long items = 1LL * problem.batch * problem.heads_kv * kv_tiles;
+  const bool few_items = items < device.sm_count && group * ceil_div(problem.seq_q, v.tile_m) > 1;
+  const std::map<std::string_view, Values> all{
+      {"stages", numbers({1, 2})},
+      {"wide_adds", one_text(wide ? "on" : "off")},
+      {"order", atomic     ? Values{"cyclic", "sawtooth", "rotated"}
+                : two_pass ? one_text("cyclic")
+                           : Values{"cyclic", "right_to_left"}},
+      {"persistence", atomic ? Values{"grid", "persistent"} : one_text("grid")},
+      {"parts", few_items ? numbers({1, 2, 4}) : numbers({1})},
+      {"last_kv_first", problem.causal ? texts(kSwitches) : one_text("off")},
+      {"query_persistence",
+       two_pass && problem.causal ? Values{"grid", "pairs"} : one_text("grid")}};
+  const auto found = all.find(axis);
+  if (found != all.end()) {
+    return found->second;
+  }
+  return {axis_named(attention_backward_operation(), axis).get(v)};
+}
+
+/// Axes whose values first_points() has chosen together.
+constexpr std::array kOfFirstPoints{"form"sv, "dq_sum"sv, "tile_m"sv, "tile_n"sv, "warps"sv};
+
+bool is_allowed(const V& first, const SpaceOptions& options) {
+  return std::ranges::all_of(std::array{"form"sv, "dq_sum"sv}, [&](std::string_view name) {
+    const Values* const asked = restriction_of(options, name);
+    const AxisValue value = axis_named(attention_backward_operation(), name).get(first);
+    return asked == nullptr || std::ranges::find(*asked, value) != asked->end();
+  });
+}
+
+std::vector<Axis> axes_to_enumerate() {
+  std::vector<Axis> others;
+  for (const Axis& axis : attention_backward_axes()) {
+    if (std::ranges::find(kOfFirstPoints, axis.name) == kOfFirstPoints.end()) {
+      others.push_back(axis);
+    }
+  }
+  return others;
+}
+
+}  // namespace
+
+/// The first offered tiles that are legal: the widest that fit every chip come first. Two passes
+/// kept 0.73 of the atomic kernel on an H200, turns 0.34 (experiments/attention_backward).
+V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
+  const DqSum sum = problem.deterministic ? DqSum::none : DqSum::atomic;
+  V first;
+  for (V variant : forms_and_tiles(problem)) {
+    if (variant.dq_sum != sum) {
+      continue;
+    }
+    for (const int stages : {variant.stages, 1}) {
+      variant.stages = stages;
+      variant.wide_adds = sum == DqSum::atomic && device.sm_arch >= 90;
+      if (!broken_constraint(problem, variant, device)) {
+        return variant;
+      }
+    }
+    first = variant;
+  }
+  return first;
+}
+
+std::vector<Variant> points_of(Family /*family*/, const AttentionBackwardProblem& problem,
+                               const DeviceInfo& device, const SpaceOptions& options) {
+  const std::vector<Axis> axes = axes_to_enumerate();
+  const auto usual = [&](const Variant& variant, std::string_view axis) {
+    return usual_values(problem, device, variant.as<V>(), axis);
+  };
+  std::vector<Variant> all;
+  for (const V& first : first_points(problem, options)) {
+    if (!is_allowed(first, options)) {
+      continue;
+    }
+    for (const Variant& variant : every_choice(first, axes, options, usual)) {
+      append_unique(all, variant);
+    }
+  }
+  return all;
+}
+
+}  // namespace swr

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+// Attention backward as an operation: problems, its space, its launches and workspace, its kernels
+// on four chips and its model.
+#include "core/operation.h"
+
+#include "model/predictor.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention_backward/launch.h"
+#include "operations/attention_backward/parts.h"
+#include "tests/templates/attention/portable/chips.h"
+#include <swr/constraints.h>
+#include <swr/error.h>
+#include <swr/generator.h>
+#include <swr/kernel.h>
+#include <swr/search_space.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swr {
+namespace {
+
+using P = AttentionBackwardProblem;
+using V = AttentionBackwardVariant;
+
+const P kTraining{.batch = 2,
+                  .heads_q = 16,
+                  .heads_kv = 4,
+                  .seq_q = 4096,
+                  .seq_kv = 4096,
+                  .head_dim = 128,
+                  .head_dim_v = 128,
+                  .dtype = DType::bf16,
+                  .causal = true};
+
+template <typename Change>
+P with(P problem, Change change) {
+  change(problem);
+  return problem;
+}
+
+const V kTwoPass{.form = BackwardForm::two_pass, .dq_sum = DqSum::none};
+
+TEST(AttentionBackwardProblem, RefusesWhatNoKernelServes) {
+  for (const P& wrong : {
+           with(kTraining, [](P& p) { p.batch = 0; }),
+           with(kTraining, [](P& p) { p.heads_kv = 3; }),
+           with(kTraining, [](P& p) { p.seq_q = 0; }),
+           with(kTraining, [](P& p) { p.head_dim = 72; }),
+           with(kTraining, [](P& p) { p.head_dim = 144; }),
+           with(kTraining, [](P& p) { p.head_dim_v = 288; }),
+           with(kTraining, [](P& p) { p.alignment_bytes = 3; }),
+       }) {
+    EXPECT_THROW(validate(Problem(wrong)), Error);
+  }
+  for (const auto& [head_dim, head_dim_v] :
+       {std::pair{16, 16}, {112, 48}, {192, 128}, {160, 256}}) {
+    EXPECT_NO_THROW(validate(Problem(with(kTraining, [&](P& p) {
+      p.head_dim = head_dim;
+      p.head_dim_v = head_dim_v;
+    }))));
+  }
+  EXPECT_EQ(to_string(Problem(kTraining)),
+            "attention_backward b2 h16/4 s4096/4096 d128 bf16 causal");
+  EXPECT_EQ(to_string(Problem(with(kTraining,
+                                   [](P& p) {
+                                     p.deterministic = true;
+                                     p.causal = false;
+                                     p.head_dim = 192;
+                                   }))),
+            "attention_backward b2 h16/4 s4096/4096 d192/128 bf16 deterministic");
+}
+
+TEST(AttentionBackwardProblem, CountsFiveProductsOfWhatIsSeen) {
+  const P small{.seq_q = 3, .seq_kv = 5, .head_dim = 32, .head_dim_v = 16};
+  EXPECT_EQ(flop_count(Problem(small)), 2.0 * 15 * (3 * 32 + 2 * 16));
+  const P causal = with(small, [](P& p) { p.causal = true; });
+  EXPECT_EQ(flop_count(Problem(causal)), 2.0 * (3 + 4 + 5) * (3 * 32 + 2 * 16));
+  const P more_rows = with(causal, [](P& p) { p.seq_q = 7; });
+  EXPECT_EQ(flop_count(Problem(more_rows)), 2.0 * (1 + 2 + 3 + 4 + 5) * (3 * 32 + 2 * 16));
+  const CompulsoryBytes bytes = compulsory_bytes(Problem(small));
+  EXPECT_EQ(bytes.read, 2 * 3 * (32 + 2 * 16) + 4 * 3 + 2 * 5 * (32 + 16));
+  EXPECT_EQ(bytes.write, 2 * 3 * 32 + 2 * 5 * (32 + 16));
+}
+
+/// What was found for deterministic problems serves others, never the other way.
+TEST(AttentionBackwardProblem, AnyProblemMayTakeWhatIsDeterministic) {
+  const Operation& operation = attention_backward_operation();
+  EXPECT_TRUE(operation.near_kind(kTraining, 1)->as<P>().deterministic);
+  const P deterministic = with(kTraining, [](P& p) { p.deterministic = true; });
+  for (int i = 0; i < 3; ++i) {
+    const auto near = operation.near_kind(deterministic, i);
+    EXPECT_TRUE(!near || near->as<P>().deterministic);
+  }
+}
+
+TEST(AttentionBackwardSpace, HoldsEveryLegalChoiceOnce) {
+  for (const int sm_arch : {80, 90, 120}) {
+    for (const bool deterministic : {false, true}) {
+      const P problem = with(kTraining, [&](P& p) { p.deterministic = deterministic; });
+      const SearchSpace space = enumerate_space(problem, device_of(sm_arch), {});
+      EXPECT_GT(space.variants.size(), 20U);
+      EXPECT_LT(space.variants.size(), 400U);
+      std::set<DqSum> sums;
+      for (const Variant& one : space.variants) {
+        EXPECT_EQ(std::ranges::count(space.variants, one), 1) << to_key(one);
+        EXPECT_EQ(parse_variant(attention_backward_operation(), to_key(one)), one);
+        EXPECT_LT(to_key(one).size(), 512U) << "what an answer in C has room for";
+        sums.insert(one.as<V>().dq_sum);
+      }
+      EXPECT_EQ(sums.contains(DqSum::atomic), !deterministic);
+      EXPECT_TRUE(sums.contains(DqSum::ordered) && sums.contains(DqSum::none));
+    }
+  }
+}
+
+TEST(AttentionBackwardSpace, RestrictionsChooseAmongFormsAndTiles) {
+  SpaceOptions options;
+  options.restrictions["form"] = {std::string("two_pass")};
+  options.restrictions["stages"] = {1LL};
+  options.tiles = {{.tile_m = 64, .tile_n = 64, .warps = 4}};
+  const SearchSpace space = enumerate_space(kTraining, device_of(90), options);
+  EXPECT_FALSE(space.variants.empty());
+  for (const Variant& one : space.variants) {
+    const V& variant = one.as<V>();
+    EXPECT_EQ(variant.form, BackwardForm::two_pass);
+    EXPECT_EQ(variant.tile_m * variant.tile_n * variant.stages, 64 * 64);
+  }
+}
+
+TEST(AttentionBackwardSpace, SaysWhyAVariantIsDropped) {
+  const auto two_pass = [](auto change) {
+    V variant = kTwoPass;
+    change(variant);
+    return variant;
+  };
+  const std::pair<V, std::string> dropped[] = {
+      {{.dq_sum = DqSum::none}, "form"},
+      {{.form = BackwardForm::two_pass}, "form"},
+      {{.query_tile_m = 128}, "query_axes"},
+      {two_pass([](V& v) { v.query_order = Order::sawtooth; }), "query_axes"},
+      {{.tile_n = 48}, "tile_shape"},
+      {{.rows_at_once = 48}, "tile_shape"},
+      {{.column_groups = 3}, "tile_shape"},
+      {two_pass([](V& v) { v.keys_at_once = 48; }), "tile_shape"},
+      {{.dq_sum = DqSum::ordered, .wide_adds = true}, "wide_adds"},
+      {{.dq_sum = DqSum::ordered, .order = QOrder::rotated}, "turns"},
+      {{.workers = 132}, "worker_count"},
+      {{.swizzle = AttentionSwizzle::head_sections, .section_heads = 8}, "sections"},
+      {{.section_heads = 2, .parts = 2}, "sections"},
+      {{.tile_m = 256, .tile_n = 64, .stages = 2}, "shared_memory"},
+      {{.tile_n = 128, .rows_at_once = 64}, "registers"},
+  };
+  for (const auto& [variant, constraint] : dropped) {
+    const auto found = check_constraints(kTraining, variant, device_of(90));
+    ASSERT_TRUE(found) << to_key(variant);
+    EXPECT_EQ(found->constraint, constraint) << found->reason;
+  }
+  const P deterministic = with(kTraining, [](P& p) { p.deterministic = true; });
+  EXPECT_EQ(check_constraints(deterministic, V{}, device_of(90))->constraint, "deterministic");
+  EXPECT_EQ(check_constraints(kTraining, V{.wide_adds = true}, device_of(80))->constraint,
+            "wide_adds");
+  const P ungrouped = with(kTraining, [](P& p) { p.heads_kv = 16; });
+  EXPECT_EQ(check_constraints(ungrouped, V{.order = QOrder::sawtooth}, device_of(90))->constraint,
+            "local_walks");
+  const P short_walk = with(kTraining, [](P& p) {
+    p.heads_kv = 16;
+    p.seq_q = 128;
+  });
+  EXPECT_EQ(check_constraints(short_walk, V{.parts = 3}, device_of(90))->constraint, "parts");
+  const P large = with(kTraining, [](P& p) { p.seq_kv = 1 << 20; });
+  EXPECT_EQ(check_constraints(large, V{.parts = 2}, device_of(90))->constraint, "parts");
+}
+
+TEST(AttentionBackwardSpace, TheDefaultIsLegalOnEveryChip) {
+  for (const int sm_arch : {80, 86, 90, 120, 121}) {
+    for (int head_dim = 16; head_dim <= 256; head_dim += head_dim < 128 ? 16 : 32) {
+      for (const bool deterministic : {false, true}) {
+        const P problem = with(kTraining, [&](P& p) {
+          p.head_dim = head_dim;
+          p.head_dim_v = head_dim == 192 ? 128 : head_dim;
+          p.deterministic = deterministic;
+        });
+        const Variant usual = default_variant(Problem(problem), device_of(sm_arch));
+        const auto broken = check_constraints(problem, usual, device_of(sm_arch));
+        EXPECT_FALSE(broken) << to_string(Problem(problem)) << " sm_" << sm_arch << ": "
+                             << broken->reason;
+      }
+    }
+  }
+}
+
+long long workspace_of(const P& problem, const V& variant) {
+  return launch_geometry(problem, variant, 132, 1).partials_bytes;
+}
+
+/// Stated before the call, and bounded: twice the keys need no more where no part leaves sums.
+TEST(AttentionBackwardLaunch, TheWorkspaceGrowsWithRowsAlone) {
+  const P longer_keys = with(kTraining, [](P& p) { p.seq_kv *= 2; });
+  const P longer = with(kTraining, [](P& p) {
+    p.seq_q *= 2;
+    p.seq_kv *= 2;
+  });
+  for (const V& variant : {V{}, V{.dq_sum = DqSum::ordered}, kTwoPass}) {
+    EXPECT_EQ(workspace_of(kTraining, variant), workspace_of(longer_keys, variant));
+    EXPECT_LE(workspace_of(longer, variant), 2 * workspace_of(kTraining, variant));
+  }
+  const long long pairs = 8LL * 2 * 16 * 4096;
+  EXPECT_EQ(workspace_of(kTraining, kTwoPass), pairs);
+  EXPECT_EQ(workspace_of(kTraining, V{}), pairs + 4LL * 2 * 16 * 4096 * 128);
+  EXPECT_EQ(workspace_of(kTraining, V{.parts = 2}),
+            workspace_of(kTraining, V{}) + 2LL * 4 * 2 * 4 * 4096 * 256);
+}
+
+TEST(AttentionBackwardLaunch, CallsLaunchTheKernelsOfTheirForm) {
+  const AttentionBackwardParams sizes = sizes_of(kTraining);
+  const auto geometry = [&](const V& variant) {
+    return attention_backward_geometry(plan_of(kTraining, variant, 132, 1), sizes);
+  };
+  const AttentionBackwardGeometry atomic = geometry({});
+  EXPECT_EQ(atomic.key_pass.grid_x, 2 * 4 * 64);
+  EXPECT_EQ(atomic.prepare.grid_x, 2 * 16 * 64);
+  EXPECT_EQ(atomic.finish.grid_x, 2 * 16 * 64);
+  EXPECT_EQ(atomic.query_pass.grid_x, 0);
+  EXPECT_EQ(geometry({.dq_sum = DqSum::ordered}).finish.grid_x, 0);
+  const AttentionBackwardGeometry two_pass = geometry(kTwoPass);
+  EXPECT_EQ(two_pass.prepare.grid_x, 0);
+  EXPECT_EQ(two_pass.query_pass.grid_x, 2 * 16 * 64);
+  EXPECT_EQ(two_pass.finish.grid_x, 0);
+  EXPECT_EQ(launch_geometry(kTraining, V{.persistence = Persistence::persistent}, 132, 2).grid_x,
+            264);
+}
+
+TEST(AttentionBackwardLaunch, ChoicesOfTheLaunchShareAKernel) {
+  const Generator generator({});
+  V other;
+  other.workers = 132;
+  other.swizzle = AttentionSwizzle::head_sections;
+  other.section_heads = 4;
+  other.parts = 2;
+  other.last_kv_first = true;
+  EXPECT_EQ(generator.config_header(kTraining, V{}), generator.config_header(kTraining, other));
+  EXPECT_EQ(attention_backward_operation().without_launch_choices(other), Variant(V{}));
+  other = V{};
+  other.rows_at_once = 32;
+  EXPECT_NE(generator.config_header(kTraining, V{}), generator.config_header(kTraining, other));
+}
+
+/// The kernels of a chip for one head_dim, in each form that its default has.
+void expect_defaults_compile_clean(int sm_arch, int head_dim, int head_dim_v, bool deterministic) {
+  const Generator generator({});
+  const P problem = with(kTraining, [&](P& p) {
+    p.head_dim = head_dim;
+    p.head_dim_v = head_dim_v;
+    p.deterministic = deterministic;
+  });
+  const Variant variant = default_variant(Problem(problem), device_of(sm_arch));
+  const CompiledKernel kernel = generator.compile(problem, variant, sm_arch);
+  EXPECT_EQ(kernel.entry, kBackwardKeyPass);
+  EXPECT_EQ(kernel.further_entries,
+            (std::vector<std::string>{kBackwardFurther.begin(), kBackwardFurther.end()}));
+  EXPECT_EQ(kernel.may_overlap, sm_arch >= 90);
+  const auto broken = check_compiled(problem, variant, device_of(sm_arch), kernel.resources);
+  EXPECT_FALSE(broken) << to_key(variant) << " sm_" << sm_arch << ": " << broken->reason;
+}
+
+TEST(AttentionBackwardKernel, DefaultsCompileCleanForFourChips) {
+  expect_defaults_compile_clean(80, 128, 128, false);
+  expect_defaults_compile_clean(90, 64, 64, true);
+  expect_defaults_compile_clean(90, 128, 128, true);
+  expect_defaults_compile_clean(120, 192, 128, false);
+  expect_defaults_compile_clean(121, 256, 256, true);
+  expect_defaults_compile_clean(121, 112, 112, false);
+}
+
+TEST(AttentionBackwardKernel, TheReferenceCompiles) {
+  const Generator generator({});
+  EXPECT_GT(generator
+                .compile_template("reference/attention_backward_reference.cu",
+                                  "swr_backward_reference_rows", 90)
+                .cubin.size(),
+            0U);
+}
+
+class AttentionBackwardModel : public ::testing::Test {
+ protected:
+  Prediction predict(const P& problem, const V& variant) const {
+    return model_->predict(problem, variant, {}, 1);
+  }
+  static double tflops(const P& problem, const Prediction& prediction) {
+    return flop_count(Problem(problem)) / prediction.time_us / 1e6;
+  }
+
+  const std::unique_ptr<Predictor> model_ =
+      attention_backward_operation().make_predictor(load_profile("h200"));
+  const P long_ = with(kTraining, [](P& p) {
+    p.batch = 1;
+    p.heads_kv = 16;
+    p.seq_q = p.seq_kv = 16384;
+    p.causal = false;
+  });
+  /// As measured, experiments/attention_backward/h200.txt.
+  const V atomic_{.tile_m = 32, .tile_n = 128, .warps = 8, .wide_adds = true};
+};
+
+TEST_F(AttentionBackwardModel, IsNearTheRatesMeasuredOnAnH200) {
+  EXPECT_NEAR(tflops(long_, predict(long_, atomic_)), 230.0, 30.0);
+  V two_pass = kTwoPass;
+  two_pass.tile_m = 32;
+  two_pass.tile_n = 128;
+  two_pass.warps = 8;
+  two_pass.query_tile_m = 128;
+  two_pass.query_warps = 8;
+  two_pass.keys_at_once = 32;
+  EXPECT_NEAR(tflops(long_, predict(long_, two_pass)), 167.0, 30.0);
+  V ordered = atomic_;
+  ordered.dq_sum = DqSum::ordered;
+  ordered.wide_adds = false;
+  EXPECT_NEAR(tflops(long_, predict(long_, ordered)), 137.0, 30.0);
+}
+
+TEST_F(AttentionBackwardModel, RanksFormsAsMeasured) {
+  const P causal = with(long_, [](P& p) { p.causal = true; });
+  V ordered = atomic_;
+  ordered.dq_sum = DqSum::ordered;
+  ordered.wide_adds = false;
+  V two_pass = atomic_;
+  two_pass.form = BackwardForm::two_pass;
+  two_pass.dq_sum = DqSum::none;
+  two_pass.wide_adds = false;
+  two_pass.query_tile_m = 128;
+  two_pass.query_warps = 8;
+  two_pass.keys_at_once = 32;
+  const double atomic_us = predict(causal, atomic_).time_us;
+  EXPECT_LT(atomic_us, predict(causal, two_pass).time_us);
+  EXPECT_LT(predict(causal, two_pass).time_us, predict(causal, ordered).time_us);
+}
+
+TEST_F(AttentionBackwardModel, SawtoothMissesLessWhereAHeadExceedsL2) {
+  const P longer = with(long_, [](P& p) { p.seq_q = p.seq_kv = 131072; });
+  V sawtooth = atomic_;
+  sawtooth.persistence = Persistence::persistent;
+  const Prediction cyclic = predict(longer, sawtooth);
+  sawtooth.order = QOrder::sawtooth;
+  const Prediction flipped = predict(longer, sawtooth);
+  EXPECT_LT(flipped.excess_misses, cyclic.excess_misses);
+  EXPECT_EQ(flipped.compulsory_misses, cyclic.compulsory_misses);
+}
+
+}  // namespace
+}  // namespace swr

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Attention backward on the command line: predicted, stored, asked for, explained, reported,
+// exported and emitted.
+#include "tests/tuner/cli/program.h"
+
+#include "tests/support/temp_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace swr {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class AttentionBackwardProgram : public ::testing::Test {
+ protected:
+  using Arguments = std::vector<std::string>;
+
+  test::ProgramResult result_of(Arguments arguments, const Arguments& more = {}) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return test::Program(arguments, {"HOME=" + directory_.path().string()}, directory_.path())
+        .finish();
+  }
+  std::string run(const Arguments& arguments, const Arguments& more = {}) {
+    const auto result = result_of(arguments, more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  }
+  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
+
+  const Arguments kProblem{
+      "--gpu", "h200",  "--op", "attention_backward", "--heads", "8",       "--kv-heads",
+      "2",     "--seq", "4096", "--head-dim",         "64",      "--causal"};
+  const Arguments kFew{"--quiet", "--tile",        "64x64x4", "--stages", "1", "--order",
+                       "cyclic",  "--persistence", "grid",    "--parts",  "1"};
+  TempDirectory directory_;
+};
+
+TEST_F(AttentionBackwardProgram, IsPredictedStoredExplainedReportedAndExported) {
+  Arguments few = kFew;
+  few.insert(few.end(), {"--form", "fused"});
+  const std::string tuned = run(kProblem, few);
+  EXPECT_THAT(tuned, HasSubstr("Predicted: attention_backward b1 h8/2 s4096/4096 d64 fp16 causal "
+                               "on NVIDIA H200"));
+  EXPECT_THAT(tuned, HasSubstr("for 4 variants of 2 kernels"));
+
+  const json answer = json::parse(run({"query", "--json"}, kProblem))["answers"][0];
+  EXPECT_EQ(answer["match"], "predicted");
+  EXPECT_EQ(answer["stored_problem"]["deterministic"], false);
+  EXPECT_THAT(answer["key"].get<std::string>(), HasSubstr("dq_sum=atomic"));
+
+  EXPECT_THAT(run({"explain"}, kProblem), HasSubstr("roofline (predicted"));
+  run({"report", "--out", file("report.html")});
+  run({"export", "--out", file("cubins")});
+  std::ifstream manifest(file("cubins") + "/manifest.json");
+  EXPECT_EQ(json::parse(manifest)["kernels"][0]["entry"], "swr_attention_backward_key_pass");
+  const std::string source =
+      run({"emit", "--op", "attention_backward", "--variant", answer["key"]});
+  for (const char* const entry : {"query_pass", "prepare", "key_pass", "finish"}) {
+    EXPECT_THAT(source, HasSubstr(std::string("swr_attention_backward_") + entry));
+  }
+}
+
+/// Results of problems that need no order serve none that do.
+TEST_F(AttentionBackwardProgram, DeterministicProblemsHaveAnswersOfTheirOwn) {
+  Arguments few = kFew;
+  few.insert(few.end(), {"--dq-sum", "atomic"});
+  run(kProblem, few);
+  Arguments deterministic = kProblem;
+  deterministic.push_back("--deterministic");
+  const json answer = json::parse(run({"query", "--json"}, deterministic))["answers"][0];
+  EXPECT_EQ(answer["match"], "default_only");
+  EXPECT_THAT(answer["key"].get<std::string>(), Not(HasSubstr("dq_sum=atomic")));
+}
+
+}  // namespace
+}  // namespace swr
