@@ -52,6 +52,12 @@ void add_export(CLI::App& program, Options& options) {
       ->type_name("DIR")
       ->group("Files");
   add_spec_options(app, options);
+  app.add_option("--default-for", options.default_for,
+                 "With --spec: the kernel's default variant for these GPUs, where none was "
+                 "measured there; the database may then be missing")
+      ->delimiter(',')
+      ->needs(app.get_option("--spec"))
+      ->type_name("GPU[,GPU]");
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);
   add_generator_options(app, options);
