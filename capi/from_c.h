@@ -10,7 +10,9 @@
 #include <swr/runtime.h>
 #include <swr/swr_c.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <numbers>
@@ -53,6 +55,33 @@ inline void require_pointer(const void* pointer, const char* name) {
     throw swr::Error(swr::ErrorCode::invalid_argument,
                      std::string("the argument '") + name + "' is NULL");
   }
+}
+
+[[noreturn]] inline void reject(const std::string& message) {
+  throw swr::Error(swr::ErrorCode::invalid_argument, message);
+}
+
+/// The structure as this library knows it. One from an older header, of which `least` bytes are all
+/// there ever were, lacks fields, which are 0; a newer one must not use fields that are unknown.
+template <typename Structure>
+Structure known(const Structure* given, std::size_t least, const char* name) {
+  constexpr std::uint64_t kMostBytes = sizeof(Structure) + 4096;
+  std::uint64_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < least || size > kMostBytes) {
+    reject("the size of a " + std::string(name) + " is " + std::to_string(size) +
+           "; set its field size to sizeof(" + name + ")");
+  }
+  const char* const bytes = reinterpret_cast<const char*>(given);
+  if (std::any_of(bytes + std::min<std::uint64_t>(size, sizeof(Structure)), bytes + size,
+                  [](char byte) { return byte != 0; })) {
+    reject("the " + std::string(name) +
+           " uses fields that this libswr.so does not know; install the library of its header");
+  }
+  Structure structure{};
+  std::memcpy(static_cast<void*>(&structure), bytes,
+              std::min<std::uint64_t>(size, sizeof(Structure)));
+  return structure;
 }
 
 inline swr::DType dtype_of(std::int32_t value) {

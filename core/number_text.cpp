@@ -41,6 +41,17 @@ std::string significant_text(double value, int digits) {
   return fixed_text(value, std::max(0, digits - before_point));
 }
 
+std::string uncertain_text(double value, double relative_error) {
+  constexpr int kDigits = 4;
+  const double error = std::abs(value) * relative_error;
+  if (!(error > 0)) {
+    return significant_text(value, kDigits);
+  }
+  // One digit of the error, and the value to the same place.
+  const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(error))));
+  return fixed_text(value, decimals) + " ± " + fixed_text(error, decimals);
+}
+
 std::string grouped_text(long long value) {
   std::string text = std::to_string(value);
   const std::size_t first_digit = value < 0 ? 1 : 0;

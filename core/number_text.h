@@ -10,6 +10,10 @@ namespace swr {
 /// Digits before the decimal point are never dropped.
 std::string significant_text(double value, int digits);
 
+/// The value and how far it may be off, as a share of it: 80.15 and 0.08 as "80 ± 6". All four
+/// digits where no error is known (0).
+std::string uncertain_text(double value, double relative_error);
+
 /// 1234567 as "1,234,567".
 std::string grouped_text(long long value);
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <ostream>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace swr {
@@ -15,6 +16,12 @@ namespace {
 constexpr std::size_t kGap = 2;
 /// Cells narrower than this are hard to read in several lines.
 constexpr std::size_t kNarrowestWrap = 16;
+
+/// Characters of UTF-8: bytes but for those that go on with one.
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
 
 /// A table on its way into the width: what is left of its columns, and how wide they are.
 class FittedTable {
@@ -59,9 +66,9 @@ class FittedTable {
   };
 
   std::size_t width_of(std::size_t place) const {
-    std::size_t width = columns_[place].title.size();
+    std::size_t width = characters(columns_[place].title);
     for (const auto& row : rows_) {
-      width = std::max(width, row[place].size());
+      width = std::max(width, characters(row[place]));
     }
     return width;
   }
@@ -134,7 +141,8 @@ class FittedTable {
     std::vector<std::vector<std::string>> parts;
     std::size_t lines = 1;
     for (const Shown& column : shown_) {
-      parts.push_back(wrap(cells[column.place], column.width));
+      const std::string& cell = cells[column.place];
+      parts.push_back(columns_[column.place].wraps ? wrap(cell, column.width) : std::vector{cell});
       lines = std::max(lines, parts.back().size());
     }
     for (std::size_t i = 0; i < lines; ++i) {
@@ -148,7 +156,8 @@ class FittedTable {
       const std::string part = number < parts[i].size() ? parts[i][number] : "";
       const bool is_right = columns_[shown_[i].place].align == TextTable::Align::right;
       // A word that is wider than its column pushes the others.
-      const std::string padding(shown_[i].width - std::min(shown_[i].width, part.size()), ' ');
+      const std::size_t width = shown_[i].width;
+      const std::string padding(width - std::min(width, characters(part)), ' ');
       text += i == 0 ? "" : std::string(kGap, ' ');
       text += is_right ? padding + part : part + padding;
     }

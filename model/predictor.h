@@ -23,6 +23,13 @@ class Predictor {
   virtual Prediction predict(const Problem& problem, const Variant& variant,
                              const KernelResources& resources, int ctas_per_sm) = 0;
 
+  /// Prediction::relative_error of a variant that is predicted to take so long; 0 where it is not
+  /// known.
+  virtual double relative_error(const Problem& /*problem*/, const Variant& /*variant*/,
+                                double /*time_us*/) const {
+    return 0.0;
+  }
+
   /// Why it does not predict a variant, whose walk would take too much memory or time; empty when
   /// it does.
   virtual std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,

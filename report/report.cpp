@@ -19,6 +19,7 @@ namespace swr {
 namespace {
 
 constexpr std::string_view kTimeKey = "time_us";
+constexpr std::string_view kRateKey = "tflop_per_s";
 
 /// Metrics with a column in the table that at least one result has.
 std::vector<const Metric*> shown_metrics(const TuneReport& report) {
@@ -59,6 +60,20 @@ std::string time_or_dash(std::optional<double> time_us) {
   return time_us ? time_text(*time_us) : "-";
 }
 
+/// TFLOP/s, and how far a prediction may be off.
+std::string rate_text(const TuneReport& report, const VariantResult& result) {
+  const Prediction* prediction = result.prediction();
+  return uncertain_text(tflop_per_s(report.problem, result),
+                        prediction != nullptr ? prediction->relative_error : 0.0);
+}
+
+/// Whether the model cannot tell it from the best: the times differ by less than its error.
+bool is_predicted_tie(const VariantResult& best, const VariantResult& result) {
+  const Prediction* prediction = result.prediction();
+  return prediction != nullptr && prediction->relative_error > 0 &&
+         result.time_us() <= best.time_us() * (1 + prediction->relative_error);
+}
+
 std::size_t succeeded(const TuneReport& report) {
   return static_cast<std::size_t>(
       std::count_if(report.results.begin(), report.results.end(),
@@ -89,7 +104,8 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
   TextTable table(std::move(columns));
   for (std::size_t i = 0; i < std::min(style.top, succeeded(report)); ++i) {
     const VariantResult& result = report.results[i];
-    std::vector<std::string> cells{std::to_string(i + 1)};
+    const bool is_tie = i > 0 && is_predicted_tie(report.results.front(), result);
+    std::vector<std::string> cells{is_tie ? "=" + std::to_string(i + 1) : std::to_string(i + 1)};
     for (const VariantColumn& part : variant_parts) {
       cells.push_back(part.text(result.variant));
     }
@@ -100,7 +116,9 @@ void print_table(std::ostream& out, const TuneReport& report, const ReportStyle&
         continue;
       }
       const auto value = metric->value(report.problem, result);
-      cells.push_back(value ? metric->text(*value) : "-");
+      cells.push_back(!value                    ? "-"
+                      : metric->key == kRateKey ? rate_text(report, result)
+                                                : metric->text(*value));
     }
     cells.emplace_back(to_string(result.provenance()));
     table.add_row(std::move(cells));
@@ -119,9 +137,24 @@ void print_best(std::ostream& out, const TuneReport& report) {
     return;
   }
   out << "best: " << describe(best->variant) << ": " << time_text(best->time_us()) << ", "
-      << significant_text(tflop_per_s(report.problem, *best), 4) << " TFLOP/s ("
-      << to_string(best->provenance()) << (finals_us(*best) ? ", in the finals" : "") << ")\n"
+      << rate_text(report, *best) << " TFLOP/s (" << to_string(best->provenance())
+      << (finals_us(*best) ? ", in the finals" : "") << ")\n"
       << "  key " << to_key(best->variant) << "\n";
+}
+
+/// How many variants the model cannot tell from the best.
+void print_predicted_ties(std::ostream& out, const TuneReport& report) {
+  const VariantResult* best = report.best();
+  const Prediction* prediction = best != nullptr ? best->prediction() : nullptr;
+  if (prediction == nullptr || !(prediction->relative_error > 0)) {
+    return;
+  }
+  const auto tied = std::ranges::count_if(report.results, [best](const VariantResult& result) {
+    return result.state == ResultState::ok && is_predicted_tie(*best, result);
+  });
+  out << "predicted times are uncertain by " << percent_text(prediction->relative_error) << "; "
+      << tied - 1 << (tied == 2 ? " other lies" : " others lie")
+      << " within that of the best (=)\n";
 }
 
 /// What a miss count is called: modelled beyond the first touch, or counted in L2.
@@ -281,6 +314,7 @@ void print_conclusions(std::ostream& out, const TuneReport& report, const Report
   }
   out << "\n";
   print_best(out, report);
+  print_predicted_ties(out, report);
   print_decision(out, report);
   print_order_gain(out, report);
   print_failures(out, report);

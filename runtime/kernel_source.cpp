@@ -116,7 +116,9 @@ std::optional<CompiledKernel> KernelSource::find_exported(const Problem& problem
     return std::nullopt;
   }
   return CompiledKernel{.entry = found->entry,
-                        .further_entries = found->further_entries,
+                        .further_entries = found->further_entries.empty()
+                                               ? further_entries_of(variant)
+                                               : found->further_entries,
                         .sm_arch = sm_arch,
                         .cubin = read_cubin(exported_directory_, *found),
                         .cubin_digest = found->sha256,

@@ -76,6 +76,9 @@ class Evaluator {
   virtual VariantResult evaluate(const Problem& problem, const Variant& variant,
                                  const CompiledKernel& kernel) = 0;
 
+  /// Adds what is not stored to the result of an earlier run: the uncertainty of a prediction.
+  virtual void complete(const Problem& /*problem*/, VariantResult& /*known*/) {}
+
   /// Names what will probably be evaluated next, in that order, in place of what was named before.
   /// A model may begin with it on threads of its own; results do not depend on it.
   virtual void expect(const Problem& /*problem*/, std::span<const Contender> /*contenders*/) {}

@@ -231,6 +231,9 @@ int main(int argc, char** argv) {
   app.add_option("--out", options.out, "file for the profile with the fitted costs");
   app.add_option("--rounds", options.fit.rounds,
                  "rounds of least squares at most; 0 judges as it is");
+  app.add_option("--keep", options.fit.kept, "costs that stay as the profile has them");
+  app.add_flag("--beside-code-factors", options.fit.beside_code_factors,
+               "fit costs to what the profile's code factors leave");
   app.add_flag("--code-factors", options.fit.code_factors,
                "also fit a factor for each main loop that the compiler made");
   app.add_flag("--cross-validate", options.cross_validate, "also judge what a fit left out");

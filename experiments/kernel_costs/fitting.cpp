@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/kernel_costs/fitting.h"
 
+#include "operations/attention/model/time.h"
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <unsupported/Eigen/NonLinearOptimization>
 #include <unsupported/Eigen/NumericalDiff>
@@ -53,20 +56,24 @@ class Residuals {
   using JacobianType = Eigen::MatrixXd;
   enum { InputsAtCompileTime = Eigen::Dynamic, ValuesAtCompileTime = Eigen::Dynamic };
 
-  Residuals(Spaces spaces, GpuProfile profile)
+  /// Costs named in `kept` are no inputs.
+  Residuals(Spaces spaces, GpuProfile profile, const std::vector<std::string>& kept)
       : spaces_(std::move(spaces)), start_(std::move(profile)) {
+    std::ranges::copy_if(kKernelCosts, std::back_inserter(costs_), [&](const KernelCost& cost) {
+      return std::ranges::find(kept, cost.name) == kept.end();
+    });
     for (const Space* space : spaces_) {
       rows_ += static_cast<int>(space->rows.size());
     }
   }
 
-  int inputs() const { return static_cast<int>(kKernelCosts.size()); }
+  int inputs() const { return static_cast<int>(costs_.size()); }
   int values() const { return rows_; }
 
   GpuProfile at(const InputType& x) const {
     GpuProfile profile = start_;
-    for (std::size_t i = 0; i < kKernelCosts.size(); ++i) {
-      profile.kernel.*kKernelCosts[i].member *= std::exp(x[static_cast<Eigen::Index>(i)] - 1);
+    for (std::size_t i = 0; i < costs_.size(); ++i) {
+      profile.kernel.*costs_[i].member *= std::exp(x[static_cast<Eigen::Index>(i)] - 1);
     }
     profile.kernel.younger_share = std::min(1.0, profile.kernel.younger_share);
     return profile;
@@ -77,6 +84,7 @@ class Residuals {
  private:
   Spaces spaces_;
   GpuProfile start_;
+  std::vector<KernelCost> costs_;  ///< Those that are fitted.
   int rows_ = 0;
 };
 
@@ -103,9 +111,11 @@ int Residuals::operator()(const InputType& x, ValueType& residuals) const {
 }
 
 /// The profile with the costs that least squares find from its own within `rounds`; code factors
-/// are none of them.
-GpuProfile fit_costs(const Spaces& whole_spaces, GpuProfile profile, int rounds) {
-  profile.code_factors.clear();
+/// are none of them, and stay as they are or count as 1.
+GpuProfile fit_costs(const Spaces& whole_spaces, GpuProfile profile, const FitOptions& options) {
+  if (!options.beside_code_factors) {
+    profile.code_factors.clear();
+  }
   std::vector<Space> thin;
   for (const Space* space : whole_spaces) {
     thin.push_back(thinned(*space));
@@ -113,13 +123,14 @@ GpuProfile fit_costs(const Spaces& whole_spaces, GpuProfile profile, int rounds)
   const Spaces spaces = all_of(thin);
   constexpr double kDifference = 1e-2;  ///< Relative, for derivatives.
   constexpr double kFirstStep = 0.1;    ///< Relative bound.
-  Eigen::NumericalDiff<Residuals> residuals(Residuals(spaces, profile), kDifference * kDifference);
+  Eigen::NumericalDiff<Residuals> residuals(Residuals(spaces, profile, options.kept),
+                                            kDifference * kDifference);
   Eigen::LevenbergMarquardt<Eigen::NumericalDiff<Residuals>> solver(residuals);
   solver.parameters.factor = kFirstStep;
   solver.parameters.ftol = solver.parameters.xtol = 1e-4;
   Eigen::VectorXd x = Eigen::VectorXd::Ones(residuals.inputs());
   solver.minimizeInit(x);
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < options.rounds; ++round) {
     if (solver.minimizeOneStep(x) != Eigen::LevenbergMarquardtSpace::Running) {
       break;
     }
@@ -200,8 +211,7 @@ GpuProfile with_code_factors(const Spaces& spaces, GpuProfile profile) {
 }  // namespace
 
 GpuProfile fit(const Spaces& spaces, const GpuProfile& profile, const FitOptions& options) {
-  const GpuProfile fitted =
-      options.rounds == 0 ? profile : fit_costs(spaces, profile, options.rounds);
+  const GpuProfile fitted = options.rounds == 0 ? profile : fit_costs(spaces, profile, options);
   return options.code_factors ? with_code_factors(spaces, fitted) : fitted;
 }
 

@@ -5,10 +5,16 @@
 #include "experiments/kernel_costs/spaces.h"
 #include "model/profile/gpu_profile.h"
 
+#include <string>
+#include <vector>
+
 namespace swr::fit {
 
 struct FitOptions {
-  int rounds = 10;            ///< Of least squares at most; none leave the profile's costs.
+  int rounds = 10;                  ///< Of least squares at most; none leave the profile's costs.
+  std::vector<std::string> kept{};  ///< Names of costs that stay as they are.
+  /// Costs are fitted to what the profile's code factors leave, rather than to all.
+  bool beside_code_factors = false;
   bool code_factors = false;  ///< Also a factor for each main loop that the compiler made.
 };
 

@@ -2,10 +2,10 @@
 #include "experiments/kernel_costs/spaces.h"
 
 #include "core/recorded_space.h"
+#include "core/recorded_spaces_file.h"
 #include "operations/attention/model/time.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include "core/recorded_spaces_file.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 
@@ -114,9 +114,7 @@ Eigen::VectorXd predict(const Spaces& spaces, const GpuProfile& profile) {
   in_parallel(rows.size(), [&](std::size_t i) {
     const auto& [space, row] = rows[i];
     times_us[static_cast<Eigen::Index>(i)] =
-        predict_time(space->problem, row->variant, row->resources, row->shape, row->traffic,
-                     profile)
-            .time_us;
+        predict_time(space->problem, row->variant, row->shape, row->traffic, profile).time_us;
   });
   return times_us;
 }

@@ -201,9 +201,53 @@ void read_code_factors(const std::string& file, const Json& document, GpuProfile
       read_text(file, kCodeFactors, entry->value("source", Json()));
 }
 
+/// What is known where predictions were compared with measurements of others: "prediction_errors".
+constexpr std::string_view kPredictionErrors = "prediction_errors";
+
+constexpr std::array kErrorMasks{std::pair{"no_mask", false}, std::pair{"causal", true}};
+
+std::vector<RegimeError> read_regimes(const std::string& file, const Json& rows, bool causal) {
+  std::vector<RegimeError> regimes;
+  for (const Json& row : rows.is_array() ? rows : Json::array()) {
+    if (!row.is_array() || row.size() != 2) {
+      reject(file, kPredictionErrors, "write [head_dim, error], not " + row.dump());
+    }
+    const auto head_dim = read_number<int>(file, kPredictionErrors, row[0]);
+    if (!regimes.empty() && head_dim <= regimes.back().head_dim) {
+      reject(file, kPredictionErrors, "write head_dims in growing order");
+    }
+    regimes.push_back({causal, head_dim, read_number<double>(file, kPredictionErrors, row[1])});
+  }
+  return regimes;
+}
+
+void read_prediction_errors(const std::string& file, const Json& document, GpuProfile& profile) {
+  const auto entry = document.find(kPredictionErrors);
+  if (entry == document.end()) {
+    return;
+  }
+  const Json value = entry->is_object() ? entry->value("value", Json()) : Json();
+  PredictionErrors& errors = profile.prediction_errors;
+  for (const auto& [mask, causal] : kErrorMasks) {
+    const auto regimes =
+        read_regimes(file, value.is_object() ? value.value(mask, Json()) : Json(), causal);
+    if (regimes.empty()) {
+      reject(
+          file, kPredictionErrors,
+          R"(write {"value": {"no_mask": [[head_dim, error], ..], "causal": [..], "brief": ..}, )"
+          R"("source": ".."})");
+    }
+    errors.regimes.insert(errors.regimes.end(), regimes.begin(), regimes.end());
+  }
+  errors.brief = read_number<double>(file, kPredictionErrors, value.value("brief", Json()));
+  profile.sources[std::string(kPredictionErrors)] =
+      read_text(file, kPredictionErrors, entry->value("source", Json()));
+}
+
 void reject_unknown_fields(const std::string& file, const Json& document) {
   for (const auto& item : document.items()) {
     const bool known = item.key() == "id" || item.key() == kL2Sets || item.key() == kCodeFactors ||
+                       item.key() == kPredictionErrors ||
                        std::any_of(kFields.begin(), kFields.end(), [&](const ProfileNumber& field) {
                          return field.name == item.key();
                        });
@@ -277,6 +321,7 @@ GpuProfile parse_profile(const std::string& file, std::string_view text) {
   }
   read_l2_sets(file, document, profile);
   read_code_factors(file, document, profile);
+  read_prediction_errors(file, document, profile);
   check_relations(file, profile);
   return profile;
 }
@@ -354,6 +399,22 @@ double GpuProfile::code_factor(const KernelCode& code) const {
   return entry == code_factors.end() ? 1.0 : entry->second;
 }
 
+double GpuProfile::prediction_error(double time_us, bool causal, int head_dim) const {
+  if (time_us < kBriefLaunchUs) {
+    return prediction_errors.brief;
+  }
+  double error = 0.0;
+  for (const RegimeError& regime : prediction_errors.regimes) {
+    if (regime.causal == causal) {
+      error = regime.error;
+      if (head_dim <= regime.head_dim) {
+        break;
+      }
+    }
+  }
+  return error;
+}
+
 std::vector<std::string> profile_ids() {
   std::vector<std::string> ids;
   for (const EmbeddedFile& file : embedded_profiles()) {
@@ -391,10 +452,41 @@ std::string profile_text(const GpuProfile& profile) {
     entry["source"] = profile.sources.at(std::string(kL2Sets));
     text += ",\n  \"" + std::string(kL2Sets) + "\": " + entry.dump();
   }
+  if (profile.sources.contains(std::string(kPredictionErrors))) {
+    nlohmann::ordered_json entry;
+    for (const auto& [mask, causal] : kErrorMasks) {
+      for (const RegimeError& regime : profile.prediction_errors.regimes) {
+        if (regime.causal == causal) {
+          entry["value"][mask].push_back({regime.head_dim, regime.error});
+        }
+      }
+    }
+    entry["value"]["brief"] = profile.prediction_errors.brief;
+    entry["source"] = profile.sources.at(std::string(kPredictionErrors));
+    text += ",\n  \"" + std::string(kPredictionErrors) + "\": " + entry.dump();
+  }
   if (!profile.code_factors.empty()) {
     text += ",\n  \"" + std::string(kCodeFactors) + "\": " + code_factors_text(profile);
   }
   return text + "\n}\n";
+}
+
+std::vector<ProfileEntry> profile_entries(const GpuProfile& profile) {
+  std::vector<ProfileEntry> entries;
+  const auto add = [&](std::string_view name, std::string value) {
+    const auto source = profile.sources.find(std::string(name));
+    if (source != profile.sources.end()) {
+      entries.push_back({std::string(name), std::move(value), source->second});
+    }
+  };
+  for (const ProfileNumber& field : kFields) {
+    const Json value = value_of(field, profile);
+    add(field.name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  add(kL2Sets, std::to_string(profile.l2_ways) + " ways");
+  add(kPredictionErrors, std::to_string(profile.prediction_errors.regimes.size()) + " regimes");
+  add(kCodeFactors, std::to_string(profile.code_factors.size()) + " factors");
+  return entries;
 }
 
 DeviceInfo profiled_device(std::string_view id) { return load_profile(id).device; }
@@ -416,6 +508,8 @@ GpuProfile profile_for_device(const DeviceInfo& device) {
   if (device.sm_arch != nearest.sm_arch) {
     profile.code_factors.clear();  // Of another compiler's target.
   }
+  profile.prediction_errors = {};  // Of that chip's own rates.
+  profile.sources.erase(std::string(kPredictionErrors));
   for (auto& [field, source] : profile.sources) {
     source = "read from the device, or scaled from profile " + profile.id;
   }

@@ -18,28 +18,10 @@ namespace swr {
 /// What the instructions of the portable kernels cost beside the chip's rates. Fitted to measured
 /// spaces; docs/model.md says to which and how.
 struct KernelCosts {
-  /// How much longer products take than at the rate of mma.sync alone.
-  double product_factor = 0.0;
+  /// Clocks of a scheduler between an mma.sync and the next one, whatever the chip's rate.
+  double product_gap_clocks = 0.0;
   /// Share of the shared-memory time of K and V in which a warp's products wait for it.
   double smem_share = 0.0;
-  /// More of it for each register that a thread lacks of kAmpleRegisters beside its accumulators
-  /// and Q: operands are then loaded just before each product.
-  double smem_share_per_register = 0.0;
-  /// Share of exp2_per_clock_per_sm's time that softmax waits for it.
-  double exp2_share = 0.0;
-  /// fp32 and integer instructions per score.
-  double softmax_instructions = 0.0;
-  /// Instructions to ask for 16 bytes of K or V.
-  double copy_instructions = 0.0;
-  /// Instructions per score of a tile that is masked.
-  double mask_instructions = 0.0;
-  /// How much of what these units hide of one another in random phase they do hide.
-  double overlap_share = 0.0;
-  /// How many works of a CTA take turns at tensor cores, shared memory and softmax's units in
-  /// random phase: its warps meet at barriers, so they are not as many as these.
-  double works_per_cta = 0.0;
-  /// Share of a lone warp's step, of 16 rows, in which its scheduler idles.
-  double lone_warp_share = 0.0;
   /// Clocks of a KV step in which a warp waits for its own results: shuffles, first and last
   /// products.
   double step_latency_clocks = 0.0;
@@ -47,9 +29,8 @@ struct KernelCosts {
   double barrier_clocks = 0.0;
   /// Share of the issue slots that a CTA gets, of what the next older one of its SM gets.
   double younger_share = 0.0;
-  /// From the start of a Q tile to its first KV step, and more for each 128 bytes of the tile.
+  /// From the start of a Q tile to its first KV step.
   double tile_clocks = 0.0;
-  double tile_clocks_per_128_bytes = 0.0;
   /// Of a launch without work.
   double launch_us = 0.0;
 };
@@ -61,21 +42,12 @@ struct KernelCost {
 };
 
 inline constexpr std::array kKernelCosts{
-    KernelCost{"product_factor", &KernelCosts::product_factor},
+    KernelCost{"product_gap_clocks", &KernelCosts::product_gap_clocks},
     KernelCost{"smem_share", &KernelCosts::smem_share},
-    KernelCost{"smem_share_per_register", &KernelCosts::smem_share_per_register},
-    KernelCost{"exp2_share", &KernelCosts::exp2_share},
-    KernelCost{"softmax_instructions", &KernelCosts::softmax_instructions},
-    KernelCost{"copy_instructions", &KernelCosts::copy_instructions},
-    KernelCost{"mask_instructions", &KernelCosts::mask_instructions},
-    KernelCost{"overlap_share", &KernelCosts::overlap_share},
-    KernelCost{"works_per_cta", &KernelCosts::works_per_cta},
-    KernelCost{"lone_warp_share", &KernelCosts::lone_warp_share},
     KernelCost{"step_latency_clocks", &KernelCosts::step_latency_clocks},
     KernelCost{"barrier_clocks", &KernelCosts::barrier_clocks},
     KernelCost{"younger_share", &KernelCosts::younger_share},
     KernelCost{"tile_clocks", &KernelCosts::tile_clocks},
-    KernelCost{"tile_clocks_per_128_bytes", &KernelCosts::tile_clocks_per_128_bytes},
     KernelCost{"launch_us", &KernelCosts::launch_us},
 };
 
@@ -91,6 +63,22 @@ struct KernelCode {
 
   auto operator<=>(const KernelCode&) const = default;
 };
+
+/// How far predicted times of a head_dim and mask lie from measured ones.
+struct RegimeError {
+  bool causal = false;
+  int head_dim = 0;    ///< The regime's longest.
+  double error = 0.0;  ///< Root mean square, as a share.
+};
+
+/// How far the model's times of a chip lie from times that nothing of the model was fitted to
+/// (experiments/published_timings). Empty where it is not known.
+struct PredictionErrors {
+  std::vector<RegimeError> regimes;  ///< Of a mask by growing head_dim.
+  double brief = 0.0;                ///< Of launches under kBriefLaunchUs, whatever the regime.
+};
+
+inline constexpr double kBriefLaunchUs = 200.0;
 
 struct GpuProfile {
   /// Name on the command line, e.g. "gb10".
@@ -124,12 +112,16 @@ struct GpuProfile {
   /// How many times as long as by KernelCosts a KV step of some codes takes; of others it is not
   /// known. Fitted to measured spaces.
   std::map<KernelCode, double> code_factors;
+  PredictionErrors prediction_errors;
   /// Source of each number, keyed by its JSON name.
   std::map<std::string, std::string> sources;
 
   L2Policy l2_policy() const { return {l2_effective_bytes, l2_ways}; }
   /// 1 where it is not known.
   double code_factor(const KernelCode& code) const;
+  /// Prediction::relative_error of a launch that is predicted to take so long.
+  /// Longer head_dims than any regime's count as the longest's.
+  double prediction_error(double time_us, bool causal, int head_dim) const;
 };
 
 /// Ids of the built-in profiles, sorted.
@@ -142,6 +134,16 @@ GpuProfile load_profile(std::string_view id_or_path);
 
 /// The profile as load_profile reads it, one line per number.
 std::string profile_text(const GpuProfile& profile);
+
+/// A number of a profile as a person reads it.
+struct ProfileEntry {
+  std::string name;
+  std::string value;  ///< Of lists: how many rows.
+  std::string source;
+};
+
+/// Every number of a profile, in the order of its file.
+std::vector<ProfileEntry> profile_entries(const GpuProfile& profile);
 
 /// The built-in profile that describes the same device, else one whose unknown rates are scaled
 /// from the nearest architecture's; its id is then "auto" and its sources say so.

@@ -17,8 +17,8 @@ constexpr const char* kInherits = "inherits";
 constexpr std::string_view kTakenOver = "Taken over from profile ";
 
 /// What holds for one card alone, and the field by which another is its like.
-constexpr std::array<std::pair<const char*, const char*>, 2> kOfOneCard{
-    {{"code_factors", "sm_arch"}, {"l2_sets", "sm_count"}}};
+constexpr std::array<std::pair<const char*, const char*>, 3> kOfOneCard{
+    {{"code_factors", "sm_arch"}, {"l2_sets", "sm_count"}, {"prediction_errors", "name"}}};
 
 [[noreturn]] void reject(const std::string& file, const std::string& problem) {
   throw Error(ErrorCode::unreadable,

@@ -38,6 +38,7 @@ void add_model(const AttentionExplanation& why, Json& json) {
                          {"softmax", why.step.softmax_clocks},
                          {"compute", why.step.compute_clocks}};
   json["predicted"] = why.prediction;
+  json["predicted"]["relative_error"] = why.prediction.relative_error;
   json["traffic"] = traffic_json(why);
   json["first_seq_with_excess"] =
       why.first_seq_with_excess ? Json(*why.first_seq_with_excess) : Json();

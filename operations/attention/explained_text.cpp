@@ -71,7 +71,11 @@ void print_time(std::ostream& out, const AttentionExplanation& why) {
   line(out, "DRAM", time_text(prediction.dram_us), "misses over DRAM bandwidth");
   line(out, "latency", time_text(prediction.latency_us),
        "waiting, barriers, tails and the launch, on top");
-  line(out, "total", time_text(prediction.time_us), "the first four overlap");
+  line(out, "total", time_text(prediction.time_us),
+       std::string("the first four overlap") +
+           (prediction.relative_error > 0
+                ? "; uncertain by " + percent_text(prediction.relative_error)
+                : std::string()));
 }
 
 void print_traffic(std::ostream& out, const AttentionExplanation& why, const GpuProfile& profile) {

@@ -3,6 +3,7 @@
 // dealt, and the chain of loads that every launch begins with. Not fitted to measurements.
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
+#include "operations/attention/model/time.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
 
@@ -81,15 +82,13 @@ class ServingAttentionPredictor final : public Predictor {
     const double streamed = tiles.pairs * variant.tile_n * columns * 2.0;
     Prediction result;
     result.matrix_us =
-        time_us(scores * columns * 2.0, profile_.matrix_flop_per_clock_per_sm * giga_clocks) *
-        std::max(1.0, profile_.kernel.product_factor);
+        time_us(scores * columns * 2.0, main_loop_flop_per_clock(profile_) * giga_clocks);
     result.softmax_us = time_us(scores, profile_.exp2_per_clock_per_sm * giga_clocks);
     result.l2_us = time_us(std::max(streamed, read) + written, profile_.l2_gb_per_s);
     result.dram_us =
         time_us(read + written, profile_.device.dram_gb_per_s * profile_.dram_efficiency);
     const double bound =
-        std::max({result.matrix_us + result.softmax_us * profile_.kernel.exp2_share, result.l2_us,
-                  result.dram_us});
+        std::max({result.matrix_us + result.softmax_us, result.l2_us, result.dram_us});
     const double uneven = imbalance(variant, tiles, workers);
     result.latency_us =
         bound * (uneven - 1.0) + profile_.kernel.launch_us + chain_us(variant, tiles, workers);

@@ -150,6 +150,21 @@ class Attention(ctypes.Structure):
         ("causal", c_int32), ("scale", c_float)]
 
 
+class AttentionBackward(ctypes.Structure):
+    """swr_attention_backward (swr/swr_backward_c.h); the constructor takes what follows the size."""
+
+    _fields_ = [("size", c_uint64)] + [
+        (name, c_void_p) for name in ("q", "k", "v", "o", "d_o", "lse", "d_lse", "dq", "dk", "dv")
+    ] + [(name + "_strides", Strides) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] + [
+        (name, c_int32) for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim",
+                                     "head_dim_v", "dtype", "causal", "deterministic")
+    ] + [("scale", c_float), ("reserved", c_int32), ("workspace", c_void_p),
+         ("workspace_bytes", c_int64)]
+
+    def __init__(self, **fields):
+        super().__init__(size=ctypes.sizeof(type(self)), **fields)
+
+
 class KvAppend(ctypes.Structure):
     _fields_ = [
         ("size", c_uint64), ("k_new", c_void_p), ("v_new", c_void_p), ("k_new_strides", Strides),
@@ -230,6 +245,8 @@ _FUNCTIONS = {
 # status, which costs less than a call back from ctypes.
 _LAUNCHES = {
     "swr_runtime_attention_at": [c_void_p] * 8,
+    "swr_runtime_attention_backward": [c_void_p] * 3,
+    "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
     "swr_runtime_serving_attention": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,

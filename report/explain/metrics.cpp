@@ -117,6 +117,15 @@ constexpr std::array kMetrics{
            plain},
     Metric{"relative_error", "", "L2 norm of the error over that of the fp32 reference.",
            measured<&Measurement::relative_error>, plain},
+    Metric{"prediction_error", "",
+           "Share by which measured times are expected to differ from the predicted one.",
+           [](const Problem&, const Result& result) -> Value {
+             const Prediction* prediction = result.prediction();
+             const bool is_known = prediction != nullptr && result.state == ResultState::ok &&
+                                   prediction->relative_error > 0;
+             return is_known ? Value(prediction->relative_error) : std::nullopt;
+           },
+           plain},
     Metric{"matrix_us", "", "Predicted time of the matrix products alone.",
            predicted<&Prediction::matrix_us>, duration},
     Metric{"softmax_us", "", "Predicted time of the softmax alone.",

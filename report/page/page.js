@@ -290,7 +290,8 @@
     const details = h("details", { class: "shape", id: `shape-${index}` }, h("summary", {},
       h("span", { class: "name" }, field.title), badge(field),
       h("span", { class: "muted" }, device(field).device.name),
-      h("span", { class: "time" }, best ? `${time(bestTime(best))}, ${digits(field.roofline.tflop_per_s, 4)} TFLOP/s` : "no success")));
+      h("span", { class: "time" }, best ? `${time(bestTime(best))}, ${digits(field.roofline.tflop_per_s, 4)} TFLOP/s` +
+                                          (field.prediction_error ? `, uncertain by ${digits(100 * field.prediction_error, 2)} %` : "") : "no success")));
     let built = false;
     details.addEventListener("toggle", () => {
       if (details.open && !built) {

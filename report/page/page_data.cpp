@@ -5,6 +5,7 @@
 #include "core/number_text.h"
 #include "core/operation.h"
 #include "db/match.h"
+#include "model/prediction_error.h"
 #include "report/explain/analysis.h"
 #include "report/explain/memory_access.h"
 #include "report/explain/metrics.h"
@@ -503,12 +504,18 @@ Json curves_json(const ProblemStory& field) {
   return curves;
 }
 
+/// Of the best, as a share; 0 where it was measured.
+double error_of_best(const ProblemStory& field) {
+  return prediction_error(field.problem, field.best().result(), field.profile);
+}
+
 std::string best_sentence(const ProblemStory& field) {
   const VariantStory& best = field.best();
   const bool in_finals = best.finalist != nullptr && is_final(best.result());
   return describe(best.result().variant) + " with " + time_text(best.result().time_us()) + ", " +
-         significant_text(tflop_per_s(field.problem, best.result()), 4) + " TFLOP/s (" +
-         std::string(to_string(field.provenance)) + (in_finals ? ", in the finals" : "") + ").";
+         uncertain_text(tflop_per_s(field.problem, best.result()), error_of_best(field)) +
+         " TFLOP/s (" + std::string(to_string(field.provenance)) +
+         (in_finals ? ", in the finals" : "") + ").";
 }
 
 const VariantStory* first_not_tied(const ProblemStory& field) {
@@ -542,10 +549,25 @@ std::string margin_sentence(const ProblemStory& field) {
                                                    : "both predicted).");
 }
 
+/// How many variants the model cannot tell from the best; empty where its error is not known.
+std::string ties_sentence(const ProblemStory& field) {
+  const double error = error_of_best(field);
+  if (error <= 0) {
+    return "";
+  }
+  const double latest_us = field.best().time_us() * (1 + error);
+  const auto tied = std::ranges::count_if(field.stories, [&](const VariantStory& story) {
+    return story.ok() && story.time_us() <= latest_us;
+  });
+  return " Times are uncertain by " + percent_text(error) + "; " + std::to_string(tied - 1) +
+         " others lie within that of the best.";
+}
+
 std::string significance_sentence(const ProblemStory& field) {
   if (field.provenance == Provenance::predicted) {
     return "Nothing was measured, so there is no significance: predictions rank variants, and the "
-           "first few should be measured.";
+           "first few should be measured." +
+           ties_sentence(field);
   }
   if (field.decision == nullptr) {
     return "Not decided in finals: medians taken one after the other err by up to 2 %, so "
@@ -654,6 +676,8 @@ Json field_json(const ProblemStory& field, std::size_t device) {
                {"decided", field.decision != nullptr},
                {"rows", rows_json(field)}};
   if (field.has_best()) {
+    const double error = error_of_best(field);
+    json["prediction_error"] = error > 0 ? Json(error) : Json();
     json["answers"] = answers_json(field);
     json["accesses"] = accesses_json(field.problem, field.best().result());
     json["accesses_unknown"] = accesses_unknown_because(field.best().result());

@@ -14,6 +14,13 @@ TEST(NumberText, KeepsSignificantDigitsAndAllDigitsBeforeThePoint) {
   EXPECT_EQ(significant_text(0.25, 3), "0.25");
 }
 
+TEST(NumberText, AValueEndsWithTheFirstDigitOfItsError) {
+  EXPECT_EQ(uncertain_text(80.15, 0.08), "80 ± 6");
+  EXPECT_EQ(uncertain_text(640.2, 0.05), "640 ± 32");
+  EXPECT_EQ(uncertain_text(1.234, 0.05), "1.23 ± 0.06");
+  EXPECT_EQ(uncertain_text(80.15, 0.0), "80.15");
+}
+
 TEST(NumberText, SeparatesThousands) {
   EXPECT_EQ(grouped_text(0), "0");
   EXPECT_EQ(grouped_text(999), "999");

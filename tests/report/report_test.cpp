@@ -68,6 +68,25 @@ std::string printed(const TuneReport& report, const ReportStyle& style = {}) {
   return out.str();
 }
 
+TEST(Report, APredictionCarriesItsErrorAndWhatLiesWithinItIsATie) {
+  TuneReport report = sample_report();
+  report.problem = AttentionProblem{.seq_q = 65536, .seq_kv = 65536};
+  std::get<Prediction>(report.results[0].outcome) = {.time_us = 12'000, .relative_error = 0.08};
+  std::get<Prediction>(report.results[1].outcome) = {.time_us = 12'900, .relative_error = 0.08};
+  std::ostringstream out;
+  print_report(out, report, {.top = 2, .bold = false});
+  EXPECT_THAT(out.str(), ContainsRegex("\n +=2 .* cyclic .* 85 ± 7 +predicted\n"));
+  EXPECT_THAT(out.str(), ContainsRegex("best: .*, 92 ± 7 TFLOP/s \\(predicted\\)"));
+  EXPECT_THAT(out.str(), HasSubstr("uncertain by 8 %; 1 other lies within"));
+  const Json record = result_record(report.problem, report.results[0]);
+  EXPECT_EQ(record["metrics"]["prediction_error"], 0.08);
+  std::get<Prediction>(report.results[1].outcome).time_us = 13'000;
+  std::ostringstream apart;
+  print_report(apart, report, {.top = 2, .bold = false});
+  EXPECT_THAT(apart.str(), ContainsRegex("\n +2 .* cyclic "));
+  EXPECT_THAT(apart.str(), HasSubstr("0 others lie within"));
+}
+
 TEST(Report, EveryRowAndConclusionSaysThatItWasPredicted) {
   const std::string text = printed(sample_report());
   EXPECT_THAT(text, HasSubstr("Predicted: attention b1 h1/1 s4096/4096 d64 fp16 on Fictional One"));

@@ -9,6 +9,8 @@
 #include "tuner/cli/output_file.h"
 #include <swr/error.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <ostream>
 
@@ -38,14 +40,42 @@ std::vector<std::string> device_cells(const std::string& id, const DeviceInfo& d
           significant_text(device.dram_gb_per_s, 4)};
 }
 
-TextTable device_table(const std::string& id_title) {
+TextTable device_table(const std::string& id_title, bool has_error = false) {
   using Align = TextTable::Align;
-  return TextTable({{id_title, Align::left},
-                    {.title = "name", .align = Align::left, .wraps = true},
-                    {"arch", Align::left},
-                    {"SMs"},
-                    {"L2"},
-                    {"DRAM GB/s"}});
+  std::vector<TextTable::Column> columns{{id_title, Align::left},
+                                         {.title = "name", .align = Align::left, .wraps = true},
+                                         {"arch", Align::left},
+                                         {"SMs"},
+                                         {"L2"},
+                                         {"DRAM GB/s"}};
+  if (has_error) {
+    columns.push_back({"error"});
+  }
+  return TextTable(std::move(columns));
+}
+
+/// "8 to 21 %", of all regimes; "-" where nothing published tells.
+std::string error_text(const PredictionErrors& errors) {
+  if (errors.regimes.empty()) {
+    return "-";
+  }
+  const auto [least, most] = std::ranges::minmax(errors.regimes, {}, &RegimeError::error);
+  const std::string highest = percent_text(most.error);
+  return percent_text(least.error) == highest
+             ? highest
+             : significant_text(std::round(100 * least.error), 1) + " to " + highest;
+}
+
+/// What every number of a profile rests on.
+void print_profile(std::ostream& out, const GpuProfile& profile, const TableStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"number", Align::left},
+                   {.title = "value", .align = Align::left, .wraps = true},
+                   {.title = "rests on", .align = Align::left, .wraps = true}});
+  for (const ProfileEntry& entry : profile_entries(profile)) {
+    table.add_row({entry.name, entry.value, entry.source});
+  }
+  table.print(out, style);
 }
 
 void print_devices(std::ostream& out, const Presence& presence, const TableStyle& style) {
@@ -60,11 +90,37 @@ void print_devices(std::ostream& out, const Presence& presence, const TableStyle
     present.print(out, style);
   }
   out << "\nBuilt-in profiles for --gpu (predicted unless that GPU is present):\n";
-  TextTable profiles = device_table("id");
+  TextTable profiles = device_table("id", true);
   for (const std::string& id : profile_ids()) {
-    profiles.add_row(device_cells(id, load_profile(id).device));
+    const GpuProfile profile = load_profile(id);
+    std::vector<std::string> cells = device_cells(id, profile.device);
+    cells.push_back(error_text(profile.prediction_errors));
+    profiles.add_row(std::move(cells));
   }
   profiles.print(out, style);
+  out << "\nerror: root mean square by mask and head_dim of predicted times of the portable "
+         "family, of "
+         "launches that nothing was fitted to\nswr-tune devices --gpu ID prints what each number "
+         "rests on\n";
+}
+
+Json errors_json(const PredictionErrors& errors) {
+  Json json = Json::array();
+  for (const RegimeError& regime : errors.regimes) {
+    json.push_back(
+        {{"causal", regime.causal}, {"head_dim", regime.head_dim}, {"error", regime.error}});
+  }
+  return json;
+}
+
+Json profile_json(const GpuProfile& profile) {
+  Json json = {{"id", profile.id}, {"device", profile.device}, {"numbers", Json::array()}};
+  for (const ProfileEntry& entry : profile_entries(profile)) {
+    json["numbers"].push_back(
+        {{"name", entry.name}, {"value", entry.value}, {"source", entry.source}});
+  }
+  json["prediction_errors"] = errors_json(profile.prediction_errors);
+  return json;
 }
 
 Json devices_json(const Presence& presence) {
@@ -80,6 +136,7 @@ Json devices_json(const Presence& presence) {
     const GpuProfile profile = load_profile(id);
     json["profiles"][id]["device"] = profile.device;
     json["profiles"][id]["sources"] = profile.sources;
+    json["profiles"][id]["prediction_errors"] = errors_json(profile.prediction_errors);
   }
   return json;
 }
@@ -139,11 +196,21 @@ DeviceInfo roomy_device() {
 }  // namespace
 
 int run_devices(const Session& session) {
+  const TableStyle style{.width = session.environment.stdout_width};
+  if (session.options.gpu != Options{}.gpu) {
+    const GpuProfile profile = load_profile(session.options.gpu);
+    if (session.options.json) {
+      session.out << json_document(profile_json(profile));
+    } else {
+      print_profile(session.out, profile, style);
+    }
+    return kExitSuccess;
+  }
   const Presence presence = look_for_devices();
   if (session.options.json) {
     session.out << json_document(devices_json(presence));
   } else {
-    print_devices(session.out, presence, {.width = session.environment.stdout_width});
+    print_devices(session.out, presence, style);
   }
   return kExitSuccess;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/number_text.h"
+#include "model/prediction_error.h"
 #include "report/explain/metrics.h"
 #include "report/records.h"
 #include "report/report.h"
@@ -22,6 +23,7 @@ namespace {
 struct Found {
   Answer answer;
   std::optional<StoredResult> stored;
+  double prediction_error = 0.0;  ///< Of the stored result, as a share; 0 where it is not known.
 
   bool is_other_shape(const Problem& problem) const { return answer.stored_problem != problem; }
   bool is_other_device(const DeviceInfo& device) const {
@@ -32,11 +34,14 @@ struct Found {
   }
 };
 
-Found find(const Lookup& lookup, const Store* store, const Problem& problem,
-           const DeviceInfo& device) {
-  Found found{.answer = lookup.best(problem, device), .stored = std::nullopt};
+Found find(const Lookup& lookup, const Store* store, const Problem& problem, const GpuChoice& gpu) {
+  Found found{.answer = lookup.best(problem, gpu.device), .stored = std::nullopt};
   if (store != nullptr && found.answer.result_id != 0) {
     found.stored = store->result(found.answer.result_id);
+    const DeviceInfo& device = found.stored->device;
+    const bool is_asked = gpu.profile && same_device(device, gpu.device);
+    found.prediction_error = prediction_error(found.stored->problem, found.stored->result,
+                                              is_asked ? *gpu.profile : profile_for_device(device));
   }
   return found;
 }
@@ -57,6 +62,11 @@ void print_match(std::ostream& out, const Problem& problem, const DeviceInfo& de
   out << "\n";
 }
 
+/// Empty where it is not known, or something was measured.
+std::string uncertainty_text(const Found& found) {
+  return found.prediction_error > 0 ? ", uncertain by " + percent_text(found.prediction_error) : "";
+}
+
 /// Of the problem that was asked, as Lookup expects it.
 void print_expected(std::ostream& out, const Problem& problem, const Found& found) {
   if (!found.answer.time_us) {
@@ -67,7 +77,8 @@ void print_expected(std::ostream& out, const Problem& problem, const Found& foun
   if (found.answer.level == MatchLevel::modelled) {
     out << ", by a closed form: good for comparing, off by tens of percent";
   } else if (is_own) {
-    out << ", " << (found.is_measured() ? "measured" : "predicted") << " for this problem";
+    out << ", " << (found.is_measured() ? "measured" : "predicted") << " for this problem"
+        << uncertainty_text(found);
   } else {
     out << ", scaled by the operations from the time of "
         << (found.is_other_shape(problem) ? to_string(found.answer.stored_problem)
@@ -85,7 +96,7 @@ void print_metrics(std::ostream& out, const Problem& problem, const DeviceInfo& 
   const bool is_other = found.is_other_shape(problem) || found.is_other_device(device);
   out << "known    " << to_string(stored.result.provenance())
       << (is_other ? ", of " + to_string(stored.problem) + " on " + describe(stored.device) : "")
-      << "\n";
+      << uncertainty_text(found) << "\n";
   for (const Metric& metric : metrics()) {
     const auto value = metric.value(stored.problem, stored.result);
     if (value && !metric.title.empty() && !metric.on_page_alone) {
@@ -136,6 +147,8 @@ Json answer_json(const Problem& problem, const DeviceInfo& device, const Found& 
   json["key"] = to_key(answer.variant);
   json["provenance"] = source_of(found);
   json["shipped"] = answer.shipped;
+  json["prediction_error"] =
+      found.prediction_error > 0 ? Json(found.prediction_error) : Json(nullptr);
   json["expected_us"] = answer.time_us ? Json(*answer.time_us) : Json(nullptr);
   if (!found.stored) {
     json["variant"] = answer.variant;
@@ -171,7 +184,7 @@ int run_query(const Session& session) {
   document["answers"] = Json::array();
   document["replayed"] = session.options.replayed;
   for (const Problem& problem : wanted) {
-    const Found found = find(*lookup, store.get(), problem, gpu.device);
+    const Found found = find(*lookup, store.get(), problem, gpu);
     if (session.options.json) {
       document["answers"].push_back(answer_json(problem, gpu.device, found));
     } else {

@@ -101,7 +101,13 @@ class StudyPart {
   }
 
   ResultOf results() {
-    return [this](const StudyPoint& point) { return stored_.find(point); };
+    return [this](const StudyPoint& point) {
+      auto result = stored_.find(point);
+      if (result) {
+        evaluator_->complete(point.problem, *result);
+      }
+      return result;
+    };
   }
   const RunInfo& run() const { return run_; }
 

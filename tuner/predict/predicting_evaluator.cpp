@@ -89,6 +89,14 @@ VariantResult PredictingEvaluator::evaluate(const Problem& problem, const Varian
   return result;
 }
 
+void PredictingEvaluator::complete(const Problem& problem, VariantResult& known) {
+  auto* const prediction = std::get_if<Prediction>(&known.outcome);
+  if (prediction != nullptr && known.state == ResultState::ok) {
+    prediction->relative_error =
+        predictor(problem).relative_error(problem, known.variant, prediction->time_us);
+  }
+}
+
 void PredictingEvaluator::expect(const Problem& problem, std::span<const Contender> contenders) {
   std::deque<WorkAhead::Task> walks;
   for (const Contender& contender : contenders) {

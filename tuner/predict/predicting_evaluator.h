@@ -28,6 +28,7 @@ class PredictingEvaluator final : public Evaluator {
   /// Variants that differ only in axes the L2 does not see share one walk of the schedule.
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
+  void complete(const Problem& problem, VariantResult& known) override;
   void expect(const Problem& problem, std::span<const Contender> contenders) override;
   std::size_t kernels_ahead() const override;
 

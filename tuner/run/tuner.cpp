@@ -316,6 +316,7 @@ class Run {
 
   void take_result(StoredResult& known) {
     row_ids_[known.result.variant] = known.id;
+    evaluator_.complete(report_.problem, known.result);
     strategy_.tell(known.result);
     progress_.known(known.result);
     report_.results.push_back(std::move(known.result));

@@ -48,6 +48,11 @@ Value p95_us(const StudyRow& row) {
   return measurement != nullptr ? Value(measurement->p95_us) : std::nullopt;
 }
 Value rate(const StudyRow& row) { return tflop_per_s(row.point->problem, row.result); }
+Value prediction_error(const StudyRow& row) {
+  const Prediction* prediction = row.result.prediction();
+  return prediction != nullptr && prediction->relative_error > 0 ? Value(prediction->relative_error)
+                                                                 : std::nullopt;
+}
 
 std::string metric_text(const StudyMetric& metric, Value value) {
   if (!value) {
@@ -56,6 +61,9 @@ std::string metric_text(const StudyMetric& metric, Value value) {
   const std::string_view key = metric.key;
   if (key == "deviation" || key == "hit_rate") {
     return significant_text(*value * 100, 4) + " %";
+  }
+  if (key == "prediction_error") {
+    return percent_text(*value);
   }
   if (key == "time_us" || key == "p95_us") {
     return time_text(*value);
@@ -158,7 +166,8 @@ const std::vector<StudyMetric>& study_metrics() {
                                                  {"dram_bytes", "DRAM bytes", memory_bytes},
                                                  {"time_us", "time", time_us},
                                                  {"p95_us", "p95", p95_us},
-                                                 {"tflop_per_s", "TFLOP/s", rate}};
+                                                 {"tflop_per_s", "TFLOP/s", rate},
+                                                 {"prediction_error", "error", prediction_error}};
   return kMetrics;
 }
 

@@ -26,6 +26,26 @@ constexpr int kSchedulersPerSm = 4;
 /// sm_121).
 constexpr double kSmemBytesPerClock = 128.0;
 
+/// Instructions of a warp leave each scheduler one at a time, for 32 lanes. Chips with half as many
+/// fp32 lanes (sm_80) send maxima and conversions elsewhere meanwhile.
+constexpr double kIssuesPerClock = 128.0;
+
+/// Instructions of a main loop beside products and their operands, counted in the machine code
+/// (experiments/portable_attention, "Counts"): maximum, multiply-add, exponential, sum and half
+/// a conversion of a score; a copy of 16 bytes; addresses, predicates, barriers and the loop of a
+/// warp and step; comparison and selection of a masked score.
+constexpr double kScoreInstructions = 4.5;
+constexpr double kCopyInstructions = 1.0;
+constexpr double kStepInstructions = 100.0;
+constexpr double kMaskInstructions = 2.0;
+constexpr int kWarpSize = 32;
+
+/// Operations of an mma.sync.m16n8k16, and the fewest clocks of a scheduler from one to the next
+/// where their operands differ: the rate of an A100. An H200 takes 6 where operands stay, as
+/// swr-tune calibrate measures, and no fewer than these in a main loop (experiments/l2_model).
+constexpr double kMmaFlop = 4096.0;
+constexpr double kLeastMmaClocks = 8.0;
+
 /// How CTAs of an H200 differ in time, from traces of causal launches
 /// (experiments/l2_model). Which CTAs share what they read hangs on it.
 constexpr double kLatencySpreadClocks = 64.0;  ///< Of a load from memory.
@@ -58,13 +78,6 @@ double q_smem_clocks(const PortableAttentionConfig& config) {
   return config.q_in_registers() ? 0.0
                                  : config.key_groups() * config.q_tile_bytes() *
                                        conflict_ways(config) / kSmemBytesPerClock;
-}
-
-/// Registers that a thread lacks of kAmpleRegisters beside its accumulators and Q.
-int lacking_registers(const PortableAttentionConfig& config, const KernelResources& resources) {
-  const int q_registers = config.q_in_registers() ? config.m_blocks() * config.head_dim / 4 : 0;
-  const int others = resources.registers_per_thread - config.accumulator_registers() - q_registers;
-  return std::max(0, kAmpleRegisters - others);
 }
 
 /// How much longer the scheduler with the most warps works than the average one.
@@ -146,17 +159,16 @@ double combine_clocks(const AttentionProblem& problem, const AttentionVariant& v
 /// Barriers of a KV step: with one stage K and V come in turn, else together.
 int barriers_per_step(const PortableAttentionConfig& config) { return config.stages == 1 ? 2 : 1; }
 
-/// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
-double unhindered_step_clocks(const PortableAttentionConfig& config, const StepCost& cost,
-                              int resident, const KernelCosts& kernel) {
-  const double waits =
-      kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
-  // A warp cannot fill its own latencies and barriers; its further blocks of rows fill the
-  // latencies, other warps both, as far as there are any.
-  const double alone = kernel.lone_warp_share * cost.compute_clocks /
-                           (ceil_div(config.warps, kSchedulersPerSm) * config.m_blocks()) +
-                       waits;
-  return std::hypot(resident * cost.compute_clocks, alone) + waits / (2 * resident);
+/// Clocks of a KV step in which a warp waits for its own results and for the CTA's others.
+double waiting_clocks(const PortableAttentionConfig& config, const KernelCosts& kernel) {
+  return kernel.step_latency_clocks + barriers_per_step(config) * kernel.barrier_clocks;
+}
+
+/// Works that `ctas` CTAs of an SM keep in turn at each scheduler's units. The warps of a CTA meet
+/// at barriers and go in step; what several blocks of 16 rows of a scheduler hide of one another
+/// grows with their square root.
+double works_in_turn(const PortableAttentionConfig& config, int ctas) {
+  return ctas * std::sqrt(ceil_div(config.warps, kSchedulersPerSm) * config.m_blocks());
 }
 
 /// How late something is on average whose time scatters by about `spread` around so much too late;
@@ -165,63 +177,84 @@ double expected_delay(double late, double spread) {
   return late > 20 * spread ? late : spread * std::log1p(std::exp(late / spread));
 }
 
-/// Clocks of a work that needs three units in turn when `count` such works, at least one, take
-/// turns at them in random phase: mean value analysis of a closed network of three queues. One
-/// takes the sum, many as long as the longest. Between whole counts in proportion.
-double taking_turns(const std::array<double, 3>& units, double count) {
+/// Clocks until each of `count` works, at least one, has passed three units once and waited, when
+/// they take turns at the units in random phase: mean value analysis of a closed network of three
+/// queues and a delay. `units` are the clocks of all works together. Between whole counts in
+/// proportion.
+double taking_turns(const std::array<double, 3>& units, double count, double waiting_clocks) {
   std::array<double, 3> queued{};  // Works at each unit.
-  double clocks = 0.0;
-  double fewer = 0.0;  // Clocks with one work less.
+  double round = 0.0;
+  double fewer = 0.0;  // Round with one work less.
   int works = 0;
   do {
     ++works;
-    fewer = clocks;
+    fewer = round;
     std::array<double, 3> stays{};
-    double round = 0.0;
+    round = waiting_clocks;
     for (std::size_t i = 0; i < units.size(); ++i) {
-      round += stays[i] = units[i] * (1 + queued[i]);
+      round += stays[i] = units[i] / count * (1 + queued[i]);
     }
     for (std::size_t i = 0; i < units.size(); ++i) {
       queued[i] = works * stays[i] / round;
     }
-    clocks = round / works;
   } while (works < count);
-  return works == 1 ? clocks : clocks + (works - count) * (fewer - clocks);
+  return works == 1 ? round : round + (works - count) * (fewer - round);
 }
 
-StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
-                            const KernelResources& resources, int ctas_per_sm,
-                            const GpuProfile& profile) {
-  const PortableAttentionConfig whole = make_attention_config(problem, variant);
-  const PortableAttentionConfig config = computing_part(whole, problem);
+/// Clocks of a KV step of one CTA at tensor cores, shared memory and softmax's units.
+struct UnitClocks {
+  double products = 0.0;
+  double smem = 0.0;
+  double softmax = 0.0;
+
+  std::array<double, 3> times(double ctas) const {
+    return {ctas * products, ctas * smem, ctas * softmax};
+  }
+};
+
+UnitClocks portable_units(const AttentionProblem& problem, const AttentionVariant& variant,
+                          int ctas_per_sm, const GpuProfile& profile) {
+  const PortableAttentionConfig config =
+      computing_part(make_attention_config(problem, variant), problem);
   const KernelCosts& kernel = profile.kernel;
   const double scores = static_cast<double>(config.tile_m) * config.tile_n;
   const double imbalance = scheduler_imbalance(ctas_per_sm * config.warps);
-  const double mma_clocks = 4 * scores * config.head_dim / profile.matrix_flop_per_clock_per_sm;
-  const double instructions = kernel.softmax_instructions * scores +
-                              kernel.copy_instructions * 2 * config.kv_tile_bytes() / kChunkBytes;
-  const double smem_share =
-      kernel.smem_share + kernel.smem_share_per_register * lacking_registers(whole, resources);
-  const double products = kernel.product_factor * mma_clocks * imbalance;
-  const double smem = smem_share * kv_smem_clocks(config) + q_smem_clocks(config);
-  const double softmax =
-      imbalance * overlapped({instructions / profile.fma_per_clock_per_sm,
-                              kernel.exp2_share * scores / profile.exp2_per_clock_per_sm});
-  const double sum = products + smem + softmax;
-  const double in_turn =
-      taking_turns({products, smem, softmax}, std::max(1.0, ctas_per_sm * kernel.works_per_cta));
-  return {std::max(products, smem), softmax, sum - kernel.overlap_share * (sum - in_turn),
-          products + smem};
+  const double instructions = kScoreInstructions * scores +
+                              kCopyInstructions * 2 * config.kv_tile_bytes() / kChunkBytes +
+                              kStepInstructions * kWarpSize * config.warps;
+  return {.products = imbalance * 4 * scores * config.head_dim / main_loop_flop_per_clock(profile),
+          .smem = kernel.smem_share * kv_smem_clocks(config) + q_smem_clocks(config),
+          .softmax = imbalance * overlapped({instructions / kIssuesPerClock,
+                                             scores / profile.exp2_per_clock_per_sm})};
+}
+
+StepCost portable_step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
+                            int ctas_per_sm, const GpuProfile& profile) {
+  const UnitClocks units = portable_units(problem, variant, ctas_per_sm, profile);
+  const PortableAttentionConfig config =
+      computing_part(make_attention_config(problem, variant), problem);
+  const double works = works_in_turn(config, ctas_per_sm);
+  const double together = taking_turns(units.times(ctas_per_sm), works, 0.0);
+  return {std::max(units.products, units.smem), units.softmax, together / ctas_per_sm,
+          units.products + units.smem};
+}
+
+/// A KV step of each of `resident` CTAs of an SM whose K and V are there when they are needed.
+double unhindered_step_clocks(const AttentionProblem& problem, const AttentionVariant& variant,
+                              int resident, const GpuProfile& profile) {
+  const PortableAttentionConfig config =
+      computing_part(make_attention_config(problem, variant), problem);
+  return taking_turns(portable_units(problem, variant, resident, profile).times(resident),
+                      works_in_turn(config, resident), waiting_clocks(config, profile.kernel));
 }
 
 StepCost step_cost_by_units(const AttentionProblem& problem, const AttentionVariant& variant,
-                            const KernelResources& resources, int ctas_per_sm,
-                            const GpuProfile& profile) {
+                            int ctas_per_sm, const GpuProfile& profile) {
   if (variant.family == Family::hopper) {
     const HopperStep step = hopper_step(make_hopper_config(problem, variant), profile);
     return {step.matrix_clocks, step.softmax_clocks, step.step_clocks, step.matrix_clocks};
   }
-  return portable_step_cost(problem, variant, resources, ctas_per_sm, profile);
+  return portable_step_cost(problem, variant, ctas_per_sm, profile);
 }
 
 /// What the compiler made of the main loop, beside what the kernels' costs say. Known of loops
@@ -242,16 +275,16 @@ struct Stream {
   bool asks_for_pairs = false;  ///< For K and V of a step at once, `stages` - 1 steps ahead.
 };
 
-Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant,
-                 const KernelResources& resources, int resident, const GpuProfile& profile) {
-  const StepCost cost = step_cost_by_units(problem, variant, resources, resident, profile);
+Stream kv_stream(const AttentionProblem& problem, const AttentionVariant& variant, int resident,
+                 const GpuProfile& profile) {
+  const StepCost cost = step_cost_by_units(problem, variant, resident, profile);
   if (variant.family == Family::hopper) {
     const HopperAttentionConfig config = make_hopper_config(problem, variant);
     return {cost, resident * cost.compute_clocks, config.kv_tile_bytes(), config.stages};
   }
   const PortableAttentionConfig config = make_attention_config(problem, variant);
-  return {cost, unhindered_step_clocks(config, cost, resident, profile.kernel),
-          config.kv_tile_bytes(), config.stages, config.stages > 1};
+  return {cost, unhindered_step_clocks(problem, variant, resident, profile), config.kv_tile_bytes(),
+          config.stages, config.stages > 1};
 }
 
 /// Clocks that such a step waits for K and V tiles that come after a latency, at the CTA's share of
@@ -290,10 +323,9 @@ std::vector<double> issue_shares(int active, bool causal) {
 /// ScheduleShape::step_ticks of up to `resident` CTAs to an SM: at the mean pace a step takes
 /// kTicksPerStep when all are there.
 std::vector<int> step_ticks(const AttentionProblem& problem, const AttentionVariant& variant,
-                            const KernelResources& resources, int resident,
-                            const GpuProfile& profile) {
+                            int resident, const GpuProfile& profile) {
   const auto step_clocks = [&](int active) {
-    return kv_stream(problem, variant, resources, active, profile).step_clocks;
+    return kv_stream(problem, variant, active, profile).step_clocks;
   };
   const double whole = step_clocks(resident);
   std::vector<int> ticks;
@@ -313,30 +345,27 @@ double tile_clocks(const AttentionProblem& problem, const AttentionVariant& vari
   if (variant.family == Family::hopper) {
     return hopper_tile_clocks(make_hopper_config(problem, variant), profile);
   }
-  return profile.kernel.tile_clocks + profile.kernel.tile_clocks_per_128_bytes *
-                                          make_attention_config(problem, variant).q_tile_bytes() /
-                                          kSmemBytesPerClock;
+  return profile.kernel.tile_clocks;
 }
 
 TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
-                             const KernelResources& resources, const ScheduleShape& shape,
-                             const L2Traffic& traffic, const GpuProfile& profile) {
+                             const ScheduleShape& shape, const L2Traffic& traffic,
+                             const GpuProfile& profile) {
   const double latency =
       profile.l2_latency_clocks +
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
   const double code = code_factor(problem, variant, profile);
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
-    const Stream stream = kv_stream(problem, variant, resources, resident, profile);
+    const Stream stream = kv_stream(problem, variant, resident, profile);
     // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
     const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
     const double others = (resident - 1) * stream.cost.compute_clocks;
     costs.step_clocks.push_back(code * (stream.step_clocks + std::max(0.0, exposed - others)));
   }
-  const double mask_clocks = profile.kernel.mask_instructions * variant.tile_m * variant.tile_n *
-                             scheduler_imbalance(variant.warps) / profile.fma_per_clock_per_sm;
-  costs.masked_extra_steps =
-      mask_clocks / step_cost(problem, variant, resources, 1, profile).compute_clocks;
+  const double mask_clocks = kMaskInstructions * variant.tile_m * variant.tile_n *
+                             scheduler_imbalance(variant.warps) / kIssuesPerClock;
+  costs.masked_extra_steps = mask_clocks / step_cost(problem, variant, 1, profile).compute_clocks;
   costs.tile_delay_clocks = tile_clocks(problem, variant, profile);
   costs.younger_share = profile.kernel.younger_share;
   return costs;
@@ -344,16 +373,22 @@ TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVar
 
 }  // namespace
 
-double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel) {
-  const double sum = units[0] + units[1] + units[2];
-  const double in_turn = taking_turns(units, std::max(1.0, ctas * kernel.works_per_cta));
-  return sum - kernel.overlap_share * (sum - in_turn);
+double main_loop_flop_per_clock(const GpuProfile& profile) {
+  const double at_rate = kSchedulersPerSm * kMmaFlop / profile.matrix_flop_per_clock_per_sm;
+  const double clocks = std::max(at_rate, kLeastMmaClocks) + profile.kernel.product_gap_clocks;
+  return kSchedulersPerSm * kMmaFlop / clocks;
+}
+
+double clocks_in_turn(const std::array<double, 3>& units, int ctas) {
+  std::array<double, 3> all{};
+  std::ranges::transform(units, all.begin(), [&](double clocks) { return ctas * clocks; });
+  return taking_turns(all, ctas, 0.0) / ctas;
 }
 
 StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
-                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile) {
+                   int ctas_per_sm, const GpuProfile& profile) {
   const double code = code_factor(problem, variant, profile);
-  const StepCost cost = step_cost_by_units(problem, variant, resources, ctas_per_sm, profile);
+  const StepCost cost = step_cost_by_units(problem, variant, ctas_per_sm, profile);
   return {code * cost.matrix_clocks, code * cost.softmax_clocks, code * cost.compute_clocks,
           code * cost.product_clocks};
 }
@@ -361,11 +396,7 @@ StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& vari
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile) {
   ScheduleShape shape = make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
-  const PortableAttentionConfig config = make_attention_config(problem, variant);
-  const KernelResources ample{.registers_per_thread = config.accumulator_registers() +
-                                                      config.m_blocks() * config.head_dim / 4 +
-                                                      kAmpleRegisters};
-  const Stream stream = kv_stream(problem, variant, ample, shape.ctas_per_sm, profile);
+  const Stream stream = kv_stream(problem, variant, shape.ctas_per_sm, profile);
   const double step_bytes =
       microseconds(stream.step_clocks, profile) * 1e3 * dram_gb_per_s(profile);
   shape.dram_sectors_per_step = half_octave(step_bytes / kSectorBytes);
@@ -384,20 +415,28 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
                                    static_cast<double>(profile.l2_effective_bytes)));
   shape.partition_runs = profile.l2_partition_runs;
   if (shape.ctas_per_sm > 1) {
-    shape.step_ticks = step_ticks(problem, variant, ample, shape.ctas_per_sm, profile);
+    shape.step_ticks = step_ticks(problem, variant, shape.ctas_per_sm, profile);
   }
   // Without the mask CTAs begin together and stay so near that they share what they read.
   shape.pace_spread_ppm = problem.causal ? kPaceSpreadPpm : 0;
   return shape;
 }
 
+double prediction_error(const AttentionProblem& problem, const AttentionVariant& variant,
+                        double time_us, const GpuProfile& profile) {
+  // Published kernels to compare with are of the portable family's kind.
+  return variant.family == Family::portable
+             ? profile.prediction_error(time_us, problem.causal, problem.head_dim)
+             : 0.0;
+}
+
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
-                        const KernelResources& resources, const ScheduleShape& shape,
-                        const L2Traffic& traffic, const GpuProfile& profile) {
+                        const ScheduleShape& shape, const L2Traffic& traffic,
+                        const GpuProfile& profile) {
   const ScheduleSummary& schedule = traffic.schedule;
-  const StepCost cost = step_cost(problem, variant, resources, shape.ctas_per_sm, profile);
+  const StepCost cost = step_cost(problem, variant, shape.ctas_per_sm, profile);
   const Timeline timeline =
-      run_timeline(shape, timeline_costs(problem, variant, resources, shape, traffic, profile));
+      run_timeline(shape, timeline_costs(problem, variant, shape, traffic, profile));
   const auto steps = static_cast<double>(timeline.busiest_sm_steps);
   Prediction prediction;
   prediction.read_sectors = schedule.read_sectors + schedule.partial_sectors;
@@ -414,6 +453,7 @@ Prediction predict_time(const AttentionProblem& problem, const AttentionVariant&
       (variant.family == Family::hopper ? kHopperLaunchUs : profile.kernel.launch_us) +
       microseconds(combine_clocks(problem, variant, shape, profile), profile) +
       overlapped({microseconds(timeline.clocks, profile), prediction.l2_us, prediction.dram_us});
+  prediction.relative_error = prediction_error(problem, variant, prediction.time_us, profile);
   prediction.latency_us =
       prediction.time_us - overlapped({microseconds(steps * cost.compute_clocks, profile),
                                        prediction.l2_us, prediction.dram_us});

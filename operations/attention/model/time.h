@@ -7,7 +7,6 @@
 #include "operations/attention/model/l2_traffic.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
-#include <swr/kernel.h>
 #include <swr/result.h>
 
 #include <array>
@@ -22,28 +21,33 @@ struct StepCost {
   double product_clocks = 0.0;  ///< Of a lone warp: tensor cores after what feeds them.
 };
 
-/// Registers per thread beside accumulators and Q with which operands are loaded well ahead.
-inline constexpr int kAmpleRegisters = 125;
+/// Operations of products that a main loop gets per SM and clock from mma.sync.
+double main_loop_flop_per_clock(const GpuProfile& profile);
 
 /// Clocks of work on tensor cores, shared memory and softmax's units, as far as the works of `ctas`
 /// CTAs of an SM hide one another.
-double clocks_in_turn(const std::array<double, 3>& units, int ctas, const KernelCosts& kernel);
+double clocks_in_turn(const std::array<double, 3>& units, int ctas);
 
 /// `ctas_per_sm` counts CTAs that really share an SM, see ScheduleShape.
 StepCost step_cost(const AttentionProblem& problem, const AttentionVariant& variant,
-                   const KernelResources& resources, int ctas_per_sm, const GpuProfile& profile);
+                   int ctas_per_sm, const GpuProfile& profile);
 
 /// The schedule with what this GPU's memory does to it: rate, delay of a miss, L2 partitions. As if
-/// registers were ample and code factors 1, so that variants of one tile share it.
+/// code factors were 1, so that variants of one tile share it.
 ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVariant& variant,
                               int ctas_per_sm, const GpuProfile& profile);
 
 /// The code of a portable variant's main loop, for GpuProfile::code_factor().
 KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
 
+/// Prediction::relative_error of a variant that is predicted to take so long; 0 where it is not
+/// known.
+double prediction_error(const AttentionProblem& problem, const AttentionVariant& variant,
+                        double time_us, const GpuProfile& profile);
+
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
-                        const KernelResources& resources, const ScheduleShape& shape,
-                        const L2Traffic& traffic, const GpuProfile& profile);
+                        const ScheduleShape& shape, const L2Traffic& traffic,
+                        const GpuProfile& profile);
 
 }  // namespace swr

@@ -96,13 +96,15 @@ void write_tile_choices(std::ostream& out, const Study& study, const ResultOf& r
          "runner-up | loses | |\n|---:|---:|---|---|---|---:|---:|---:|---:|---|---:|---|\n";
   for (const TileChoice& choice : tile_choices(study, result_of)) {
     const Measurement* measurement = choice.best.measurement();
+    const Prediction* prediction = choice.best.prediction();
     out << "| " << choice.problem.seq_q << " | " << choice.problem.head_dim << " | "
         << (choice.problem.causal ? "causal" : "none") << " | " << to_string(choice.problem.dtype)
         << " | " << tile_text(variant_of(choice.best)) << " | " << variant_of(choice.best).stages
         << " | " << time_text(choice.best.time_us()) << " | "
         << (measurement != nullptr ? time_text(measurement->p95_us) : "-") << " | "
-        << significant_text(tflop_per_s(choice.problem, choice.best), 4) << " | "
-        << (choice.runner_up ? tile_text(variant_of(*choice.runner_up)) : "-") << " | "
+        << uncertain_text(tflop_per_s(choice.problem, choice.best),
+                          prediction != nullptr ? prediction->relative_error : 0.0)
+        << " | " << (choice.runner_up ? tile_text(variant_of(*choice.runner_up)) : "-") << " | "
         << (choice.runner_up
                 ? significant_text(
                       (choice.runner_up->time_us() / choice.best.time_us() - 1.0) * 100, 3) +

@@ -117,10 +117,9 @@ TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& 
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
                             config.stage_bytes();
-  const double products =
-      profile.kernel.product_factor * flop / profile.matrix_flop_per_clock_per_sm;
+  const double products = flop / main_loop_flop_per_clock(profile);
   const double smem = profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock;
-  return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1, profile.kernel),
+  return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1),
           .loaded_bytes = 2.0 * config.tile_k * (std::min(config.tile_m, m) + config.tile_n),
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),

@@ -30,31 +30,11 @@ Json fictional_profile() {
                            "max_threads_per_sm", "max_ctas_per_sm", "l2_effective_bytes"}) {
     add(name, 90);
   }
-  for (const char* name : {"dram_gb_per_s",
-                           "clock_mhz",
-                           "matrix_flop_per_clock_per_sm",
-                           "exp2_per_clock_per_sm",
-                           "fma_per_clock_per_sm",
-                           "l2_gb_per_s",
-                           "l2_latency_clocks",
-                           "dram_latency_clocks",
-                           "dram_efficiency",
-                           "product_factor",
-                           "smem_share",
-                           "exp2_share",
-                           "softmax_instructions",
-                           "smem_share_per_register",
-                           "copy_instructions",
-                           "mask_instructions",
-                           "overlap_share",
-                           "works_per_cta",
-                           "lone_warp_share",
-                           "step_latency_clocks",
-                           "barrier_clocks",
-                           "younger_share",
-                           "tile_clocks",
-                           "tile_clocks_per_128_bytes",
-                           "launch_us"}) {
+  for (const char* name :
+       {"dram_gb_per_s", "clock_mhz", "matrix_flop_per_clock_per_sm", "exp2_per_clock_per_sm",
+        "fma_per_clock_per_sm", "l2_gb_per_s", "l2_latency_clocks", "dram_latency_clocks",
+        "dram_efficiency", "product_gap_clocks", "smem_share", "step_latency_clocks",
+        "barrier_clocks", "younger_share", "tile_clocks", "launch_us"}) {
     add(name, 0.5);
   }
   return profile;
@@ -95,15 +75,18 @@ TEST_F(GpuProfileFile, IsAFileThatDoesNotNestWithoutEnd) {
 }
 
 TEST(GpuProfile, BuiltInIdsAreSorted) {
-  EXPECT_THAT(profile_ids(), ElementsAre("a100", "gb10", "h100", "h200", "rtx4090", "rtx5090"));
+  EXPECT_THAT(profile_ids(),
+              ElementsAre("a100", "a100-pcie", "gb10", "h100", "h100-pcie", "h20", "h200", "l40s",
+                          "rtx3090", "rtx4090", "rtx5090", "rtxpro6000"));
 }
 
 TEST(GpuProfile, EveryBuiltInProfileLoadsWithASourceForEveryNumber) {
   for (const std::string& id : profile_ids()) {
     const GpuProfile profile = load_profile(id);
     EXPECT_EQ(profile.id, id);
-    const std::size_t optional = (profile.l2_ways > 0 ? 1U : 0U) + !profile.code_factors.empty();
-    EXPECT_EQ(profile.sources.size(), 36U + optional) << id;
+    const std::size_t optional = (profile.l2_ways > 0 ? 1U : 0U) + !profile.code_factors.empty() +
+                                 !profile.prediction_errors.regimes.empty();
+    EXPECT_EQ(profile.sources.size(), 27U + optional) << id;
     EXPECT_FALSE(profile.device.mig);
   }
 }
@@ -126,7 +109,7 @@ TEST(GpuProfile, AnUnknownIdIsAnsweredWithTheKnownOnes) {
     FAIL() << "gb11 was found";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::not_found);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("gb11"), HasSubstr("a100, gb10, h100")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("gb11"), HasSubstr("a100, a100-pcie, gb10")));
   }
 }
 
@@ -147,6 +130,47 @@ TEST_F(GpuProfileFile, LoadsFromAPath) {
   EXPECT_EQ(profile.device.l2_bytes, 90);
   EXPECT_EQ(profile.clock_mhz, 0.5);
   EXPECT_EQ(profile.sources.at("clock_mhz"), "invented");
+}
+
+TEST_F(GpuProfileFile, ErrorsOfPredictionsAreThoseOfTheRegime) {
+  Json profile = fictional_profile();
+  EXPECT_EQ(load(profile.dump()).prediction_error(1000, false, 64), 0.0);
+  profile["prediction_errors"] = {
+      {"value", {{"no_mask", {{64, 0.1}, {128, 0.15}}}, {"causal", {{128, 0.2}}}, {"brief", 0.3}}},
+      {"source", "invented"}};
+  const GpuProfile loaded = load(profile.dump());
+  EXPECT_EQ(loaded.prediction_error(1000, false, 64), 0.1);
+  EXPECT_EQ(loaded.prediction_error(1000, false, 80), 0.15);
+  EXPECT_EQ(loaded.prediction_error(1000, false, 256), 0.15);
+  EXPECT_EQ(loaded.prediction_error(1000, true, 64), 0.2);
+  EXPECT_EQ(loaded.prediction_error(199, true, 64), 0.3);
+  const GpuProfile again = load(profile_text(loaded));
+  EXPECT_EQ(again.prediction_error(199, false, 64), 0.3);
+  EXPECT_EQ(again.prediction_error(1000, false, 128), 0.15);
+  Json reversed = profile;
+  reversed["prediction_errors"]["value"]["no_mask"] = {{128, 0.15}, {64, 0.1}};
+  EXPECT_THAT(rejection(reversed), HasSubstr("growing order"));
+  profile["prediction_errors"]["value"].erase("brief");
+  EXPECT_THAT(rejection(profile), HasSubstr("prediction_errors"));
+}
+
+TEST_F(GpuProfileFile, ErrorsOfPredictionsAreNotTakenOverByAnotherChip) {
+  Json child = {{"id", "child"}, {"inherits", "gb10"}};
+  EXPECT_FALSE(load(child.dump()).prediction_errors.regimes.empty());
+  child["name"] = {{"value", "NVIDIA GB11"}, {"source", "invented"}};
+  EXPECT_TRUE(load(child.dump()).prediction_errors.regimes.empty());
+}
+
+TEST(GpuProfile, EveryNumberSaysWhatItRestsOn) {
+  for (const std::string& id : profile_ids()) {
+    const GpuProfile profile = load_profile(id);
+    const std::vector<ProfileEntry> entries = profile_entries(profile);
+    EXPECT_EQ(entries.size(), profile.sources.size()) << id;
+    for (const ProfileEntry& entry : entries) {
+      EXPECT_GT(entry.source.size(), 8U) << id << " " << entry.name;
+      EXPECT_FALSE(entry.value.empty()) << id << " " << entry.name;
+    }
+  }
 }
 
 TEST_F(GpuProfileFile, TextThatIsNoJsonNamesTheFile) {

@@ -154,7 +154,7 @@ TEST(BuiltInProfiles, HaveTheNumbersOfTheirFilesAndOfThoseTheyInherit) {
         ++numbers;
       }
     }
-    EXPECT_GE(numbers, 36) << id;
+    EXPECT_GE(numbers, 28) << id;
     EXPECT_EQ(loaded.contains("code_factors"), id == "h200") << id;
     EXPECT_EQ(loaded.contains("l2_sets"), id == "h200") << id;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/page/page_data.h"
 
+#include "model/profile/gpu_profile.h"
 #include "report/page/page.h"
 #include "tests/db/fixtures.h"
 
@@ -143,6 +144,19 @@ TEST_F(PageData, UndecidedAndPredictedBestsSayWhatTheyAreWorth) {
   EXPECT_THAT(json["fields"][0]["answers"]["avoidable"].get<std::string>(), StartsWith("Unknown"));
   EXPECT_THAT(json["fields"][1]["answers"]["significance"].get<std::string>(),
               StartsWith("Nothing was measured"));
+}
+
+TEST_F(PageData, APredictionSaysHowFarItMayBeOffAndWhatItCannotTellApart) {
+  const DeviceInfo gb10 = profiled_device("gb10");
+  for (const auto& [variant, time_us] :
+       {std::pair(tile(64, 64), 1000.0), std::pair(tile(32, 32), 1020.0),
+        std::pair(tile(128, 64), 5000.0)}) {
+    store_.record(run_, problem_of(512), gb10, predicted(variant, time_us));
+  }
+  const Json answers = data()["fields"][0]["answers"];
+  EXPECT_THAT(answers["best"].get<std::string>(), HasSubstr(" ± "));
+  EXPECT_THAT(answers["significance"].get<std::string>(),
+              ::testing::ContainsRegex("uncertain by [0-9]+ %; 1 others"));
 }
 
 TEST_F(PageData, TilesAndProgressFollowTheRows) {

@@ -105,7 +105,7 @@ TEST_F(SwrTune, AnswersAQueryWithWhatItStored) {
   const ProgramResult exact = run({"query", "--gpu", "rtx5090", "--seq", "256"});
   ASSERT_EQ(exact.exit_code, 0) << exact.err;
   EXPECT_THAT(exact.out, ContainsRegex("match    (exact|predicted)\n"));
-  EXPECT_THAT(exact.out, ContainsRegex("known    (predicted|measured)"));
+  EXPECT_THAT(exact.out, ContainsRegex("known    (predicted, uncertain by [0-9]+ %|measured)\n"));
 }
 
 TEST_F(SwrTune, SaysWhoseTimeItPrintsAndScalesIt) {
@@ -120,6 +120,7 @@ TEST_F(SwrTune, SaysWhoseTimeItPrintsAndScalesIt) {
   EXPECT_THAT(answer["match"], ::testing::AnyOf("nearest", "predicted"));
   EXPECT_EQ(answer["stored_problem"]["seq_q"], 2048);
   EXPECT_GT(answer["distance"].get<double>(), 0.0);
+  EXPECT_EQ(answer["prediction_error"].is_null(), answer["provenance"] == "measured");
   EXPECT_EQ(answer["key"], answer["result"]["key"]);
   EXPECT_DOUBLE_EQ(answer["expected_us"].get<double>(),
                    4 * answer["result"]["predicted"]["time_us"].get<double>());
@@ -327,6 +328,10 @@ TEST_F(SwrTune, ListsDevicesAndAxes) {
   EXPECT_EQ(devices.exit_code, 0);
   EXPECT_THAT(devices.out, ContainsRegex("gb10 +NVIDIA GB10 +sm_121"));
   EXPECT_TRUE(json::parse(run({"devices", "--json"}).out)["profiles"].contains("h200"));
+  const ProgramResult numbers = run({"devices", "--gpu", "gb10"});
+  EXPECT_EQ(numbers.exit_code, 0) << numbers.err;
+  EXPECT_THAT(numbers.out, ContainsRegex("dram_efficiency +0.846 +231 GB/s measured"));
+  EXPECT_EQ(json::parse(run({"devices", "--gpu", "gb10", "--json"}).out)["id"], "gb10");
   const ProgramResult listed = run({"axes"});
   EXPECT_EQ(listed.exit_code, 0);
   for (const Axis& axis : axes(attention_operation())) {

@@ -10,6 +10,9 @@ namespace swr::cli {
 void add_devices(CLI::App& program, Options& options) {
   CLI::App& app =
       *program.add_subcommand("devices", "List the GPUs present and the built-in profiles");
+  app.add_option("--gpu", options.gpu,
+                 "Print every number of this profile (an id or a .json file) and what it rests on")
+      ->type_name("PROFILE");
   add_json_option(app, options);
 }
 

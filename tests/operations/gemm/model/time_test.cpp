@@ -114,14 +114,12 @@ constexpr GemmVariant kPortable{.tile_m = 128,
                                 .warps_n = 2,
                                 .raster = Raster::along_n};
 
-TEST(GemmTime, PortableProductsTakeTurnsAtMmaSyncAndSharedMemory) {
+TEST(GemmTime, PortableProductsWaitForTheirShareOfSharedMemory) {
   // One tile; two rows and two columns of warps read A and B twice, cp.async writes them once.
   const GemmPrediction prediction = predict({.m = 128, .n = 128, .k = 320}, kPortable);
-  const double products = h200().kernel.product_factor * 2.0 * 128 * 128 * 32 / 2730.6;
+  const double products = 2.0 * 128 * 128 * 32 / main_loop_flop_per_clock(h200());
   const double smem = h200().kernel.smem_share * 3 * (128 + 128) * 32 * 2 / 128.0;
-  const double clocks = clocks_in_turn({products, smem, 0.0}, 1, h200().kernel);
-  EXPECT_GT(clocks, products);
-  EXPECT_LT(clocks, products + smem);
+  const double clocks = products + smem;
   EXPECT_NEAR(prediction.matrix_us, 10 * clocks / h200().clock_mhz, 1e-9);
 }
 

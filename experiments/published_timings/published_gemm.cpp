@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// Predictions of GEMM beside what others have published for the same products on the same chips.
+// Needs no GPU.
+#include "core/operation.h"
+#include "model/predictor.h"
+#include "model/profile/gpu_profile.h"
+#include "operations/attention/model/published_timings.h"
+#include "operations/csv_table.h"
+#include <swr/constraints.h>
+#include <swr/error.h>
+#include <swr/gemm_problem.h>
+#include <swr/gemm_variant.h>
+#include <swr/generator.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace {
+
+using namespace swr;
+
+struct Published {
+  std::string chip;
+  std::string library;
+  GemmProblem problem;
+  Family family = Family::portable;  ///< Of the instruction that the library's kernel uses.
+  double clock_mhz = 0.0;            ///< 0 where the source did not fix it.
+  double tflop_per_s = 0.0;
+};
+
+std::vector<Published> read(const std::string& file) {
+  CsvTable table(file);
+  std::vector<Published> points;
+  while (table.next()) {
+    if (table.text("op") != "gemm" || !table.text("doubtful").empty()) {
+      continue;
+    }
+    Published point{.chip = table.text("chip"),
+                    .library = table.text("library"),
+                    .problem = {.m = table.number<int>("m"),
+                                .n = table.number<int>("n"),
+                                .k = table.number<int>("k")},
+                    .clock_mhz = table.optional_number("clock_mhz").value_or(0.0),
+                    .tflop_per_s = table.number<double>("tflops")};
+    point.problem.dtype = table.text("dtype") == "bf16" ? DType::bf16 : DType::fp16;
+    point.problem.output =
+        point.problem.dtype == DType::bf16 ? OutputType::bf16 : OutputType::fp16;
+    point.family = table.text("kernel") == "wgmma" ? Family::hopper : Family::portable;
+    points.push_back(point);
+  }
+  return points;
+}
+
+/// The fastest of each product on each chip.
+std::vector<Published> best_of(const std::vector<Published>& points) {
+  using Key = std::tuple<std::string, GemmProblem, Family, double>;
+  std::map<Key, Published> best;
+  for (const Published& point : points) {
+    const Key key{point.chip, point.problem, point.family, point.clock_mhz};
+    const auto [entry, is_new] = best.try_emplace(key, point);
+    if (!is_new && point.tflop_per_s > entry->second.tflop_per_s) {
+      entry->second = point;
+    }
+  }
+  std::vector<Published> all;
+  for (const auto& [key, point] : best) {
+    all.push_back(point);
+  }
+  return all;
+}
+
+struct Foreseen {
+  double time_us = 0.0;
+  Variant variant;
+};
+
+/// The fastest of the variants of the family that the model would walk first: those with the lowest
+/// floors.
+std::optional<Foreseen> foresee(const Published& point, const GpuProfile& profile,
+                                std::size_t walks) {
+  const Problem problem = point.problem;
+  const auto predictor = problem.operation().make_predictor(profile);
+  std::vector<std::pair<double, Variant>> floors;
+  for (const Variant& variant : enumerate_space(problem, profile.device, {}).variants) {
+    if (variant.as<GemmVariant>().family == point.family) {
+      floors.emplace_back(*predictor->floor_us(problem, variant), variant);
+    }
+  }
+  std::ranges::stable_sort(floors, {}, &std::pair<double, Variant>::first);
+  floors.resize(std::min(floors.size(), walks));
+  std::optional<Foreseen> best;
+  for (const auto& [floor_us, variant] : floors) {
+    const KernelResources resources = predictor->estimated_resources(problem, variant);
+    if (check_compiled(problem, variant, profile.device, resources)) {
+      continue;
+    }
+    const int ctas = occupancy(resources, problem, variant, profile.device).ctas_per_sm;
+    const double time_us = predictor->predict(problem, variant, resources, ctas).time_us;
+    if (!best || time_us < best->time_us) {
+      best = {time_us, variant};
+    }
+  }
+  return best;
+}
+
+void print_accuracy(const std::string& chip, const std::vector<double>& ratios) {
+  const PublishedAccuracy accuracy = assess_ratios(ratios);
+  std::printf("| %s | %zu | %+.1f %% | %.1f %% | %.0f %% | %+.0f %% |\n", chip.c_str(),
+              accuracy.points, 100 * accuracy.bias, 100 * accuracy.spread,
+              100 * accuracy.within_share, 100 * accuracy.worst);
+}
+
+void run(const std::string& points, std::size_t walks) {
+  const std::vector<std::string> known = profile_ids();
+  std::map<std::string, std::vector<double>> ratios;
+  for (const Published& point : best_of(read(points))) {
+    if (std::ranges::find(known, point.chip) == known.end()) {
+      continue;
+    }
+    GpuProfile profile = load_profile(point.chip);
+    if (point.clock_mhz > 0) {
+      profile.clock_mhz = point.clock_mhz;
+    }
+    const auto foreseen = foresee(point, profile, walks);
+    if (!foreseen) {
+      continue;
+    }
+    const double published_us = flop_count(point.problem) / point.tflop_per_s / 1e6;
+    const double ratio = foreseen->time_us / published_us;
+    ratios[point.chip + (point.family == Family::hopper ? ", wgmma" : "")].push_back(ratio);
+    std::printf("%s %d %d %d %s: %s %.1f TFLOP/s, predicted %.1f, time %+.0f %%, %s\n",
+                point.chip.c_str(), point.problem.m, point.problem.n, point.problem.k,
+                std::string(to_string(point.problem.dtype)).c_str(), point.library.c_str(),
+                point.tflop_per_s, point.tflop_per_s / ratio, 100 * (ratio - 1),
+                to_key(foreseen->variant).c_str());
+    std::fflush(stdout);
+  }
+  std::printf("\n| Chip | Points | Bias of the time | Spread | Within 12 %% | Farthest |\n"
+              "|---|---|---|---|---|---|\n");
+  for (const auto& [chip, all] : ratios) {
+    print_accuracy(chip, all);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string points;
+  std::size_t walks = 12;
+  CLI::App app{"Predictions of GEMM beside published rates"};
+  app.add_option("--points", points, "published timings: points.csv")->required();
+  app.add_option("--walks", walks, "variants walked for each product, of the lowest floors");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(points, walks);
+  } catch (const std::exception& error) {
+    std::cerr << "published_gemm: " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}
