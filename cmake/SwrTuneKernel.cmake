@@ -3,8 +3,8 @@
 #
 # Builds a tuned kernel of yours (docs/kernels.md) into TARGET. Nothing is tuned while building, and
 # no GPU is needed: the winners of DATABASE, which `swr-tune kernel SPEC --db DATABASE` wrote, are
-# compiled in, and for each of GPUS on which nothing was measured the kernel's default variant, for
-# the sizes of ARGS. NAME, which is the spec's file name with _kernels unless it is given, is the
+# compiled in. With GPUS those of these GPUs, and where nothing was measured the kernel's default
+# variant for the sizes of ARGS. NAME, which is the spec's file name with _kernels unless it is given, is the
 # namespace, and the folder of the header: #include <blur_kernels/blur.h>.
 #
 # The package is written when CMake runs, again where the spec, a source beside it or the database
@@ -42,7 +42,7 @@ function(swr_tune_kernel)
   endforeach()
   if(ARG_GPUS)
     list(JOIN ARG_GPUS "," gpus)
-    list(APPEND command --default-for "${gpus}")
+    list(APPEND command --gpu "${gpus}")
   endif()
   execute_process(COMMAND ${command} RESULT_VARIABLE failure OUTPUT_VARIABLE output
     ERROR_VARIABLE error)

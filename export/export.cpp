@@ -23,7 +23,11 @@ namespace fs = std::filesystem;
 bool is_asked_for(const StoredResult& stored, const ExportFilter& filter) {
   const Operation* const op = &stored.problem.operation();
   const bool is_one = filter.ops.empty() || std::ranges::find(filter.ops, op) != filter.ops.end();
-  return is_one && (!filter.problem || stored.problem == *filter.problem) &&
+  const bool is_there =
+      filter.devices.empty() || std::ranges::any_of(filter.devices, [&](const DeviceInfo& device) {
+        return same_device(stored.device, device);
+      });
+  return is_one && is_there && (!filter.problem || stored.problem == *filter.problem) &&
          (filter.op == nullptr || op == filter.op) &&
          (!filter.device || same_device(stored.device, *filter.device));
 }
@@ -55,7 +59,7 @@ std::vector<StoredResult> select_winners(const Store* store, const ExportFilter&
   std::erase_if(winners, [&](const StoredResult& stored) { return !is_asked_for(stored, filter); });
   add_defaults(winners, filter);
   if (winners.empty()) {
-    const bool filtered = filter.problem || filter.device;
+    const bool filtered = filter.problem || filter.device || !filter.devices.empty();
     throw Error(ErrorCode::nothing_stored,
                 "the database holds no usable result" +
                     (filter.op ? " for " + std::string(name_of(*filter.op)) : std::string()) +

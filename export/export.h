@@ -28,6 +28,8 @@ struct ExportFilter {
   std::vector<const Operation*> ops = {};
   /// Only winners of this device (same_device).
   std::optional<DeviceInfo> device;
+  /// Only winners of these; of all, when it is empty.
+  std::vector<DeviceInfo> devices = {};
   /// Whose winners.
   Setting setting = {};
   /// The default variant of these as well, where there is no winner of the operation on the device:

@@ -6,11 +6,13 @@
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
+#include <swr/error.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -58,12 +60,23 @@ std::vector<const Operation*> kernels_of_specs(const Options& options) {
   return kernels;
 }
 
-/// Of --default-for: the first spec's problems are those of --arg.
+/// The GPUs of --gpu; none for all.
+std::vector<DeviceInfo> devices_of(const Options& options) {
+  std::vector<DeviceInfo> devices;
+  std::istringstream names(options.export_gpu == "all" ? "" : options.export_gpu);
+  for (std::string name; std::getline(names, name, ',');) {
+    devices.push_back(choose_gpu(name).device);
+  }
+  return devices;
+}
+
+/// What to export of kernels where nothing was measured: the first spec's problems are those of
+/// --arg.
 std::vector<std::pair<Problem, DeviceInfo>> defaults(const Options& options,
-                                                     const std::vector<const Operation*>& kernels) {
+                                                     const std::vector<const Operation*>& kernels,
+                                                     const std::vector<DeviceInfo>& devices) {
   std::vector<std::pair<Problem, DeviceInfo>> all;
-  for (const std::string& gpu : options.default_for) {
-    const DeviceInfo device = choose_gpu(gpu).device;
+  for (const DeviceInfo& device : devices) {
     for (const Operation* const kernel : kernels) {
       const std::vector<Problem> asked = kernel->name() == options.problem.op
                                              ? problems(options.problem)
@@ -90,14 +103,15 @@ int run_export(const Session& session) {
   const Options& options = session.options;
   ExportFilter filter{.problem = std::nullopt, .device = std::nullopt, .setting = setting(session)};
   filter.ops = kernels_of_specs(options);
-  filter.defaults = defaults(options, filter.ops);
+  filter.devices = devices_of(options);
+  filter.defaults = defaults(options, filter.ops, filter.devices);
   const std::optional<Store> opened = open_store(database_path(session), !filter.defaults.empty());
   const Store* const store = opened ? &*opened : nullptr;
   if (options.export_op != "all") {
     filter.op = &find_operation(options.export_op);
   }
-  if (options.export_gpu != "all") {
-    filter.device = choose_gpu(options.export_gpu).device;
+  if (filter.devices.size() > 1 && filter.ops.empty()) {
+    throw Error(ErrorCode::invalid_argument, "--gpu takes a list of GPUs with --spec alone");
   }
   const Generator generator(generator_options(session));
   const Manifest manifest =

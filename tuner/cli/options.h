@@ -97,7 +97,6 @@ struct Options {
   std::string export_op = "all";
   std::string export_format = "dir";
   std::string package_name = "tuned_kernels";
-  std::vector<std::string> default_for;  ///< GPUs.
   /// Comma-separated tiles and, by axis name, values.
   std::string tiles;
   std::map<std::string, std::string> axis_values;

@@ -44,7 +44,8 @@ void add_export(CLI::App& program, Options& options) {
       ->capture_default_str();
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
-                 "those of every GPU")
+                 "those of every GPU. With --spec also a list of them; a kernel's default variant "
+                 "goes where nothing was measured, and the database may be missing")
       ->capture_default_str()
       ->type_name("GPU");
   app.add_option("--out", options.out, "Directory; created when missing")
@@ -52,12 +53,6 @@ void add_export(CLI::App& program, Options& options) {
       ->type_name("DIR")
       ->group("Files");
   add_spec_options(app, options);
-  app.add_option("--default-for", options.default_for,
-                 "With --spec: the kernel's default variant for these GPUs, where none was "
-                 "measured there; the database may then be missing")
-      ->delimiter(',')
-      ->needs(app.get_option("--spec"))
-      ->type_name("GPU[,GPU]");
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);
   add_generator_options(app, options);
