@@ -10,8 +10,11 @@
 #include <swr/runtime.h>
 #include <swr/swr_c.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numbers>
 #include <string>
 
@@ -54,6 +57,33 @@ inline void require_pointer(const void* pointer, const char* name) {
   }
 }
 
+[[noreturn]] inline void reject(const std::string& message) {
+  throw swr::Error(swr::ErrorCode::invalid_argument, message);
+}
+
+/// The structure as this library knows it. One from an older header, of which `least` bytes are all
+/// there ever were, lacks fields, which are 0; a newer one must not use fields that are unknown.
+template <typename Structure>
+Structure known(const Structure* given, std::size_t least, const char* name) {
+  constexpr std::uint64_t kMostBytes = sizeof(Structure) + 4096;
+  std::uint64_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < least || size > kMostBytes) {
+    reject("the size of a " + std::string(name) + " is " + std::to_string(size) +
+           "; set its field size to sizeof(" + name + ")");
+  }
+  const char* const bytes = reinterpret_cast<const char*>(given);
+  if (std::any_of(bytes + std::min<std::uint64_t>(size, sizeof(Structure)), bytes + size,
+                  [](char byte) { return byte != 0; })) {
+    reject("the " + std::string(name) +
+           " uses fields that this libswr.so does not know; install the library of its header");
+  }
+  Structure structure{};
+  std::memcpy(static_cast<void*>(&structure), bytes,
+              std::min<std::uint64_t>(size, sizeof(Structure)));
+  return structure;
+}
+
 inline swr::DType dtype_of(std::int32_t value) {
   if (value != SWR_FP16 && value != SWR_BF16) {
     throw swr::Error(swr::ErrorCode::invalid_argument,
@@ -72,6 +102,22 @@ inline swr::OutputType output_of(std::int32_t value) {
 
 inline swr::TensorStrides strides_from(const swr_strides& strides) {
   return {strides.batch, strides.head, strides.seq};
+}
+
+inline swr::DeviceInfo device_from(const swr_device& device) {
+  const std::size_t length = strnlen(device.name, sizeof(device.name));
+  return {.name = std::string(device.name, length),
+          .sm_arch = device.sm_arch,
+          .sm_count = device.sm_count,
+          .l2_bytes = device.l2_bytes,
+          .dram_gb_per_s = device.dram_gb_per_s,
+          .mig = device.mig != 0,
+          .smem_per_cta_bytes = device.smem_per_cta_bytes,
+          .smem_per_sm_bytes = device.smem_per_sm_bytes,
+          .smem_reserved_per_cta_bytes = device.smem_reserved_per_cta_bytes,
+          .registers_per_sm = device.registers_per_sm,
+          .max_threads_per_sm = device.max_threads_per_sm,
+          .max_ctas_per_sm = device.max_ctas_per_sm};
 }
 
 inline float scale_log2_of(float scale) {

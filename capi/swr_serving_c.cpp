@@ -20,33 +20,6 @@ static_assert(static_cast<int>(swr::LengthFamily::equal) == SWR_LENGTHS_EQUAL);
 static_assert(static_cast<int>(swr::LengthFamily::one_chunk) == SWR_LENGTHS_ONE_CHUNK);
 static_assert(swr::ServingWorkspace::kZeroedBytes == SWR_WORKSPACE_ZEROED);
 
-[[noreturn]] void reject(const std::string& message) {
-  throw swr::Error(swr::ErrorCode::invalid_argument, message);
-}
-
-/// The structure as this library knows it. One from an older header, of which `least` bytes are all
-/// there ever were, lacks fields, which are 0; a newer one must not use fields that are unknown.
-template <typename Structure>
-Structure known(const Structure* given, std::size_t least, const char* name) {
-  constexpr std::uint64_t kMostBytes = sizeof(Structure) + 4096;
-  std::uint64_t size = 0;
-  std::memcpy(&size, given, sizeof size);
-  if (size < least || size > kMostBytes) {
-    reject("the size of a " + std::string(name) + " is " + std::to_string(size) +
-           "; set its field size to sizeof(" + name + ")");
-  }
-  const char* const bytes = reinterpret_cast<const char*>(given);
-  if (std::any_of(bytes + std::min<std::uint64_t>(size, sizeof(Structure)), bytes + size,
-                  [](char byte) { return byte != 0; })) {
-    reject("the " + std::string(name) +
-           " uses fields that this libswr.so does not know; install the library of its header");
-  }
-  Structure structure{};
-  std::memcpy(static_cast<void*>(&structure), bytes,
-              std::min<std::uint64_t>(size, sizeof(Structure)));
-  return structure;
-}
-
 template <typename Enum>
 Enum one_of(std::int32_t value, int most, const char* name) {
   if (value < 0 || value > most) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Times of kernels for unequal sequences on the GPU present, beside the bytes that have to move and
 // beside the dense kernels of the same tiles. Sets of tensors take turns, so that L2 holds none of
-// them; every result is compared with fp64 first.
+// them; every result is compared with fp64 first. Arguments: seconds, and what the name of lengths
+// contains ("new" for prefill).
 #include "attention/portable/kernel.cuh"
 #include "experiments/gpu_checks/sections.h"
 #include "experiments/gpu_checks/serving_kernels.h"
@@ -522,9 +523,12 @@ void time_chunk(const Lengths& lengths) {
   }
 }
 
-void add_everything(Sections& sections) {
+/// Whose names contain `text`.
+void add_everything(Sections& sections, const std::string& text) {
   const auto add = [&](const Lengths& lengths, auto take) {
-    sections.add(lengths.name, [lengths, take] { take(lengths); });
+    if (lengths.name.find(text) != std::string::npos) {
+      sections.add(lengths.name, [lengths, take] { take(lengths); });
+    }
   };
   for (const int batch : {1, 8, 64}) {
     for (const int keys : {8192, 32768}) {
@@ -554,7 +558,7 @@ void add_everything(Sections& sections) {
 int main(int argc, char** argv) {
   using namespace swr::gpu;
   Sections sections(argc > 1 ? std::atoi(argv[1]) : 55);
-  add_everything(sections);
+  add_everything(sections, argc > 2 ? argv[2] : "");
   std::printf(
       "| lengths | kernel | page | floor us | us | us, overlapping | TB/s | TFLOP/s | largest "
       "difference from fp64 |\n|---|---|---|---|---|---|---|---|---|\n");

@@ -81,14 +81,11 @@ def drawn(seed, count=60):
     return shapes
 
 
-def is_far(shape):
-    """From everything that comes with swr: two octaves in one size, say."""
-    answer = swr.Lookup().best(problem(shape), swr.profiled_device("h200"))
-    return answer.match == "modelled" or answer.distance >= 2.0
-
-
 def far(seed, count=20):
-    return [shape for shape in drawn(seed + 1, 40 * count) if is_far(shape)][:count]
+    """Far from everything that comes with swr: two octaves in one size, say."""
+    lookup, device = swr.Lookup(), swr.profiled_device("h200")
+    answers = ((shape, lookup.best(problem(shape), device)) for shape in drawn(seed + 1, 40 * count))
+    return [shape for shape, answer in answers if answer.match == "modelled" or answer.distance >= 2.0][:count]
 
 
 def shapes(options):
@@ -237,10 +234,11 @@ def measure(options):
     index, count = (int(part) for part in options.shard.split("/"))
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"right_answers-{index}.csv"
+    is_new = not path.exists()
     known = {(row["list"], row["shape"]) for row in rows_of(path)}
     with open(path, "a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
-        if not known:
+        if is_new:
             writer.writeheader()
         for number, (name, shape) in enumerate(shapes(options)[index::count]):
             if (name, text_of(shape)) in known:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h and
-swr/swr_serving_c.h)."""
+"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h,
+swr/swr_serving_c.h and swr/swr_kernel_c.h)."""
 
 import ctypes
 import os
@@ -150,6 +150,21 @@ class Attention(ctypes.Structure):
         ("causal", c_int32), ("scale", c_float)]
 
 
+class AttentionBackward(ctypes.Structure):
+    """swr_attention_backward (swr/swr_backward_c.h); the constructor takes what follows the size."""
+
+    _fields_ = [("size", c_uint64)] + [
+        (name, c_void_p) for name in ("q", "k", "v", "o", "d_o", "lse", "d_lse", "dq", "dk", "dv")
+    ] + [(name + "_strides", Strides) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] + [
+        (name, c_int32) for name in ("batch", "heads_q", "heads_kv", "seq_q", "seq_kv", "head_dim",
+                                     "head_dim_v", "dtype", "causal", "deterministic")
+    ] + [("scale", c_float), ("reserved", c_int32), ("workspace", c_void_p),
+         ("workspace_bytes", c_int64)]
+
+    def __init__(self, **fields):
+        super().__init__(size=ctypes.sizeof(type(self)), **fields)
+
+
 class KvAppend(ctypes.Structure):
     _fields_ = [
         ("size", c_uint64), ("k_new", c_void_p), ("v_new", c_void_p), ("k_new_strides", Strides),
@@ -199,6 +214,17 @@ class Gemm(ctypes.Structure):
         ("layout", c_int32), ("alpha", c_float), ("beta", c_float)]
 
 
+class RawKernelArgument(ctypes.Structure):
+    """Where the bytes of an argument lie. Its Python object also holds them, as `kept`."""
+
+    _fields_ = [("bytes", c_void_p), ("size", c_uint64)]
+
+
+class RawKernelAnswer(ctypes.Structure):
+    _fields_ = [("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
+                ("distance", c_double), ("time_us", c_double), ("result_id", c_int64)]
+
+
 _FUNCTIONS = {
     "swr_present_device": [c_int32, POINTER(Device)],
     "swr_profiled_device": [c_char_p, POINTER(Device)],
@@ -210,15 +236,21 @@ _FUNCTIONS = {
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
     "swr_runtime_note_missed": [c_void_p, c_char_p],
     "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
+    "swr_kernel_register": [c_char_p, POINTER(c_void_p)],
+    "swr_runtime_best_kernel": [c_void_p, c_void_p, c_void_p, c_int32, POINTER(Device),
+                                POINTER(RawKernelAnswer)],
 }
 
 # Called per launch, with the address of a description and of each tensor; the caller looks at the
 # status, which costs less than a call back from ctypes.
 _LAUNCHES = {
     "swr_runtime_attention_at": [c_void_p] * 8,
+    "swr_runtime_attention_backward": [c_void_p] * 3,
+    "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
     "swr_runtime_serving_attention": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,
+    "swr_runtime_launch_kernel": [c_void_p] * 3 + [c_int32, c_void_p, c_int32, c_void_p, c_void_p],
 }
 
 

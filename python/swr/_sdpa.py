@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""sdpa: attention on PyTorch CUDA tensors with the best stored kernels, as a custom operator."""
+"""sdpa: attention on PyTorch CUDA tensors with the best stored kernels, as custom operators: forward,
+forward with the log-sum-exp that backward needs, and backward."""
 
 import ctypes
 import math
@@ -7,8 +8,8 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from ._library import Attention, Error, Strides, library
-from ._torch import DTYPES, Plans, launch, needs_gradient, require_cuda, skips_dispatcher
+from ._library import Attention, AttentionBackward, Strides, library
+from ._torch import DTYPES, Plans, call, launch, needs_gradient, require_cuda, skips_dispatcher
 
 
 def _check(q, k, v, scale):
@@ -90,15 +91,80 @@ def _(q, k, v, causal, scale):
     return _output_like(q)
 
 
+# `deterministic` is for backward: an operator that is traced reads no global flag.
 @torch.library.custom_op("swr::sdpa_lse", mutates_args=(), device_types="cuda")
-def _operator_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
-                  scale: float) -> Tuple[torch.Tensor, torch.Tensor]:
+def _operator_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float,
+                  deterministic: bool = False) -> Tuple[torch.Tensor, torch.Tensor]:
     return _run(q, k, v, causal, scale, True)
 
 
 @_operator_lse.register_fake
-def _(q, k, v, causal, scale):
+def _(q, k, v, causal, scale, deterministic=False):
     return _output_like(q), _lse_like(q)
+
+
+def _contiguous_rows(tensor):
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def _run_backward(d_o, q, k, v, o, lse, d_lse, causal, scale, deterministic):
+    dq, dk, dv = (_output_like(tensor) for tensor in (q, k, v))
+    if q.numel() == 0 or k.numel() == 0:
+        return dq.zero_(), dk.zero_(), dv.zero_()
+    tensors = {"q": q, "k": k, "v": v, "o": o, "d_o": _contiguous_rows(d_o), "dq": dq, "dk": dk,
+               "dv": dv}
+    contiguous = {"lse": lse.contiguous(), "d_lse": None if d_lse is None else d_lse.contiguous()}
+    description = AttentionBackward(
+        **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+        **{name + "_strides": _strides(tensor) for name, tensor in tensors.items()},
+        **{name: None if tensor is None else tensor.data_ptr()
+           for name, tensor in contiguous.items()},
+        batch=q.shape[0], heads_q=q.shape[1], heads_kv=k.shape[1], seq_q=q.shape[2],
+        seq_kv=k.shape[2], head_dim=q.shape[3], head_dim_v=v.shape[3], dtype=DTYPES[q.dtype],
+        causal=int(causal), deterministic=int(deterministic), scale=scale)
+    index, address, size = q.get_device(), ctypes.addressof(description), ctypes.c_int64()
+    call(library.swr_runtime_prepare_backward, index, address, ctypes.addressof(size))
+    # Of PyTorch's allocator, so that a graph that is captured has it in its pool.
+    workspace = torch.empty(size.value, dtype=torch.uint8, device=q.device)
+    description.workspace, description.workspace_bytes = workspace.data_ptr(), size.value
+    launch(library.swr_runtime_attention_backward, index, address)
+    return dq, dk, dv
+
+
+@torch.library.custom_op("swr::sdpa_backward", mutates_args=(), device_types="cuda")
+def _operator_backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+                       o: torch.Tensor, lse: torch.Tensor, d_lse: Optional[torch.Tensor],
+                       causal: bool, scale: float, deterministic: bool
+                       ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return _run_backward(d_o, q, k, v, o, lse, d_lse, causal, scale, deterministic)
+
+
+@_operator_backward.register_fake
+def _(d_o, q, k, v, o, lse, d_lse, causal, scale, deterministic):
+    return _output_like(q), _output_like(k), _output_like(v)
+
+
+def _save(ctx, inputs, output):
+    q, k, v, ctx.causal, ctx.scale, ctx.deterministic = inputs
+    ctx.save_for_backward(q, k, v, *output)
+
+
+def _differentiate(ctx, d_o, d_lse):
+    q, k, v, o, lse = ctx.saved_tensors
+    d_o = torch.zeros_like(o) if d_o is None else d_o
+    gradients = _operator_backward(d_o, q, k, v, o, lse, d_lse, ctx.causal, ctx.scale,
+                                   ctx.deterministic)
+    return (*gradients, None, None, None)
+
+
+_operator_lse.register_autograd(_differentiate, setup_context=_save)
+
+
+def _check_backward(head_dim):
+    unit = 32 if head_dim > 128 else 16
+    if head_dim % unit != 0:
+        raise ValueError(f"backward needs a head_dim that is a multiple of {unit}, not {head_dim}; "
+                         "pad it, or call sdpa under torch.no_grad()")
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False,
@@ -110,14 +176,20 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = Fa
     K and V may have fewer heads than Q (a divisor). The causal mask is aligned to the bottom right;
     a row that sees no key gives zeros. `scale` is 1 / sqrt(head_dim) unless given. With return_lse
     also the natural logarithm of each row's sum of exponentials, float32 [batch, heads, length];
-    -inf for a row that sees no key. Forward only.
+    -inf for a row that sees no key.
+
+    Differentiable once, in q, k, v and through both results. Gradients repeat to the bit where
+    torch.use_deterministic_algorithms(True) is in force when sdpa is called.
     """
     causal = bool(causal)
-    if needs_gradient(q, k, v):
-        raise Error("invalid_argument", "swr.sdpa has no backward pass; call it under "
-                    "torch.no_grad(), or pass tensors that need no gradient")
-    if skips_dispatcher(q, k, v):
+    differentiable = needs_gradient(q, k, v)
+    if not differentiable and skips_dispatcher(q, k, v):
         return _run(q, k, v, causal, None if scale is None else float(scale), return_lse)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     _check(q, k, v, scale)
+    if differentiable:
+        _check_backward(q.shape[-1])
+        o, lse = _operator_lse(q, k, v, causal, scale,
+                               torch.are_deterministic_algorithms_enabled())
+        return (o, lse) if return_lse else o
     return (_operator_lse if return_lse else _operator)(q, k, v, causal, scale)

@@ -93,6 +93,14 @@ def _handle():
     return _runtime
 
 
+def call(function, index, *arguments):
+    """Calls function(runtime, *arguments) while the index-th GPU is the current one. Raises Error."""
+    with torch.cuda.device(index):
+        status = function(_handle(), *arguments)
+    if status != 0:
+        raise library.error(status)
+
+
 def launch(function, index, *arguments):
     """Calls function(runtime, *arguments, stream) on the current stream of the index-th GPU. Raises
     Error."""

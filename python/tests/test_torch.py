@@ -2,6 +2,7 @@
 """The operators on PyTorch tensors without a GPU: tensors of the CPU pass for tensors of a device,
 and a computation on the CPU, which reads memory as the description says, for the kernels."""
 
+import contextlib
 import ctypes
 import unittest
 from unittest import mock
@@ -61,6 +62,43 @@ def attention(runtime, description, q, k, v, o, lse, stream):
     return 0
 
 
+def prepare_backward(runtime, description, size_bytes):
+    ctypes.c_int64.from_address(size_bytes).value = WORKSPACE_BYTES
+    return 0
+
+
+def attention_backward(runtime, description, stream):
+    """What the kernels of attention backward do, without the mask, by the description alone."""
+    d = _library.AttentionBackward.from_address(description)
+    assert d.size == ctypes.sizeof(d) and d.workspace_bytes == WORKSPACE_BYTES and d.workspace
+
+    def tensors(name):
+        heads, seq = ((d.heads_kv, d.seq_kv) if name[-1] in "kv" else (d.heads_q, d.seq_q))
+        strides = getattr(d, name + "_strides")
+        return tensor_at(getattr(d, name), (d.batch, heads, seq, d.head_dim),
+                         (strides.batch, strides.head, strides.seq, 1), DTYPES[d.dtype])
+
+    def of_rows(address):
+        shape = (d.batch, d.heads_q, d.seq_q)
+        return tensor_at(address, shape, (shape[1] * shape[2], shape[2], 1), torch.float32)
+    groups = d.heads_q // d.heads_kv
+    q, o, d_o = (tensors(name).float() for name in ("q", "o", "d_o"))
+    k, v = (tensors(name).float().repeat_interleave(groups, 1) for name in ("k", "v"))
+    p = (q @ k.mT * d.scale - of_rows(d.lse)[..., None]).exp()
+    sums = (d_o * o).sum(-1) - (of_rows(d.d_lse) if d.d_lse else 0.0)
+    ds = p * (d_o @ v.mT - sums[..., None]) * d.scale
+
+    def over_groups(gradient):
+        return gradient.unflatten(1, (d.heads_kv, groups)).sum(2)
+    tensors("dq").copy_(ds @ k)
+    tensors("dk").copy_(over_groups(ds.mT @ q))
+    tensors("dv").copy_(over_groups(p.mT @ d_o))
+    return 0
+
+
+WORKSPACE_BYTES = 4096
+
+
 def normal(*shape, dtype=None):
     return torch.randn(*shape).to(dtype or torch.bfloat16)
 
@@ -77,7 +115,10 @@ class OnTheCpu(unittest.TestCase):
                 mock.patch.object(_matmul, "require_cuda", lambda **tensors: None),
                 mock.patch.dict(_library.library.__dict__, {
                     "swr_runtime_gemm_at": mock.Mock(side_effect=product),
-                    "swr_runtime_attention_at": mock.Mock(side_effect=attention)})):
+                    "swr_runtime_prepare_backward": mock.Mock(side_effect=prepare_backward),
+                    "swr_runtime_attention_backward": mock.Mock(side_effect=attention_backward),
+                    "swr_runtime_attention_at": mock.Mock(side_effect=attention)}),
+                mock.patch.object(torch.cuda, "device", lambda index: contextlib.nullcontext())):
             patch.start()
             self.addCleanup(patch.stop)
 
@@ -183,8 +224,6 @@ class Sdpa(OnTheCpu):
         for _ in range(2):
             with self.assertRaisesRegex(ValueError, "positive"):
                 _sdpa.sdpa(q, q, q, scale=-1.0)
-            with self.assertRaisesRegex(_library.Error, "no backward"):
-                _sdpa.sdpa(normal(1, 4, 8, 16).requires_grad_(), q, q)
             self.check(q, q, q)
 
     def test_descriptions_do_not_pile_up(self):
@@ -201,6 +240,135 @@ class Sdpa(OnTheCpu):
             _sdpa.sdpa(q, q, q, causal=causal)
             call = _library.library.swr_runtime_attention_at.call_args.args
             self.assertEqual(_library.Attention.from_address(call[1]).causal, int(causal))
+
+
+class SdpaBackward(OnTheCpu):
+    """The operators themselves, with kernels for the CPU beside those of CUDA."""
+
+    @classmethod
+    def setUpClass(cls):
+        if torch is not None:
+            cls.kernels = torch.library.Library("swr", "FRAGMENT")
+            torch.library.register_kernel("swr::sdpa", "cpu", lambda q, k, v, causal, scale: (
+                _sdpa._run(q, k, v, causal, scale, False)), lib=cls.kernels)
+            torch.library.register_kernel(
+                "swr::sdpa_lse", "cpu", lambda q, k, v, causal, scale, deterministic=False: (
+                    _sdpa._run(q, k, v, causal, scale, True)), lib=cls.kernels)
+            torch.library.register_kernel("swr::sdpa_backward", "cpu", _sdpa._run_backward,
+                                          lib=cls.kernels)
+
+    def inputs(self, groups=2, dtype=None):
+        q = normal(2, 2 * groups, 9, 16, dtype=dtype)
+        packed = normal(2, 11, 2, 2, 16, dtype=dtype)
+        k, v = (packed[:, :, i].transpose(1, 2) for i in range(2))
+        return [tensor.detach().requires_grad_() for tensor in (q, k, v)]
+
+    def reference(self, q, k, v, loss):
+        leaves = [tensor.detach().float().requires_grad_() for tensor in (q, k, v)]
+        keys, values = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in leaves[1:])
+        scores = leaves[0] @ keys.mT * q.shape[-1] ** -0.5
+        return torch.autograd.grad(loss(scores.softmax(-1) @ values, scores.logsumexp(-1)), leaves,
+                                   allow_unused=True)
+
+    def check(self, q, k, v, loss, function=None):
+        function = function or _sdpa.sdpa
+        gradients = torch.autograd.grad(loss(*function(q, k, v, return_lse=True)), (q, k, v))
+        for gradient, expected, leaf in zip(gradients, self.reference(q, k, v, loss), (q, k, v)):
+            self.assertEqual(gradient.dtype, leaf.dtype)
+            if expected is None:
+                self.assertEqual(gradient.count_nonzero(), 0)
+                continue
+            self.assertLess((gradient.float() - expected).norm() / expected.norm(), 2e-2)
+        return gradients
+
+    def test_gradients_through_both_results(self):
+        weights = torch.randn(2, 4, 9, 16)
+        for loss in (lambda o, lse: (o.float() * weights).sum(),
+                     lambda o, lse: lse.sin().sum(),
+                     lambda o, lse: (o.float() * weights).sum() + (lse * weights[..., 0]).sum()):
+            self.check(*self.inputs(), loss)
+            self.check(*self.inputs(dtype=torch.float16), loss)
+
+    def test_an_expanded_gradient_and_one_input_alone(self):
+        q, k, v = self.inputs()
+        self.check(q, k, v, lambda o, lse: o.float().sum() * 0.1 + (o.float() ** 2).sum())
+        out = _sdpa.sdpa(q.detach(), k, v.detach())
+        out.sum().backward()
+        self.assertIsNotNone(k.grad)
+        self.assertIsNone(q.grad)
+
+    def test_twice_through_one_graph_and_through_a_checkpoint(self):
+        from torch.utils.checkpoint import checkpoint
+        q, k, v = self.inputs()
+        out = _sdpa.sdpa(q, k, v)
+        once = torch.autograd.grad(out.sum(), (q, k, v), retain_graph=True)
+        again = torch.autograd.grad(out.sum(), (q, k, v))
+        stored = checkpoint(lambda *t: _sdpa.sdpa(*t), q, k, v, use_reentrant=False)
+        recomputed = torch.autograd.grad(stored.sum(), (q, k, v))
+        for a, b, c in zip(once, again, recomputed):
+            self.assertTrue(torch.equal(a, b) and torch.equal(a, c))
+
+    def test_gradients_lie_in_memory_as_their_inputs_do(self):
+        q, k, v = self.inputs()
+        gradients = self.check(q, k, v, lambda o, lse: (o.float() ** 2).sum())
+        fakes = [_sdpa._output_like(tensor) for tensor in (q, k, v)]
+        for gradient, fake in zip(gradients, fakes):
+            self.assertEqual(gradient.stride(), fake.stride())
+
+    def test_torchs_global_flag_asks_for_deterministic_kernels(self):
+        backward = _library.library.swr_runtime_attention_backward
+        for flag in (False, True):
+            seen = []
+            backward.side_effect = lambda runtime, at, stream: seen.append(
+                _library.AttentionBackward.from_address(at).deterministic) or attention_backward(
+                    runtime, at, stream)
+            torch.use_deterministic_algorithms(flag)
+            try:
+                out = _sdpa.sdpa(*self.inputs())
+            finally:
+                torch.use_deterministic_algorithms(False)
+            out.sum().backward()
+            self.assertEqual(seen, [int(flag)])
+
+    def test_the_operators_pass_torchs_checks(self):
+        q, k, v = self.inputs()
+        torch.library.opcheck(torch.ops.swr.sdpa_lse.default, (q, k, v, False, 0.25, True),
+                              test_utils=("test_schema", "test_autograd_registration",
+                                          "test_faketensor"))
+        o, lse = (tensor.detach() for tensor in _sdpa.sdpa(q, k, v, return_lse=True))
+        tensors = [tensor.detach() for tensor in (q, k, v)]
+        for d_lse in (None, torch.randn_like(lse)):
+            torch.library.opcheck(
+                torch.ops.swr.sdpa_backward.default,
+                (torch.randn_like(o), *tensors, o, lse, d_lse, False, 0.25, False),
+                test_utils=("test_schema", "test_faketensor"))
+
+    def test_it_is_compiled_without_a_break(self):
+        def model(q, k, v, return_lse=True):
+            o, lse = _sdpa.sdpa(q * 0.5, k, v, return_lse=True)
+            return o * 2.0, lse
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        q, k, v = self.inputs()
+        eager = torch.autograd.grad(model(q, k, v)[0].sum(), (q, k, v))
+        traced = torch.autograd.grad(compiled(q, k, v)[0].sum(), (q, k, v))
+        for a, b in zip(eager, traced):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_refusals(self):
+        q = normal(1, 2, 8, 144).requires_grad_()
+        with self.assertRaisesRegex(ValueError, "multiple of 32, not 144"):
+            _sdpa.sdpa(q, q, q)
+        with torch.no_grad():
+            _sdpa.sdpa(q, q, q)
+        q, k, v = self.inputs()
+        first = torch.autograd.grad(_sdpa.sdpa(q, k, v).float().sum(), q, create_graph=True)[0]
+        with self.assertRaisesRegex(RuntimeError, "sdpa_backward"):
+            first.float().sum().backward()
+
+    def test_nothing_to_do(self):
+        q, k = normal(2, 2, 0, 16).requires_grad_(), normal(2, 2, 3, 16).requires_grad_()
+        _sdpa.sdpa(q, k, k).sum().backward()
+        self.assertTrue(torch.equal(k.grad, torch.zeros_like(k)))
 
 
 if __name__ == "__main__":

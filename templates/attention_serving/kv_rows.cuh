@@ -10,11 +10,16 @@
 
 namespace swr::serving {
 
-/// One operand's rows, as the thread that copies knows them.
+/// One operand's rows that lie one after another, as the thread that copies knows them.
 struct KvRows {
   const char* base;
   long long row_stride_bytes;
-  unsigned places;  ///< Of pages: the shared address of the first run's byte offset.
+};
+
+/// One operand's rows in pages.
+struct PagedRows {
+  unsigned places;  ///< The shared address of the operand's place of the tile's first run.
+  long long row_stride_bytes;
 };
 
 /// Which rows of a tile exist, counted from a thread's first.
@@ -27,9 +32,9 @@ struct LiveRows {
   __device__ bool contain(int row) const { return static_cast<unsigned>(row - first) < count; }
 };
 
-/// The byte offsets of the runs of rows of paged tiles, in shared memory: thread i looks run i up,
+/// The addresses of the runs of rows of paged tiles, in shared memory: thread i looks run i up,
 /// whose page it has fetched a tile ahead. Address arithmetic is then done once per run, not once
-/// per 16 bytes.
+/// per 16 bytes. What is worked out ahead of a barrier costs no time where others are waited for.
 template <auto C>
 class PagePlaces {
  public:
@@ -37,37 +42,51 @@ class PagePlaces {
                         int thread)
       : params_(params), first_(smem + C.places_offset()), item_(item), thread_(thread) {}
 
-  /// The shared address of the offsets of K for the tile in `slot`; those of V lie 8 bytes further.
+  /// The shared address of the place in K of the first run of the tile in `slot`; that in V lies 8
+  /// bytes further, and the next run's C.kPlaceBytes.
   __device__ unsigned at(int slot) const {
     return first_ + static_cast<unsigned>(slot * C.runs_per_tile() * C.kPlaceBytes);
   }
 
-  /// Fetches the page of this thread's run of the tile whose first key is `first_key`. Pages of
-  /// runs that no row sees are not looked up.
-  __device__ int fetch(int first_key) const {
+  /// The entry of the page table for this thread's run of the tile whose first key is `first_key`;
+  /// null for a run that no row sees, which is not looked up.
+  __device__ const int* entry(int first_key, KeyRange keys) const {
     const int key = first_key + thread_ * C.run_rows();
-    const KeyRange keys = item_.keys();
-    if (thread_ >= C.runs_per_tile() || key + C.run_rows() <= keys.first || key >= keys.end) {
-      return 0;
+    if (!looks_up() || key + C.run_rows() <= keys.first || key >= keys.end) {
+      return nullptr;
     }
     const Pages pages = item_.pages();
-    return pages.ids[pages.split.page(pages.first_kv + key)];
+    return pages.ids + pages.split.page(pages.first_kv + key);
   }
+  __device__ static int fetch(const int* entry) { return entry == nullptr ? 0 : *entry; }
 
-  /// Leaves the offsets of this thread's run, which lies in page `id`.
-  __device__ void put(int slot, int first_key, int id) const {
-    if (thread_ >= C.runs_per_tile()) {
-      return;
+  /// The addresses of K and of V at this thread's run, which lies in page `id`; of runs that are
+  /// not looked up an address that nobody reads from.
+  __device__ uint4 addresses(int first_key, int id) const {
+    if (!looks_up()) {
+      return make_uint4(0, 0, 0, 0);
     }
     const Pages pages = item_.pages();
+    const KvBases bases = item_.bases();
     const int position = pages.first_kv + first_key + thread_ * C.run_rows();
     const int row = position - pages.split.page(position) * pages.split.page_size;
-    const unsigned place = at(slot) + static_cast<unsigned>(thread_ * C.kPlaceBytes);
-    ptx::st_shared_b64(place, offset(params_.k_strides, id, row));
-    ptx::st_shared_b64(place + 8, offset(params_.v_strides, id, row));
+    const auto k = bits(bases.k + offset(params_.k_strides, id, row));
+    const auto v = bits(bases.v + offset(params_.v_strides, id, row));
+    return make_uint4(static_cast<unsigned>(k), static_cast<unsigned>(k >> 32),
+                      static_cast<unsigned>(v), static_cast<unsigned>(v >> 32));
+  }
+  /// Leaves them for the tile in `slot`.
+  __device__ void put(int slot, const uint4& addresses) const {
+    if (looks_up()) {
+      ptx::st_shared(at(slot) + static_cast<unsigned>(thread_ * C.kPlaceBytes), addresses);
+    }
   }
 
  private:
+  __device__ bool looks_up() const { return thread_ < C.runs_per_tile(); }
+  __device__ static unsigned long long bits(const char* address) {
+    return reinterpret_cast<unsigned long long>(address);
+  }
   __device__ static long long offset(const TensorStrides& strides, int id, int row) {
     return (id * strides.batch + row * strides.seq) * kElementBytes;
   }

@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Attention backward through swr.sdpa on the GPU present.
+
+    PYTHONPATH=python SWR_LIBRARY=BUILD/capi/libswr.so.1 SWR_TUNE=BUILD/tuner/cli/swr-tune \\
+        experiments/attention_backward/backward_peers.py WHAT --out OUT_DIR --seconds N [--database DB]
+
+random   random problems against autograd in fp64, and beside torch's math path in the same type
+repeat   100 deterministic launches of a shape equal to the bit, and what another process found
+peers    tuned shapes beside cuDNN and FlashAttention-2 through torch: backward alone, each in a CUDA graph,
+         in turns, in an order drawn anew each round. TFLOP/s of five products; causal counts half
+train    a decoder of 6 layers on random data with swr and with torch's back ends, from one seed
+
+Each writes OUT_DIR/backward_WHAT.csv, ends with 1 when something is wrong, and begins nothing new once
+--seconds have passed.
+"""
+
+import argparse
+import csv
+import hashlib
+import itertools
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import swr
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+# Of a relative error, what rounding the result alone may leave.
+ROUNDING = {"fp16": 5e-4, "bf16": 4e-3}
+
+
+class Table:
+    """Rows of a CSV file, written as they come."""
+
+    def __init__(self, path, columns):
+        self.file = open(path, "w", newline="", encoding="utf-8")
+        self.writer = csv.DictWriter(self.file, columns, restval="")
+        self.writer.writeheader()
+
+    def add(self, **row):
+        self.writer.writerow(row)
+        self.file.flush()
+        print(row, flush=True)
+
+
+def tensors(batch, heads, kv_heads, seq, kv_seq, head_dim, dtype):
+    """Q, K, V of strides of [B, S, H, D], and dO."""
+    def normal(count, length):
+        return torch.randn(batch, length, count, head_dim, device="cuda",
+                           dtype=DTYPES[dtype]).transpose(1, 2)
+    return [normal(heads, seq).requires_grad_(), normal(kv_heads, kv_seq).requires_grad_(),
+            normal(kv_heads, kv_seq).requires_grad_(), normal(heads, seq)]
+
+
+def math_attention(q, k, v, causal):
+    """One operation after the other in the type of the inputs, the mask aligned to the bottom right."""
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if causal:
+        rows = torch.arange(q.shape[2], device=q.device)[:, None]
+        keys = torch.arange(k.shape[2], device=q.device)[None, :]
+        hidden = keys > rows + k.shape[2] - q.shape[2]
+        scores = scores.masked_fill(hidden, float("-inf"))
+        # Rows that see no key give zeros, and nothing to anybody.
+        empty = hidden.all(-1, keepdim=True)
+        return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0) @ v
+    return scores.softmax(-1) @ v
+
+
+def gradients(function, q, k, v, d_o):
+    return torch.autograd.grad(function(q, k, v), (q, k, v), d_o)
+
+
+def relative_error(found, exact):
+    size = exact.double().norm() + 1e-3 * math.sqrt(exact.numel())
+    error = ((found.double() - exact.double()).norm() / size).item()
+    return error if math.isfinite(error) else math.inf
+
+
+def run_random(options):
+    table = Table(options.out / "backward_random.csv", [
+        "problems", "wrong", "head_dim", "dtype", "causal", "deterministic", "worst_dq", "worst_dk",
+        "worst_dv", "worst_of_torch"])
+    draw = random.Random(1)
+    kinds = list(itertools.product((64, 128, 96, 256, 32), DTYPES, (False, True), (False, True)))
+    wrong_of_all = problems_of_all = 0
+    for number, (head_dim, dtype, causal, deterministic) in enumerate(kinds):
+        share = options.begun + options.seconds * (number + 1) / len(kinds)
+        worst, worst_of_torch, wrong, problems = [0.0] * 3, 0.0, 0, 0
+        torch.use_deterministic_algorithms(deterministic)
+        while problems < options.count // len(kinds) and (problems == 0 or time.time() < share):
+            kv_heads = draw.choice((1, 2, 3))
+            seq = draw.choice((draw.randint(1, 40), draw.randint(1, 500), 128 * draw.randint(1, 4)))
+            kv_seq = draw.choice((seq, draw.randint(1, 500)))
+            q, k, v, d_o = tensors(draw.choice((1, 2)), kv_heads * draw.choice((1, 2, 4)), kv_heads, seq,
+                                   kv_seq, head_dim, dtype)
+            found = gradients(lambda *t: swr.sdpa(*t, causal=causal), q, k, v, d_o)
+            exact = gradients(lambda *t: math_attention(*t, causal), q.detach().double().requires_grad_(),
+                              k.detach().double().requires_grad_(), v.detach().double().requires_grad_(),
+                              d_o.double())
+            theirs = gradients(lambda *t: math_attention(*t, causal), q, k, v, d_o)
+            of_torch = max(relative_error(a, b) for a, b in zip(theirs, exact))
+            errors = [relative_error(a, b) for a, b in zip(found, exact)]
+            wrong += max(errors) > 2.0 * of_torch + ROUNDING[dtype]
+            worst = [max(pair) for pair in zip(worst, errors)]
+            worst_of_torch = max(worst_of_torch, of_torch)
+            problems += 1
+        table.add(problems=problems, wrong=wrong, head_dim=head_dim, dtype=dtype, causal=causal,
+                  deterministic=deterministic, worst_of_torch=f"{worst_of_torch:.2e}",
+                  **{"worst_" + name: f"{one:.2e}" for name, one in zip(("dq", "dk", "dv"), worst)})
+        wrong_of_all += wrong
+        problems_of_all += problems
+    torch.use_deterministic_algorithms(False)
+    print(f"{problems_of_all} random problems, {wrong_of_all} wrong")
+    return wrong_of_all
+
+
+def digest_of(gradient):
+    return hashlib.sha256(gradient.contiguous().view(torch.uint8).cpu().numpy()).hexdigest()[:16]
+
+
+def repeat_shapes():
+    return [(128, True, 16, 16, 4096), (128, False, 16, 4, 4096), (64, True, 16, 16, 4096),
+            (96, False, 16, 16, 2048), (256, True, 8, 8, 4096)]
+
+
+def run_repeat(options):
+    table = Table(options.out / "backward_repeat.csv",
+                  ["head_dim", "causal", "heads", "kv_heads", "seq", "launches", "different", "digest"])
+    torch.use_deterministic_algorithms(True)
+    different_of_all = 0
+    for head_dim, causal, heads, kv_heads, seq in repeat_shapes():
+        torch.manual_seed(3)
+        q, k, v, d_o = tensors(1, heads, kv_heads, seq, seq, head_dim, "bf16")
+        out = swr.sdpa(q, k, v, causal=causal)
+        first = torch.autograd.grad(out, (q, k, v), d_o, retain_graph=True)
+        launches = 1 if options.once else 100
+        different = 0
+        for _ in range(launches - 1):
+            again = torch.autograd.grad(out, (q, k, v), d_o, retain_graph=True)
+            different += not all(torch.equal(a, b) for a, b in zip(first, again))
+        table.add(head_dim=head_dim, causal=causal, heads=heads, kv_heads=kv_heads, seq=seq,
+                  launches=launches, different=different,
+                  digest=" ".join(digest_of(gradient) for gradient in first))
+        different_of_all += different
+    if not options.once:
+        different_of_all += differs_in_another_process(options)
+    return different_of_all
+
+
+def differs_in_another_process(options):
+    def digests(path):
+        with open(path, newline="", encoding="utf-8") as file:
+            return [row["digest"] for row in csv.DictReader(file)]
+    other = options.out / "other_process"
+    other.mkdir(exist_ok=True)
+    arguments = ["--database", str(options.database)] if options.database else []
+    subprocess.run([sys.executable, __file__, "repeat", "--once", "--out", str(other), *arguments],
+                   check=True)
+    equal = digests(other / "backward_repeat.csv") == digests(options.out / "backward_repeat.csv")
+    print("another process:", "equal to the bit" if equal else "OTHER BITS")
+    return not equal
+
+
+def elapsed_us(action):
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    action()
+    stop.record()
+    stop.synchronize()
+    return start.elapsed_time(stop) * 1e3
+
+
+def graph_of(call):
+    """A graph of about 2 ms, and how many calls it has."""
+    for _ in range(3):
+        call()
+    launches = max(1, min(16, round(2000.0 / elapsed_us(call))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(launches):
+            call()
+    return graph, launches
+
+
+def contenders(q, k, v, d_o, causal):
+    """Name to (backward alone, its gradients)."""
+    def of_operator(deterministic):
+        scale = q.shape[-1] ** -0.5
+        o, lse = (t.detach() for t in torch.ops.swr.sdpa_lse(q, k, v, causal, scale))
+        fixed = [t.detach() for t in (q, k, v)]
+        return lambda: torch.ops.swr.sdpa_backward(d_o, *fixed, o, lse, None, causal, scale,
+                                                   deterministic)
+
+    def of_torch(backend):
+        def call():
+            return torch.autograd.grad(out, (q, k, v), d_o, retain_graph=True)
+        with sdpa_kernel(backend):
+            out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal,
+                                                          enable_gqa=q.shape[1] != k.shape[1])
+        return call
+    return {"swr": lambda: of_operator(False), "swr deterministic": lambda: of_operator(True),
+            "cudnn": lambda: of_torch(SDPBackend.CUDNN_ATTENTION),
+            "flash": lambda: of_torch(SDPBackend.FLASH_ATTENTION)}
+
+
+def peer_shapes():
+    """The most asked first: (head_dim, batch, heads, kv_heads, seq)."""
+    shapes = [(128, 1, 64, 8, 16384), (128, 4, 16, 16, 4096), (64, 4, 16, 16, 4096),
+              (128, 16, 16, 16, 1024), (256, 4, 16, 16, 4096), (96, 4, 16, 16, 4096),
+              (128, 1, 16, 16, 16384), (64, 1, 16, 16, 16384), (128, 32, 16, 16, 512),
+              (128, 1, 64, 8, 4096), (256, 1, 16, 16, 16384), (128, 1, 16, 16, 32768)]
+    return [(causal, *shape) for shape in shapes for causal in (True, False)]
+
+
+def tune(options, causal, head_dim, batch, heads, kv_heads, seq):
+    program = os.environ.get("SWR_TUNE")
+    if options.no_tuning or not program or not options.database:
+        return
+    for extra in ([], ["--deterministic"]):
+        subprocess.run([program, "--op", "attention_backward", "--batch", str(batch), "--heads",
+                        str(heads), "--kv-heads", str(kv_heads), "--seq", str(seq), "--head-dim",
+                        str(head_dim), "--dtype", "bf16", *(["--causal"] if causal else []), *extra,
+                        "--db", str(options.database), "--quiet", *options.tune_arguments.split()],
+                       check=True, stdout=subprocess.DEVNULL)
+    swr.configure(database=options.database)
+
+
+def run_peers(options):
+    table = Table(options.out / "backward_peers.csv", [
+        "head_dim", "batch", "heads", "kv_heads", "seq", "causal", "who", "median_us", "tflops",
+        "ratio", "off_swr", "refused"])
+    ratios = {}
+    for number, (causal, head_dim, batch, heads, kv_heads, seq) in enumerate(peer_shapes()):
+        if number > 0 and time.time() > options.begun + options.seconds:
+            print(f"stopped before shape {number} of {len(peer_shapes())}: the time has passed")
+            break
+        shape = {"head_dim": head_dim, "batch": batch, "heads": heads, "kv_heads": kv_heads,
+                 "seq": seq, "causal": causal}
+        tune(options, causal, head_dim, batch, heads, kv_heads, seq)
+        torch.manual_seed(number)
+        q, k, v, d_o = tensors(batch, heads, kv_heads, seq, seq, head_dim, "bf16")
+        graphs, found = {}, {}
+        for name, make in contenders(q, k, v, d_o, causal).items():
+            try:
+                call = make()
+                found[name] = call()
+                graphs[name] = graph_of(call)
+            except RuntimeError as error:
+                if name.startswith("swr"):
+                    raise
+                table.add(**shape, who=name, refused=str(error).splitlines()[0])
+        samples = {name: [] for name in graphs}
+        order, draw = list(graphs), random.Random(number)
+        for _ in range(options.rounds):
+            draw.shuffle(order)
+            for name in order:
+                graph, launches = graphs[name]
+                graph.replay()  # Untimed: the caches hold what this one leaves.
+                samples[name].append(elapsed_us(graph.replay) / launches)
+        flop = 10.0 * batch * heads * seq * seq * head_dim * (0.5 if causal else 1.0)
+        for name, times in samples.items():
+            ratio = statistics.median(t / own for t, own in zip(times, samples["swr"]))
+            off = max(relative_error(a, b) for a, b in zip(found[name], found["swr"]))
+            median = statistics.median(times)
+            table.add(**shape, who=name, median_us=f"{median:.1f}",
+                      tflops=f"{flop / median / 1e6:.1f}", ratio=f"{ratio:.4f}", off_swr=f"{off:.1e}")
+            ratios.setdefault(name, []).append(ratio)
+        del graphs, found, q, k, v, d_o
+        torch.cuda.empty_cache()
+    for name, all_ratios in ratios.items():
+        mean = math.exp(statistics.fmean(math.log(ratio) for ratio in all_ratios))
+        print(f"{name}: time over swr's, geometric mean {mean:.3f}, lowest {min(all_ratios):.3f}, "
+              f"highest {max(all_ratios):.3f}, {len(all_ratios)} shapes")
+    return 0
+
+
+class Decoder(torch.nn.Module):
+    """Pre-normalised layers of causal attention and a gated-free MLP; random data, a linear head."""
+
+    def __init__(self, attention, width=1024, heads=8, layers=6, words=4096):
+        super().__init__()
+        self.attention, self.heads = attention, heads
+        linear = torch.nn.Linear
+        self.embedding = torch.nn.Embedding(words, width)
+        self.layers = torch.nn.ModuleList(torch.nn.ModuleDict({
+            "norm1": torch.nn.LayerNorm(width), "qkv": linear(width, 3 * width),
+            "out": linear(width, width), "norm2": torch.nn.LayerNorm(width),
+            "up": linear(width, 4 * width), "down": linear(4 * width, width)}) for _ in range(layers))
+        self.head = linear(width, words)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            split = layer["qkv"](layer["norm1"](x)).unflatten(-1, (3, self.heads, -1))
+            q, k, v = (split[:, :, i].transpose(1, 2) for i in range(3))
+            x = x + layer["out"](self.attention(q, k, v).transpose(1, 2).flatten(2))
+            x = x + layer["down"](functional.gelu(layer["up"](layer["norm2"](x))))
+        return self.head(x)
+
+
+def train(attention, steps):
+    """Losses, and milliseconds a step."""
+    torch.manual_seed(5)
+    model = Decoder(attention).to("cuda", torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    # Few sequences, seen again and again, so that there is something to learn.
+    data = torch.randint(0, 4096, (16, 1025), device="cuda", generator=torch.Generator(
+        "cuda").manual_seed(6))
+    losses, begun = [], 0.0
+    for step in range(steps):
+        if step == steps // 10:
+            torch.cuda.synchronize()
+            begun = time.time()
+        batch = data[step % 4 * 4:step % 4 * 4 + 4]
+        logits = model(batch[:, :-1])
+        loss = functional.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    torch.cuda.synchronize()
+    return torch.stack(losses).tolist(), (time.time() - begun) * 1e3 / (steps - steps // 10)
+
+
+def run_train(options):
+    table = Table(options.out / "backward_train.csv", ["who", "run", "step", "loss", "ms_per_step"])
+
+    def of_torch(backend):
+        def attention(q, k, v):
+            with sdpa_kernel(backend):
+                return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return attention
+    runs = {"swr": lambda *t: swr.sdpa(*t, causal=True), "swr deterministic": None,
+            "flash": of_torch(SDPBackend.FLASH_ATTENTION),
+            "cudnn": of_torch(SDPBackend.CUDNN_ATTENTION)}
+    curves = {}
+    for run, (who, attention) in itertools.product(range(2), runs.items()):
+        if time.time() > options.begun + options.seconds:
+            break
+        torch.use_deterministic_algorithms(attention is None, warn_only=True)
+        losses, ms = train(attention or runs["swr"], options.steps)
+        torch.use_deterministic_algorithms(False)
+        curves.setdefault(who, []).append(losses)
+        for step in range(0, options.steps, max(1, options.steps // 10)):
+            table.add(who=who, run=run, step=step, loss=f"{losses[step]:.5f}", ms_per_step=f"{ms:.2f}")
+        table.add(who=who, run=run, step=options.steps - 1, loss=f"{losses[-1]:.5f}",
+                  ms_per_step=f"{ms:.2f}")
+    both = curves.get("swr deterministic", [])
+    if len(both) == 2:
+        print("deterministic training repeats to the bit:", both[0] == both[1])
+        return both[0] != both[1]
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("random", "repeat", "peers", "train"))
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--database", type=pathlib.Path)
+    parser.add_argument("--count", type=int, default=10000, help="random problems at most")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=500, help="of training")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--no-tuning", action="store_true", help="take what the database holds")
+    parser.add_argument("--tune-arguments", default="--strategy model --budget 8")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    options.begun = time.time()
+    if options.database:
+        swr.configure(database=options.database if options.database.exists() else None)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    failed = {"random": run_random, "repeat": run_repeat, "peers": run_peers, "train": run_train}[
+        options.what](options)
+    print(f"{options.what}: {time.time() - options.begun:.0f} s, "
+          f"{'something is wrong' if failed else 'nothing wrong'}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
