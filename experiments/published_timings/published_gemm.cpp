@@ -40,7 +40,8 @@ std::vector<Published> read(const std::string& file) {
   CsvTable table(file);
   std::vector<Published> points;
   while (table.next()) {
-    if (table.text("op") != "gemm" || !table.text("doubtful").empty()) {
+    const bool has_sizes = !table.text("m").empty();
+    if (table.text("op") != "gemm" || !has_sizes || !table.text("doubtful").empty()) {
       continue;
     }
     Published point{.chip = table.text("chip"),
@@ -51,8 +52,7 @@ std::vector<Published> read(const std::string& file) {
                     .clock_mhz = table.optional_number("clock_mhz").value_or(0.0),
                     .tflop_per_s = table.number<double>("tflops")};
     point.problem.dtype = table.text("dtype") == "bf16" ? DType::bf16 : DType::fp16;
-    point.problem.output =
-        point.problem.dtype == DType::bf16 ? OutputType::bf16 : OutputType::fp16;
+    point.problem.output = point.problem.dtype == DType::bf16 ? OutputType::bf16 : OutputType::fp16;
     point.family = table.text("kernel") == "wgmma" ? Family::hopper : Family::portable;
     points.push_back(point);
   }
@@ -143,8 +143,9 @@ void run(const std::string& points, std::size_t walks) {
                 to_key(foreseen->variant).c_str());
     std::fflush(stdout);
   }
-  std::printf("\n| Chip | Points | Bias of the time | Spread | Within 12 %% | Farthest |\n"
-              "|---|---|---|---|---|---|\n");
+  std::printf(
+      "\n| Chip | Points | Bias of the time | Spread | Within 12 %% | Farthest |\n"
+      "|---|---|---|---|---|---|\n");
   for (const auto& [chip, all] : ratios) {
     print_accuracy(chip, all);
   }

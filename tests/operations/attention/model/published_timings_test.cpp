@@ -144,6 +144,18 @@ TEST(PublishedTimings, GeForceCardsMeetTheBars) {
   }
 }
 
+TEST(PublishedTimings, GeForceCardsMeetTheBarsOfAChipLeftOutOfEveryFit) {
+  constexpr double kBias = 0.08;
+  constexpr double kFarthest = 0.18;
+  const auto ratios = ratios_by_chip();
+  for (const char* const chip : {"rtx3090", "rtx4090", "rtx5090"}) {
+    EXPECT_LE(std::abs(assess_ratios(ratios.at(chip)).bias), kBias) << chip;
+    for (const double ratio : ratios.at(chip)) {
+      EXPECT_LE(std::abs(ratio - 1), kFarthest) << chip;
+    }
+  }
+}
+
 TEST(PublishedTimings, ErrorsOfProfilesAreThoseOfTheirPoints) {
   // As experiments/published_timings computes them, but for chips whose clock was chosen by their
   // points (the third of these has too few of any regime): four or more are a regime's own.
