@@ -26,11 +26,11 @@ class BackgroundTuning:
     afterwards. Failures are logged to the logger `swr` and end nothing."""
 
     def __init__(self, database: Union[str, "os.PathLike[str]"], swap: Callable[[], object], *,
-                 seconds: float = 60.0, pause_s: float = 10.0, arguments: Sequence[str] = (),
-                 program: Optional[str] = None) -> None:
+                 seconds: float = 60.0, pause_s: float = 10.0, niceness: int = 19,
+                 arguments: Sequence[str] = (), program: Optional[str] = None) -> None:
         self._missed = missed_file(database)
-        self._command = ["nice", "-n", "19", program or _program.program(), "tune", "--missed", "--db",
-                         os.fspath(database), "--within", str(seconds), "--quiet", *arguments]
+        self._command = ["nice", "-n", str(niceness), program or _program.program(), "tune", "--missed",
+                         "--db", os.fspath(database), "--within", str(seconds), "--quiet", *arguments]
         self._swap = swap
         self._pause_s = pause_s
         self._child: Optional[subprocess.Popen[str]] = None

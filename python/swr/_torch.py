@@ -51,12 +51,13 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     tune="note" notes the questions that no measurement answered exactly, for `swr-tune tune
     --missed`; tune="background" also tunes them, in a child of low priority that works tune_seconds
     at a time on the GPU that serves, and then serves what it found. Both take swr-tune's database
-    where none is named."""
+    where none is named, and one that is not there yet is made."""
     if tune not in (None, "note", "background"):
         raise Error("invalid_argument", f'tune must be None, "note" or "background", not {tune!r}')
-    beside = _default_database() if database is None else database
-    if database is None and tune is not None and beside.exists():
-        database = beside
+    beside = _default_database() if database is None else pathlib.Path(database)
+    if tune is not None:
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        database = beside if beside.exists() else None
     options = RuntimeOptions(encoded(database), encoded(exported),
                              encoded(cache_dir or _default_cache()),
                              encoded(nvrtc or _program.nvrtc()),

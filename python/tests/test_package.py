@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -86,7 +87,9 @@ class Package(unittest.TestCase):
         missed, swapped = _background.missed_file(self.database), threading.Event()
         arguments = ("--gpu", "rtx5090", "--tile", "32x32", "--stages", "1", "--persistence", "persistent",
                      "--cache-dir", str(self.cache))
-        tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05, arguments=arguments)
+        # On a busy machine a child of low priority may wait for minutes.
+        tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05, niceness=0,
+                                              arguments=arguments)
         try:
             self.assertFalse(swapped.wait(0.3), "nothing was missed")
             missed.write_text(question, encoding="utf-8")
@@ -98,11 +101,33 @@ class Package(unittest.TestCase):
         self.assertEqual(answer.distance, 0)
         self.assertFalse(missed.exists())
 
+    def test_a_database_that_the_background_made_is_served(self):
+        database = self.database.parent / "new" / "tuned.db"
+        with mock.patch.dict(sys.modules, {"torch": mock.MagicMock()}):
+            from swr import _torch
+            self.addCleanup(vars(swr).pop, "_torch")
+            with mock.patch.object(_torch, "BackgroundTuning") as background:
+                _torch.configure(database=database, tune="background")
+                first, (beside, swap) = _torch._runtime, background.call_args.args
+                self.assertEqual(beside, database)
+                self.assertTrue(database.parent.is_dir(), "questions can be noted")
+                self.database = database
+                self.tune()
+                swap()
+                self.assertIsNot(_torch._runtime, first, "one that reads the new file")
+                background.return_value.stop.assert_called_once()
+                second, swap = _torch._runtime, background.call_args.args[1]
+                self.tune(causal=True)
+                swap()
+                self.assertIs(_torch._runtime, second, "which then is read again")
+            with self.assertRaises(swr.Error):
+                _torch.configure(tune="always")
+
     def test_a_failure_in_the_background_is_logged_and_serving_goes_on(self):
         missed, swapped = _background.missed_file(self.database), threading.Event()
         missed.write_text("seq=4096\n", encoding="utf-8")
         with self.assertLogs("swr", "WARNING") as logged:
-            tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05)
+            tuning = _background.BackgroundTuning(self.database, swapped.set, pause_s=0.05, niceness=0)
             while not logged.output:
                 swapped.wait(0.05)
             tuning.stop()
@@ -114,7 +139,8 @@ class Package(unittest.TestCase):
         waits.write_text("#!/bin/sh\ntouch '" + str(waits) + ".began'\nexec sleep 600\n", encoding="utf-8")
         waits.chmod(0o755)
         _background.missed_file(self.database).write_text("{}\n", encoding="utf-8")
-        tuning = _background.BackgroundTuning(self.database, lambda: None, pause_s=0.01, program=str(waits))
+        tuning = _background.BackgroundTuning(self.database, lambda: None, pause_s=0.01, niceness=0,
+                                              program=str(waits))
         while not pathlib.Path(str(waits) + ".began").exists():
             time.sleep(0.01)
         tuning.stop()
