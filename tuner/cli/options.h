@@ -181,6 +181,10 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<Problem> problems(const ProblemText& text);
 
+/// The lengths of the one option that was given as LOW..HIGH, in ascending order; none without such
+/// an option. problems() takes them as a list. Throws: as problems().
+std::vector<int> asked_range(const ProblemText& text);
+
 /// Registers the kernels of --spec, and has the first take the place of --op with --arg and --axis.
 /// Throws: what read_kernel_spec() and register_kernel() throw.
 void take_kernels(Options& options);
