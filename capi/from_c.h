@@ -104,6 +104,22 @@ inline swr::TensorStrides strides_from(const swr_strides& strides) {
   return {strides.batch, strides.head, strides.seq};
 }
 
+inline swr::DeviceInfo device_from(const swr_device& device) {
+  const std::size_t length = strnlen(device.name, sizeof(device.name));
+  return {.name = std::string(device.name, length),
+          .sm_arch = device.sm_arch,
+          .sm_count = device.sm_count,
+          .l2_bytes = device.l2_bytes,
+          .dram_gb_per_s = device.dram_gb_per_s,
+          .mig = device.mig != 0,
+          .smem_per_cta_bytes = device.smem_per_cta_bytes,
+          .smem_per_sm_bytes = device.smem_per_sm_bytes,
+          .smem_reserved_per_cta_bytes = device.smem_reserved_per_cta_bytes,
+          .registers_per_sm = device.registers_per_sm,
+          .max_threads_per_sm = device.max_threads_per_sm,
+          .max_ctas_per_sm = device.max_ctas_per_sm};
+}
+
 inline float scale_log2_of(float scale) {
   if (!(scale >= 0.0F) || std::isinf(scale)) {
     throw swr::Error(

@@ -90,22 +90,6 @@ swr_gemm_problem problem_to_c(const swr::GemmProblem& problem) {
           problem.alignment_bytes};
 }
 
-swr::DeviceInfo device_from(const swr_device& device) {
-  const std::size_t length = strnlen(device.name, sizeof(device.name));
-  return {.name = std::string(device.name, length),
-          .sm_arch = device.sm_arch,
-          .sm_count = device.sm_count,
-          .l2_bytes = device.l2_bytes,
-          .dram_gb_per_s = device.dram_gb_per_s,
-          .mig = device.mig != 0,
-          .smem_per_cta_bytes = device.smem_per_cta_bytes,
-          .smem_per_sm_bytes = device.smem_per_sm_bytes,
-          .smem_reserved_per_cta_bytes = device.smem_reserved_per_cta_bytes,
-          .registers_per_sm = device.registers_per_sm,
-          .max_threads_per_sm = device.max_threads_per_sm,
-          .max_ctas_per_sm = device.max_ctas_per_sm};
-}
-
 template <std::size_t Size>
 void copy_text(const std::string& text, char (&to)[Size]) {
   const std::size_t length = std::min(text.size(), Size - 1);

@@ -24,10 +24,11 @@ install(DIRECTORY include/swr "${PROJECT_BINARY_DIR}/include/swr"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT swrTargets NAMESPACE swr:: DESTINATION "${SWR_PACKAGE_DIR}")
 configure_package_config_file(cmake/swrConfig.cmake.in "${PROJECT_BINARY_DIR}/swrConfig.cmake"
-  INSTALL_DESTINATION "${SWR_PACKAGE_DIR}")
+  INSTALL_DESTINATION "${SWR_PACKAGE_DIR}" PATH_VARS CMAKE_INSTALL_BINDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/swrConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/swrConfig.cmake" "${PROJECT_BINARY_DIR}/swrConfigVersion.cmake"
+        cmake/SwrTuneKernel.cmake
         DESTINATION "${SWR_PACKAGE_DIR}")
 
 install(FILES "${SWR_SHELL_DIR}/swr-tune.bash" RENAME swr-tune

@@ -20,15 +20,46 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<StoredResult> select_winners(const Store& store, const ExportFilter& filter) {
-  std::vector<StoredResult> winners = store.winners(filter.setting);
-  std::erase_if(winners, [&](const StoredResult& stored) {
-    return (filter.problem && stored.problem != *filter.problem) ||
-           (filter.op != nullptr && &stored.problem.operation() != filter.op) ||
-           (filter.device && !same_device(stored.device, *filter.device));
-  });
+bool is_asked_for(const StoredResult& stored, const ExportFilter& filter) {
+  const Operation* const op = &stored.problem.operation();
+  const bool is_one = filter.ops.empty() || std::ranges::find(filter.ops, op) != filter.ops.end();
+  const bool is_there =
+      filter.devices.empty() || std::ranges::any_of(filter.devices, [&](const DeviceInfo& device) {
+        return same_device(stored.device, device);
+      });
+  return is_one && is_there && (!filter.problem || stored.problem == *filter.problem) &&
+         (filter.op == nullptr || op == filter.op) &&
+         (!filter.device || same_device(stored.device, *filter.device));
+}
+
+/// Default variants where nothing is known of the operation on the device.
+void add_defaults(std::vector<StoredResult>& winners, const ExportFilter& filter) {
+  const std::size_t known = winners.size();
+  for (const auto& [problem, device] : filter.defaults) {
+    const bool is_known =
+        std::any_of(winners.begin(), winners.begin() + static_cast<std::ptrdiff_t>(known),
+                    [&, &asked = problem, &on = device](const StoredResult& winner) {
+                      return &winner.problem.operation() == &asked.operation() &&
+                             same_device(winner.device, on);
+                    });
+    if (is_known) {
+      continue;
+    }
+    StoredResult& added = winners.emplace_back();
+    added.problem = problem;
+    added.device = device;
+    added.result.variant = default_variant(problem, device);
+    added.result.outcome = Prediction{};
+  }
+}
+
+std::vector<StoredResult> select_winners(const Store* store, const ExportFilter& filter) {
+  std::vector<StoredResult> winners =
+      store == nullptr ? std::vector<StoredResult>{} : store->winners(filter.setting);
+  std::erase_if(winners, [&](const StoredResult& stored) { return !is_asked_for(stored, filter); });
+  add_defaults(winners, filter);
   if (winners.empty()) {
-    const bool filtered = filter.problem || filter.device;
+    const bool filtered = filter.problem || filter.device || !filter.devices.empty();
     throw Error(ErrorCode::nothing_stored,
                 "the database holds no usable result" +
                     (filter.op ? " for " + std::string(name_of(*filter.op)) : std::string()) +
@@ -241,7 +272,7 @@ struct Winners {
   std::vector<CompiledKernel> kernels;  ///< In the manifest's order.
 };
 
-Winners collect(const Store& store, const CubinSource& cubins, const ExportFilter& filter) {
+Winners collect(const Store* store, const CubinSource& cubins, const ExportFilter& filter) {
   Winners winners{.manifest = {.swr_version = SWR_VERSION, .kernels = {}}, .kernels = {}};
   for (const StoredResult& stored : select_winners(store, filter)) {
     winners.kernels.push_back(cubins(stored.problem, stored.result.variant, stored.device.sm_arch));
@@ -258,6 +289,16 @@ std::span<const char> characters(const std::vector<std::byte>& bytes) {
 
 Manifest export_kernels(const Store& store, const CubinSource& cubins, const fs::path& out,
                         const ExportFilter& filter) {
+  return export_kernels(&store, cubins, out, filter);
+}
+
+Manifest export_package(const Store& store, const CubinSource& cubins, const fs::path& out,
+                        const std::string& name, const ExportFilter& filter) {
+  return export_package(&store, cubins, out, name, filter);
+}
+
+Manifest export_kernels(const Store* store, const CubinSource& cubins, const fs::path& out,
+                        const ExportFilter& filter) {
   const fs::path target = resolve(out);
   require_replaceable(target);
   const Winners winners = collect(store, cubins, filter);
@@ -270,7 +311,7 @@ Manifest export_kernels(const Store& store, const CubinSource& cubins, const fs:
   return winners.manifest;
 }
 
-Manifest export_package(const Store& store, const CubinSource& cubins, const fs::path& out,
+Manifest export_package(const Store* store, const CubinSource& cubins, const fs::path& out,
                         const std::string& name, const ExportFilter& filter) {
   const fs::path target = resolve(out);
   require_replaceable(target);

@@ -11,6 +11,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace swr {
 
@@ -22,10 +24,17 @@ struct ExportFilter {
   std::optional<Problem> problem;
   /// Only winners of this operation.
   const Operation* op = nullptr;
+  /// Only winners of these; of all, when it is empty.
+  std::vector<const Operation*> ops = {};
   /// Only winners of this device (same_device).
   std::optional<DeviceInfo> device;
+  /// Only winners of these; of all, when it is empty.
+  std::vector<DeviceInfo> devices = {};
   /// Whose winners.
-  Setting setting;
+  Setting setting = {};
+  /// The default variant of these as well, where there is no winner of the operation on the device:
+  /// its time is 0, because nobody measured or predicted it.
+  std::vector<std::pair<Problem, DeviceInfo>> defaults = {};
 };
 
 /// Writes each winner of the store to the directory `out`, which appears complete or not at all. An
@@ -36,6 +45,9 @@ struct ExportFilter {
 /// export; Error{not_writable}; what the source and the store throw.
 Manifest export_kernels(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const ExportFilter& filter = {});
+/// The same; without a store the defaults alone.
+Manifest export_kernels(const Store* store, const CubinSource& cubins,
+                        const std::filesystem::path& out, const ExportFilter& filter);
 
 /// The winners as a C++ package called `name`: a CMake project with the cubins embedded, which
 /// needs nothing but the CUDA driver (docs/export_format.md). Throws: as export_kernels, and
@@ -43,6 +55,10 @@ Manifest export_kernels(const Store& store, const CubinSource& cubins,
 Manifest export_package(const Store& store, const CubinSource& cubins,
                         const std::filesystem::path& out, const std::string& name,
                         const ExportFilter& filter = {});
+/// The same; without a store the defaults alone.
+Manifest export_package(const Store* store, const CubinSource& cubins,
+                        const std::filesystem::path& out, const std::string& name,
+                        const ExportFilter& filter);
 
 inline CubinSource cubins_of(const Generator& generator) {
   return [&generator](const Problem& problem, const Variant& variant, int sm_arch) {

@@ -228,6 +228,8 @@ std::string carried(std::string_view text, const std::string& name) {
   }
   replace_all(result, "\nnamespace swr {", "\nnamespace " + name + "::swr {");
   replace_all(result, "\n}  // namespace swr\n", "\n}  // namespace " + name + "::swr\n");
+  replace_all(result, "\nnamespace swr::", "\nnamespace " + name + "::swr::");
+  replace_all(result, "\n}  // namespace swr::", "\n}  // namespace " + name + "::swr::");
   replace_all(result, kToken, name);
   return result;
 }
@@ -281,7 +283,8 @@ std::string embedded_text(const ExportedKernel& exported, const CompiledKernel& 
 
 std::string kernel_text(const ExportedKernel& exported, const CompiledKernel& kernel) {
   const std::string row = exported.problem.operation().package_row(
-      {exported.problem, exported.variant, exported.device.sm_count, exported.ctas_per_sm});
+      {exported.problem, exported.variant, exported.device.sm_count, exported.ctas_per_sm,
+       exported.entry, exported.further_entries});
   return "    {" + embedded_text(exported, kernel) + ",\n     " + row + "},\n";
 }
 
@@ -318,6 +321,19 @@ void add_templates(PackageFiles& files, std::span<const EmbeddedFile> templates,
                    const std::string& name) {
   for (const EmbeddedFile& file : templates) {
     files[place_of(file.path, name)] = carried(file.text, name);
+  }
+}
+
+/// Throws: Error{invalid_argument} where another file has the path.
+void add_own_files(PackageFiles& files, const PackageTexts& own, const std::string& name) {
+  for (const auto& [path, text] : own) {
+    std::string place = path;
+    replace_all(place, kToken, name);
+    if (!files.emplace(place, carried(text, name)).second) {
+      throw Error(ErrorCode::invalid_argument,
+                  "the package has a file " + place +
+                      " already: give the kernel another name, or export it alone");
+    }
   }
 }
 
@@ -379,6 +395,9 @@ PackageFiles package_files(const Manifest& manifest, const std::vector<CompiledK
     if (!own.empty()) {
       const PackagePart& part = require_part(*operation);
       add_templates(files, part.files(), name);
+      if (part.own_files != nullptr) {
+        add_own_files(files, part.own_files(*operation), name);
+      }
       files["src/" + std::string(part.name) + "_kernels.cpp"] = table_source(part, own, name);
     }
   }

@@ -7,17 +7,23 @@
 #include <swr/variant.h>
 
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace swr {
 
+/// Contents by path below a package's directory.
+using PackageTexts = std::map<std::string, std::string>;
+
 /// How an operation appears in a package.
 struct PackagePart {
   std::string_view name;                     ///< Of its header, source and table.
   std::string_view type;                     ///< Of its kernels.
   std::span<const EmbeddedFile> (*files)();  ///< What packages with such kernels carry.
+  /// What is written for this operation alone, as in a package called swr_package.
+  PackageTexts (*own_files)(const Operation& operation) = nullptr;
 };
 
 /// A kernel of a package.
@@ -26,6 +32,8 @@ struct PackagedKernel {
   const Variant& variant;
   int sm_count = 0;  ///< Of the device that it was tuned for.
   int ctas_per_sm = 0;
+  std::string entry = {};
+  std::span<const std::string> further_entries = {};
 };
 
 // Values as C++ of the package.

@@ -135,9 +135,6 @@ struct Measurement {
 /// Modelled from the schedule and a GPU profile.
 struct Prediction {
   double time_us = 0.0;
-  /// How far measured times are expected to lie from time_us, as a share of it (root mean square);
-  /// 0 where nothing is known of it. Times that differ by less are ties (docs/model.md).
-  double relative_error = 0.0;
   /// Terms of the time: the first four overlap and the largest bounds it; waiting that nothing
   /// hides comes on top (docs/model.md).
   double matrix_us = 0.0;
@@ -149,6 +146,9 @@ struct Prediction {
   long long write_sectors = 0;      ///< Sectors of the output.
   long long compulsory_misses = 0;  ///< First touch of each sector.
   long long excess_misses = 0;      ///< Sectors fetched again after eviction.
+  /// How far measured times are expected to lie from time_us, as a share of it (root mean square);
+  /// 0 where nothing is known of it. Times that differ by less are ties (docs/model.md).
+  double relative_error = 0.0;
 };
 
 /// One variant's outcome for one problem on one device.

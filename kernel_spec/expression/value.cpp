@@ -69,6 +69,24 @@ void ValueHeap::clear() {
   text_bytes_ = 0;
 }
 
+Value parameter_value(const std::string& text, ValueHeap& heap) {
+  long long integer = 0;
+  const char* const last = text.data() + text.size();
+  if (const auto [end, error] = std::from_chars(text.data(), last, integer);
+      error == std::errc{} && end == last) {
+    return Value::of(integer);
+  }
+  double number = 0.0;
+  if (const auto [end, error] = std::from_chars(text.data(), last, number);
+      error == std::errc{} && end == last && std::isfinite(number)) {
+    return Value::of(number);
+  }
+  if (text == "true" || text == "false") {
+    return Value::of(text == "true");
+  }
+  return heap.keep(text);
+}
+
 Value copied_to(ValueHeap& heap, const Value& value) {
   if (value.kind == ValueKind::text) {
     return heap.keep(*value.text);

@@ -55,6 +55,9 @@ class ValueHeap {
   std::size_t text_bytes_ = 0;
 };
 
+/// The value of a parameter's text: a number, true or false, else the text itself.
+Value parameter_value(const std::string& text, ValueHeap& heap);
+
 /// A copy whose text and lists lie in `heap`.
 Value copied_to(ValueHeap& heap, const Value& value);
 

@@ -182,24 +182,6 @@ bool is_axis_number(const std::string& text) {
          std::to_string(number) == text;
 }
 
-Value parameter_value(const std::string& text, ValueHeap& heap) {
-  long long integer = 0;
-  const char* const last = text.data() + text.size();
-  if (const auto [end, error] = std::from_chars(text.data(), last, integer);
-      error == std::errc{} && end == last) {
-    return Value::of(integer);
-  }
-  double number = 0.0;
-  if (const auto [end, error] = std::from_chars(text.data(), last, number);
-      error == std::errc{} && end == last && std::isfinite(number)) {
-    return Value::of(number);
-  }
-  if (text == "true" || text == "false") {
-    return Value::of(text == "true");
-  }
-  return heap.keep(text);
-}
-
 KernelPlan::KernelPlan(KernelSpec spec) : spec_(std::move(spec)) {
   check_names();
   read_parameters();
@@ -637,6 +619,13 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
     program.kernels.push_back(entry_of(step.spec, choice));
   }
   return program;
+}
+
+bool KernelPlan::has_sizes_compiled_in() const {
+  return std::ranges::any_of(defines_, [this](const auto& define) {
+    return std::ranges::any_of(define.second.places(),
+                               [this](std::size_t place) { return place >= values_.size(); });
+  });
 }
 
 KernelProgram KernelPlan::program(const Point& point, std::span<const int> choice) const {

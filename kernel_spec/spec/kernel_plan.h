@@ -107,6 +107,8 @@ class KernelPlan {
   double flops(const Point& point) const;
   double bytes(const Point& point) const;
 
+  /// A macro depends on sizes, so that a kernel of some sizes does not serve others.
+  bool has_sizes_compiled_in() const;
   KernelProgram program(const Point& point, std::span<const int> choice) const;
   KernelProgram reference_program(const Point& point) const;
 
@@ -146,9 +148,6 @@ class KernelPlan {
   std::optional<BoundExpression> bytes_;
   std::string digest_;
 };
-
-/// The value of a parameter as expressions have it.
-Value parameter_value(const std::string& text, ValueHeap& heap);
 
 /// True for a whole number that an axis can hold as such.
 bool is_axis_number(const std::string& text);

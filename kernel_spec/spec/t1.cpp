@@ -31,16 +31,19 @@ class T1Reader {
   T1Reader(const Json& json, const std::string& where)
       : file_(json, where,
               {"$schema", "General", "ConfigurationSpace", "KernelSpecification", "Search",
-               "Budget", "SimulationInput", "Metadata", "BenchmarkConfig", "verification"}),
+               "SearchSettings", "Budget", "SimulationInput", "Metadata", "BenchmarkConfig",
+               "verification"}),
         space_(required("ConfigurationSpace"), file_.place("ConfigurationSpace"),
-               {"TuningParameters", "Conditions"}),
+               {"TuningParameters", "Conditions", "Constraints"}),
         kernel_(required("KernelSpecification"), file_.place("KernelSpecification"),
                 {"Language",           "BenchmarkName",   "KernelName",      "KernelFile",
                  "KernelTypeNames",    "CompilerOptions", "GlobalSizeType",  "LocalSize",
                  "GlobalSize",         "GridDivX",        "GridDivY",        "GridDivZ",
                  "ProblemSize",        "SharedMemory",    "Stream",          "Arguments",
                  "ReferenceArguments", "BenchmarkConfig", "SimulationInput", "Device",
-                 "Platform",           "Profiling",       "TimeUnit",        "Misc"}) {}
+                 "Platform",           "Profiling",       "TimeUnit",        "Misc",
+                 // Of early files; they say nothing that swr needs.
+                 "BenchmarkPath", "SharedMemoryOriginal"}) {}
 
   KernelSpec read() {
     read_general();
@@ -81,7 +84,7 @@ class T1Reader {
     if (file_.has("verification")) {
       note("verification names a program of the host, and a spec executes nothing there");
     }
-    for (const char* const key : {"Search", "Budget"}) {
+    for (const char* const key : {"Search", "SearchSettings", "Budget"}) {
       if (file_.has(key)) {
         note(std::string(key) + " is left to swr's options --strategy, --budget and --time");
       }
@@ -304,7 +307,9 @@ class T1Reader {
   void read_argument(const Json& json, bool says_outputs) {
     const SpecObject object(json, kernel_.place("Arguments"),
                             {"Name", "Type", "Size", "MemoryType", "MemType", "AccessType",
-                             "FillType", "FillValue", "DataSource", "RandomSeed", "Output"});
+                             "FillType", "FillValue", "DataSource", "RandomSeed", "Output",
+                             // In bytes; the type says it.
+                             "TypeSize"});
     KernelArgument& argument = spec_.arguments.emplace_back();
     argument.name =
         object.text_or("Name", "argument_" + std::to_string(spec_.arguments.size() - 1));

@@ -52,6 +52,7 @@ UserKernel::UserKernel(const KernelSpec& spec, const std::filesystem::path& file
       file_(file.string()) {
   make_fields();
   make_axes();
+  make_package_part();
   for (const std::string& constraint : plan_.spec().constraints) {
     constraints_.push_back({constraint, "A condition of the spec."});
   }

@@ -2,6 +2,7 @@
 // A kernel of a user's as an operation: its sizes are the problem, its parameters the variant.
 #pragma once
 
+#include "export/package_text.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "operations/workload.h"
 
@@ -70,6 +71,9 @@ class UserKernel final : public Operation {
                                           int ctas_per_sm,
                                           const ServingTools& tools) const override;
 
+  const PackagePart* package_part() const override { return &package_part_; }
+  std::string package_row(const PackagedKernel& kernel) const override;
+
   /// The whole space of a problem, or the part of it that restrictions leave.
   kernel_spec::Space space(const Problem& problem, const SpaceOptions& options) const;
   Variant variant_of(std::span<const int> choice) const;
@@ -78,6 +82,7 @@ class UserKernel final : public Operation {
   struct Launches;
 
   void make_fields();
+  void make_package_part();
   void make_axes();
   /// Every launch of the kernel; empty where one cannot be computed, with the reason.
   std::vector<kernel_spec::PlannedLaunch> launches(const Problem& problem,
@@ -90,6 +95,8 @@ class UserKernel final : public Operation {
   std::string file_;
   std::string example_;
   FamilySource family_;
+  std::string package_type_;
+  PackagePart package_part_;
   std::vector<ProblemField> fields_;
   std::vector<Axis> axes_;
   /// Of axes with values that are no numbers.

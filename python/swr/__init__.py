@@ -5,6 +5,7 @@
     o = swr.sdpa(q, k, v, causal=True)
     y = swr.matmul(x, weight.T)
     o = swr.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, page_table=table)
+    blur = swr.kernel("blur.cu", ...)  # a kernel of yours: docs/kernels.md
 
 `query` and `tune` need neither PyTorch nor, for another GPU than this machine's, a driver.
 """
@@ -13,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._library import Device, Error, GemmProblem, Problem
+from ._kernel import Argument, Kernel, array, kernel, scalar, size
 from ._query import Answer, Lookup, present_device, profiled_device
 from ._tune import tune
 from ._version import __version__
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ._torch import configure
 
 __all__ = [
-    "Answer", "Device", "Error", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
+    "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
     "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "matmul",
     "merge_states", "plan_paged", "present_device", "profiled_device", "run_paged", "sdpa", "tune",
 ]

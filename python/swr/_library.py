@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h and
-swr/swr_serving_c.h)."""
+"""libswr.so through ctypes: its structures, its functions and its errors (swr/swr_c.h,
+swr/swr_serving_c.h and swr/swr_kernel_c.h)."""
 
 import ctypes
 import os
@@ -214,6 +214,17 @@ class Gemm(ctypes.Structure):
         ("layout", c_int32), ("alpha", c_float), ("beta", c_float)]
 
 
+class RawKernelArgument(ctypes.Structure):
+    """Where the bytes of an argument lie. Its Python object also holds them, as `kept`."""
+
+    _fields_ = [("bytes", c_void_p), ("size", c_uint64)]
+
+
+class RawKernelAnswer(ctypes.Structure):
+    _fields_ = [("variant", c_char * 512), ("match", c_int32), ("on_same_device", c_int32),
+                ("distance", c_double), ("time_us", c_double), ("result_id", c_int64)]
+
+
 _FUNCTIONS = {
     "swr_present_device": [c_int32, POINTER(Device)],
     "swr_profiled_device": [c_char_p, POINTER(Device)],
@@ -225,6 +236,9 @@ _FUNCTIONS = {
     "swr_runtime_create": [POINTER(RuntimeOptions), POINTER(c_void_p)],
     "swr_runtime_note_missed": [c_void_p, c_char_p],
     "swr_runtime_refresh": [c_void_p, POINTER(c_int32)],
+    "swr_kernel_register": [c_char_p, POINTER(c_void_p)],
+    "swr_runtime_best_kernel": [c_void_p, c_void_p, c_void_p, c_int32, POINTER(Device),
+                                POINTER(RawKernelAnswer)],
 }
 
 # Called per launch, with the address of a description and of each tensor; the caller looks at the
@@ -236,6 +250,7 @@ _LAUNCHES = {
     "swr_runtime_gemm_at": [c_void_p] * 6,
     "swr_runtime_serving_attention": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,
+    "swr_runtime_launch_kernel": [c_void_p] * 3 + [c_int32, c_void_p, c_int32, c_void_p, c_void_p],
 }
 
 

@@ -15,6 +15,8 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cstdlib>
+#include <sstream>
 
 namespace {
 
@@ -164,6 +166,54 @@ TEST_F(UserServing, AKernelWithItsSizesCompiledInServesNoOther) {
                            launch(runtime, kernel_problem(sized, {{"n", 999}}), call, stream_);
                          }),
               HasSubstr("nothing may be compiled while serving"));
+}
+
+TEST_F(UserServing, APackageComputesLaunchesForSizesThatNobodyTuned) {
+  record(1000, "block_size_x=128,mode=slow,split=1", 10.0);
+  record(40, "block_size_x=32,mode=fast,split=1", 10.0);
+  const std::filesystem::path package = directory_ / "package";
+  const std::filesystem::path build = directory_ / "build";
+  export_package(store_, fake_cubin, package, "my_kernels", {.op = &served_});
+  const auto run = [&](const std::string& command) {
+    EXPECT_EQ(std::system((command + " > " + (directory_ / "log").string() + " 2>&1").c_str()), 0)
+        << bytes_of(directory_ / "log");
+    return bytes_of(directory_ / "log");
+  };
+  run("cmake -S " SWR_CONSUMER " -B " + build.string() + " -DPACKAGE_DIR=" + package.string() +
+      " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR
+      " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "'");
+  run("cmake --build " + build.string());
+  const std::string answers =
+      run("printf '1000\\n900\\n100\\n10\\n0\\n' | "
+          "LD_LIBRARY_PATH=" SWR_FAKE_DRIVER " " +
+          (build / "served_consumer").string());
+  std::istringstream lines(answers);
+  const auto next = [&] {
+    std::string line;
+    std::getline(lines, line);
+    return line;
+  };
+  EXPECT_THAT(next(), HasSubstr("grid 8 block 128 sum 25 finished 2"));
+  EXPECT_THAT(next(), HasSubstr("grid 8 block 128"));
+  EXPECT_THAT(next(), HasSubstr("grid 4 block 32"));
+  EXPECT_THAT(next(), ::testing::StartsWith("error 2 no kernel of this package fits sizes 10"));
+  EXPECT_THAT(next(), ::testing::StartsWith("error 0 every size must be 1 or more, not 0"));
+}
+
+TEST_F(UserServing, WithoutResultsTheDefaultVariantIsExported) {
+  const Problem problem = kernel_problem(served_, {{"n", 5000}});
+  const ExportFilter filter{.ops = {&served_}, .defaults = {{problem, device_}}};
+  const Manifest manifest = export_kernels(nullptr, fake_cubin, directory_ / "kernels", filter);
+  ASSERT_EQ(manifest.kernels.size(), 1U);
+  EXPECT_EQ(manifest.kernels[0].problem, problem);
+  EXPECT_EQ(manifest.kernels[0].variant, served_.default_variant(problem, device_));
+  EXPECT_EQ(manifest.kernels[0].time_us, 0.0);
+  EXPECT_EQ(read_manifest(directory_ / "kernels").kernels.size(), 1U);
+  // What was measured on the device is better than the default.
+  record(1000, "block_size_x=128,mode=slow,split=1", 10.0);
+  const Manifest measured = export_kernels(&store_, fake_cubin, directory_ / "kernels", filter);
+  ASSERT_EQ(measured.kernels.size(), 1U);
+  EXPECT_EQ(measured.kernels[0].time_us, 10.0);
 }
 
 }  // namespace

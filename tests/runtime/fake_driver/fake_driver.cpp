@@ -304,6 +304,14 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   if (static_cast<int>(config->sharedMemBytes) > function->dynamic_smem_bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (function->kernel != nullptr) {
+    function->kernel({{config->gridDimX, config->gridDimY, config->gridDimZ},
+                      {config->blockDimX, config->blockDimY, config->blockDimZ},
+                      config->sharedMemBytes},
+                     arguments);
+    ++launches;
+    return CUDA_SUCCESS;
+  }
   last_launch = {config->gridDimX,
                  config->blockDimX,
                  config->sharedMemBytes,

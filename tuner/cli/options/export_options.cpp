@@ -44,7 +44,8 @@ void add_export(CLI::App& program, Options& options) {
       ->capture_default_str();
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "
-                 "those of every GPU")
+                 "those of every GPU. With --spec also a list of them; a kernel's default variant "
+                 "goes where nothing was measured, and the database may be missing")
       ->capture_default_str()
       ->type_name("GPU");
   app.add_option("--out", options.out, "Directory; created when missing")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Kernels of one's own from Python, without PyTorch and without a GPU: specs, spaces, compiling,
+answers, arguments, errors."""
+
+import ctypes
+import json
+import pathlib
+import struct
+import subprocess
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+import swr
+from swr import _program
+from swr._library import RuntimeOptions, library
+
+SOURCE = """extern "C" __global__ void blur(float* out, const float* source, int n) {
+  const int i = blockIdx.x * block_size_x + threadIdx.x;
+  if (i > 0 && i < n - 1) out[i] = (source[i - 1] + source[i] + source[i + 1]) / 3;
+}
+"""
+NAIVE = SOURCE.replace("block_size_x", "256")
+
+
+def blur_of(**more):
+    @swr.kernel(SOURCE, parameters={"block_size_x": [64, 128, 256]}, block="block_size_x",
+                grid="div_ceil(n, block_size_x)", constraints=["block_size_x <= n"],
+                reference={"source": NAIVE, "entry": "blur", "block": 256, "grid": "div_ceil(n, 256)"}, **more)
+    def blur(out=swr.array("float32", "n", output=True), source=swr.array("float32", "n"), n=swr.size(1000000)):
+        """The mean of each element and its neighbours."""
+    return blur
+
+
+class Tensor:
+    """What a CUDA array looks like to others."""
+
+    def __init__(self, dtype="<f4", address=4096, strides=None):
+        self.__cuda_array_interface__ = {"data": (address, False), "typestr": dtype, "shape": (4,),
+                                         "strides": strides, "version": 3}
+        self.device = types.SimpleNamespace(id=0)
+
+
+class OwnKernel(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+        cache = mock.patch.dict("os.environ", {"XDG_CACHE_HOME": str(self.folder / "cache")})
+        cache.start()
+        self.addCleanup(cache.stop)
+
+    def test_the_signature_makes_the_spec(self):
+        blur = blur_of(bytes="8 * n")
+        self.assertEqual(blur.name, "blur")
+        self.assertEqual(blur.sizes, ["n"])
+        self.assertEqual(blur.spec["summary"], "The mean of each element and its neighbours.")
+        self.assertEqual(blur.spec["arguments"], [
+            {"name": "out", "type": "float*", "size": "n", "output": True, "fill": "zeros"},
+            {"name": "source", "type": "const float*", "size": "n", "fill": "random"},
+            {"name": "n", "type": "int", "value": "n"}])
+        written = blur.write(self.folder / "specs")
+        self.assertEqual(json.loads(written.read_text()), blur.spec)
+        self.assertEqual((self.folder / "specs" / "blur.cu").read_text(), SOURCE)
+
+    def test_types_and_shapes_are_those_of_arrays(self):
+        self.assertEqual(swr.array("float16x", 4).type, "const float16x*")
+        self.assertEqual(swr.array(types.SimpleNamespace(name="uint8"), (4, "n + 1")).size, "4 * (n + 1)")
+        self.assertEqual(swr.array("float64", 1, constant=True).type, "double")
+        self.assertEqual(swr.scalar("int64", "n - 1").type, "long long")
+
+    def test_the_space_is_counted_without_a_gpu(self):
+        space = blur_of().space(gpu="h200", n=[100, 5000])["spaces"]
+        self.assertEqual([one["legal"] for one in space], [1, 3])
+        with self.assertRaises(swr.Error) as caught:
+            blur_of().space(gpu="h200", m=4)
+        self.assertIn("the kernel has no size 'm'", str(caught.exception))
+
+    def test_swr_tune_compiles_what_was_written(self):
+        done = subprocess.run([_program.program(), "kernel", str(blur_of().path), "--compile-only", "--quiet",
+                               "--gpu", "h200", "--cache-dir", str(self.folder / "cubins")],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("registers", done.stdout)
+
+    def test_who_has_tuned_nothing_gets_the_default_variant(self):
+        answer = blur_of().best(swr.profiled_device("h200"), n=5000)
+        self.assertEqual(answer.match, "default_only")
+        self.assertIn("block_size_x=64", answer.variant)
+        self.assertIsNone(answer.time_us)
+
+    def test_arguments_are_packed_by_the_spec(self):
+        packed, memory, index = blur_of().packed((Tensor(address=64), Tensor(address=128), 5))
+        self.assertEqual((memory, index), (64, 0))
+        self.assertEqual([ctypes.string_at(one.bytes, one.size) for one in packed],
+                         [struct.pack("P", 64), struct.pack("P", 128), struct.pack("i", 5)])
+
+    def test_arguments_that_do_not_fit_are_named(self):
+        good = (Tensor(), Tensor(), 5)
+        for arguments, words in [
+                (good[:2], "takes 3 arguments (out, source, n), and 2 are given"),
+                ((1.5, *good[1:]), "out must be an array on the GPU, not float"),
+                ((good[0], Tensor("<f8"), 5), "source must have elements of float32, not float64"),
+                ((good[0], Tensor(strides=(8,)), 5), "source must be contiguous"),
+                ((*good[:2], 2**31), "n must be a number that int holds"),
+                ((*good[:2], "many"), "n must be a number that int holds")]:
+            with self.assertRaises(swr.Error) as caught:
+                blur_of().packed(arguments)
+            self.assertIn(words, str(caught.exception))
+
+    def test_what_no_kernel_can_be_is_refused(self):
+        with self.assertRaises(swr.Error) as caught:
+            @swr.kernel(SOURCE, parameters={}, block=1, grid=1)
+            def blur(out=4):
+                pass
+        self.assertIn("the default of out must be swr.array()", str(caught.exception))
+        with self.assertRaises(swr.Error) as caught:
+            swr.kernel("absent.cu", parameters={}, block=1, grid=1)(lambda: None)
+        self.assertEqual(caught.exception.code, "not_found")
+        with self.assertRaises(swr.Error) as caught:
+            blur_of(options=["--pre-include=x"]).best(swr.profiled_device("h200"))
+        self.assertIn("is not allowed in a spec", str(caught.exception))
+        with self.assertRaises(swr.Error) as caught:
+            blur_of().best(swr.profiled_device("h200"), n=0)
+        self.assertIn("n must be 1 to 2147483647, not 0", str(caught.exception))
+
+    def test_a_launch_without_a_driver_says_so(self):
+        blur, runtime = blur_of(), ctypes.c_void_p()
+        library.swr_runtime_create(RuntimeOptions(None, None, None, None, 1, b"warm"), runtime)
+        packed, memory, _ = blur.packed((Tensor(), Tensor(), 5))
+        values, count = blur._sizes({"n": 5})
+        status = library.swr_runtime_launch_kernel(
+            runtime, blur._known(), values, count, ctypes.cast(packed, ctypes.c_void_p), 3, memory, None)
+        library.swr_runtime_destroy(runtime)
+        self.assertNotEqual(status, 0)
+        self.assertIn(library.error(status).code, ("no_driver", "driver_failed"))
+
+
+if __name__ == "__main__":
+    unittest.main()
