@@ -15,6 +15,7 @@ struct ModelWork {
   std::vector<int> batches = {1};
   bool causal = false;
   std::optional<DType> dtype;  ///< Instead of the model's.
+  bool training = false;       ///< Backward passes too.
 };
 
 }  // namespace swr

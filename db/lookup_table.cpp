@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/lookup_table.h"
 
+#include "core/measured_hull.h"
 #include "core/operation.h"
 #include <swr/constraints.h>
 
@@ -93,6 +94,7 @@ struct LookupTable::Question {
   /// Its own kind and those that are near it; only the first until find_kinds().
   std::array<std::uint64_t, kMostKinds> kinds{key.kind};
   std::size_t kind_count = 1;
+  double octaves_beyond_hull = std::numeric_limits<double>::infinity();
 
   void find_kinds() {
     const Operation& operation = problem.operation();
@@ -268,6 +270,18 @@ struct LookupTable::Builder {
     }
   }
 
+  static std::pair<ShapePoint, ShapePoint> hull_of(const std::vector<ShapeTree::Point>& points) {
+    ShapePoint low = points.front().at;
+    ShapePoint high = low;
+    for (const ShapeTree::Point& point : points) {
+      for (int i = 0; i < ShapePoint::kDimensions; ++i) {
+        low.octaves[i] = std::min(low.octaves[i], point.at.octaves[i]);
+        high.octaves[i] = std::max(high.octaves[i], point.at.octaves[i]);
+      }
+    }
+    return {low, high};
+  }
+
   void index(Pool& pool) const {
     pool.slots.assign(std::bit_ceil(2 * std::size_t{pool.count} + 1), 0);
     std::unordered_map<std::uint64_t, std::vector<ShapeTree::Point>> points;
@@ -281,7 +295,8 @@ struct LookupTable::Builder {
       pool.slots[slot] = i + 1;
     }
     for (auto& [key, of_kind] : points) {
-      pool.kinds.push_back({key, ShapeTree(std::move(of_kind))});
+      const auto [low, high] = hull_of(of_kind);
+      pool.kinds.push_back({key, low, high, ShapeTree(std::move(of_kind))});
     }
     std::ranges::sort(pool.kinds, {}, &Kind::key);
   }
@@ -363,7 +378,8 @@ void LookupTable::consider_all(const Pool& pool, double device_distance, const Q
     const double of_kind = i == 0 ? 0.0 : kSquaredKindOctaves;
     double bound = nearest.squared - of_kind;
     const auto kind = std::ranges::lower_bound(pool.kinds, asked, {}, &Kind::key);
-    if (kind == pool.kinds.end() || kind->key != asked || bound < 0) {
+    if (kind == pool.kinds.end() || kind->key != asked || bound < 0 ||
+        !kind->reaches(nearest.from, question.octaves_beyond_hull)) {
       continue;
     }
     kind->tree.visit_near(nearest.from, bound, [&](std::uint32_t item, double shape_squared) {
@@ -516,6 +532,7 @@ std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem, const 
   if (kinds == Kinds::near) {
     question.find_kinds();
   }
+  question.octaves_beyond_hull = octaves_beyond_hull(problem.operation());
   return find_beyond_exact(layers, question);
 }
 

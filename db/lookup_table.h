@@ -112,10 +112,22 @@ class LookupTable {
   };
   static_assert(sizeof(Place) == 64);
 
-  /// The shapes of one kind of problem.
+  /// The shapes of one kind of problem, and the box that holds them: their hull.
   struct Kind {
     std::uint64_t key = 0;
+    ShapePoint low;
+    ShapePoint high;
     ShapeTree tree;
+
+    bool reaches(const ShapePoint& shape, double octaves_beyond) const {
+      for (int i = 0; i < ShapePoint::kDimensions; ++i) {
+        if (shape.octaves[i] < low.octaves[i] - octaves_beyond ||
+            shape.octaves[i] > high.octaves[i] + octaves_beyond) {
+          return false;
+        }
+      }
+      return true;
+    }
   };
 
   /// The places of one provenance on one device.

@@ -4,6 +4,7 @@
 #include "core/bounded_json.h"
 #include "core/file_descriptor.h"
 #include "core/json.h"
+#include "core/operation.h"
 #include "core/regular_file.h"
 #include <swr/error.h>
 
@@ -62,6 +63,9 @@ fs::path missed_questions_path(const fs::path& database) { return database.strin
 
 void MissedQuestions::note(const Problem& problem) noexcept {
   try {
+    if (!problem.operation().source_digest().empty()) {
+      return;  // Of a user's kernel, which swr-tune knows with its spec alone.
+    }
     const std::lock_guard lock(mutex_);
     if (noted_.size() < kMostOfAProcess && noted_.insert(problem_key(problem)).second) {
       append(file_, line_of(problem));

@@ -18,9 +18,9 @@ namespace swr {
 /// `tuned.db.missed` of `tuned.db`.
 std::filesystem::path missed_questions_path(const std::filesystem::path& database);
 
-/// Notes each problem once a process. Any threads and processes may note in one file at a time: a
-/// note is one write to its end. Bounded: 4096 problems a process, and none once the file has a
-/// MiB.
+/// Notes each problem of swr's own operations once a process. Any threads and processes may note in
+/// one file at a time: a note is one write to its end. Bounded: 4096 problems a process, and none
+/// once the file has a MiB.
 class MissedQuestions {
  public:
   explicit MissedQuestions(std::filesystem::path file) : file_(std::move(file)) {}

@@ -3,9 +3,11 @@
 #include "core/typed_operation.h"
 #include "driver/ready_launch.h"
 #include "model/predictor.h"
+#include "operations/attention/model_config.h"
 #include "operations/attention_backward/launch.h"
 #include "operations/attention_backward/parts.h"
 #include "operations/workload.h"
+#include <swr/attention_problem.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +36,19 @@ const Advice& backward_advice() {
       .fewer_misses = "try --order sawtooth with --persistence persistent, or rotated",
       .splits_option = "--parts"};
   return advice;
+}
+
+AttentionBackwardProblem backward_of(const AttentionProblem& forward) {
+  return {.batch = forward.batch,
+          .heads_q = forward.heads_q,
+          .heads_kv = forward.heads_kv,
+          .seq_q = forward.seq_q,
+          .seq_kv = forward.seq_kv,
+          .head_dim = forward.head_dim,
+          .head_dim_v = forward.head_dim,
+          .dtype = forward.dtype,
+          .causal = forward.causal,
+          .alignment_bytes = forward.alignment_bytes};
 }
 
 class AttentionBackwardOperation final
@@ -93,6 +108,18 @@ class AttentionBackwardOperation final
     return all;
   }
 
+  /// Those of forward, where the model is trained.
+  std::vector<Problem> problems_of_model(const Json& config, const ModelWork& work) const override {
+    std::vector<Problem> problems;
+    if (!work.training) {
+      return problems;
+    }
+    for (const Problem& problem : attention_problems_of_model(config, work)) {
+      problems.emplace_back(backward_of(problem.as<AttentionProblem>()));
+      problems.back().operation().validate(problems.back());
+    }
+    return problems;
+  }
   std::unique_ptr<Workload> make_workload(const Problem& problem, const WorkloadTools& tools,
                                           unsigned long long seed) const override {
     return make_attention_backward_workload(one(problem), tools, seed);

@@ -185,7 +185,9 @@ class BackwardVerifier {
     for (std::size_t i = 0; i < exact_.size(); ++i) {
       const Verdict verdict = judge(*tensors_.gradients()[i], i);
       if (!verdict.failure.empty()) {
-        return {verdict.relative_error, std::string(kNames[i]) + ": " + verdict.failure};
+        worst.failure.append(kNames[i]).append(": ").append(verdict.failure);
+        worst.relative_error = verdict.relative_error;
+        return worst;
       }
       worst.relative_error = std::max(worst.relative_error, verdict.relative_error);
     }
@@ -281,8 +283,7 @@ class BackwardTrial final : public Trial {
     }
     launch_on_poison();
     if (verifier_->digests() != digests) {
-      verdict.failure = "the second of two launches gave other bits";
-      return verdict;
+      return {verdict.relative_error, "the second of two launches gave other bits"};
     }
     return check();
   }
@@ -298,8 +299,9 @@ class BackwardTrial final : public Trial {
   Verdict check() const {
     Verdict verdict = verifier_.value().check();
     if (verdict.failure.empty() && disturbed_words() > 0) {
-      verdict.failure =
-          "wrote " + std::to_string(disturbed_words()) + " 16-bit words outside the workspace";
+      verdict.failure.append("wrote ")
+          .append(std::to_string(disturbed_words()))
+          .append(" 16-bit words outside the workspace");
     }
     return verdict;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attention over sequences of unequal length as an operation.
+#include "core/measured_hull.h"
 #include "core/typed_operation.h"
 #include "model/predictor.h"
 #include "operations/attention_serving/parts.h"
@@ -22,8 +23,13 @@ constexpr std::array kSource{FamilySource{.family = Family::portable,
                                           .config_header = "selected_serving_attention_config.h"}};
 
 class ServingAttentionOperation final
-    : public TypedOperation<ServingAttentionProblem, ServingAttentionVariant> {
+    : public TypedOperation<ServingAttentionProblem, ServingAttentionVariant>,
+      public AnswersNearItsHull {
  public:
+  /// Lengths scatter, and parts of rows cost: a step beyond the longest is as far as anybody looked
+  /// (docs/serving.md).
+  double octaves_beyond_hull() const override { return 1.0; }
+
   std::string_view name() const override { return "attention_serving"; }
   std::string_view summary() const override { return "attention over unequal sequences, in pages"; }
   std::string_view example() const override { return "--seq 1 --seq-kv 8192 --batch 8"; }

@@ -141,15 +141,16 @@ constexpr std::array kRules{
 };
 constexpr auto kInfos = all_infos(kRules);
 
-// Tiles that scripts/serving_registers compiles without spills on every chip.
+// Tiles that scripts/serving_registers compiles without spills on every chip, the default's among
+// them: what is stored was then compared with it.
 constexpr std::array kDecodeTilesTo128{
     Tile{.tile_m = 16, .tile_n = 64, .warps = 4}, Tile{.tile_m = 16, .tile_n = 128, .warps = 4},
     Tile{.tile_m = 16, .tile_n = 128, .warps = 8}, Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
 constexpr std::array kDecodeTilesBeyond{Tile{.tile_m = 16, .tile_n = 64, .warps = 4},
                                         Tile{.tile_m = 64, .tile_n = 32, .warps = 4}};
-constexpr std::array kTilesTo64{Tile{.tile_m = 128, .tile_n = 64, .warps = 4},
-                                Tile{.tile_m = 128, .tile_n = 128, .warps = 8},
-                                Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
+constexpr std::array kTilesTo64{
+    Tile{.tile_m = 128, .tile_n = 64, .warps = 4}, Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
+    Tile{.tile_m = 128, .tile_n = 128, .warps = 8}, Tile{.tile_m = 64, .tile_n = 64, .warps = 4}};
 constexpr std::array kTilesTo128{Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
                                  Tile{.tile_m = 128, .tile_n = 64, .warps = 8},
                                  Tile{.tile_m = 128, .tile_n = 128, .warps = 8}};

@@ -72,12 +72,16 @@ def plan_paged(qo_indptr: torch.Tensor, kv_indptr: torch.Tensor, kv_indices: tor
 def run_paged(plan: PagedPlan, q: torch.Tensor,
               paged_kv_cache: Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]], *,
               out: Optional[torch.Tensor] = None, sinks: Optional[torch.Tensor] = None,
-              return_lse: bool = False
+              return_lse: bool = False, lengths_are_ready: bool = False
               ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """q [tokens, heads, head_dim]; the cache [pages, 2, page_size, heads, head_dim] (NHD) or
     [pages, 2, heads, page_size, head_dim] (HND), or K and V apart without the 2. O as q, and with
     return_lse the logarithm to base 2 of each row's sum of exponentials [tokens, heads], as
-    merge_states takes it."""
+    merge_states takes it.
+
+    lengths_are_ready promises that the plan's tensors were complete before the launch ahead of this
+    one began, as they are in every layer of a step but the first: work is then dealt while that
+    launch still ends."""
     k, v = (paged_kv_cache if isinstance(paged_kv_cache, (tuple, list))
             else (paged_kv_cache[:, 0], paged_kv_cache[:, 1]))
     if plan.kv_layout == "HND":
@@ -94,7 +98,8 @@ def run_paged(plan: PagedPlan, q: torch.Tensor,
                "page_indices": plan.kv_indices, "last_page_len": plan.kv_last_page_len}
     o, lse = attend(q, k, v, lengths=lengths, max_seq_q=plan.max_seqlen_q,
                     max_seq_kv=plan.max_seqlen_k, scores=plan.scores, sinks=sinks,
-                    tokens_first=True, return_lse=return_lse, out=out)
+                    tokens_first=True, return_lse=return_lse, out=out,
+                    lengths_are_ready=lengths_are_ready)
     return (o, lse) if return_lse else o
 
 

@@ -190,7 +190,7 @@ def _pointer(tensor):
 
 
 def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, return_lse,
-         append=None, out=None):
+         append=None, out=None, lengths_are_ready=False):
     key = (_traits(q), _traits(k), _traits(v), *[_traits(t) for t in lengths], _traits(sinks),
            max_seq_q, max_seq_kv, scores, tokens_first)
     plan = _plans.find(key) or _plans.remember(
@@ -209,6 +209,7 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
      call.kv_batch_index, call.page_table, call.page_indptr, call.page_indices,
      call.last_page_len) = [_pointer(t) for t in lengths]
     call.sinks = _pointer(sinks)
+    call.lengths_are_ready = int(lengths_are_ready)
     if append is not None:
         call.append = ctypes.addressof(append)
     launch(library.swr_runtime_serving_attention, plan.device, ctypes.addressof(call))
@@ -296,16 +297,17 @@ def _(q, k, v, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_po
 
 
 def attend(q, k, v, *, lengths, max_seq_q, max_seq_kv, scores, sinks=None, tokens_first=False,
-           return_lse=False, out=None):
+           return_lse=False, out=None, lengths_are_ready=False):
     """O and the log-sum-exp, which is empty unless asked for. `lengths` maps names of _LENGTHS to
-    tensors."""
+    tensors, of which the caller may promise that they were complete before the launch ahead of this
+    one began (traced calls do without the promise)."""
     if needs_gradient(q, k, v):
         raise Error("invalid_argument", "attention of swr over unequal sequences has no backward "
                     "pass; call it under torch.no_grad(), or pass tensors that need no gradient")
     in_order = [lengths.get(name) for name in _LENGTHS]
     if skips_dispatcher(q, k, v):
         return _run(q, k, v, in_order, sinks, max_seq_q, max_seq_kv, scores, tokens_first,
-                    return_lse, out=out)
+                    return_lse, out=out, lengths_are_ready=lengths_are_ready)
     o, lse = _operator(q, k, v, *in_order, sinks, max_seq_q, max_seq_kv,
                        *dataclasses.astuple(scores), tokens_first, return_lse)
     return (o if out is None else out.copy_(o)), lse

@@ -5,6 +5,7 @@ shapes and strides, log-sum-exp, torch.compile, CUDA graphs, streams, and the ov
     PYTHONPATH=python SWR_LIBRARY=.../libswr.so python python/tests/torch_checks.py
 """
 
+import contextlib
 import random
 import sys
 import time
@@ -76,6 +77,76 @@ def check_random_shapes(count=200):
         assert error <= TOLERANCE[dtype], (error, q.shape, q.stride(), k.shape, k.stride(), causal)
     print(f"{count} random shapes of sdpa, log-sum-exp right: worst relative L2 error",
           ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
+
+
+def leaves(*tensors):
+    return [tensor.detach().requires_grad_() for tensor in tensors]
+
+
+def gradients(function, inputs, d_o):
+    with torch.enable_grad():
+        return torch.autograd.grad(function(*inputs), inputs, d_o)
+
+
+@contextlib.contextmanager
+def deterministic(wanted=True):
+    torch.use_deterministic_algorithms(wanted)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def check_random_gradients(count=100):
+    generator = random.Random(4)
+    torch.manual_seed(4)
+    worst = {dtype: 0.0 for dtype in TOLERANCE}
+    for number in range(count):
+        kv_heads = generator.choice([1, 2])
+        heads = kv_heads * generator.choice([1, 2, 4])
+        head_dim = generator.choice([64, 128, 96, 256])
+        length, kv_length = generator.randint(2, 400), generator.randint(2, 400)
+        dtype = generator.choice(list(TOLERANCE))
+        causal = generator.random() < 0.5
+        q = random_tensor(generator, 2, heads, length, head_dim, dtype)
+        k = random_tensor(generator, 2, kv_heads, kv_length, head_dim, dtype)
+        v = random_tensor(generator, 2, kv_heads, kv_length, head_dim, dtype)
+        d_o = random_tensor(generator, 2, heads, length, head_dim, dtype)
+        with deterministic(number % 2 == 0):
+            found = gradients(lambda *t: swr.sdpa(*t, causal=causal), leaves(q, k, v), d_o)
+        exact = gradients(lambda *t: math_sdpa(*t, causal)[0],
+                          leaves(q.float(), k.float(), v.float()), d_o.float())
+        error = max(relative_error(a, b) for a, b in zip(found, exact))
+        worst[dtype] = max(worst[dtype], error)
+        assert error <= 2 * TOLERANCE[dtype], (error, q.shape, q.stride(), k.shape, causal, dtype)
+    print(f"{count} random gradients: worst relative L2 error",
+          ", ".join(f"{dtype}: {error:.2e}" for dtype, error in worst.items()))
+
+
+def check_backward_modes():
+    """Compiled, checkpointed, captured, and repeated where that is promised."""
+    from torch.utils.checkpoint import checkpoint
+    q, k, v = leaves(*some_tensors())
+    d_o = torch.randn_like(q)
+
+    def model(q, k, v):
+        return swr.sdpa(q * 0.5, k, v, causal=True)
+    with deterministic():
+        expected = gradients(model, (q, k, v), d_o)
+        for name, function in (
+                ("again", model), ("compiled", torch.compile(model, fullgraph=True)),
+                ("checkpointed", lambda *t: checkpoint(model, *t, use_reentrant=False))):
+            found = gradients(function, (q, k, v), d_o)
+            assert all(torch.equal(a, b) for a, b in zip(expected, found)), name
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = gradients(model, (q, k, v), d_o)
+    for gradient in captured:
+        gradient.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(expected, captured)), "captured"
+    print("backward: compiled, checkpointed and captured equal to eager")
 
 
 def random_matrix(generator, batch, rows, columns, dtype):
@@ -213,7 +284,9 @@ def check_refusals():
     assert "CUDA" in raises(ValueError, lambda: swr.matmul(a.cpu(), a.T.cpu()))
     assert "rows or the columns" in raises(ValueError, lambda: swr.matmul(a[:, ::2], a.T[:64]))
     with torch.enable_grad():
-        raises(swr.Error, lambda: swr.sdpa(q.detach().requires_grad_(), k, v))
+        raises(swr.Error, lambda: swr.matmul(a.detach().requires_grad_(), a.T))
+        wide = torch.randn(1, 1, 8, 144, device="cuda", dtype=torch.float16, requires_grad=True)
+        assert "multiple of 32" in raises(ValueError, lambda: swr.sdpa(wide, wide, wide))
     print("refusals: as documented")
 
 
@@ -244,8 +317,8 @@ def measure_overhead():
 def main():
     print("torch", torch.__version__, "on", torch.cuda.get_device_name())
     failures = 0
-    for check in (check_random_shapes, check_random_products, check_streams, check_graph,
-                  check_matmul_graph, check_refusals, check_compile, check_matmul_compile,
+    for check in (check_random_shapes, check_random_gradients, check_random_products, check_streams, check_graph,
+                  check_matmul_graph, check_refusals, check_compile, check_backward_modes, check_matmul_compile,
                   measure_overhead):
         try:
             with torch.no_grad():

@@ -71,6 +71,7 @@ struct PlanOptions {
   std::string batch = "1";
   std::string dtype;
   bool causal = false;
+  bool training = false;
 };
 
 /// A kernel of a user's: where its spec lies, and what is asked of it.
@@ -179,6 +180,10 @@ Options parse_options(std::span<const std::string> arguments, std::size_t width 
 
 /// One problem per sequence length. Throws: Error{invalid_argument} naming the option.
 std::vector<Problem> problems(const ProblemText& text);
+
+/// The lengths of the one option that was given as LOW..HIGH, in ascending order; none without such
+/// an option. problems() takes them as a list. Throws: as problems().
+std::vector<int> asked_range(const ProblemText& text);
 
 /// Registers the kernels of --spec, and has the first take the place of --op with --arg and --axis.
 /// Throws: what read_kernel_spec() and register_kernel() throw.

@@ -32,7 +32,8 @@ std::vector<Problem> planned(const PlanOptions& plan) {
   ModelWork work{.lengths = lengths(plan.seq, "--seq"),
                  .batches = lengths(plan.batch, "--batch"),
                  .causal = plan.causal,
-                 .dtype = std::nullopt};
+                 .dtype = std::nullopt,
+                 .training = plan.training};
   if (!plan.dtype.empty()) {
     work.dtype = parse_dtype(plan.dtype);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/report_sink.h"
 
+#include "report/range_report.h"
 #include "report/records.h"
 #include "report/report.h"
 #include "tuner/cli/terminal_text.h"
@@ -72,6 +73,14 @@ void ReportSink::add(const std::vector<Agreement>& agreements) {
     json_["repeatability"] = agreements_record(agreements, FinalsOptions{}.tie_threshold);
   } else {
     print_agreements(session_.out, agreements, FinalsOptions{}.tie_threshold);
+  }
+}
+
+void ReportSink::add(const RangeSearch& range) {
+  if (session_.options.json) {
+    json_["range"] = range_record(range.parts(), range.tuned());
+  } else {
+    print_range(session_.out, range.parts(), range.tuned(), session_.environment.stdout_width);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "tuner/cli/output_file.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/team_progress.h"
+#include "tuner/run/range_search.h"
 #include "tuner/run/tuner.h"
 #include <swr/device.h>
 #include <swr/result.h>
@@ -38,6 +39,8 @@ class ReportSink {
   /// `note` follows the report for people, `more` is added to its record for programs.
   void add(const TuneReport& report, std::string_view note, const Json& more = Json::object());
   void add(const std::vector<Agreement>& agreements);
+  /// Who answers where in the range that was tuned.
+  void add(const RangeSearch& range);
   /// How the GPUs of a run on several compared.
   void add(const std::vector<GpuHistory>& histories);
 

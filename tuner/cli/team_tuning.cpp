@@ -96,7 +96,8 @@ std::optional<Agreement> TeamTuning::repeat(std::size_t member, Evaluator& evalu
     runs.push_back(tune_once(member, evaluator, place, i));
     tools_.reports.add(place, runs.back());
     const bool is_solved = runs.back().best() != nullptr;
-    every_problem_solved_ = every_problem_solved_ && is_solved;
+    const bool had_no_time = runs.back().out_of_time && runs.back().results.empty();
+    every_problem_solved_ = every_problem_solved_ && (is_solved || had_no_time);
     if (runs.back().interrupted || !is_solved) {
       return std::nullopt;
     }
@@ -118,11 +119,17 @@ TuneReport TeamTuning::tune_once(std::size_t member, Evaluator& evaluator, std::
   options.run_id = run_ids_[repetition];
   // Each repetition draws another order in its finals.
   options.finals = FinalsOptions{.seed = tools_.session.options.seed + kSeedsApart * repetition};
+  if (tools_.range != nullptr) {
+    options.rivals = tools_.range->rivals(place);
+  }
   EventLog& events = tools_.progress.events(member);
   events.announce(problem, evaluator.device(), options.provenance);
   TuneReport report = swr::tune(problem, evaluator, kernels(problem, evaluator), one.store, options,
                                 tools_.progress.progress(member));
   events.finish(report);
+  if (tools_.range != nullptr && !report.interrupted) {
+    tools_.range->learn(place, report);
+  }
   finished_ = finished_ && !report.interrupted && !report.out_of_time;
   return report;
 }

@@ -10,6 +10,7 @@
 #include "tuner/cli/work_source.h"
 #include "tuner/distribute/gpu_history.h"
 #include "tuner/distribute/gpu_team.h"
+#include "tuner/run/range_search.h"
 #include "tuner/run/tuner.h"
 #include <swr/generator.h>
 #include <swr/store.h>
@@ -39,6 +40,8 @@ struct TuningTools {
   WorkSource& work;
   ReportOrder& reports;
   ProgressSinks& progress;
+  /// Of a range of lengths; nullptr for a list.
+  RangeSearch* range = nullptr;
 };
 
 class TeamTuning final : public TeamWork {

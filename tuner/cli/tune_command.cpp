@@ -217,6 +217,7 @@ struct TuningWork {
   const std::vector<Problem>& all;
   const std::vector<std::size_t>& places;
   const std::vector<double>& seconds;  ///< That each of `places` takes, roughly.
+  RangeSearch* range = nullptr;        ///< Chooses among the places, where a range is asked for.
 };
 
 /// Compilations cannot be broken off, and nobody waits for those in hand: what they use must not go
@@ -241,8 +242,11 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   // Passes of their own take half a second a problem, and longer beside other GPUs.
   tune_options.count_accesses = wanted.places.size() == 1 && options.repeat == 1;
   const bool are_side_by_side = gpus.size() > 1;
+  const bool is_list = wanted.range == nullptr;
   WorkSource work(session, worker, identities_of(wanted.all),
-                  are_side_by_side ? longest_first(wanted.places, wanted.seconds) : wanted.places);
+                  are_side_by_side ? longest_first(wanted.places, wanted.seconds)
+                  : is_list        ? wanted.places
+                                   : std::vector<std::size_t>());
   const Generator generator(supervised_generator_options(session));
   Json head = document(session, tune_options.provenance, gpu.device);
   head["database"] = database_path(session).string();
@@ -253,6 +257,9 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
            (tune_options.search_until &&
             std::chrono::steady_clock::now() >= *tune_options.search_until);
   };
+  const auto next = [&] {
+    return is_list ? work.next(is_over) : is_over() ? std::nullopt : wanted.range->next();
+  };
   ProgressSinks progress(session, options.gpus.empty() ? std::span<const int>{} : numbers,
                          wanted.places.size() * static_cast<std::size_t>(options.repeat));
   ReportOrder reports(
@@ -261,28 +268,35 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   const auto start = [&](const GpuChoice& chosen_gpu) {
     return make_evaluator(session, chosen_gpu, generator);
   };
-  TeamTuning tuning({start, session, generator, interrupt, wanted.all, work, reports, progress},
-                    gpus, tune_options, run_info(session, gpu, generator));
+  TeamTuning tuning(
+      {start, session, generator, interrupt, wanted.all, work, reports, progress, wanted.range},
+      gpus, tune_options, run_info(session, gpu, generator));
   try {
-    run_team(
-        numbers, [&] { return work.next(is_over); }, tuning);
+    run_team(numbers, next, tuning);
   } catch (...) {
     reports.finish();  // What is done is reported all the same.
     throw;
   }
-  if (work.left() == 0) {
+  const bool is_done = is_list ? work.left() == 0 : !wanted.range->next();
+  if (is_done) {
     tuning.finish();
   }
   reports.finish();
+  if (!is_list) {
+    sink.add(*wanted.range);
+  }
   if (!options.gpus.empty()) {
     sink.add(tuning.histories());
   }
   sink.finish();
   progress.finish();
-  if (work.left() > 0 && !interrupt.interrupted()) {
-    session.err << "swr-tune: note: the time was over before " + std::to_string(work.left()) +
-                       " of " + std::to_string(wanted.places.size()) +
-                       " problems were begun; the same command goes on\n"
+  if (!is_done && !interrupt.interrupted()) {
+    const std::string what = is_list
+                                 ? std::to_string(work.left()) + " of " +
+                                       std::to_string(wanted.places.size()) + " problems were begun"
+                                 : std::string("every part of the range was settled");
+    session.err << "swr-tune: note: the time was over before " + what +
+                       "; the same command goes on\n"
                 << std::flush;
   }
   if (interrupt.interrupted()) {
@@ -297,6 +311,30 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   return kExitSuccess;
 }
 
+/// A search of a range learns from each length what to tune next, in one process on one GPU.
+void require_one_range(const Options& options, const std::vector<int>& lengths,
+                       const std::vector<Problem>& wanted, const std::vector<Problem>& all) {
+  std::string why;
+  if (all.size() != lengths.size()) {
+    why = "the other options take one value each beside it";
+  } else if (!options.gpus.empty() || options.queue || wanted.size() != all.size()) {
+    why = "it is searched by one process on one GPU";
+  } else if (options.repeat != 1) {
+    why = "--repeat is for single problems";
+  }
+  if (!why.empty()) {
+    throw Error(ErrorCode::invalid_argument, "a range of lengths cannot be tuned so: " + why);
+  }
+}
+
+/// So that a run with a limit sees some dozens of lengths.
+void limit_each_length(SearchOptions& search, const std::optional<double>& limit_s) {
+  constexpr double kLengths = 30.0;
+  if (limit_s && !search.max_s && !search.max_variants) {
+    search.max_s = *limit_s / kLengths;
+  }
+}
+
 }  // namespace
 
 int run_tune(const Session& asked) {
@@ -306,6 +344,9 @@ int run_tune(const Session& asked) {
   if (!asked.options.tune_replay.empty()) {
     return run_replay(asked);
   }
+  const bool is_listed = asked.options.missed || asked.options.work.has_value();
+  const std::vector<int> lengths =
+      is_listed ? std::vector<int>() : asked_range(asked.options.problem);
   const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
   const std::vector<Problem> all = asked.options.missed ? missed_problems(asked)
                                    : asked.options.work ? read_work_list(*asked.options.work)
@@ -330,6 +371,12 @@ int run_tune(const Session& asked) {
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }
+  std::optional<RangeSearch> range;
+  if (!lengths.empty()) {
+    require_one_range(options, lengths, wanted, all);
+    range.emplace(all, lengths, gpu.device);
+    limit_each_length(tune_options.search, limit_s);
+  }
   std::vector<double> seconds;
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
@@ -344,7 +391,8 @@ int run_tune(const Session& asked) {
         began + std::chrono::round<std::chrono::steady_clock::duration>(
                     std::chrono::duration<double>(std::min(*limit_s, kLongestRunS)));
   }
-  const int code = tune_on(gpus, session, worker, {all, places, seconds}, std::move(tune_options));
+  const TuningWork work{all, places, seconds, range ? &*range : nullptr};
+  const int code = tune_on(gpus, session, worker, work, std::move(tune_options));
   if (options.missed) {
     forget_answered(session, gpu);
   }

@@ -137,11 +137,11 @@ std::vector<Variant> first_members(const Groups& groups) {
 /// The tools and the growing report of one run.
 class Run {
  public:
-  /// `rival` is tried whatever the strategy chooses.
-  Run(Strategy& strategy, const std::optional<Variant>& rival, Evaluator& evaluator, Store& store,
+  /// `rivals` are tried whatever the strategy chooses.
+  Run(Strategy& strategy, std::vector<Variant> rivals, Evaluator& evaluator, Store& store,
       CompileQueue& queue, const TuneOptions& options, Progress& progress, TuneReport& report)
       : strategy_(strategy),
-        rival_(rival),
+        rivals_(std::move(rivals)),
         evaluator_(evaluator),
         store_(store),
         queue_(queue),
@@ -155,7 +155,7 @@ class Run {
       try_batch(batch);
     }
     evaluator_.expect(report_.problem, {});  // A run that was stopped leaves nothing behind.
-    try_rival();
+    try_rivals();
     count();
   }
 
@@ -226,15 +226,17 @@ class Run {
     return true;
   }
 
-  /// Also when the time is over: it is one variant, and without it the answer may lose to it.
-  void try_rival() {
-    const bool is_tried = std::ranges::any_of(
-        report_.results, [this](const auto& result) { return result.variant == rival_; });
-    if (!rival_ || is_tried || report_.interrupted) {
+  /// Also when the time is over: they are few, and without them the answer may lose to one.
+  void try_rivals() {
+    std::erase_if(rivals_, [this](const Variant& rival) {
+      return std::ranges::any_of(report_.results,
+                                 [&](const auto& result) { return result.variant == rival; });
+    });
+    if (rivals_.empty() || report_.interrupted) {
       return;
     }
     queue_.drop_wanted();
-    const std::vector<Variant> unknown = take_known({*rival_});
+    const std::vector<Variant> unknown = take_known(rivals_);
     queue_.want(unknown);
     for (const Variant& variant : unknown) {
       if (const auto compilation = wait_for_kernel(variant)) {
@@ -401,7 +403,7 @@ class Run {
   }
 
   Strategy& strategy_;
-  std::optional<Variant> rival_;
+  std::vector<Variant> rivals_;
   Evaluator& evaluator_;
   Store& store_;
   CompileQueue& queue_;
@@ -438,26 +440,6 @@ void take_known_decision(TuneReport& report, const Store& store, long long run_i
   report.finalists = std::move(known->finalists);
   report.tie_threshold = known->tie_threshold;
   report.decided_before = true;
-}
-
-/// Times to rank by. Finals load the GPU longer than the screening did, so their medians are not
-/// set against the screening's: a finalist counts by its ratio to the winner.
-std::map<Variant, double> comparable_times_us(const TuneReport& report) {
-  std::map<Variant, double> times_us;
-  for (const VariantResult& result : report.results) {
-    times_us[result.variant] = result.time_us();
-  }
-  if (report.finalists.empty()) {
-    return times_us;
-  }
-  const VariantResult& winner = report.finalists.front().result;
-  const auto screened = report.screening_us.find(winner.variant);
-  const double winner_us =
-      screened != report.screening_us.end() ? screened->second : winner.time_us();
-  for (const Finalist& finalist : report.finalists) {
-    times_us[finalist.result.variant] = finalist.ratio * winner_us;
-  }
-  return times_us;
 }
 
 /// By the rule that the store answers with, so that the first row is what a query returns.
@@ -601,11 +583,11 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
 }
 
 /// Tries what the strategy chooses; returns the rows that hold it.
-RowIds search(Strategy& strategy, const std::optional<Variant>& rival, Evaluator& evaluator,
+RowIds search(Strategy& strategy, std::vector<Variant> rivals, Evaluator& evaluator,
               const KernelSource& kernels, Store& store, const TuneOptions& options,
               Progress& progress, TuneReport& report) {
   auto queue = std::make_unique<CompileQueue>(thread_count(options.compile_threads), kernels);
-  Run run(strategy, rival, evaluator, store, *queue, options, progress, report);
+  Run run(strategy, std::move(rivals), evaluator, store, *queue, options, progress, report);
   run.search();
   if (report.interrupted && options.abandons_compilations) {
     queue->abandon();
@@ -615,13 +597,19 @@ RowIds search(Strategy& strategy, const std::optional<Variant>& rival, Evaluator
   return run.take_row_ids();
 }
 
-/// The default variant, where finals will compare to it and the axes allow it.
-std::optional<Variant> choose_rival(const TuneReport& report, const TuneOptions& options,
-                                    const std::vector<Variant>& space) {
-  const Variant rival = default_variant(report.problem, report.device);
-  const bool is_wanted = options.finals && report.provenance == Provenance::measured &&
-                         std::ranges::find(space, rival) != space.end();
-  return is_wanted ? std::optional(rival) : std::nullopt;
+/// Those of the options, and the default variant where finals will compare to it and the axes
+/// allow it.
+std::vector<Variant> choose_rivals(const TuneReport& report, const TuneOptions& options,
+                                   const std::vector<Variant>& space) {
+  std::vector<Variant> rivals = options.rivals;
+  const Variant usual = default_variant(report.problem, report.device);
+  if (options.finals && report.provenance == Provenance::measured &&
+      std::ranges::find(space, usual) != space.end()) {
+    rivals.push_back(usual);
+  }
+  std::ranges::sort(rivals);
+  rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
+  return rivals;
 }
 
 std::string title_of(const TuneReport& report, std::size_t variants) {
@@ -637,6 +625,24 @@ std::string title_of(const TuneReport& report, std::size_t variants) {
 const VariantResult* TuneReport::best() const {
   const bool found = !results.empty() && results.front().state == ResultState::ok;
   return found ? &results.front() : nullptr;
+}
+
+std::map<Variant, double> comparable_times_us(const TuneReport& report) {
+  std::map<Variant, double> times_us;
+  for (const VariantResult& result : report.results) {
+    times_us[result.variant] = result.time_us();
+  }
+  if (report.finalists.empty()) {
+    return times_us;
+  }
+  const VariantResult& winner = report.finalists.front().result;
+  const auto screened = report.screening_us.find(winner.variant);
+  const double winner_us =
+      screened != report.screening_us.end() ? screened->second : winner.time_us();
+  for (const Finalist& finalist : report.finalists) {
+    times_us[finalist.result.variant] = finalist.ratio * winner_us;
+  }
+  return times_us;
 }
 
 std::map<std::string, long long> dropped_by_constraint(const std::vector<DroppedVariant>& dropped,
@@ -691,10 +697,11 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     const PhaseTimer timer(report.times.total_s);
     std::vector<Variant> space = enumerate(report, options);
     report.space_size = space.size();
-    const auto rival = choose_rival(report, options, space);
+    std::vector<Variant> rivals = choose_rivals(report, options, space);
     const auto strategy = choose_strategy(report, options, std::move(space), progress);
     const ProgressScope scope(progress, title_of(report, strategy->planned()), strategy->planned());
-    row_ids = search(*strategy, rival, evaluator, kernels, store, options, progress, report);
+    row_ids =
+        search(*strategy, std::move(rivals), evaluator, kernels, store, options, progress, report);
     if (is_decided(report)) {
       take_known_decision(report, store, options.run_id);
     } else if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {

@@ -38,6 +38,8 @@ struct TuneOptions {
   /// True when the evaluator replays a recording, whose variants are the space: nothing is
   /// compiled.
   bool replays = false;
+  /// Tried whatever the search chooses. Requires: legal for the problem.
+  std::vector<Variant> rivals;
   /// Ends the search, as SearchOptions::max_s does.
   std::optional<std::chrono::steady_clock::time_point> search_until;
   /// Asked before every variant and while a kernel is waited for, from the thread that tunes; true
@@ -76,8 +78,8 @@ struct TuneReport {
   bool replayed = false;
   /// Variants that may run, of which a search that is not exhaustive tries some.
   std::size_t space_size = 0;
-  /// The outcome of every variant tried: the successful ones by time, but the decided winner first, then
-  /// the others in the order tried.
+  /// The outcome of every variant tried: the successful ones by time, but the decided winner first,
+  /// then the others in the order tried.
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.
   std::vector<Finalist> finalists;
@@ -112,6 +114,10 @@ struct TuneReport {
 /// Number of dropped variants per constraint name; those in `left_out` count too.
 std::map<std::string, long long> dropped_by_constraint(
     const std::vector<DroppedVariant>& dropped, std::map<std::string, long long> left_out = {});
+
+/// Times to rank the results by. Finals load the GPU longer than the screening did, so their
+/// medians are not set against the screening's: a finalist counts by its ratio to the winner.
+std::map<Variant, double> comparable_times_us(const TuneReport& report);
 
 /// Variants of one kernel, adjacent: they differ only in choices made at launch, so that the first
 /// one is compiled for all of them. Groups and members keep the order of their first member.

@@ -69,6 +69,19 @@ TEST_F(AttentionBackwardProgram, IsPredictedStoredExplainedReportedAndExported) 
   }
 }
 
+TEST_F(AttentionBackwardProgram, ModelsThatAreTrainedPoseIt) {
+  std::ofstream(file("config.json"))
+      << R"({"num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096})";
+  const Arguments plan{"plan", "--model", file("config.json"), "--seq", "1024,2048", "--causal"};
+  const std::string name = "attention_backward";
+  EXPECT_THAT(run(plan), Not(HasSubstr(name)));
+  const std::string list = run(plan, {"--training"});
+  EXPECT_THAT(list, HasSubstr(name));
+  std::ofstream(file("work.json")) << list;
+  const std::string dry = run({"--work", file("work.json"), "--gpu", "h200", "--dry-run"});
+  EXPECT_THAT(dry, HasSubstr("attention_backward b1 h32/8 s2048/2048 d128 fp16 causal"));
+}
+
 /// Results of problems that need no order serve none that do.
 TEST_F(AttentionBackwardProgram, DeterministicProblemsHaveAnswersOfTheirOwn) {
   Arguments few = kFew;

@@ -11,7 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -70,14 +72,65 @@ TEST_F(ServingAttentionDispatch, IsLookedUpByItsBoundsAndTheFamilyOfItsLengths) 
   EXPECT_EQ(lookup.best(problem_of(skewed), device_).variant, Variant(kWhole));
 }
 
+/// Nothing that was measured says that a variant is better than the default far from where that
+/// was.
+TEST_F(ServingAttentionDispatch, BeyondTheHullOfWhatWasMeasuredTheDefaultAnswers) {
+  ServingAttentionProblem longest = kDecode;
+  longest.seq_kv = 65536;
+  record(longest, kWhole, 500.0);
+  const Lookup lookup(database_);
+  const auto answer = [&](int batch, int seq_kv) {
+    ServingAttentionProblem asked = kDecode;
+    asked.batch = batch;
+    asked.seq_kv = seq_kv;
+    return lookup.best(asked, device_);
+  };
+  for (const int seq_kv : {4096, 8192, 20000, 65536, 131072}) {
+    for (const int batch : {4, 8, 16}) {
+      EXPECT_NE(answer(batch, seq_kv).level, MatchLevel::default_only) << batch << " x " << seq_kv;
+    }
+  }
+  for (const auto& [batch, seq_kv] :
+       {std::pair{8, 4095}, std::pair{8, 131073}, std::pair{3, 8192}, std::pair{17, 65536}}) {
+    const Answer beyond = answer(batch, seq_kv);
+    EXPECT_EQ(beyond.level, MatchLevel::default_only) << batch << " x " << seq_kv;
+    ServingAttentionProblem asked = kDecode;
+    asked.batch = batch;
+    asked.seq_kv = seq_kv;
+    EXPECT_EQ(beyond.variant, asked.operation().default_variant(asked, device_));
+  }
+}
+
+/// So what is answered within the hull was compared with it.
+TEST_F(ServingAttentionDispatch, TheDefaultIsAmongWhatIsMeasured) {
+  ServingAttentionProblem problem = kDecode;
+  for (const int head_dim : {64, 128, 192, 256}) {
+    for (const int seq_q : {1, 4, 512, 4096}) {
+      for (const int page_size : {0, 1, 16}) {
+        problem.head_dim = head_dim;
+        problem.head_dim_v = head_dim == 192 ? 128 : head_dim;
+        problem.seq_q = seq_q;
+        problem.page_size = page_size;
+        const DeviceInfo device = profiled_device("h200");
+        const Variant usual = problem.operation().default_variant(problem, device);
+        const auto points = problem.operation().points(Family::portable, problem, device, {});
+        EXPECT_EQ(std::ranges::count(points, usual), 1) << to_string(problem) << to_key(usual);
+      }
+    }
+  }
+}
+
 /// The launch follows from bounds, and its limit of shared memory from no batch.
 TEST_F(ServingAttentionDispatch, ProgramsLaunchItThroughTheRuntime) {
+  ServingAttentionProblem largest = kDecode;
+  largest.batch = 600;
+  record(largest, kRanges, 4000.0);
   RuntimeOptions options;
   options.database = database_;
   options.exported = export_all();
   options.may_compile = false;
   Runtime runtime(options);
-  for (const int batch : {8, 3, 600, 12}) {
+  for (const int batch : {8, 4, 600, 12}) {
     const ServingAttentionCall one = call(batch);
     runtime.launch(problem_of(one), &one, one.params.q, nullptr);
     const ServingAttentionParams& launched = *fake_last_serving();

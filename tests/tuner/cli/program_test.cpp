@@ -217,6 +217,26 @@ TEST_F(SwrTune, BeginsNoProblemOnceItsTimeIsOverAndGoesOnTheNextTime) {
   EXPECT_THAT(error_of({"--seq", "256", "--within", "soon"}, 2), HasSubstr("--within takes"));
 }
 
+TEST_F(SwrTune, TunesARangeThatAnswersForEveryLengthInside) {
+  Arguments range = kSmallTune;
+  range[3] = "256..1024";
+  const ProgramResult tuned = run(range, {"--json", "--quiet"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const json found = json::parse(tuned.out)["range"];
+  EXPECT_GE(found["tuned_lengths"], 3);
+  EXPECT_EQ(found["parts"].front()["from"], 256);
+  EXPECT_EQ(found["parts"].back()["to"], 1024);
+  EXPECT_TRUE(found["parts"].front()["held_out"].is_number());
+  const ProgramResult query = run({"query", "--gpu", "rtx5090", "--seq", "700", "--json"});
+  EXPECT_NE(json::parse(query.out)["answers"][0]["match"], "default_only");
+  EXPECT_THAT(run(range, {"--quiet"}).out, HasSubstr("range: "));
+  const ProgramResult cut = run(range, {"--quiet", "--within", "0.000001", "--db", path("cut.db")});
+  EXPECT_THAT(cut.err, HasSubstr("the time was over before every part of the range was settled"));
+  EXPECT_THAT(error_of({"--gpu", "rtx5090", "--seq", "9..3"}, 2), HasSubstr("LOW..HIGH"));
+  EXPECT_THAT(error_of({"--gpu", "rtx5090", "--seq", "1..9", "--batch", "1,2"}, 2),
+              HasSubstr("take one value each"));
+}
+
 TEST_F(SwrTune, TunesWhatProgramsMissedAndForgetsIt) {
   const std::string question =
       R"({"op":"attention","batch":1,"heads_q":1,"heads_kv":1,"seq_q":SEQ,"seq_kv":SEQ,)"

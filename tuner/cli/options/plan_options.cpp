@@ -33,6 +33,7 @@ void add_plan(CLI::App& program, Options& options) {
       ->needs(model);
   app.add_option("--dtype", plan.dtype, "fp16 or bf16 [the model's]")->group(kGroup)->needs(model);
   app.add_flag("--causal", plan.causal, "With the causal mask")->group(kGroup)->needs(model);
+  app.add_flag("--training", plan.training, "Backward passes too")->group(kGroup)->needs(model);
   app.add_option("--out", options.out, "Write to a file instead of stdout")
       ->type_name("FILE")
       ->group("Files");

@@ -4,6 +4,7 @@
 #include "core/operation.h"
 #include "tuner/cli/options/groups.h"
 #include "tuner/cli/options/text.h"
+#include "tuner/run/range_search.h"
 
 #include <CLI/CLI.hpp>
 
@@ -86,6 +87,20 @@ void add_fields(CLI::App& app, ProblemText& problem, FieldRole role, const std::
   }
 }
 
+/// The lengths to tune of LOW..HIGH; none for another text.
+std::vector<int> lengths_of_range(const std::string& option, const std::string& text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    return {};
+  }
+  const int low = whole_number(text.substr(0, dots), option);
+  const int high = whole_number(text.substr(dots + 2), option);
+  if (low < 1 || high < low) {
+    reject(option + " takes a range as LOW..HIGH from 1 on, e.g. 1..131072, not '" + text + "'");
+  }
+  return lengths_between(low, high);
+}
+
 std::vector<int> values_of(const ProblemField& field, const std::string& text) {
   const std::string name = dashed(field.option);
   if (field.type == FieldType::flag) {
@@ -94,7 +109,10 @@ std::vector<int> values_of(const ProblemField& field, const std::string& text) {
   if (field.is_text()) {
     return {parse_enum<int>(field.spellings, text, field.name)};
   }
-  std::vector<int> values;
+  std::vector<int> values = field.takes_list ? lengths_of_range(name, text) : std::vector<int>();
+  if (!values.empty()) {
+    return values;
+  }
   for (const std::string& part :
        field.takes_list ? split(text, ',') : std::vector<std::string>{text}) {
     values.push_back(whole_number(part, name.c_str()));
@@ -160,6 +178,16 @@ std::vector<Problem> problems(const ProblemText& text) {
     }
   }
   return make_problems(operation, values);
+}
+
+std::vector<int> asked_range(const ProblemText& text) {
+  for (const auto& [option, value] : text.given) {
+    auto lengths = lengths_of_range(dashed(option), value);
+    if (!lengths.empty()) {
+      return lengths;
+    }
+  }
+  return {};
 }
 
 Problem kernel_problem(const ProblemText& text) {

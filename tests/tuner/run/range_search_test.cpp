@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// The search of a range of lengths, on times that are known everywhere.
+#include "tuner/run/range_search.h"
+
+#include "tests/support/fictional.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+
+namespace swr {
+namespace {
+
+/// Time of a variant at a length.
+using TimeUs = std::function<double(const AttentionVariant&, int)>;
+
+using ::testing::ElementsAre;
+using testing::fictional_device;
+
+const std::vector<AttentionVariant> kVariants{{.tile_m = 16, .tile_n = 16, .warps = 1},
+                                              {.tile_m = 64, .tile_n = 64},
+                                              {.tile_m = 128, .tile_n = 64}};
+
+/// Larger tiles begin later and are faster: the best changes at 256 and at 8,192.
+double crossing_us(const AttentionVariant& variant, int length) {
+  switch (variant.tile_m) {
+    case 16:
+      return 2.0 + length / 64.0;
+    case 64:
+      return 4.0 + length / 128.0;
+    default:
+      return 36.0 + length / 256.0;
+  }
+}
+
+class RangeSearchTest : public ::testing::Test {
+ protected:
+  RangeSearchTest() : lengths_(lengths_between(1, 131072)) {
+    for (const int length : lengths_) {
+      AttentionProblem problem;
+      problem.seq_q = length;
+      problem.seq_kv = length;
+      problems_.emplace_back(problem);
+    }
+  }
+
+  RangeSearch search() const { return {problems_, lengths_, fictional_device()}; }
+
+  TuneReport report(std::size_t place, const TimeUs& time_us) const {
+    TuneReport report;
+    report.problem = problems_[place];
+    report.device = fictional_device();
+    for (const AttentionVariant& variant : kVariants) {
+      VariantResult result;
+      result.variant = variant;
+      const double us = time_us(variant, lengths_[place]);
+      result.state = us > 0 ? ResultState::ok : ResultState::launch;
+      result.outcome = Measurement{.median_us = us, .p95_us = us};
+      report.results.push_back(result);
+    }
+    std::ranges::stable_sort(report.results, {}, [](const VariantResult& result) {
+      return result.state == ResultState::ok ? result.time_us() : 1e9;
+    });
+    return report;
+  }
+
+  /// Goes on until nothing is left to tune; returns how many lengths it took.
+  int run(RangeSearch& search, const TimeUs& time_us) const {
+    int tuned = 0;
+    for (auto place = search.next(); place; place = search.next()) {
+      search.learn(*place, report(*place, time_us));
+      ++tuned;
+    }
+    return tuned;
+  }
+
+  /// What the answer of the parts loses at a length.
+  static double loss(const std::vector<RangePart>& parts, int length, const TimeUs& time_us) {
+    const auto part = std::ranges::find_if(
+        parts, [&](const RangePart& one) { return one.from <= length && length <= one.to; });
+    double best_us = 1e9;
+    for (const AttentionVariant& variant : kVariants) {
+      best_us = std::min(best_us, time_us(variant, length));
+    }
+    return time_us(part->variant.as<AttentionVariant>(), length) / best_us - 1.0;
+  }
+
+  std::vector<int> lengths_;
+  std::vector<Problem> problems_;
+};
+
+TEST(LengthsBetween, AreEightInAnOctaveAndBothEnds) {
+  EXPECT_THAT(lengths_between(1, 5), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(lengths_between(16, 33), ElementsAre(16, 18, 20, 22, 24, 26, 28, 30, 32, 33));
+  EXPECT_THAT(lengths_between(1000, 1100), ElementsAre(1000, 1024, 1100));
+  EXPECT_THAT(lengths_between(7, 7), ElementsAre(7));
+  EXPECT_EQ(lengths_between(1, 131072).size(), 8U + 8 * 14);
+  EXPECT_EQ(lengths_between(1, 2147483647).back(), 2147483647);
+}
+
+TEST_F(RangeSearchTest, FindsWhereTheBestChangesAndLosesLittleEverywhere) {
+  RangeSearch range = search();
+  EXPECT_LE(run(range, crossing_us), 40);
+  const auto parts = range.parts();
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts.front().from, 1);
+  EXPECT_EQ(parts.back().to, 131072);
+  EXPECT_NEAR(std::log2(parts[0].to), 8.0, 0.25);
+  EXPECT_NEAR(std::log2(parts[1].to), 13.0, 0.25);
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const int length = static_cast<int>(std::exp2(random() % 1700 / 100.0));
+    EXPECT_LE(loss(parts, length, crossing_us), 0.02) << length;
+  }
+}
+
+TEST_F(RangeSearchTest, PartsFollowEachOtherAndSayWhatTheyMayLose) {
+  RangeSearch range = search();
+  run(range, crossing_us);
+  const auto parts = range.parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_TRUE(i == 0 || parts[i].from == parts[i - 1].to + 1);
+    // Between candidates that lie an eighth of an octave apart.
+    EXPECT_LE(parts[i].edge_loss.value(), 0.06);
+    ASSERT_TRUE(parts[i].held_out.has_value());
+    EXPECT_GE(*parts[i].held_out, parts[i].from);
+    EXPECT_LE(*parts[i].held_out, parts[i].to);
+    EXPECT_GE(parts[i].held_out_loss.value(), 0.0);
+  }
+}
+
+TEST_F(RangeSearchTest, OfOneBestVariantTakesALengthAnOctave) {
+  RangeSearch range = search();
+  const TimeUs alone = [](const AttentionVariant& variant, int length) {
+    return length + 1000.0 / variant.tile_m;
+  };
+  EXPECT_LE(run(range, alone), 34);
+  EXPECT_EQ(range.parts().size(), 1U);
+  EXPECT_EQ(range.parts().front().held_out_loss, 0.0);
+}
+
+TEST_F(RangeSearchTest, ABestThatChangesFromLengthToLengthEndsAtTheGrid) {
+  RangeSearch range = search();
+  const TimeUs wild = [](const AttentionVariant& variant, int length) {
+    return 10.0 + (length * 7 + variant.tile_m) % 13;
+  };
+  EXPECT_LE(run(range, wild), static_cast<int>(lengths_.size()));
+}
+
+TEST_F(RangeSearchTest, LengthsWhereNothingWorksArePassedOver) {
+  RangeSearch range = search();
+  const TimeUs fails_in_the_middle = [](const AttentionVariant& variant, int length) {
+    return length > 1000 && length < 4000 ? 0.0 : crossing_us(variant, length);
+  };
+  run(range, fails_in_the_middle);
+  EXPECT_EQ(range.parts().front().from, 1);
+  EXPECT_EQ(range.parts().back().to, 131072);
+}
+
+TEST_F(RangeSearchTest, ALengthHasTheBestOfItsNeighboursTriedWhereTheyAreLegal) {
+  RangeSearch range = search();
+  EXPECT_TRUE(range.rivals(5).empty());
+  range.learn(0, report(0, crossing_us));
+  range.learn(lengths_.size() - 1, report(lengths_.size() - 1, crossing_us));
+  EXPECT_THAT(range.rivals(40),
+              ::testing::UnorderedElementsAre(Variant(kVariants[0]), Variant(kVariants[2])));
+}
+
+}  // namespace
+}  // namespace swr
