@@ -206,7 +206,7 @@ TEST_F(UserServing, WithoutResultsTheDefaultVariantIsExported) {
   const Manifest manifest = export_kernels(nullptr, fake_cubin, directory_ / "kernels", filter);
   ASSERT_EQ(manifest.kernels.size(), 1U);
   EXPECT_EQ(manifest.kernels[0].problem, problem);
-  EXPECT_EQ(manifest.kernels[0].variant, served_.default_variant(problem, device_));
+  EXPECT_EQ(manifest.kernels[0].variant, default_variant(problem, device_));
   EXPECT_EQ(manifest.kernels[0].time_us, 0.0);
   EXPECT_EQ(read_manifest(directory_ / "kernels").kernels.size(), 1U);
   // What was measured on the device is better than the default.
