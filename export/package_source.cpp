@@ -187,6 +187,9 @@ bool is_public(std::string_view path) {
 /// Its name in the package, where all files lie in two folders: a name that families share gets
 /// the family's in front.
 std::string file_name(std::string_view path) {
+  if (path.find('/') == std::string_view::npos) {
+    return std::string(path);
+  }
   const std::string_view folder = path.substr(0, path.rfind('/'));
   const std::string_view name = path.substr(folder.size() + 1);
   if (name != "config.h") {
