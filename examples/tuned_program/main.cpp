@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Blurs a million numbers with the kernel that is built into this program.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <blur_kernels/blur.h>
 #include <cstdio>

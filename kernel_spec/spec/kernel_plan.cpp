@@ -572,10 +572,17 @@ std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
   for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
     const KernelParameter& parameter = spec_.parameters[i];
     const std::string& value = parameter.values[static_cast<std::size_t>(choice[i])];
-    const bool is_template_argument = std::ranges::any_of(steps, [&](const PlannedStep& step) {
-      return names(template_arguments(step.spec.entry), parameter.name);
-    });
-    if (is_template_argument || parameter.use == ParameterUse::launch) {
+    const auto is_template_argument_of = [&](const std::vector<PlannedStep>& some) {
+      return std::ranges::any_of(some, [&](const PlannedStep& step) {
+        return names(template_arguments(step.spec.entry), parameter.name);
+      });
+    };
+    // A macro would also replace the names of another kernel's template parameters in the same
+    // file.
+    const bool shares_file = spec_.reference_file.empty();
+    if (is_template_argument_of(steps) ||
+        (shares_file && (is_template_argument_of(steps_) || is_template_argument_of(reference_))) ||
+        parameter.use == ParameterUse::launch) {
       continue;
     }
     text += parameter.use == ParameterUse::constant
