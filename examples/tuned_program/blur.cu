@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The mean of each element and its neighbours; the block and the elements of a thread are parameters.
+// The mean of each element and its neighbours; the block and the elements of a thread are
+// parameters.
 extern "C" __global__ void blur(float* out, const float* in, int n) {
 #pragma unroll
   for (int item = 0; item < items; ++item) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Kernels of your own (docs/kernels.md), for C: their specs, what is best for them, and launches. */
+ * Kernels of your own (docs/kernels.md), for C: their specs, what is best for them, and launches.
+ */
 #pragma once
 
 #include <swr/swr_c.h>

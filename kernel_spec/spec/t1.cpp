@@ -36,12 +36,11 @@ class T1Reader {
         space_(required("ConfigurationSpace"), file_.place("ConfigurationSpace"),
                {"TuningParameters", "Conditions", "Constraints"}),
         kernel_(required("KernelSpecification"), file_.place("KernelSpecification"),
-                {"Language",           "BenchmarkName",   "KernelName",      "KernelFile",
-                 "KernelTypeNames",    "CompilerOptions", "GlobalSizeType",  "LocalSize",
-                 "GlobalSize",         "GridDivX",        "GridDivY",        "GridDivZ",
-                 "ProblemSize",        "SharedMemory",    "Stream",          "Arguments",
-                 "ReferenceArguments", "BenchmarkConfig", "SimulationInput", "Device",
-                 "Platform",           "Profiling",       "TimeUnit",        "Misc",
+                {"Language", "BenchmarkName", "KernelName", "KernelFile", "KernelTypeNames",
+                 "CompilerOptions", "GlobalSizeType", "LocalSize", "GlobalSize", "GridDivX",
+                 "GridDivY", "GridDivZ", "ProblemSize", "SharedMemory", "Stream", "Arguments",
+                 "ReferenceArguments", "BenchmarkConfig", "SimulationInput", "Device", "Platform",
+                 "Profiling", "TimeUnit", "Misc",
                  // Of early files; they say nothing that swr needs.
                  "BenchmarkPath", "SharedMemoryOriginal"}) {}
 

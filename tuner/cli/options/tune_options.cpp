@@ -59,10 +59,11 @@ double parse_seconds(const std::string& option, const std::string& text) {
 
 void add_search_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Search";
-  app.add_option("--strategy", options.strategy,
-                 "exhaustive; random; model (best predicted first, corrected by what is measured) "
-                 "[exhaustive; model with --budget, --time, --within or --missed, and for an absent "
-                 "GPU without axis options]")
+  app.add_option(
+         "--strategy", options.strategy,
+         "exhaustive; random; model (best predicted first, corrected by what is measured) "
+         "[exhaustive; model with --budget, --time, --within or --missed, and for an absent "
+         "GPU without axis options]")
       ->type_name("NAME")
       ->group(kGroup);
   app.add_option("--budget", options.budget,
