@@ -40,7 +40,9 @@ Occupancy occupancy(const KernelResources& resources, const Problem& problem,
   constexpr int kSchedulersPerSm = 4;
   const int threads = threads_per_cta(problem, variant);
   const int cta_warps = ceil_div(threads, 32);
-  const int warp_registers = round_up(resources.registers_per_thread * 32, kRegisterUnitPerWarp);
+  // A file may say that a kernel takes none; a warp has one unit at least.
+  const int warp_registers =
+      round_up(std::max(resources.registers_per_thread, 1) * 32, kRegisterUnitPerWarp);
   const int cta_smem = round_up(smem_bytes(problem, variant) + resources.static_smem_bytes +
                                     device.smem_reserved_per_cta_bytes,
                                 kSmemUnitBytes);

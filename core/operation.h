@@ -183,9 +183,20 @@ class Operation {
                                                const Variant& /*variant*/) const {
     return std::nullopt;
   }
+  /// The source of the kernels that say what is right; empty, as by default, where none are the
+  /// user's.
+  virtual std::optional<KernelProgram> reference_program(const Problem& /*problem*/) const {
+    return std::nullopt;
+  }
   /// Digest of all that a kernel of a user's is made from; empty for operations of swr. Results of
   /// different digests answer no common question.
   virtual std::string source_digest() const { return ""; }
+  /// From which restore_operation() makes the operation again, in any process; empty for operations
+  /// of swr, which every process knows.
+  virtual std::string stored_text() const { return ""; }
+  /// What the user calls a kernel: the operation's name without what tells its versions apart.
+  /// Defaults to the name.
+  virtual std::string_view given_name() const { return name(); }
   /// The file that describes the operation, for options that name it again; empty where there is
   /// none.
   virtual std::string_view spec_file() const { return {}; }
@@ -259,9 +270,19 @@ class Operation {
   virtual std::string package_row(const PackagedKernel& /*kernel*/) const { return ""; }
 };
 
+/// The most of a process: keys of problems have eight bits for the place.
+inline constexpr std::size_t kMostOperations = 255;
+
 /// Adds an operation for as long as the process lives. Safe from any thread.
 /// Throws: Error{invalid_argument} when an operation has that name already, or there are too many.
 const Operation& register_operation(std::unique_ptr<const Operation> operation);
+
+/// The kernel whose stored_text() this is; added unless the process knows it. nullptr where the
+/// process has no room for another. Compiles and runs nothing. Safe from any thread.
+/// Throws: Error{invalid_argument} for a text that is of no kernel, or of one of another name or
+/// digest.
+const Operation* restore_operation(std::string_view name, std::string_view digest,
+                                   std::string_view stored_text);
 
 /// Without kernels of users.
 std::vector<const Operation*> operations_of_swr();

@@ -2,6 +2,7 @@
 #include "db/connection.h"
 
 #include "db/database_error.h"
+#include "db/kernels.h"
 #include "db/operation_views.h"
 #include "db/row_digests.h"
 #include <swr/error.h>
@@ -183,8 +184,9 @@ SQLite::Database open_for_reading(const fs::path& path, std::span<const Migratio
   set_up(database);
   switch (schema_state_now(database, migrations, path, content)) {
     case SchemaState::current:
+      restore_kernels(database, path);
       break;
-    case SchemaState::older:
+    case SchemaState::older:  // Of before kernels were kept.
       return upgraded_copy(database, migrations, path, content_now(database));
     case SchemaState::empty:
       throw Error(ErrorCode::unreadable,
@@ -198,9 +200,14 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   SQLite::Database database =
       open_and_read(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, timeout);
   set_up(database);
-  if (schema_state_now(database, migrations, path, content) != SchemaState::current) {
+  const bool is_current =
+      schema_state_now(database, migrations, path, content) == SchemaState::current;
+  if (!is_current) {
     migrate(database, migrations, path, content);
-  } else if (migrations.back().version >= kFirstSchemaWithViews && !has_operation_views(database)) {
+  }
+  restore_kernels(database, path);
+  if (is_current && migrations.back().version >= kFirstSchemaWithViews &&
+      !has_operation_views(database)) {
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     write_operation_views(database);
     transaction.commit();

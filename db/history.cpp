@@ -4,6 +4,8 @@
 #include "core/printable.h"
 #include "db/connection.h"
 #include "db/database_error.h"
+#include "db/kernels.h"
+#include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/error.h>
 
@@ -28,9 +30,11 @@ class HistoryReader {
       : database_(database), path_(path) {}
 
   History read() {
+    readable_ = is_readable_row(database_);
     read_problems();
     read_devices();
     History history;
+    history.unknown_kernels = unknown_kernels(database_);
     history.runs = runs();
     read_results();
     read_decisions();
@@ -45,7 +49,7 @@ class HistoryReader {
   using PlaceKey = std::pair<long long, long long>;  ///< Ids of problem and device.
 
   void read_problems() {
-    SQLite::Statement row(database_, "SELECT * FROM problem");
+    SQLite::Statement row(database_, "SELECT * FROM problem WHERE " + readable_);
     while (row.executeStep()) {
       problems_[row.getColumn("id").getInt64()] = read_problem(row, {path_, "problem"});
     }
@@ -99,7 +103,8 @@ class HistoryReader {
   void read_results() {
     SQLite::Statement row(database_, "SELECT result.*, " + variant_columns() +
                                          " FROM result JOIN variant ON variant.id = "
-                                         "result.variant_id ORDER BY result.id");
+                                         "result.variant_id WHERE " +
+                                         readable_ + " ORDER BY result.id");
     while (row.executeStep()) {
       place_of(row).results.push_back({row.getColumn("id").getInt64(),
                                        row.getColumn("run_id").getInt64(),
@@ -136,7 +141,10 @@ class HistoryReader {
   }
 
   void read_decisions() {
-    SQLite::Statement row(database_, "SELECT * FROM decision ORDER BY id");
+    SQLite::Statement row(database_,
+                          "SELECT decision.* FROM decision JOIN problem ON problem.id = "
+                          "decision.problem_id WHERE " +
+                              readable_ + " ORDER BY decision.id");
     while (row.executeStep()) {
       RecordedDecision decision{.run_id = row.getColumn("run_id").getInt64(),
                                 .winner_id = row.getColumn("winner_id").getInt64(),
@@ -151,6 +159,7 @@ class HistoryReader {
 
   const SQLite::Database& database_;
   const fs::path& path_;
+  std::string readable_;  ///< is_readable_row().
   std::map<long long, Problem> problems_;
   std::map<long long, DeviceInfo> devices_;
   std::map<long long, long long> device_ids_;
@@ -163,6 +172,7 @@ History read_history(const fs::path& path) {
   return with_database_errors(path, [&] {
     SQLite::Database database = open_database(path, Store::Mode::read_only, built_in_migrations());
     const SQLite::Transaction snapshot(database);
+    require_intact_rows(database, path);
     return HistoryReader(database, path).read();
   });
 }

@@ -57,6 +57,9 @@ struct RecordedPlace {
 struct History {
   std::vector<RecordedRun> runs;      ///< Oldest first.
   std::vector<RecordedPlace> places;  ///< By problem, then by device.
+  /// Operations whose rows are not among these: kernels of users whose spec neither the file nor
+  /// the process has.
+  std::vector<std::string> unknown_kernels;
 };
 
 /// Reads one state of the file.

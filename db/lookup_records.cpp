@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/lookup_records.h"
 
+#include "db/kernels.h"
 #include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/error.h>
@@ -86,7 +87,8 @@ class Reader {
       : database_(database), path_(path) {}
 
   LookupRecords read(const Setting& setting, const std::optional<LookupScope>& scope) {
-    for (const char* const table : {"run", "device", "variant", "decision"}) {
+    readable_ = is_readable_row(database_);
+    for (const char* const table : {"run", "device", "kernel", "variant", "decision"}) {
       require_unchanged_rows(database_, path_, table);
     }
     read_runs(setting);
@@ -143,18 +145,16 @@ class Reader {
   /// beside a walk over the table for an operation that has none.
   std::vector<const Operation*> stored_operations() const {
     std::vector<const Operation*> stored;
-    SQLite::Statement next(database_,
-                           "SELECT id, op FROM problem WHERE op > ? ORDER BY op, kind LIMIT 1");
+    SQLite::Statement next(database_, "SELECT id, op FROM problem WHERE op > ? AND " + readable_ +
+                                          " ORDER BY op, kind LIMIT 1");
     for (std::string last;; next.reset()) {
       next.bind(1, last);
       if (!next.executeStep()) {
         break;
       }
       last = next.getColumn(1).getString();
-      if (find_operation_or_null(last) != nullptr || !is_user_kernel(last)) {
-        stored.push_back(read_row_named([&] { return next.getColumn(0).getString(); },
-                                        {path_, "problem"}, [&] { return &find_operation(last); }));
-      }
+      stored.push_back(read_row_named([&] { return next.getColumn(0).getString(); },
+                                      {path_, "problem"}, [&] { return &find_operation(last); }));
     }
     std::ranges::sort(stored, {}, [](const Operation* operation) {
       return std::ranges::find(operations(), operation) - operations().begin();
@@ -173,7 +173,7 @@ class Reader {
 
   void read_variants() {
     bool all_canonical = true;
-    TableRows row(database_, lookup_variants_query());
+    TableRows row(database_, lookup_variants_query(readable_));
     while (row.next()) {
       const auto read = read_lookup_variant(row, {path_, "variant"});
       add(variants_, records_.variants, row.cell(0).getInt64(), read.value);
@@ -185,13 +185,14 @@ class Reader {
   void read_results(const std::optional<LookupScope>& scope) {
     const Cells kind = scope ? kind_cells(scope->problem) : Cells{};
     constexpr int kUnchanged = 15;
-    TableRows row(database_, "SELECT " + lookup_result_columns() + ", " +
-                                 is_unchanged(database_, "result") + " FROM result" +
-                                 (scope ? " WHERE problem_id IN (SELECT id FROM problem WHERE " +
-                                              conditions(kind) +
-                                              ") AND device_id IN (SELECT id FROM device WHERE "
-                                              "sm_arch = :sm_arch)"
-                                        : ""));
+    TableRows row(
+        database_,
+        "SELECT " + lookup_result_columns() + ", " + is_unchanged(database_, "result") +
+            " FROM result WHERE " + of_readable_problems() +
+            (scope ? " AND problem_id IN (SELECT id FROM problem WHERE " + conditions(kind) +
+                         ") AND device_id IN (SELECT id FROM device WHERE "
+                         "sm_arch = :sm_arch)"
+                   : ""));
     for (const NamedCell& cell : kind) {
       bind(row, cell);
     }
@@ -202,6 +203,13 @@ class Reader {
       require_unchanged(row, "result", kUnchanged);
       add_result(read_lookup_result(row, {path_, "result"}));
     }
+  }
+
+  /// As SQL. Nearly always every problem is.
+  std::string of_readable_problems() const {
+    return readable_ == "true"
+               ? readable_
+               : "problem_id NOT IN (SELECT id FROM problem WHERE NOT (" + readable_ + "))";
   }
 
   void require_unchanged(const TableRows& row, const char* table, int column) const {
@@ -285,6 +293,7 @@ class Reader {
   const SQLite::Database& database_;
   const std::filesystem::path& path_;
   LookupRecords records_;
+  std::string readable_;  ///< is_readable_row().
   /// Those of the setting.
   std::unordered_set<long long> runs_;
   RowIndex problems_;

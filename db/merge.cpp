@@ -3,7 +3,9 @@
 
 #include "db/connection.h"
 #include "db/database_error.h"
+#include "db/kernels.h"
 #include "db/merge_environment.h"
+#include "db/operation_views.h"
 #include "db/row_digests.h"
 #include "db/rows.h"
 #include <swr/error.h>
@@ -24,11 +26,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Columns that may become known after a copy of the file was made: when a run ended, what was
-/// counted.
+/// counted, the spec of a kernel of which older files have the name.
 bool comes_later(const std::string& column) {
   static const std::vector<std::string> kCounters = counter_columns();
   static const std::vector<std::string> kAccesses = access_columns();
-  return column == "finished_at" || std::ranges::find(kCounters, column) != kCounters.end() ||
+  return column == "finished_at" || column == "spec" || column == "spec_digest" ||
+         std::ranges::find(kCounters, column) != kCounters.end() ||
          std::ranges::find(kAccesses, column) != kAccesses.end();
 }
 
@@ -49,6 +52,7 @@ struct MergedTable {
 const std::vector<MergedTable>& merged_tables() {
   static const std::vector<MergedTable> kTables{
       {"device", {}},
+      {"kernel", {}},
       {"problem", {}},
       {"variant", {}},
       {"run", {}},
@@ -86,6 +90,7 @@ class Merger {
   explicit Merger(SQLite::Database& database) : database_(database) {}
 
   MergeSummary merge() {
+    require_same_kernels();
     MergeSummary summary;
     for (const MergedTable& table : merged_tables()) {
       const std::size_t added = merge(table);
@@ -101,6 +106,18 @@ class Merger {
   }
 
  private:
+  /// A name has letters of the digest, which two specs seldom share by chance.
+  void require_same_kernels() {
+    SQLite::Statement other(database_,
+                            "SELECT t.op FROM main.kernel AS t JOIN source.kernel AS s ON s.op = "
+                            "t.op WHERE s.spec_digest <> t.spec_digest");
+    if (other.executeStep()) {
+      throw Error(ErrorCode::invalid_argument,
+                  "two kernels are called " + other.getColumn(0).getString() +
+                      " and have different specs; merge databases of one of them");
+    }
+  }
+
   /// The expression that gives a column of a source's row `s` the value it has in `main`.
   static std::string value_of(const MergedTable& table, const std::string& column) {
     for (const Reference& reference : table.references) {
@@ -186,6 +203,10 @@ class Merger {
         "UPDATE main.run SET finished_at = s.finished_at, digest = NULL FROM source.run AS s "
         "JOIN temp.run_place AS p ON p.id = s.id WHERE main.run.id = p.place "
         "AND main.run.finished_at IS NULL");
+    database_.exec(
+        "UPDATE main.kernel SET spec = s.spec, spec_digest = s.spec_digest, digest = NULL "
+        "FROM source.kernel AS s WHERE s.op = main.kernel.op AND main.kernel.spec IS NULL "
+        "AND s.spec IS NOT NULL");
     add_to_waiting(counter_columns(), "sectors_demanded");
     add_to_waiting(access_columns(), "accesses_missing_because");
   }
@@ -257,6 +278,7 @@ MergeSummary merge_into(SQLite::Database& database, SQLite::Database& from) {
   if (summary.results + summary.decisions + summary.runs > 0) {
     put_in_order(database);
   }
+  write_operation_views(database);
   seal_rows(database);
   transaction.commit();
   database.exec("DETACH source");
@@ -276,22 +298,24 @@ void require_sound(SQLite::Database& database, const fs::path& path) {
     reject_damaged(path, finding);
   }
   require_intact_rows(database, path);
-  require_intact_parts(database, path);
   SQLite::Statement orphan(database, "PRAGMA foreign_key_check");
   if (orphan.executeStep()) {
     reject_damaged(path, "a row of table " + orphan.getColumn(0).getString() +
                              " refers to one that is not there");
   }
-  SQLite::Statement problem(database, "SELECT * FROM problem");
+  const std::string readable = is_readable_row(database);
+  SQLite::Statement problem(database, "SELECT * FROM problem WHERE " + readable);
   while (problem.executeStep()) {
     read_problem(problem, {path, "problem"});
   }
-  SQLite::Statement variant(database, "SELECT * FROM variant");
+  SQLite::Statement variant(database, "SELECT * FROM variant WHERE " + readable);
   while (variant.executeStep()) {
     read_variant(variant, {path, "variant"});
   }
   SQLite::Statement result(database, "SELECT result.*, " + variant_columns() +
-                                         " FROM result JOIN variant ON variant.id = variant_id");
+                                         " FROM result JOIN variant ON variant.id = variant_id "
+                                         "WHERE " +
+                                         readable);
   while (result.executeStep()) {
     read_result(result, {path, "result"});
   }

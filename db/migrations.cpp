@@ -2,6 +2,7 @@
 #include "db/migrations.h"
 
 #include "core/embedded_file.h"
+#include "db/kernels.h"
 #include "db/old_values.h"
 #include "db/operation_views.h"
 #include <swr/error.h>
@@ -38,6 +39,18 @@ int version_of(const EmbeddedFile& file) {
   return version;
 }
 
+/// What SQL cannot do of a step.
+auto carrying_over(int version) -> decltype(Migration::carry_over) {
+  switch (version) {
+    case kFirstWithoutColumns:
+      return carry_old_values_over;
+    case kFirstSchemaWithKernels:
+      return name_older_kernels;
+    default:
+      return nullptr;
+  }
+}
+
 [[noreturn]] void reject_content(const std::filesystem::path& path, Store::Content held) {
   const bool replayed = held == Store::Content::replayed;
   throw Error(ErrorCode::unreadable,
@@ -63,8 +76,7 @@ std::vector<Migration> built_in_migrations() {
   std::vector<Migration> migrations;
   for (const EmbeddedFile& file : schema_files()) {
     const int version = version_of(file);
-    migrations.push_back(
-        {version, file.text, version == kFirstWithoutColumns ? carry_old_values_over : nullptr});
+    migrations.push_back({version, file.text, carrying_over(version)});
   }
   return migrations;
 }

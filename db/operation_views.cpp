@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "db/operation_views.h"
 
+#include "db/kernels.h"
+
 #include <SQLiteCpp/Statement.h>
 
 #include <algorithm>
@@ -55,6 +57,15 @@ bool is_current(SQLite::Database& database, const Operation& operation) {
   return stored_sql(database, view_name(operation)) == view_sql(operation);
 }
 
+/// A process may know kernels of other files.
+std::vector<const Operation*> viewed_operations(SQLite::Database& database) {
+  std::vector<const Operation*> viewed = operations_of_swr();
+  for (const Operation* const kernel : kernels_of(database)) {
+    viewed.push_back(kernel);
+  }
+  return viewed;
+}
+
 }  // namespace
 
 std::string view_name(const Operation& operation) {
@@ -74,16 +85,21 @@ std::string view_sql(const Operation& operation) {
 }
 
 bool has_operation_views(SQLite::Database& database) {
-  return std::ranges::all_of(
-      operations(), [&](const Operation* operation) { return is_current(database, *operation); });
+  return std::ranges::all_of(viewed_operations(database), [&](const Operation* operation) {
+    return is_current(database, *operation);
+  });
 }
 
 void write_operation_views(SQLite::Database& database) {
-  for (const Operation* const operation : operations()) {
-    if (!is_current(database, *operation)) {
-      database.exec("DROP VIEW IF EXISTS " + in_quotes(view_name(*operation), '"'));
-      database.exec(view_sql(*operation));
-    }
+  for (const Operation* const operation : viewed_operations(database)) {
+    write_operation_view(database, *operation);
+  }
+}
+
+void write_operation_view(SQLite::Database& database, const Operation& operation) {
+  if (!is_current(database, operation)) {
+    database.exec("DROP VIEW IF EXISTS " + in_quotes(view_name(operation), '"'));
+    database.exec(view_sql(operation));
   }
 }
 

@@ -21,10 +21,12 @@ std::string view_name(const Operation& operation);
 /// family lacks is NULL; one that came later has its default in rows from before.
 std::string view_sql(const Operation& operation);
 
-/// Whether every operation's view is there and as view_sql() says.
+/// Whether the view of every operation is there and as view_sql() says; of kernels of users those
+/// that the file has.
 bool has_operation_views(SQLite::Database& database);
 
 /// Writes those that are missing or differ. Requires: a transaction.
 void write_operation_views(SQLite::Database& database);
+void write_operation_view(SQLite::Database& database, const Operation& operation);
 
 }  // namespace swr

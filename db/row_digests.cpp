@@ -34,7 +34,8 @@ struct SealedTable {
 constexpr Parts kSamples{"sample", "result_id", "position, time_us", "samples_digest"};
 constexpr Parts kFinalists{"finalist", "decision_id",
                            "result_id, ratio, ratio_low, ratio_high, tied", "finalists_digest"};
-constexpr std::array<SealedTable, 7> kTables{{{"device", nullptr},
+constexpr std::array<SealedTable, 8> kTables{{{"device", nullptr},
+                                              {"kernel", nullptr},
                                               {"problem", nullptr},
                                               {"variant", nullptr},
                                               {"run", nullptr},
@@ -201,6 +202,20 @@ void require_structure(const SQLite::Database& database, const std::filesystem::
   }
 }
 
+/// Samples or finalists, of a table that has some.
+void require_unchanged_parts(const SQLite::Database& database, const std::filesystem::path& path,
+                             const SealedTable& table) {
+  if (table.parts == nullptr) {
+    return;
+  }
+  const std::string id = first_id(database, table.name,
+                                  "digest IS NOT NULL AND " + std::string(table.parts->digest) +
+                                      " IS NOT " + parts_digest(table));
+  if (!id.empty()) {
+    reject_changed(path, "what belongs to " + name_of_row(table.name, id));
+  }
+}
+
 bool has_digests(const SQLite::Database& database) {
   SQLite::Statement version(database, "PRAGMA user_version");
   return version.executeStep() && version.getColumn(0).getInt() >= kFirstSchemaWithDigests;
@@ -249,26 +264,16 @@ void require_unchanged_rows(const SQLite::Database& database, const std::filesys
   if (!id.empty()) {
     reject_changed_row(path, table, id);
   }
+  require_unchanged_parts(database, path, *std::ranges::find(kTables, table, &SealedTable::name));
 }
 
 void require_intact_rows(const SQLite::Database& database, const std::filesystem::path& path) {
   for (const SealedTable& table : kTables) {
     require_structure(database, path, table.name);
-    require_unchanged_rows(database, path, table.name);
-  }
-}
-
-void require_intact_parts(const SQLite::Database& database, const std::filesystem::path& path) {
-  for (const SealedTable& table : kTables) {
     if (table.parts != nullptr) {
       require_structure(database, path, table.parts->table);
-      const std::string id = first_id(database, table.name,
-                                      "digest IS NOT NULL AND " + std::string(table.parts->digest) +
-                                          " IS NOT " + parts_digest(table));
-      if (!id.empty()) {
-        reject_changed(path, "what belongs to " + name_of_row(table.name, id));
-      }
     }
+    require_unchanged_rows(database, path, table.name);
   }
 }
 

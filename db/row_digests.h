@@ -33,15 +33,13 @@ std::string is_unchanged(const SQLite::Database& database, const std::string& ta
 [[noreturn]] void reject_changed_row(const std::filesystem::path& path, const std::string& table,
                                      const std::string& id);
 
-/// Looks at every row of the table. Throws: as reject_changed_row().
+/// Looks at every row of the table, with its samples or finalists. Throws: as
+/// reject_changed_row().
 void require_unchanged_rows(const SQLite::Database& database, const std::filesystem::path& path,
                             const std::string& table);
 
-/// Looks at every row but samples and finalists, and at the tables' structure: a row that is not
-/// found any more has no digest to differ from. Throws: as reject_changed_row().
+/// Looks at every row of every table, and at the tables' structure: a row that is not found any
+/// more has no digest to differ from. Throws: as reject_changed_row().
 void require_intact_rows(const SQLite::Database& database, const std::filesystem::path& path);
-
-/// Looks at the samples and finalists too.
-void require_intact_parts(const SQLite::Database& database, const std::filesystem::path& path);
 
 }  // namespace swr

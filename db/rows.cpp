@@ -533,21 +533,8 @@ FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row
   });
 }
 
-bool is_user_kernel(std::string_view operation) {
-  constexpr std::size_t kDigestLetters = 8;
-  const std::size_t digest = operation.size() - std::min(operation.size(), kDigestLetters);
-  return digest > 1 && operation[digest - 1] == '_' &&
-         operation.find_first_not_of("0123456789abcdef", digest) == std::string_view::npos;
-}
-
-/// Not those of users' kernels that this process does not know.
-std::string lookup_variants_query() {
-  std::string known;
-  for (const Operation* const operation : operations()) {
-    known += (known.empty() ? "'" : ", '") + std::string(name_of(*operation)) + "'";
-  }
-  return "SELECT id, op, axes FROM variant WHERE op IN (" + known + ") OR op NOT GLOB '" +
-         std::string(kUserKernelPattern) + "' ORDER BY id";
+std::string lookup_variants_query(const std::string& condition) {
+  return "SELECT id, op, axes FROM variant WHERE " + condition + " ORDER BY id";
 }
 
 FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source) {

@@ -74,19 +74,12 @@ struct LookupResult {
   std::optional<long long> excess_misses;    ///< Predicted, in sectors.
 };
 
-/// How the operations of users' kernels are called (operations/user_kernel): a name and eight
-/// letters of a digest. As SQLite's GLOB takes it.
-inline constexpr std::string_view kUserKernelPattern =
-    "*_[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]";
-
-/// True for such a name.
-bool is_user_kernel(std::string_view operation);
-
 // For tables of many rows: what to select, and the readers of such rows. A column `more` follows.
 std::string lookup_problems_query(const Operation& operation, const std::string& more);
 FromText<Problem> read_lookup_problem(const Operation& operation, TableRows& row,
                                       const RowSource& source);
-std::string lookup_variants_query();
+/// Of the rows for which `condition` holds.
+std::string lookup_variants_query(const std::string& condition);
 FromText<Variant> read_lookup_variant(TableRows& row, const RowSource& source);
 std::string lookup_result_columns();
 LookupResult read_lookup_result(TableRows& row, const RowSource& source);

@@ -2,6 +2,7 @@
 #include "core/enum_text.h"
 #include "db/connection.h"
 #include "db/database_error.h"
+#include "db/kernels.h"
 #include "db/query.h"
 #include "db/row_digests.h"
 #include "db/rows.h"
@@ -72,6 +73,12 @@ std::optional<long long> find_prediction(SQLite::Database& database, long long r
   return has_cells(database, "result", id, cells) ? std::optional(id) : std::nullopt;
 }
 
+/// With its kernel's spec, where it is of one.
+long long problem_row(SQLite::Database& database, const Problem& problem) {
+  keep_kernel(database, problem.operation());
+  return find_or_insert_row(database, "problem", to_cells(problem));
+}
+
 /// Appends the row of a result with all it belongs to; returns its id.
 long long insert_result(SQLite::Database& database, long long run_id, long long problem_id,
                         long long device_id, const VariantResult& result) {
@@ -97,7 +104,7 @@ long long insert_result(SQLite::Database& database, long long run_id, long long 
 long long insert_result(SQLite::Database& database, long long run_id, const Problem& problem,
                         const DeviceInfo& device, const VariantResult& result) {
   const long long device_id = find_or_insert_row(database, "device", to_cells(device));
-  const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
+  const long long problem_id = problem_row(database, problem);
   return insert_result(database, run_id, problem_id, device_id, result);
 }
 
@@ -219,7 +226,7 @@ std::vector<long long> Store::record_decision(long long run_id, const Problem& p
     SQLite::Database& database = impl_->database;
     require_run(database, run_id, impl_->path);
     const long long device_id = find_or_insert_row(database, "device", to_cells(device));
-    const long long problem_id = find_or_insert_row(database, "problem", to_cells(problem));
+    const long long problem_id = problem_row(database, problem);
     for (const Finalist& finalist : finalists) {
       result_ids.push_back(insert_result(database, run_id, problem_id, device_id, finalist.result));
     }

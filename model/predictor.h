@@ -32,11 +32,16 @@ class Predictor {
 
   /// Why it does not predict a variant, whose walk would take too much memory or time; empty when
   /// it does.
-  virtual std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
-                                                   int ctas_per_sm) const = 0;
+  virtual std::optional<std::string> beyond_limits(const Problem& /*problem*/,
+                                                   const Variant& /*variant*/,
+                                                   int /*ctas_per_sm*/) const {
+    return std::nullopt;
+  }
 
-  /// Makes the walk that predict() will need, unless another thread is at it.
-  virtual void prepare(const Problem& problem, const Variant& variant, int ctas_per_sm) = 0;
+  /// Makes the walk that predict() will need, unless another thread is at it. Does nothing for
+  /// models that walk nothing, as beyond_limits() refuses nothing.
+  virtual void prepare(const Problem& /*problem*/, const Variant& /*variant*/,
+                       int /*ctas_per_sm*/) {}
 
   /// Registers from what a kernel holds across its main loop, no spills: good enough to rank, and
   /// free, where compiling a whole space takes longer than measuring the part worth measuring.

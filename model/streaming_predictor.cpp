@@ -60,13 +60,6 @@ class StreamingPredictor final : public Predictor {
     return result;
   }
 
-  std::optional<std::string> beyond_limits(const Problem& /*problem*/, const Variant& /*variant*/,
-                                           int /*ctas_per_sm*/) const override {
-    return std::nullopt;
-  }
-  void prepare(const Problem& /*problem*/, const Variant& /*variant*/,
-               int /*ctas_per_sm*/) override {}
-
   /// What addresses and sums take; enough to rank.
   KernelResources estimated_resources(const Problem& /*problem*/,
                                       const Variant& /*variant*/) const override {

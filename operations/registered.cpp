@@ -54,10 +54,7 @@ class Registry {
     }
   }
 
-  /// Keys of problems have eight bits for the place.
-  static constexpr std::size_t kMost = 255;
-
-  std::array<const Operation*, kMost> all_{};
+  std::array<const Operation*, kMostOperations> all_{};
   std::atomic<std::size_t> count_ = 0;
   std::mutex adding_;
   std::vector<std::unique_ptr<const Operation>> owned_;

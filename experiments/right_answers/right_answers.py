@@ -7,7 +7,9 @@
     experiments/right_answers/right_answers.py --summarise OUT_DIR/*.csv
 
 Shapes come in an order drawn by the seed, so that a run that is cut short (--within) has seen a fair part of
-each list; the next run with the same OUT_DIR and database goes on. Per shape and in turns, one process, the same tensors, a CUDA graph each: `fresh` (no database: what comes
+each list; the next run with the same OUT_DIR and database goes on. One swr-tune tunes all of them first, for
+four fifths of the time, while other processors compile ahead. Then, per shape that was tuned and in turns,
+one process, the same tensors, a CUDA graph each: `fresh` (no database: what comes
 with swr, else the closed form), `model` (the closed form alone: what comes with swr is of a warm L2, so a
 runtime that asks for a cold one has nothing), `tuned` (swr-tune for this very shape) and `peer` (cuDNN's
 attention, cuBLASLt's product). A ratio of a round is tuned or peer time over that of fresh or model.
@@ -16,7 +18,9 @@ Results are compared with the peer's before anything is timed.
 
 import argparse
 import collections
+import concurrent.futures
 import csv
+import json
 import math
 import pathlib
 import random
@@ -28,6 +32,9 @@ TOLERANCE = 2e-2
 ROUNDS = 11
 GRAPH_US = 1000.0
 MOST_LAUNCHES = 32
+PROFILE = "h200"
+JOBS_AHEAD = 3
+TUNING_SHARE = 0.8  # Of the time: comparing a shape takes about a fifth of tuning it.
 
 
 def attention(seq_q, seq_kv, batch, heads, kv_heads, head_dim, causal, dtype="bf16"):
@@ -106,16 +113,64 @@ def problem(shape):
     return swr.Problem(**sizes) if shape["op"] == "attention" else swr.GemmProblem(**sizes)
 
 
-def tune(shape, options):
-    arguments = shlex.split(options.tune_arguments)
-    if shape["op"] == "attention":
-        swr.tune(shape["seq_q"], seq_kv=shape["seq_kv"], heads=shape["heads_q"], kv_heads=shape["heads_kv"],
-                 batch=shape["batch"], head_dim=shape["head_dim"], dtype=shape["dtype"],
-                 causal=shape["causal"], database=options.database, arguments=arguments)
-    else:
-        command = [os.environ["SWR_TUNE"], "--op", "gemm", "--m", str(shape["m"]), "--n", str(shape["n"]), "--k",
-                   str(shape["k"]), "--dtype", shape["dtype"], "--db", str(options.database), "--quiet"]
-        subprocess.run(command + arguments, check=True, stdout=subprocess.DEVNULL)
+def sizes_of(shape):
+    """As swr-tune spells them."""
+    if shape["op"] == "gemm":
+        return dict(op="gemm", m=shape["m"], n=shape["n"], k=shape["k"], dtype=shape["dtype"])
+    sizes = {"seq": shape["seq_q"], "seq-kv": shape["seq_kv"], "batch": shape["batch"], "heads": shape["heads_q"],
+             "kv-heads": shape["heads_kv"], "head-dim": shape["head_dim"], "dtype": shape["dtype"]}
+    return sizes | (dict(causal=None) if shape["causal"] else {})
+
+
+def swr_tune(command, shape, *arguments):
+    words = [word for name, value in sizes_of(shape).items()
+             for word in ([f"--{name}"] if value is None else [f"--{name}", str(value)])]
+    subprocess.run([os.environ["SWR_TUNE"], command, *words, *arguments], check=False,
+                   stdout=subprocess.DEVNULL, preexec_fn=lambda: os.nice(10))
+
+
+def code_of(shape):
+    """Shapes alike in it share most of their kernels: attention's know no sizes but head_dim."""
+    if shape["op"] == "gemm":
+        return text_of(shape)
+    return shape["head_dim"], shape["dtype"], shape["causal"], shape["seq_q"] == 1
+
+
+def compile_ahead(shape, options):
+    """Into the cubin cache: what the search will begin with, and what fresh and model answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        swr_tune("tune", shape, "--gpu", PROFILE, "--jobs", str(JOBS_AHEAD), "--db", f"{folder}/ahead.db", "--quiet",
+                 *shlex.split(options.tune_arguments))
+    for name in ("fresh", "model"):
+        swr_tune("explain", shape, "--gpu", PROFILE, "--variant", match_of(name, shape, options)[1])
+
+
+class Tuning:
+    """One swr-tune for all shapes in their order, since a process of its own for each would begin a context
+    and a worker each time; the other processors compile for the shapes that come."""
+
+    def __init__(self, wanted, options):
+        lines = [" ".join(name if value is None else f"{name}={value}" for name, value in sizes_of(shape).items())
+                 for shape in wanted]
+        self.folder = tempfile.TemporaryDirectory()
+        shapes_file, work = f"{self.folder.name}/shapes.txt", f"{self.folder.name}/work.json"
+        pathlib.Path(shapes_file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        program = os.environ["SWR_TUNE"]
+        subprocess.run([program, "plan", "--shapes", shapes_file, "--out", work], check=True)
+        within = [] if math.isinf(options.within) else ["--within", f"{TUNING_SHARE * options.within:.0f}"]
+        self.process = subprocess.Popen([program, "tune", "--work", work, "--db", str(options.database), "--quiet",
+                                         "--top", "1", *within, *shlex.split(options.tune_arguments)])
+        self.ahead = concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // (JOBS_AHEAD + 1)))
+        first_of_code = {}
+        for shape in wanted:
+            first_of_code.setdefault(code_of(shape), shape)
+        for shape in first_of_code.values():
+            self.ahead.submit(compile_ahead, shape, options)
+
+    def wait(self):
+        self.process.wait()
+        self.ahead.shutdown(cancel_futures=True)
+        self.folder.cleanup()
 
 
 def calls_of(shape):
@@ -171,9 +226,19 @@ def configurations(options):
 
 
 def match_of(name, shape, options):
-    device, l2 = swr.present_device(), "cold" if name == "model" else "warm"
-    answer = swr.Lookup(options.database if name == "tuned" else None, l2).best(problem(shape), device)
+    l2 = "cold" if name == "model" else "warm"
+    answer = swr.Lookup(options.database if name == "tuned" else None, l2).best(problem(shape), options.device)
     return answer.match, answer.variant, answer.distance
+
+
+def tuned_problems(options):
+    """What the database holds, without what comes with swr: that answers some shapes exactly as well."""
+    with tempfile.TemporaryDirectory() as folder:
+        recording = pathlib.Path(folder) / "tuned.spaces"
+        subprocess.run([os.environ["SWR_TUNE"], "db", "record", "--db", str(options.database), "--out",
+                        str(recording)], check=True, stdout=subprocess.DEVNULL)
+        lines = recording.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line.removeprefix("space "))["problem"] for line in lines if line.startswith("space ")]
 
 
 def compare(shape, options, seed):
@@ -229,30 +294,35 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def measure(options):
-    began = time.monotonic()
-    index, count = (int(part) for part in options.shard.split("/"))
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"right_answers-{index}.csv"
+def measure(options, began, wanted):
+    path = csv_of(options)
     is_new = not path.exists()
-    known = {(row["list"], row["shape"]) for row in rows_of(path)}
+    tuned = [] if options.no_tuning else tuned_problems(options)
     with open(path, "a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
         if is_new:
             writer.writeheader()
-        for number, (name, shape) in enumerate(shapes(options)[index::count]):
-            if (name, text_of(shape)) in known:
+        for number, (name, shape) in enumerate(wanted):
+            if not options.no_tuning and not any(shape.items() <= one.items() for one in tuned):
                 continue
             if time.monotonic() - began > options.within:
                 print("the time is over; the same command goes on")
                 return
-            if not options.no_tuning:
-                tune(shape, options)
             row = {"list": name, "shape": text_of(shape)} | compare(shape, options, number + 1)
             writer.writerow(row)
             file.flush()
             print(row, flush=True)
             torch.cuda.empty_cache()
+
+
+def csv_of(options):
+    return options.out / f"right_answers-{options.shard.split('/')[0]}.csv"
+
+
+def unmeasured(options):
+    index, count = (int(part) for part in options.shard.split("/"))
+    known = {(row["list"], row["shape"]) for row in rows_of(csv_of(options))}
+    return [(name, shape) for name, shape in shapes(options)[index::count] if (name, text_of(shape)) not in known]
 
 
 def summarise(paths):
@@ -279,8 +349,8 @@ def parsed_arguments():
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
     parser.add_argument("--no-tuning", action="store_true", help="without the tuned choice")
     parser.add_argument("--within", type=float, default=math.inf, metavar="S",
-                        help="begin no shape after so many seconds")
-    parser.add_argument("--tune-arguments", default="--strategy model --budget 32 --time 10 --no-counters",
+                        help="tune for four fifths of so many seconds, then compare what is tuned")
+    parser.add_argument("--tune-arguments", default="--strategy model --budget 16 --time 10 --no-counters",
                         help="for swr-tune")
     parser.add_argument("--summarise", nargs="+", metavar="CSV", help="print a table of CSV files")
     options = parser.parse_args()
@@ -296,12 +366,20 @@ if __name__ == "__main__":
         sys.exit(0)
     import os
     import subprocess
+    import tempfile
     import time
+
+    import swr
+    BEGAN = time.monotonic()
+    OPTIONS.out.mkdir(parents=True, exist_ok=True)
+    OPTIONS.device = swr.present_device()
+    WANTED = unmeasured(OPTIONS)
+    TUNING = None if OPTIONS.no_tuning else Tuning([shape for _, shape in WANTED], OPTIONS)
 
     import torch
     from torch.nn import functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    import swr
+    if TUNING:
+        TUNING.wait()
     with torch.no_grad():
-        measure(OPTIONS)
+        measure(OPTIONS, BEGAN, WANTED)

@@ -183,6 +183,20 @@ bool is_axis_number(const std::string& text) {
 }
 
 KernelPlan::KernelPlan(KernelSpec spec) : spec_(std::move(spec)) {
+  plan();
+  read_sources();
+  digest_ = digest_of_all();
+}
+
+KernelPlan::KernelPlan(StoredSpec stored)
+    : spec_(std::move(stored.spec)),
+      files_(std::move(stored.files)),
+      has_data_(files_.data_digests.empty()) {
+  plan();
+  digest_ = digest_of_all();
+}
+
+void KernelPlan::plan() {
   check_names();
   read_parameters();
   for (const auto& [name, items] : spec_.lists) {
@@ -216,8 +230,6 @@ KernelPlan::KernelPlan(KernelSpec spec) : spec_(std::move(spec)) {
   if (!spec_.bytes.empty()) {
     bytes_ = bound(spec_.bytes, "bytes");
   }
-  read_sources();
-  digest_ = digest_of_all();
 }
 
 void KernelPlan::check_names() {
@@ -312,8 +324,8 @@ void KernelPlan::plan_arguments() {
         argument.fill == KernelFill::index) {
       planned.value = bound(argument.value, where + ", value", argument.fill == KernelFill::index);
     }
-    if (!(argument.low <= argument.high)) {
-      refuse_spec(where, "low must not be above high");
+    if (!(argument.low <= argument.high) || !std::isfinite(argument.high - argument.low)) {
+      refuse_spec(where, "low and high must be numbers, and low not above high");
     }
     if (argument.fill == KernelFill::file && argument.file.empty()) {
       refuse_spec(where, "it needs a file");
@@ -392,16 +404,18 @@ void KernelPlan::read_sources() {
     headers = std::move(closure.headers);
     return std::move(closure.text);
   };
-  spec_.source = read(spec_.source_file, spec_.source, headers_);
+  spec_.source = read(spec_.source_file, spec_.source, files_.headers);
   if (!spec_.reference_file.empty()) {
-    reference_source_ = read(spec_.reference_file, "", reference_headers_);
+    files_.reference_source = read(spec_.reference_file, "", files_.reference_headers);
   }
   for (PlannedArgument& argument : arguments_) {
     if (!argument.spec.file.empty()) {
       argument.file = folder.read(argument.spec.file, kMostDataBytes);
+      files_.data_digests[argument.spec.file] = sha256_hex(argument.file);
     }
     if (!argument.spec.expected_file.empty()) {
       argument.expected = folder.read(argument.spec.expected_file, kMostDataBytes);
+      files_.data_digests[argument.spec.expected_file] = sha256_hex(argument.expected);
     }
   }
 }
@@ -636,18 +650,20 @@ bool KernelPlan::has_sizes_compiled_in() const {
 }
 
 KernelProgram KernelPlan::program(const Point& point, std::span<const int> choice) const {
-  return program_of(point, choice, steps_, spec_.source_file, spec_.source, headers_);
+  return program_of(point, choice, steps_, spec_.source_file, spec_.source, files_.headers);
 }
 
 KernelProgram KernelPlan::reference_program(const Point& point) const {
   const std::vector<int> choice = reference_choice();
   return spec_.reference_file.empty()
-             ? program_of(point, choice, reference_, spec_.source_file, spec_.source, headers_)
-             : program_of(point, choice, reference_, spec_.reference_file, reference_source_,
-                          reference_headers_);
+             ? program_of(point, choice, reference_, spec_.source_file, spec_.source,
+                          files_.headers)
+             : program_of(point, choice, reference_, spec_.reference_file, files_.reference_source,
+                          files_.reference_headers);
 }
 
-/// Everything but what changes no result: words for people, usual sizes, the deadline.
+/// Everything but what changes no result: words for people, usual sizes, the deadline. Databases
+/// hold it beside the spec, so what comes later is added where a spec has it alone.
 std::string KernelPlan::digest_of_all() const {
   std::string all;
   const auto add = [&all](const std::string& field) {
@@ -662,6 +678,10 @@ std::string KernelPlan::digest_of_all() const {
       add_all({name, text});
     }
   };
+  const auto digest_of = [this](const std::string& data_file) {
+    const auto known = files_.data_digests.find(data_file);
+    return known == files_.data_digests.end() ? std::string() : known->second;
+  };
   const auto add_steps = [&](const std::vector<KernelStep>& steps) {
     for (const KernelStep& step : steps) {
       add_all({step.entry, step.shared_bytes, step.when, step.repeat});
@@ -670,10 +690,10 @@ std::string KernelPlan::digest_of_all() const {
       add_all(step.arguments);
     }
   };
-  add_all({spec_.name, spec_.source, reference_source_,
+  add_all({spec_.name, spec_.source, files_.reference_source,
            spec_.dialect == SpecDialect::c ? "c" : "python", spec_.flops, spec_.bytes});
-  add_headers(headers_);
-  add_headers(reference_headers_);
+  add_headers(files_.headers);
+  add_headers(files_.reference_headers);
   for (const KernelSize& size : spec_.sizes) {
     add(size.name);
   }
@@ -696,8 +716,8 @@ std::string KernelPlan::digest_of_all() const {
     add_all({one.name, one.type, one.size.value_or(""), one.is_output ? "output" : "",
              one.is_constant ? "constant" : "", std::to_string(static_cast<int>(one.fill)),
              one.value, std::to_string(one.low), std::to_string(one.high), std::to_string(one.seed),
-             argument.file, argument.expected, std::to_string(argument.absolute * 1e12),
-             std::to_string(argument.relative * 1e12)});
+             digest_of(one.file), digest_of(one.expected_file),
+             std::to_string(argument.absolute * 1e12), std::to_string(argument.relative * 1e12)});
   }
   add_steps(spec_.steps);
   add_steps(spec_.reference);

@@ -6,6 +6,7 @@
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/space/space.h"
 #include "kernel_spec/spec/element_type.h"
+#include "kernel_spec/spec/stored_spec.h"
 #include <swr/kernel_spec.h>
 
 #include <array>
@@ -72,11 +73,20 @@ class KernelPlan {
   /// Reads the source and all files. Throws: Error{invalid_argument} naming what cannot be;
   /// Error{not_found}, Error{unreadable} for files.
   explicit KernelPlan(KernelSpec spec);
+  /// What text() wrote. Data files are missing, everything else is there.
+  /// Throws: Error{invalid_argument} as for any other spec.
+  explicit KernelPlan(StoredSpec stored);
+
+  /// The spec with all that kernels are compiled from, by which KernelPlan(StoredSpec) makes an
+  /// equal plan. Throws: Error{invalid_argument} where a name or an expression is no UTF-8.
+  std::string text() const { return stored_text({spec_, files_}); }
 
   const KernelSpec& spec() const { return spec_; }
   const std::vector<PlannedArgument>& arguments() const { return arguments_; }
   const std::vector<PlannedStep>& steps() const { return steps_; }
   const std::vector<PlannedStep>& reference() const { return reference_; }
+  /// False for the plan of a stored spec that names data files.
+  bool has_data() const { return has_data_; }
   /// SHA-256 over everything that results depend on.
   const std::string& digest() const { return digest_; }
 
@@ -115,6 +125,7 @@ class KernelPlan {
  private:
   BoundExpression bound(const std::string& text, const std::string& where,
                         bool has_index = false) const;
+  void plan();
   void check_names();
   void read_parameters();
   void read_sources();
@@ -138,9 +149,8 @@ class KernelPlan {
   std::vector<std::pair<std::string, std::vector<BoundExpression>>> lists_;
   std::vector<BoundExpression> constraints_;
   std::vector<std::pair<std::string, BoundExpression>> defines_;
-  std::map<std::string, std::string> headers_;
-  std::string reference_source_;
-  std::map<std::string, std::string> reference_headers_;
+  SpecFiles files_;
+  bool has_data_ = true;
   std::vector<PlannedArgument> arguments_;
   std::vector<PlannedStep> steps_;
   std::vector<PlannedStep> reference_;

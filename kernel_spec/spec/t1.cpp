@@ -244,7 +244,9 @@ class T1Reader {
 
   void read_options() {
     for (const std::string& option : kernel_.texts("CompilerOptions")) {
-      spec_.options.push_back(option);
+      if (!option.empty()) {  // As KTT's files say that there is none.
+        spec_.options.push_back(option);
+      }
     }
     for (const SpecObject* const object : {&file_, &kernel_}) {
       if (object->has("BenchmarkConfig")) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
 #include "operations/attention/parts.h"
+#include "operations/attention_size_fields.h"
 #include <swr/attention_problem.h>
 #include <swr/error.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -91,25 +93,16 @@ std::string to_string(const AttentionProblem& problem) {
 std::span<const ProblemField> attention_fields() {
   using P = AttentionProblem;
   constexpr int kMostHeadDim = 256;
-  static const std::array fields{
-      size_field(&P::batch, "batch", "Batch size",
-                 {.option = "batch", .usual = 1, .takes_list = true}),
-      size_field(&P::heads_q, "heads_q", "Query heads", {.option = "heads", .usual = 1}),
-      size_field(&P::heads_kv, "heads_kv", "Key and value heads",
-                 {.option = "kv-heads", .follows = "heads_q"}),
-      size_field(&P::seq_q, "seq_q", "Sequence length",
-                 {.option = "seq", .is_required = true, .takes_list = true}),
-      size_field(&P::seq_kv, "seq_kv", "Length of K and V",
-                 {.option = "seq-kv", .follows = "seq_q"}),
-      number_field(&P::head_dim, kMostHeadDim, "head_dim",
-                   "Elements per head; a multiple of 16 up to 256",
-                   {.option = "head-dim", .usual = 64}),
-      choice_field(&P::dtype, kDTypes, "dtype", "Type of the inputs, and of O",
-                   {.option = "dtype"}),
-      flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
-                 {.option = "causal"}),
-      alignment_field(&P::alignment_bytes),
-  };
+  static const std::vector<ProblemField> fields = with_attention_sizes<P>(
+      "Sequence length", "Length of K and V",
+      {number_field(&P::head_dim, kMostHeadDim, "head_dim",
+                    "Elements per head; a multiple of 16 up to 256",
+                    {.option = "head-dim", .usual = 64}),
+       choice_field(&P::dtype, kDTypes, "dtype", "Type of the inputs, and of O",
+                    {.option = "dtype"}),
+       flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
+                  {.option = "causal"}),
+       alignment_field(&P::alignment_bytes)});
   return fields;
 }
 

@@ -157,13 +157,6 @@ class AttentionBackwardPredictor final : public Predictor {
     return result;
   }
 
-  std::optional<std::string> beyond_limits(const Problem& /*problem*/, const Variant& /*variant*/,
-                                           int /*ctas_per_sm*/) const override {
-    return std::nullopt;
-  }
-  void prepare(const Problem& /*problem*/, const Variant& /*variant*/,
-               int /*ctas_per_sm*/) override {}
-
   KernelResources estimated_resources(const Problem& problem,
                                       const Variant& variant) const override {
     constexpr int kOthers = 100;

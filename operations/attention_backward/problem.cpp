@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
 #include "operations/attention_backward/parts.h"
+#include "operations/attention_size_fields.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -136,28 +138,20 @@ std::optional<AttentionBackwardProblem> near_kind_of(AttentionBackwardProblem pr
 
 std::span<const ProblemField> attention_backward_fields() {
   using P = AttentionBackwardProblem;
-  static const std::array fields{
-      size_field(&P::batch, "batch", "Batch size",
-                 {.option = "batch", .usual = 1, .takes_list = true}),
-      size_field(&P::heads_q, "heads_q", "Query heads", {.option = "heads", .usual = 1}),
-      size_field(&P::heads_kv, "heads_kv", "Key and value heads",
-                 {.option = "kv-heads", .follows = "heads_q"}),
-      size_field(&P::seq_q, "seq_q", "Sequence length",
-                 {.option = "seq", .is_required = true, .takes_list = true}),
-      size_field(&P::seq_kv, "seq_kv", "Length of K and V",
-                 {.option = "seq-kv", .follows = "seq_q"}),
-      number_field(&P::head_dim, kMostHeadDim, "head_dim",
-                   "Elements per head; a multiple of 16, of 32 above 128, up to 256",
-                   {.option = "head-dim", .usual = 64}),
-      number_field(&P::head_dim_v, kMostHeadDim, "head_dim_v", "The same of V",
-                   {.option = "head-dim-v", .follows = "head_dim"}),
-      choice_field(&P::dtype, kDTypes, "dtype", "Type of inputs and gradients",
-                   {.option = "dtype"}),
-      flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
-                 {.option = "causal"}),
-      flag_field(&P::deterministic, "deterministic", "The same inputs give the same bits",
-                 {.option = "deterministic"}),
-      alignment_field(&P::alignment_bytes)};
+  static const std::vector<ProblemField> fields = with_attention_sizes<P>(
+      "Sequence length", "Length of K and V",
+      {number_field(&P::head_dim, kMostHeadDim, "head_dim",
+                    "Elements per head; a multiple of 16, of 32 above 128, up to 256",
+                    {.option = "head-dim", .usual = 64}),
+       number_field(&P::head_dim_v, kMostHeadDim, "head_dim_v", "The same of V",
+                    {.option = "head-dim-v", .follows = "head_dim"}),
+       choice_field(&P::dtype, kDTypes, "dtype", "Type of inputs and gradients",
+                    {.option = "dtype"}),
+       flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
+                  {.option = "causal"}),
+       flag_field(&P::deterministic, "deterministic", "The same inputs give the same bits",
+                  {.option = "deterministic"}),
+       alignment_field(&P::alignment_bytes)});
   return fields;
 }
 

@@ -100,13 +100,6 @@ class ServingAttentionPredictor final : public Predictor {
     return result;
   }
 
-  std::optional<std::string> beyond_limits(const Problem& /*problem*/, const Variant& /*variant*/,
-                                           int /*ctas_per_sm*/) const override {
-    return std::nullopt;
-  }
-  void prepare(const Problem& /*problem*/, const Variant& /*variant*/,
-               int /*ctas_per_sm*/) override {}
-
   KernelResources estimated_resources(const Problem& problem,
                                       const Variant& variant) const override {
     const ServingAttentionConfig config =

@@ -2,11 +2,13 @@
 #include "core/field_builders.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
+#include "operations/attention_size_fields.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -132,37 +134,30 @@ void enlarge_sizes(ServingAttentionProblem& problem) {
 
 std::span<const ProblemField> serving_attention_fields() {
   using P = ServingAttentionProblem;
-  static const std::array fields{
-      size_field(&P::batch, "batch", "Batch size",
-                 {.option = "batch", .usual = 1, .takes_list = true}),
-      size_field(&P::heads_q, "heads_q", "Query heads", {.option = "heads", .usual = 1}),
-      size_field(&P::heads_kv, "heads_kv", "Key and value heads",
-                 {.option = "kv-heads", .follows = "heads_q"}),
-      size_field(&P::seq_q, "seq_q", "Most queries of a sequence",
-                 {.option = "seq", .is_required = true, .takes_list = true}),
-      size_field(&P::seq_kv, "seq_kv", "Most keys of a sequence",
-                 {.option = "seq-kv", .follows = "seq_q"}),
-      number_field(&P::head_dim, kMostHeadDim, "head_dim",
-                   "Elements per head; a multiple of 16 up to 256",
-                   {.option = "head-dim", .usual = 64}),
-      number_field(&P::head_dim_v, kMostHeadDim, "head_dim_v", "The same of V",
-                   {.option = "head-dim-v", .follows = "head_dim"}),
-      choice_field(&P::dtype, kDTypes, "dtype", "Type of the inputs, and of O",
-                   {.option = "dtype"}),
-      choice_field(&P::mask, kMasks, "mask", "Keys that a query sees",
-                   {.option = "mask", .usual = static_cast<int>(ServingMask::causal)}),
-      number_field(&P::window, kMostWindow, "window", "Keys before its own that a query sees",
-                   {.option = "window"}),
-      choice_field(&P::softcap, kSoftcaps, "softcap", "Scores are capped by tanh",
-                   {.option = "softcap"}),
-      number_field(&P::page_size, kMostPageSize, "page_size",
-                   "Rows of a page of K and V; 0: rows in a line",
-                   {.option = "page-size", .usual = 16}),
-      flag_field(&P::sinks, "sinks", "Every head has a score without a value", {.option = "sinks"}),
-      flag_field(&P::leftpad, "leftpad", "Rows before the first key of a sequence",
-                 {.option = "leftpad"}),
-      choice_field(&P::lengths, kLengthFamilies, "lengths", "How lengths are distributed",
-                   {.option = "lengths"})};
+  static const std::vector<ProblemField> fields = with_attention_sizes<P>(
+      "Most queries of a sequence", "Most keys of a sequence",
+      {number_field(&P::head_dim, kMostHeadDim, "head_dim",
+                    "Elements per head; a multiple of 16 up to 256",
+                    {.option = "head-dim", .usual = 64}),
+       number_field(&P::head_dim_v, kMostHeadDim, "head_dim_v", "The same of V",
+                    {.option = "head-dim-v", .follows = "head_dim"}),
+       choice_field(&P::dtype, kDTypes, "dtype", "Type of the inputs, and of O",
+                    {.option = "dtype"}),
+       choice_field(&P::mask, kMasks, "mask", "Keys that a query sees",
+                    {.option = "mask", .usual = static_cast<int>(ServingMask::causal)}),
+       number_field(&P::window, kMostWindow, "window", "Keys before its own that a query sees",
+                    {.option = "window"}),
+       choice_field(&P::softcap, kSoftcaps, "softcap", "Scores are capped by tanh",
+                    {.option = "softcap"}),
+       number_field(&P::page_size, kMostPageSize, "page_size",
+                    "Rows of a page of K and V; 0: rows in a line",
+                    {.option = "page-size", .usual = 16}),
+       flag_field(&P::sinks, "sinks", "Every head has a score without a value",
+                  {.option = "sinks"}),
+       flag_field(&P::leftpad, "leftpad", "Rows before the first key of a sequence",
+                  {.option = "leftpad"}),
+       choice_field(&P::lengths, kLengthFamilies, "lengths", "How lengths are distributed",
+                    {.option = "lengths"})});
   return fields;
 }
 

@@ -44,12 +44,17 @@ int index_of(const KernelParameter& parameter, const std::string& value) {
 
 constexpr std::size_t kMemberBytes = sizeof(int);
 
+std::string operation_name(const kernel_spec::KernelPlan& plan) {
+  return plan.spec().name + "_" + plan.digest().substr(0, kDigestLetters);
+}
+
 }  // namespace
 
-UserKernel::UserKernel(const KernelSpec& spec, const std::filesystem::path& file)
-    : plan_(spec),
-      name_(spec.name + "_" + plan_.digest().substr(0, kDigestLetters)),
-      file_(file.string()) {
+UserKernel::UserKernel(kernel_spec::KernelPlan plan, const std::filesystem::path& file)
+    : first_(new Described{std::move(plan), file.string()}),
+      plan_(first_->plan),
+      described_(first_.get()),
+      name_(operation_name(plan_)) {
   make_fields();
   make_axes();
   make_package_part();
@@ -359,6 +364,15 @@ std::optional<KernelProgram> UserKernel::program(const Problem& problem,
   return plan_.program(point, choice_of(variant));
 }
 
+std::optional<KernelProgram> UserKernel::reference_program(const Problem& problem) const {
+  if (plan_.reference().empty()) {
+    return std::nullopt;
+  }
+  Point point;
+  plan_.fill(point, sizes_of(problem), plan_.reference_choice());
+  return plan_.reference_program(point);
+}
+
 double UserKernel::longest_trial_s(const Problem& /*problem*/) const {
   return plan_.spec().deadline_s;
 }
@@ -422,15 +436,53 @@ std::unique_ptr<Workload> UserKernel::make_workload(const Problem& problem,
   return make_user_workload(*this, problem, tools, seed);
 }
 
+void UserKernel::complete(kernel_spec::KernelPlan plan, const std::filesystem::path& file) const {
+  if (spec_file().empty() && completed_ == nullptr) {
+    completed_.reset(new Described{std::move(plan), file.string()});
+    described_ = completed_.get();
+  }
+}
+
+namespace {
+
+/// Of registering, which looks first.
+std::mutex& registering() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
 const Operation& register_kernel(const KernelSpec& spec, const std::filesystem::path& file) {
-  auto kernel = std::make_unique<UserKernel>(spec, file);
-  static std::mutex registering;
-  const std::lock_guard lock(registering);
-  const Operation* const known = find_operation_or_null(kernel->name());
-  if (known != nullptr && known->source_digest() == kernel->source_digest()) {
+  kernel_spec::KernelPlan plan(spec);
+  const std::lock_guard lock(registering());
+  const Operation* const known = find_operation_or_null(operation_name(plan));
+  if (known != nullptr && known->source_digest() == plan.digest()) {
+    dynamic_cast<const UserKernel&>(*known).complete(std::move(plan), file);
     return *known;
   }
-  return register_operation(std::move(kernel));
+  return register_operation(std::make_unique<UserKernel>(std::move(plan), file));
+}
+
+const Operation* restore_operation(std::string_view name, std::string_view digest,
+                                   std::string_view stored_text) {
+  const std::lock_guard lock(registering());
+  if (const Operation* const known = find_operation_or_null(name)) {
+    if (known->source_digest() != digest) {
+      throw Error(ErrorCode::invalid_argument,
+                  "another kernel is called " + std::string(name) + " in this process");
+    }
+    return known;
+  }
+  if (operations().size() == kMostOperations) {
+    return nullptr;
+  }
+  kernel_spec::KernelPlan plan(kernel_spec::read_stored_text(stored_text));
+  if (operation_name(plan) != name || plan.digest() != digest) {
+    throw Error(ErrorCode::invalid_argument, "the spec is not of " + std::string(name) +
+                                                 " and its digest, but of " + operation_name(plan));
+  }
+  return &register_operation(std::make_unique<UserKernel>(std::move(plan), ""));
 }
 
 std::string kernel_digest(const Operation& operation) { return operation.source_digest(); }

@@ -30,7 +30,7 @@ ExpectedOutputs outputs_of_reference(const UserKernel& user, const Problem& prob
   Point point;
   user.plan().fill(point, user.sizes_of(problem), user.plan().reference_choice());
   const auto kernel = std::make_shared<const Kernel>(
-      tools.generator.compile_program(user.plan().reference_program(point), tools.sm_arch));
+      tools.generator.compile_program(*user.reference_program(problem), tools.sm_arch));
   const BoundLaunches launches(user, user.plan().reference(), kernel, point, buffers);
   return outputs_after(user, launches, tools.stream);
 }

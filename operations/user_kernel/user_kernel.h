@@ -6,6 +6,7 @@
 #include "kernel_spec/spec/kernel_plan.h"
 #include "operations/workload.h"
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -16,10 +17,14 @@ namespace swr {
 
 class UserKernel final : public Operation {
  public:
-  /// `file` is the spec's, for options that name it again. Throws: as KernelPlan.
-  UserKernel(const KernelSpec& spec, const std::filesystem::path& file);
+  /// `file` is the spec's, for options that name it again; empty for a kernel that a database told
+  /// of, which lacks data files.
+  UserKernel(kernel_spec::KernelPlan plan, const std::filesystem::path& file);
 
-  const kernel_spec::KernelPlan& plan() const { return plan_; }
+  const kernel_spec::KernelPlan& plan() const { return described_.load()->plan; }
+  /// Takes over the data files and the file of an equal spec, where those are missing. One thread
+  /// at a time; others may use the kernel meanwhile.
+  void complete(kernel_spec::KernelPlan plan, const std::filesystem::path& file) const;
   std::vector<int> sizes_of(const Problem& problem) const;
   /// The place of each parameter's value. Requires: values that the parameters have.
   std::vector<int> choice_of(const Variant& variant) const;
@@ -27,6 +32,7 @@ class UserKernel final : public Operation {
   void fill(kernel_spec::Point& point, const Problem& problem, const Variant& variant) const;
 
   std::string_view name() const override { return name_; }
+  std::string_view given_name() const override { return plan_.spec().name; }
   std::string_view summary() const override { return plan_.spec().summary; }
   std::string_view example() const override { return example_; }
   std::span<const ProblemField> fields() const override { return fields_; }
@@ -53,8 +59,10 @@ class UserKernel final : public Operation {
   bool tolerates_spills() const override { return true; }
   std::optional<KernelProgram> program(const Problem& problem,
                                        const Variant& variant) const override;
+  std::optional<KernelProgram> reference_program(const Problem& problem) const override;
   std::string source_digest() const override { return plan_.digest(); }
-  std::string_view spec_file() const override { return file_; }
+  std::string stored_text() const override { return plan_.text(); }
+  std::string_view spec_file() const override { return described_.load()->file; }
   double longest_trial_s(const Problem& problem) const override;
   Variant without_launch_choices(const Variant& variant) const override;
   std::string config_header(const Problem& problem, const Variant& variant) const override;
@@ -79,7 +87,11 @@ class UserKernel final : public Operation {
   Variant variant_of(std::span<const int> choice) const;
 
  private:
-  struct Launches;
+  /// A plan with the file that it came from.
+  struct Described {
+    kernel_spec::KernelPlan plan;
+    std::string file;
+  };
 
   void make_fields();
   void make_package_part();
@@ -90,9 +102,11 @@ class UserKernel final : public Operation {
   std::optional<std::string> broken_limit(std::size_t& which, const Problem& problem,
                                           const Variant& variant, const DeviceInfo& device) const;
 
-  kernel_spec::KernelPlan plan_;
+  std::unique_ptr<const Described> first_;
+  const kernel_spec::KernelPlan& plan_;  ///< The first, which never goes.
+  mutable std::unique_ptr<const Described> completed_;
+  mutable std::atomic<const Described*> described_;
   std::string name_;
-  std::string file_;
   std::string example_;
   FamilySource family_;
   std::string package_type_;

@@ -225,6 +225,12 @@ class UserWorkload final : public Workload {
 
 std::unique_ptr<Workload> make_user_workload(const UserKernel& kernel, const Problem& problem,
                                              const WorkloadTools& tools, unsigned long long seed) {
+  if (!kernel.plan().has_data()) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        std::string(kernel.name()) +
+            " has arguments from files, which no database holds; name its spec with --spec");
+  }
   return std::make_unique<UserWorkload>(kernel, problem, tools, seed, true);
 }
 

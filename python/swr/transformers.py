@@ -26,6 +26,8 @@ from ._serving import Scores, attend
 
 # Transformers looks for "flash" and the version whose functions it calls in the name.
 CONTINUOUS_BATCHING = "swr_flash_attention_3"
+# What versions before 5.20 make of an implementation's name once there are pages.
+_PAGED = "paged|"
 
 
 def _window(sliding_window, keys):
@@ -119,7 +121,7 @@ def _offer_functions(name):
         return
 
     def with_swr(implementation, *arguments, **more):
-        if implementation == name:
+        if implementation is not None and implementation.removeprefix(_PAGED) == name:
             return (flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache,
                     flash_utils._pad_input, flash_utils._unpad_input)
         return found(implementation, *arguments, **more)
@@ -129,11 +131,15 @@ def _offer_functions(name):
 
 def register(name: str = "swr") -> None:
     """Makes attn_implementation=name, and CONTINUOUS_BATCHING, known to Transformers (4.57 and later;
-    continuous batching with pages needs 5.20)."""
+    continuous batching with pages needs 5.8)."""
     from transformers.integrations.flash_attention import flash_attention_forward
     from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask
     transformers.AttentionInterface.register(name, attention)
     AttentionMaskInterface.register(name, flash_attention_mask)
     transformers.AttentionInterface.register(CONTINUOUS_BATCHING, flash_attention_forward)
     AttentionMaskInterface.register(CONTINUOUS_BATCHING, flash_attention_mask)
+    known = transformers.AttentionInterface()
+    if _PAGED + "flash_attention_3" in known.valid_keys():
+        transformers.AttentionInterface.register(_PAGED + CONTINUOUS_BATCHING,
+                                                 known[_PAGED + "flash_attention_3"])
     _offer_functions(CONTINUOUS_BATCHING)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """FlashAttention-3's and FlashInfer's forms on a GPU against fp32: random lengths, pages, masks, scores and
 appends, NaN where no key is, torch.compile, a captured graph replayed with other lengths, merges, and the
-overhead per call. Prints what it finds; ends with 1 when a check fails.
+overhead per call. A line for each check as it ends, of which six run at a time; ends with 1 when one fails.
 
     PYTHONPATH=python SWR_LIBRARY=.../libswr.so python python/tests/serving_checks.py
 """
 
+import concurrent.futures
+import dataclasses
 import math
+import multiprocessing
 import random
 import sys
 import time
@@ -48,76 +51,99 @@ def expected(q, k, v, causal, window, softcap, sinks):
 
 
 class Pages:
-    """A pool in which rows that are no keys are NaN."""
+    """A pool of pages of one size with room for `rooms` rows of every sequence, in which rows that are
+    no keys are NaN."""
 
-    def __init__(self, draw, rooms, keys, heads, head_dim, dtype):
-        self.size = draw.choice([1, 2, 16, 16, 64, 7])
-        counts = [-(-room // self.size) for room in rooms]
-        order = torch.randperm(sum(counts) + 2, device="cuda").int()
-        self.table = torch.full((len(rooms), max(max(counts), 1)), -1, dtype=torch.int32,
-                                device="cuda")
-        self.k, self.v = (torch.full((sum(counts) + 2, self.size, heads, head_dim), math.nan,
-                                     dtype=dtype, device="cuda") for _ in range(2))
-        first = 0
-        for i, count in enumerate(counts):
-            self.table[i, :count] = order[first:first + count]
-            first += count
-            for row in range(keys[i]):
-                place = (int(self.table[i, row // self.size]), row % self.size)
-                self.k[place] = torch.randn(heads, head_dim, device="cuda")
-                self.v[place] = torch.randn(heads, head_dim, device="cuda")
+    def __init__(self, size, rooms, keys, heads, head_dim, dtype):
+        self.size = size
+        width = -(-rooms // size)
+        count = len(keys) * width + 2
+        self.table = torch.randperm(count, device="cuda").int()[:len(keys) * width].view(-1, width)
+        self.k, self.v = (torch.full((count, size, heads, head_dim), math.nan, dtype=dtype,
+                                     device="cuda") for _ in range(2))
+        for i, length in enumerate(keys):
+            row = torch.arange(length, device="cuda")
+            page = self.table[i, row // size].long()
+            for pool in (self.k, self.v):
+                pool[page, row % size] = torch.randn(length, heads, head_dim, dtype=dtype,
+                                                     device="cuda")
+            self.table[i, -(-length // size):] = -1  # Nobody may look there, until rows are appended.
 
     def rows(self, pool, i, count):
         pages = self.table[i][:-(-count // self.size)].long()
         return pool[pages].flatten(0, 1)[:count]
 
 
-def check_random(count=120):
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a kernel is chosen by, so that all draws of a kind run one kernel."""
+
+    dtype: torch.dtype = torch.bfloat16
+    head_dim: int = 128
+    heads: int = 8
+    heads_kv: int = 2
+    most_queries: int = 90
+    page_size: int = 16
+    causal: bool = True
+    window: tuple = (-1, -1)
+    softcap: float = 0.0
+    sinks: bool = False
+
+
+MOST_KEYS = 260
+KINDS = (
+    Kind(),
+    Kind(most_queries=1),
+    Kind(dtype=torch.float16, head_dim=64, page_size=1, window=(30, 0)),
+    Kind(head_dim=64, most_queries=1, page_size=64, window=(30, 0), sinks=True),
+    Kind(head_dim=96, heads_kv=1, causal=False, page_size=7),
+    Kind(dtype=torch.float16, head_dim=256, softcap=20.0, page_size=64),
+    Kind(heads=2, causal=False, window=(5, 2), page_size=2, sinks=True),
+    Kind(dtype=torch.float16, head_dim=64, heads=1, heads_kv=1, softcap=20.0),
+)
+
+
+def check_kind(kind, draws=15):
     draw = random.Random(1)
     torch.manual_seed(1)
     worst = 0.0
-    for number in range(count):
-        dtype = draw.choice(list(BOUND))
-        batch, heads_kv = draw.randint(1, 5), draw.choice([1, 2])
-        heads, head_dim = heads_kv * draw.choice([1, 4, 8]), draw.choice([64, 128, 96, 256])
-        keys = [draw.randint(0, 260) for _ in range(batch)]
-        queries = [draw.randint(0, min(k, draw.choice([1, 90]))) for k in keys]
-        if sum(queries) == 0:
-            continue
-        pages = Pages(draw, keys, keys, heads_kv, head_dim, dtype)
-        q = torch.randn(sum(queries), heads, head_dim, dtype=dtype, device="cuda")
-        more = {"causal": draw.random() < 0.6, "softcap": draw.choice([0.0, 0.0, 20.0]),
-                "window_size": draw.choice([(-1, -1), (-1, -1), (30, 0), (5, 2)])}
-        sinks = draw.choice([None, torch.randn(heads, device="cuda")])
+    for number in range(draws):
+        keys = [draw.randint(0, MOST_KEYS) for _ in range(4)]
+        queries = [draw.randint(0, min(k, kind.most_queries)) for k in keys]
+        pages = Pages(kind.page_size, MOST_KEYS, keys, kind.heads_kv, kind.head_dim, kind.dtype)
+        q = torch.randn(sum(queries) + 1, kind.heads, kind.head_dim, dtype=kind.dtype,
+                        device="cuda")
+        sinks = torch.randn(kind.heads, device="cuda") if kind.sinks else None
         out, lse = swr.flash_attn_varlen_func(
-            q, pages.k, pages.v, starts_of(queries), None, max(queries), max(keys),
+            q, pages.k, pages.v, starts_of(queries), None, kind.most_queries, MOST_KEYS,
             seqused_k=int32(keys), block_table=pages.table, return_attn_probs=True, s_aux=sinks,
-            **more)
+            causal=kind.causal, window_size=kind.window, softcap=kind.softcap)
         first = 0
-        for i in range(batch):
-            rows = slice(first, first + queries[i])
-            first += queries[i]
+        for i, count in enumerate(queries):
+            rows = slice(first, first + count)
+            first += count
             o, of_row = expected(q[rows], pages.rows(pages.k, i, keys[i]),
-                                 pages.rows(pages.v, i, keys[i]), more["causal"],
-                                 more["window_size"], more["softcap"], sinks)
-            error = (out[rows].float() - o).abs().max().item() if queries[i] else 0.0
-            worst = max(worst, error / BOUND[dtype])
-            assert error <= BOUND[dtype], (number, error, dtype, queries, keys, more)
+                                 pages.rows(pages.v, i, keys[i]), kind.causal, kind.window,
+                                 kind.softcap, sinks)
+            error = (out[rows].float() - o).abs().max().item() if count else 0.0
+            worst = max(worst, error / BOUND[kind.dtype])
+            assert error <= BOUND[kind.dtype], (number, error, queries, keys)
             torch.testing.assert_close(lse[:, rows], of_row, rtol=2e-2, atol=2e-2)
-    print(f"{count} random ragged batches from pages: largest error {worst:.2f} of the bound")
+    return f"{draws} ragged batches from pages, largest error {worst:.2f} of the bound: {kind}"
 
 
-def check_append(count=40):
+def check_append(dtype, head_dim, new, turns, draws=10):
     draw = random.Random(2)
     torch.manual_seed(2)
-    for number in range(count):
-        dtype, head_dim = draw.choice(list(BOUND)), draw.choice([64, 128])
-        batch, new = draw.randint(1, 4), draw.choice([1, 1, 5])
-        lengths = [draw.randint(0, 100) for _ in range(batch)]
-        pages = Pages(draw, [n + new for n in lengths], lengths, 2, head_dim, dtype)
-        q, k, v = (torch.randn(batch, new, heads, head_dim, dtype=dtype, device="cuda")
+    for number in range(draws):
+        lengths = [draw.randint(0, 100) for _ in range(4)]
+        pages = Pages(16, 112, [n + new for n in lengths], 2, head_dim, dtype)
+        for i, length in enumerate(lengths):  # What is appended is not there before.
+            row = torch.arange(length, length + new, device="cuda")
+            for pool in (pages.k, pages.v):
+                pool[pages.table[i, row // 16].long(), row % 16] = math.nan
+        q, k, v = (torch.randn(4, new, heads, head_dim, dtype=dtype, device="cuda")
                    for heads in (8, 2, 2))
-        turns = draw.random() < 0.5
         angles = torch.rand(128, head_dim // 2, device="cuda") * 6.0
         cos, sin = (angles.cos().to(dtype), angles.sin().to(dtype)) if turns else (None, None)
         out = swr.flash_attn_with_kvcache(
@@ -135,8 +161,9 @@ def check_append(count=40):
             assert torch.equal(values[length:], v[i])
             o, _ = expected(turned(q[i]), keys, values, True, (-1, -1), 0.0, None)
             error = (out[i].float() - o).abs().max().item()
-            assert error <= BOUND[dtype], (number, error, lengths, new, turns)
-    print(f"{count} random appends to pages, half with rotary embedding: right")
+            assert error <= BOUND[dtype], (number, error, lengths)
+    embedding = "with" if turns else "without"
+    return f"{draws} appends of {new} rows {embedding} rotary embedding, {dtype}, {head_dim}: right"
 
 
 def some_decode(dtype=torch.bfloat16):
@@ -165,7 +192,7 @@ def check_graph():
         captured.zero_()
         graph.replay()
         assert torch.equal(captured, run() * (lengths >= 0)[:, None, None]), other
-    print("a captured graph replays with other lengths and tables, equal to the bit")
+    return "a captured graph replays with other lengths and tables, equal to the bit"
 
 
 def check_compile():
@@ -180,7 +207,7 @@ def check_compile():
     eager = step(q, *caches[0], new)
     compiled = torch.compile(step, fullgraph=True)(q, *caches[1], new)
     assert torch.equal(eager, compiled) and torch.equal(caches[0][0], caches[1][0])
-    print("torch.compile(fullgraph=True) of a call that appends: equal to eager, caches too")
+    return "torch.compile(fullgraph=True) of a call that appends: equal to eager, caches too"
 
 
 def check_merge():
@@ -193,7 +220,7 @@ def check_merge():
     whole, of_whole = expected(q, k, v, False, (-1, -1), 0.0, None)
     torch.testing.assert_close(merged.float(), whole, rtol=4e-3, atol=4e-3)
     torch.testing.assert_close(lse * math.log(2.0), of_whole.T, rtol=1e-4, atol=1e-4)
-    print("three parts merge to the whole")
+    return "three parts merge to the whole"
 
 
 def print_overhead():
@@ -215,18 +242,39 @@ def print_overhead():
             call()
         us = (time.perf_counter() - begin) / 2000 * 1e6
         torch.cuda.synchronize()
-        print(f"{name}: {us:.1f} us of the host per call")
+        print(f"{name}: {us:.1f} us of the host per call", flush=True)
+
+
+CHECKS = (*((check_kind, kind) for kind in KINDS),
+          (check_append, torch.float16, 64, 1, True), (check_append, torch.bfloat16, 128, 1, False),
+          (check_append, torch.bfloat16, 128, 5, True), (check_graph,), (check_compile,),
+          (check_merge,))
+
+
+def line_of(number):
+    """What a check found, and whether it is right."""
+    check, *arguments = CHECKS[number]
+    begin = time.monotonic()
+    try:
+        text, right = check(*arguments), True
+    except Exception as error:  # A launch that fails must not hide what others find.
+        text, right = f"{check.__name__} {arguments}: WRONG: {error}", False
+    return f"{time.monotonic() - begin:5.1f} s  {text}", right
 
 
 def main():
-    for check in (check_random, check_append, check_graph, check_compile, check_merge):
-        try:
-            check()
-        except AssertionError as error:
-            print(f"{check.__name__}: WRONG: {error}")
-            sys.exit(1)
+    wrong = 0
+    # Each process compiles its kernels for itself: NVRTC takes seconds for each.
+    with concurrent.futures.ProcessPoolExecutor(
+            max_workers=6, mp_context=multiprocessing.get_context("spawn")) as processes:
+        for found in concurrent.futures.as_completed(
+                [processes.submit(line_of, number) for number in range(len(CHECKS))]):
+            line, right = found.result()
+            wrong += not right
+            print(line, flush=True)
     print_overhead()
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

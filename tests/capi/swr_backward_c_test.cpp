@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Attention backward from C: what reaches the kernels, and what C programs can get wrong.
 #include "driver/cuda_driver.h"
+#include "tests/capi/c_runtime_test.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tests/runtime/serving.h"
 #include <swr/attention_backward_variant.h>
 #include <swr/kernel.h>
 #include <swr/swr_backward_c.h>
@@ -35,21 +35,11 @@ const AttentionBackwardVariant kVariant{.form = BackwardForm::two_pass,
                                         .tile_n = 32,
                                         .column_groups = 2};
 
-class BackwardCApiTest : public ServingTest {
+class BackwardCApiTest : public CRuntimeTest {
  protected:
   void SetUp() override {
     record(kProblem, kVariant, 10.0);
-    const std::string exported = export_all();
-    const swr_runtime_options options{
-        database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
-    ASSERT_EQ(swr_runtime_create(&options, &runtime_), SWR_OK) << swr_last_error();
-  }
-  void TearDown() override { swr_runtime_destroy(runtime_); }
-
-  template <typename Value = void>
-  static Value* at(std::uintptr_t place) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody reads it.
-    return reinterpret_cast<Value*>(place * 4096);
+    create_runtime();
   }
 
   /// Tensors [batch, seq, heads, columns], as projections leave them.
@@ -91,7 +81,6 @@ class BackwardCApiTest : public ServingTest {
     EXPECT_THAT(swr_last_error(), HasSubstr(text));
   }
 
-  swr_runtime* runtime_ = nullptr;
   PrimaryContext context_{0};
 };
 

@@ -2,8 +2,8 @@
 // Attention as servers call it, from C: what reaches the kernel, and what C programs can get wrong.
 #include "driver/cuda_driver.h"
 #include "operations/attention_serving/serving_attention.h"
+#include "tests/capi/c_runtime_test.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
-#include "tests/runtime/serving.h"
 #include <swr/swr_serving_c.h>
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class ServingCApiTest : public ServingTest {
+class ServingCApiTest : public CRuntimeTest {
  protected:
   void SetUp() override {
     ServingAttentionProblem problem{.batch = 4,
@@ -35,17 +35,7 @@ class ServingCApiTest : public ServingTest {
     problem.softcap = Softcap::approximate;
     problem.sinks = true;
     record(problem, variant, 10.0);
-    const std::string exported = export_all();
-    const swr_runtime_options options{
-        database_.c_str(), exported.c_str(), nullptr, nullptr, 0, nullptr};
-    ASSERT_EQ(swr_runtime_create(&options, &runtime_), SWR_OK) << swr_last_error();
-  }
-  void TearDown() override { swr_runtime_destroy(runtime_); }
-
-  template <typename Value = void>
-  static Value* at(std::uintptr_t place) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody reads it.
-    return reinterpret_cast<Value*>(place * 4096);
+    create_runtime();
   }
 
   /// Decoding from pages of 16 rows, all heads of a row together.
@@ -84,7 +74,6 @@ class ServingCApiTest : public ServingTest {
     EXPECT_THAT(swr_last_error(), HasSubstr(text));
   }
 
-  swr_runtime* runtime_ = nullptr;
   PrimaryContext context_{0};
 };
 

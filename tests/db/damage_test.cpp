@@ -2,12 +2,15 @@
 // Files that are not what they should be: each gives one clear line and loses nothing.
 #include "db/connection.h"
 #include "db/database_error.h"
+#include "db/history.h"
 #include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
+#include <swr/lookup.h>
 
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
 
+#include <array>
 #include <fstream>
 
 namespace swr {
@@ -23,6 +26,11 @@ class DamageTest : public ::testing::Test {
     for (int i = 0; i < results; ++i) {
       store.record(run, problem_of(4096 + i), fictional_gpu(), measured(tile(64, 64), 10.0));
     }
+  }
+  void decide() const {
+    Store store(path_, Store::Mode::read_write);
+    store.record_decision(store.begin_run(some_run()), problem_of(4096), fictional_gpu(),
+                          std::array{Finalist{.result = measured(tile(64, 64), 10.0)}}, 0.01);
   }
   Error open_error(Store::Mode mode) const {
     return error_of([&] { Store(path_, mode); });
@@ -109,16 +117,30 @@ TEST_F(DamageTest, AValueThatNobodyWroteIsFound) {
         "UPDATE result SET problem_id = 2 WHERE id = 1", "UPDATE device SET sm_count = 97",
         "UPDATE problem SET sizes = json_set(sizes, '$.seq_q', 4095) WHERE id = 1",
         "UPDATE variant SET axes = json_set(axes, '$.stages', 3)",
-        "UPDATE run SET started_at = '1999-01-01T00:00:00.000Z'"}) {
+        "UPDATE run SET started_at = '1999-01-01T00:00:00.000Z'", "UPDATE sample SET time_us = 9.5",
+        "DELETE FROM sample WHERE result_id = 2", "UPDATE finalist SET ratio = 1.5",
+        "UPDATE finalist SET result_id = 1", "UPDATE decision SET winner_id = 2"}) {
     create(2);
+    decide();
     SQLite::Database(path_.string(), SQLite::OPEN_READWRITE).exec(change);
-    for (const Store::Mode mode : {kReadOnly, kReadWrite}) {
-      const Error error = open_error(mode);
-      EXPECT_EQ(error.code(), ErrorCode::unreadable);
+    for (const Error& error : {open_error(kReadOnly), open_error(kReadWrite),
+                               error_of([&] { (void)read_history(path_); })}) {
+      EXPECT_EQ(error.code(), ErrorCode::unreadable) << change;
       EXPECT_THAT(error.what(), HasSubstr("changed since it was written")) << change;
     }
     std::filesystem::remove(path_);
   }
+}
+
+/// What a lookup reads of a decision decides which of two ties counts.
+TEST_F(DamageTest, AFinalistThatNobodyWroteIsFoundByALookup) {
+  create();
+  decide();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE finalist SET result_id = 1");
+  const Error error = error_of([&] { Lookup{path_}; });
+  EXPECT_EQ(error.code(), ErrorCode::unreadable);
+  EXPECT_THAT(error.what(), HasSubstr("changed since it was written"));
 }
 
 TEST_F(DamageTest, AnEditThatSomebodyVouchesForIsBelievedAndSealedAgain) {

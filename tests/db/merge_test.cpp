@@ -39,8 +39,8 @@ std::vector<std::string> rows_of(const fs::path& path, const std::string& query)
 
 std::vector<std::string> everything_in(const fs::path& path) {
   std::vector<std::string> all;
-  for (const char* table : {"device", "problem", "variant", "run", "result", "sample", "decision",
-                            "finalist", "gpu_reference"}) {
+  for (const char* table : {"device", "kernel", "problem", "variant", "run", "result", "sample",
+                            "decision", "finalist", "gpu_reference"}) {
     for (const std::string& row : rows_of(path, std::string("SELECT * FROM ") + table)) {
       all.push_back(table + (" " + row));
     }
@@ -319,8 +319,8 @@ TEST_F(MergeTest, KnowsEveryTableOfTheSchema) {
   EXPECT_THAT(rows_of(path("a.db"),
                       "SELECT name FROM sqlite_master WHERE type = 'table' "
                       "ORDER BY name"),
-              ElementsAre("decision|", "device|", "finalist|", "gpu_reference|", "problem|",
-                          "result|", "run|", "sample|", "variant|"))
+              ElementsAre("decision|", "device|", "finalist|", "gpu_reference|", "kernel|",
+                          "problem|", "result|", "run|", "sample|", "variant|"))
       << "teach db/merge.cpp the new table";
 }
 

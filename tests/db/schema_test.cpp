@@ -160,8 +160,8 @@ std::string section(const std::string& document, const std::string& table) {
 TEST_F(SchemaTest, EveryTableAndColumnIsDocumented) {
   auto database = open(today_, Store::Mode::read_write);
   const std::string document = bytes_of(SWR_SCHEMA_DOCUMENT);
-  for (const char* table : {"device", "problem", "variant", "run", "result", "sample", "decision",
-                            "finalist", "gpu_reference"}) {
+  for (const char* table : {"device", "kernel", "problem", "variant", "run", "result", "sample",
+                            "decision", "finalist", "gpu_reference"}) {
     for (const std::string& column : columns_of(database, table)) {
       EXPECT_THAT(section(document, table), HasSubstr("\n| `" + column + "` |")) << table;
     }

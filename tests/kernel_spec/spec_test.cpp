@@ -222,7 +222,7 @@ constexpr const char* kT1 = R"json({
     "Conditions": [{"Expression": "32 <= block_size_x * 2 <= 96", "Parameters": []}]},
   "KernelSpecification": {
     "Language": "CUDA", "BenchmarkName": "conv", "KernelName": "f", "KernelFile": "f.cu",
-    "CompilerOptions": ["-std=c++17"], "GlobalSizeType": "CUDA",
+    "CompilerOptions": ["-std=c++17", ""], "GlobalSizeType": "CUDA",
     "LocalSize": {"X": "block_size_x", "Y": "1", "Z": "1"},
     "GlobalSize": {"X": "262144 // block_size_x", "Y": "1", "Z": "1"},
     "GridDivX": ["block_size_x"], "ProblemSize": [4096, 64], "SharedMemory": 0, "Stream": null,

@@ -85,35 +85,41 @@ std::vector<Variant> representatives(const Problem& problem, const DeviceInfo& d
   return all;
 }
 
-void print_compiled(std::ostream& out, const Variant& variant, const CompiledKernel& kernel) {
+void print_compiled(std::ostream& out, const std::string& what, const CompiledKernel& kernel) {
   const KernelResources& used = kernel.resources;
-  out << "sm_" << kernel.sm_arch << "  " << to_key(variant) << "  registers "
-      << used.registers_per_thread << ", static shared memory " << used.static_smem_bytes
-      << " bytes, spilled " << used.spill_store_bytes << " bytes\n";
+  out << "sm_" << kernel.sm_arch << "  " << what << "  registers " << used.registers_per_thread
+      << ", static shared memory " << used.static_smem_bytes << " bytes, spilled "
+      << used.spill_store_bytes << " bytes\n";
 }
 
 int compile(const Session& session, const GpuChoice& gpu, const std::vector<Problem>& wanted) {
   const Generator generator(supervised_generator_options(session));
   const auto count = static_cast<std::size_t>(session.options.budget.value_or(1));
   std::size_t failed = 0;
+  const auto attempt = [&](const std::string& what, const auto& compiled) {
+    try {
+      print_compiled(session.out, what, compiled());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::compile_failed) {
+        throw;
+      }
+      ++failed;
+      session.out << "failed  " << what << "  " << error.what() << "\n";
+    }
+  };
+  const int sm_arch = gpu.device.sm_arch;
   for (const Problem& problem : wanted) {
     const SearchSpace space = require_variants(problem, gpu.device, space_options(session.options));
+    if (const auto reference = problem.operation().reference_program(problem)) {
+      attempt("reference", [&] { return generator.compile_program(*reference, sm_arch); });
+    }
     for (const Variant& variant : representatives(problem, gpu.device, space, count)) {
-      try {
-        print_compiled(session.out, variant,
-                       generator.compile(problem, variant, gpu.device.sm_arch));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::compile_failed) {
-          throw;
-        }
-        ++failed;
-        session.out << "failed  " << to_key(variant) << "  " << error.what() << "\n";
-      }
+      attempt(to_key(variant), [&] { return generator.compile(problem, variant, sm_arch); });
     }
   }
   if (failed > 0) {
     throw Error(ErrorCode::compile_failed,
-                std::to_string(failed) + " variants cannot be compiled; their errors are above");
+                std::to_string(failed) + " kernels cannot be compiled; their errors are above");
   }
   return kExitSuccess;
 }

@@ -18,6 +18,9 @@
 namespace swr::cli {
 namespace {
 
+/// Many times what NVRTC takes for the largest kernel.
+constexpr long long kMostCompilerBytes = 8LL << 30;
+
 std::unique_ptr<Evaluator> measure_in_this_process(const GpuChoice& gpu, const Generator& generator,
                                                    const Options& options) {
   return std::make_unique<MeasuringEvaluator>(generator,
@@ -81,7 +84,10 @@ int run_measure_worker(const Session& session) {
 GeneratorOptions supervised_generator_options(const Session& session) {
   GeneratorOptions options = generator_options(session);
   if (!session.options.no_isolation) {
-    WorkerCommand command{"/proc/self/exe", session.arguments, "compiling process"};
+    WorkerCommand command{.program = "/proc/self/exe",
+                          .arguments = session.arguments,
+                          .role = "compiling process",
+                          .memory_bytes = kMostCompilerBytes};
     command.arguments.insert(command.arguments.begin(), kCompileWorkerCommand);
     options.compiler = supervised_compiler({.command = std::move(command)});
   }
@@ -89,10 +95,9 @@ GeneratorOptions supervised_generator_options(const Session& session) {
 }
 
 int run_compile_worker(const Session& session) {
-  // No limit of address space: NVRTC reserves more than it uses, how much depends on the machine.
-  // Where memory runs out, the system ends this process first.
+  // Where memory runs out before the tuner's limit, the system ends this process first.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
-  serve_compiler(STDIN_FILENO, std::nullopt, nvrtc_compiler(generator_options(session)));
+  serve_compiler(STDIN_FILENO, nvrtc_compiler(generator_options(session)));
   return kExitSuccess;
 }
 

@@ -185,6 +185,9 @@ std::vector<Problem> problems(const ProblemText& text);
 /// an option. problems() takes them as a list. Throws: as problems().
 std::vector<int> asked_range(const ProblemText& text);
 
+/// True where --op names no operation of swr, so that it may be a kernel that the database has.
+bool may_ask_for_stored_kernel(const Options& options);
+
 /// Registers the kernels of --spec, and has the first take the place of --op with --arg and --axis.
 /// Throws: what read_kernel_spec() and register_kernel() throw.
 void take_kernels(Options& options);

@@ -37,6 +37,10 @@ std::set<long long> winner_ids(const Store& store) {
 /// What the page shows of a database.
 Json data_of(const std::filesystem::path& database, const Session& session) {
   const History history = read_history(database);
+  for (const std::string& kernel : history.unknown_kernels) {
+    session.err << "swr-tune: note: " << database.filename().string() << " has results of "
+                << kernel << " and not its spec; name that with --spec to see them\n";
+  }
   if (history.places.empty()) {
     throw Error(ErrorCode::nothing_stored,
                 "database " + database.string() + " holds no result; tune a problem first");

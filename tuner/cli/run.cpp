@@ -4,6 +4,7 @@
 #include "tuner/cli/output_guard.h"
 #include "tuner/cli/terminal_text.h"
 #include <swr/error.h>
+#include <swr/store.h>
 
 #include <algorithm>
 #include <exception>
@@ -34,6 +35,16 @@ std::string command_line(std::span<const std::string> arguments) {
     line += plain ? " " + argument : " '" + argument + "'";
   }
   return line;
+}
+
+/// Opening a database tells the process of its kernels.
+void learn_stored_kernels(const Options& options, const Environment& environment) {
+  const std::filesystem::path database =
+      options.database ? *options.database : default_database(environment);
+  if (may_ask_for_stored_kernel(options) && std::filesystem::exists(database)) {
+    const Store store(database, Store::Mode::read_only,
+                      options.replayed ? Store::Content::replayed : Store::Content::tuned);
+  }
 }
 
 int run_command(const Session& session) {
@@ -124,6 +135,7 @@ int run(std::span<const std::string> arguments, const Environment& environment, 
         std::ostream& err) {
   try {
     Options options = parse_options(arguments, environment.stdout_width);
+    learn_stored_kernels(options, environment);
     take_kernels(options);
     const Session session{.options = std::move(options),
                           .environment = environment,

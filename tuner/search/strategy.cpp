@@ -2,6 +2,7 @@
 #include "tuner/search/strategy.h"
 
 #include "core/enum_text.h"
+#include "tuner/search/learning_strategy.h"
 #include "tuner/search/model_strategy.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kStrategies{"exhaustive"sv, "random"sv, "model"sv};
+constexpr std::array kStrategies{"exhaustive"sv, "random"sv, "model"sv, "learned"sv};
 
 /// Goes through a list.
 class ListStrategy final : public Strategy {
@@ -64,6 +65,9 @@ std::unique_ptr<Strategy> make_strategy(const SearchOptions& options, std::vecto
                                         const PredictTimes& predict) {
   if (options.strategy == StrategyKind::model) {
     return make_model_strategy(options, std::move(space), predict);
+  }
+  if (options.strategy == StrategyKind::learned) {
+    return make_learning_strategy(options, std::move(space));
   }
   if (options.strategy == StrategyKind::random) {
     shuffle(space, options.seed);

@@ -20,6 +20,7 @@ enum class StrategyKind {
   exhaustive,  ///< Every variant, in the order enumerated.
   random,      ///< Without replacement, in an order that follows from the seed.
   model,       ///< Best predicted first, corrected by what was measured (docs/search.md).
+  learned,     ///< By what was measured alone: where nothing predicts times (docs/search.md).
 };
 
 std::string_view to_string(StrategyKind value);

@@ -12,7 +12,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <sys/resource.h>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -166,14 +165,6 @@ class Compiler {
   long long number_ = next_number();
 };
 
-void limit_memory(long long bytes) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) == 0) {
-    limit.rlim_cur = std::min(limit.rlim_cur, static_cast<rlim_t>(bytes));
-    setrlimit(RLIMIT_AS, &limit);
-  }
-}
-
 }  // namespace
 
 std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
@@ -182,11 +173,7 @@ std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
              const CompileTask& task) { return compiler->compile(task); };
 }
 
-void serve_compiler(int socket, std::optional<long long> memory_bytes,
-                    const std::function<CompiledProgram(const CompileTask&)>& compile) {
-  if (memory_bytes) {
-    limit_memory(*memory_bytes);
-  }
+void serve_compiler(int socket, const std::function<CompiledProgram(const CompileTask&)>& compile) {
   serve_requests(socket, [&](const Json& request) {
     try {
       return answer_of(compile(read_request(request)));

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 
 namespace swr {
 
@@ -22,15 +21,14 @@ struct SuperviseCompilerOptions {
 };
 
 /// For GeneratorOptions::compiler. Each thread that compiles has a process, which starts with its
-/// first kernel and ends with the thread. A kernel during which a process dies is tried again in a
-/// new one; one that is not done in time is not. Then it throws Error{compile_failed}.
+/// first kernel and ends with the thread. A kernel during which a process dies, or takes more
+/// memory than its command allows, is tried again in a new one; one that is not done in time is
+/// not. Then it throws Error{compile_failed}.
 std::function<CompiledProgram(const CompileTask&)> supervised_compiler(
     SuperviseCompilerOptions options);
 
-/// The other side: compiles what is asked until the tuner closes its end, within so much address
-/// space of the process where it is given. Errors are answers. Throws: Error{invalid_argument} when
-/// `socket` is none.
-void serve_compiler(int socket, std::optional<long long> memory_bytes,
-                    const std::function<CompiledProgram(const CompileTask&)>& compile);
+/// The other side: compiles what is asked until the tuner closes its end. Errors are answers.
+/// Throws: Error{invalid_argument} when `socket` is none.
+void serve_compiler(int socket, const std::function<CompiledProgram(const CompileTask&)>& compile);
 
 }  // namespace swr

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <poll.h>
@@ -146,6 +147,15 @@ std::string last_line(std::string_view text) {
   return std::string(line_break == std::string_view::npos ? text : text.substr(line_break + 1));
 }
 
+/// What it uses of the machine's memory; 0 for a process that has ended.
+long long resident_bytes(pid_t process) {
+  std::ifstream pages("/proc/" + std::to_string(process) + "/statm");
+  long long mapped = 0;
+  long long resident = 0;
+  pages >> mapped >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
 int poll_limit_ms(std::chrono::steady_clock::time_point deadline) {
   const auto left =
       std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
@@ -154,7 +164,8 @@ int poll_limit_ms(std::chrono::steady_clock::time_point deadline) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const WorkerCommand& command) : role_(command.role) {
+WorkerProcess::WorkerProcess(const WorkerCommand& command)
+    : role_(command.role), memory_bytes_(command.memory_bytes) {
   Ends connection = make_connection();
   Ends output = make_pipe();
   process_ = start(command, connection.theirs.get(), output.theirs.get());
@@ -186,6 +197,11 @@ WorkerProcess::Reply WorkerProcess::exchange(std::string_view unsent, millisecon
                        with_last_words("no answer from the " + role_ + " within " +
                                        std::to_string(limit.count()) + " ms")};
       }
+      if (has_too_much_memory()) {
+        return Silence{ResultState::crash,
+                       with_last_words("the " + role_ + " was ended because it used more than " +
+                                       std::to_string(*memory_bytes_ >> 20) + " MiB of memory")};
+      }
       listen_to_output();
       send_some(unsent);
       if (!receive_some()) {
@@ -197,14 +213,24 @@ WorkerProcess::Reply WorkerProcess::exchange(std::string_view unsent, millisecon
   }
 }
 
-/// False when the time is over.
+bool WorkerProcess::has_too_much_memory() const {
+  return memory_bytes_ && resident_bytes(process_) > *memory_bytes_;
+}
+
+/// False when the time is over. Also returns when it is time to look at the memory again.
 bool WorkerProcess::wait_for_events(bool sending, Clock::time_point deadline) {
+  constexpr milliseconds kBetweenLooks{50};
+  const auto next_look = memory_bytes_ ? Clock::now() + kBetweenLooks : Clock::time_point::max();
   const short socket_events = static_cast<short>(POLLIN | (sending ? POLLOUT : 0));
   std::array<pollfd, 2> events{pollfd{socket_.get(), socket_events, 0},
                                pollfd{output_.get(), POLLIN, 0}};
   for (;;) {
     const int limit_ms = poll_limit_ms(deadline);
-    const int ready = poll(events.data(), events.size(), limit_ms);
+    const int ready =
+        poll(events.data(), events.size(), std::min(limit_ms, poll_limit_ms(next_look)));
+    if (ready == 0 && Clock::now() >= next_look && limit_ms > 0) {
+      return true;
+    }
     // A tuner that was stopped and continued looks once more before it judges.
     if (ready > 0 || (ready == 0 && limit_ms == 0)) {
       return ready > 0;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -24,6 +25,9 @@ struct WorkerCommand {
   std::vector<std::string> arguments;
   /// What it is, in messages.
   std::string role = "measuring process";
+  /// Resident memory above which it is given up. Addresses that it reserves and does not use do not
+  /// count.
+  std::optional<long long> memory_bytes = std::nullopt;
 };
 
 /// Why there is no answer; the process is to be given up.
@@ -60,6 +64,7 @@ class WorkerProcess {
 
   Reply exchange(std::string_view unsent, std::chrono::milliseconds limit);
   bool wait_for_events(bool sending, Clock::time_point deadline);
+  bool has_too_much_memory() const;
   void send_some(std::string_view& unsent) const;
   bool receive_some();
   void listen_to_output();
@@ -67,6 +72,7 @@ class WorkerProcess {
   std::string with_last_words(std::string text);
 
   std::string role_;
+  std::optional<long long> memory_bytes_;
   pid_t process_ = -1;
   FileDescriptor socket_;
   FileDescriptor output_;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention backward on the command line: predicted, stored, asked for, explained, reported,
 // exported and emitted.
-#include "tests/tuner/cli/program.h"
-
-#include "tests/support/temp_directory.h"
+#include "tests/tuner/cli/program_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,28 +18,13 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class AttentionBackwardProgram : public ::testing::Test {
+class AttentionBackwardProgram : public test::ProgramFixture {
  protected:
-  using Arguments = std::vector<std::string>;
-
-  test::ProgramResult result_of(Arguments arguments, const Arguments& more = {}) {
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return test::Program(arguments, {"HOME=" + directory_.path().string()}, directory_.path())
-        .finish();
-  }
-  std::string run(const Arguments& arguments, const Arguments& more = {}) {
-    const auto result = result_of(arguments, more);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.out;
-  }
-  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
-
   const Arguments kProblem{
       "--gpu", "h200",  "--op", "attention_backward", "--heads", "8",       "--kv-heads",
       "2",     "--seq", "4096", "--head-dim",         "64",      "--causal"};
   const Arguments kFew{"--quiet", "--tile",        "64x64x4", "--stages", "1", "--order",
                        "cyclic",  "--persistence", "grid",    "--parts",  "1"};
-  TempDirectory directory_;
 };
 
 TEST_F(AttentionBackwardProgram, IsPredictedStoredExplainedReportedAndExported) {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention over unequal sequences on the command line: predicted, stored, asked for, explained,
 // reported, exported and emitted.
-#include "tests/tuner/cli/program.h"
-
-#include "tests/support/temp_directory.h"
+#include "tests/tuner/cli/program_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,28 +19,13 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class ServingAttentionProgram : public ::testing::Test {
+class ServingAttentionProgram : public test::ProgramFixture {
  protected:
-  using Arguments = std::vector<std::string>;
-
-  test::ProgramResult result_of(Arguments arguments, const Arguments& more = {}) {
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return test::Program(arguments, {"HOME=" + directory_.path().string()}, directory_.path())
-        .finish();
-  }
-  std::string run(const Arguments& arguments, const Arguments& more = {}) {
-    const auto result = result_of(arguments, more);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.out;
-  }
-  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
-
   const Arguments kProblem{"--gpu",      "h200",       "--op",       "attention_serving",
                            "--batch",    "8",          "--heads",    "8",
                            "--kv-heads", "2",          "--seq",      "1",
                            "--seq-kv",   "4096",       "--head-dim", "64",
                            "--lengths",  "log_normal", "--sinks"};
-  TempDirectory directory_;
 };
 
 TEST_F(ServingAttentionProgram, IsPredictedStoredExplainedReportedAndExported) {

@@ -59,7 +59,7 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
 
 struct Bound {
   explicit Bound(const KernelSpec& spec, std::vector<std::string> entries = {"scale"})
-      : user(spec, ""), buffers(user, 1) {
+      : user(kernel_spec::KernelPlan(spec), ""), buffers(user, 1) {
     user.fill(point, user.default_problem(), user.default_axes());
     CompiledKernel compiled{.entry = entries.front(),
                             .further_entries = {entries.begin() + 1, entries.end()}};
@@ -137,7 +137,7 @@ TEST(UserLaunches, FillVariablesOfTheSource) {
 }
 
 TEST(UserLaunches, JudgeEachElementByItsTolerance) {
-  const UserKernel user(test::scale_spec("judged"), "");
+  const UserKernel user(kernel_spec::KernelPlan(test::scale_spec("judged")), "");
   const PlannedArgument& y = user.plan().arguments()[0];
   const auto judged = [&](std::array<float, 3> found) {
     const std::array<float, 3> expected{1.0F, 100.0F, 0.0F};

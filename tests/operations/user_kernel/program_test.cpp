@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 namespace swr {
@@ -113,6 +114,25 @@ TEST(KernelCommand, NamesWhatIsMisspelt) {
   EXPECT_THAT(predicted.err, HasSubstr("there is no model of kernels of users"));
   EXPECT_THAT(run(directory, {"kernel", "absent.json", "--enumerate", "--gpu", "h200"}).err,
               HasSubstr("absent.json"));
+}
+
+/// Without a GPU, before a run waits for it.
+TEST(KernelCommand, CompilesTheReferenceToo) {
+  const TempDirectory directory;
+  for (const char* const file : {"matmul.json", "matmul.cu"}) {
+    std::filesystem::copy_file(kExamples / file, directory / file);
+  }
+  const std::vector<std::string> arguments{
+      "kernel", (directory / "matmul.json").string(), "--compile-only", "--quiet", "--gpu", "h200"};
+  std::ofstream(directory / "matmul_naive.cu") << "__global__ void no_kernel_of_that_name();\n";
+  const auto broken = run(directory, arguments);
+  EXPECT_EQ(broken.exit_code, 1);
+  EXPECT_THAT(broken.out, HasSubstr("failed  reference"));
+  std::filesystem::remove(directory / "matmul_naive.cu");
+  std::filesystem::copy_file(kExamples / "matmul_naive.cu", directory / "matmul_naive.cu");
+  const auto whole = run(directory, arguments);
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("sm_90  reference  registers"));
 }
 
 TEST(KernelCommand, ReportsWhatDoesNotCompile) {

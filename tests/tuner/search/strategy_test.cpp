@@ -229,5 +229,53 @@ TEST(StrategyNames, AreReadBackAndOthersRefused) {
   EXPECT_THROW(parse_strategy("annealing"), Error);
 }
 
+/// Evaluates until the search ends; what is near the corner of 128x64, 3 stages is fast.
+std::vector<Variant> search_without_prediction(unsigned long long seed, std::size_t budget) {
+  const auto strategy = make_strategy(
+      {.strategy = StrategyKind::learned, .max_variants = budget, .max_s = {}, .seed = seed},
+      some_space(), {});
+  std::vector<Variant> tried;
+  for (auto batch = strategy->propose(); !batch.empty(); batch = strategy->propose()) {
+    for (const Variant& variant : batch) {
+      const auto& typed = variant.as<AttentionVariant>();
+      VariantResult result = result_of(
+          variant, 100.0 * (typed.tile_m == 64 ? 1.5 : 1.0) * (typed.tile_n == 32 ? 1.3 : 1.0) *
+                       (1.0 + 0.2 * std::abs(typed.stages - 3)) *
+                       (typed.order == Order::cyclic ? 1.1 : 1.0) *
+                       (typed.persistence == Persistence::pairs ? 1.0 : 1.2));
+      if (typed.stages == 4) {
+        result.state = ResultState::runtime;
+      }
+      strategy->tell(result);
+      tried.push_back(variant);
+    }
+  }
+  return tried;
+}
+
+TEST(LearnedStrategy, FindsTheBestOf96InTwentyFourAmongFailures) {
+  const Variant best = AttentionVariant{.tile_m = 128,
+                                        .tile_n = 64,
+                                        .stages = 3,
+                                        .order = Order::sawtooth,
+                                        .persistence = Persistence::pairs};
+  for (unsigned long long seed = 1; seed <= 10; ++seed) {
+    const std::vector<Variant> tried = search_without_prediction(seed, 24);
+    EXPECT_THAT(tried, SizeIs(24));
+    EXPECT_THAT(tried, ::testing::Contains(best)) << "seed " << seed;
+  }
+}
+
+TEST(LearnedStrategy, TriesEveryVariantOnceWhereTheBudgetAllows) {
+  const std::vector<Variant> tried = search_without_prediction(1, 1000);
+  EXPECT_THAT(tried, SizeIs(some_space().size()));
+  EXPECT_EQ(std::set<Variant>(tried.begin(), tried.end()).size(), tried.size());
+}
+
+TEST(LearnedStrategy, OneSeedTriesTheSameTwice) {
+  EXPECT_EQ(search_without_prediction(5, 40), search_without_prediction(5, 40));
+  EXPECT_NE(search_without_prediction(5, 40), search_without_prediction(6, 40));
+}
+
 }  // namespace
 }  // namespace swr

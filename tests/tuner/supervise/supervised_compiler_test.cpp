@@ -28,6 +28,14 @@ class SupervisedCompiler : public ::testing::Test {
 
   CompiledProgram compile(const std::string& source) { return compiler_(task(source)); }
 
+  void limit_memory(long long bytes) {
+    compiler_ = supervised_compiler({.command = {.program = SWR_TEST_COMPILER,
+                                                 .arguments = {},
+                                                 .role = "compiling process",
+                                                 .memory_bytes = bytes},
+                                     .deadline = milliseconds(60'000)});
+  }
+
   Error refusal(const std::string& source) {
     try {
       compile(source);
@@ -71,13 +79,25 @@ TEST_F(SupervisedCompiler, PassesOnWhatTheCompilerSays) {
 
 TEST_F(SupervisedCompiler, AKernelThatKillsItCostsThatKernelAlone) {
   compile("good");
-  for (const char* const source : {"crash", "hoard"}) {
-    const Error error = refusal(source);
-    EXPECT_EQ(error.code(), ErrorCode::compile_failed);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("did not survive kernel.cu for sm_90"),
-                                    HasSubstr("the compiling process ")));
-    EXPECT_THAT(compile("good").log, HasSubstr("good"));
-  }
+  const Error error = refusal("crash");
+  EXPECT_EQ(error.code(), ErrorCode::compile_failed);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("did not survive kernel.cu for sm_90"),
+                                  HasSubstr("the compiling process was ended by signal SIGABRT")));
+  EXPECT_THAT(compile("good").log, HasSubstr("good"));
+}
+
+TEST_F(SupervisedCompiler, AKernelThatTakesTooMuchMemoryCostsThatKernelAlone) {
+  limit_memory(512LL << 20);
+  const Error error = refusal("hoard");
+  EXPECT_EQ(error.code(), ErrorCode::compile_failed);
+  EXPECT_THAT(error.what(),
+              HasSubstr("the compiling process was ended because it used more than 512 MiB"));
+  EXPECT_THAT(compile("good").log, HasSubstr("good"));
+}
+
+TEST_F(SupervisedCompiler, MemoryThatIsReservedAndNotUsedDoesNotCount) {
+  limit_memory(512LL << 20);
+  EXPECT_THAT(compile("reserve").log, HasSubstr("reserve"));
 }
 
 TEST_F(SupervisedCompiler, TriesAgainAfterTheFirstDeath) {

@@ -3,11 +3,15 @@
 #include "tuner/supervise/supervised_compiler.h"
 #include <swr/error.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 namespace swr {
@@ -18,10 +22,21 @@ namespace {
   std::abort();
 }
 
-/// More than serve_compiler() leaves it.
-void exhaust_memory() {
-  static char* volatile hoard = nullptr;  // Seen, so that it is not left out.
-  hoard = new char[std::size_t{8} << 30];
+/// Far more than the test leaves it, at a pace that ends long before the machine's memory does.
+void use_memory() {
+  constexpr std::size_t kPiece = std::size_t{16} << 20;
+  for (int piece = 0; piece < 256; ++piece) {
+    void* const memory =
+        mmap(nullptr, kPiece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memset(memory, 1, kPiece);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+/// As NVRTC does on a machine of many processors.
+void reserve_memory() {
+  mmap(nullptr, std::size_t{64} << 30, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 /// True the first time that this file is named.
@@ -42,7 +57,11 @@ CompiledProgram compile(const CompileTask& task) {
     }
   }
   if (source == "hoard") {
-    exhaust_memory();
+    use_memory();
+  }
+  if (source == "reserve") {
+    reserve_memory();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   if (source == "fail") {
     throw Error(ErrorCode::compile_failed, "line 1: no such thing\nline 2: either");
@@ -66,11 +85,6 @@ CompiledProgram compile(const CompileTask& task) {
 }  // namespace swr
 
 int main() {
-#ifdef __SANITIZE_ADDRESS__
-  constexpr long long kMemoryBytes = 1LL << 62;  // A sanitizer takes terabytes of addresses.
-#else
-  constexpr long long kMemoryBytes = 4LL << 30;
-#endif
-  swr::serve_compiler(STDIN_FILENO, kMemoryBytes, swr::compile);
+  swr::serve_compiler(STDIN_FILENO, swr::compile);
   return 0;
 }

@@ -11,12 +11,12 @@
 namespace swr::cli {
 namespace {
 
-std::vector<std::string> operation_choices() {
-  std::vector<std::string> choices{"all"};
+std::string exported_operations() {
+  std::string names;
   for (const Operation* const operation : operations_of_swr()) {
-    choices.emplace_back(name_of(*operation));
+    names.append(names.empty() ? "" : ", ").append(name_of(*operation));
   }
-  return choices;
+  return names;
 }
 
 }  // namespace
@@ -39,8 +39,10 @@ void add_export(CLI::App& program, Options& options) {
                  "With --format cpp: name of the library and its namespace")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--op", options.export_op, "Winners of one operation only")
-      ->check(CLI::IsMember(operation_choices()))
+  app.add_option("--op", options.export_op,
+                 "Winners of one operation only: all, " + exported_operations() +
+                     ", or a kernel of yours that the database has")
+      ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--gpu", options.export_gpu,
                  "Winners of one GPU only: auto, a profile or a profile's .json file; all exports "

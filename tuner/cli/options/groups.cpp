@@ -53,19 +53,17 @@ void add_l2_option(CLI::App& app, Options& options, const char* help) {
 }
 
 void add_spec_options(CLI::App& app, Options& options) {
-  CLI::Option* const spec =
-      app.add_option(
-             "--spec", options.kernel.specs,
-             "Spec of a kernel of yours, in place of --op; more than one where each is read")
-          ->type_name("FILE")
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-          ->expected(1)
-          ->group("Problem");
-  app.add_option("--arg", options.kernel.sizes, "A size of the kernel of --spec")
+  app.add_option("--spec", options.kernel.specs,
+                 "Spec of a kernel of yours, in place of --op; more than one where each is read")
+      ->type_name("FILE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->group("Problem");
+  app.add_option("--arg", options.kernel.sizes,
+                 "A size of the kernel of --spec, or of --op NAME where the database has its spec")
       ->type_name("NAME=N[,N]")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1)
-      ->needs(spec)
       ->group("Problem");
 }
 

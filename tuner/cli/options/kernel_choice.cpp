@@ -27,7 +27,28 @@ std::string names_of(const auto& described) {
   return names.empty() ? "none" : names;
 }
 
+/// A kernel by its operation's name or by what its user calls it; nullptr where none is known. Of
+/// several versions the one that was known first, which is a database's newest.
+const Operation* kernel_called(const std::string& name) {
+  for (const Operation* const operation : operations()) {
+    const bool is_called = operation->name() == name || operation->given_name() == name;
+    if (is_called && !operation->source_digest().empty()) {
+      return operation;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool may_ask_for_stored_kernel(const Options& options) {
+  const bool reads_kernels = options.command == Command::query ||
+                             options.command == Command::explain ||
+                             options.command == Command::export_results;
+  const std::string& op =
+      options.command == Command::export_results ? options.export_op : options.problem.op;
+  return reads_kernels && op != "all" && find_operation_or_null(op) == nullptr;
+}
 
 void take_kernels(Options& options) {
   const Operation* first = nullptr;
@@ -35,7 +56,14 @@ void take_kernels(Options& options) {
     const Operation& operation = register_kernel(read_kernel_spec(file), file);
     first = first == nullptr ? &operation : first;
   }
+  if (const Operation* const exported = kernel_called(options.export_op)) {
+    options.export_op = std::string(exported->name());
+  }
+  first = first == nullptr ? kernel_called(options.problem.op) : first;
   if (first == nullptr) {
+    if (!options.kernel.sizes.empty()) {
+      reject("--arg needs --spec FILE, or --op with a kernel that the database has");
+    }
     return;
   }
   options.problem.op = std::string(first->name());

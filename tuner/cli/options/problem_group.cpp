@@ -207,7 +207,9 @@ Problem kernel_problem(const ProblemText& text) {
 std::string problem_arguments(const Problem& problem) {
   const Operation& operation = problem.operation();
   if (!operation.source_digest().empty()) {
-    std::string text = " --spec " + std::string(operation.spec_file());
+    std::string text = operation.spec_file().empty()
+                           ? " --op " + std::string(operation.name())
+                           : " --spec " + std::string(operation.spec_file());
     for (const ProblemField& field : operation.fields()) {
       text.append(" --arg ").append(field.name).append("=").append(field_text(problem, field));
     }

@@ -61,9 +61,10 @@ void add_search_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Search";
   app.add_option(
          "--strategy", options.strategy,
-         "exhaustive; random; model (best predicted first, corrected by what is measured) "
-         "[exhaustive; model with --budget, --time, --within or --missed, and for an absent "
-         "GPU without axis options]")
+         "exhaustive; random; model (best predicted first, corrected by what is measured); learned "
+         "(by what is measured alone) [exhaustive; model with --budget, --time, --within or "
+         "--missed, and for an absent GPU without axis options; learned in its place for kernels "
+         "of users]")
       ->type_name("NAME")
       ->group(kGroup);
   app.add_option("--budget", options.budget,
@@ -295,7 +296,7 @@ StrategyKind usual_strategy(const Options& options, Provenance provenance) {
     return StrategyKind::exhaustive;
   }
   // There is no model of kernels of users.
-  return options.kernel.specs.empty() ? StrategyKind::model : StrategyKind::random;
+  return options.kernel.specs.empty() ? StrategyKind::model : StrategyKind::learned;
 }
 
 }  // namespace

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// Databases that mix kernels of users with swr's own operations, read by programs that have no
+// spec.
+#include "core/operation.h"
+#include "db/history.h"
+#include "kernel_spec/spec/kernel_plan.h"
+#include "tests/db/fixtures.h"
+#include "tests/operations/user_kernel/user_kernel_case.h"
+#include "tests/tuner/cli/program.h"
+#include <swr/device.h>
+#include <swr/lookup.h>
+
+#include <SQLiteCpp/Database.h>
+
+namespace swr {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+namespace fs = std::filesystem;
+
+class StoredKernel : public ::testing::Test {
+ protected:
+  fs::path path(const std::string& name) const { return directory_ / name.c_str(); }
+
+  /// A file with a result of the kernel and one of attention.
+  fs::path mixed(const std::string& name, const Operation& kernel, double median_us) const {
+    Store store(path(name), Store::Mode::read_write);
+    const long long run = store.begin_run(some_run());
+    const Problem problem = kernel_problem(kernel, {{"n", 5000}});
+    store.record(run, problem, device_,
+                 measured(kernel.default_variant(problem, device_), median_us));
+    store.record(run, problem_of(4096), device_, measured(tile(64, 64), median_us));
+    return path(name);
+  }
+
+  /// In a process of its own, which knows no kernel.
+  test::ProgramResult run(std::vector<std::string> arguments, const fs::path& database) const {
+    if (!database.empty()) {
+      arguments.insert(arguments.end(), {"--db", database.string()});
+    }
+    return test::Program(
+               arguments,
+               {"HOME=" + directory_.path().string(), "SWR_CACHE_DIR=" + path("cache").string()},
+               directory_.path())
+        .finish();
+  }
+
+  static void edit(const fs::path& file, const std::string& sql) {
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE).exec(sql);
+  }
+
+  TempDirectory directory_;
+  DeviceInfo device_ = profiled_device("h200");
+  const Operation& scale_ = register_kernel(test::scale_spec("stored_scale"));
+};
+
+KernelSpec other_version() {
+  KernelSpec spec = test::scale_spec("stored_scale");
+  spec.constraints.emplace_back("block_size_x < 2048");
+  return spec;
+}
+
+TEST_F(StoredKernel, IsQueriedAndExplainedByItsName) {
+  const fs::path file = mixed("one.db", scale_, 10.0);
+  for (const std::string& op : {std::string("stored_scale"), std::string(scale_.name())}) {
+    const auto found = run({"query", "--op", op, "--arg", "n=5000", "--gpu", "h200"}, file);
+    EXPECT_EQ(found.exit_code, 0) << found.err;
+    EXPECT_THAT(found.out, AllOf(HasSubstr("match    exact"), HasSubstr("block_size_x=64")));
+  }
+  const auto near =
+      run({"query", "--op", "stored_scale", "--arg", "n=9000", "--gpu", "h200"}, file);
+  EXPECT_THAT(near.out, HasSubstr("match    nearest")) << near.err;
+  const auto attention = run({"query", "--seq", "4096", "--heads", "8", "--gpu", "h200"}, file);
+  EXPECT_EQ(attention.exit_code, 0) << attention.err;
+  const auto explained =
+      run({"explain", "--op", "stored_scale", "--arg", "n=5000", "--gpu", "h200"}, file);
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("stored_scale n=5000"));
+}
+
+TEST_F(StoredKernel, IsReportedAndExported) {
+  const fs::path file = mixed("one.db", scale_, 10.0);
+  const auto reported = run({"report", "--out", path("report.html").string()}, file);
+  EXPECT_EQ(reported.exit_code, 0) << reported.err;
+  EXPECT_THAT(reported.out, HasSubstr("wrote 2 tuned shapes"));
+  const auto exported =
+      run({"export", "--op", "stored_scale", "--out", path("out").string()}, file);
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr("wrote 1 kernel"));
+}
+
+TEST_F(StoredKernel, VersionsOfOneNameStayApart) {
+  const Operation& other = register_kernel(other_version());
+  ASSERT_NE(&other, &scale_);
+  const fs::path a = mixed("a.db", scale_, 10.0);
+  const fs::path b = mixed("b.db", other, 20.0);
+  const auto merged =
+      run({"db", "merge", "--out", path("all.db").string(), "--from", a.string(), b.string()}, {});
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  SQLite::Database all(path("all.db").string(), SQLite::OPEN_READONLY);
+  EXPECT_EQ(all.execAndGet("SELECT count(DISTINCT spec_digest) FROM kernel").getInt(), 2);
+  for (const Operation* const kernel : {&scale_, &other}) {
+    const std::string name(kernel->name());
+    EXPECT_EQ(all.execAndGet("SELECT count(*) FROM \"" + name + "_results\"").getInt(), 1);
+    const auto found =
+        run({"query", "--op", name, "--arg", "n=5000", "--gpu", "h200"}, path("all.db"));
+    EXPECT_THAT(found.out, HasSubstr(kernel == &scale_ ? "expected 10" : "expected 20"))
+        << found.err;
+  }
+}
+
+TEST_F(StoredKernel, OfAnOlderFileIsLeftOutUntilItsSpecIsKnown) {
+  const fs::path file = mixed("one.db", scale_, 10.0);
+  edit(file, "DROP TABLE kernel; PRAGMA user_version = 14");
+  const auto reported = run({"report", "--out", path("report.html").string()}, file);
+  EXPECT_EQ(reported.exit_code, 0) << reported.err;
+  EXPECT_THAT(reported.out, HasSubstr("wrote 1 tuned shape "));
+  EXPECT_THAT(reported.err, HasSubstr("has results of " + std::string(scale_.name())));
+  const auto attention = run({"query", "--seq", "4096", "--heads", "8", "--gpu", "h200"}, file);
+  EXPECT_THAT(attention.out, HasSubstr("match    exact")) << attention.err;
+  const auto merged =
+      run({"db", "merge", "--out", path("all.db").string(), "--from", file.string()}, {});
+  EXPECT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_THAT(read_history(path("all.db")).places, SizeIs(2));  // This process knows the kernel.
+  mixed("all.db", scale_, 11.0);
+  const auto known = run({"report", "--out", path("report.html").string()}, path("all.db"));
+  EXPECT_THAT(known.out, HasSubstr("wrote 2 tuned shapes")) << known.err;
+}
+
+TEST_F(StoredKernel, WithAnotherSpecThanItsDigestIsRefused) {
+  const fs::path file = mixed("one.db", scale_, 10.0);
+  edit(file, "UPDATE kernel SET spec = replace(spec, 'factor * x', 'factor + x'), digest = NULL");
+  const auto found = run({"query", "--op", "stored_scale", "--gpu", "h200"}, file);
+  EXPECT_NE(found.exit_code, 0);
+  EXPECT_THAT(found.err, AllOf(HasSubstr("table kernel"), HasSubstr("the spec is not of")));
+}
+
+TEST_F(StoredKernel, RestoredFromItsTextIsEqual) {
+  for (KernelSpec spec : {test::scale_spec("stored_scale"), other_version()}) {
+    spec.source += "// \xff is no UTF-8\n";
+    spec.dialect = SpecDialect::c;
+    spec.constraints = {"block_size_x <= 64 || split == 1"};
+    spec.reference = spec.steps;
+    spec.reference_parameters = {{"block_size_x", "32"}};
+    spec.lists = {{"lengths", {"n", "2 * n"}}};
+    spec.defines = {{"TWICE", "2 * n"}};
+    const kernel_spec::KernelPlan plan(spec);
+    const kernel_spec::KernelPlan again(kernel_spec::read_stored_text(plan.text()));
+    EXPECT_EQ(again.digest(), plan.digest());
+    EXPECT_EQ(again.text(), plan.text());
+  }
+}
+
+}  // namespace
+}  // namespace swr

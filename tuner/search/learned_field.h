@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What is known of the times of a space where nothing predicts them: a Gaussian process over the
+// axes' values that learns from the measured times how much each axis matters.
+#pragma once
+
+#include <swr/variant.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace swr {
+
+/// The variants of a space as places on axes. Values that are numbers lie in their order on an
+/// axis, evenly spaced between 0 and 1; of others each is as far from all the rest.
+class AxisPlaces {
+ public:
+  explicit AxisPlaces(const std::vector<Variant>& space);
+
+  struct Column {
+    bool is_ordered = false;
+    std::size_t levels = 0;
+    std::vector<std::uint16_t> level_of;  ///< [variant]
+  };
+
+  /// Axes on which the variants differ.
+  const std::vector<Column>& columns() const { return columns_; }
+  std::size_t size() const { return size_; }
+  /// On how many axes two variants differ.
+  std::size_t differences(std::size_t a, std::size_t b) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::size_t size_ = 0;
+};
+
+/// A measured variant, by its place in the space, with the logarithm of its time.
+struct KnownTime {
+  std::size_t place = 0;
+  double log_time = 0.0;
+};
+
+/// The correlation of two variants is the product over the axes of exp(-sensitivity * distance).
+/// Sensitivities are those under which the known times are most likely.
+class LearnedField {
+ public:
+  explicit LearnedField(const AxisPlaces& places);
+
+  /// Learns the sensitivities anew. Requires: two times that differ.
+  void learn(std::span<const KnownTime> known);
+
+  /// Prepares answers for the candidates, by place, from the known times.
+  void look_at(std::span<const KnownTime> known, std::span<const std::size_t> candidates);
+
+  /// One more known time.
+  void add(const KnownTime& known);
+
+  /// Treats a candidate as known to have the time that is expected of it.
+  void believe(std::size_t candidate);
+  /// Takes back what was believed.
+  void forget_beliefs();
+
+  // Of a candidate, by its index among those looked at.
+  double expected(std::size_t candidate) const { return mean_ + means_[candidate]; }
+  double deviation(std::size_t candidate) const;
+
+ private:
+  static constexpr std::size_t kNoBeliefs = static_cast<std::size_t>(-1);
+
+  void set_tables();
+  /// Up to a constant: of the times, the field's own scale being the one that suits them best.
+  double log_likelihood(std::span<const KnownTime> known) const;
+  /// With what is usual of sensitivities.
+  double log_posterior(std::span<const KnownTime> known) const;
+  float correlation(std::size_t a, std::size_t b) const;
+  void add_row(std::size_t place, double centred);
+
+  const AxisPlaces& places_;
+  std::vector<double> sensitivities_;       ///< [axis]
+  std::vector<std::vector<float>> tables_;  ///< Correlations: [axis][level * levels + level]
+  std::vector<std::size_t> candidates_;
+  std::vector<std::size_t> added_;          ///< Places whose times are known.
+  std::vector<std::vector<float>> rows_;    ///< Cholesky factor over the candidates: [added][..]
+  std::vector<std::vector<float>> factor_;  ///< The same over what was added: lower triangle.
+  std::vector<double> weights_;             ///< The factor's inverse times what was found.
+  std::vector<double> means_;
+  std::vector<float> variances_;
+  std::vector<float> variances_before_;
+  std::size_t before_beliefs_ = kNoBeliefs;  ///< How many were known before the first belief.
+  double mean_ = 0.0;
+  double scale_ = 1.0;  ///< Standard deviation of logarithms of times.
+};
+
+}  // namespace swr
