@@ -1,6 +1,29 @@
+option(SWR_JOIN_SOURCES "Compile the sources of a folder together: half the time of a whole build" OFF)
+
+# swr_join_sources(<target> <files>...)
+# One compilation for up to eight of the files of each folder.
+function(swr_join_sources target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder "${source}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "sources_${folder}" group)
+    math(EXPR count "${count_${group}} + 1")
+    set(count_${group} ${count})
+    math(EXPR part "(${count} - 1) / 8")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}_${part}")
+  endforeach()
+endfunction()
+
+# swr_compile_alone(<files>...)
+# Sources with local names that others of their folder have too.
+function(swr_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # swr_add_library(<name> SOURCES <files>... [PUBLIC <targets>...] [PRIVATE <targets>...])
 # One library of swr: target swr_<name>, alias and exported name swr::<name>. Includes are written
-# from the root of the project.
+# from the root of the project. With SWR_JOIN_SOURCES the sources of a folder are compiled together,
+# but for those that swr_compile_alone() names.
 function(swr_add_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(swr_${name} STATIC ${ARG_SOURCES})
@@ -15,6 +38,9 @@ function(swr_add_library name)
   target_link_libraries(swr_${name} PUBLIC ${ARG_PUBLIC}
     PRIVATE ${ARG_PRIVATE} "$<BUILD_INTERFACE:swr_warnings>")
   target_precompile_headers(swr_${name} REUSE_FROM swr_precompiled)
+  if(SWR_JOIN_SOURCES)
+    swr_join_sources(swr_${name} ${ARG_SOURCES})
+  endif()
 
   # What swr_write_include_rules() needs.
   set(folders "")

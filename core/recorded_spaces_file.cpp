@@ -4,6 +4,7 @@
 #include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
+#include "core/reject.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -23,8 +24,6 @@ constexpr std::string_view kFormat = "swr-recorded-spaces";
 constexpr int kVersion = 1;
 /// More rows than any space has; a file with more is no recording.
 constexpr long long kMaxRows = 1 << 20;
-
-[[noreturn]] void reject(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
 using Words = std::vector<std::string>;
 

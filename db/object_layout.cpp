@@ -3,7 +3,7 @@
 
 #include "core/bounded_json.h"
 #include "core/enum_text.h"
-#include <swr/error.h>
+#include "core/reject.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,10 +12,6 @@
 
 namespace swr {
 namespace {
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 bool take(std::string_view& text, std::string_view expected) {
   const bool is_there = text.starts_with(expected);

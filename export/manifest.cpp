@@ -5,6 +5,7 @@
 #include "core/fields.h"
 #include "core/json.h"
 #include "core/operation.h"
+#include "core/reject.h"
 #include "core/sha256.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
@@ -21,10 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kFormat = "swr-export";
 /// 2: kernels of some families wait for the launch before them.
 constexpr int kFormatVersion = 2;
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

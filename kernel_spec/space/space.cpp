@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/space/space.h"
 
+#include "core/reject.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -14,10 +15,6 @@ namespace {
 
 constexpr long long kMostRawPoints = 1LL << 62;
 constexpr std::size_t kMostValues = std::numeric_limits<std::uint16_t>::max();
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 void require_axis(const SpaceAxis& axis) {
   if (axis.values.empty() || axis.values.size() > kMostValues) {

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "operations/attention/model_config.h"
 
+#include "core/reject.h"
 #include <swr/attention_problem.h>
-#include <swr/error.h>
 
 #include <optional>
 #include <string>
 
 namespace swr {
 namespace {
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 /// A number of the model; published configurations say null for what follows from the others.
 std::optional<int> model_number(const Json& config, const char* key) {

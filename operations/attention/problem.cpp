@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
+#include "core/reject.h"
 #include "operations/attention/parts.h"
 #include "operations/attention_size_fields.h"
 #include <swr/attention_problem.h>
-#include <swr/error.h>
 
 #include <algorithm>
 #include <vector>
 
 namespace swr {
 namespace {
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 void require_positive(int value, const char* name) {
   if (value < 1) {

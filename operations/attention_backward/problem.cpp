@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
+#include "core/reject.h"
 #include "operations/attention_backward/parts.h"
 #include "operations/attention_size_fields.h"
-#include <swr/error.h>
 
 #include <algorithm>
 #include <array>
@@ -13,10 +13,6 @@ namespace swr {
 namespace {
 
 constexpr int kMostHeadDim = 256;
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 void require_between(long long value, long long least, long long most, const char* name) {
   if (value < least || value > most) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
+#include "core/reject.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
 #include "operations/attention_size_fields.h"
-#include <swr/error.h>
 
 #include <algorithm>
 #include <array>
@@ -23,10 +23,6 @@ constexpr std::array kLengthFamilies{"equal"sv,          "uniform"sv,   "log_nor
 constexpr int kMostHeadDim = 256;
 constexpr int kMostWindow = 65535;
 constexpr int kMostPageSize = 1023;
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 void require_between(long long value, long long least, long long most, const char* name) {
   if (value < least || value > most) {

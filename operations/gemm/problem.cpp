@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
+#include "core/reject.h"
 #include "operations/gemm/parts.h"
-#include <swr/error.h>
 #include <swr/gemm_problem.h>
 
 #include <array>
@@ -14,10 +14,6 @@ using namespace std::string_view_literals;
 
 constexpr std::array kLayouts{"nt"sv, "nn"sv, "tn"sv};
 constexpr std::array kOutputs{"fp16"sv, "bf16"sv, "fp32"sv};
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 }  // namespace
 

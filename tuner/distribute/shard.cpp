@@ -14,7 +14,7 @@ namespace {
 /// More workers than any cluster has.
 constexpr int kMaxShards = 1'000'000;
 
-[[noreturn]] void reject(const std::string& text) {
+[[noreturn]] void reject_shard(const std::string& text) {
   throw Error(ErrorCode::invalid_argument,
               "shard '" + text + "' is not I/N with I from 0 to N-1, such as 0/8 to 7/8");
 }
@@ -23,7 +23,7 @@ int number_of(std::string_view digits, const std::string& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || value < 0) {
-    reject(text);
+    reject_shard(text);
   }
   return value;
 }
@@ -39,13 +39,13 @@ std::string padded(int index, int count) {
 Shard parse_shard(const std::string& text) {
   const std::size_t slash = text.find('/');
   if (slash == std::string::npos) {
-    reject(text);
+    reject_shard(text);
   }
   const std::string_view view = text;
   const Shard shard{number_of(view.substr(0, slash), text),
                     number_of(view.substr(slash + 1), text)};
   if (shard.index >= shard.count || shard.count > kMaxShards) {
-    reject(text);
+    reject_shard(text);
   }
   return shard;
 }

@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/make_problems.h"
 #include "core/operation.h"
+#include "core/reject.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -25,10 +26,6 @@ constexpr std::size_t kMaxProblems = 1'000'000;
 
 /// A shape as it was written, by key.
 using ShapeText = std::map<std::string, std::string>;
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 std::ifstream open(const std::filesystem::path& path) {
   std::ifstream file(path);

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/options/text.h"
 
-#include <swr/error.h>
+#include "core/reject.h"
 
 #include <charconv>
 
 namespace swr::cli {
-
-[[noreturn]] void reject(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, message);
-}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;

@@ -2,13 +2,12 @@
 // Reading the values of options, which come as text.
 #pragma once
 
+#include "core/reject.h"
+
 #include <string>
 #include <vector>
 
 namespace swr::cli {
-
-/// Throws: Error{invalid_argument} with the message, always.
-[[noreturn]] void reject(const std::string& message);
 
 /// The parts of a list; one empty part for an empty text.
 std::vector<std::string> split(const std::string& text, char separator);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <swr/error.h>
+
+#include <string>
+
+namespace swr {
+
+/// Throws Error with ErrorCode::invalid_argument: what somebody asked for cannot be had. The message
+/// says what is wrong and what to do.
+[[noreturn]] inline void reject(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, message);
+}
+
+}  // namespace swr
