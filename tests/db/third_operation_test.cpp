@@ -162,7 +162,9 @@ TEST_F(ThirdOperation, ComesToFilesFromBefore) {
       worker("13.db", 4096, 256, 10.0);
       SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
           .exec(
-              "DROP VIEW scan_results; DELETE FROM sample; "
+              "DROP VIEW scan_results; "
+              "DELETE FROM sample WHERE result_id IN (SELECT result.id FROM result "
+              "JOIN problem ON problem.id = problem_id WHERE op = 'scan'); "
               "DELETE FROM result WHERE problem_id IN "
               "(SELECT id FROM problem WHERE op = 'scan'); "
               "DELETE FROM problem WHERE op = 'scan'; DELETE FROM variant WHERE op = 'scan'");
