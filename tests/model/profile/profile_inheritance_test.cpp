@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 namespace swr {
 namespace {
@@ -143,6 +144,8 @@ Json merged_file(const std::string& id) {
 }
 
 TEST(BuiltInProfiles, HaveTheNumbersOfTheirFilesAndOfThoseTheyInherit) {
+  // Factors are of machine code for sm_90; those of an H20 are not known to hold at its clock.
+  const std::set<std::string> with_code_factors{"h100", "h100-pcie", "h200"};
   for (const std::string& id : profile_ids()) {
     const Json expected = merged_file(id);
     const Json loaded = Json::parse(profile_text(load_profile(id)));
@@ -155,7 +158,7 @@ TEST(BuiltInProfiles, HaveTheNumbersOfTheirFilesAndOfThoseTheyInherit) {
       }
     }
     EXPECT_GE(numbers, 28) << id;
-    EXPECT_EQ(loaded.contains("code_factors"), id == "h200") << id;
+    EXPECT_EQ(loaded.contains("code_factors"), with_code_factors.contains(id)) << id;
     EXPECT_EQ(loaded.contains("l2_sets"), id == "h200") << id;
   }
 }
