@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -26,6 +27,9 @@
 namespace {
 
 using namespace swr;
+
+/// Shorter products hold the launch and what a harness waits for.
+constexpr double kLeastUs = 20.0;
 
 struct Published {
   std::string chip;
@@ -118,9 +122,30 @@ void print_accuracy(const std::string& chip, const std::vector<double>& ratios) 
               100 * accuracy.within_share, 100 * accuracy.worst);
 }
 
+/// What a profile's prediction_errors say of GEMM: root mean squares of the logarithms. A chip with
+/// fewer than four products takes that of all chips, each as one.
+void print_errors(const std::map<std::string, std::vector<double>>& ratios) {
+  constexpr std::size_t kFewest = 4;
+  double of_chips = 0.0;
+  std::printf("\nErrors of GEMM from products of %.0f us and more:", kLeastUs);
+  for (const auto& [chip, all] : ratios) {
+    double squares = 0.0;
+    for (const double ratio : all) {
+      squares += std::log(ratio) * std::log(ratio);
+    }
+    const double mean_square = squares / static_cast<double>(all.size());
+    of_chips += mean_square;
+    if (all.size() >= kFewest) {
+      std::printf(" %s %.2f", chip.c_str(), std::sqrt(mean_square));
+    }
+  }
+  std::printf(", others %.2f\n", std::sqrt(of_chips / static_cast<double>(ratios.size())));
+}
+
 void run(const std::string& points, std::size_t walks) {
   const std::vector<std::string> known = profile_ids();
   std::map<std::string, std::vector<double>> ratios;
+  std::map<std::string, std::vector<double>> lasting;
   for (const Published& point : best_of(read(points))) {
     if (std::ranges::find(known, point.chip) == known.end()) {
       continue;
@@ -135,6 +160,9 @@ void run(const std::string& points, std::size_t walks) {
     }
     const double published_us = flop_count(point.problem) / point.tflop_per_s / 1e6;
     const double ratio = foreseen->time_us / published_us;
+    if (published_us >= kLeastUs) {
+      lasting[point.chip].push_back(ratio);
+    }
     ratios[point.chip + (point.family == Family::hopper ? ", wgmma" : "")].push_back(ratio);
     std::printf("%s %d %d %d %s: %s %.1f TFLOP/s, predicted %.1f, time %+.0f %%, %s\n",
                 point.chip.c_str(), point.problem.m, point.problem.n, point.problem.k,
@@ -143,6 +171,7 @@ void run(const std::string& points, std::size_t walks) {
                 to_key(foreseen->variant).c_str());
     std::fflush(stdout);
   }
+  print_errors(lasting);
   std::printf(
       "\n| Chip | Points | Bias of the time | Spread | Within 12 %% | Farthest |\n"
       "|---|---|---|---|---|---|\n");

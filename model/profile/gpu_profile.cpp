@@ -240,6 +240,13 @@ void read_prediction_errors(const std::string& file, const Json& document, GpuPr
     errors.regimes.insert(errors.regimes.end(), regimes.begin(), regimes.end());
   }
   errors.brief = read_number<double>(file, kPredictionErrors, value.value("brief", Json()));
+  const Json named = value.value("named", Json::object());
+  if (!named.is_object()) {
+    reject(file, kPredictionErrors, R"(write "named": {"name": error, ..})");
+  }
+  for (const auto& [name, error] : named.items()) {
+    errors.named[name] = read_number<double>(file, kPredictionErrors, error);
+  }
   profile.sources[std::string(kPredictionErrors)] =
       read_text(file, kPredictionErrors, entry->value("source", Json()));
 }
@@ -415,6 +422,11 @@ double GpuProfile::prediction_error(double time_us, bool causal, int head_dim) c
   return error;
 }
 
+double GpuProfile::prediction_error(const std::string& name) const {
+  const auto entry = prediction_errors.named.find(name);
+  return entry == prediction_errors.named.end() ? 0.0 : entry->second;
+}
+
 std::vector<std::string> profile_ids() {
   std::vector<std::string> ids;
   for (const EmbeddedFile& file : embedded_profiles()) {
@@ -462,6 +474,9 @@ std::string profile_text(const GpuProfile& profile) {
       }
     }
     entry["value"]["brief"] = profile.prediction_errors.brief;
+    for (const auto& [name, error] : profile.prediction_errors.named) {
+      entry["value"]["named"][name] = error;
+    }
     entry["source"] = profile.sources.at(std::string(kPredictionErrors));
     text += ",\n  \"" + std::string(kPredictionErrors) + "\": " + entry.dump();
   }

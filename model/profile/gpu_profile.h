@@ -74,8 +74,9 @@ struct RegimeError {
 /// How far the model's times of a chip lie from times that nothing of the model was fitted to
 /// (experiments/published_timings). Empty where it is not known.
 struct PredictionErrors {
-  std::vector<RegimeError> regimes;  ///< Of a mask by growing head_dim.
-  double brief = 0.0;                ///< Of launches under kBriefLaunchUs, whatever the regime.
+  std::vector<RegimeError> regimes;     ///< Of a mask by growing head_dim.
+  double brief = 0.0;                   ///< Of launches under kBriefLaunchUs, whatever the regime.
+  std::map<std::string, double> named;  ///< Of kernels that share one error, by its name.
 };
 
 inline constexpr double kBriefLaunchUs = 200.0;
@@ -122,6 +123,8 @@ struct GpuProfile {
   /// Prediction::relative_error of a launch that is predicted to take so long.
   /// Longer head_dims than any regime's count as the longest's.
   double prediction_error(double time_us, bool causal, int head_dim) const;
+  /// The one of that name; 0 where the profile has none.
+  double prediction_error(const std::string& name) const;
 };
 
 /// Ids of the built-in profiles, sorted.

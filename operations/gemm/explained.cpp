@@ -97,7 +97,10 @@ void print_time(std::ostream& out, const GemmPrediction& terms) {
   line(out, "latency", time_text(terms.latency_us),
        "beyond the overlap of these; in it epilogues " + time_text(terms.epilogue_us) +
            ", sums of splits " + time_text(terms.split_us));
-  line(out, "total", time_text(terms.time_us), "the first three overlap");
+  line(out, "total", time_text(terms.time_us),
+       std::string("the first three overlap") +
+           (terms.relative_error > 0 ? "; uncertain by " + percent_text(terms.relative_error)
+                                     : std::string()));
 }
 
 void print_traffic(std::ostream& out, const ExplainedGemm& all) {
@@ -133,10 +136,10 @@ Json matrices_json(const GemmExplanation& model) {
 }
 
 Json terms_json(const GemmPrediction& terms) {
-  return {{"time_us", terms.time_us},         {"matrix_us", terms.matrix_us},
-          {"epilogue_us", terms.epilogue_us}, {"l2_us", terms.l2_us},
-          {"dram_us", terms.dram_us},         {"split_us", terms.split_us},
-          {"latency_us", terms.latency_us}};
+  return {{"time_us", terms.time_us},     {"relative_error", terms.relative_error},
+          {"matrix_us", terms.matrix_us}, {"epilogue_us", terms.epilogue_us},
+          {"l2_us", terms.l2_us},         {"dram_us", terms.dram_us},
+          {"split_us", terms.split_us},   {"latency_us", terms.latency_us}};
 }
 
 Json optional_json(std::optional<double> value) { return value ? Json(*value) : Json(); }

@@ -424,10 +424,9 @@ ScheduleShape schedule_on_gpu(const AttentionProblem& problem, const AttentionVa
 
 double prediction_error(const AttentionProblem& problem, const AttentionVariant& variant,
                         double time_us, const GpuProfile& profile) {
-  // Published kernels to compare with are of the portable family's kind.
   return variant.family == Family::portable
              ? profile.prediction_error(time_us, problem.causal, problem.head_dim)
-             : 0.0;
+             : profile.prediction_error("hopper");
 }
 
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,

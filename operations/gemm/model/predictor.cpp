@@ -68,6 +68,11 @@ class GemmPredictor final : public Predictor {
     return as_prediction(predict_gemm_time(asked, chosen, launch, traffic, profile_), traffic);
   }
 
+  double relative_error(const Problem& /*problem*/, const Variant& /*variant*/,
+                        double /*time_us*/) const override {
+    return profile_.prediction_error("gemm");
+  }
+
   std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,
                                            int ctas_per_sm) const override {
     return beyond_walk_limits(gemm_launch_on_gpu(problem.as<GemmProblem>(),

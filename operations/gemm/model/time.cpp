@@ -223,6 +223,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                        prediction.split_us;
   prediction.latency_us =
       prediction.time_us - overlapped(prediction.matrix_us, prediction.l2_us, prediction.dram_us);
+  prediction.relative_error = profile.prediction_error("gemm");
   return prediction;
 }
 
@@ -235,7 +236,8 @@ Prediction as_prediction(const GemmPrediction& terms, const GemmTraffic& traffic
           .read_sectors = traffic.summary.read_sectors,
           .write_sectors = traffic.summary.write_sectors,
           .compulsory_misses = traffic.compulsory_misses,
-          .excess_misses = traffic.excess_misses};
+          .excess_misses = traffic.excess_misses,
+          .relative_error = terms.relative_error};
 }
 
 }  // namespace swr

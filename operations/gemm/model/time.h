@@ -18,8 +18,9 @@ struct GemmPrediction {
   double epilogue_us = 0.0;  ///< Of its tiles, as far as no products hide it.
   double l2_us = 0.0;
   double dram_us = 0.0;
-  double split_us = 0.0;    ///< Writing, waiting for and adding what other splits computed.
-  double latency_us = 0.0;  ///< What lies beyond the overlap of products, L2 and DRAM.
+  double split_us = 0.0;        ///< Writing, waiting for and adding what other splits computed.
+  double latency_us = 0.0;      ///< What lies beyond the overlap of products, L2 and DRAM.
+  double relative_error = 0.0;  ///< Prediction::relative_error.
 };
 
 /// The launch as this GPU runs it.

@@ -147,6 +147,14 @@ TEST_F(GpuProfileFile, ErrorsOfPredictionsAreThoseOfTheRegime) {
   const GpuProfile again = load(profile_text(loaded));
   EXPECT_EQ(again.prediction_error(199, false, 64), 0.3);
   EXPECT_EQ(again.prediction_error(1000, false, 128), 0.15);
+  EXPECT_EQ(loaded.prediction_error("sorting"), 0.0);
+  profile["prediction_errors"]["value"]["named"] = {{"sorting", 0.4}};
+  EXPECT_EQ(load(profile_text(load(profile.dump()))).prediction_error("sorting"), 0.4);
+  profile["prediction_errors"]["value"]["named"] = {{"sorting", "small"}};
+  EXPECT_THAT(rejection(profile), HasSubstr("prediction_errors"));
+  profile["prediction_errors"]["value"]["named"] = 0.4;
+  EXPECT_THAT(rejection(profile), HasSubstr("prediction_errors"));
+  profile["prediction_errors"]["value"].erase("named");
   Json reversed = profile;
   reversed["prediction_errors"]["value"]["no_mask"] = {{128, 0.15}, {64, 0.1}};
   EXPECT_THAT(rejection(reversed), HasSubstr("growing order"));

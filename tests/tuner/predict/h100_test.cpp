@@ -89,6 +89,12 @@ TEST(PredictionsForAnH100, OfTheHopperFamilyAreAsPublished) {
   const Deviations found = deviations(SWR_H100_HOPPER);
   EXPECT_THAT(published_rows(), HasSubstr(row("hopper, fastest of each shape", found.of_fastest)));
   EXPECT_THAT(published_rows(), HasSubstr(row("hopper, all measured", found.of_all)));
+  double squares = 0.0;
+  for (const double logarithm : found.of_all) {
+    squares += logarithm * logarithm;
+  }
+  EXPECT_NEAR(load_profile("h100").prediction_error("hopper"),
+              std::sqrt(squares / static_cast<double>(found.of_all.size())), 0.005);
 }
 
 }  // namespace
