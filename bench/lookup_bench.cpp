@@ -244,6 +244,15 @@ void open_database_file(benchmark::State& state) {
   }
 }
 
+/// Compares every row with its digest, unlike a lookup also those that decide nothing.
+void open_store(benchmark::State& state) {
+  const Served& one = served(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) {
+    const swr::Store store(one.database.path(), swr::Store::Mode::read_only);
+    benchmark::DoNotOptimize(&store);
+  }
+}
+
 void sizes_and_threads(benchmark::internal::Benchmark* benchmark) {
   for (const int threads : {1, 2}) {
     benchmark->Threads(threads);
@@ -258,6 +267,7 @@ BENCHMARK(first_attention);
 BENCHMARK(first_decode);
 BENCHMARK(first_gemm);
 BENCHMARK(open_database_file)->Arg(10)->Arg(10000)->Arg(100000)->Unit(benchmark::kMillisecond);
+BENCHMARK(open_store)->Arg(10)->Arg(10000)->Arg(100000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -20,8 +20,9 @@ namespace {
 /// writer.
 class OpenFile {
  public:
-  explicit OpenFile(const std::filesystem::path& path)
-      : descriptor_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+  OpenFile(const std::filesystem::path& path, Links links)
+      : descriptor_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC |
+                                           (links == Links::refused ? O_NOFOLLOW : 0))) {}
   ~OpenFile() {
     if (descriptor_ >= 0) {
       close(descriptor_);
@@ -42,9 +43,10 @@ class OpenFile {
 
 }  // namespace
 
-std::string read_regular_file(const std::filesystem::path& path, std::size_t most_bytes) {
+std::string read_regular_file(const std::filesystem::path& path, std::size_t most_bytes,
+                              Links links) {
   constexpr std::size_t kChunkBytes = std::size_t{1} << 16;
-  const OpenFile file(path);
+  const OpenFile file(path, links);
   if (file.get() < 0) {
     throw Error(ErrorCode::not_found, "cannot read " + path.string() + " (" +
                                           std::generic_category().message(errno) + ")");

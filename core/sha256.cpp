@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/sha256.h"
 
+#include "core/hex.h"
 #include <swr/error.h>
 
 #include <openssl/evp.h>
@@ -15,13 +16,7 @@ std::string sha256_hex(std::span<const std::byte> data) {
   if (EVP_Digest(data.data(), data.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
     throw Error(ErrorCode::unreadable, "libcrypto cannot compute SHA-256; check its installation");
   }
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    hex += kHex[digest[i] >> 4];
-    hex += kHex[digest[i] & 15];
-  }
-  return hex;
+  return hex_of({digest.data(), size});
 }
 
 std::string sha256_hex(std::string_view text) {

@@ -2,6 +2,7 @@
 #include "db/connection.h"
 
 #include "db/database_error.h"
+#include "db/foreign_schema.h"
 #include "db/kernels.h"
 #include "db/operation_views.h"
 #include "db/row_digests.h"
@@ -166,11 +167,14 @@ SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migrati
   return copy;
 }
 
-/// Reads the marks as of one moment: another process may be creating the schema meanwhile.
+/// Reads the marks as of one moment: another process may be creating the schema meanwhile. Of a
+/// file that has one, nothing may be in it that computes.
 SchemaState schema_state_now(SQLite::Database& database, std::span<const Migration> migrations,
                              const fs::path& path, std::optional<Store::Content> content) {
   const SQLite::Transaction snapshot(database);
-  return schema_state(database, migrations, path, content);
+  const SchemaState state = schema_state(database, migrations, path, content);
+  require_plain_schema(database, path);
+  return state;
 }
 
 Store::Content content_now(SQLite::Database& database) {

@@ -5,7 +5,6 @@
 #include "core/fields.h"
 #include "core/sha256.h"
 #include "generator/file_io.h"
-#include "generator/trusted_folder.h"
 #include <swr/error.h>
 
 #include <nlohmann/json.hpp>
@@ -72,13 +71,19 @@ CompiledKernel from_json(const Json& json) {
   return kernel;
 }
 
-/// The kernel an entry file describes, without its cubin; empty when the file is damaged.
-std::optional<CompiledKernel> parse_entry(const std::string& text, const std::string& key) {
+/// The kernel an entry file describes, without its cubin; empty when the file is damaged or does
+/// not have the seal that it needs.
+std::optional<CompiledKernel> parse_entry(const std::string& text, const std::string& key,
+                                          const CacheKey* needed_seal) {
   try {
     constexpr JsonLimits kEntry{.bytes = std::size_t{1} << 20};
     const Json file = parse_json(text, "the entry", kEntry);
     const Json& body = file.at("kernel");
     if (file.at("kernel_sha256") != sha256_hex(body.dump()) || body.at("format") != kFormat) {
+      return std::nullopt;
+    }
+    if (needed_seal != nullptr &&
+        !needed_seal->is_seal(file.at("seal").get<std::string>(), body.dump())) {
       return std::nullopt;
     }
     CompiledKernel kernel = from_json(body);
@@ -90,10 +95,13 @@ std::optional<CompiledKernel> parse_entry(const std::string& text, const std::st
   }
 }
 
-std::string entry_text(const CompiledKernel& kernel) {
+std::string entry_text(const CompiledKernel& kernel, const std::optional<CacheKey>& key) {
   const SortedJson body = to_json(kernel);
-  return SortedJson{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}}.dump(kIndent) +
-         "\n";
+  SortedJson entry{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}};
+  if (key) {
+    entry["seal"] = key->seal(body.dump());
+  }
+  return entry.dump(kIndent) + "\n";
 }
 
 [[noreturn]] void reject_directory(const std::filesystem::path& directory,
@@ -109,9 +117,11 @@ std::filesystem::path cubin_file(const std::filesystem::path& directory,
 }
 
 /// Digests are stored beside what they guard, so who can write here can vouch for anything.
-void require_trusted_cache(const std::filesystem::path& directory) {
-  for (const char* part : {"", "entries", "cubins"}) {
-    require_trusted(directory / part);
+void require_trusted_cache(const std::filesystem::path& directory, Sharing sharing) {
+  require_trusted(directory, sharing);
+  for (const char* part : {"entries", "cubins"}) {
+    require_no_link(directory / part);
+    require_trusted(directory / part, sharing);
   }
 }
 
@@ -121,12 +131,25 @@ bool is_digest(const std::string& text) {
   return text.size() == kHexDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// Makes the folder where it is missing, not open to everybody even where new folders are.
-std::error_code make_folder(const std::filesystem::path& folder) {
+std::optional<std::vector<std::byte>> read_intact_cubin(const std::filesystem::path& directory,
+                                                        const std::string& digest) {
+  const auto content =
+      is_digest(digest) ? read_text(cubin_file(directory, digest), Links::refused) : std::nullopt;
+  if (!content || sha256_hex(*content) != digest) {
+    return std::nullopt;
+  }
+  const auto bytes = std::as_bytes(std::span(*content));
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
+}
+
+/// Makes the folder where it is missing, not open to strangers even where new folders are.
+std::error_code make_folder(const std::filesystem::path& folder, Sharing sharing) {
+  using std::filesystem::perms;
+  const perms strangers =
+      perms::others_write | (sharing == Sharing::group ? perms::none : perms::group_write);
   std::error_code error;
   if (std::filesystem::create_directories(folder, error)) {
-    std::filesystem::permissions(folder, std::filesystem::perms::others_write,
-                                 std::filesystem::perm_options::remove, error);
+    std::filesystem::permissions(folder, strangers, std::filesystem::perm_options::remove, error);
   }
   if (!error && access(folder.c_str(), W_OK | X_OK) != 0) {
     error = std::error_code(errno, std::generic_category());
@@ -137,20 +160,25 @@ std::error_code make_folder(const std::filesystem::path& folder) {
 }  // namespace
 
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
-                                                        const std::string& digest) {
-  require_trusted_cache(directory);
-  auto cubin = is_digest(digest) ? read_bytes(cubin_file(directory, digest)) : std::nullopt;
-  return cubin && sha256_hex(*cubin) == digest ? std::move(cubin) : std::nullopt;
+                                                        const std::string& digest,
+                                                        Sharing sharing) {
+  require_trusted_cache(directory, sharing);
+  return read_intact_cubin(directory, digest);
 }
 
-CubinCache::CubinCache(std::filesystem::path directory) : directory_(std::move(directory)) {
+CubinCache::CubinCache(std::filesystem::path directory, const CacheTrust& trust)
+    : directory_(std::move(directory)),
+      needs_seal_(trust.key_file.has_value() && trust.sharing == Sharing::none) {
   for (const auto& folder :
        {directory_, directory_ / "entries", directory_ / "cubins", directory_ / "locks"}) {
-    if (const std::error_code error = make_folder(folder)) {
+    if (const std::error_code error = make_folder(folder, trust.sharing)) {
       reject_directory(directory_, error.message());
     }
   }
-  require_trusted_cache(directory_);
+  require_trusted_cache(directory_, trust.sharing);
+  if (trust.key_file) {
+    key_ = CacheKey::read_or_make(*trust.key_file);
+  }
 }
 
 std::filesystem::path CubinCache::entry_path(const std::string& key) const {
@@ -162,10 +190,10 @@ std::filesystem::path CubinCache::cubin_path(const std::string& digest) const {
 }
 
 std::optional<CompiledKernel> CubinCache::find(const std::string& key) const {
-  const auto text = read_text(entry_path(key));
-  auto kernel = text ? parse_entry(*text, key) : std::nullopt;
-  auto cubin = kernel ? read_bytes(cubin_path(kernel->cubin_digest)) : std::nullopt;
-  if (!cubin || sha256_hex(*cubin) != kernel->cubin_digest) {
+  const auto text = read_text(entry_path(key), Links::refused);
+  auto kernel = text ? parse_entry(*text, key, needs_seal_ ? &*key_ : nullptr) : std::nullopt;
+  auto cubin = kernel ? read_intact_cubin(directory_, kernel->cubin_digest) : std::nullopt;
+  if (!cubin) {
     return std::nullopt;
   }
   kernel->cubin = std::move(*cubin);
@@ -176,7 +204,7 @@ std::optional<CompiledKernel> CubinCache::find(const std::string& key) const {
 void CubinCache::store(const CompiledKernel& kernel) const {
   try {
     write_atomically(cubin_path(kernel.cubin_digest), kernel.cubin);
-    const std::string text = entry_text(kernel);
+    const std::string text = entry_text(kernel, key_);
     write_atomically(entry_path(kernel.source_digest),
                      std::as_bytes(std::span(text.data(), text.size())));
   } catch (const Error& error) {

@@ -6,9 +6,12 @@
 //   DIR/locks/NN              lets one process compile a key while the others wait for it
 //
 // A cubin is in place before the entry that names it, and both appear by rename, so readers never
-// see a part. An entry or cubin that does not match its digest counts as absent and is replaced.
+// see a part. An entry or cubin that does not match its digest counts as absent and is replaced,
+// and so does one that is a link. Entries have the seal of who stored them (CacheKey).
 #pragma once
 
+#include "generator/cache_key.h"
+#include "generator/trusted_folder.h"
 #include <swr/kernel.h>
 
 #include <cstddef>
@@ -22,17 +25,25 @@ namespace swr {
 
 /// The intact cubin with this digest in a cache directory, whatever it was compiled from; empty
 /// when there is none. Needs no compiler and writes nothing.
-/// Throws: Error{unreadable} when other users can change the directory.
+/// Throws: Error{unreadable} when others than those of `sharing` can change the directory.
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
-                                                        const std::string& digest);
+                                                        const std::string& digest, Sharing sharing);
+
+/// Whose kernels a cache believes.
+struct CacheTrust {
+  Sharing sharing = Sharing::none;
+  /// Where this user's key lies (CacheKey). With one, and where nothing is shared, a kernel counts
+  /// as absent that was not stored with it; without one, what lies in a trusted folder is believed.
+  std::optional<std::filesystem::path> key_file = {};
+};
 
 /// Thread-safe; any number of processes may share a directory.
 class CubinCache {
  public:
-  /// Creates the directory when missing.
+  /// Creates the directory when missing, for this user alone unless it is shared.
   /// Throws: Error{not_writable} when it cannot be created or written; Error{unreadable} when
-  /// other users can change it.
-  explicit CubinCache(std::filesystem::path directory);
+  /// others can change it or its folders are links; as CacheKey::read_or_make().
+  explicit CubinCache(std::filesystem::path directory, const CacheTrust& trust = {});
 
   /// The intact kernel stored under `key`.
   std::optional<CompiledKernel> find(const std::string& key) const;
@@ -50,6 +61,8 @@ class CubinCache {
   std::filesystem::path cubin_path(const std::string& digest) const;
 
   std::filesystem::path directory_;
+  std::optional<CacheKey> key_;
+  bool needs_seal_;  ///< A kernel is believed only with this user's seal.
 };
 
 }  // namespace swr

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
-#include <fstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -73,33 +72,15 @@ class TemporaryFile {
   bool renamed_ = false;
 };
 
-template <typename Container>
-std::optional<Container> read_all(const std::filesystem::path& path) {
-  std::error_code error;
-  // First, and an error for all but regular files: to open a pipe is to wait for its writer.
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (error) {
-    return std::nullopt;
-  }
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    return std::nullopt;
-  }
-  Container content(static_cast<std::size_t>(bytes), {});
-  stream.read(reinterpret_cast<char*>(content.data()),
-              static_cast<std::streamsize>(content.size()));
-  content.resize(static_cast<std::size_t>(stream.gcount()));
-  return stream.bad() ? std::nullopt : std::optional(std::move(content));
-}
-
 }  // namespace
 
-std::optional<std::vector<std::byte>> read_bytes(const std::filesystem::path& path) {
-  return read_all<std::vector<std::byte>>(path);
-}
-
-std::optional<std::string> read_text(const std::filesystem::path& path) {
-  return read_all<std::string>(path);
+std::optional<std::string> read_text(const std::filesystem::path& path, Links links) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  try {
+    return read_regular_file(path, kMostBytes, links);
+  } catch (const Error&) {
+    return std::nullopt;  // What cannot be read is as good as absent.
+  }
 }
 
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> data) {
@@ -109,7 +90,7 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
 }
 
 FileDescriptor lock_file(const std::filesystem::path& path) {
-  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   while (file.get() >= 0 && flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
   return file;

@@ -3,19 +3,19 @@
 #pragma once
 
 #include "core/file_descriptor.h"
+#include "core/regular_file.h"
 
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace swr {
 
-/// The whole file; empty when it does not exist or cannot be read.
-std::optional<std::vector<std::byte>> read_bytes(const std::filesystem::path& path);
-std::optional<std::string> read_text(const std::filesystem::path& path);
+/// The whole of a regular file; empty when it does not exist, cannot be read or is beyond 1 GiB.
+std::optional<std::string> read_text(const std::filesystem::path& path,
+                                     Links links = Links::followed);
 
 /// Writes to a temporary file beside `path`, forces it to disk and renames it over `path`: readers
 /// see the old content or the new, never a part.

@@ -101,7 +101,8 @@ struct Generator::Impl {
         nvrtc_version(nvrtc.version()),
         compiler(options.compiler) {
     if (options.cache_dir) {
-      cache.emplace(*options.cache_dir);
+      cache.emplace(*options.cache_dir, CacheTrust{.sharing = sharing(options.shared_cache),
+                                                   .key_file = options.cache_key});
     }
   }
 

@@ -142,7 +142,8 @@ std::optional<CompiledKernel> KernelSource::find_cached(const Answer& answer, in
       store.run_of(answer.result_id).templates_digest != templates_digest_) {
     return std::nullopt;
   }
-  auto cubin = read_cached_cubin(*generator_options_.cache_dir, stored.result.cubin_digest);
+  auto cubin = read_cached_cubin(*generator_options_.cache_dir, stored.result.cubin_digest,
+                                 sharing(generator_options_.shared_cache));
   if (!cubin) {
     return std::nullopt;
   }

@@ -187,6 +187,45 @@ TEST_F(DamageTest, ATriggerOfOthersChangesNothing) {
   EXPECT_EQ(database.execAndGet("SELECT count(*) FROM result").getInt(), 2);
 }
 
+/// Reading or writing a row would run what the file says.
+TEST_F(DamageTest, ASchemaThatComputesIsRefused) {
+  for (const char* const change :
+       {"CREATE VIRTUAL TABLE notes USING fts5(text)",
+        "ALTER TABLE result ADD COLUMN twice REAL AS (median_us * 2)",
+        "CREATE TABLE notes (id INTEGER, text TEXT AS (hex(zeroblob(id))) STORED)",
+        "CREATE INDEX slow ON result (hex(state))"}) {
+    create();
+    SQLite::Database(path_.string(), SQLite::OPEN_READWRITE).exec(change);
+    for (const Error& error :
+         {open_error(kReadOnly), open_error(kReadWrite), error_of([&] { Lookup{path_}; }),
+          error_of([&] { (void)read_history(path_); })}) {
+      EXPECT_EQ(error.code(), ErrorCode::unreadable) << change;
+      EXPECT_THAT(error.what(), HasSubstr("which no database of swr has")) << change;
+    }
+    std::filesystem::remove(path_);
+  }
+}
+
+/// A virtual table whose row says that it has pages, as an ordinary one.
+TEST_F(DamageTest, AVirtualTableInDisguiseIsRefused) {
+  create();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec(
+          "PRAGMA writable_schema = ON; INSERT INTO sqlite_master VALUES ('table', 'notes', "
+          "'notes', 2, 'create /* */ virtual table notes using fts5(text)')");
+  EXPECT_THAT(open_error(kReadOnly).what(), HasSubstr("the virtual table notes"));
+}
+
+TEST_F(DamageTest, TablesViewsAndIndexesThatSomebodyAddedAreLeftAlone) {
+  create();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec(
+          "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); CREATE VIEW fast AS SELECT * "
+          "FROM result WHERE median_us < 5; CREATE INDEX by_time ON result (median_us)");
+  create();
+  EXPECT_EQ(Store(path_, kReadOnly).winners().size(), 1U);
+}
+
 TEST_F(DamageTest, ADirectoryIsNoDatabase) {
   const Error error = error_of([&] { Store(directory_.path(), kReadWrite); });
   EXPECT_EQ(error.code(), ErrorCode::unreadable);

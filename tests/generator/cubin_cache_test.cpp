@@ -4,6 +4,8 @@
 #include "core/sha256.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
+#include <swr/attention_problem.h>
+#include <swr/attention_variant.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,7 +75,7 @@ class CubinCacheFile : public testing::Test {
 
   const std::filesystem::path& cache_folder() const { return directory_.path(); }
   std::optional<std::vector<std::byte>> cubin_by_digest() const {
-    return read_cached_cubin(cache_folder(), kernel_.cubin_digest);
+    return read_cached_cubin(cache_folder(), kernel_.cubin_digest, Sharing::none);
   }
 
   TempDirectory directory_;
@@ -155,6 +157,26 @@ TEST_F(CubinCacheFile, TreatsNumbersThatNoKernelHasAsAMiss) {
   }
 }
 
+/// A number that an entry may say, and that is divided by.
+TEST_F(CubinCacheFile, OfAnEntryWithoutRegistersOccupancyIsCounted) {
+  kernel_.resources.registers_per_thread = 0;
+  cache_.store(kernel_);
+  const auto stored = cache_.find(kernel_.source_digest);
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(stored->resources.registers_per_thread, 0);
+  const AttentionProblem problem{.seq_q = 128, .seq_kv = 128, .head_dim = 64};
+  const DeviceInfo device{.name = "Fictional F1",
+                          .sm_arch = 90,
+                          .sm_count = 96,
+                          .smem_per_cta_bytes = 100 * 1024,
+                          .smem_per_sm_bytes = 128 * 1024,
+                          .smem_reserved_per_cta_bytes = 1024,
+                          .registers_per_sm = 65536,
+                          .max_threads_per_sm = 2048,
+                          .max_ctas_per_sm = 32};
+  EXPECT_GT(occupancy(stored->resources, problem, AttentionVariant{}, device).ctas_per_sm, 0);
+}
+
 TEST_F(CubinCacheFile, DoesNotAcceptTheEntryOfAnotherKey) {
   const std::string other = sha256_hex("other source");
   std::filesystem::copy_file(entry(), directory_.path() / "entries" / (other + ".json"));
@@ -213,7 +235,7 @@ TEST_F(CubinCacheFile, OfAFolderThatAllMayWriteToNothingIsBelieved) {
   for (const char* part : {"", "entries", "cubins"}) {
     ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0777), 0);
     EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { const CubinCache again(cache_folder()); }),
-                HasSubstr("chmod o-w"));
+                HasSubstr("chmod go-w"));
     EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); }),
                 HasSubstr("other users"));
     ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0755), 0);
@@ -242,6 +264,113 @@ TEST_F(CubinCacheFile, OfAFolderOfAnotherUserNothingIsBelieved) {
   EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); }),
               HasSubstr("other users"));
   ASSERT_EQ(seteuid(0), 0);
+}
+
+TEST_F(CubinCacheFile, OfAFolderThatAGroupMayWriteToNothingIsBelievedUnlessItIsShared) {
+  for (const char* part : {"", "entries", "cubins"}) {
+    ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0775), 0);
+    for (const std::string& message :
+         {message_of(ErrorCode::unreadable, [&] { const CubinCache again(cache_folder()); }),
+          message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); })}) {
+      EXPECT_THAT(message, HasSubstr("--shared-cache"));
+    }
+    const CubinCache shared(cache_folder(), {.sharing = Sharing::group});
+    EXPECT_TRUE(shared.find(kernel_.source_digest));
+    EXPECT_TRUE(read_cached_cubin(cache_folder(), kernel_.cubin_digest, Sharing::group));
+    ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0755), 0);
+  }
+}
+
+/// What a link leads to may change between two looks, and need not be the user's.
+TEST_F(CubinCacheFile, FollowsNoLinks) {
+  for (const auto& file : {entry(), cubin()}) {
+    cache_.store(kernel_);
+    const auto elsewhere = directory_.path() / "elsewhere";
+    std::filesystem::rename(file, elsewhere);
+    std::filesystem::create_symlink(elsewhere, file);
+    EXPECT_FALSE(cache_.find(kernel_.source_digest)) << file;
+    expect_miss_that_heals();
+    EXPECT_FALSE(std::filesystem::is_symlink(file)) << "replaced, not written through";
+  }
+  for (const char* part : {"entries", "cubins"}) {
+    std::filesystem::rename(directory_ / part, directory_ / "moved");
+    std::filesystem::create_directory_symlink(directory_ / "moved", directory_ / part);
+    for (const std::string& message :
+         {message_of(ErrorCode::unreadable, [&] { const CubinCache again(cache_folder()); }),
+          message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); })}) {
+      EXPECT_THAT(message, HasSubstr("is a link"));
+    }
+    std::filesystem::remove(directory_ / part);
+    std::filesystem::rename(directory_ / "moved", directory_ / part);
+  }
+}
+
+TEST(CubinCache, MayBeALinkItself) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory / "large disk");
+  std::filesystem::create_directory_symlink(directory / "large disk", directory / "cache");
+  const CubinCache cache(directory / "cache");
+  cache.store(make_kernel("source", "bytes"));
+  EXPECT_TRUE(cache.find(sha256_hex("source")));
+}
+
+/// Ada's cache, into which Eve could write for a while.
+class SealedCache : public testing::Test {
+ protected:
+  CubinCache cache_of(const char* user, Sharing sharing = Sharing::none) const {
+    return CubinCache(directory_ / "cache", {.sharing = sharing, .key_file = directory_ / user});
+  }
+
+  TempDirectory directory_;
+  CompiledKernel kernel_ = make_kernel("source", "what Ada compiled");
+  CompiledKernel forged_ = make_kernel("source", "what Eve wants to run");
+};
+
+TEST_F(SealedCache, BelievesWhatItsUserStored) {
+  cache_of("ada").store(kernel_);
+  const auto stored = cache_of("ada").find(kernel_.source_digest);
+  ASSERT_TRUE(stored);
+  expect_same(*stored, kernel_);
+}
+
+/// Both digests of a forged kernel fit; its seal cannot.
+TEST_F(SealedCache, DoesNotVouchForKernelsThatOthersStored) {
+  cache_of("eve").store(forged_);
+  EXPECT_TRUE(CubinCache(directory_ / "cache").find(kernel_.source_digest)) << "without a key";
+  const CubinCache cache = cache_of("ada");
+  EXPECT_FALSE(cache.find(kernel_.source_digest));
+  const CompiledKernel found =
+      cache.find_or_compile(kernel_.source_digest, [this] { return kernel_; });
+  EXPECT_EQ(found.cubin, kernel_.cubin);
+  EXPECT_EQ(cache.find(kernel_.source_digest)->cubin, kernel_.cubin) << "replaced";
+}
+
+TEST_F(SealedCache, DoesNotTakeASealOfAnotherEntryOrNone) {
+  const CubinCache cache = cache_of("ada");
+  cache.store(kernel_);
+  const auto file = only_file(directory_ / "cache" / "entries");
+  std::ifstream stored(file);
+  const auto original = nlohmann::json::parse(stored);
+  cache_of("eve").store(forged_);
+  std::ifstream rewritten(file);
+  auto changed = nlohmann::json::parse(rewritten);
+  for (const nlohmann::json& seal :
+       {original.at("seal"), nlohmann::json(""), nlohmann::json(std::string(64, '0')),
+        nlohmann::json(1), nlohmann::json()}) {
+    changed["seal"] = seal;
+    std::ofstream(file) << changed;
+    EXPECT_FALSE(cache.find(kernel_.source_digest)) << seal;
+  }
+  changed.erase("seal");
+  std::ofstream(file) << changed;
+  EXPECT_FALSE(cache.find(kernel_.source_digest)) << "as entries of former versions";
+}
+
+TEST_F(SealedCache, SharedTakesTheGroupsKernelsAndSealsItsOwn) {
+  cache_of("eve").store(forged_);
+  EXPECT_TRUE(cache_of("ada", Sharing::group).find(kernel_.source_digest));
+  cache_of("ada", Sharing::group).store(kernel_);
+  EXPECT_TRUE(cache_of("ada").find(kernel_.source_digest));
 }
 
 TEST_F(CubinCacheFile, DoesNotWaitForThePipesInPlaceOfItsFiles) {

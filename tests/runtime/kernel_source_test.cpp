@@ -110,7 +110,7 @@ TEST_F(KernelSourceTest, ACubinOfOtherTemplatesIsNotTaken) {
 }
 
 TEST_F(KernelSourceTest, ADigestThatIsAPathIsNoDigest) {
-  EXPECT_FALSE(read_cached_cubin(directory_ / "cache", "../../tuned"));
+  EXPECT_FALSE(read_cached_cubin(directory_ / "cache", "../../tuned", Sharing::none));
 }
 
 }  // namespace

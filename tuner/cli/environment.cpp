@@ -75,6 +75,7 @@ Environment read_environment() {
           .nvrtc = variable("SWR_NVRTC"),
           .xdg_data_home = variable("XDG_DATA_HOME"),
           .xdg_cache_home = variable("XDG_CACHE_HOME"),
+          .xdg_state_home = variable("XDG_STATE_HOME"),
           .home = variable("HOME"),
           .visible_gpus = variable("CUDA_VISIBLE_DEVICES"),
           .launcher = launcher_variables(),
@@ -101,6 +102,14 @@ std::filesystem::path default_cache_dir(const Environment& environment) {
   return user_dir(environment.xdg_cache_home, environment.home, ".cache",
                   "pass --cache-dir DIR or set SWR_CACHE_DIR") /
          "swr";
+}
+
+std::optional<std::filesystem::path> cache_key_file(const Environment& environment) {
+  if (!environment.xdg_state_home && !environment.home) {
+    return std::nullopt;
+  }
+  return user_dir(environment.xdg_state_home, environment.home, ".local/state", "") / "swr" /
+         "cache.key";
 }
 
 }  // namespace swr::cli

@@ -17,6 +17,7 @@ struct Environment {
   std::optional<std::string> nvrtc;           ///< SWR_NVRTC
   std::optional<std::string> xdg_data_home;   ///< XDG_DATA_HOME
   std::optional<std::string> xdg_cache_home;  ///< XDG_CACHE_HOME
+  std::optional<std::string> xdg_state_home;  ///< XDG_STATE_HOME
   std::optional<std::string> home;            ///< HOME
   std::optional<std::string> visible_gpus;    ///< CUDA_VISIBLE_DEVICES
   /// The variables by which Slurm, Open MPI and PMI tell a process which of several it is.
@@ -44,5 +45,9 @@ std::filesystem::path default_database(const Environment& environment);
 /// $XDG_CACHE_HOME/swr, else ~/.cache/swr; SWR_CACHE_DIR wins over both.
 /// Throws: Error{invalid_argument} when none of the variables is set.
 std::filesystem::path default_cache_dir(const Environment& environment);
+
+/// $XDG_STATE_HOME/swr/cache.key, else ~/.local/state/swr/cache.key; empty when none of the
+/// variables is set, as for services, which have no place of their own.
+std::optional<std::filesystem::path> cache_key_file(const Environment& environment);
 
 }  // namespace swr::cli

@@ -104,6 +104,8 @@ struct Options {
 
   std::optional<std::filesystem::path> database;
   std::optional<std::filesystem::path> cache_dir;
+  /// Believe the kernels that members of the cache's group stored.
+  bool shared_cache = false;
   std::optional<std::filesystem::path> templates;
   std::optional<std::filesystem::path> csv;
   /// Lines of JSON about a run as it happens.

@@ -41,10 +41,8 @@ std::string text_of(const fs::path& path) {
 class Output : public ::testing::Test {
  protected:
   void SetUp() override {
-    environment_ = {"HOME=" + path("home"),
-                    "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) /
-                                        ("swr_program_cache_" + std::to_string(getuid())))
-                                           .string()};
+    environment_ = {"HOME=" + path("home"), test::kept_folder("XDG_STATE_HOME"),
+                    test::kept_folder("SWR_CACHE_DIR")};
     ASSERT_EQ(run(kTune, {"--db", path("t.db")}).exit_code, 0);
     before_ = text_of(path("t.db"));
     ASSERT_FALSE(before_.empty());

@@ -50,10 +50,8 @@ class SwrTune : public ::testing::Test {
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     // The cache outlives the tests: only the first one compiles.
-    environment_ = {"HOME=" + dir_.string(),
-                    "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) /
-                                        ("swr_program_cache_" + std::to_string(getuid())))
-                                           .string()};
+    environment_ = {"HOME=" + dir_.string(), test::kept_folder("XDG_STATE_HOME"),
+                    test::kept_folder("SWR_CACHE_DIR")};
   }
   void TearDown() override { fs::remove_all(dir_); }
 
@@ -98,6 +96,21 @@ TEST_F(SwrTune, PrintsARankedTableAndTheBestVariant) {
   EXPECT_THAT(result.out, HasSubstr("stored: 2 rows in " + path(".local/share/swr/tuned.db")));
   EXPECT_THAT(result.err, HasSubstr("[2/2]"));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
+}
+
+/// Kernels that somebody else could have put there.
+TEST_F(SwrTune, TakesAGroupsCacheOnlyWhereItIsToldTo) {
+  const Arguments tune{"--gpu",    "rtx5090", "--seq",   "256",  "--tile",    "32x32",
+                       "--stages", "1",       "--quiet", "--db", path("t.db")};
+  environment_.back() = "SWR_CACHE_DIR=" + path("cache");
+  fs::create_directory(dir_ / "cache");
+  fs::permissions(dir_ / "cache", fs::perms::group_all, fs::perm_options::add);
+  EXPECT_THAT(error_of(tune, 1), HasSubstr("--shared-cache"));
+  EXPECT_FALSE(fs::exists(dir_ / "t.db"));
+  const Arguments emit{"export", "--out", path("kernels"), "--db", path("t.db")};
+  EXPECT_EQ(run(tune, {"--shared-cache"}).exit_code, 0);
+  EXPECT_THAT(error_of(emit, 1), HasSubstr("--shared-cache"));
+  EXPECT_EQ(run(emit, {"--shared-cache"}).exit_code, 0);
 }
 
 TEST_F(SwrTune, AnswersAQueryWithWhatItStored) {

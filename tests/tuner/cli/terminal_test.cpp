@@ -57,10 +57,8 @@ class Terminal : public ::testing::Test {
     dir_ = fs::path(::testing::TempDir()) / ("swr_terminal_" + std::string(test->name()));
     fs::remove_all(dir_);
     fs::create_directories(dir_);
-    environment_ = {"HOME=" + dir_.string(),
-                    "SWR_CACHE_DIR=" + (fs::path(::testing::TempDir()) /
-                                        ("swr_program_cache_" + std::to_string(getuid())))
-                                           .string()};
+    environment_ = {"HOME=" + dir_.string(), test::kept_folder("XDG_STATE_HOME"),
+                    test::kept_folder("SWR_CACHE_DIR")};
   }
   void TearDown() override { fs::remove_all(dir_); }
 

@@ -41,6 +41,9 @@ void add_generator_options(CLI::App& app, Options& options) {
                  "Cubin cache [SWR_CACHE_DIR, else $XDG_CACHE_HOME/swr, else ~/.cache/swr]")
       ->type_name("DIR")
       ->group("Files");
+  app.add_flag("--shared-cache", options.shared_cache,
+               "Take kernels that others of the cache's group have stored")
+      ->group("Files");
   add_templates_option(app, options);
 }
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// What a database may contain that SQLite would run while swr reads or writes its rows.
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <filesystem>
+
+namespace swr {
+
+/// Refuses virtual tables, whose modules read what they like, and generated columns and indexes of
+/// expressions, which compute whatever the file says. Tables, views and indexes of columns that
+/// somebody added are left alone: views and triggers are off, and nothing asks the others.
+/// Throws: Error{unreadable} naming the first; SQLite::Exception.
+void require_plain_schema(const SQLite::Database& database, const std::filesystem::path& path);
+
+}  // namespace swr
