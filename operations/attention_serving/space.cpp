@@ -244,7 +244,7 @@ constexpr std::array kTilesTo192{Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
 constexpr std::array kTilesBeyond{Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
                                   Tile{.tile_m = 128, .tile_n = 64, .warps = 8}};
 
-// Of the Hopper family, those with two Q slots.
+// Of the Hopper family, those that leave room for the list of sequences.
 constexpr std::array kHopperTilesTo64{Tile{.tile_m = 128, .tile_n = 128},
                                       Tile{.tile_m = 128, .tile_n = 160}};
 constexpr std::array kHopperTilesTo128{Tile{.tile_m = 128, .tile_n = 96},
@@ -252,8 +252,7 @@ constexpr std::array kHopperTilesTo128{Tile{.tile_m = 128, .tile_n = 96},
                                        Tile{.tile_m = 128, .tile_n = 144}};
 constexpr std::array kHopperTilesTo192{Tile{.tile_m = 128, .tile_n = 64},
                                        Tile{.tile_m = 128, .tile_n = 80}};
-constexpr std::array kHopperTilesBeyond{Tile{.tile_m = 128, .tile_n = 48},
-                                        Tile{.tile_m = 128, .tile_n = 64}};
+constexpr std::array kHopperTilesBeyond{Tile{.tile_m = 128, .tile_n = 64}};
 
 std::span<const Tile> hopper_tiles(const ServingAttentionProblem& problem) {
   if (is_decode(problem)) {

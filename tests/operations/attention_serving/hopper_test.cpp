@@ -165,7 +165,7 @@ TEST(HopperServing, TilesOfEveryHeadCompileClean) {
       const auto broken = check_compiled(problem, one, device_of(90), kernel.resources);
       EXPECT_FALSE(broken) << head_dim << " " << to_key(one) << ": " << broken->reason;
     }
-    EXPECT_GE(compiled.size(), 2U) << head_dim;
+    EXPECT_FALSE(compiled.empty()) << head_dim;
   }
 }
 
