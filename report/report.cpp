@@ -255,7 +255,7 @@ std::string phases_text(const PhaseTimes& times) {
       {times.count_s, "counting"},
       {times.finals_s, "in finals"},
       {times.record_s, "recording"},
-      {times.end_s, "ending compilations that were begun on suspicion"},
+      {times.end_s, "ending compilations that were started ahead"},
       {times.other_s(), "for the rest"}};
   std::ranges::stable_sort(phases, std::greater{}, [](const auto& phase) { return phase.first; });
   std::string text;
@@ -292,7 +292,7 @@ void print_left_out(std::ostream& out, const TuneReport& report) {
   if (report.provenance == Provenance::predicted && !report.replayed && tried < report.space_size &&
       !report.interrupted && !report.out_of_time) {
     out << "compiled: " << tried << " of " << report.space_size
-        << " variants, those that the model ranks first; --strategy exhaustive takes all\n";
+        << " variants, those that the model ranks first; --strategy exhaustive compiles all\n";
   }
 }
 

@@ -156,7 +156,8 @@ const swrCharts = (() => {
         domain: records.every((r) => r.time === records[0].time)
           ? [records[0].time * 0.9, records[0].time * 1.1] : { data: "steps", field: "time" },
         range: "height", nice: true, zero: false }],
-    axes: [axis("x", "bottom", "variants tried"), axis("y", "left", `fastest so far, ${unit}`, { format: "~r" })],
+    axes: [axis("x", "bottom", "variants tried", { tickMinStep: 1, format: "d" }),
+           axis("y", "left", `fastest so far, ${unit}`, { format: "~r" })],
     marks: [
       { type: "line", from: { data: "steps" }, aria: false, encode: { update: {
         x: { scale: "x", field: "tried" }, y: { scale: "y", field: "time" },

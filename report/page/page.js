@@ -157,7 +157,7 @@
         (colours, width) => swrCharts.timeByOrder(counted, unit, colours, width)));
     } else if (counted.length) {
       figures.push(figure("misses", "Time against L2 misses, by order",
-        `${mark}each point is a variant; the ring marks the best. Times of the screening.`,
+        `${mark}each point is a variant; the ring marks the best.${field.provenance === "measured" ? " Times of the screening." : ""}`,
         (colours, width) => swrCharts.missesAndTime(counted, unit, colours, width)));
     }
     const roofed = all.filter((record) => record.dram_bytes)
@@ -179,10 +179,12 @@
       tile: tile.tile, loss: tile.loss * 100, best: rank === 0,
       label: rank === 0 ? time(tile.time_us) : `+${percent(tile.loss)}` }));
     const second = field.tiles[1];
-    figures.push(figure("tiles", "Tile sensitivity",
-      `${mark}best variant of each tile (rows of Q x rows of K x warps). ` +
-      (second ? `Best ${field.tiles[0].tile}, runner-up ${second.tile}, which loses ${percent(second.loss)}.` : "Only one tile was tried."),
-      (colours, width) => swrCharts.tiles(tiles, colours, width)));
+    if (second) {
+      figures.push(figure("tiles", "Tile sensitivity",
+        `${mark}best variant of each tile (rows of Q x rows of K x warps). ` +
+        `Best ${field.tiles[0].tile}, runner-up ${second.tile}, which loses ${percent(second.loss)}.`,
+        (colours, width) => swrCharts.tiles(tiles, colours, width)));
+    }
     if (field.curves.length) {
       const mib = 1024 * 1024;
       const curve = field.curves.flatMap((one) => one.points.map(([bytes, ratio]) => (
@@ -262,6 +264,9 @@
       { title: "bytes/sector", kind: "number", get: (r) => r.bytes_per_sector, text: (v) => digits(v, 3) }] : []),
     { title: "provenance", get: () => field.provenance },
   ];
+  // Predictions have no finals, and counters may be missing: such columns would be empty.
+  const columnsWithValues = (field, all) =>
+    variantColumns(field).filter((column) => all.some((record) => column.get(record) !== null));
   const failures = (all) => {
     const failed = all.filter((record) => record.state !== "ok");
     return failed.length === 0 ? null : table({
@@ -275,9 +280,10 @@
     if (!field.answers) {
       body.append(h("p", { class: "notice" }, "No variant succeeded."));
     } else {
+      const good = all.filter((record) => record.state === "ok");
       body.append(answers(field), ...(field.accesses ? [accessTable(field)] : []), shapeCharts(field), table({
-        caption: `Variants, ${field.provenance}`, name: "variants", cards: true, columns: variantColumns(field),
-        records: all.filter((record) => record.state === "ok"), isBest: (record) => record.best }));
+        caption: `Variants, ${field.provenance}`, name: "variants", cards: true, columns: columnsWithValues(field, good),
+        records: good, isBest: (record) => record.best }));
       body.append(h("p", { class: "muted" }, `Key of the best: ${all[0].key}`));
     }
     const failed = failures(all);
