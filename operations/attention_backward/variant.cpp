@@ -70,7 +70,7 @@ std::span<const Axis> attention_backward_axes() {
       integer_axis(&V::rows_at_once, 1, kMostTile, "rows_at_once",
                    "Rows whose scores are in registers at a time."),
       integer_axis(&V::column_groups, 1, kMostWarps, "column_groups",
-                   "Groups of warps along the columns of dK and dV."),
+                   "Warps that divide the columns of dK and dV."),
       integer_axis(&V::stages, 1, 2, "stages", "Steps held in shared memory."),
       switch_axis(&V::wide_adds, "wide_adds", "Atomic additions of four values at once."),
       choice_axis(&V::order, kQOrders, "order", "Order in which a tile reads Q and dO."),
