@@ -442,19 +442,35 @@ void take_known_decision(TuneReport& report, const Store& store, long long run_i
   report.decided_before = true;
 }
 
+/// Of every result, by variant; the same for all that an objective has not ranked.
+std::map<Variant, std::size_t> places_in_choice(const TuneReport& report) {
+  std::map<Variant, std::size_t> places;
+  for (const VariantResult& result : report.results) {
+    places[result.variant] = report.choice.ranked.size();
+  }
+  for (std::size_t i = 0; i < report.choice.ranked.size(); ++i) {
+    places[report.choice.ranked[i].variant] = i;
+  }
+  return places;
+}
+
 /// By the rule that the store answers with, so that the first row is what a query returns.
 void rank(TuneReport& report) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
   const auto times_us = comparable_times_us(report);
+  const auto places = places_in_choice(report);
   std::stable_sort(report.results.begin(), failures,
                    [&](const VariantResult& a, const VariantResult& b) {
+                     if (places.at(a.variant) != places.at(b.variant)) {
+                       return places.at(a.variant) < places.at(b.variant);
+                     }
                      const double a_us = times_us.at(a.variant);
                      const double b_us = times_us.at(b.variant);
                      return a_us != b_us ? a_us < b_us : is_better(report.problem, a, b);
                    });
-  if (!report.finalists.empty()) {
+  if (!report.finalists.empty() && report.choice.ranked.empty()) {
     const Variant& decided = report.finalists.front().result.variant;
     const auto winner = std::find_if(report.results.begin(), failures,
                                      [&](const auto& result) { return result.variant == decided; });
@@ -490,6 +506,76 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   }
   report.finalists = std::move(outcome.finalists);
   report.tie_threshold = options.finals->tie_threshold;
+}
+
+/// What an idle GPU draws, before it is warm. Throws: Error{no_counters} when that is not known and
+/// the objective needs it.
+PowerReading idle_power(const Problem& problem, Evaluator& evaluator,
+                        const ObjectiveOptions& options) {
+  PowerReading idle = evaluator.measure_power(problem, {}).front();
+  if (!idle.power_w && options.objective.needs_energy()) {
+    throw Error(ErrorCode::no_counters,
+                "objective '" + options.objective.text() +
+                    "' needs energy, which cannot be measured here: " + idle.missing_because);
+  }
+  return idle;
+}
+
+/// Measures what is not known yet of those that matter, into the report and their rows.
+void measure_energies(TuneReport& report, Evaluator& evaluator, const KernelSource& kernels,
+                      Store& store, const TuneOptions& options, const PowerReading& idle,
+                      const RowIds& row_ids) {
+  const PhaseTimer timer(report.times.energy_s);
+  report.choice.idle_power_w = idle.power_w;
+  report.choice.missing_because = idle.missing_because;
+  std::vector<std::size_t> places =
+      choose_for_energy(report.results, comparable_times_us(report), options.objective);
+  std::erase_if(places, [&](std::size_t place) {
+    const Measurement& measurement = *report.results[place].measurement();
+    return measurement.energy || !measurement.energy_missing_because.empty();
+  });
+  if (!idle.power_w || places.empty()) {
+    return;
+  }
+  measure_energy(report.problem, evaluator, kernels, report.results, places, *idle.power_w,
+                 options.objective, options.stop_requested);
+  for (const std::size_t place : places) {
+    const VariantResult& result = report.results[place];
+    const Measurement& measurement = *result.measurement();
+    if (measurement.energy || !measurement.energy_missing_because.empty()) {
+      store.record_energy(row_ids.at(result.variant), measurement);
+    }
+  }
+}
+
+/// Ranks by the objective, and stores who won unless that is known.
+void choose_by_objective(TuneReport& report, Store& store, const TuneOptions& options,
+                         const RowIds& row_ids) {
+  const Objective& objective = options.objective.objective;
+  ObjectiveOutcome& choice = report.choice;
+  const double threshold = objective.needs_energy() ? options.objective.energy_tie_threshold
+                                                    : options.objective.tie_threshold;
+  choice.ranked = rank_by(objective, report.problem, report.device, report.results,
+                          comparable_times_us(report), threshold);
+  if (choice.ranked.empty()) {
+    choice.missing_because = choice.missing_because.empty()
+                                 ? "no variant has all metrics of the objective"
+                                 : choice.missing_because;
+    return;
+  }
+  choice.tie_threshold = threshold;
+  std::vector<RankedResult> ranked;
+  for (const RankedVariant& one : choice.ranked) {
+    ranked.push_back({row_ids.at(one.variant), one.ratio, one.ratio_low, one.ratio_high, one.tied});
+  }
+  const auto known =
+      store.known_decision(options.run_id, report.problem, report.device, objective.text());
+  const bool is_known = known && known->finalists.size() == ranked.size() &&
+                        known->finalists.front().result.variant == choice.ranked.front().variant;
+  if (!is_known) {
+    store.record_choice(options.run_id, report.problem, report.device, objective.text(), ranked,
+                        threshold);
+  }
 }
 
 /// Places among the results whose accesses are worth counting: the best, and a few finalists in
@@ -691,10 +777,14 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
   report.device = evaluator.device();
   report.provenance = options.provenance;
   report.replayed = options.replays;
+  report.objective = options.objective.objective.text();
   const bool is_measured = options.provenance == Provenance::measured && !options.replays;
   RowIds row_ids;
   {
     const PhaseTimer timer(report.times.total_s);
+    const bool wants_energy = is_measured && options.objective.wants_energy();
+    const PowerReading idle =
+        wants_energy ? idle_power(problem, evaluator, options.objective) : PowerReading{};
     std::vector<Variant> space = enumerate(report, options);
     report.space_size = space.size();
     std::vector<Variant> rivals = choose_rivals(report, options, space);
@@ -707,6 +797,13 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     } else if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
       progress.phase("deciding between the fastest in shared rounds");
       hold_finals(report, evaluator, kernels, store, options, row_ids);
+    }
+    if (wants_energy && !report.interrupted) {
+      progress.phase("measuring energy");
+      measure_energies(report, evaluator, kernels, store, options, idle, row_ids);
+    }
+    if (is_measured && !options.objective.objective.is_time() && !report.interrupted) {
+      choose_by_objective(report, store, options, row_ids);
     }
     rank(report);
     if (is_measured && options.count_accesses && !report.interrupted) {
