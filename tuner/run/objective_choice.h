@@ -18,7 +18,7 @@
 namespace swr {
 
 struct ObjectiveOptions {
-  Objective objective;
+  Objective objective = Objective();
   /// Measure energy although the objective does not need it.
   bool measures_energy = false;
   /// Of how many variants energy is measured.
