@@ -166,8 +166,8 @@
         .map((record) => ({ time: record.time_us / size, energy: record.energy_mj, best: record.best, front: front.has(record.rank),
                             tip: `${tip(record)}\n${digits(record.energy_mj, 4)} mJ, ${digits(record.power_w, 3)} W` }));
       figures.push(figure("energy", "Time and energy",
-        `${mark}${whole(energies.length)} variants whose energy was measured; the line joins the ${whole(front.size)} that nobody beats in both, ` +
-        "the ring marks the fastest. What an idle GPU draws is in the energy.",
+        `${mark}${whole(energies.length)} variants whose energy was measured, ${whole(front.size)} of them beaten by none in both (orange); ` +
+        "the ring marks the best. What an idle GPU draws is in the energy.",
         (colours, width) => swrCharts.timeAndEnergy(energies, unit, colours, width)));
     }
     const roofed = all.filter((record) => record.dram_bytes)
