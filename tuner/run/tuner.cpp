@@ -4,6 +4,7 @@
 #include "db/match.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/run/compile_queue.h"
+#include "tuner/run/objective_stage.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -67,9 +68,6 @@ constexpr std::string_view kNotCountedYet = "not counted yet";
 /// Variants of one kernel, and what an earlier run knows, by variant.
 using Groups = std::vector<std::vector<Variant>>;
 using KnownResults = std::map<Variant, StoredResult>;
-
-/// The newest row of each variant in the database.
-using RowIds = std::map<Variant, long long>;
 
 /// Nothing when the run is to stop.
 std::optional<Compilation> take(CompileQueue& queue, const Variant& variant,
@@ -508,76 +506,6 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   report.tie_threshold = options.finals->tie_threshold;
 }
 
-/// What an idle GPU draws, before it is warm. Throws: Error{no_counters} when that is not known and
-/// the objective needs it.
-PowerReading idle_power(const Problem& problem, Evaluator& evaluator,
-                        const ObjectiveOptions& options) {
-  PowerReading idle = evaluator.measure_power(problem, {}).front();
-  if (!idle.power_w && options.objective.needs_energy()) {
-    throw Error(ErrorCode::no_counters,
-                "objective '" + options.objective.text() +
-                    "' needs energy, which cannot be measured here: " + idle.missing_because);
-  }
-  return idle;
-}
-
-/// Measures what is not known yet of those that matter, into the report and their rows.
-void measure_energies(TuneReport& report, Evaluator& evaluator, const KernelSource& kernels,
-                      Store& store, const TuneOptions& options, const PowerReading& idle,
-                      const RowIds& row_ids) {
-  const PhaseTimer timer(report.times.energy_s);
-  report.choice.idle_power_w = idle.power_w;
-  report.choice.missing_because = idle.missing_because;
-  std::vector<std::size_t> places =
-      choose_for_energy(report.results, comparable_times_us(report), options.objective);
-  std::erase_if(places, [&](std::size_t place) {
-    const Measurement& measurement = *report.results[place].measurement();
-    return measurement.energy || !measurement.energy_missing_because.empty();
-  });
-  if (!idle.power_w || places.empty()) {
-    return;
-  }
-  measure_energy(report.problem, evaluator, kernels, report.results, places, *idle.power_w,
-                 options.objective, options.stop_requested);
-  for (const std::size_t place : places) {
-    const VariantResult& result = report.results[place];
-    const Measurement& measurement = *result.measurement();
-    if (measurement.energy || !measurement.energy_missing_because.empty()) {
-      store.record_energy(row_ids.at(result.variant), measurement);
-    }
-  }
-}
-
-/// Ranks by the objective, and stores who won unless that is known.
-void choose_by_objective(TuneReport& report, Store& store, const TuneOptions& options,
-                         const RowIds& row_ids) {
-  const Objective& objective = options.objective.objective;
-  ObjectiveOutcome& choice = report.choice;
-  const double threshold = objective.needs_energy() ? options.objective.energy_tie_threshold
-                                                    : options.objective.tie_threshold;
-  choice.ranked = rank_by(objective, report.problem, report.device, report.results,
-                          comparable_times_us(report), threshold);
-  if (choice.ranked.empty()) {
-    choice.missing_because = choice.missing_because.empty()
-                                 ? "no variant has all metrics of the objective"
-                                 : choice.missing_because;
-    return;
-  }
-  choice.tie_threshold = threshold;
-  std::vector<RankedResult> ranked;
-  for (const RankedVariant& one : choice.ranked) {
-    ranked.push_back({row_ids.at(one.variant), one.ratio, one.ratio_low, one.ratio_high, one.tied});
-  }
-  const auto known =
-      store.known_decision(options.run_id, report.problem, report.device, objective.text());
-  const bool is_known = known && known->finalists.size() == ranked.size() &&
-                        known->finalists.front().result.variant == choice.ranked.front().variant;
-  if (!is_known) {
-    store.record_choice(options.run_id, report.problem, report.device, objective.text(), ranked,
-                        threshold);
-  }
-}
-
 /// Places among the results whose accesses are worth counting: the best, and a few finalists in
 /// their order while their launches together take less than beginning a pass over them does.
 /// Those that were tried before are left out. Requires: the report is ranked.
@@ -800,6 +728,7 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     }
     if (wants_energy && !report.interrupted) {
       progress.phase("measuring energy");
+      const PhaseTimer energy_timer(report.times.energy_s);
       measure_energies(report, evaluator, kernels, store, options, idle, row_ids);
     }
     if (is_measured && !options.objective.objective.is_time() && !report.interrupted) {
