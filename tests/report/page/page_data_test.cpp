@@ -116,7 +116,7 @@ TEST_F(PageData, TheFrontHasWhomNobodyBeatsInTimeAndEnergy) {
   EXPECT_EQ(value(json, field, 3, "power_w"), 300.0);
   ASSERT_THAT(field["winners_by"], SizeIs(1));
   EXPECT_THAT(field["winners_by"][0].get<std::string>(), HasSubstr("By energy: "));
-  EXPECT_THAT(field["winners_by"][0].get<std::string>(), HasSubstr("6 mJ"));
+  EXPECT_THAT(field["winners_by"][0].get<std::string>(), HasSubstr("6.000 mJ"));
   EXPECT_EQ(field["decided"], false);
 }
 
