@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/field_builders.h"
+#include "operations/attention_mainloops.h"
 #include "operations/attention/parts.h"
 #include <swr/attention_variant.h>
 
