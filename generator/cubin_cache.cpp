@@ -119,7 +119,7 @@ std::filesystem::path cubin_file(const std::filesystem::path& directory,
 /// Digests are stored beside what they guard, so who can write here can vouch for anything.
 void require_trusted_cache(const std::filesystem::path& directory, Sharing sharing) {
   require_trusted(directory, sharing);
-  for (const char* part : {"entries", "cubins"}) {
+  for (const char* part : {"entries", "cubins", "locks"}) {
     require_no_link(directory / part);
     require_trusted(directory / part, sharing);
   }
