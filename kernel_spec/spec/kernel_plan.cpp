@@ -5,6 +5,7 @@
 #include "kernel_spec/spec/source_closure.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -25,10 +26,6 @@ constexpr long long kMostElements = 1LL << 33;
 constexpr std::size_t kMostValues = 65535;
 constexpr std::size_t kMostArguments = 64;
 constexpr std::size_t kMostSteps = 64;
-
-bool is_name_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 void require_name(const std::string& name, const std::string& where) {
   constexpr std::size_t kLongest = 64;

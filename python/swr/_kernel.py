@@ -117,9 +117,11 @@ class Kernel:
         """The spec's file, in the user's cache, by a digest of all that it says."""
         if self._path is None:
             text = json.dumps([self.spec, self._files], sort_keys=True)
-            cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+            cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "swr"
+            # The kernels' cache too, which swr-tune refuses where a group may write to it.
+            cache.mkdir(mode=0o755, parents=True, exist_ok=True)
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            self._path = self.write(pathlib.Path(cache) / "swr" / "python" / f"{self.name}-{digest}")
+            self._path = self.write(cache / "python" / f"{self.name}-{digest}")
         return self._path
 
     def run(self, *arguments: str, program: Optional[str] = None) -> dict[str, Any]:

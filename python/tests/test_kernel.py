@@ -4,6 +4,7 @@ answers, arguments, errors."""
 
 import ctypes
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -83,6 +84,11 @@ class OwnKernel(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("registers", done.stdout)
+
+    def test_the_cache_is_not_open_to_the_group(self):
+        self.addCleanup(os.umask, os.umask(0o002))
+        self.assertTrue(blur_of().path.is_file())
+        self.assertEqual((self.folder / "cache" / "swr").stat().st_mode & 0o777, 0o755)
 
     def test_who_has_tuned_nothing_gets_the_default_variant(self):
         answer = blur_of().best(swr.profiled_device("h200"), n=5000)

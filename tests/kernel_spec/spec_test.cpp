@@ -319,6 +319,32 @@ TEST_F(Spec, ReadsPragmas) {
   EXPECT_THAT(plan.spec().notes, testing::Contains(HasSubstr("template parameter T is float")));
 }
 
+/// Names are no regular expressions, and neither long texts nor names of names exhaust anything.
+TEST_F(Spec, PragmasOfAnyContentAreReadOrRefused) {
+  constexpr std::size_t kLong = std::size_t{1} << 19;
+  const std::string kernel = "__global__ void f(int n) {}\n";
+  const std::string tuned = "#pragma kernel tune(a = 1)\n#pragma kernel problem_size(n)\n";
+  const auto refused = [&](const std::string& text) {
+    return message_of(ErrorCode::invalid_argument, [&] { read(text, "spec/k.cu"); });
+  };
+  EXPECT_EQ(read("#pragma kernel set(x{2,1} = a)\n" + std::string(kLong, ' ') + "\n" + tuned +
+                     "#pragma kernel block_size(a)\n" + kernel,
+                 "spec/k.cu")
+                .name,
+            "f");
+  std::string doubled;
+  for (int i = 1; i <= 60; ++i) {
+    const std::string last = "s" + std::to_string(i - 1);
+    doubled += "#pragma kernel set(s" + std::to_string(i) + " = " + last + " + " + last + ")\n";
+  }
+  EXPECT_THAT(refused(tuned + "#pragma kernel block_size(s60)\n" + doubled + kernel),
+              HasSubstr("longer than 65536"));
+  EXPECT_THAT(refused("#pragma kernel tune(a = " + std::string(kLong, '1') + ")\n" + kernel),
+              HasSubstr("longer than 4096"));
+  EXPECT_THAT(refused(tuned + "__global__ void f(" + std::string(kLong, 'n') + ") {}\n"),
+              HasSubstr("no kernel"));
+}
+
 TEST_F(Spec, RefusesPragmasThatItDoesNotKnow) {
   const auto refused = [&](const std::string& text) {
     return message_of(ErrorCode::invalid_argument, [&] { read(text, "spec/t.cu"); });
