@@ -57,6 +57,10 @@ class T1Reader {
     read_options();
     read_arguments();
     read_references();
+    if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
+      refuse_spec(kernel_.place("Arguments"),
+                  "no argument is an output, so no result could be checked");
+    }
     return std::move(spec_);
   }
 
@@ -298,10 +302,6 @@ class T1Reader {
       note(
           "Random is uniform in [0, FillValue), as KTT has it; whole numbers without one in "
           "[0, 100)");
-    }
-    if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
-      refuse_spec(kernel_.place("Arguments"),
-                  "no argument is an output, so no result could be checked");
     }
   }
 

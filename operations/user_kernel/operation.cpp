@@ -102,7 +102,10 @@ void UserKernel::make_axes() {
     axis.name = parameter.name;
     axis.summary = "A parameter of the kernel.";
     axis.offset = (axes_.size() - 1) * kMemberBytes;
+    std::vector<int>& numbers = numbers_.emplace_back();
     if (is_number_axis(parameter)) {
+      std::ranges::transform(parameter.values, std::back_inserter(numbers),
+                             [](const std::string& value) { return std::stoi(value); });
       axis.type = FieldType::integer;
       axis.most = kMostOfAnyField;
       continue;
@@ -127,8 +130,13 @@ std::vector<int> UserKernel::choice_of(const Variant& variant) const {
   for (std::size_t i = 0; i < plan_.spec().parameters.size(); ++i) {
     const Axis& axis = axes_[i + 1];
     const int value = axis.read(variant.members());
-    choice.push_back(axis.is_text() ? value
-                                    : index_of(plan_.spec().parameters[i], std::to_string(value)));
+    if (axis.is_text()) {
+      choice.push_back(value);
+      continue;
+    }
+    const auto found = std::ranges::find(numbers_[i], value);
+    choice.push_back(found == numbers_[i].end() ? -1
+                                                : static_cast<int>(found - numbers_[i].begin()));
   }
   return choice;
 }
@@ -137,9 +145,7 @@ Variant UserKernel::variant_of(std::span<const int> choice) const {
   Variant variant = Variant::zeroed(*this);
   for (std::size_t i = 0; i < choice.size(); ++i) {
     const auto place = static_cast<std::size_t>(choice[i]);
-    axes_[i + 1].write(
-        variant.members(),
-        axes_[i + 1].is_text() ? choice[i] : std::stoi(plan_.spec().parameters[i].values[place]));
+    axes_[i + 1].write(variant.members(), axes_[i + 1].is_text() ? choice[i] : numbers_[i][place]);
   }
   return variant;
 }
@@ -312,10 +318,28 @@ kernel_spec::Space UserKernel::space(const Problem& problem, const SpaceOptions&
   return plan_.space(sizes_of(problem), places);
 }
 
+namespace {
+
+std::map<std::string, long long> by_condition(const kernel_spec::Space& space) {
+  std::map<std::string, long long> left_out;
+  for (const kernel_spec::DroppedPoints& dropped : space.dropped()) {
+    if (dropped.points > 0) {
+      left_out[dropped.condition] += dropped.points;
+    }
+  }
+  return left_out;
+}
+
+}  // namespace
+
 std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& problem,
                                         const DeviceInfo& /*device*/,
                                         const SpaceOptions& options) const {
   const kernel_spec::Space found = space(problem, options);
+  {
+    const std::lock_guard lock(left_out_mutex_);
+    left_out_ = {sizes_of(problem), options.restrictions, by_condition(found)};
+  }
   if (found.points() > kMostListed) {
     throw Error(ErrorCode::invalid_argument,
                 "the space of " + text(problem) + " has " + std::to_string(found.points()) +
@@ -347,14 +371,14 @@ std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& proble
 
 std::map<std::string, long long> UserKernel::points_left_out(const Problem& problem,
                                                              const SpaceOptions& options) const {
-  std::map<std::string, long long> left_out;
-  const kernel_spec::Space found = space(problem, options);
-  for (const kernel_spec::DroppedPoints& dropped : found.dropped()) {
-    if (dropped.points > 0) {
-      left_out[dropped.condition] += dropped.points;
+  {
+    const std::lock_guard lock(left_out_mutex_);
+    if (left_out_ && left_out_->sizes == sizes_of(problem) &&
+        left_out_->restrictions == options.restrictions) {
+      return left_out_->points;
     }
   }
-  return left_out;
+  return by_condition(space(problem, options));
 }
 
 std::optional<KernelProgram> UserKernel::program(const Problem& problem,

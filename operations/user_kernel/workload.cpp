@@ -62,14 +62,38 @@ const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& poi
   const kernel_spec::PlannedArgument& planned = plan.arguments()[argument];
   const std::pair key{argument, plan.elements(planned, point)};
   const auto known = vectors_.find(key);
-  if (known != vectors_.end()) {
-    return known->second;
-  }
+  return known != vectors_.end()
+             ? known->second
+             : vectors_.try_emplace(key, initial(argument, point)).first->second;
+}
+
+const TextureMemory& ArgumentBuffers::texture(std::size_t argument, const Point& point) {
+  const kernel_spec::PlannedArgument& planned = kernel_.plan().arguments()[argument];
+  const std::pair key{argument, kernel_.plan().extent(planned, point)};
+  const auto known = textures_.find(key);
+  return known != textures_.end() ? known->second
+                                  : textures_
+                                        .try_emplace(key, *planned.spec.texture, planned.type,
+                                                     key.second, initial(argument, point))
+                                        .first->second;
+}
+
+std::vector<std::byte> ArgumentBuffers::initial(std::size_t argument, const Point& point) const {
   // Arguments differ in what they hold, and runs do.
   const unsigned long long seed = seed_ * 1000003ULL + argument;
-  return vectors_.try_emplace(key, kernel_spec::initial_bytes(plan, planned, point, seed))
-      .first->second;
+  return kernel_spec::initial_bytes(kernel_.plan(), kernel_.plan().arguments()[argument], point,
+                                    seed);
 }
+
+namespace {
+
+template <typename Value>
+std::vector<std::byte> bytes_of(const Value& value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
 
 BoundLaunches::BoundLaunches(const UserKernel& user,
                              std::span<const kernel_spec::PlannedStep> steps,
@@ -80,15 +104,17 @@ BoundLaunches::BoundLaunches(const UserKernel& user,
   values_.resize(plan.arguments().size());
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const kernel_spec::PlannedArgument& argument = plan.arguments()[i];
+    if (argument.spec.texture) {
+      values_[i] = bytes_of(buffers.texture(i, point).object());
+      continue;
+    }
     if (!argument.size) {
       values_[i] = kernel_spec::scalar_bytes(argument, point);
       continue;
     }
     const GuardedVector& vector = buffers.get(i, point);
     vectors_[i] = &vector;
-    const CUdeviceptr address = vector.address();
-    values_[i].resize(sizeof address);
-    std::memcpy(values_[i].data(), &address, sizeof address);
+    values_[i] = bytes_of(vector.address());
     if (argument.spec.is_constant) {
       kernel_->set_variable(argument.spec.name,
                             kernel_spec::initial_bytes(plan, argument, point, 0));
