@@ -146,7 +146,8 @@ auto at_place(const Where& where, Work work) {
 }
 
 long long whole(const BoundExpression& expression, const Point& point, const Place& where) {
-  const Value value = at_place(where, [&] { return expression.evaluate(point.table, point.heap); });
+  const Value value =
+      at_place(where, [&] { return expression.evaluate_number(point.table, point.heap); });
   if (value.is_integral()) {
     return value.integer;
   }
@@ -489,7 +490,7 @@ std::vector<int> KernelPlan::reference_choice() const {
 std::optional<KernelPlan::Broken> KernelPlan::broken(const Point& point) const {
   for (std::size_t i = 0; i < constraints_.size(); ++i) {
     try {
-      if (!is_true(constraints_[i].evaluate(point.table, point.heap))) {
+      if (!is_true(constraints_[i].evaluate_number(point.table, point.heap))) {
         return Broken{i, "it does not hold"};
       }
     } catch (const Error& error) {
@@ -534,8 +535,8 @@ PlannedLaunch KernelPlan::launch(const PlannedStep& step, const Point& point) co
   };
   constexpr long long kMostTimes = 1'000'000;
   if (step.when) {
-    const Value when =
-        at_place(place("when"), [&] { return step.when->evaluate(point.table, point.heap); });
+    const Value when = at_place(
+        place("when"), [&] { return step.when->evaluate_number(point.table, point.heap); });
     if (!is_true(when)) {
       launch.times = 0;
       return launch;

@@ -407,6 +407,11 @@ bool is_t1(const Json& json) {
 }
 
 KernelSpec read_t1(const Json& json, const std::string& where) {
+  if (json.contains("kernelSpecification")) {
+    refuse_spec(where,
+                "it is of the form before T1 (FormatVersion 0.0.1, 'kernelSpecification'), "
+                "and swr reads T1 1.0");
+  }
   return T1Reader(json, where).read();
 }
 

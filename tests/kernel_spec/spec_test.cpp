@@ -260,6 +260,22 @@ TEST_F(Spec, ReadsT1AsPublishedFilesHaveIt) {
   EXPECT_THAT(spec.notes, testing::Contains(HasSubstr("GlobalSize")));
 }
 
+TEST_F(Spec, TakesReferencesOfT1ForOutputs) {
+  Json json = Json::parse(kT1);
+  Json& arguments = json["KernelSpecification"]["Arguments"];
+  arguments[0].erase("Output");
+  arguments[1].erase("Output");
+  json["KernelSpecification"]["ReferenceArguments"] = {
+      {{"TargetName", "y"},
+       {"ValidationMethod", "SideBySideComparison"},
+       {"ValidationThreshold", 0.1}}};
+  const KernelPlan plan = planned(json);
+  EXPECT_TRUE(plan.arguments()[0].spec.is_output);
+  EXPECT_EQ(plan.arguments()[0].absolute, 0.1);
+  json["kernelSpecification"] = Json::object();
+  EXPECT_THAT(refusal(json), HasSubstr("the form before T1"));
+}
+
 TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {
   Json json = Json::parse(kT1);
   json["KernelSpecification"]["Arguments"][1]["FillType"] = "Script";
