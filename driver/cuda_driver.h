@@ -87,6 +87,7 @@ struct CudaDriver {
   DriverCall<decltype(cuCtxSynchronize)> context_synchronize{library, "cuCtxSynchronize"};
 
   DriverCall<decltype(cuMemAlloc)> mem_alloc{library, "cuMemAlloc_v2"};
+  DriverCall<decltype(cuMemGetInfo)> mem_get_info{library, "cuMemGetInfo_v2"};
   DriverCall<decltype(cuMemFree)> mem_free{library, "cuMemFree_v2"};
   DriverCall<decltype(cuMemcpyHtoD)> copy_to_device{library, "cuMemcpyHtoD_v2"};
   DriverCall<decltype(cuMemcpyDtoH)> copy_to_host{library, "cuMemcpyDtoH_v2"};

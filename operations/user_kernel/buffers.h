@@ -24,6 +24,8 @@ class GuardedVector {
   void restore(const Stream& stream) const;
   /// Waits for work of every blocking stream.
   std::vector<std::byte> contents() const;
+  /// The same into memory that is there: new pages cost more than the copy.
+  void read_into(std::vector<std::byte>& bytes) const;
   /// Bytes of the guards that were written.
   std::size_t disturbed_bytes() const;
 
@@ -59,6 +61,9 @@ class ArgumentBuffers {
   ArgumentBuffers(const UserKernel& kernel, unsigned long long seed)
       : kernel_(kernel), seed_(seed) {}
 
+  /// Throws: Error{invalid_argument} where what get() and texture() would make at this point is
+  /// more than the device has free: before the host fills it.
+  void require_room(const kernel_spec::Point& point) const;
   /// Throws: Error{invalid_argument}; DriverError, also when the device is out of memory.
   const GuardedVector& get(std::size_t argument, const kernel_spec::Point& point);
   const TextureMemory& texture(std::size_t argument, const kernel_spec::Point& point);

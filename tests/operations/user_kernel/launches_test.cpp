@@ -145,6 +145,14 @@ TEST(UserLaunches, FillVariablesOfTheSource) {
               testing::HasSubstr("has 16 bytes, and its argument has 20"));
 }
 
+TEST(UserLaunches, RefuseArgumentsThatTheDeviceHasNoRoomFor) {
+  KernelSpec spec = test::scale_spec("huge");
+  spec.arguments[1].size = "3 * 10 ** 9";
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { const Bound wrong(spec); }),
+              testing::HasSubstr("the arguments of huge need 22888 MiB of device memory, and 16384 "
+                                 "MiB are free"));
+}
+
 TEST(UserLaunches, PutTexturesIntoArrays) {
   KernelSpec spec = test::scale_spec("looked_up");
   spec.arguments = {{.name = "y", .type = "unsigned char*", .size = "n", .is_output = true},
