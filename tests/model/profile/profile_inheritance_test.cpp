@@ -131,7 +131,8 @@ TEST(InheritingProfile, MissesWhatItDeclaresUnknown) {
   }
 }
 
-/// What stands in the files themselves, put together by JSON Merge Patch.
+/// What stands in the files themselves: a field that a file states replaces the inherited one
+/// whole.
 Json merged_file(const std::string& id) {
   std::ifstream file(std::filesystem::path(SWR_PROFILES) / (id + ".json"));
   Json document = Json::parse(file);
@@ -139,7 +140,7 @@ Json merged_file(const std::string& id) {
     return document;
   }
   Json merged = merged_file(document["inherits"].get<std::string>());
-  merged.merge_patch(document);
+  merged.update(document);
   return merged;
 }
 
