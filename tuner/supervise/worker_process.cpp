@@ -67,8 +67,8 @@ Ends make_pipe() {
 [[noreturn]] void become_worker(pid_t tuner, char* const* arguments, int connection, int output) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const rlimit none{0, 0};
-  setrlimit(RLIMIT_CORE, &none);  // Of a process that holds a GPU's memory it is gigabytes.
+  const rlimit nothing{0, 0};
+  setrlimit(RLIMIT_CORE, &nothing);  // Of a process that holds a GPU's memory it is gigabytes.
   if (getppid() != tuner) {       // It died before the line above.
     _exit(0);
   }
