@@ -43,7 +43,8 @@ std::optional<BrokenConstraint> first_broken(
 }
 
 // Rules that need the compiler's verdict; constraints.cpp checks them for every operation.
-inline constexpr ConstraintInfo kSpills{"spills", "The compiler kept everything in registers."};
+inline constexpr ConstraintInfo kSpills{
+    "spills", "The compiler spilled no more registers than the operation bears."};
 inline constexpr ConstraintInfo kSerialized{"serialized_wgmma",
                                             "The compiler kept wgmma and setmaxnreg asynchronous."};
 inline constexpr ConstraintInfo kResidency{"residency", "At least one CTA fits an SM."};

@@ -36,8 +36,8 @@ std::optional<DroppedVariant> check_constraints(const Problem& problem, const Va
 std::optional<DroppedVariant> check_compiled(const Problem& problem, const Variant& variant,
                                              const DeviceInfo& device,
                                              const KernelResources& resources) {
-  const bool spills = resources.spill_store_bytes > 0 || resources.spill_load_bytes > 0;
-  if (spills && !problem.operation().tolerates_spills()) {
+  const int spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+  if (spilled > problem.operation().tolerated_spill_bytes(variant)) {
     return dropped(variant, kSpills,
                    text(resources.spill_store_bytes) + " bytes stored and " +
                        text(resources.spill_load_bytes) + " loaded per thread");

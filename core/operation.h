@@ -176,8 +176,9 @@ class Operation {
                                                            const SpaceOptions& /*options*/) const {
     return {};
   }
-  /// False where the compiler's spilling of registers makes a variant not worth measuring.
-  virtual bool tolerates_spills() const { return false; }
+  /// Bytes of spilled registers that a thread may store and load, both together, in a kernel that
+  /// is still worth measuring.
+  virtual int tolerated_spill_bytes(const Variant& /*variant*/) const { return 0; }
   /// The kernels' own source; empty, as by default, where a family's template is the source.
   virtual std::optional<KernelProgram> program(const Problem& /*problem*/,
                                                const Variant& /*variant*/) const {

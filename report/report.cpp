@@ -155,6 +155,14 @@ void print_predicted_ties(std::ostream& out, const TuneReport& report) {
   out << "predicted times are uncertain by " << percent_text(prediction->relative_error) << "; "
       << tied - 1 << (tied == 2 ? " other lies" : " others lie")
       << " within that of the best (=)\n";
+  if (report.robust) {
+    const auto percent = [](double share) { return significant_text(100 * share, 2) + " %"; };
+    out << report.robust->tied << " lie within " << percent_text(kModelTie)
+        << ", ties for the model: the first is slower than the best of them by at most "
+        << percent(report.robust->slowdown) << " on a chip that is " << percent_text(kChipDoubt)
+        << " slower in one thing, the fastest by " << percent(report.robust->fastest_slowdown)
+        << "\n";
+  }
 }
 
 /// What a miss count is called: modelled beyond the first touch, or counted in L2.

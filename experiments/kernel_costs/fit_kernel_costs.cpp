@@ -8,6 +8,7 @@
 #include "experiments/kernel_costs/spaces.h"
 #include "tuner/predict/accuracy.h"
 #include "tuner/predict/shortlist.h"
+#include "tuner/run/robust_choice.h"
 #include <swr/error.h>
 
 #include <CLI/CLI.hpp>
@@ -70,7 +71,33 @@ struct Summary {
   double regret_of_8 = 0.0;
   double scatter = 0.0;
   double log2_place = 0.0;
+  int robust_moved = 0;         ///< Spaces in which the robust choice is not the fastest predicted.
+  double fastest_regret = 0.0;  ///< Of the fastest predicted, over these spaces.
+  double robust_regret = 0.0;   ///< Of the robust choice, over these spaces.
 };
+
+/// How the robust choice among ties compares to the fastest predicted.
+void judge_robust(const Space& space, const GpuProfile& profile, Summary& summary) {
+  std::vector<VariantResult> results;
+  std::vector<double> measured_us;
+  for (const fit::Row& row : space.rows) {
+    VariantResult result{.variant = row.variant, .resources = row.resources};
+    result.outcome = fit::predict_row(space, row, profile);
+    results.push_back(std::move(result));
+    measured_us.push_back(row.measured_us);
+  }
+  const auto choice = choose_robust(results);
+  const auto time_us = [](const VariantResult& result) { return result.time_us(); };
+  const auto fastest =
+      static_cast<std::size_t>(std::ranges::min_element(results, {}, time_us) - results.begin());
+  if (!choice || choice->place == fastest) {
+    return;
+  }
+  const double best_us = *std::ranges::min_element(measured_us);
+  ++summary.robust_moved;
+  summary.fastest_regret += measured_us[fastest] / best_us - 1;
+  summary.robust_regret += measured_us[choice->place] / best_us - 1;
+}
 
 /// Place of the best measured variant in the model's order.
 std::size_t place_of_best(const std::vector<Comparison>& rows) {
@@ -97,6 +124,7 @@ std::string judge(const Space& space, const GpuProfile& profile, Summary& summar
   }
   const Accuracy accuracy = assess(rows);
   const double scatter = scatter_near_best(rows);
+  judge_robust(space, profile, summary);
   ++summary.spaces;
   summary.best_in_8 += accuracy.best_among_first_8;
   summary.tied_in_8 += accuracy.tied_among_first_8;
@@ -126,6 +154,12 @@ void print_summary(const std::string& name, const Summary& summary) {
               100 * summary.regret_of_4 / spaces, 100 * summary.regret_of_8 / spaces);
   std::printf("place of the best %.1f (geometric), scatter within 10 %% of the best %.2f %%\n",
               std::exp2(summary.log2_place / spaces), 100 * summary.scatter / spaces);
+  const double moved = std::max(1, summary.robust_moved);
+  std::printf(
+      "  the robust choice among ties is another than the fastest in %d: regret %.2f %% there, "
+      "of the fastest %.2f %%\n",
+      summary.robust_moved, 100 * summary.robust_regret / moved,
+      100 * summary.fastest_regret / moved);
 }
 
 void judge_all(const std::string& name, const std::vector<Space>& spaces,

@@ -103,6 +103,10 @@ void walk_all(std::vector<Space>& spaces, const GpuProfile& profile) {
   in_parallel(spaces.size(), [&](std::size_t i) { walk(spaces[i], profile); });
 }
 
+Prediction predict_row(const Space& space, const Row& row, const GpuProfile& profile) {
+  return predict_time(space.problem, row.variant, row.resources, row.shape, row.traffic, profile);
+}
+
 Eigen::VectorXd predict(const Spaces& spaces, const GpuProfile& profile) {
   std::vector<std::pair<const Space*, const Row*>> rows;
   for (const Space* space : spaces) {
@@ -113,8 +117,7 @@ Eigen::VectorXd predict(const Spaces& spaces, const GpuProfile& profile) {
   Eigen::VectorXd times_us(static_cast<Eigen::Index>(rows.size()));
   in_parallel(rows.size(), [&](std::size_t i) {
     const auto& [space, row] = rows[i];
-    times_us[static_cast<Eigen::Index>(i)] =
-        predict_time(space->problem, row->variant, row->shape, row->traffic, profile).time_us;
+    times_us[static_cast<Eigen::Index>(i)] = predict_row(*space, *row, profile).time_us;
   });
   return times_us;
 }

@@ -44,6 +44,9 @@ Spaces all_of(const std::vector<Space>& spaces);
 /// steps.
 void walk_all(std::vector<Space>& spaces, const GpuProfile& profile);
 
+/// Of a row that was walked.
+Prediction predict_row(const Space& space, const Row& row, const GpuProfile& profile);
+
 /// Predicted times, space after space.
 Eigen::VectorXd predict(const Spaces& spaces, const GpuProfile& profile);
 

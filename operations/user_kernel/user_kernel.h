@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,7 +60,9 @@ class UserKernel final : public Operation {
                               const SpaceOptions& options) const override;
   std::map<std::string, long long> points_left_out(const Problem& problem,
                                                    const SpaceOptions& options) const override;
-  bool tolerates_spills() const override { return true; }
+  int tolerated_spill_bytes(const Variant& /*variant*/) const override {
+    return std::numeric_limits<int>::max();
+  }
   std::optional<KernelProgram> program(const Problem& problem,
                                        const Variant& variant) const override;
   std::optional<KernelProgram> reference_program(const Problem& problem) const override;

@@ -87,6 +87,17 @@ TEST(Report, APredictionCarriesItsErrorAndWhatLiesWithinItIsATie) {
   EXPECT_THAT(apart.str(), HasSubstr("0 others lie within"));
 }
 
+TEST(Report, SaysHowTheFirstWasChosenAmongTies) {
+  TuneReport report = sample_report();
+  std::get<Prediction>(report.results[0].outcome).relative_error = 0.08;
+  EXPECT_THAT(printed(report), Not(HasSubstr("ties for the model")));
+  report.robust = RobustChoice{.tied = 3, .slowdown = 0.0123, .fastest_slowdown = 0.031};
+  EXPECT_THAT(printed(report),
+              HasSubstr("3 lie within 2 %, ties for the model: the first is slower "
+                        "than the best of them by at most 1.2 % on a chip that is "
+                        "25 % slower in one thing, the fastest by 3.1 %\n"));
+}
+
 TEST(Report, EveryRowAndConclusionSaysThatItWasPredicted) {
   const std::string text = printed(sample_report());
   EXPECT_THAT(text, HasSubstr("Predicted: attention b1 h1/1 s4096/4096 d64 fp16 on Fictional One"));

@@ -492,6 +492,31 @@ void hold_finals(TuneReport& report, Evaluator& evaluator, const KernelSource& k
   report.tie_threshold = options.finals->tie_threshold;
 }
 
+/// Puts the robust one of the best predictions first, in the report and in what the store answers.
+/// Requires: the report is ranked.
+void prefer_robust(TuneReport& report, Store& store, long long run_id) {
+  report.robust = choose_robust(report.results);
+  if (!report.robust || report.robust->place == 0) {
+    return;
+  }
+  const auto fastest = report.results.begin();
+  const auto robust = fastest + static_cast<std::ptrdiff_t>(report.robust->place);
+  const auto known = store.known_decision(run_id, report.problem, report.device);
+  if (!known || known->finalists.front().result.variant != robust->variant) {
+    const double ratio = robust->time_us() / fastest->time_us();
+    store.record_decision(run_id, report.problem, report.device,
+                          std::vector<Finalist>{{.result = *robust, .tied = true},
+                                                {.result = *fastest,
+                                                 .ratio = 1 / ratio,
+                                                 .ratio_low = 1 / ratio,
+                                                 .ratio_high = 1 / ratio,
+                                                 .tied = true}},
+                          kModelTie);
+  }
+  std::rotate(fastest, robust, robust + 1);
+  report.robust->place = 0;
+}
+
 /// Places among the results whose accesses are worth counting: the best, and a few finalists in
 /// their order while their launches together take less than beginning a pass over them does.
 /// Those that were tried before are left out. Requires: the report is ranked.
@@ -709,6 +734,9 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
       hold_finals(report, evaluator, kernels, store, options, row_ids);
     }
     rank(report);
+    if (report.provenance == Provenance::predicted && !report.replayed && !report.interrupted) {
+      prefer_robust(report, store, options.run_id);
+    }
     if (is_measured && options.count_accesses && !report.interrupted) {
       progress.phase("counting how the best go to memory");
       count_accesses(report, evaluator, kernels, store, row_ids);

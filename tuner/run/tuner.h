@@ -6,6 +6,7 @@
 #include "tuner/evaluator.h"
 #include "tuner/run/finals.h"
 #include "tuner/run/progress.h"
+#include "tuner/run/robust_choice.h"
 #include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/store.h>
@@ -78,8 +79,8 @@ struct TuneReport {
   bool replayed = false;
   /// Variants that may run, of which a search that is not exhaustive tries some.
   std::size_t space_size = 0;
-  /// The outcome of every variant tried: the successful ones by time, but the decided winner first,
-  /// then the others in the order tried.
+  /// The outcome of every variant tried: the successful ones by time, but the decided winner or the
+  /// robust choice first, then the others in the order tried.
   std::vector<VariantResult> results;
   /// Who met in the finals, the winner first; empty when nothing was decided.
   std::vector<Finalist> finalists;
@@ -93,6 +94,8 @@ struct TuneReport {
   std::map<Variant, double> screening_us;
   /// Why not, where finals were wanted.
   std::string undecided_because;
+  /// Of a predicted run with ties: how the first result was chosen among them.
+  std::optional<RobustChoice> robust;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.
   std::vector<DroppedVariant> dropped;
   /// As SearchSpace::left_out.

@@ -93,7 +93,8 @@ AttentionExplanation explain(const AttentionProblem& problem, const AttentionVar
                  (static_cast<double>(profile.device.sm_count) * ctas_per_sm);
   result.step = step_cost(problem, variant, result.shape.ctas_per_sm, profile);
   result.traffic = simulate_l2(result.shape, profile.l2_policy());
-  result.prediction = predict_time(problem, variant, result.shape, result.traffic, profile);
+  result.prediction =
+      predict_time(problem, variant, resources, result.shape, result.traffic, profile);
   add_curve(miss_curve(result.shape), profile.l2_effective_bytes, result);
   result.longest_seq_walked = longest_seq_walked(problem, variant, ctas_per_sm, profile);
   result.first_seq_with_excess =

@@ -19,11 +19,11 @@ class AttentionPredictor final : public Predictor {
       : profile_(profile), walks_(simulate_l2, profile.l2_policy()) {}
 
   Prediction predict(const Problem& problem, const Variant& variant,
-                     const KernelResources& /*resources*/, int ctas_per_sm) override {
+                     const KernelResources& resources, int ctas_per_sm) override {
     const auto& asked = problem.as<AttentionProblem>();
     const auto& chosen = variant.as<AttentionVariant>();
     const ScheduleShape shape = schedule_on_gpu(asked, chosen, ctas_per_sm, profile_);
-    return predict_time(asked, chosen, shape, traffic(shape), profile_);
+    return predict_time(asked, chosen, resources, shape, traffic(shape), profile_);
   }
 
   std::optional<std::string> beyond_limits(const Problem& problem, const Variant& variant,

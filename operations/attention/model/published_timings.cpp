@@ -110,6 +110,7 @@ KnownKernel read_kernel(const CsvTable& table) {
 /// A kernel on the GPU, and the least it can take: at first what its SMs compute, divided evenly.
 struct Candidate {
   AttentionVariant variant;
+  KernelResources resources;
   int ctas_per_sm = 0;
   double least_us = 0.0;
   ScheduleShape shape = {};
@@ -142,7 +143,7 @@ std::vector<Candidate> candidates(const AttentionProblem& problem,
                                   const GpuProfile& profile) {
   std::vector<Candidate> all;
   for (const KnownKernel& kernel : kernels) {
-    Candidate one{.variant = kernel.variant};
+    Candidate one{.variant = kernel.variant, .resources = kernel.resources};
     one.variant.longest_first = problem.causal && problem.seq_q > one.variant.tile_m;
     if (kernel.sm_arch != profile.device.sm_arch || kernel.head_dim != problem.head_dim ||
         kernel.causal != problem.causal ||
@@ -173,7 +174,8 @@ std::vector<Candidate> unhindered_candidates(const AttentionProblem& problem,
       break;
     }
     one.shape = schedule_on_gpu(problem, one.variant, one.ctas_per_sm, profile);
-    one.least_us = predict_time(problem, one.variant, one.shape, none, profile).time_us;
+    one.least_us =
+        predict_time(problem, one.variant, one.resources, one.shape, none, profile).time_us;
     soonest_us = std::min(soonest_us, one.least_us);
     all.push_back(std::move(one));
   }
@@ -249,7 +251,8 @@ std::optional<ForeseenTime> foresee(const AttentionProblem& problem,
       entry->second = simulate_l2(one.shape, profile.l2_policy());
     }
     const double time_us =
-        predict_time(problem, one.variant, one.shape, entry->second, profile).time_us;
+        predict_time(problem, one.variant, one.resources, one.shape, entry->second, profile)
+            .time_us;
     if (!fastest || time_us < fastest->time_us) {
       fastest = {time_us, one.variant};
     }

@@ -4,6 +4,7 @@
 #include "operations/attention/config.h"
 #include "operations/attention/model/hopper_time.h"
 #include "operations/attention/model/sm_timeline.h"
+#include "operations/attention/model/spills.h"
 #include "templates/common/smem_layout.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -349,19 +350,21 @@ double tile_clocks(const AttentionProblem& problem, const AttentionVariant& vari
 }
 
 TimelineCosts timeline_costs(const AttentionProblem& problem, const AttentionVariant& variant,
-                             const ScheduleShape& shape, const L2Traffic& traffic,
-                             const GpuProfile& profile) {
+                             const KernelResources& resources, const ScheduleShape& shape,
+                             const L2Traffic& traffic, const GpuProfile& profile) {
   const double latency =
       profile.l2_latency_clocks +
       traffic.front_miss_share * (profile.dram_latency_clocks - profile.l2_latency_clocks);
   const double code = code_factor(problem, variant, profile);
+  const double spilled = spill_clocks(problem, variant, resources);
   TimelineCosts costs;
   for (int resident = 1; resident <= shape.ctas_per_sm; ++resident) {
     const Stream stream = kv_stream(problem, variant, resident, profile);
     // What a CTA waits for is hidden as far as the others of its SM compute meanwhile.
     const double exposed = exposed_clocks(stream, resident, latency, kNoSpread, profile);
     const double others = (resident - 1) * stream.cost.compute_clocks;
-    costs.step_clocks.push_back(code * (stream.step_clocks + std::max(0.0, exposed - others)));
+    costs.step_clocks.push_back(code * (stream.step_clocks + std::max(0.0, exposed - others)) +
+                                resident * spilled);
   }
   const double mask_clocks = kMaskInstructions * variant.tile_m * variant.tile_n *
                              scheduler_imbalance(variant.warps) / kIssuesPerClock;
@@ -430,16 +433,17 @@ double prediction_error(const AttentionProblem& problem, const AttentionVariant&
 }
 
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
-                        const ScheduleShape& shape, const L2Traffic& traffic,
-                        const GpuProfile& profile) {
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile) {
   const ScheduleSummary& schedule = traffic.schedule;
   const StepCost cost = step_cost(problem, variant, shape.ctas_per_sm, profile);
   const Timeline timeline =
-      run_timeline(shape, timeline_costs(problem, variant, shape, traffic, profile));
+      run_timeline(shape, timeline_costs(problem, variant, resources, shape, traffic, profile));
   const auto steps = static_cast<double>(timeline.busiest_sm_steps);
   Prediction prediction;
   prediction.read_sectors = schedule.read_sectors + schedule.partial_sectors;
-  prediction.write_sectors = schedule.write_sectors + schedule.partial_sectors;
+  prediction.write_sectors = schedule.write_sectors + schedule.partial_sectors +
+                             spilled_sectors(problem, variant, resources, schedule.steps);
   const auto demanded = static_cast<double>(prediction.read_sectors + prediction.write_sectors);
   const auto missed = static_cast<double>(traffic.compulsory_misses + traffic.excess_misses);
 

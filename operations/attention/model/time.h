@@ -7,6 +7,7 @@
 #include "operations/attention/model/l2_traffic.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
+#include <swr/kernel.h>
 #include <swr/result.h>
 
 #include <array>
@@ -45,9 +46,10 @@ KernelCode kernel_code(int head_dim, const AttentionVariant& variant);
 double prediction_error(const AttentionProblem& problem, const AttentionVariant& variant,
                         double time_us, const GpuProfile& profile);
 
+/// Of `resources` only spills count here; `shape` holds what registers leave room for.
 /// Requires: `traffic` belongs to `shape`, and `shape` to the problem and variant.
 Prediction predict_time(const AttentionProblem& problem, const AttentionVariant& variant,
-                        const ScheduleShape& shape, const L2Traffic& traffic,
-                        const GpuProfile& profile);
+                        const KernelResources& resources, const ScheduleShape& shape,
+                        const L2Traffic& traffic, const GpuProfile& profile);
 
 }  // namespace swr

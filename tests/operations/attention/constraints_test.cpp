@@ -177,11 +177,19 @@ TEST(Constraints, ReasonsCarryTheNumbers) {
 TEST(Constraints, SpillsAndMissingResidencyDropACompiledVariant) {
   KernelResources resources{.registers_per_thread = 128};
   EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources));
-  resources.spill_load_bytes = 4;
+  resources.spill_store_bytes = 60;
+  resources.spill_load_bytes = 100;
+  EXPECT_FALSE(check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources))
+      << "few enough to be worth measuring";
+  resources.spill_load_bytes = 104;
   EXPECT_EQ(
       check_compiled(some_problem(), AttentionVariant{}, fictional_device(), resources)->constraint,
       "spills");
-  resources.spill_load_bytes = 0;
+  resources.spill_store_bytes = resources.spill_load_bytes = 4;
+  EXPECT_EQ(
+      check_compiled(some_problem(), hopper(128, 128, 8), hopper_device(), resources)->constraint,
+      "spills");
+  resources.spill_store_bytes = resources.spill_load_bytes = 0;
   DeviceInfo small = fictional_device();
   small.registers_per_sm = 8192;
   EXPECT_EQ(check_compiled(some_problem(), AttentionVariant{}, small, resources)->constraint,

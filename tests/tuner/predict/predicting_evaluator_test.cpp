@@ -78,10 +78,10 @@ TEST(PredictingEvaluator, VariantsOfAnotherOperationAreRefused) {
                Error);
 }
 
-TEST(PredictingEvaluator, AKernelThatSpillsIsDroppedByName) {
+TEST(PredictingEvaluator, AKernelThatSpillsMuchIsDroppedByName) {
   PredictingEvaluator evaluator(load_profile("gb10"));
   CompiledKernel kernel = fake_kernel(255);
-  kernel.resources.spill_store_bytes = 8;
+  kernel.resources.spill_store_bytes = 200;
   const VariantResult result = evaluator.evaluate(kProblem, AttentionVariant{}, kernel);
   EXPECT_EQ(result.state, ResultState::constraint);
   EXPECT_THAT(result.detail, testing::StartsWith("spills: "));

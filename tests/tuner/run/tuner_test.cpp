@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -96,6 +97,29 @@ TEST_F(TunerStory, PutsTheRowThatAQueryReturnsFirstAlsoWhenTimesTie) {
   ASSERT_TRUE(match.has_value());
   EXPECT_EQ(match->result.variant, report.best()->variant);
   EXPECT_EQ(attention(report.best()->variant).stages, 2);
+}
+
+TEST_F(TunerStory, PutsTheRobustOneOfPredictedTiesFirstAndAQueryAnswersAlike) {
+  // The fastest hangs on memory alone, the next on latencies, the last on half of each.
+  options_.space.restrictions["stages"] = {1LL, 2LL, 3LL};
+  evaluator_.script = [](VariantResult& result) {
+    const std::array<Prediction, 3> by_stages{
+        Prediction{.time_us = 100.0, .dram_us = 100.0, .relative_error = 0.1},
+        Prediction{.time_us = 100.5, .latency_us = 100.5, .relative_error = 0.1},
+        Prediction{.time_us = 101.0, .dram_us = 50.0, .latency_us = 51.0, .relative_error = 0.1}};
+    result.outcome = by_stages.at(static_cast<std::size_t>(attention(result.variant).stages) - 1);
+  };
+  for (int run = 0; run < 2; ++run) {
+    const TuneReport report = tune_with(make_generator());
+    ASSERT_THAT(report.results, SizeIs(3));
+    ASSERT_TRUE(report.robust);
+    EXPECT_EQ(report.robust->tied, 3U);
+    EXPECT_EQ(attention(report.best()->variant).stages, 3);
+    EXPECT_EQ(report.results[1].time_us(), 100.0);
+    const auto match = store_->best(problem_, evaluator_.device());
+    ASSERT_TRUE(match.has_value());
+    EXPECT_EQ(match->result.variant, report.best()->variant);
+  }
 }
 
 TEST_F(TunerStory, CompilesOnceForVariantsThatDifferOnlyAtLaunch) {

@@ -147,7 +147,7 @@ Choice parse_choice(const std::string& line, const GpuProfile& profile) {
       parse_variant(attention_operation(), split(quoted.at(1), ' ').front()).as<AttentionVariant>();
   choice.measured_us = std::stod(split(quoted.at(2), ',').at(2));
   const ScheduleShape walked = schedule_on_gpu(choice.problem, choice.variant, 1, profile);
-  choice.predicted_us = predict_time(choice.problem, choice.variant, walked,
+  choice.predicted_us = predict_time(choice.problem, choice.variant, {}, walked,
                                      simulate_l2(walked, profile.l2_policy()), profile)
                             .time_us;
   return choice;

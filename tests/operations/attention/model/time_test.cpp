@@ -2,6 +2,7 @@
 #include "operations/attention/model/time.h"
 
 #include "operations/attention/config.h"
+#include "operations/attention/model/spills.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -44,11 +45,12 @@ GpuProfile round_profile() {
 constexpr AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
 Prediction predict(const AttentionProblem& problem, const AttentionVariant& variant,
-                   int ctas_per_sm, const GpuProfile& profile) {
+                   int ctas_per_sm, const GpuProfile& profile,
+                   const KernelResources& resources = {}) {
   const ScheduleShape shape =
       make_schedule_shape(problem, variant, profile.device.sm_count, ctas_per_sm);
   const L2Traffic traffic = simulate_l2(shape, profile.l2_policy());
-  return predict_time(problem, variant, shape, traffic, profile);
+  return predict_time(problem, variant, resources, shape, traffic, profile);
 }
 
 constexpr AttentionVariant kOneStage{.stages = 1};
@@ -84,6 +86,24 @@ TEST(TimeModel, AStepOfAHandComputedTile) {
   EXPECT_DOUBLE_EQ(cost.product_clocks, kProducts + kSmem);
   EXPECT_DOUBLE_EQ(cost.softmax_clocks, kSoftmax);
   EXPECT_DOUBLE_EQ(cost.compute_clocks, kCompute);
+}
+
+TEST(TimeModel, SpillsMoveThroughL1OnceAStepAndStoresReachL2) {
+  // 128 threads store 32 and load 96 bytes: 128 clocks at 128 bytes a clock. Four Q tiles take four
+  // steps each, and 128 threads store a sector in each.
+  const KernelResources spilled{.spill_store_bytes = 32, .spill_load_bytes = 96};
+  EXPECT_DOUBLE_EQ(spill_clocks(kProblem, kOneStage, spilled), 128);
+  EXPECT_EQ(spilled_sectors(kProblem, kOneStage, spilled, 16), 16 * 128);
+  const GpuProfile profile = round_profile();
+  const Prediction kept = predict(kProblem, kOneStage, 1, profile);
+  const Prediction moved = predict(kProblem, kOneStage, 1, profile, spilled);
+  EXPECT_EQ(moved.write_sectors, kept.write_sectors + 16 * 128);
+  EXPECT_EQ(moved.read_sectors, kept.read_sectors);
+  EXPECT_EQ(moved.compulsory_misses, kept.compulsory_misses);
+  // Each of two SMs has two of the Q tiles; L2 and memory hide a part of it.
+  const double eight_steps_us = 8 * 128 / profile.clock_mhz;
+  EXPECT_GT(moved.time_us - kept.time_us, 0.5 * eight_steps_us);
+  EXPECT_LT(moved.time_us - kept.time_us, 1.1 * eight_steps_us);
 }
 
 TEST(TimeModel, TwoCtasTakeTurnsAtTheUnits) {

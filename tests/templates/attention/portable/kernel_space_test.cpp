@@ -98,6 +98,8 @@ TEST_P(PortableSpace, CompilesWithoutSpillsAndFits) {
         const CompiledKernel kernel = generator.compile(problem, variant, GetParam());
         if (const auto dropped = check_compiled(problem, variant, device, kernel.resources)) {
           report(chosen[i], dropped->constraint + ": " + dropped->reason);
+        } else if (kernel.resources.spill_store_bytes > 0) {
+          report(chosen[i], "spills, if no more than is borne");
         }
       } catch (const Error& error) {
         report(chosen[i], error.what());
