@@ -57,6 +57,10 @@ class T1Reader {
     read_options();
     read_arguments();
     read_references();
+    if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
+      refuse_spec(kernel_.place("Arguments"),
+                  "no argument is an output, so no result could be checked");
+    }
     return std::move(spec_);
   }
 
@@ -318,10 +322,6 @@ class T1Reader {
           "Random is uniform in [0, FillValue), as KTT has it; whole numbers without one in "
           "[0, 100)");
     }
-    if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
-      refuse_spec(kernel_.place("Arguments"),
-                  "no argument is an output, so no result could be checked");
-    }
   }
 
   void read_argument(const Json& json, bool says_outputs) {
@@ -426,6 +426,11 @@ bool is_t1(const Json& json) {
 }
 
 KernelSpec read_t1(const Json& json, const std::string& where) {
+  if (json.contains("kernelSpecification")) {
+    refuse_spec(where,
+                "it is of the form before T1 (FormatVersion 0.0.1, 'kernelSpecification'), "
+                "and swr reads T1 1.0");
+  }
   return T1Reader(json, where).read();
 }
 
