@@ -160,6 +160,16 @@
         `${mark}each point is a variant; the ring marks the best.${field.provenance === "measured" ? " Times of the screening." : ""}`,
         (colours, width) => swrCharts.missesAndTime(counted, unit, colours, width)));
     }
+    if (field.energy_front) {
+      const front = new Set(field.energy_front);
+      const energies = all.filter((record) => record.energy_mj)
+        .map((record) => ({ time: record.time_us / size, energy: record.energy_mj, best: record.best, front: front.has(record.rank),
+                            tip: `${tip(record)}\n${digits(record.energy_mj, 4)} mJ, ${digits(record.power_w, 3)} W` }));
+      figures.push(figure("energy", "Time and energy",
+        `${mark}${whole(energies.length)} variants whose energy was measured, ${whole(front.size)} of them beaten by none in both (orange); ` +
+        "the ring marks the best. What an idle GPU draws is in the energy.",
+        (colours, width) => swrCharts.timeAndEnergy(energies, unit, colours, width)));
+    }
     const roofed = all.filter((record) => record.dram_bytes)
       .map((record) => ({ order: record.order, intensity: field.flop / record.dram_bytes,
                           tflop: record.tflop_per_s, tip: tip(record), best: record.best }));
@@ -217,6 +227,7 @@
     add("Best variant", text.best, true);
     add("By how much", text.margin);
     add("Significant?", text.significance);
+    add("By other objectives", field.winners_by);
     add("What limits it", text.limits);
     add("Avoidable misses", [text.avoidable, text.order]);
     add("What to try next", text.next);
@@ -257,7 +268,7 @@
     { title: "95 % interval", kind: "number", sort: (r) => r.ratio_low,
       get: (r) => (r.ratio === null ? null : `${r.ratio_low.toFixed(4)} \u2013 ${r.ratio_high.toFixed(4)}`) },
     { title: "tied", get: (r) => (r.tied === null ? null : r.tied ? "tied" : "slower") },
-    ...data.metrics.filter((metric) => metric.key !== "time_us").map((metric) => (
+    ...data.metrics.filter((metric) => metric.key !== "time_us" && (field.energy_front || !metric.of_energy)).map((metric) => (
       { title: metric.title, about: metric.meaning, kind: "number", get: (r) => r[metric.key] ?? null, text: metricText(metric) })),
     ...(field.accesses ? [
       { title: "conflicts/wavefront", kind: "number", get: (r) => r.conflicts_per_wavefront, text: (v) => digits(v, 3) },

@@ -85,6 +85,25 @@ void add_search_options(CLI::App& app, Options& options) {
       ->group(kGroup);
 }
 
+void add_objective_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Objective";
+  add_objective_option(
+      app, options,
+      "What the best variant has least of: time, energy, edp (energy times time), or an expression "
+      "over metrics, e.g. 'energy_mj * time_us ** 2' (docs/energy.md) [time, or as a kernel's spec "
+      "says]");
+  app.add_flag("--energy", options.measures_energy,
+               "Measure energy too, of the variants that --energy-variants says; the objective "
+               "stays")
+      ->group(kGroup);
+  app.add_option("--energy-variants", options.energy_variants,
+                 "Of how many variants to measure energy, a second for each of 3 to 6 runs")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+}
+
 void add_measuring_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Measuring";
   app.add_option("--samples", options.samples,
@@ -221,6 +240,7 @@ void add_run_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(0));
+  add_objective_options(app, options);
   add_measuring_options(app, options);
   app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
       ->capture_default_str();
@@ -314,6 +334,14 @@ SearchOptions search_options(const Options& options, Provenance provenance) {
     search.max_s = parse_seconds("--time", options.time);
   }
   return search;
+}
+
+ObjectiveOptions objective_options(const Options& options) {
+  const std::string& text = options.objective;
+  return {.objective = Objective(text.empty() ? std::string(kTimeObjective) : text),
+          .measures_energy = options.measures_energy,
+          .most_measured = options.energy_variants,
+          .seed = options.seed};
 }
 
 std::optional<double> run_limit_s(const Options& options) {
