@@ -90,22 +90,19 @@ class AttentionBackwardOperation final
 
   std::vector<VariantColumn> columns(std::span<const VariantResult> results) const override {
     using V = AttentionBackwardVariant;
-    std::vector<VariantColumn> all;
+    std::vector<VariantColumn> all{
+        column("dQ", false,
+               [](const V& v) {
+                 return v.form == BackwardForm::two_pass ? to_string(v.form) : to_string(v.dq_sum);
+               }),
+        column("tile", true, [](const V& v) { return tile_text_of(v); }),
+        column("stages", true, [](const V& v) { return std::to_string(v.stages); }),
+        column("order", false, [](const V& v) { return to_string(v.order); }),
+        column("persistence", false, [](const V& v) { return to_string(v.persistence); }),
+    };
     if (any_of(results, [](const V& v) { return v.family == Family::hopper; })) {
-      all.push_back(column("family", false, [](const V& v) { return to_string(v.family); }));
-    }
-    for (VariantColumn& one : std::vector<VariantColumn>{
-             column("dQ", false,
-                    [](const V& v) {
-                      return v.form == BackwardForm::two_pass ? to_string(v.form)
-                                                              : to_string(v.dq_sum);
-                    }),
-             column("tile", true, [](const V& v) { return tile_text_of(v); }),
-             column("stages", true, [](const V& v) { return std::to_string(v.stages); }),
-             column("order", false, [](const V& v) { return to_string(v.order); }),
-             column("persistence", false, [](const V& v) { return to_string(v.persistence); }),
-         }) {
-      all.push_back(std::move(one));
+      all.insert(all.begin(),
+                 column("family", false, [](const V& v) { return to_string(v.family); }));
     }
     if (any_of(results, [](const V& v) { return v.last_kv_first; })) {
       all.push_back(column("keys first", false,

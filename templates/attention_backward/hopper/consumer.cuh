@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A computing warpgroup: 64 keys of every item of the CTA. While the exponentials of a step are
-// computed, dP is under way; while dS is, dV; while dQ is handed to the copy engine, dK. Other than
-// S of the next step under dK, which ptxas serialises for want of registers.
+// computed, dP is under way; while dS is, dV; while dQ is handed to the copy engine, dK. S of the
+// next step under dK as well would take more registers than there are.
 #pragma once
 
 #include "attention_backward/hopper/config.h"
