@@ -41,8 +41,10 @@ DynamicLibrary& DynamicLibrary::operator=(DynamicLibrary&& other) noexcept {
   return *this;
 }
 
+void* DynamicLibrary::find_symbol(const char* name) const { return dlsym(handle_, name); }
+
 void* DynamicLibrary::symbol(const char* name) const {
-  void* address = dlsym(handle_, name);
+  void* address = find_symbol(name);
   if (address == nullptr) {
     throw Error(code_, name_ + " has no function " + name + "; install a newer release of it");
   }

@@ -29,11 +29,18 @@ class DynamicLibrary {
     return reinterpret_cast<Function*>(symbol(name));
   }
 
+  /// The same; nullptr where the library lacks it.
+  template <typename Function>
+  Function* find_function(const char* name) const {
+    return reinterpret_cast<Function*>(find_symbol(name));
+  }
+
   /// The candidate that was opened.
   const std::string& name() const { return name_; }
 
  private:
   void* symbol(const char* name) const;
+  void* find_symbol(const char* name) const;
 
   void* handle_ = nullptr;
   std::string name_;

@@ -65,19 +65,48 @@ struct MeasurementReader : Reader {
   }
 };
 
-std::vector<double> read_samples(const Json& json) {
-  const Json& field = json_field(json, "samples_us");
+std::vector<double> read_samples(const Json& json, std::string_view name) {
+  const Json& field = json_field(json, name);
   if (!field.is_array()) {
-    reject("samples_us", "a list");
+    reject(name, "a list");
   }
   std::vector<double> samples;
   for (const Json& sample : field) {
     if (!sample.is_number() || !std::isfinite(sample.get<double>()) || sample.get<double>() < 0) {
-      reject("samples_us", "a list of numbers that are not negative");
+      reject(name, "a list of numbers that are not negative");
     }
     samples.push_back(sample.get<double>());
   }
   return samples;
+}
+
+/// Nothing where nobody has tried, as in files from before energy was measured.
+void write_energy(Json& json, const Measurement& measurement) {
+  if (const auto& energy = measurement.energy) {
+    json["energy"] = {{"samples_mj", energy->samples_mj},
+                      {"launch_us", energy->launch_us},
+                      {"idle_power_w", energy->idle_power_w}};
+  }
+  if (!measurement.energy_missing_because.empty()) {
+    json["energy_missing_because"] = measurement.energy_missing_because;
+  }
+}
+
+void read_energy(const Json& json, Measurement& measurement) {
+  measurement.energy.reset();
+  if (json.contains("energy")) {
+    const Json& stored = json["energy"];
+    Energy& energy = measurement.energy.emplace();
+    energy.samples_mj = read_samples(stored, "samples_mj");
+    energy.launch_us = json_number(stored, "launch_us");
+    energy.idle_power_w = json_number(stored, "idle_power_w");
+    if (energy.samples_mj.empty() || !(energy.launch_us > 0)) {
+      reject("energy", "that of at least one run of launches");
+    }
+  }
+  measurement.energy_missing_because = json.contains("energy_missing_because")
+                                           ? json_text(json, "energy_missing_because")
+                                           : std::string();
 }
 
 template <typename Value>
@@ -185,6 +214,7 @@ void to_json(Json& json, const Measurement& measurement) {
     json["accesses"] = *measurement.accesses;
   }
   json["accesses_missing_because"] = measurement.accesses_missing_because;
+  write_energy(json, measurement);
 }
 
 void to_json(Json& json, const VariantResult& result) {
@@ -252,7 +282,7 @@ void from_json(const Json& json, Prediction& prediction) { visit_fields(predicti
 
 void from_json(const Json& json, Measurement& measurement) {
   visit_fields(measurement, MeasurementReader{{json}});
-  measurement.samples_us = read_samples(json);
+  measurement.samples_us = read_samples(json, "samples_us");
   measurement.l2_state = parse_l2_state(json_text(json, "l2_state"));
   measurement.sampling = parse_sampling(json_text(json, "sampling"));
   measurement.before = json_field(json, "before").get<GpuCondition>();
@@ -268,6 +298,7 @@ void from_json(const Json& json, Measurement& measurement) {
     measurement.accesses = json["accesses"].get<AccessCounters>();
   }
   measurement.accesses_missing_because = json_text(json, "accesses_missing_because");
+  read_energy(json, measurement);
 }
 
 void from_json(const Json& json, VariantResult& result) {

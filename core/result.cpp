@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace swr {
 namespace {
@@ -39,6 +40,16 @@ L2State parse_l2_state(std::string_view text) {
 
 Sampling parse_sampling(std::string_view text) {
   return parse_enum<Sampling>(kSamplings, text, "sampling");
+}
+
+double Energy::mean_mj() const {
+  return std::accumulate(samples_mj.begin(), samples_mj.end(), 0.0) /
+         static_cast<double>(samples_mj.size());
+}
+
+double Energy::power_w() const {
+  constexpr double kMicrosecondsPerMillisecond = 1e3;
+  return mean_mj() / launch_us * kMicrosecondsPerMillisecond;
 }
 
 std::optional<long long> l2_sectors(const VariantResult& result) {

@@ -190,8 +190,11 @@ SQLite::Database open_for_reading(const fs::path& path, std::span<const Migratio
     case SchemaState::current:
       restore_kernels(database, path);
       break;
-    case SchemaState::older:  // Of before kernels were kept.
-      return upgraded_copy(database, migrations, path, content_now(database));
+    case SchemaState::older: {
+      SQLite::Database copy = upgraded_copy(database, migrations, path, content_now(database));
+      restore_kernels(copy, path);
+      return copy;
+    }
     case SchemaState::empty:
       throw Error(ErrorCode::unreadable,
                   "database " + path.string() + " is empty; tune first, or name another file");

@@ -148,6 +148,7 @@ class HistoryReader {
     while (row.executeStep()) {
       RecordedDecision decision{.run_id = row.getColumn("run_id").getInt64(),
                                 .winner_id = row.getColumn("winner_id").getInt64(),
+                                .objective = printable_line(row.getColumn("objective").getString()),
                                 .tie_threshold = std::nullopt,
                                 .finalists = finalists(row.getColumn("id").getInt64())};
       if (!row.isColumnNull("tie_threshold")) {

@@ -41,6 +41,7 @@ struct RecordedFinalist {
 struct RecordedDecision {
   long long run_id = 0;
   long long winner_id = 0;
+  std::string objective;  ///< kTimeObjective of finals.
   /// The share below which a difference was a tie; empty in rows of schemas before 5.
   std::optional<double> tie_threshold;
   std::vector<RecordedFinalist> finalists;  ///< By ratio.

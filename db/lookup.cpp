@@ -68,14 +68,15 @@ SharedState read_state(const fs::path& path, const LookupOptions& options) {
     SQLite::Database database =
         open_database(path, Store::Mode::read_only, built_in_migrations(), options.content);
     const SQLite::Transaction snapshot(database);
-    return std::make_shared<const State>(read_lookup_records(database, path, options.setting));
+    return std::make_shared<const State>(
+        read_lookup_records(database, path, options.setting, std::nullopt, options.objective));
   });
 }
 
 /// What answers below a file; nullptr where nothing does.
 const LookupTable* table_below(const LookupOptions& options) {
-  const bool counts = options.shipped && options.content == Store::Content::tuned &&
-                      are_shipped_in(options.setting);
+  const bool counts = options.shipped && options.objective == kTimeObjective &&
+                      options.content == Store::Content::tuned && are_shipped_in(options.setting);
   return counts ? &shipped_table() : nullptr;
 }
 

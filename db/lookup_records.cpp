@@ -86,7 +86,8 @@ class Reader {
   Reader(const SQLite::Database& database, const std::filesystem::path& path)
       : database_(database), path_(path) {}
 
-  LookupRecords read(const Setting& setting, const std::optional<LookupScope>& scope) {
+  LookupRecords read(const Setting& setting, const std::optional<LookupScope>& scope,
+                     const std::string& objective) {
     readable_ = is_readable_row(database_);
     for (const char* const table : {"run", "device", "kernel", "variant", "decision"}) {
       require_unchanged_rows(database_, path_, table);
@@ -96,7 +97,10 @@ class Reader {
     read_devices();
     read_variants();
     read_results(scope);
-    read_decisions();
+    read_decisions(objective);
+    if (objective != kTimeObjective) {
+      keep_winners();
+    }
     return std::move(records_);
   }
 
@@ -280,14 +284,25 @@ class Reader {
     return *record;
   }
 
-  void read_decisions() {
+  void read_decisions(const std::string& objective) {
     SQLite::Statement row(database_,
                           "SELECT decision.winner_id, max(finalist.result_id) FROM decision "
                           "JOIN finalist ON finalist.decision_id = decision.id "
-                          "GROUP BY decision.id");
+                          "WHERE decision.objective = ? GROUP BY decision.id");
+    row.bind(1, objective);
     while (row.executeStep()) {
       records_.decisions.push_back({row.getColumn(0).getInt64(), row.getColumn(1).getInt64()});
     }
+  }
+
+  /// Times say nothing about who is the best by another objective.
+  void keep_winners() {
+    std::unordered_set<long long> winners;
+    for (const LookupDecision& decision : records_.decisions) {
+      winners.insert(decision.winner_id);
+    }
+    std::erase_if(records_.rows,
+                  [&](const LookupRow& row) { return !winners.contains(row.result_id); });
   }
 
   const SQLite::Database& database_;
@@ -305,8 +320,9 @@ class Reader {
 
 LookupRecords read_lookup_records(const SQLite::Database& database,
                                   const std::filesystem::path& path, const Setting& setting,
-                                  const std::optional<LookupScope>& scope) {
-  return Reader(database, path).read(setting, scope);
+                                  const std::optional<LookupScope>& scope,
+                                  const std::string& objective) {
+  return Reader(database, path).read(setting, scope, objective);
 }
 
 }  // namespace swr

@@ -17,10 +17,12 @@ struct LookupScope {
   int sm_arch = 0;  ///< Devices of this architecture.
 };
 
-/// The results of one setting. `path` is for messages. Reads one state of the database.
-/// Throws: Error{unreadable} naming the row whose values cannot be believed; SQLite::Exception.
+/// The results of one setting; of an objective beside time, those that won by it. `path` is for
+/// messages. Reads one state of the database. Throws: Error{unreadable} naming the row whose values
+/// cannot be believed; SQLite::Exception.
 LookupRecords read_lookup_records(const SQLite::Database& database,
                                   const std::filesystem::path& path, const Setting& setting,
-                                  const std::optional<LookupScope>& scope = std::nullopt);
+                                  const std::optional<LookupScope>& scope = std::nullopt,
+                                  const std::string& objective = std::string(kTimeObjective));
 
 }  // namespace swr

@@ -30,9 +30,11 @@ namespace fs = std::filesystem;
 bool comes_later(const std::string& column) {
   static const std::vector<std::string> kCounters = counter_columns();
   static const std::vector<std::string> kAccesses = access_columns();
+  static const std::vector<std::string> kEnergy = energy_columns();
   return column == "finished_at" || column == "spec" || column == "spec_digest" ||
          std::ranges::find(kCounters, column) != kCounters.end() ||
-         std::ranges::find(kAccesses, column) != kAccesses.end();
+         std::ranges::find(kAccesses, column) != kAccesses.end() ||
+         std::ranges::find(kEnergy, column) != kEnergy.end();
 }
 
 /// A column that names a row of another table, whose id differs between files.
@@ -209,6 +211,7 @@ class Merger {
         "AND s.spec IS NOT NULL");
     add_to_waiting(counter_columns(), "sectors_demanded");
     add_to_waiting(access_columns(), "accesses_missing_because");
+    add_to_waiting(energy_columns(), "energy_missing_because");
   }
 
   /// Copies columns that came later, to rows where `awaited` is NULL.

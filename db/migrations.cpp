@@ -5,6 +5,7 @@
 #include "db/kernels.h"
 #include "db/old_values.h"
 #include "db/operation_views.h"
+#include "db/row_digests.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Transaction.h>
@@ -115,6 +116,10 @@ void migrate(SQLite::Database& database, std::span<const Migration> migrations,
     return;
   }
   const int version = pragma(database, "user_version");
+  // A step may change the columns that digests are of: what changed on a disk shows now or never.
+  if (version >= kFirstSchemaWithKernels) {
+    require_intact_rows(database, path);
+  }
   for (const Migration& migration : migrations) {
     if (migration.version > version) {
       database.exec(std::string(migration.sql));
@@ -125,6 +130,9 @@ void migrate(SQLite::Database& database, std::span<const Migration> migrations,
   }
   if (migrations.back().version >= kFirstSchemaWithViews) {
     write_operation_views(database);
+  }
+  if (version >= kFirstSchemaWithDigests) {
+    unseal_rows(database);
   }
   set_pragma(database, "application_id", application_id(content));
   set_pragma(database, "user_version", migrations.back().version);

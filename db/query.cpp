@@ -117,14 +117,16 @@ class Reader {
 
   /// The newest decision among the runs that a run continues.
   std::optional<DecisionRow> known_decision(long long run_id, const StoredProblem& problem,
-                                            const StoredDevice& device) const {
+                                            const StoredDevice& device,
+                                            std::string_view objective) const {
     SQLite::Statement row(
         database_, alike_here_since() +
                        "SELECT decision.id, winner_id, tie_threshold FROM decision JOIN alike "
                        "ON alike.id = decision.run_id WHERE decision.run_id >= "
                        "(SELECT run_id FROM since) AND decision.winner_id IN (SELECT id FROM here) "
-                       "ORDER BY decision.id DESC LIMIT 1");
+                       "AND decision.objective = :objective ORDER BY decision.id DESC LIMIT 1");
     bind_question(row, run_id, problem, device);
+    row.bind(":objective", std::string(objective));
     if (!row.executeStep()) {
       return std::nullopt;
     }
@@ -335,8 +337,8 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database, c
 
 std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
                                                   const fs::path& path, long long run_id,
-                                                  const Problem& problem,
-                                                  const DeviceInfo& device) {
+                                                  const Problem& problem, const DeviceInfo& device,
+                                                  std::string_view objective) {
   const Reader reader(database, path);
   const auto stored = reader.find(problem);
   if (!stored) {
@@ -344,7 +346,7 @@ std::optional<StoredDecision> find_known_decision(const SQLite::Database& databa
   }
   std::optional<std::pair<StoredDevice, DecisionRow>> newest;
   for (const StoredDevice& same : same_devices(reader.device_groups(), device)) {
-    const auto decision = reader.known_decision(run_id, *stored, same);
+    const auto decision = reader.known_decision(run_id, *stored, same, objective);
     if (decision && (!newest || newest->second.id < decision->id)) {
       newest = {same, *decision};
     }

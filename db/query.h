@@ -36,7 +36,8 @@ std::vector<StoredResult> find_known_results(const SQLite::Database& database,
 std::optional<StoredDecision> find_known_decision(const SQLite::Database& database,
                                                   const std::filesystem::path& path,
                                                   long long run_id, const Problem& problem,
-                                                  const DeviceInfo& device);
+                                                  const DeviceInfo& device,
+                                                  std::string_view objective);
 
 /// Store::references.
 std::vector<GpuReference> find_references(const SQLite::Database& database,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/rows.h"
 
+#include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/printable.h"
 #include <swr/error.h>
@@ -151,6 +152,25 @@ void visit_condition(Condition& condition, const std::string& when, Visitor& vis
                [&](const char* name, auto& field) { visit((name + ("_" + when)).c_str(), field); });
 }
 
+/// The runs of a measurement of energy, as they are stored.
+std::vector<double> energy_samples(const std::string& text) {
+  constexpr std::size_t kMostBytes = 1 << 16;
+  constexpr const char* kColumn = "energy_samples_mj";
+  const Json json = parse_json(text, kColumn, {.bytes = kMostBytes});
+  std::vector<double> samples_mj;
+  for (const Json& sample : json) {
+    const bool is_good = sample.is_number() && is_believable(sample.get<double>());
+    samples_mj.push_back(is_good ? sample.get<double>() : 0.0);
+    if (!(samples_mj.back() > 0)) {
+      reject(kColumn, "a list of numbers above 0");
+    }
+  }
+  if (samples_mj.empty()) {
+    reject(kColumn, "a list of numbers above 0");
+  }
+  return samples_mj;
+}
+
 /// What only a result with samples has.
 void write_sampling(const Measurement& measurement, const Writer& write) {
   write("l2_state", std::string(to_string(measurement.l2_state)));
@@ -202,6 +222,42 @@ void read_accesses(Measurement& measurement, Reader<Columns>& read) {
   }
 }
 
+/// Nothing where nobody has tried to measure it yet.
+void write_energy(const Measurement& measurement, const Writer& write) {
+  if (const auto& energy = measurement.energy) {
+    for (const double sample_mj : energy->samples_mj) {
+      if (!is_believable(sample_mj)) {
+        reject("sample of energy", kNumber);
+      }
+    }
+    write("energy_mj", energy->mean_mj());
+    write("energy_samples_mj", Json(energy->samples_mj).dump());
+    write("energy_launch_us", energy->launch_us);
+    write("idle_power_w", energy->idle_power_w);
+  }
+  if (measurement.energy || !measurement.energy_missing_because.empty()) {
+    write("energy_missing_because", measurement.energy_missing_because);
+  }
+}
+
+template <typename Columns>
+void read_energy(Measurement& measurement, Reader<Columns>& read) {
+  if (read.column("energy_missing_because").isNull()) {
+    return;
+  }
+  read("energy_missing_because", measurement.energy_missing_because);
+  if (read.column("energy_mj").isNull()) {
+    return;
+  }
+  Energy& energy = measurement.energy.emplace();
+  energy.samples_mj = energy_samples(read.text("energy_samples_mj"));
+  read("energy_launch_us", energy.launch_us);
+  read("idle_power_w", energy.idle_power_w);
+  if (!(energy.launch_us > 0)) {
+    reject("energy_launch_us", "above 0");
+  }
+}
+
 /// The names of the visited fields, and one more.
 template <typename Values>
 std::vector<std::string> names_and(const char* last) {
@@ -216,6 +272,7 @@ void write_outcome(const Measurement& measurement, const Writer& write) {
   visit_fields(measurement, write);
   write_counters(measurement, write);
   write_accesses(measurement, write);
+  write_energy(measurement, write);
   if (!measurement.samples_us.empty()) {
     write_sampling(measurement, write);
   }
@@ -240,6 +297,7 @@ Measurement read_measurement(Reader<Columns>& read) {
     visit_fields(measurement.counters.emplace(), read);
   }
   read_accesses(measurement, read);
+  read_energy(measurement, read);
   return measurement;
 }
 
@@ -335,6 +393,7 @@ Cells to_cells(const RunInfo& run) {
           {"nvrtc_version", run.nvrtc_version},
           {"driver_version", run.driver_version},
           {"l2_state", run.l2_state},
+          {"objective", run.objective},
           // SQLite's integers are signed; the bits are kept.
           {"seed", static_cast<long long>(run.seed)},
           {"strategy", run.strategy},
@@ -375,12 +434,23 @@ Cells access_cells(const Measurement& measurement) {
   return cells;
 }
 
+Cells energy_cells(const Measurement& measurement) {
+  Cells cells;
+  write_energy(measurement, Writer{cells});
+  return cells;
+}
+
 std::vector<std::string> counter_columns() {
   return names_and<Counters>("counters_missing_because");
 }
 
 std::vector<std::string> access_columns() {
   return names_and<AccessCounters>("accesses_missing_because");
+}
+
+std::vector<std::string> energy_columns() {
+  return {"energy_mj", "energy_samples_mj", "energy_launch_us", "idle_power_w",
+          "energy_missing_because"};
 }
 
 Cells to_cells(const VariantResult& result) {
@@ -423,6 +493,7 @@ RunInfo read_run(SQLite::Statement& row, const RowSource& source) {
                 .nvrtc_version = read.printed("nvrtc_version"),
                 .driver_version = read.printed("driver_version"),
                 .l2_state = read.printed("l2_state"),
+                .objective = read.printed("objective"),
                 // SQLite's integers are signed; the bits were kept.
                 .seed = static_cast<unsigned long long>(read.column("seed").getInt64()),
                 .strategy = read.printed("strategy"),

@@ -43,9 +43,12 @@ std::string variant_columns();
 Cells counter_cells(const Measurement& measurement);
 /// The accesses alone, or why there are none.
 Cells access_cells(const Measurement& measurement);
-/// The columns of counters and of accesses, which are added after the rest of a row.
+/// The energy alone, or why it is not known.
+Cells energy_cells(const Measurement& measurement);
+/// The columns of counters, of accesses and of energy, which are added after the rest of a row.
 std::vector<std::string> counter_columns();
 std::vector<std::string> access_columns();
+std::vector<std::string> energy_columns();
 
 // Read the statement's current row, by column name.
 // Throw: Error{unreadable} naming file, table, row and value.

@@ -116,15 +116,21 @@ void mark_finished(SQLite::Database& database, long long run_id) {
   update.exec();
 }
 
-void insert_finalist(SQLite::Database& database, long long decision_id, long long result_id,
-                     const Finalist& finalist) {
-  insert_row(database, "finalist",
-             {{"decision_id", decision_id},
-              {"result_id", result_id},
-              {"ratio", finalist.ratio},
-              {"ratio_low", finalist.ratio_low},
-              {"ratio_high", finalist.ratio_high},
-              {"tied", finalist.tied ? 1LL : 0LL}});
+/// Appends a decision between stored results, the winner first; returns its id.
+long long insert_decision(SQLite::Database& database, Cells cells,
+                          std::span<const RankedResult> ranked) {
+  cells.push_back({"winner_id", ranked.front().result_id});
+  const long long decision_id = insert_row(database, "decision", cells);
+  for (const RankedResult& result : ranked) {
+    insert_row(database, "finalist",
+               {{"decision_id", decision_id},
+                {"result_id", result.result_id},
+                {"ratio", result.ratio},
+                {"ratio_low", result.ratio_low},
+                {"ratio_high", result.ratio_high},
+                {"tied", result.tied ? 1LL : 0LL}});
+  }
+  return decision_id;
 }
 
 }  // namespace
@@ -217,6 +223,29 @@ void Store::record_accesses(long long result_id, const Measurement& measurement)
   impl_->add_later(result_id, access_cells(measurement), "accesses_missing_because", "accesses");
 }
 
+void Store::record_energy(long long result_id, const Measurement& measurement) {
+  impl_->add_later(result_id, energy_cells(measurement), "energy_missing_because", "energy");
+}
+
+void Store::record_choice(long long run_id, const Problem& problem, const DeviceInfo& device,
+                          std::string_view objective, std::span<const RankedResult> ranked,
+                          double tie_threshold) {
+  impl_->write([&] {
+    SQLite::Database& database = impl_->database;
+    require_run(database, run_id, impl_->path);
+    for (const RankedResult& result : ranked) {
+      find_result(database, impl_->path, result.result_id);
+    }
+    return insert_decision(database,
+                           {{"run_id", run_id},
+                            {"device_id", find_or_insert_row(database, "device", to_cells(device))},
+                            {"problem_id", problem_row(database, problem)},
+                            {"tie_threshold", tie_threshold},
+                            {"objective", std::string(objective)}},
+                           ranked);
+  });
+}
+
 std::vector<long long> Store::record_decision(long long run_id, const Problem& problem,
                                               const DeviceInfo& device,
                                               std::span<const Finalist> finalists,
@@ -227,19 +256,19 @@ std::vector<long long> Store::record_decision(long long run_id, const Problem& p
     require_run(database, run_id, impl_->path);
     const long long device_id = find_or_insert_row(database, "device", to_cells(device));
     const long long problem_id = problem_row(database, problem);
+    std::vector<RankedResult> ranked;
     for (const Finalist& finalist : finalists) {
       result_ids.push_back(insert_result(database, run_id, problem_id, device_id, finalist.result));
+      ranked.push_back({result_ids.back(), finalist.ratio, finalist.ratio_low, finalist.ratio_high,
+                        finalist.tied});
     }
-    const long long decision_id = insert_row(database, "decision",
-                                             {{"run_id", run_id},
-                                              {"device_id", device_id},
-                                              {"problem_id", problem_id},
-                                              {"winner_id", result_ids.front()},
-                                              {"tie_threshold", tie_threshold}});
-    for (std::size_t i = 0; i < finalists.size(); ++i) {
-      insert_finalist(database, decision_id, result_ids[i], finalists[i]);
-    }
-    return decision_id;
+    return insert_decision(database,
+                           {{"run_id", run_id},
+                            {"device_id", device_id},
+                            {"problem_id", problem_id},
+                            {"tie_threshold", tie_threshold},
+                            {"objective", std::string(kTimeObjective)}},
+                           ranked);
   });
   return result_ids;
 }
@@ -297,9 +326,10 @@ std::vector<StoredResult> Store::known_results(long long run_id, const Problem& 
 }
 
 std::optional<StoredDecision> Store::known_decision(long long run_id, const Problem& problem,
-                                                    const DeviceInfo& device) const {
+                                                    const DeviceInfo& device,
+                                                    std::string_view objective) const {
   return with_database_errors(impl_->path, [&] {
-    return find_known_decision(impl_->database, impl_->path, run_id, problem, device);
+    return find_known_decision(impl_->database, impl_->path, run_id, problem, device, objective);
   });
 }
 

@@ -111,6 +111,14 @@ void Event::record(const Stream& stream) const {
   cuda_driver().event_record(event_, stream.handle());
 }
 
+bool Event::is_over() const {
+  const CUresult result = cuda_driver().event_query.result_of(event_);
+  if (result != CUDA_ERROR_NOT_READY) {
+    require_success(result, "cuEventQuery");
+  }
+  return result == CUDA_SUCCESS;
+}
+
 double Event::elapsed_us_since(const Event& start) const {
   cuda_driver().event_synchronize(event_);
   float elapsed_ms = 0.0F;

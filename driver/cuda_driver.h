@@ -108,6 +108,7 @@ struct CudaDriver {
   DriverCall<decltype(cuEventCreate)> event_create{library, "cuEventCreate"};
   DriverCall<decltype(cuEventDestroy)> event_destroy{library, "cuEventDestroy_v2"};
   DriverCall<decltype(cuEventRecord)> event_record{library, "cuEventRecord"};
+  DriverCall<decltype(cuEventQuery)> event_query{library, "cuEventQuery"};
   DriverCall<decltype(cuEventSynchronize)> event_synchronize{library, "cuEventSynchronize"};
   DriverCall<decltype(cuEventElapsedTime)> event_elapsed_time{library, "cuEventElapsedTime"};
 
@@ -181,6 +182,8 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(const Stream& stream) const;
+  /// Whether all that was enqueued before it is done; does not wait.
+  bool is_over() const;
   /// Microseconds from `start` to this event; waits for this one.
   double elapsed_us_since(const Event& start) const;
 

@@ -79,6 +79,8 @@ struct GpuMonitor::Impl {
   /// The name that old drivers have too; new ones also call it clocks event reasons.
   ReadBits* throttle_reasons =
       library.function<ReadBits>("nvmlDeviceGetCurrentClocksThrottleReasons");
+  /// Old drivers lack it.
+  ReadBits* total_energy = library.find_function<ReadBits>("nvmlDeviceGetTotalEnergyConsumption");
   NvmlDevice* device = nullptr;
 };
 
@@ -93,6 +95,26 @@ GpuMonitor::GpuMonitor(int device_ordinal) {
 }
 
 GpuMonitor::~GpuMonitor() = default;
+
+std::optional<long long> GpuMonitor::total_energy_mj() const {
+  return impl_ && impl_->total_energy != nullptr ? read_value(impl_->total_energy, impl_->device)
+                                                 : std::nullopt;
+}
+
+std::string GpuMonitor::energy_missing_because() const {
+  if (!impl_) {
+    return unavailable_because_;
+  }
+  constexpr const char* kCall = "nvmlDeviceGetTotalEnergyConsumption";
+  if (impl_->total_energy == nullptr) {
+    return std::string("this driver's NVML has no ") + kCall;
+  }
+  unsigned long long total_mj = 0;
+  const NvmlResult result = impl_->total_energy(impl_->device, &total_mj);
+  return result == kNvmlSuccess ? ""
+                                : std::string(kCall) + " failed with " + impl_->error_text(result) +
+                                      "; GPUs before Volta and virtual ones do not count it";
+}
 
 GpuCondition GpuMonitor::read() const {
   if (!impl_) {

@@ -22,6 +22,10 @@ class GpuMonitor {
 
   /// Fields that the GPU does not report are empty; all are when NVML is unavailable.
   GpuCondition read() const;
+  /// Millijoule that the GPU has taken since its driver was loaded, counted from Volta on. Empty
+  /// where it is not; energy_missing_because() says why.
+  std::optional<long long> total_energy_mj() const;
+  std::string energy_missing_because() const;
   /// What the chip's SMs can be clocked at; read once, because asking takes milliseconds.
   std::optional<long long> highest_sm_clock_mhz() const { return highest_sm_clock_mhz_; }
 

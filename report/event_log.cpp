@@ -74,6 +74,16 @@ void EventLog::finish(const TuneReport& report) {
     }
     write(event);
   }
+  if (!report.choice.ranked.empty()) {
+    Json event = {{"event", "choice"}, {"objective", report.objective}, {"ranked", Json::array()}};
+    for (const RankedVariant& one : report.choice.ranked) {
+      event["ranked"].push_back({{"key", to_key(one.variant)},
+                                 {"value", one.value},
+                                 {"ratio", one.ratio},
+                                 {"tied", one.tied}});
+    }
+    write(event);
+  }
   const VariantResult* best = report.best();
   write({{"event", "end"},
          {"best", best != nullptr ? Json(to_key(best->variant)) : Json()},

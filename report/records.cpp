@@ -24,6 +24,7 @@ Json times_json(const PhaseTimes& times) {
           {"evaluate_s", times.evaluate_s},
           {"count_s", times.count_s},
           {"finals_s", times.finals_s},
+          {"energy_s", times.energy_s},
           {"record_s", times.record_s},
           {"end_s", times.end_s},
           {"total_s", times.total_s}};
@@ -44,6 +45,27 @@ Json finalists_json(const std::vector<Finalist>& finalists,
          {"tied", finalist.tied}});
   }
   return list;
+}
+
+/// Null where time alone was asked for.
+Json choice_json(const TuneReport& report) {
+  const ObjectiveOutcome& choice = report.choice;
+  if (choice.ranked.empty() && choice.missing_because.empty() && !choice.idle_power_w) {
+    return {};
+  }
+  Json ranked = Json::array();
+  for (const RankedVariant& one : choice.ranked) {
+    ranked.push_back({{"key", to_key(one.variant)},
+                      {"value", one.value},
+                      {"ratio", one.ratio},
+                      {"ratio_low", one.ratio_low},
+                      {"ratio_high", one.ratio_high},
+                      {"tied", one.tied}});
+  }
+  return {{"ranked", std::move(ranked)},
+          {"tie_threshold", choice.tie_threshold ? Json(*choice.tie_threshold) : Json()},
+          {"missing_because", choice.missing_because},
+          {"idle_power_w", choice.idle_power_w ? Json(*choice.idle_power_w) : Json()}};
 }
 
 /// Quotes a CSV field when it needs it (RFC 4180).
@@ -139,6 +161,8 @@ Json report_record(const TuneReport& report) {
   record["tie_threshold"] = report.tie_threshold ? Json(*report.tie_threshold) : Json();
   record["decided_before"] = report.decided_before;
   record["finalists"] = finalists_json(report.finalists, report.screening_us);
+  record["objective"] = report.objective;
+  record["choice"] = choice_json(report);
   record["results"] = Json::array();
   for (const VariantResult& result : report.results) {
     record["results"].push_back(result_record(report.problem, result));

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view kTimeKey = "time_us";
 constexpr std::string_view kRateKey = "tflop_per_s";
+constexpr double kPercent = 100.0;
 
 /// Metrics with a column in the table that at least one result has.
 std::vector<const Metric*> shown_metrics(const TuneReport& report) {
@@ -252,6 +253,49 @@ void print_decision(std::ostream& out, const TuneReport& report) {
          "load\n";
 }
 
+/// The results whose energy is known, by time, as far as no other one beats them in both.
+void print_front(std::ostream& out, const TuneReport& report) {
+  const auto times_us = comparable_times_us(report);
+  std::vector<const VariantResult*> known;
+  std::vector<std::pair<double, double>> points;
+  for (const VariantResult& result : report.results) {
+    if (result.measurement() != nullptr && result.measurement()->energy) {
+      known.push_back(&result);
+      points.emplace_back(times_us.at(result.variant), result.measurement()->energy->mean_mj());
+    }
+  }
+  if (known.empty()) {
+    return;
+  }
+  const auto front = pareto_front(points);
+  out << "front of time and energy, " << front.size() << " of " << known.size() << " measured:\n";
+  for (const std::size_t place : front) {
+    out << "  " << time_text(points[place].first) << ", "
+        << significant_text(points[place].second, 4) << " mJ, "
+        << significant_text(known[place]->measurement()->energy->power_w(), 3)
+        << " W: " << to_key(known[place]->variant) << "\n";
+  }
+  out << "an idle GPU draws "
+      << significant_text(known.front()->measurement()->energy->idle_power_w, 3)
+      << " W, which is in all of these\n";
+}
+
+void print_choice(std::ostream& out, const TuneReport& report) {
+  const ObjectiveOutcome& choice = report.choice;
+  if (!choice.missing_because.empty()) {
+    out << "energy or objective unknown: " << choice.missing_because << "\n";
+  }
+  if (!choice.ranked.empty()) {
+    const auto tied = std::ranges::count_if(choice.ranked, &RankedVariant::tied);
+    out << "best by " << report.objective << ": "
+        << significant_text(choice.ranked.front().value, 4) << ", of " << choice.ranked.size()
+        << " variants; " << tied << " within "
+        << significant_text(*choice.tie_threshold * kPercent, 2)
+        << " % of the smallest, of which the fastest is taken\n";
+  }
+  print_front(out, report);
+}
+
 /// ": 9.12 s waiting for kernels, 0.31 s evaluating": all phases that are worth a word, longest
 /// first; together they are the total.
 std::string phases_text(const PhaseTimes& times) {
@@ -262,8 +306,9 @@ std::string phases_text(const PhaseTimes& times) {
       {times.enumerate_s + times.search_s, "choosing what to try"},
       {times.count_s, "counting"},
       {times.finals_s, "in finals"},
+      {times.energy_s, "measuring energy"},
       {times.record_s, "recording"},
-      {times.end_s, "ending compilations that were begun on suspicion"},
+      {times.end_s, "ending compilations that were started ahead"},
       {times.other_s(), "for the rest"}};
   std::ranges::stable_sort(phases, std::greater{}, [](const auto& phase) { return phase.first; });
   std::string text;
@@ -300,7 +345,7 @@ void print_left_out(std::ostream& out, const TuneReport& report) {
   if (report.provenance == Provenance::predicted && !report.replayed && tried < report.space_size &&
       !report.interrupted && !report.out_of_time) {
     out << "compiled: " << tried << " of " << report.space_size
-        << " variants, those that the model ranks first; --strategy exhaustive takes all\n";
+        << " variants, those that the model ranks first; --strategy exhaustive compiles all\n";
   }
 }
 
@@ -324,6 +369,7 @@ void print_conclusions(std::ostream& out, const TuneReport& report, const Report
   print_best(out, report);
   print_predicted_ties(out, report);
   print_decision(out, report);
+  print_choice(out, report);
   print_order_gain(out, report);
   print_failures(out, report);
   print_dropped(out, report);

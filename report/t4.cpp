@@ -52,8 +52,10 @@ Json runtimes_ms(const Measurement& measurement) {
 
 /// The unit that a metric's name ends in.
 std::string unit_of(std::string_view key) {
-  const std::string_view last = key.substr(key.rfind('_') + 1);
-  return last == "us" || last == "bytes" || last == "sectors" ? std::string(last) : "";
+  static const std::map<std::string_view, std::string> kUnits{
+      {"us", "us"}, {"bytes", "bytes"}, {"sectors", "sectors"}, {"mj", "mJ"}, {"w", "W"}};
+  const auto unit = kUnits.find(key.substr(key.rfind('_') + 1));
+  return unit == kUnits.end() ? "" : unit->second;
 }
 
 Json measurements(const RecordedSpace& space, const VariantResult& result) {

@@ -9,6 +9,7 @@
 #include <swr/result.h>
 #include <swr/variant.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -54,6 +55,13 @@ struct AccessReading {
   std::string missing_because;
 };
 
+/// What a GPU draws while it does one thing, or why that is not known.
+struct PowerReading {
+  std::optional<double> power_w;
+  double launch_us = 0.0;  ///< Mean time of one launch meanwhile; 0 of an idle GPU.
+  std::string missing_because;
+};
+
 /// The readings of who measures nothing.
 inline std::vector<AccessReading> no_accesses(std::span<const Contender> contenders) {
   return {contenders.size(), AccessReading{std::nullopt, "only a GPU counts accesses"}};
@@ -95,6 +103,15 @@ class Evaluator {
   /// from count(), because it takes several passes more. Throws: as evaluate().
   virtual std::vector<AccessReading> count_accesses(const Problem& problem,
                                                     std::span<const Contender> contenders) = 0;
+
+  /// What the GPU draws while it launches variants that evaluate() found ok, each alone for the
+  /// better part of a second, in their order; one reading each. Without contenders one reading, of
+  /// a GPU with nothing to do. Throws: as evaluate().
+  virtual std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                                  std::span<const Contender> contenders) {
+    return {std::max<std::size_t>(contenders.size(), 1),
+            PowerReading{.missing_because = "only a GPU measures energy"}};
+  }
 
   /// Times variants that evaluate() found ok against each other: one sample of each per round, in
   /// an order drawn per round, so that what drifts hits all of them alike. A model gives its times.

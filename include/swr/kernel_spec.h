@@ -117,6 +117,10 @@ struct KernelSpec {
   double deadline_s = 20.0;       ///< Longest time of a variant, with verification.
   double compile_limit_s = 60.0;  ///< Longest time of the compiler for a variant.
 
+  /// What tuning looks for, where its user does not say: "time", "energy", "edp" or an expression
+  /// over metrics whose smaller value is better (docs/energy.md). Results do not depend on it.
+  std::string objective;
+
   /// What a reader chose where the file leaves it open.
   std::vector<std::string> notes;
 };

@@ -47,6 +47,9 @@ struct LookupOptions {
   bool shipped = true;
   /// Whose results the file holds.
   Store::Content content = Store::Content::tuned;
+  /// By what the answers are the best. Beside time only what tuning runs of this very objective
+  /// decided answers, and what comes with swr does not.
+  std::string objective = std::string(kTimeObjective);
   /// When set, a thread looks this often whether the file has changed.
   std::optional<std::chrono::milliseconds> watch_every;
 };

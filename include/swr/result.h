@@ -106,6 +106,24 @@ struct GpuCondition {
   bool operator==(const GpuCondition&) const = default;
 };
 
+/// What a launch takes of energy while launches follow each other, by the GPU's own counter
+/// (docs/energy.md).
+struct Energy {
+  /// Of one launch in each run, millijoule. What the idle GPU draws is in it.
+  std::vector<double> samples_mj;
+  /// Mean time of one launch in these runs, which load the GPU for longer than samples of time do.
+  double launch_us = 0.0;
+  /// What the GPU draws with nothing to do, watt.
+  double idle_power_w = 0.0;
+
+  /// Mean over the runs, millijoule. Requires: there are runs.
+  double mean_mj() const;
+  /// Mean power of the runs, watt. Requires: as mean_mj().
+  double power_w() const;
+
+  bool operator==(const Energy&) const = default;
+};
+
 /// Observed on a GPU.
 struct Measurement {
   /// Raw samples in the order taken, microseconds.
@@ -130,6 +148,11 @@ struct Measurement {
   /// Why accesses are absent, or which of them the chip does not count; empty also where nobody has
   /// tried yet.
   std::string accesses_missing_because;
+  /// Measured for those alone that an objective or the front of time and energy is about, because
+  /// it takes seconds.
+  std::optional<Energy> energy;
+  /// Why energy is absent; empty also where nobody has tried yet.
+  std::string energy_missing_because;
 };
 
 /// Modelled from the schedule and a GPU profile.

@@ -51,6 +51,9 @@ struct Setting {
   auto operator<=>(const Setting&) const = default;
 };
 
+/// The objective of runs and questions that name none.
+inline constexpr std::string_view kTimeObjective = "time";
+
 /// Provenance of a tuning run: everything needed to judge its rows later.
 struct RunInfo {
   std::string command;  ///< The command line.
@@ -61,6 +64,8 @@ struct RunInfo {
   std::string nvrtc_version;
   std::string driver_version;  ///< Empty when no driver took part.
   std::string l2_state;        ///< "warm" or "cold"; empty for predictions.
+  /// What the run looked for the best of: kTimeObjective, or another objective's text.
+  std::string objective = std::string(kTimeObjective);
   unsigned long long seed = 0;
   std::string strategy = "exhaustive";
   /// Limits of the search for each problem; empty without one.
@@ -100,6 +105,16 @@ struct StoredDecision {
   std::vector<std::optional<double>> screening_us;
   /// The share below which a difference was a tie; empty in rows of schemas before 5.
   std::optional<double> tie_threshold;
+};
+
+/// A stored result that took part in a choice by an objective; the ratios are of the objective's
+/// values.
+struct RankedResult {
+  long long result_id = 0;
+  double ratio = 1.0;
+  double ratio_low = 1.0;
+  double ratio_high = 1.0;
+  bool tied = false;
 };
 
 /// What a GPU took for the kernel that all GPUs of a run measure again and again, by which drift
@@ -165,7 +180,8 @@ class Store {
   /// The newest decision among the runs whose results known_results() takes over; empty when they
   /// held no finals for this problem and device.
   std::optional<StoredDecision> known_decision(long long run_id, const Problem& problem,
-                                               const DeviceInfo& device) const;
+                                               const DeviceInfo& device,
+                                               std::string_view objective = kTimeObjective) const;
 
   /// Appends one result in a transaction of its own: what was recorded survives a crash. Not a
   /// prediction that equals the newest one, of equal versions. Returns the id of the row.
@@ -180,6 +196,17 @@ class Store {
 
   /// The same of the measurement's accesses. Throws: as record_counters().
   void record_accesses(long long result_id, const Measurement& measurement);
+
+  /// The same of the measurement's energy. Throws: as record_counters().
+  void record_energy(long long result_id, const Measurement& measurement);
+
+  /// Appends which of stored results is the best by an objective beside time, in one transaction.
+  /// What is the best by time stays as it is.
+  /// Throws: as record(); Error{invalid_argument} for a result that is not there.
+  /// Requires: the best comes first; the objective is not kTimeObjective.
+  void record_choice(long long run_id, const Problem& problem, const DeviceInfo& device,
+                     std::string_view objective, std::span<const RankedResult> ranked,
+                     double tie_threshold);
 
   /// Appends the finalists' results, which of them won and the share below which a difference was a
   /// tie, in one transaction. From then on the winner is the best for the problem on the device, in

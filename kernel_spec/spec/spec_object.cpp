@@ -169,4 +169,23 @@ std::vector<std::string> parameter_values(const Json& json, const std::string& w
   return values;
 }
 
+void read_objective(const SpecObject& object, KernelSpec& kernel) {
+  kernel.objective = object.text_or("objective", "");
+  const bool is_to_be_large = object.flag_or("objective_higher_is_better", false);
+  if (kernel.objective.empty()) {
+    if (is_to_be_large) {
+      refuse_spec(object.place("objective_higher_is_better"), "it needs 'objective'");
+    }
+    return;
+  }
+  try {
+    const Expression syntax(kernel.objective, Dialect::python);
+  } catch (const Error& error) {
+    refuse_spec(object.place("objective"), error.what());
+  }
+  if (is_to_be_large) {
+    kernel.objective = "1 / (" + kernel.objective + ")";
+  }
+}
+
 }  // namespace swr::kernel_spec

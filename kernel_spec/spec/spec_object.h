@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/json.h"
+#include <swr/kernel_spec.h>
 
 #include <initializer_list>
 #include <optional>
@@ -51,6 +52,10 @@ std::string expression_text(const Json& json, const std::string& where);
 /// Of a list, or of an expression of Python's that gives one.
 /// Throws: Error{invalid_argument} naming the place.
 std::vector<std::string> parameter_values(const Json& json, const std::string& where);
+
+/// "objective" and "objective_higher_is_better", as Kernel Tuner calls them: what is to be large is
+/// kept as its reciprocal. Throws: Error{invalid_argument} naming the place.
+void read_objective(const SpecObject& object, KernelSpec& kernel);
 
 /// One value of a parameter. Throws: Error{invalid_argument} naming the place.
 std::string value_text(const Json& json, const std::string& where);

@@ -177,10 +177,11 @@ void read_reference(const SpecObject& spec, KernelSpec& kernel) {
 KernelSpec read_swr_json(const Json& json, const std::string& where) {
   const SpecObject spec(
       json, where,
-      {"swr_kernel", "name",         "summary", "source",     "entry",          "block",
-       "grid",       "shared_bytes", "steps",   "problem",    "parameters",     "constraints",
-       "defines",    "lists",        "options", "include",    "arguments",      "reference",
-       "tolerance",  "flops",        "bytes",   "deadline_s", "compile_limit_s"});
+      {"swr_kernel", "name",        "summary",         "source",    "entry",
+       "block",      "grid",        "shared_bytes",    "steps",     "problem",
+       "parameters", "constraints", "defines",         "lists",     "options",
+       "include",    "arguments",   "reference",       "tolerance", "flops",
+       "bytes",      "deadline_s",  "compile_limit_s", "objective", "objective_higher_is_better"});
   constexpr long long kFormat = 1;
   if (spec.integer_or("swr_kernel", 0) != kFormat) {
     refuse_spec(spec.place("swr_kernel"), "this swr reads format 1");
@@ -221,6 +222,7 @@ KernelSpec read_swr_json(const Json& json, const std::string& where) {
   }
   kernel.flops = spec.expression_or("flops", "");
   kernel.bytes = spec.expression_or("bytes", "");
+  read_objective(spec, kernel);
   kernel.deadline_s = spec.number_or("deadline_s", kernel.deadline_s);
   kernel.compile_limit_s = spec.number_or("compile_limit_s", kernel.compile_limit_s);
   if (!(kernel.deadline_s > 0) || !(kernel.compile_limit_s > 0)) {

@@ -32,7 +32,7 @@ class T1Reader {
       : file_(json, where,
               {"$schema", "General", "ConfigurationSpace", "KernelSpecification", "Search",
                "SearchSettings", "Budget", "SimulationInput", "Metadata", "BenchmarkConfig",
-               "verification"}),
+               "verification", "objective", "objective_higher_is_better"}),
         space_(required("ConfigurationSpace"), file_.place("ConfigurationSpace"),
                {"TuningParameters", "Conditions", "Constraints"}),
         kernel_(required("KernelSpecification"), file_.place("KernelSpecification"),
@@ -83,6 +83,7 @@ class T1Reader {
     if (file_.has("verification")) {
       note("verification names a program of the host, and a spec executes nothing there");
     }
+    read_objective(file_, spec_);
     for (const char* const key : {"Search", "SearchSettings", "Budget"}) {
       if (file_.has(key)) {
         note(std::string(key) + " is left to swr's options --strategy, --budget and --time");

@@ -87,6 +87,11 @@ class AttentionOperation final : public TypedOperation<AttentionProblem, Attenti
         column("persistence", false, [](const V& v) { return persistence_text(v); }),
         column("swizzle", false, [](const V& v) { return swizzle_text(v); }),
     };
+    if (any_of(results, [](const V& v) { return v.longest_first; })) {
+      all.push_back(column("Q tiles", false, [](const V& v) {
+        return v.longest_first ? "longest first" : "in order";
+      }));
+    }
     if (any_of(results, [](const V& v) { return v.family == Family::hopper; })) {
       all.push_back(column("family", false, [](const V& v) { return to_string(v.family); }));
       all.push_back(column("mainloop", false, [](const V& v) {

@@ -48,18 +48,22 @@ std::string persistence_text(const AttentionVariant& variant) {
 std::string swizzle_text(const AttentionVariant& variant) {
   const std::string section =
       variant.section_heads > 0 ? "/" + std::to_string(variant.section_heads) : "";
-  return std::string(to_string(variant.swizzle)) + section +
-         (variant.longest_first ? ", longest first" : "");
+  return std::string(to_string(variant.swizzle)) + section;
+}
+
+/// Which tile a CTA computes, in words.
+std::string mapping_text(const AttentionVariant& variant) {
+  return swizzle_text(variant) + (variant.longest_first ? ", longest first" : "");
 }
 
 std::string description_without_order_of(const AttentionVariant& variant) {
-  return brief(variant) + " " + persistence_text(variant) + " " + swizzle_text(variant) +
+  return brief(variant) + " " + persistence_text(variant) + " " + mapping_text(variant) +
          decode_text(variant);
 }
 
 std::string description_of(const AttentionVariant& variant) {
   return brief(variant) + " " + std::string(to_string(variant.order)) + " " +
-         persistence_text(variant) + " " + swizzle_text(variant) + decode_text(variant) +
+         persistence_text(variant) + " " + mapping_text(variant) + decode_text(variant) +
          (variant.smem_swizzle ? "" : " plain shared memory rows") +
          (variant.kv_copy == KvCopy::cp_async ? ""
                                               : " " + std::string(to_string(variant.kv_copy))) +

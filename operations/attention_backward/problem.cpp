@@ -139,13 +139,13 @@ std::span<const ProblemField> attention_backward_fields() {
       {number_field(&P::head_dim, kMostHeadDim, "head_dim",
                     "Elements per head; a multiple of 16, of 32 above 128, up to 256",
                     {.option = "head-dim", .usual = 64}),
-       number_field(&P::head_dim_v, kMostHeadDim, "head_dim_v", "The same of V",
+       number_field(&P::head_dim_v, kMostHeadDim, "head_dim_v", "Elements per head of V",
                     {.option = "head-dim-v", .follows = "head_dim"}),
        choice_field(&P::dtype, kDTypes, "dtype", "Type of inputs and gradients",
                     {.option = "dtype"}),
        flag_field(&P::causal, "causal", "Mask the future, aligned to the last row and key",
                   {.option = "causal"}),
-       flag_field(&P::deterministic, "deterministic", "The same inputs give the same bits",
+       flag_field(&P::deterministic, "deterministic", "Bitwise the same gradients on every run",
                   {.option = "deterministic"}),
        alignment_field(&P::alignment_bytes)});
   return fields;

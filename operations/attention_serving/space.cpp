@@ -241,22 +241,22 @@ std::span<const Axis> serving_attention_axes() {
       choice_axis(&V::family, kOneFamily, "family", "Kernel family."),
       integer_axis(&V::tile_m, 1, kMostTile, "tile_m", "Q rows per tile."),
       integer_axis(&V::tile_n, 1, kMostTile, "tile_n", "K and V rows per tile."),
-      integer_axis(&V::warps, 1, 32, "warps", "Warps of a CTA that compute."),
+      integer_axis(&V::warps, 1, 32, "warps", "Warps per CTA that compute."),
       integer_axis(&V::stages, 1, 4, "stages", "K and V tiles held in shared memory."),
       choice_axis(&V::order, kOrders, "order", "Direction in which K and V are streamed."),
-      choice_axis(&V::persistence, kUndrawn, "persistence", "How Q tiles are handed to CTAs."),
+      choice_axis(&V::persistence, kUndrawn, "persistence", "How Q tiles are assigned to CTAs."),
       integer_axis(&V::workers, 0, kMostCount, "workers",
                    "CTAs of a persistent launch; 0 fills every resident slot."),
-      switch_axis(&V::pack_gqa, "pack_gqa", "Query heads of one K and V head share Q tiles."),
-      choice_axis(&V::deal, kDeals, "deal", "Whole Q tiles, or equal ranges of their keys."),
+      switch_axis(&V::pack_gqa, "pack_gqa", "Query heads that share a K and V head share Q tiles."),
+      choice_axis(&V::deal, kDeals, "deal",
+                  "How work is divided: whole Q tiles, or equal ranges of keys."),
       choice_axis(&V::page_copy, kPageCopies, "page_copy",
-                  "Rows that one look-up of a page serves."),
-      choice_axis(&V::item_order, kItemOrders, "item_order", "Order in which Q tiles are dealt."),
+                  "Rows copied per look-up in the page table."),
+      choice_axis(&V::item_order, kItemOrders, "item_order", "Order in which Q tiles start."),
       integer_axis(&V::section_heads, 1, kMostCount, "section_heads", "Heads per section."),
       integer_axis(&V::item_overhead, 0, kMostUnits, "item_overhead",
-                   "What beginning a Q tile costs, in tiles of keys."),
-      integer_axis(&V::least_units, 1, kMostUnits, "least_units",
-                   "Tiles of keys that a CTA gets at least.")};
+                   "Assumed cost of starting a Q tile, in tiles of keys."),
+      integer_axis(&V::least_units, 1, kMostUnits, "least_units", "Fewest tiles of keys per CTA.")};
   return axes;
 }
 

@@ -133,7 +133,7 @@ Reason registers(const Candidate& c) {
 Reason persistence(const Candidate& c) {
   if (c.variant.persistence != Persistence::grid &&
       c.variant.persistence != Persistence::persistent) {
-    return "tiles of GEMM are dealt as grid or persistent";
+    return "persistence of GEMM is grid or persistent";
   }
   return std::nullopt;
 }
@@ -202,7 +202,7 @@ constexpr std::array kBeforeCompilation{
     Rule{{"copy_alignment", "TMA moves whole 16 bytes."}, copy_alignment},
     Rule{{"shared_memory", "The stages fit the opt-in limit."}, shared_memory},
     Rule{{"registers", "Sums and operands fit the register file."}, registers},
-    Rule{{"persistence", "Tiles are dealt as grid or persistent."}, persistence},
+    Rule{{"persistence", "Persistence is grid or persistent."}, persistence},
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
     Rule{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
     Rule{{"splits", "Every split has a k-block."}, splits},

@@ -77,7 +77,7 @@ std::span<const ProblemField> gemm_fields() {
   static const std::array fields{
       size_field(&P::m, "m", "Rows of C", {.option = "m", .is_required = true, .takes_list = true}),
       size_field(&P::n, "n", "Columns of C", {.option = "n", .is_required = true}),
-      size_field(&P::k, "k", "Length of the sums", {.option = "k", .is_required = true}),
+      size_field(&P::k, "k", "Inner dimension", {.option = "k", .is_required = true}),
       size_field(&P::batch, "batch", "Batch size", {.option = "batch", .usual = 1}),
       choice_field(&P::dtype, kDTypes, "dtype", "Type of A and B", {.option = "dtype"}),
       choice_field(&P::output, kOutputs, "output", "Type of C",
@@ -85,7 +85,8 @@ std::span<const ProblemField> gemm_fields() {
       choice_field(&P::layout, kLayouts, "layout",
                    "nt: A [m, k] and B [n, k]; nn: B [k, n]; tn: A [k, m] and B [k, n]",
                    {.option = "layout"}),
-      flag_field(&P::reads_c, "reads_c", "C is added to (beta is not 0)", {.option = "reads-c"}),
+      flag_field(&P::reads_c, "reads_c", "C is an input too (beta is not 0)",
+                 {.option = "reads-c"}),
       alignment_field(&P::alignment_bytes),
   };
   return fields;

@@ -289,13 +289,13 @@ class Enumeration {
     if (family_ == Family::portable) {
       return {2LL, 3LL, 4LL};
     }
-    constexpr int kMostStages = 12;
+    constexpr int kMostHopperStages = 12;
     const long long share =
         variant.persistence == Persistence::grid && is_by_twos(variant)
             ? device_.smem_per_sm_bytes / 2 - device_.smem_reserved_per_cta_bytes
             : device_.smem_per_cta_bytes;
     GemmVariant deepest = variant;
-    for (deepest.stages = kMostStages; deepest.stages > 2; --deepest.stages) {
+    for (deepest.stages = kMostHopperStages; deepest.stages > 2; --deepest.stages) {
       if (smem_bytes_of(problem_, deepest) <= share) {
         break;
       }

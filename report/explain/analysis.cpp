@@ -84,7 +84,7 @@ void add_vertical_steps(const Problem& problem, const VariantResult& result,
     steps.push_back(head + "registers spill; a smaller tile keeps them.");
   } else if (launch_waves(problem, result, device) < 0.9) {
     steps.push_back(head + "the launch fills only " + percent_text(1.0 - empty) +
-                    " of the GPU's places; " + std::string(advice.more_ctas) + ".");
+                    " of the GPU's slots for CTAs; " + std::string(advice.more_ctas) + ".");
   } else if (empty > 0.1) {
     steps.push_back(head + "the last wave leaves " + percent_text(empty) +
                     " of its places empty; " + std::string(advice.fuller_waves) + ".");

@@ -33,6 +33,18 @@ void print_counters(std::ostream& out, const Problem& problem, const VariantResu
        bytes_text(counters.dram_write_bytes));
 }
 
+/// Nothing where nobody has tried to measure it.
+void print_energy(std::ostream& out, const Measurement& measurement) {
+  if (const auto& energy = measurement.energy) {
+    line(out, "energy", significant_text(energy->mean_mj(), 4) + " mJ",
+         "of a launch, at " + significant_text(energy->power_w(), 3) + " W and " +
+             time_text(energy->launch_us) + " under sustained load; idle " +
+             significant_text(energy->idle_power_w, 3) + " W, which is in it");
+  } else if (!measurement.energy_missing_because.empty()) {
+    line(out, "energy", "unknown", measurement.energy_missing_because);
+  }
+}
+
 /// A share as a bar.
 std::string bar(double share) {
   constexpr std::size_t kWidth = 10;
@@ -67,6 +79,7 @@ void print_measured(std::ostream& out, const Problem& problem, const VariantResu
        "median; p95 " + time_text(measurement->p95_us));
   line(out, "predicted time", time_text(predicted_us),
        change_text(measurement->median_us, predicted_us) + " against the measured");
+  print_energy(out, *measurement);
   print_counters(out, problem, result);
 }
 

@@ -68,6 +68,13 @@ Value field(const Problem& /*problem*/, const Result& result) {
   return static_cast<long long>(result.*Member);
 }
 
+template <typename Read>
+Value of_energy(const Result& result, Read&& read) {
+  const Measurement* measurement = result.measurement();
+  const bool is_known = measurement != nullptr && measurement->energy.has_value();
+  return is_known ? Value(read(*measurement->energy)) : std::nullopt;
+}
+
 constexpr std::array kMetrics{
     Metric{"registers_per_thread", "regs", "Registers of one thread.",
            resource<&KernelResources::registers_per_thread>, plain},
@@ -115,6 +122,30 @@ constexpr std::array kMetrics{
                                                     : std::nullopt;
            },
            plain},
+    Metric{"energy_mj", "mJ",
+           "Energy of one launch of many in a row, what an idle GPU takes included.",
+           [](const Problem&, const Result& result) {
+             return of_energy(result, [](const Energy& energy) { return energy.mean_mj(); });
+           },
+           plain, false, true},
+    Metric{"power_w", "W", "What the GPU drew meanwhile.",
+           [](const Problem&, const Result& result) {
+             return of_energy(result, [](const Energy& energy) { return energy.power_w(); });
+           },
+           plain, false, true},
+    Metric{"idle_power_w", "", "What the GPU drew with nothing to do.",
+           [](const Problem&, const Result& result) {
+             return of_energy(result, [](const Energy& energy) { return energy.idle_power_w; });
+           },
+           plain, false, true},
+    Metric{"gflop_per_j", "", "Operations over the energy.",
+           [](const Problem& problem, const Result& result) {
+             constexpr double kOperationsPerGigaAndMillijoule = 1e6;
+             return of_energy(result, [&](const Energy& energy) {
+               return flop_count(problem) / energy.mean_mj() / kOperationsPerGigaAndMillijoule;
+             });
+           },
+           plain, false, true},
     Metric{"relative_error", "", "L2 norm of the error over that of the fp32 reference.",
            measured<&Measurement::relative_error>, plain},
     Metric{"prediction_error", "",

@@ -24,6 +24,7 @@ struct Metric {
   /// The value as a table shows it.
   std::string (*text)(const MetricValue&);
   bool on_page_alone = false;  ///< Tables of a terminal have no room for it.
+  bool is_of_energy = false;   ///< Known only where energy was measured.
 };
 
 /// Every metric, in the order of the table's columns.

@@ -84,6 +84,29 @@ const swrCharts = (() => {
     marks: [points("all", "excess_mb", "time", theme, 46), ring("best", "excess_mb", "time", theme)],
   });
 
+  /// records: {time, energy (millijoule), tip, best, front}; `unit` of the times.
+  const timeAndEnergy = (records, unit, theme, width) => ({
+    ...base("Energy against time of the variants whose energy was measured", width, 300),
+    data: [{ name: "all", values: records },
+           { name: "best", source: "all", transform: [{ type: "filter", expr: "datum.best" }] },
+           { name: "front", source: "all", transform: [{ type: "filter", expr: "datum.front" },
+             { type: "collect", sort: { field: "time" } }] }],
+    scales: [
+      { name: "x", type: "linear", domain: { data: "all", field: "time" }, range: "width", nice: true, zero: false },
+      { name: "y", type: "linear", domain: { data: "all", field: "energy" }, range: "height", nice: true, zero: false }],
+    axes: [axis("x", "bottom", `time, ${unit}`, { format: "~r" }),
+           axis("y", "left", "energy of a launch, mJ", { format: "~r" })],
+    marks: [
+      { type: "line", from: { data: "front" }, interactive: false, aria: false, encode: { update: {
+        x: { scale: "x", field: "time" }, y: { scale: "y", field: "energy" },
+        interpolate: { value: "step-after" }, stroke: { value: theme.sawtooth }, strokeWidth: { value: 1.5 } } } },
+      { type: "symbol", from: { data: "all" }, aria: false, encode: { update: {
+        x: { scale: "x", field: "time" }, y: { scale: "y", field: "energy" }, size: { value: 60 },
+        fill: [{ test: "datum.front", value: theme.sawtooth }, { value: theme.cyclic }],
+        fillOpacity: { value: 0.7 }, tooltip: { field: "tip" } } } },
+      ring("best", "time", "energy", theme)],
+  });
+
   /// The same where nothing is fetched again, which leaves one number to show.
   const timeByOrder = (records, unit, theme, width) => ({
     ...base("Time of every variant, by order", width, 70 + 44 * new Set(records.map((r) => r.order)).size),
@@ -156,7 +179,8 @@ const swrCharts = (() => {
         domain: records.every((r) => r.time === records[0].time)
           ? [records[0].time * 0.9, records[0].time * 1.1] : { data: "steps", field: "time" },
         range: "height", nice: true, zero: false }],
-    axes: [axis("x", "bottom", "variants tried"), axis("y", "left", `fastest so far, ${unit}`, { format: "~r" })],
+    axes: [axis("x", "bottom", "variants tried", { tickMinStep: 1, format: "d" }),
+           axis("y", "left", `fastest so far, ${unit}`, { format: "~r" })],
     marks: [
       { type: "line", from: { data: "steps" }, aria: false, encode: { update: {
         x: { scale: "x", field: "tried" }, y: { scale: "y", field: "time" },
@@ -330,5 +354,5 @@ const swrCharts = (() => {
           tooltip: { field: "tip" } } } }] }],
   });
 
-  return { config, study, strides, missesAndTime, timeByOrder, tiles, live, progress, missCurve, roofline, regimes };
+  return { config, study, strides, missesAndTime, timeAndEnergy, timeByOrder, tiles, live, progress, missCurve, roofline, regimes };
 })();

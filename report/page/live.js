@@ -104,7 +104,7 @@
       queue.leased.length ? table("Being worked on", ["problem", "worker", "last sign"],
         queue.leased.map((one) => [one.piece, one.worker, `${clock(one.silent_s)} ago`])) : null) : null);
     const last = state.sources.flatMap((source) => source.last);
-    put("last", last.length ? table("Problems that are over", ["problem", "best", "took", "variant"],
+    put("last", last.length ? table("Finished problems", ["problem", "best", "took", "variant"],
       last.map((one) => [one.title, one.best_us === null ? "none" : time(one.best_us),
                          one.is_interrupted ? "interrupted" : clock(one.total_s), one.best_key || "none"])) : null);
   };

@@ -157,8 +157,18 @@
         (colours, width) => swrCharts.timeByOrder(counted, unit, colours, width)));
     } else if (counted.length) {
       figures.push(figure("misses", "Time against L2 misses, by order",
-        `${mark}each point is a variant; the ring marks the best. Times of the screening.`,
+        `${mark}each point is a variant; the ring marks the best.${field.provenance === "measured" ? " Times of the screening." : ""}`,
         (colours, width) => swrCharts.missesAndTime(counted, unit, colours, width)));
+    }
+    if (field.energy_front) {
+      const front = new Set(field.energy_front);
+      const energies = all.filter((record) => record.energy_mj)
+        .map((record) => ({ time: record.time_us / size, energy: record.energy_mj, best: record.best, front: front.has(record.rank),
+                            tip: `${tip(record)}\n${digits(record.energy_mj, 4)} mJ, ${digits(record.power_w, 3)} W` }));
+      figures.push(figure("energy", "Time and energy",
+        `${mark}${whole(energies.length)} variants whose energy was measured, ${whole(front.size)} of them beaten by none in both (orange); ` +
+        "the ring marks the best. What an idle GPU draws is in the energy.",
+        (colours, width) => swrCharts.timeAndEnergy(energies, unit, colours, width)));
     }
     const roofed = all.filter((record) => record.dram_bytes)
       .map((record) => ({ order: record.order, intensity: field.flop / record.dram_bytes,
@@ -179,10 +189,12 @@
       tile: tile.tile, loss: tile.loss * 100, best: rank === 0,
       label: rank === 0 ? time(tile.time_us) : `+${percent(tile.loss)}` }));
     const second = field.tiles[1];
-    figures.push(figure("tiles", "Tile sensitivity",
-      `${mark}best variant of each tile (rows of Q x rows of K x warps). ` +
-      (second ? `Best ${field.tiles[0].tile}, runner-up ${second.tile}, which loses ${percent(second.loss)}.` : "Only one tile was tried."),
-      (colours, width) => swrCharts.tiles(tiles, colours, width)));
+    if (second) {
+      figures.push(figure("tiles", "Tile sensitivity",
+        `${mark}best variant of each tile (rows of Q x rows of K x warps). ` +
+        `Best ${field.tiles[0].tile}, runner-up ${second.tile}, which loses ${percent(second.loss)}.`,
+        (colours, width) => swrCharts.tiles(tiles, colours, width)));
+    }
     if (field.curves.length) {
       const mib = 1024 * 1024;
       const curve = field.curves.flatMap((one) => one.points.map(([bytes, ratio]) => (
@@ -215,6 +227,7 @@
     add("Best variant", text.best, true);
     add("By how much", text.margin);
     add("Significant?", text.significance);
+    add("By other objectives", field.winners_by);
     add("What limits it", text.limits);
     add("Avoidable misses", [text.avoidable, text.order]);
     add("What to try next", text.next);
@@ -255,13 +268,16 @@
     { title: "95 % interval", kind: "number", sort: (r) => r.ratio_low,
       get: (r) => (r.ratio === null ? null : `${r.ratio_low.toFixed(4)} \u2013 ${r.ratio_high.toFixed(4)}`) },
     { title: "tied", get: (r) => (r.tied === null ? null : r.tied ? "tied" : "slower") },
-    ...data.metrics.filter((metric) => metric.key !== "time_us").map((metric) => (
+    ...data.metrics.filter((metric) => metric.key !== "time_us" && (field.energy_front || !metric.of_energy)).map((metric) => (
       { title: metric.title, about: metric.meaning, kind: "number", get: (r) => r[metric.key] ?? null, text: metricText(metric) })),
     ...(field.accesses ? [
       { title: "conflicts/wavefront", kind: "number", get: (r) => r.conflicts_per_wavefront, text: (v) => digits(v, 3) },
       { title: "bytes/sector", kind: "number", get: (r) => r.bytes_per_sector, text: (v) => digits(v, 3) }] : []),
     { title: "provenance", get: () => field.provenance },
   ];
+  // Predictions have no finals, and counters may be missing: such columns would be empty.
+  const columnsWithValues = (field, all) =>
+    variantColumns(field).filter((column) => all.some((record) => column.get(record) !== null));
   const failures = (all) => {
     const failed = all.filter((record) => record.state !== "ok");
     return failed.length === 0 ? null : table({
@@ -275,9 +291,10 @@
     if (!field.answers) {
       body.append(h("p", { class: "notice" }, "No variant succeeded."));
     } else {
+      const good = all.filter((record) => record.state === "ok");
       body.append(answers(field), ...(field.accesses ? [accessTable(field)] : []), shapeCharts(field), table({
-        caption: `Variants, ${field.provenance}`, name: "variants", cards: true, columns: variantColumns(field),
-        records: all.filter((record) => record.state === "ok"), isBest: (record) => record.best }));
+        caption: `Variants, ${field.provenance}`, name: "variants", cards: true, columns: columnsWithValues(field, good),
+        records: good, isBest: (record) => record.best }));
       body.append(h("p", { class: "muted" }, `Key of the best: ${all[0].key}`));
     }
     const failed = failures(all);

@@ -10,6 +10,7 @@
 #include "report/explain/memory_access.h"
 #include "report/explain/metrics.h"
 #include "report/report.h"
+#include "tuner/run/objective_choice.h"
 #include "tuner/study/study.h"
 #include <swr/version.h>
 
@@ -86,7 +87,8 @@ struct ProblemStory {
   std::set<long long> run_ids;
   std::vector<VariantStory> stories;  ///< The best first, failures last.
   const RecordedDecision* decision = nullptr;
-  long long results = 0;  ///< Rows, finals and repetitions included.
+  std::map<std::string, Variant> winners_by;  ///< Of objectives beside time.
+  long long results = 0;                      ///< Rows, finals and repetitions included.
 
   bool has_best() const { return !stories.empty() && stories.front().ok(); }
   const VariantStory& best() const { return stories.front(); }
@@ -136,7 +138,14 @@ class FieldBuilder {
   /// The newest decision whose winner is of this field.
   void add_decision(ProblemStory& field) {
     for (const RecordedDecision& decision : place_.decisions) {
-      field.decision = by_id_.contains(decision.winner_id) ? &decision : field.decision;
+      if (!by_id_.contains(decision.winner_id)) {
+        continue;
+      }
+      if (decision.objective == kTimeObjective) {
+        field.decision = &decision;
+      } else {
+        field.winners_by[decision.objective] = by_id_.at(decision.winner_id);
+      }
     }
     if (field.decision == nullptr) {
       return;
@@ -330,8 +339,10 @@ Json columns_json() {
 Json metrics_json() {
   Json declared = Json::array();
   for (const Metric* metric : shown_metrics()) {
-    declared.push_back(
-        {{"key", metric->key}, {"title", metric->title}, {"meaning", metric->meaning}});
+    declared.push_back({{"key", metric->key},
+                        {"title", metric->title},
+                        {"meaning", metric->meaning},
+                        {"of_energy", metric->is_of_energy}});
   }
   return declared;
 }
@@ -643,6 +654,49 @@ Json answers_json(const ProblemStory& field) {
           {"next", next_steps_in_words(field.problem, best, field.profile)}};
 }
 
+/// "Least energy: ..., the fastest takes ...", for each objective; nothing of energy where none is
+/// known.
+Json winners_json(const ProblemStory& field) {
+  Json sentences = Json::array();
+  for (const auto& [objective, variant] : field.winners_by) {
+    const auto story = std::ranges::find_if(
+        field.stories,
+        [&variant = variant](const VariantStory& one) { return one.result().variant == variant; });
+    if (story == field.stories.end() || !story->ok()) {
+      continue;
+    }
+    std::string text =
+        "By " + objective + ": " + describe(variant) + ", " + time_text(story->time_us());
+    if (const auto& energy = story->result().measurement()->energy) {
+      text += ", " + significant_text(energy->mean_mj(), 4) + " mJ";
+    }
+    sentences.push_back(text + ".");
+  }
+  return sentences;
+}
+
+/// Ranks, from 1, of those that nobody beats in time and energy; null where no energy is known.
+Json front_json(const ProblemStory& field) {
+  std::vector<std::size_t> ranks;
+  std::vector<std::pair<double, double>> points;
+  for (std::size_t i = 0; i < field.stories.size(); ++i) {
+    const VariantStory& story = field.stories[i];
+    const Measurement* const measurement = story.result().measurement();
+    if (story.ok() && measurement != nullptr && measurement->energy) {
+      ranks.push_back(i + 1);
+      points.emplace_back(story.time_us(), measurement->energy->mean_mj());
+    }
+  }
+  if (points.empty()) {
+    return {};
+  }
+  Json front = Json::array();
+  for (const std::size_t place : pareto_front(points)) {
+    front.push_back(ranks[place]);
+  }
+  return front;
+}
+
 Json unit_use_json(const ProblemStory& field) {
   Json use = Json::array();
   for (const UnitUse& unit : unit_use(field.problem, field.best().result(), field.profile)) {
@@ -681,6 +735,8 @@ Json field_json(const ProblemStory& field, std::size_t device) {
     json["answers"] = answers_json(field);
     json["accesses"] = accesses_json(field.problem, field.best().result());
     json["accesses_unknown"] = accesses_unknown_because(field.best().result());
+    json["energy_front"] = front_json(field);
+    json["winners_by"] = winners_json(field);
     json["unit_use"] = unit_use_json(field);
     json["roofline"] = roofline_json(field);
     json["tiles"] = tiles_json(field);

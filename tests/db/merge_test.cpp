@@ -4,6 +4,7 @@
 #include "db/connection.h"
 #include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
+#include <swr/lookup.h>
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
@@ -112,6 +113,38 @@ TEST_F(MergeTest, KeepsEveryRowWithItsRunSamplesAndDecision) {
   ASSERT_EQ(merged.references(2).size(), 2U);
   EXPECT_EQ(merged.references(2)[0].tuned, "");
   EXPECT_EQ(merged.references(2)[1].tuned, to_string(problem_of(2048)));
+}
+
+TEST_F(MergeTest, CarriesEnergyAndWhoWonByIt) {
+  const fs::path file = worker("a.db", 1024, 64);
+  const fs::path before = path("before.db");
+  fs::copy_file(file, before);
+  {
+    Store store(file, Store::Mode::read_write);
+    const auto stored = store.results(problem_of(1024), fictional_gpu());
+    std::vector<RankedResult> ranked;
+    for (const StoredResult& one : stored) {
+      Measurement with_energy = *one.result.measurement();
+      with_energy.energy = Energy{
+          .samples_mj = {20.0 / one.result.time_us()}, .launch_us = 12.0, .idle_power_w = 80.0};
+      store.record_energy(one.id, with_energy);
+      ranked.insert(ranked.begin(), {one.id});  // The slower is the more frugal.
+    }
+    store.record_choice(1, problem_of(1024), fictional_gpu(), "energy", ranked, 0.02);
+  }
+  EXPECT_EQ(merge({before, worker("b.db", 2048, 128), file}).decisions, 3U);
+  const auto answer = [this](const std::string& objective) {
+    LookupOptions options;
+    options.objective = objective;
+    return Lookup(out_, options).best(problem_of(1024), fictional_gpu());
+  };
+  EXPECT_EQ(answer("time").variant, tile(64, 64));
+  EXPECT_EQ(answer("energy").variant, tile(64, 32));
+  const Store merged(out_, Store::Mode::read_only);
+  const StoredResult best = merged.result(answer("energy").result_id);
+  EXPECT_EQ(best.result.measurement()->energy->samples_mj.size(), 1U);
+  EXPECT_THAT(rows_of(out_, "SELECT won, won_by FROM attention_results WHERE won_by <> ''"),
+              ElementsAre("0|energy|"));
 }
 
 TEST_F(MergeTest, AddsNothingWhenRepeatedAndSkipsItself) {

@@ -199,6 +199,15 @@ TEST_F(SchemaTest, AMigrationKeepsTheRows) {
   EXPECT_EQ(database.execAndGet("SELECT median_us FROM result").getDouble(), 10.0);
 }
 
+TEST_F(SchemaTest, AMigrationFindsWhatChangedOnTheDiskBefore) {
+  create_with_one_result();
+  SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE result SET median_us = 9.0");
+  for (const auto mode : {Store::Mode::read_only, Store::Mode::read_write}) {
+    EXPECT_THAT(error_of([&] { open(tomorrow_, mode); }).what(), HasSubstr("is damaged"));
+  }
+}
+
 /// A file of the first schema with a measured result.
 constexpr const char* kFirstRows =
     "INSERT INTO device VALUES (1, 'Fictional F1', 90, 96, 41943040, 2000.0, 0, 102400, "

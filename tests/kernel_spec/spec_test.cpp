@@ -79,6 +79,20 @@ TEST_F(Spec, DigestsEverythingThatResultsDependOn) {
   EXPECT_NE(planned(small()).digest(), digest);
 }
 
+TEST_F(Spec, NamesItsObjectiveOnWhichResultsDoNotDepend) {
+  EXPECT_EQ(planned(small()).spec().objective, "");
+  Json json = small();
+  json["objective"] = "energy_mj * time_us";
+  EXPECT_EQ(planned(json).spec().objective, "energy_mj * time_us");
+  EXPECT_EQ(planned(json).digest(), planned(small()).digest());
+  json["objective_higher_is_better"] = true;
+  EXPECT_EQ(planned(json).spec().objective, "1 / (energy_mj * time_us)");
+  json["objective"] = "energy_mj *";
+  EXPECT_THAT(refusal(json), HasSubstr("objective"));
+  json.erase("objective");
+  EXPECT_THAT(refusal(json), HasSubstr("objective_higher_is_better: it needs 'objective'"));
+}
+
 TEST_F(Spec, NamesTheNearestOfAnUnknownKey) {
   Json json = small();
   json["paramters"] = 1;

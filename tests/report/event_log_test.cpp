@@ -56,10 +56,15 @@ TEST(EventLog, TellsTheStoryOfARunLineByLine) {
   report.results = {measured(2, 10.0)};
   report.finalists = {{.result = measured(2, 10.0), .tied = true},
                       {.result = measured(3, 11.0), .ratio = 1.1}};
+  report.objective = "energy";
+  report.choice.ranked = {{.variant = measured(3, 11.0).variant, .value = 4.5, .tied = true}};
   log.finish(report);
   const auto lines = lines_of(out);
-  EXPECT_THAT(kinds(lines), ::testing::ElementsAre("start", "variant", "best", "variant", "best",
-                                                   "variant", "variant", "finals", "end"));
+  EXPECT_THAT(kinds(lines),
+              ::testing::ElementsAre("start", "variant", "best", "variant", "best", "variant",
+                                     "variant", "finals", "choice", "end"));
+  EXPECT_EQ(lines[8].at("objective"), "energy");
+  EXPECT_EQ(lines[8].at("ranked").at(0).at("value"), 4.5);
   EXPECT_EQ(lines[0].at("variants"), 4);
   EXPECT_EQ(lines[0].at("problem").at("seq_q"), 512);
   EXPECT_EQ(lines[1].at("known"), true);
@@ -68,7 +73,7 @@ TEST(EventLog, TellsTheStoryOfARunLineByLine) {
   EXPECT_EQ(lines[6].at("state"), "timeout");
   EXPECT_TRUE(lines[6].at("time_us").is_null());
   EXPECT_EQ(lines[7].at("finalists").at(1).at("ratio"), 1.1);
-  EXPECT_EQ(lines[8].at("best"), to_key(report.results[0].variant));
+  EXPECT_EQ(lines[9].at("best"), to_key(report.results[0].variant));
 }
 
 TEST(EventLog, StartsAnewWithEveryRun) {

@@ -175,6 +175,41 @@ TEST(Report, ShowsCountedMissesOfAMeasurementAndWhyCountersAreMissing) {
   EXPECT_THAT(text, Not(HasSubstr("predicted")));
 }
 
+/// The frugal first: 2 ms and 300 mJ before 1 ms and 500 mJ.
+TuneReport report_by_energy() {
+  TuneReport report = sample_report();
+  report.provenance = Provenance::measured;
+  report.results = {measured(Order::cyclic, 2000.0), measured(Order::sawtooth, 1000.0)};
+  const auto add = [](VariantResult& result, double energy_mj, double launch_us) {
+    std::get<Measurement>(result.outcome).energy =
+        Energy{.samples_mj = {energy_mj}, .launch_us = launch_us, .idle_power_w = 80.0};
+  };
+  add(report.results[0], 300.0, 2000.0);
+  add(report.results[1], 500.0, 1000.0);
+  report.objective = "energy";
+  report.choice = {
+      .ranked = {{.variant = report.results[0].variant, .value = 300.0, .tied = true},
+                 {.variant = report.results[1].variant, .value = 500.0, .ratio = 5.0 / 3}},
+      .tie_threshold = 0.02,
+      .idle_power_w = 80.0};
+  return report;
+}
+
+TEST(Report, SaysWhoIsTheBestByTheObjectiveAndTheFrontOfTimeAndEnergy) {
+  const std::string text = printed(report_by_energy());
+  EXPECT_THAT(text, HasSubstr("best by energy: 300.0, of 2 variants; 1 within 2.0 %"));
+  EXPECT_THAT(text, HasSubstr("front of time and energy, 2 of 2 measured:"));
+  EXPECT_THAT(text, HasSubstr("1.000 ms, 500.0 mJ, 500 W: family="));
+  EXPECT_THAT(text, HasSubstr("an idle GPU draws 80.0 W"));
+  EXPECT_THAT(printed(sample_report()), Not(HasSubstr("mJ")));
+}
+
+TEST(Report, SaysWhyEnergyIsUnknown) {
+  TuneReport report = sample_report();
+  report.choice.missing_because = "no counter";
+  EXPECT_THAT(printed(report), HasSubstr("energy or objective unknown: no counter"));
+}
+
 TEST(OrderPair, IsThePairWithTheFastestMemberAndEqualOtherAxes) {
   std::vector<VariantResult> results{
       predicted(Order::sawtooth, 1.0, 0), predicted(Order::sawtooth, 2.0, 0),
@@ -211,6 +246,20 @@ TEST(Records, JsonCarriesProvenanceKeyAndMetricsOfEveryRow) {
   EXPECT_EQ(json["results"][2]["state"], "compile");
   EXPECT_FALSE(json["results"][2]["metrics"].contains("time_us"));
   EXPECT_EQ(json["dropped_by_constraint"]["shared_memory"], 2);
+}
+
+TEST(Records, CarryObjectiveChoiceAndEnergy) {
+  const Json json = report_record(report_by_energy());
+  EXPECT_EQ(json["objective"], "energy");
+  EXPECT_EQ(json["choice"]["idle_power_w"], 80.0);
+  EXPECT_EQ(json["choice"]["ranked"][1]["value"], 500.0);
+  EXPECT_EQ(json["results"][0]["metrics"]["energy_mj"], 300.0);
+  EXPECT_EQ(json["results"][0]["metrics"]["power_w"], 150.0);
+  EXPECT_EQ(json["results"][0]["measured"]["energy"]["samples_mj"][0], 300.0);
+  EXPECT_TRUE(report_record(sample_report())["choice"].is_null());
+  VariantResult back;
+  json["results"][0].get_to(back);
+  EXPECT_EQ(back.measurement()->energy, report_by_energy().results[0].measurement()->energy);
 }
 
 TEST(Records, CsvHasOneLinePerRowAndQuotesWhatNeedsIt) {

@@ -74,6 +74,12 @@ class FakeEvaluator final : public Evaluator {
     return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
   }
 
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return {std::max<std::size_t>(contenders.size(), 1),
+            PowerReading{.missing_because = "a fake has no power"}};
+  }
+
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result;

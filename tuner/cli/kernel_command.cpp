@@ -156,7 +156,11 @@ int run_kernel(const Session& session) {
                   "--enumerate or --compile-only with --gpu " +
                       options.gpu);
     }
-    return run_tune(session);
+    Session tuned = session;
+    if (options.objective.empty()) {
+      tuned.options.objective = spec.objective;
+    }
+    return run_tune(tuned);
   }
   const GpuChoice gpu = choose_gpu(options.gpu);
   const std::vector<Problem> wanted = problems(options.problem);

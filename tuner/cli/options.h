@@ -2,6 +2,7 @@
 // The command line as a value: which command, with which options.
 #pragma once
 
+#include "tuner/run/objective_choice.h"
 #include "tuner/search/strategy.h"
 #include <swr/generator.h>
 #include <swr/problem.h>
@@ -172,6 +173,11 @@ struct Options {
   /// Longest time per variant in seconds; 0 takes one that fits the problem.
   int deadline_s = 0;
   unsigned long long seed = 1;
+  /// What is the best; empty where it is not said.
+  std::string objective;
+  /// Measure energy whatever the objective, and of how many variants.
+  bool measures_energy = false;
+  std::size_t energy_variants = 8;
 };
 
 /// Reads the arguments after the program's name. Without a subcommand the command is tune; without
@@ -203,6 +209,11 @@ std::string problem_arguments(const Problem& problem);
 /// --strategy, --budget, --time and --seed, of results that will be measured or predicted.
 /// Throws: Error{invalid_argument} naming the option.
 SearchOptions search_options(const Options& options, Provenance provenance);
+
+/// --objective, --energy and --energy-variants of a run whose objective is that of --objective,
+/// else of its kernel's spec, else time. Throws: Error{invalid_argument} naming what is wrong with
+/// it.
+ObjectiveOptions objective_options(const Options& options);
 
 /// --within in seconds; empty without it. Throws: Error{invalid_argument} naming the option.
 std::optional<double> run_limit_s(const Options& options);

@@ -51,8 +51,9 @@ int run_plan(const Session& session) {
   OutputFile file(session, *session.options.out);
   write_work_list(file.text(), problems);
   file.finish();
-  session.out << "wrote " << problems.size() << " problems to " << session.options.out->string()
-              << "\n";
+  session.out << "wrote " << problems.size()
+              << (problems.size() == 1 ? " problem to " : " problems to ")
+              << session.options.out->string() << "\n";
   return kExitSuccess;
 }
 

@@ -6,7 +6,9 @@
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
+#include "tuner/run/objective.h"
 #include <swr/constraints.h>
+#include <swr/error.h>
 #include <swr/lookup.h>
 #include <swr/store.h>
 
@@ -174,6 +176,9 @@ int run_query(const Session& session) {
   LookupOptions asked;
   asked.setting = setting(session);
   asked.content = content;
+  if (!session.options.objective.empty()) {
+    asked.objective = Objective(session.options.objective).text();
+  }
   // Who has tuned nothing yet is answered by what comes with swr.
   const bool has_file = session.options.database || replayed || std::filesystem::exists(path);
   const auto lookup =
@@ -185,6 +190,12 @@ int run_query(const Session& session) {
   document["replayed"] = session.options.replayed;
   for (const Problem& problem : wanted) {
     const Found found = find(*lookup, store.get(), problem, gpu);
+    if (asked.objective != kTimeObjective && !found.stored) {
+      throw Error(ErrorCode::nothing_stored,
+                  "no run with --objective '" + asked.objective + "' decided anything near " +
+                      to_string(problem) + " on " + gpu.device.name +
+                      "; tune it with that objective, or ask without for the fastest");
+    }
     if (session.options.json) {
       document["answers"].push_back(answer_json(problem, gpu.device, found));
     } else {

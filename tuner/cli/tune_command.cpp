@@ -60,6 +60,7 @@ RunInfo run_info(const Session& session, const GpuChoice& gpu, const Generator& 
           .nvrtc_version = generator.nvrtc_version(),
           .driver_version = measured ? driver_version() : "",
           .l2_state = measured ? std::string(to_string(session.options.l2_state)) : "",
+          .objective = objective_options(session.options).objective.text(),
           .seed = session.options.seed,
           .strategy = std::string(to_string(search.strategy)),
           .max_variants = session.options.budget,
@@ -77,7 +78,8 @@ std::string next_steps(const Session& session, const TuneReport& report) {
   const std::string db =
       (session.options.database ? " --db " + database : "") +
       (session.options.l2_state == L2State::cold ? " --l2 cold" : "") +
-      (session.options.templates ? " --templates " + session.options.templates->string() : "");
+      (session.options.templates ? " --templates " + session.options.templates->string() : "") +
+      (report.choice.ranked.empty() ? "" : " --objective '" + report.objective + "'");
   const std::string stored =
       "stored: " + std::to_string(report.results.size()) + " rows in " + database + "\n";
   if (report.best() == nullptr) {
@@ -311,6 +313,22 @@ int tune_on(const std::vector<GpuChoice>& gpus, const Session& asked, const Shar
   return kExitSuccess;
 }
 
+/// What is beside time needs a GPU: a prediction has no energy and no counters.
+void require_measurable(const TuneOptions& options, int repeat) {
+  if (!options.objective.objective.is_time() && repeat != 1) {
+    throw Error(ErrorCode::invalid_argument,
+                "--repeat says how much slower choices are than each other, so it goes with "
+                "--objective time alone");
+  }
+  const bool is_beside_time =
+      !options.objective.objective.is_time() || options.objective.wants_energy();
+  if (is_beside_time && options.provenance != Provenance::measured) {
+    throw Error(ErrorCode::invalid_argument,
+                "only a GPU that is present is tuned for energy or by an objective: leave out "
+                "--gpu, --objective and --energy");
+  }
+}
+
 /// A search of a range learns from each length what to tune next, in one process on one GPU.
 void require_one_range(const Options& options, const std::vector<int>& lengths,
                        const std::vector<Problem>& wanted, const std::vector<Problem>& all) {
@@ -367,7 +385,9 @@ int run_tune(const Session& asked) {
   TuneOptions tune_options{.space = space_options(options),
                            .search = search_options(options, gpu.provenance()),
                            .compile_threads = options.jobs,
-                           .provenance = gpu.provenance()};
+                           .provenance = gpu.provenance(),
+                           .objective = objective_options(options)};
+  require_measurable(tune_options, options.repeat);
   if (options.dry_run) {
     return dry_run(session, gpu, wanted, tune_options.space);
   }

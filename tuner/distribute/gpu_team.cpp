@@ -50,6 +50,10 @@ class MarkingEvaluator final : public Evaluator {
                                     std::span<const Contender> contenders) override {
     return marked([&] { return evaluator_->count(problem, contenders); });
   }
+  std::vector<PowerReading> measure_power(const Problem& problem,
+                                          std::span<const Contender> contenders) override {
+    return marked([&] { return evaluator_->measure_power(problem, contenders); });
+  }
   std::vector<AccessReading> count_accesses(const Problem& problem,
                                             std::span<const Contender> contenders) override {
     return marked([&] { return evaluator_->count_accesses(problem, contenders); });

@@ -6,6 +6,7 @@
 #include "driver/devices.h"
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
+#include "tuner/measure/kernel_power.h"
 #include "tuner/measure/kernel_timer.h"
 #include "tuner/measure/placement.h"
 #include "tuner/measure/shared_kernels.h"
@@ -121,6 +122,7 @@ struct MeasuringEvaluator::Impl {
   std::vector<Reading> try_readings(const Problem& problem, std::span<const Contender> contenders,
                                     Count count,
                                     const std::string& (RangeProfiler::*missing)() const);
+  PowerReading power_of(const Contender& contender);
   CountedLaunch counted(Trial& trial) const;
   std::unique_ptr<CountingSession> start_counting();
   void handle(const DriverError& error, VariantResult& result);
@@ -284,6 +286,19 @@ std::vector<Reading> MeasuringEvaluator::Impl::try_readings(
   return try_readings<Reading>(problem, contenders, count, missing);
 }
 
+/// Under thermal throttling power says nothing of the kernel.
+PowerReading MeasuringEvaluator::Impl::power_of(const Contender& contender) {
+  const auto trial = load(contender);
+  const double about_us = timer(*trial)->sample(1).front();
+  auto watched = sample_watched(watch(), [&] {
+    return power_of_launches(
+        session->monitor, session->stream, [&trial] { trial->launch(); }, about_us);
+  });
+  return watched.degraded_because.empty()
+             ? watched.samples
+             : PowerReading{.missing_because = watched.degraded_because};
+}
+
 /// For the problem at hand. Requires: its CTAs fit.
 std::unique_ptr<Trial> MeasuringEvaluator::Impl::load(const Contender& contender) {
   return bind(*session->workload, contender, session->variants_kernels.get(*contender.kernel));
@@ -366,6 +381,27 @@ std::vector<AccessReading> MeasuringEvaluator::count_accesses(
     const Problem& problem, std::span<const Contender> contenders) {
   return impl_->try_readings<AccessReading>(problem, contenders, &CountingSession::count_accesses,
                                             &RangeProfiler::missing_accesses);
+}
+
+std::vector<PowerReading> MeasuringEvaluator::measure_power(const Problem& problem,
+                                                            std::span<const Contender> contenders) {
+  const std::string missing_because =
+      impl_->options.l2_state == L2State::cold
+          ? "launches one after the other find a warm L2; leave out --l2 cold"
+          : impl_->session->monitor.energy_missing_because();
+  const std::size_t readings = std::max<std::size_t>(contenders.size(), 1);
+  if (!missing_because.empty()) {
+    return {readings, PowerReading{.missing_because = missing_because}};
+  }
+  if (contenders.empty()) {
+    return {idle_power(impl_->session->monitor)};
+  }
+  impl_->prepare(problem);
+  std::vector<PowerReading> all;
+  for (const Contender& contender : contenders) {
+    all.push_back(impl_->power_of(contender));
+  }
+  return all;
 }
 
 RaceResult MeasuringEvaluator::race(const Problem& problem, std::span<const Contender> contenders,

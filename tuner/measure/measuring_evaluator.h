@@ -38,6 +38,8 @@ class MeasuringEvaluator final : public Evaluator {
                                     std::span<const Contender> contenders) override;
   std::vector<AccessReading> count_accesses(const Problem& problem,
                                             std::span<const Contender> contenders) override;
+  std::vector<PowerReading> measure_power(const Problem& problem,
+                                          std::span<const Contender> contenders) override;
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 

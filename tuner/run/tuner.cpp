@@ -4,6 +4,7 @@
 #include "db/match.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/run/compile_queue.h"
+#include "tuner/run/objective_stage.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -67,9 +68,6 @@ constexpr std::string_view kNotCountedYet = "not counted yet";
 /// Variants of one kernel, and what an earlier run knows, by variant.
 using Groups = std::vector<std::vector<Variant>>;
 using KnownResults = std::map<Variant, StoredResult>;
-
-/// The newest row of each variant in the database.
-using RowIds = std::map<Variant, long long>;
 
 /// Nothing when the run is to stop.
 std::optional<Compilation> take(CompileQueue& queue, const Variant& variant,
@@ -442,19 +440,35 @@ void take_known_decision(TuneReport& report, const Store& store, long long run_i
   report.decided_before = true;
 }
 
+/// Of every result, by variant; the same for all that an objective has not ranked.
+std::map<Variant, std::size_t> places_in_choice(const TuneReport& report) {
+  std::map<Variant, std::size_t> places;
+  for (const VariantResult& result : report.results) {
+    places[result.variant] = report.choice.ranked.size();
+  }
+  for (std::size_t i = 0; i < report.choice.ranked.size(); ++i) {
+    places[report.choice.ranked[i].variant] = i;
+  }
+  return places;
+}
+
 /// By the rule that the store answers with, so that the first row is what a query returns.
 void rank(TuneReport& report) {
   const auto failures = std::stable_partition(
       report.results.begin(), report.results.end(),
       [](const VariantResult& result) { return result.state == ResultState::ok; });
   const auto times_us = comparable_times_us(report);
+  const auto places = places_in_choice(report);
   std::stable_sort(report.results.begin(), failures,
                    [&](const VariantResult& a, const VariantResult& b) {
+                     if (places.at(a.variant) != places.at(b.variant)) {
+                       return places.at(a.variant) < places.at(b.variant);
+                     }
                      const double a_us = times_us.at(a.variant);
                      const double b_us = times_us.at(b.variant);
                      return a_us != b_us ? a_us < b_us : is_better(report.problem, a, b);
                    });
-  if (!report.finalists.empty()) {
+  if (!report.finalists.empty() && report.choice.ranked.empty()) {
     const Variant& decided = report.finalists.front().result.variant;
     const auto winner = std::find_if(report.results.begin(), failures,
                                      [&](const auto& result) { return result.variant == decided; });
@@ -716,10 +730,14 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
   report.device = evaluator.device();
   report.provenance = options.provenance;
   report.replayed = options.replays;
+  report.objective = options.objective.objective.text();
   const bool is_measured = options.provenance == Provenance::measured && !options.replays;
   RowIds row_ids;
   {
     const PhaseTimer timer(report.times.total_s);
+    const bool wants_energy = is_measured && options.objective.wants_energy();
+    const PowerReading idle =
+        wants_energy ? idle_power(problem, evaluator, options.objective) : PowerReading{};
     std::vector<Variant> space = enumerate(report, options);
     report.space_size = space.size();
     std::vector<Variant> rivals = choose_rivals(report, options, space);
@@ -732,6 +750,14 @@ TuneReport tune(const Problem& problem, Evaluator& evaluator, const KernelSource
     } else if (options.finals && !report.interrupted && report.provenance == Provenance::measured) {
       progress.phase("deciding between the fastest in shared rounds");
       hold_finals(report, evaluator, kernels, store, options, row_ids);
+    }
+    if (wants_energy && !report.interrupted) {
+      progress.phase("measuring energy");
+      const PhaseTimer energy_timer(report.times.energy_s);
+      measure_energies(report, evaluator, kernels, store, options, idle, row_ids);
+    }
+    if (is_measured && !options.objective.objective.is_time() && !report.interrupted) {
+      choose_by_objective(report, store, options, row_ids);
     }
     rank(report);
     if (report.provenance == Provenance::predicted && !report.replayed && !report.interrupted) {

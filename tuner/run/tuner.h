@@ -5,6 +5,7 @@
 
 #include "tuner/evaluator.h"
 #include "tuner/run/finals.h"
+#include "tuner/run/objective_choice.h"
 #include "tuner/run/progress.h"
 #include "tuner/run/robust_choice.h"
 #include "tuner/search/strategy.h"
@@ -32,6 +33,8 @@ struct TuneOptions {
   long long run_id = 0;
   /// How the winner of a measured run is decided; without, the smallest median wins.
   std::optional<FinalsOptions> finals = FinalsOptions{};
+  /// What the winner is the best by, and whether energy is measured where that does not need it.
+  ObjectiveOptions objective;
   /// Count how the winner, and finalists as far as that is cheap, go to memory.
   bool count_accesses = true;
   /// The space, in place of what `space` describes; no constraint is asked.
@@ -59,6 +62,7 @@ struct PhaseTimes {
   double evaluate_s = 0.0;
   double count_s = 0.0;   ///< Reading hardware counters.
   double finals_s = 0.0;  ///< Deciding between the fastest.
+  double energy_s = 0.0;  ///< Measuring energy.
   double record_s = 0.0;
   double end_s = 0.0;  ///< Waiting for compilations that turned out not to be needed.
   double total_s = 0.0;
@@ -67,7 +71,7 @@ struct PhaseTimes {
   double device_idle_s() const { return enumerate_s + search_s + compile_wait_s + record_s; }
   /// What no phase accounts for.
   double other_s() const {
-    return total_s - device_idle_s() - evaluate_s - count_s - finals_s - end_s;
+    return total_s - device_idle_s() - evaluate_s - count_s - finals_s - energy_s - end_s;
   }
 };
 
@@ -94,6 +98,10 @@ struct TuneReport {
   std::map<Variant, double> screening_us;
   /// Why not, where finals were wanted.
   std::string undecided_because;
+  /// What it was tuned for. Beside time, who met in the choice, the best first, which are then
+  /// first of the results too.
+  std::string objective = std::string(kTimeObjective);
+  ObjectiveOutcome choice;
   /// Of a predicted run with ties: how the first result was chosen among them.
   std::optional<RobustChoice> robust;
   /// Dropped by a constraint, before or after compilation. The latter are in `results` too.
@@ -110,7 +118,8 @@ struct TuneReport {
   /// True when SearchOptions::max_s or search_until ended the run before the search was done.
   bool out_of_time = false;
 
-  /// The decided winner, else the fastest successful variant; nullptr when none succeeded.
+  /// The decided winner by the objective, else the fastest successful variant; nullptr when none
+  /// succeeded.
   const VariantResult* best() const;
 };
 

@@ -162,6 +162,17 @@ Json answer_count_accesses(const Json& request, const Problem& problem, Evaluato
   return readings_json(evaluator.count_accesses(problem, contenders.all));
 }
 
+Json answer_power(const Json& request, const Problem& problem, Evaluator& evaluator) {
+  const Contenders contenders(request, problem.operation());
+  Json all = Json::array();
+  for (const PowerReading& reading : evaluator.measure_power(problem, contenders.all)) {
+    all.push_back({{"power_w", reading.power_w ? Json(*reading.power_w) : Json()},
+                   {"launch_us", reading.launch_us},
+                   {"missing_because", reading.missing_because}});
+  }
+  return {{"readings", std::move(all)}};
+}
+
 unsigned long long read_seed(const Json& request) {
   const Json& seed = json_field(request, "seed");
   if (!seed.is_number_unsigned()) {
@@ -186,9 +197,10 @@ struct Answerer {
   Json (*answer)(const Json& request, const Problem& problem, Evaluator& evaluator);
 };
 
-constexpr std::array kAnswerers{
-    Answerer{"evaluate", answer_evaluate}, Answerer{"count", answer_count},
-    Answerer{"count_accesses", answer_count_accesses}, Answerer{"race", answer_race}};
+constexpr std::array kAnswerers{Answerer{"evaluate", answer_evaluate},
+                                Answerer{"count", answer_count},
+                                Answerer{"count_accesses", answer_count_accesses},
+                                Answerer{"power", answer_power}, Answerer{"race", answer_race}};
 
 std::vector<double> read_numbers(const Json& json) {
   std::vector<double> numbers;
@@ -215,6 +227,10 @@ Json count_request(const Problem& problem, std::span<const Contender> contenders
 
 Json count_accesses_request(const Problem& problem, std::span<const Contender> contenders) {
   return request("count_accesses", problem, contenders);
+}
+
+Json power_request(const Problem& problem, std::span<const Contender> contenders) {
+  return request("power", problem, contenders);
 }
 
 Json race_request(const Problem& problem, std::span<const Contender> contenders,
@@ -271,6 +287,22 @@ std::vector<CounterReading> read_readings(const Json& answer, std::size_t conten
 
 std::vector<AccessReading> read_access_readings(const Json& answer, std::size_t contenders) {
   return readings_of<AccessReading>(answer, contenders);
+}
+
+std::vector<PowerReading> read_power(const Json& answer, std::size_t readings) {
+  std::vector<PowerReading> all;
+  for (const Json& reading : json_field(answer, "readings")) {
+    PowerReading& read = all.emplace_back();
+    if (!json_field(reading, "power_w").is_null()) {
+      read.power_w = json_number(reading, "power_w");
+    }
+    read.launch_us = json_number(reading, "launch_us");
+    read.missing_because = json_text(reading, "missing_because");
+  }
+  if (all.size() != readings) {
+    reject("a number of readings of power");
+  }
+  return all;
 }
 
 RaceResult read_race(const Json& answer, std::size_t contenders) {

@@ -17,6 +17,7 @@ namespace swr {
 Json evaluate_request(const Problem& problem, const Variant& variant, const CompiledKernel& kernel);
 Json count_request(const Problem& problem, std::span<const Contender> contenders);
 Json count_accesses_request(const Problem& problem, std::span<const Contender> contenders);
+Json power_request(const Problem& problem, std::span<const Contender> contenders);
 Json race_request(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options);
 
@@ -36,6 +37,7 @@ DeviceInfo read_greeting(const Json& answer);
 VariantResult read_result(const Json& answer, const Variant& asked);
 std::vector<CounterReading> read_readings(const Json& answer, std::size_t contenders);
 std::vector<AccessReading> read_access_readings(const Json& answer, std::size_t contenders);
+std::vector<PowerReading> read_power(const Json& answer, std::size_t readings);
 RaceResult read_race(const Json& answer, std::size_t contenders);
 
 }  // namespace swr

@@ -4,6 +4,7 @@
 #include "core/operation.h"
 #include "tuner/supervise/protocol.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -90,6 +91,19 @@ std::vector<AccessReading> SupervisedEvaluator::count_accesses(
   return {
       contenders.size(),
       AccessReading{std::nullopt, "counting failed: " + std::get<Failure>(outcome).silence.detail}};
+}
+
+std::vector<PowerReading> SupervisedEvaluator::measure_power(
+    const Problem& problem, std::span<const Contender> contenders) {
+  const std::size_t readings = std::max<std::size_t>(contenders.size(), 1);
+  auto outcome = ask<std::vector<PowerReading>>(
+      power_request(problem, contenders), deadline(problem) * static_cast<int>(readings),
+      [&](const Json& answer) { return read_power(answer, readings); });
+  if (auto* const found = std::get_if<std::vector<PowerReading>>(&outcome)) {
+    return std::move(*found);
+  }
+  return {readings, PowerReading{.missing_because = "measuring energy failed: " +
+                                                    std::get<Failure>(outcome).silence.detail}};
 }
 
 RaceResult SupervisedEvaluator::race(const Problem& problem, std::span<const Contender> contenders,

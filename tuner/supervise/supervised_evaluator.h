@@ -46,6 +46,9 @@ class SupervisedEvaluator final : public Evaluator {
   /// When the process dies, none has any: winners know all that decides by then.
   std::vector<AccessReading> count_accesses(const Problem& problem,
                                             std::span<const Contender> contenders) override;
+  /// When the process dies, none has any: what was found before stays.
+  std::vector<PowerReading> measure_power(const Problem& problem,
+                                          std::span<const Contender> contenders) override;
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;
 

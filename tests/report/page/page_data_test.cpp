@@ -95,6 +95,31 @@ TEST_F(PageData, AccessesOfTheBestStandBesideItsAnswers) {
               StartsWith("only winners"));
 }
 
+TEST_F(PageData, TheFrontHasWhomNobodyBeatsInTimeAndEnergy) {
+  const auto with_energy = [](VariantResult result, double energy_mj) {
+    std::get<Measurement>(result.outcome).energy =
+        Energy{.samples_mj = {energy_mj}, .launch_us = 20.0, .idle_power_w = 80.0};
+    return result;
+  };
+  record(with_energy(counted(tile(64, 64), 20.0, 3'145'728), 9.0));
+  record(with_energy(counted(tile(64, 32), 21.0, 3'145'728), 9.5));
+  record(with_energy(counted(tile(32, 64), 22.0, 3'145'728), 6.0));
+  record(counted(tile(32, 32), 19.0, 3'145'728));
+  store_.record_choice(run_, problem_of(512), fictional_gpu(), "energy",
+                       std::vector<RankedResult>{{.result_id = 3}, {.result_id = 1, .ratio = 1.5}},
+                       0.02);
+  const Json json = data();
+  const Json& field = json["fields"][0];
+  EXPECT_EQ(field["energy_front"], Json::array({2, 4}));
+  EXPECT_EQ(value(json, field, 1, "energy_mj"), 9.0);
+  EXPECT_TRUE(value(json, field, 0, "energy_mj").is_null());
+  EXPECT_EQ(value(json, field, 3, "power_w"), 300.0);
+  ASSERT_THAT(field["winners_by"], SizeIs(1));
+  EXPECT_THAT(field["winners_by"][0].get<std::string>(), HasSubstr("By energy: "));
+  EXPECT_THAT(field["winners_by"][0].get<std::string>(), HasSubstr("6.000 mJ"));
+  EXPECT_EQ(field["decided"], false);
+}
+
 TEST_F(PageData, WarmAndColdMeasurementsNeverShareAField) {
   record(counted(tile(64, 64), 20.0, 3'145'728));
   VariantResult cold = counted(tile(64, 64), 25.0, 3'145'728);

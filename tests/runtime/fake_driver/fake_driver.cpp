@@ -413,6 +413,7 @@ CUresult cuEventDestroy(CUevent event) {
   return CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent /*event*/, CUstream /*stream*/) { return CUDA_SUCCESS; }
+CUresult cuEventQuery(CUevent /*event*/) { return CUDA_SUCCESS; }
 CUresult cuEventSynchronize(CUevent /*event*/) { return CUDA_SUCCESS; }
 // The first version, which is the one that swr opens.
 #undef cuEventElapsedTime

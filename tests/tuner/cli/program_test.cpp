@@ -393,6 +393,25 @@ TEST_F(SwrTune, RejectsBadValuesInOneLineWithExitCode2) {
   EXPECT_THAT(error_of({"emit", "--variant", "tile_m=100"}, 2), HasSubstr("tile_shape"));
 }
 
+TEST_F(SwrTune, RefusesObjectivesThatCannotBe) {
+  const auto error = [this](const std::string& objective) {
+    Arguments arguments = kSmallTune;
+    arguments.insert(arguments.end(), {"--objective", objective});
+    return error_of(arguments, 2);
+  };
+  EXPECT_THAT(error("energi_mj"), HasSubstr("did you mean 'energy_mj'?"));
+  EXPECT_THAT(error("time_us / (1 - 1)"), HasSubstr("zero"));
+  EXPECT_THAT(error_of({"tune", "--gpu", "gb10", "--seq", "256", "--objective", "energy"}, 2),
+              HasSubstr("only a GPU that is present"));
+}
+
+TEST_F(SwrTune, AnswersByAnObjectiveOnlyWhatItDecided) {
+  ASSERT_EQ(run(kSmallTune).exit_code, 0);
+  const std::string error =
+      error_of({"query", "--gpu", "rtx5090", "--seq", "256", "--objective", "energy"}, 1);
+  EXPECT_THAT(error, HasSubstr("no run with --objective 'energy' decided anything"));
+}
+
 TEST_F(SwrTune, NamesTheConstraintAndNumbersOfATileThatCannotFit) {
   const std::string error =
       error_of({"--gpu", "gb10", "--seq", "64", "--tile", "256x256", "--head-dim", "256"}, 2);

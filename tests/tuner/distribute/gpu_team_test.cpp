@@ -108,6 +108,24 @@ std::string failure(std::span<const int> gpus, std::size_t pieces, NotedWork& wo
 constexpr int kTwo[] = {0, 1};
 constexpr int kThree[] = {0, 1, 2};
 
+TEST(GpuTeam, HandsEveryQuestionOnToItsGpu) {
+  NotedWork work(1);
+  std::vector<std::string> answers;
+  work.at_tune = [&](std::size_t /*member*/, Evaluator& evaluator, std::size_t /*piece*/) {
+    const AttentionProblem problem{.seq_q = 64, .seq_kv = 64};
+    const CompiledKernel kernel{.resources = {.registers_per_thread = 64}};
+    const std::vector<Contender> only{{AttentionVariant{}, &kernel}};
+    answers = {evaluator.count(problem, only).front().missing_because,
+               evaluator.count_accesses(problem, only).front().missing_because,
+               evaluator.measure_power(problem, only).front().missing_because};
+    EXPECT_THAT(evaluator.race(problem, only, {.rounds = 2}).samples_us.front(), SizeIs(2));
+  };
+  constexpr int kOne[] = {0};
+  run_team(kOne, counting(1), work);
+  EXPECT_THAT(answers, ElementsAre("a fake has no counters", "a fake counts no accesses",
+                                   "a fake has no power"));
+}
+
 TEST(GpuTeam, EveryPieceIsTunedOnceAndEveryGpuIsCheckedAroundItsPieces) {
   NotedWork work(3);
   run_team(kThree, counting(20), work);

@@ -47,6 +47,17 @@ class Recorder final : public Evaluator {
     }
     return readings;
   }
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    if (contenders.empty()) {
+      return {PowerReading{.missing_because = "asleep"}};
+    }
+    std::vector<PowerReading> readings;
+    for (const Contender& contender : contenders) {
+      readings.push_back({100.0 * attention(contender.variant).stages, 12.5, ""});
+    }
+    return readings;
+  }
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     seed = options.seed;
@@ -116,6 +127,21 @@ TEST(Protocol, KeepsContendersAndTheirKernelsTogether) {
   EXPECT_EQ(readings[1].counters->l2_hits, 4);
   EXPECT_EQ(readings[1].missing_because, "b");
   EXPECT_THAT(complaint([&] { read_readings(reply, 3); }), HasSubstr("readings"));
+}
+
+TEST(Protocol, CarriesPowerAndWhyThereIsNone) {
+  Recorder recorder;
+  const CompiledKernel kernel = kernel_named("a");
+  const std::vector<Contender> contenders{{AttentionVariant{.stages = 4}, &kernel}};
+  const Json reply = answer(power_request(kProblem, contenders), recorder);
+  const auto readings = read_power(reply, 1);
+  EXPECT_EQ(readings[0].power_w, 400.0);
+  EXPECT_EQ(readings[0].launch_us, 12.5);
+  EXPECT_EQ(readings[0].missing_because, "");
+  EXPECT_THAT(complaint([&] { read_power(reply, 2); }), HasSubstr("power"));
+  const auto idle = read_power(answer(power_request(kProblem, {}), recorder), 1);
+  EXPECT_EQ(idle[0].power_w, std::nullopt);
+  EXPECT_EQ(idle[0].missing_because, "asleep");
 }
 
 TEST(Protocol, CarriesAKernelOfSeveralContendersOnce) {

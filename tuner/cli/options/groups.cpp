@@ -70,6 +70,10 @@ void add_spec_options(CLI::App& app, Options& options) {
       ->group("Problem");
 }
 
+void add_objective_option(CLI::App& app, Options& options, const char* help) {
+  app.add_option("--objective", options.objective, help)->type_name("WHAT")->group("Objective");
+}
+
 void add_json_option(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "One JSON document on stdout instead of text")
       ->group("Output");

@@ -39,6 +39,9 @@ inline constexpr const char* kAskedL2 =
 
 void add_l2_option(CLI::App& app, Options& options, const char* help);
 
+/// --objective.
+void add_objective_option(CLI::App& app, Options& options, const char* help);
+
 void add_json_option(CLI::App& app, Options& options);
 
 void add_quiet_option(CLI::App& app, Options& options);

@@ -20,7 +20,7 @@ void add_doctor(CLI::App& program, Options& options) {
 
 void add_completion(CLI::App& program, Options& options) {
   CLI::App& app = *program.add_subcommand(
-      "completion", "Print what makes a shell complete swr-tune's commands and options");
+      "completion", "Print the completion script for a shell: bash, zsh or fish");
   app.footer(
       "Examples:\n"
       "  swr-tune completion bash > ~/.local/share/bash-completion/completions/swr-tune\n"

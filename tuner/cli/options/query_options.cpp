@@ -20,6 +20,7 @@ void add_query(CLI::App& program, Options& options) {
   add_database_option(app, options);
   add_l2_option(app, options, kAskedL2);
   add_templates_option(app, options);
+  add_objective_option(app, options, "Ask for what runs with this very --objective decided [time]");
   app.add_flag("--replayed", options.replayed,
                "Ask a database of tune --replay --db, whose results no GPU has given")
       ->group("Files");

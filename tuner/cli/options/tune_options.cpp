@@ -85,18 +85,36 @@ void add_search_options(CLI::App& app, Options& options) {
       ->group(kGroup);
 }
 
+void add_objective_options(CLI::App& app, Options& options) {
+  constexpr const char* kGroup = "Objective";
+  add_objective_option(
+      app, options,
+      "What the best variant has least of: time, energy, edp (energy times time), or an expression "
+      "over metrics, e.g. 'energy_mj * time_us ** 2' (docs/energy.md) [time, or as a kernel's spec "
+      "says]");
+  app.add_flag("--energy", options.measures_energy,
+               "Measure energy too, of the variants that --energy-variants says; the objective "
+               "stays")
+      ->group(kGroup);
+  app.add_option("--energy-variants", options.energy_variants,
+                 "Of how many variants to measure energy, a second for each of 3 to 6 runs")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(at_least(1))
+      ->group(kGroup);
+}
+
 void add_measuring_options(CLI::App& app, Options& options) {
   constexpr const char* kGroup = "Measuring";
   app.add_option("--samples", options.samples,
-                 "Most samples per variant; fewer when the median is known sooner")
+                 "Most samples per variant; fewer if the median is known earlier")
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(1))
       ->group(kGroup);
   add_l2_option(app, options,
                 "L2 when a timed launch begins: warm (what the launch before left) or cold");
-  app.add_option("--repeat", options.repeat,
-                 "Tune so many times and report whether the choices agree")
+  app.add_option("--repeat", options.repeat, "Tune N times and report whether the choices agree")
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(1))
@@ -104,13 +122,13 @@ void add_measuring_options(CLI::App& app, Options& options) {
   app.add_flag("--no-counters", options.no_counters, "Measure without hardware counters")
       ->group(kGroup);
   app.add_option("--deadline", options.deadline_s,
-                 "Seconds after which a variant counts as hanging; 0 fits the problem")
+                 "Seconds after which a variant counts as hung; 0 chooses by the problem")
       ->capture_default_str()
       ->type_name("S")
       ->check(at_least(0))
       ->group(kGroup);
   app.add_flag("--no-isolation", options.no_isolation,
-               "Measure in this process, where a variant that faults ends the run")
+               "Measure in this process; a variant that faults then ends the run")
       ->excludes(app.get_option("--gpus"))
       ->group(kGroup);
 }
@@ -152,12 +170,12 @@ void add_list_options(CLI::App& app, Options& options) {
       app.add_option("--work", options.work, "Tune the problems of a file that swr-tune plan wrote")
           ->type_name("FILE")
           ->group("Problem");
-  CLI::Option* const missed =
-      app.add_flag("--missed", options.missed,
-                   "Tune what programs asked for and no measurement answered, most asked first "
-                   "(docs/runtime.md)")
-          ->excludes(work)
-          ->group("Problem");
+  CLI::Option* const missed = app.add_flag("--missed", options.missed,
+                                           "Tune the problems that programs asked for and no "
+                                           "measurement answered, the most frequent first "
+                                           "(docs/runtime.md)")
+                                  ->excludes(work)
+                                  ->group("Problem");
   exclude_problem(app, *work);
   exclude_problem(app, *missed);
 }
@@ -175,8 +193,9 @@ void add_worker_options(CLI::App& app, Options& options) {
           ->type_name("DIR")
           ->excludes(app.get_option("--gpus"))
           ->group("Workers");
-  app.add_option("--lease", options.lease_s,
-                 "Seconds after which a worker that gives no sign loses its problem to another")
+  app.add_option(
+         "--lease", options.lease_s,
+         "Seconds without a sign of life after which another worker takes a worker's problem")
       ->capture_default_str()
       ->type_name("S")
       ->check(at_least(1))
@@ -221,6 +240,7 @@ void add_run_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->type_name("N")
       ->check(at_least(0));
+  add_objective_options(app, options);
   add_measuring_options(app, options);
   app.add_option("--seed", options.seed, "Seed of the random inputs and of --strategy random")
       ->capture_default_str();
@@ -314,6 +334,14 @@ SearchOptions search_options(const Options& options, Provenance provenance) {
     search.max_s = parse_seconds("--time", options.time);
   }
   return search;
+}
+
+ObjectiveOptions objective_options(const Options& options) {
+  const std::string& text = options.objective;
+  return {.objective = Objective(text.empty() ? std::string(kTimeObjective) : text),
+          .measures_energy = options.measures_energy,
+          .most_measured = options.energy_variants,
+          .seed = options.seed};
 }
 
 std::optional<double> run_limit_s(const Options& options) {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Mean power over a window, from a counter of energy that moves in steps (docs/energy.md).
+#pragma once
+
+#include <functional>
+#include <optional>
+
+namespace swr {
+
+/// What measuring power needs of the world.
+struct PowerSource {
+  /// Millijoule that the GPU has taken since some moment; empty where that is not counted.
+  std::function<std::optional<long long>()> total_mj;
+  std::function<double()> now_s;
+  /// Lets a moment pass that is short against a step of the counter.
+  std::function<void()> wait;
+};
+
+struct PowerWindow {
+  double least_s = 0.5;  ///< From step to step of the counter.
+  double most_s = 3.0;   ///< In which that must come to an end.
+};
+
+/// Keeps the GPU busy until clocks and power have taken their level.
+void settle(const PowerSource& source, double settle_s, const std::function<void()>& keep_busy);
+
+/// Watt between two steps of the counter, so that when it steps does not matter. `keep_busy` is
+/// called again and again, and gives the GPU work without waiting for it. Empty where the counter
+/// is missing or does not move. Throws: what `keep_busy` throws.
+std::optional<double> mean_power_w(const PowerSource& source, const PowerWindow& window,
+                                   const std::function<void()>& keep_busy);
+
+}  // namespace swr
