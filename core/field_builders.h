@@ -20,6 +20,8 @@ namespace swr {
 
 /// The spellings that axes of several operations share.
 inline constexpr std::array<std::string_view, 2> kFamilies{"portable", "hopper"};
+inline constexpr std::array<std::string_view, 4> kAttentionMainloops{"plain", "mutex", "overlap",
+                                                                     "overlap_ordered"};
 inline constexpr std::array<std::string_view, 3> kOrders{"cyclic", "sawtooth", "right_to_left"};
 inline constexpr std::array<std::string_view, 5> kPersistences{"grid", "persistent", "pairs",
                                                                "snake", "dynamic"};

@@ -65,6 +65,11 @@ class Sections {
   void add(std::string name, std::function<void()> run) {
     all_.push_back({std::move(name), std::move(run)});
   }
+  /// Drops the sections whose names do not contain `text`.
+  void keep(const std::string& text) {
+    std::erase_if(
+        all_, [&](const Section& section) { return section.name.find(text) == std::string::npos; });
+  }
   void count_failure() const { progress_->failures = progress_->failures + 1; }
   int failures() const { return progress_->failures; }
 

@@ -173,7 +173,10 @@ long long wrong_of(const Problem& problem, unsigned seed, Compared compared, boo
   wrong += memory.disturbed();
   if (wrong != 0) {
     std::ostringstream text;
-    text << problem;
+    const auto& first = memory.first_wrong();
+    text << "first: sequence " << first.sequence << " query " << first.query << " head "
+         << first.head << " column " << first.column << " found " << first.found << " expected "
+         << first.expected << "; " << problem;
     std::fprintf(stderr, "%s, seed %u: %lld wrong; %s\n", kCheckedKernels[I].name, seed, wrong,
                  text.str().c_str());
   }
@@ -186,6 +189,9 @@ Problem gpu_problem(Random& random, int size) {
   Problem problem = serving_test::drawn_problem<C>(random, size);
   if (one_in(random, 2)) {
     problem.workers = drawn(random, 1, 300);
+  }
+  if (kCheckedKernels[I].is_hopper()) {
+    problem.page_size = kCheckedKernels[I].piece_rows << drawn(random, 0, 2);
   }
   return problem;
 }
@@ -271,6 +277,45 @@ void check_bits() {
   alone.workers = 1;
   report("another order of additions: bits differ (the check can fail)", 1,
          bits_off<0>(alone, first, expected) == 0 ? 1 : 0);
+}
+
+/// The same of kernels of the Hopper family, whose boxes differ with the page.
+void check_hopper_bits() {
+  constexpr std::size_t kRows = kernel_named("hopper 128 rows");
+  constexpr std::size_t kPages16 = kernel_named("hopper 128 pages of 16");
+  constexpr std::size_t kPages256 = kernel_named("hopper 128 pages of 256");
+  constexpr ServingAttentionConfig C = kCheckedKernels[kRows].config;
+  Problem problem = unequal_sequences();
+  problem.max_seq_q = 700;
+  problem.seq_q = {700, 65, 128, 0, 1};
+  ServingMemory<C> first(problem, 1);
+  OnDevice<C> device(first);
+  launch_serving(kRows, device.launch(), device.params());
+  device.fetch();
+  const std::vector<float> expected = first.results();
+  long long off = 0;
+  for (int i = 0; i < 20; ++i) {
+    off += bits_off<kPages16>(problem, first, expected);
+  }
+  report("hopper, 20 launches, pages permuted anew: bits equal to those of rows", 20, off);
+  off = 0;
+  for (const int page_size : {16, 48, 64, 128, 256}) {
+    for (const bool outside : {false, true}) {
+      problem.page_size = page_size;
+      problem.heads_outside_rows = outside;
+      problem.k_and_v_together = outside;
+      problem.table_is_csr = !outside;
+      off += bits_off<kPages16>(problem, first, expected);
+      if (page_size % 128 == 0) {
+        off += bits_off<kPages256>(problem, first, expected);
+      }
+    }
+  }
+  report("hopper, pages of 16 to 256, NHD and HND, table and CSR: bits equal", 14, off);
+  problem.ragged_k = true;
+  problem.ragged_q = false;
+  report("hopper, ragged rows and a batch dimension: bits equal", 1,
+         bits_off<kRows>(problem, first, expected));
 }
 
 /// Long batches: several entries a lane of the list, several sequences an entry.
@@ -432,9 +477,12 @@ void add_far_pages() {
 void add_everything(int rounds) {
   sections->add("a planted fault", check_planted_fault);
   sections->add("equal bits", check_bits);
+  sections->add("equal bits, hopper", check_hopper_bits);
   add_replay<0>();
   add_replay<kernel_named("decode 64")>();
   add_replay<kernel_named("chunks in ranges 128")>();
+  add_replay<kernel_named("hopper 128 rows")>();
+  add_replay<kernel_named("hopper 128 pages of 16")>();
   add_all_random(rounds, std::make_index_sequence<kCheckedCount>());
   sections->add("long batches", check_long_batches);
   sections->add("append, bf16", [rounds] { check_append<DType::bf16>("append, bf16", rounds); });
@@ -442,6 +490,7 @@ void add_everything(int rounds) {
   add_far_pages<0>();
   add_far_pages<1>();
   add_far_pages<kernel_named("prefill 128")>();
+  add_far_pages<kernel_named("hopper 128 pages of 16")>();
 }
 
 }  // namespace
@@ -453,10 +502,13 @@ int main(int argc, char** argv) {
     return argc > index ? std::atoi(argv[index]) : usual;
   };
   host_threads = number(2, 16);
-  Sections all(number(3, 55));
+  Sections all(number(3, 55), number(5, 25));
   sections = &all;
   add_everything(number(1, 24));
   std::printf("| property | problems | wrong |\n|---|---|---|\n");
+  if (argc > 4) {
+    all.keep(argv[4]);  // Those whose names contain it.
+  }
   const int lost = all.run();
   std::printf("%d properties failed, %d sections had a fault or were not reached\n", all.failures(),
               lost);

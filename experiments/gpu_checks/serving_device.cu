@@ -4,6 +4,7 @@
 #include "experiments/gpu_checks/sections.h"
 #include "experiments/gpu_checks/serving_kernel_entries.h"
 #include "experiments/gpu_checks/serving_kernels.h"
+#include "operations/attention_serving/tensor_maps.h"
 #include "templates/reference/serving_attention_reference.cu"
 
 #include <cuda_runtime.h>
@@ -42,7 +43,8 @@ __global__ void __launch_bounds__(1024) write_late(const LateArray* arrays, int 
 const void* serving_entry(std::size_t kernel) {
   using Entry = const void* (*)(std::size_t);
   constexpr Entry kEntries[kParts] = {entry_in_part<0>, entry_in_part<1>, entry_in_part<2>,
-                                      entry_in_part<3>, entry_in_part<4>, entry_in_part<5>};
+                                      entry_in_part<3>, entry_in_part<4>, entry_in_part<5>,
+                                      entry_in_part<6>, entry_in_part<7>, entry_in_part<8>};
   return kEntries[kernel / kKernelsPerPart](kernel % kKernelsPerPart);
 }
 
@@ -54,7 +56,7 @@ std::string resources(std::size_t kernel, int dynamic_smem_bytes) {
   check(cudaFuncGetAttributes(&attributes, serving_entry(kernel)), "attributes");
   check(cudaDeviceGetAttribute(&registers, cudaDevAttrMaxRegistersPerBlock, 0), "registers");
   check(cudaDeviceGetAttribute(&smem, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "memory");
-  const int threads = kCheckedKernels[kernel].config.threads();
+  const int threads = kCheckedKernels[kernel].threads();
   return std::string(kCheckedKernels[kernel].name) + ", " + std::to_string(threads) +
          " threads, at most " + std::to_string(attributes.maxThreadsPerBlock) + ", of " +
          std::to_string(attributes.numRegs) + " registers, in all " + std::to_string(registers) +
@@ -79,6 +81,35 @@ const void* allowed_entry(std::size_t kernel, int dynamic_smem_bytes) {
   return entry;
 }
 
+/// The driver's function, without linking the driver.
+LaunchCalls encoding_calls() {
+  LaunchCalls calls;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                         cudaEnableDefault, &found),
+        "cuTensorMapEncodeTiled");
+  calls.tensor_map_encode_tiled =
+      reinterpret_cast<decltype(calls.tensor_map_encode_tiled)>(function);
+  return calls;
+}
+
+ServingMaps maps_of(std::size_t kernel, const ServingAttentionParams& params) {
+  static const LaunchCalls calls = encoding_calls();
+  const HopperServingConfig config = kCheckedKernels[kernel].hopper();
+  ServingMaps maps;
+  const CUresult result = encode_serving_maps(calls,
+                                              {.q_box = config.q_box(),
+                                               .kv_box = config.kv_box(),
+                                               .head_dim = config.head_dim,
+                                               .dtype = config.dtype},
+                                              params, maps);
+  if (result != CUDA_SUCCESS) {
+    end_section("a tensor map was refused: " + std::to_string(result));
+  }
+  return maps;
+}
+
 void launch_on(cudaStream_t stream, std::size_t kernel, const ServingLaunch& launch,
                const ServingAttentionParams& params, bool may_begin_early) {
   cudaLaunchAttribute attribute = {};
@@ -86,17 +117,23 @@ void launch_on(cudaStream_t stream, std::size_t kernel, const ServingLaunch& lau
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(launch.grid_x));
-  config.blockDim = dim3(static_cast<unsigned>(launch.block_x));
-  config.dynamicSmemBytes = static_cast<std::size_t>(launch.dynamic_smem_bytes);
+  const CheckedKernel& checked = kCheckedKernels[kernel];
+  const int smem_bytes = checked.smem_bytes(launch.dynamic_smem_bytes);
+  config.blockDim = dim3(static_cast<unsigned>(checked.threads()));
+  config.dynamicSmemBytes = static_cast<std::size_t>(smem_bytes);
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = may_begin_early ? 1 : 0;
   ServingAttentionParams copy = params;
-  void* arguments[] = {&copy};
+  ServingMaps maps{};
+  if (checked.is_hopper()) {
+    maps = maps_of(kernel, params);
+  }
+  void* arguments[] = {&copy, &maps.q, &maps.k, &maps.v, &maps.o, &maps.steps};
   const cudaError_t error =
-      cudaLaunchKernelExC(&config, allowed_entry(kernel, launch.dynamic_smem_bytes), arguments);
+      cudaLaunchKernelExC(&config, allowed_entry(kernel, smem_bytes), arguments);
   if (error != cudaSuccess) {
-    check(error, "launch of " + resources(kernel, launch.dynamic_smem_bytes));
+    check(error, "launch of " + resources(kernel, smem_bytes));
   }
 }
 
@@ -171,10 +208,11 @@ void CapturedServing::replay() const {
 }
 
 int resident_ctas(std::size_t kernel, int dynamic_smem_bytes) {
+  const int smem_bytes = kCheckedKernels[kernel].smem_bytes(dynamic_smem_bytes);
   int per_sm = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &per_sm, allowed_entry(kernel, dynamic_smem_bytes),
-            kCheckedKernels[kernel].config.threads(), static_cast<std::size_t>(dynamic_smem_bytes)),
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, allowed_entry(kernel, smem_bytes),
+                                                      kCheckedKernels[kernel].threads(),
+                                                      static_cast<std::size_t>(smem_bytes)),
         "occupancy");
   return sm_count() * per_sm;
 }

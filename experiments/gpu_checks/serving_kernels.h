@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention_serving/config.h"
+#include "attention_serving/hopper/config.h"
 #include "operations/attention_serving/launch_plan.h"
 #include <swr/kv_append_params.h>
 #include <swr/serving_attention_params.h>
@@ -14,9 +15,36 @@
 
 namespace swr::gpu {
 
+/// A kernel of the Hopper family has `piece_rows` other than 0; its problems are those of `config`,
+/// of which it takes what it shares.
 struct CheckedKernel {
   const char* name;
   ServingAttentionConfig config;
+  int piece_rows = 0;
+  Mainloop mainloop = Mainloop::overlap_ordered;
+
+  SWR_HD constexpr bool is_hopper() const { return piece_rows > 0; }
+  SWR_HD constexpr HopperServingConfig hopper() const {
+    return {.head_dim = config.head_dim,
+            .dtype = config.dtype,
+            .mask = config.mask,
+            .kv_source = config.kv_source,
+            .piece_rows = config.has_pages() ? piece_rows : config.tile_n,
+            .tile_m = config.tile_m,
+            .tile_n = config.tile_n,
+            .stages = config.stages,
+            .mainloop = mainloop,
+            .order = config.order,
+            .persistence = config.persistence};
+  }
+  SWR_HD constexpr int threads() const {
+    return is_hopper() ? hopper().threads() : config.threads();
+  }
+  /// Of a launch that was planned for `config`.
+  constexpr int smem_bytes(int planned) const {
+    return is_hopper() ? planned - config.fixed_smem_bytes() + hopper().fixed_smem_bytes()
+                       : planned;
+  }
 };
 
 inline constexpr ServingAttentionConfig kDecode{.stages = 2};
@@ -26,6 +54,15 @@ inline constexpr ServingAttentionConfig kPrefill{.tile_m = 128,
                                                  .persistence = Persistence::persistent,
                                                  .pack_gqa = false,
                                                  .deal = Deal::whole};
+
+/// For the Hopper family, whose pages no padding shifts.
+inline constexpr ServingAttentionConfig kHopper{.page_copy = PageCopy::run16,
+                                                .tile_m = 128,
+                                                .tile_n = 128,
+                                                .warps = 8,
+                                                .persistence = Persistence::persistent,
+                                                .pack_gqa = false,
+                                                .deal = Deal::whole};
 
 constexpr ServingAttentionConfig changed(ServingAttentionConfig config, auto change) {
   change(config);
@@ -109,6 +146,53 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
                                                c.tile_m = 64;
                                                c.warps = 4;
                                              })},
+    {"hopper 128 rows", changed(kHopper, [](Config& c) { c.kv_source = KvSource::rows; }), 128},
+    {"hopper 128 rows, fp16, full",
+     changed(kHopper,
+             [](Config& c) {
+               c.kv_source = KvSource::rows;
+               c.dtype = DType::fp16;
+               c.mask = ServingMask::full;
+               c.persistence = Persistence::snake;
+               c.order = Order::sawtooth;
+             }),
+     128},
+    {"hopper 128 pages of 16", kHopper, 16},
+    {"hopper 128 pages of 64", changed(kHopper, [](Config& c) { c.dtype = DType::fp16; }), 64},
+    {"hopper 128 pages of 64, bf16", kHopper, 64},
+    {"hopper 128 pages of 128",
+     changed(kHopper,
+             [](Config& c) {
+               c.order = Order::right_to_left;
+               c.persistence = Persistence::pairs;
+             }),
+     128},
+    {"hopper 128 pages of 256", kHopper, 128},
+    {"hopper 128 pages of 8, mutex",
+     changed(kHopper, [](Config& c) { c.persistence = Persistence::snake; }), 8, Mainloop::mutex},
+    {"hopper 64 pages of 16, 64 rows",
+     changed(with_dims(kHopper, 64, 64),
+             [](Config& c) {
+               c.tile_m = 64;
+               c.warps = 4;
+               c.persistence = Persistence::grid;
+               c.order = Order::right_to_left;
+             }),
+     16, Mainloop::overlap},
+    {"hopper 96 rows, plain",
+     changed(with_dims(kHopper, 96, 96),
+             [](Config& c) {
+               c.kv_source = KvSource::rows;
+               c.mask = ServingMask::full;
+             }),
+     128, Mainloop::plain},
+    {"hopper 256 pages of 16",
+     changed(with_dims(kHopper, 256, 256),
+             [](Config& c) {
+               c.tile_n = 80;
+               c.order = Order::sawtooth;
+             }),
+     16},
 };
 inline constexpr std::size_t kCheckedCount = sizeof(kCheckedKernels) / sizeof(kCheckedKernels[0]);
 

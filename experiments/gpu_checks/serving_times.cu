@@ -3,10 +3,11 @@
 // beside the dense kernels of the same tiles. Sets of tensors take turns, so that L2 holds none of
 // them; every result is compared with fp64 first. Arguments: seconds, and what the name of lengths
 // contains ("new" for prefill).
+#include "attention/hopper/kernel.cuh"
 #include "attention/portable/kernel.cuh"
 #include "experiments/gpu_checks/sections.h"
 #include "experiments/gpu_checks/serving_kernels.h"
-#include "operations/attention/launch_plan.h"
+#include "operations/attention/attention_launch.h"
 
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -438,6 +439,107 @@ class DenseSet {
   std::unique_ptr<Array<unsigned>> arrivals_;
 };
 
+/// The dense Hopper kernel of the serving kernels' tiles.
+constexpr HopperAttentionConfig kDenseHopper{.head_dim = kHeadDim,
+                                             .dtype = DType::bf16,
+                                             .causal = true,
+                                             .tile_m = 128,
+                                             .tile_n = 128,
+                                             .stages = 2,
+                                             .mainloop = Mainloop::overlap_ordered,
+                                             .order = Order::cyclic,
+                                             .persistence = Persistence::persistent,
+                                             .p_operand = POperand::registers,
+                                             .exp2_fma_eighths = 0,
+                                             .unroll = 1};
+
+__global__ void __launch_bounds__(kDenseHopper.threads(), 1)
+    dense_hopper_kernel(const __grid_constant__ AttentionParams params,
+                        const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
+                        const __grid_constant__ TensorMap v, const __grid_constant__ TensorMap o) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) char shared[];
+  hopper::run<kDenseHopper>(params, {q, k, v, o}, ptx::shared_address(shared));
+#endif
+}
+
+LaunchCalls encoding_calls() {
+  return find_launch_calls([](const char* name) {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found);
+    return function;
+  });
+}
+
+class DenseHopperSet {
+ public:
+  static constexpr HopperAttentionConfig C = kDenseHopper;
+
+  DenseHopperSet(const Lengths& lengths, unsigned seed)
+      : q_(elements(lengths.q, kHeadsQ)),
+        o_(elements(lengths.q, kHeadsQ)),
+        k_(elements(lengths.kv, kHeadsKv)),
+        v_(elements(lengths.kv, kHeadsKv)) {
+    q_.randomise(3 * seed);
+    k_.randomise(3 * seed + 1);
+    v_.randomise(3 * seed + 2);
+    params_.q = q_.data();
+    params_.k = k_.data();
+    params_.v = v_.data();
+    params_.o = o_.data();
+    params_.q_strides = params_.o_strides = strides(kHeadsQ, lengths.q[0]);
+    params_.k_strides = params_.v_strides = strides(kHeadsKv, lengths.kv[0]);
+    params_.batch = static_cast<int>(lengths.q.size());
+    params_.heads_q = kHeadsQ;
+    params_.heads_kv = kHeadsKv;
+    params_.seq_q = lengths.q[0];
+    params_.seq_kv = lengths.kv[0];
+    params_.scale_log2 = kScale * 1.44269504F;
+    params_.longest_first = 1;
+    const AttentionLaunchPlan plan{.tile_m = C.tile_m,
+                                   .tile_n = C.tile_n,
+                                   .threads = C.threads(),
+                                   .dynamic_smem_bytes = C.smem_bytes(),
+                                   .persistence = C.persistence,
+                                   .workers = sm_count(),
+                                   .longest_first = true,
+                                   .dtype = C.dtype,
+                                   .head_dim = kHeadDim,
+                                   .sm_count = sm_count(),
+                                   .q_box = C.q_box(),
+                                   .kv_box = C.kv_box()};
+    geometry_ = launch_geometry(plan, params_);
+    params_.section_heads = geometry_.section_heads;
+    if (encode_attention_maps(encoding_calls(), plan, params_, maps_) != CUDA_SUCCESS) {
+      end_section("a tensor map was refused");
+    }
+    check(cudaFuncSetAttribute(dense_hopper_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               C.smem_bytes()),
+          "shared memory");
+    wait();
+  }
+
+  void launch() const {
+    dense_hopper_kernel<<<static_cast<unsigned>(geometry_.grid_x), C.threads(), C.smem_bytes(),
+                          cudaStreamPerThread>>>(params_, maps_.q, maps_.k, maps_.v, maps_.o);
+    check(cudaGetLastError(), "dense");
+  }
+
+ private:
+  static long long elements(const std::vector<int>& lengths, int heads) {
+    return static_cast<long long>(lengths.size()) * lengths[0] * heads * kHeadDim;
+  }
+
+  Array<std::uint16_t> q_;
+  Array<std::uint16_t> o_;
+  Array<std::uint16_t> k_;
+  Array<std::uint16_t> v_;
+  AttentionParams params_;
+  LaunchGeometry geometry_;
+  AttentionMaps maps_;
+};
+
 template <std::size_t I>
 void time_dense(const char* name, const Lengths& lengths, int splits) {
   std::vector<std::unique_ptr<DenseSet<I>>> sets;
@@ -509,11 +611,84 @@ void time_decode(const Lengths& lengths) {
   time_dense<4>("dense 16x64, 2 stages", lengths, 1);
 }
 
-void time_prompts(const Lengths& lengths) {
-  for (const char* const name : {"prefill 128", "prefill 128 run16", "prefill 128 rows"}) {
-    time_serving(kernel_named(name), lengths);
+/// What takes turns: a kernel with two sets of tensors.
+struct Contender {
+  std::string name;
+  int page_size = 0;
+  std::function<void(int)> launch;
+  double off = 0.0;
+  std::vector<double> times{};
+};
+
+Contender serving_contender(const char* name, Lengths lengths, int page_size) {
+  lengths.page_size = page_size == 0 ? 16 : page_size;
+  auto sets = std::make_shared<std::vector<std::unique_ptr<ServingSet>>>();
+  for (unsigned set = 0; set < 2; ++set) {
+    sets->push_back(std::make_unique<ServingSet>(kernel_named(name), lengths, set, Dealing{}));
   }
-  time_dense<0>("dense 128x64", lengths, 1);
+  const double off = (*sets)[0]->deviation();
+  return {name, page_size, [sets](int i) { (*sets)[static_cast<std::size_t>(i)]->launch(false); },
+          off};
+}
+template <typename Set, typename... More>
+Contender dense_contender(const char* name, const Lengths& lengths, More... more) {
+  auto sets = std::make_shared<std::vector<std::unique_ptr<Set>>>();
+  for (unsigned set = 0; set < 2; ++set) {
+    sets->push_back(std::make_unique<Set>(lengths, set, more...));
+  }
+  return {name, 0, [sets](int i) { (*sets)[static_cast<std::size_t>(i)]->launch(); }};
+}
+
+double time_of_us(const Contender& contender, int launches) {
+  cudaEvent_t begin;
+  cudaEvent_t end;
+  check(cudaEventCreate(&begin), "event");
+  check(cudaEventCreate(&end), "event");
+  check(cudaEventRecord(begin, cudaStreamPerThread), "event");
+  for (int i = 0; i < launches; ++i) {
+    contender.launch(i % 2);
+  }
+  check(cudaEventRecord(end, cudaStreamPerThread), "event");
+  check(cudaEventSynchronize(end), "kernel");
+  float milliseconds = 0.0F;
+  check(cudaEventElapsedTime(&milliseconds, begin, end), "event");
+  check(cudaEventDestroy(begin), "event");
+  check(cudaEventDestroy(end), "event");
+  return static_cast<double>(milliseconds) * 1000.0 / launches;
+}
+
+/// Prefill: every kernel in turn, round after round.
+void time_prompts(const Lengths& lengths) {
+  constexpr int kRounds = 15;
+  std::vector<Contender> all;
+  all.push_back(serving_contender("hopper 128 rows", lengths, 0));
+  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
+  all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
+  all.push_back(serving_contender("hopper 128 pages of 256", lengths, 256));
+  all.push_back(serving_contender("prefill 128 rows", lengths, 0));
+  all.push_back(serving_contender("prefill 128", lengths, 16));
+  all.push_back(serving_contender("prefill 128", lengths, 64));
+  all.push_back(serving_contender("prefill 128", lengths, 256));
+  all.push_back(dense_contender<DenseHopperSet>("dense hopper 128x128", lengths));
+  all.push_back(dense_contender<DenseSet<0>>("dense portable 128x64", lengths, 1));
+  for (int round = -1; round < kRounds; ++round) {
+    for (Contender& contender : all) {
+      const double us = time_of_us(contender, 4);
+      if (round >= 0) {
+        contender.times.push_back(us);
+      }
+    }
+  }
+  for (Contender& contender : all) {
+    std::sort(contender.times.begin(), contender.times.end());
+    const double us = contender.times[kRounds / 2];
+    std::printf("| %s | %s | %d | %.1f | %.1f | %.1f to %.1f | %.2f | %.0f | %.1e |\n",
+                lengths.name.c_str(), contender.name.c_str(), contender.page_size,
+                lengths.floor_bytes() / kReadBytesPerUs, us, contender.times.front(),
+                contender.times.back(), lengths.floor_bytes() / us / 1e6,
+                lengths.flops() / us / 1e6, contender.off);
+  }
+  std::fflush(stdout);
 }
 
 void time_chunk(const Lengths& lengths) {
@@ -560,7 +735,8 @@ int main(int argc, char** argv) {
   Sections sections(argc > 1 ? std::atoi(argv[1]) : 55);
   add_everything(sections, argc > 2 ? argv[2] : "");
   std::printf(
-      "| lengths | kernel | page | floor us | us | us, overlapping | TB/s | TFLOP/s | largest "
+      "| lengths | kernel | page | floor us | us | overlapping, or range | TB/s | TFLOP/s | "
+      "largest "
       "difference from fp64 |\n|---|---|---|---|---|---|---|---|---|\n");
   return sections.run() == 0 ? 0 : 1;
 }

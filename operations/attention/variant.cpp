@@ -12,7 +12,6 @@ using namespace std::string_view_literals;
 
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
 constexpr std::array kKvCopies{"cp_async"sv, "tma"sv};
-constexpr std::array kMainloops{"plain"sv, "mutex"sv, "overlap"sv, "overlap_ordered"sv};
 constexpr std::array kPOperands{"registers"sv, "shared"sv};
 
 constexpr int kMaxTile = 1024;
@@ -48,8 +47,8 @@ std::span<const Axis> attention_axes() {
                         Family::portable)),
       later(choice_axis(&V::kv_copy, kKvCopies, "kv_copy",
                         "How K and V are copied to shared memory.", Family::portable)),
-      choice_axis(&V::mainloop, kMainloops, "mainloop", "How matrix products and softmax overlap.",
-                  Family::hopper),
+      choice_axis(&V::mainloop, kAttentionMainloops, "mainloop",
+                  "How matrix products and softmax overlap.", Family::hopper),
       choice_axis(&V::p_operand, kPOperands, "p_operand", "Where P is kept for the product with V.",
                   Family::hopper),
       integer_axis(&V::exp2_fma_eighths, 0, 4, "exp2_fma_eighths",
@@ -81,7 +80,7 @@ int warps_of(const AttentionVariant& variant) { return variant.warps; }
 bool has_splits(const AttentionVariant& variant) { return variant.kv_splits > 1; }
 
 std::string_view to_string(KvCopy value) { return enum_text(kKvCopies, value); }
-std::string_view to_string(Mainloop value) { return enum_text(kMainloops, value); }
+std::string_view to_string(Mainloop value) { return enum_text(kAttentionMainloops, value); }
 std::string_view to_string(POperand value) { return enum_text(kPOperands, value); }
 std::string_view to_string(AttentionSwizzle value) { return enum_text(kSwizzles, value); }
 

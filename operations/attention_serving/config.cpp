@@ -2,8 +2,10 @@
 #include "generator/config_text.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
+#include <swr/attention_variant.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace swr {
 namespace {
@@ -29,16 +31,42 @@ std::string config_fields(const ServingAttentionConfig& config) {
          config_field("deal", config_text("Deal", deal));
 }
 
-}  // namespace
+std::string config_fields(const HopperServingConfig& config) {
+  const auto& [head_dim, dtype, mask, kv_source, piece_rows, tile_m, tile_n, stages, mainloop,
+               order, persistence] = config;
+  return config_field("head_dim", config_text(head_dim)) +
+         config_field("dtype", config_text("DType", dtype)) +
+         config_field("mask", config_text("ServingMask", mask)) +
+         config_field("kv_source", config_text("KvSource", kv_source)) +
+         config_field("piece_rows", config_text(piece_rows)) +
+         config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
+         config_field("stages", config_text(stages)) +
+         config_field("mainloop", config_text("Mainloop", mainloop)) +
+         config_field("order", config_text("Order", order)) +
+         config_field("persistence", config_text("Persistence", persistence));
+}
 
-ServingAttentionConfig config_of(const ServingAttentionProblem& problem,
-                                 const ServingAttentionVariant& variant) {
+std::string header_of(const ServingAttentionConfig& config) {
+  return config_header("attention_serving/config.h", "ServingAttentionConfig",
+                       config_fields(config));
+}
+std::string header_of(const HopperServingConfig& config) {
+  return config_header("attention_serving/hopper/config.h", "HopperServingConfig",
+                       config_fields(config));
+}
+
+KvSource kv_source_of(const ServingAttentionProblem& problem) {
+  return problem.page_size > 0 ? KvSource::pages : KvSource::rows;
+}
+
+ServingAttentionConfig portable_config(const ServingAttentionProblem& problem,
+                                       const ServingAttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .head_dim_v = problem.head_dim_v,
           .dtype = problem.dtype,
           .mask = problem.mask,
           .softcap = problem.softcap,
-          .kv_source = problem.page_size > 0 ? KvSource::pages : KvSource::rows,
+          .kv_source = kv_source_of(problem),
           .page_copy = variant.page_copy,
           .tile_m = variant.tile_m,
           .tile_n = variant.tile_n,
@@ -51,32 +79,72 @@ ServingAttentionConfig config_of(const ServingAttentionProblem& problem,
           .deal = variant.deal};
 }
 
+HopperServingConfig hopper_config(const ServingAttentionProblem& problem,
+                                  const ServingAttentionVariant& variant) {
+  return {.head_dim = problem.head_dim,
+          .dtype = problem.dtype,
+          .mask = problem.mask,
+          .kv_source = kv_source_of(problem),
+          .piece_rows =
+              problem.page_size > 0 ? std::gcd(problem.page_size, variant.tile_n) : variant.tile_n,
+          .tile_m = variant.tile_m,
+          .tile_n = variant.tile_n,
+          .stages = variant.stages,
+          .mainloop = variant.mainloop,
+          .order = variant.order,
+          .persistence = variant.persistence};
+}
+
+}  // namespace
+
+ServingFamilyConfig config_of(const ServingAttentionProblem& problem,
+                              const ServingAttentionVariant& variant) {
+  if (variant.family == Family::hopper) {
+    return hopper_config(problem, variant);
+  }
+  return portable_config(problem, variant);
+}
+
 std::string config_header_of(const ServingAttentionProblem& problem,
                              const ServingAttentionVariant& variant) {
-  return config_header("attention_serving/config.h", "ServingAttentionConfig",
-                       config_fields(config_of(problem, variant)));
+  return std::visit([](const auto& config) { return header_of(config); },
+                    config_of(problem, variant));
 }
 
 int smem_bytes_of(const ServingAttentionProblem& problem, const ServingAttentionVariant& variant) {
-  return config_of(problem, variant).fixed_smem_bytes() + list_bytes(kListEntries);
+  return std::visit([](const auto& config) { return config.fixed_smem_bytes(); },
+                    config_of(problem, variant)) +
+         list_bytes(kListEntries);
 }
 
-int threads_of(const ServingAttentionProblem& /*problem*/, const ServingAttentionVariant& variant) {
-  return 32 * variant.warps;
+int threads_of(const ServingAttentionProblem& problem, const ServingAttentionVariant& variant) {
+  return std::visit([](const auto& config) { return config.threads(); },
+                    config_of(problem, variant));
 }
 
 int warps_of(const ServingAttentionVariant& variant) { return variant.warps; }
 
 ServingLaunchPlan plan_of(const ServingAttentionProblem& problem,
                           const ServingAttentionVariant& variant, int sm_count, int ctas_per_sm) {
-  const ServingAttentionConfig config = config_of(problem, variant);
-  return {.tiles = config.tiles(),
-          .head_dim_v = config.head_dim_v,
-          .threads = config.threads(),
-          .fixed_smem_bytes = config.fixed_smem_bytes(),
-          .persistence = config.persistence,
-          .workers = std::clamp(variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm, 1,
-                                kMostWorkers)};
+  const ServingFamilyConfig of_family = config_of(problem, variant);
+  ServingLaunchPlan plan = std::visit(
+      [&](const auto& config) {
+        return ServingLaunchPlan{.tiles = config.tiles(),
+                                 .head_dim_v = problem.head_dim_v,
+                                 .threads = config.threads(),
+                                 .fixed_smem_bytes = config.fixed_smem_bytes(),
+                                 .persistence = config.persistence};
+      },
+      of_family);
+  plan.workers =
+      std::clamp(variant.workers > 0 ? variant.workers : sm_count * ctas_per_sm, 1, kMostWorkers);
+  if (const auto* const hopper = std::get_if<HopperServingConfig>(&of_family)) {
+    plan.maps = {.q_box = hopper->q_box(),
+                 .kv_box = hopper->kv_box(),
+                 .head_dim = problem.head_dim,
+                 .dtype = problem.dtype};
+  }
+  return plan;
 }
 
 void set_choices(ServingAttentionParams& params, const ServingAttentionVariant& variant) {

@@ -9,12 +9,23 @@
 #include <swr/kv_append_params.h>
 #include <swr/merge_states_params.h>
 #include <swr/serving_attention_params.h>
+#include <swr/tensor_map.h>
 
 namespace swr {
 
 /// CTAs of a launch that leaves parts, at most, so that a word for each has a place of its own in
 /// every launch's memory.
 inline constexpr int kMostWorkers = 1 << 14;
+
+/// What a kernel's tensor maps copy at once; no columns for kernels without maps.
+struct ServingMapPlan {
+  TensorBox q_box;  ///< Of q and o.
+  TensorBox kv_box;
+  int head_dim = 0;
+  DType dtype = DType::fp16;
+
+  constexpr bool takes_tensor_maps() const { return kv_box.columns > 0; }
+};
 
 /// Everything about the launches of one compiled kernel on one device that no problem changes.
 struct ServingLaunchPlan {
@@ -25,6 +36,7 @@ struct ServingLaunchPlan {
   int fixed_smem_bytes = 0;
   Persistence persistence = Persistence::grid;  ///< Counts for Deal::whole only.
   int workers = 1;  ///< CTAs of persistent launches and of Deal::ranges, at least 1.
+  ServingMapPlan maps{};
 };
 
 /// What a launch needs, whatever the lengths turn out to be.

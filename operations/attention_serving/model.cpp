@@ -3,6 +3,7 @@
 // dealt, and the chain of loads that every launch begins with. Not fitted to measurements.
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
+#include "operations/attention/model/hopper_time.h"
 #include "operations/attention/model/time.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
@@ -73,22 +74,19 @@ class ServingAttentionPredictor final : public Predictor {
     const Tiles tiles = tiles_of(problem, variant);
     const double places = 1.0 * profile_.device.sm_count * ctas_per_sm;
     const double workers = variant.workers > 0 ? std::min<double>(variant.workers, places) : places;
-    const double giga_clocks = profile_.device.sm_count * profile_.clock_mhz / 1e3;
     const CompulsoryBytes bytes = compulsory_bytes(problem);
     const auto read = static_cast<double>(bytes.read);
     const auto written = static_cast<double>(bytes.write);
     const double columns = problem.head_dim + problem.head_dim_v;
-    const double scores = tiles.pairs * variant.tile_m * variant.tile_n;
     const double streamed = tiles.pairs * variant.tile_n * columns * 2.0;
     Prediction result;
-    result.matrix_us =
-        time_us(scores * columns * 2.0, main_loop_flop_per_clock(profile_) * giga_clocks);
-    result.softmax_us = time_us(scores, profile_.exp2_per_clock_per_sm * giga_clocks);
+    const Compute compute = compute_of(problem, variant, tiles);
+    result.matrix_us = compute.matrix_us;
+    result.softmax_us = compute.softmax_us;
     result.l2_us = time_us(std::max(streamed, read) + written, profile_.l2_gb_per_s);
     result.dram_us =
         time_us(read + written, profile_.device.dram_gb_per_s * profile_.dram_efficiency);
-    const double bound =
-        std::max({result.matrix_us + result.softmax_us, result.l2_us, result.dram_us});
+    const double bound = std::max({compute.both_us, result.l2_us, result.dram_us});
     const double uneven = imbalance(variant, tiles, workers);
     result.latency_us =
         bound * (uneven - 1.0) + profile_.kernel.launch_us + chain_us(variant, tiles, workers);
@@ -102,8 +100,12 @@ class ServingAttentionPredictor final : public Predictor {
 
   KernelResources estimated_resources(const Problem& problem,
                                       const Variant& variant) const override {
-    const ServingAttentionConfig config =
+    const ServingFamilyConfig of_family =
         config_of(problem.as<ServingAttentionProblem>(), variant.as<ServingAttentionVariant>());
+    if (const auto* const hopper = std::get_if<HopperServingConfig>(&of_family)) {
+      return {.registers_per_thread = hopper->dense().entry_registers()};
+    }
+    const auto& config = std::get<ServingAttentionConfig>(of_family);
     constexpr int kOthers = 90;
     const int held = config.pv().accumulator_registers() + kOthers;
     return {.registers_per_thread = std::min(held, config.pv().register_limit())};
@@ -114,6 +116,32 @@ class ServingAttentionPredictor final : public Predictor {
   }
 
  private:
+  struct Compute {
+    double matrix_us = 0.0;
+    double softmax_us = 0.0;
+    double both_us = 0.0;  ///< As far as they hide one another.
+  };
+
+  /// As if all SMs worked evenly. The Hopper family's steps are those of the dense one.
+  Compute compute_of(const ServingAttentionProblem& problem, const ServingAttentionVariant& variant,
+                     const Tiles& tiles) const {
+    const double giga_clocks = profile_.device.sm_count * profile_.clock_mhz / 1e3;
+    const ServingFamilyConfig of_family = config_of(problem, variant);
+    if (const auto* const hopper = std::get_if<HopperServingConfig>(&of_family)) {
+      const HopperStep step = hopper_step(hopper->dense(), profile_);
+      const double tile_clocks = hopper_tile_clocks(hopper->dense(), profile_);
+      return {time_us(tiles.pairs * step.matrix_clocks, giga_clocks),
+              time_us(tiles.pairs * step.softmax_clocks, giga_clocks),
+              time_us(tiles.pairs * step.step_clocks + tiles.q_tiles * tile_clocks, giga_clocks)};
+    }
+    const double scores = tiles.pairs * variant.tile_m * variant.tile_n;
+    const double columns = problem.head_dim + problem.head_dim_v;
+    const double matrix_us =
+        time_us(scores * columns * 2.0, main_loop_flop_per_clock(profile_) * giga_clocks);
+    const double softmax_us = time_us(scores, profile_.exp2_per_clock_per_sm * giga_clocks);
+    return {matrix_us, softmax_us, matrix_us + softmax_us};
+  }
+
   /// Loads that wait for one another: lengths, page ids, the first tile; and where CTAs share a Q
   /// tile the counter and the parts, eight at a time.
   double chain_us(const ServingAttentionVariant& variant, const Tiles& tiles,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attention over sequences of unequal length as an operation.
+#include "core/architectures.h"
 #include "core/measured_hull.h"
 #include "core/typed_operation.h"
 #include "model/predictor.h"
@@ -13,14 +14,24 @@ namespace swr {
 namespace {
 
 constexpr int kNoArch = std::numeric_limits<int>::max();
-constexpr std::array kSource{FamilySource{.family = Family::portable,
-                                          .file = "attention_serving/portable/serving_attention.cu",
-                                          .entry = "swr_serving_attention",
-                                          .first_arch = 80,
-                                          .last_arch = kNoArch,
-                                          .first_waiting_arch = 90,
-                                          .arch_suffix = "",
-                                          .config_header = "selected_serving_attention_config.h"}};
+constexpr std::array kSources{
+    FamilySource{.family = Family::portable,
+                 .file = "attention_serving/portable/serving_attention.cu",
+                 .entry = "swr_serving_attention",
+                 .first_arch = 80,
+                 .last_arch = kNoArch,
+                 .first_waiting_arch = 90,
+                 .arch_suffix = "",
+                 .config_header = "selected_serving_attention_config.h"},
+    FamilySource{.family = Family::hopper,
+                 .file = "attention_serving/hopper/serving_attention.cu",
+                 .entry = "swr_serving_attention",
+                 .first_arch = kHopperArch,
+                 .last_arch = kHopperArch,
+                 .first_waiting_arch = kHopperArch,
+                 .arch_suffix = "a",
+                 .config_header = "selected_hopper_serving_config.h"},
+};
 
 class ServingAttentionOperation final
     : public TypedOperation<ServingAttentionProblem, ServingAttentionVariant>,
@@ -38,7 +49,7 @@ class ServingAttentionOperation final
   std::span<const ConstraintInfo> constraints() const override {
     return serving_attention_constraints();
   }
-  std::span<const FamilySource> families() const override { return kSource; }
+  std::span<const FamilySource> families() const override { return kSources; }
   const Axis* order_axis() const override { return &axis_named(*this, "order"); }
   bool multiplies_matrices() const override { return true; }
   double exponential_count(const Problem& problem) const override {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace swr {
@@ -25,8 +26,9 @@ void enlarge_sizes(ServingAttentionProblem& problem);
 std::span<const ProblemField> serving_attention_fields();
 
 // config.cpp
-ServingAttentionConfig config_of(const ServingAttentionProblem& problem,
-                                 const ServingAttentionVariant& variant);
+using ServingFamilyConfig = std::variant<ServingAttentionConfig, HopperServingConfig>;
+ServingFamilyConfig config_of(const ServingAttentionProblem& problem,
+                              const ServingAttentionVariant& variant);
 std::string config_header_of(const ServingAttentionProblem& problem,
                              const ServingAttentionVariant& variant);
 /// With room for the longest list of sequences: the limit of a kernel is set once, whatever batches

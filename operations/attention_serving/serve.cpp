@@ -2,6 +2,7 @@
 // Launches by programs: from bounds, whatever the lengths will be.
 #include "operations/attention_serving/call_checks.h"
 #include "operations/attention_serving/parts.h"
+#include "operations/attention_serving/serving_launch.h"
 
 #include <cmath>
 #include <numbers>
@@ -69,13 +70,11 @@ class ReadyServingAttention final : public ReadyLaunch {
     if (launch.grid_x == 0) {
       return;  // No sequence may have a query.
     }
-    void* arguments[] = {&params};
-    require_success(launch_grid(site.calls, site.function,
-                                {.ctas = launch.grid_x,
-                                 .threads = launch.block_x,
-                                 .dynamic_smem_bytes = launch.dynamic_smem_bytes},
-                                site.overlap, site.stream, arguments),
-                    "cuLaunchKernelEx");
+    launch_serving_attention(site, plan_.maps,
+                             {.ctas = launch.grid_x,
+                              .threads = launch.block_x,
+                              .dynamic_smem_bytes = launch.dynamic_smem_bytes},
+                             params);
   }
 
   long long prepare(const void* of_serving) const override {

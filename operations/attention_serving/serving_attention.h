@@ -3,6 +3,7 @@
 #pragma once
 
 #include "templates/attention_serving/config.h"
+#include "templates/attention_serving/hopper/config.h"
 #include <swr/problem.h>
 #include <swr/serving_attention_call.h>
 #include <swr/variant.h>
@@ -54,6 +55,7 @@ struct ServingAttentionVariant {
   int section_heads = 1;
   int item_overhead = 1;
   int least_units = 1;
+  Mainloop mainloop = Mainloop::overlap_ordered;  ///< Of the Hopper family.
 
   auto operator<=>(const ServingAttentionVariant&) const = default;
   using ErasedAs = Variant;

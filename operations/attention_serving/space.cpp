@@ -20,7 +20,6 @@ constexpr std::array kKvSources{"rows"sv, "pages"sv};
 constexpr std::array kPageCopies{"row"sv, "run16"sv};
 constexpr std::array kDeals{"whole"sv, "ranges"sv};
 constexpr std::array kItemOrders{"as_given"sv, "longest_first"sv, "folded"sv};
-constexpr auto kOneFamily = std::span(kFamilies).first<1>();
 constexpr auto kUndrawn = std::span(kPersistences).first<4>();
 
 int group_of(const ServingAttentionProblem& problem) { return problem.heads_q / problem.heads_kv; }
@@ -34,11 +33,32 @@ struct Candidate {
   const ServingAttentionProblem& problem;
   const ServingAttentionVariant& variant;
   const DeviceInfo& device;
-  ServingAttentionConfig config;
+  ServingFamilyConfig config;
+
+  const ServingAttentionConfig* portable() const {
+    return std::get_if<ServingAttentionConfig>(&config);
+  }
+  const HopperServingConfig* hopper() const { return std::get_if<HopperServingConfig>(&config); }
 };
 
+Reason hopper_tile_shape(const ServingAttentionVariant& variant) {
+  if (variant.tile_m != 64 && variant.tile_m != 128) {
+    return "tile_m " + text(variant.tile_m) +
+           " is not 64 rows for each of one or two warpgroups; three leave no warp that finds work";
+  }
+  if (16 * variant.warps != variant.tile_m) {
+    return text(variant.warps) + " warps do not compute " + text(variant.tile_m) +
+           " rows at 16 each";
+  }
+  return unless(variant.tile_n % 16 == 0 && variant.tile_n <= 256,
+                "tile_n " + text(variant.tile_n) + " is no multiple of 16 up to 256");
+}
+
 Reason tile_shape(const Candidate& c) {
-  const PortableAttentionConfig qk = c.config.qk();
+  if (c.hopper() != nullptr) {
+    return hopper_tile_shape(c.variant);
+  }
+  const PortableAttentionConfig qk = c.portable()->qk();
   const int rows = 16 * qk.warps;
   if (qk.tile_m % 16 != 0 || (qk.tile_m % rows != 0 && rows % qk.tile_m != 0)) {
     return text(qk.warps) + " warps do not divide into the blocks of 16 rows of tile_m " +
@@ -50,9 +70,52 @@ Reason tile_shape(const Candidate& c) {
 }
 
 Reason look_ups(const Candidate& c) {
-  return unless(!c.config.has_pages() || c.config.threads() >= c.config.runs_per_tile(),
-                text(c.config.threads()) + " threads cannot look up the " +
-                    text(c.config.runs_per_tile()) + " runs of a tile at once");
+  const ServingAttentionConfig* const config = c.portable();
+  return config == nullptr
+             ? Reason{}
+             : unless(!config->has_pages() || config->threads() >= config->runs_per_tile(),
+                      text(config->threads()) + " threads cannot look up the " +
+                          text(config->runs_per_tile()) + " runs of a tile at once");
+}
+
+/// What the Hopper family leaves to the portable one.
+Reason hopper_features(const Candidate& c) {
+  if (c.hopper() == nullptr) {
+    return std::nullopt;
+  }
+  if (c.problem.mask == ServingMask::window) {
+    return "boxes cannot leave out rows on the left of a window and on the right of a sequence";
+  }
+  if (c.problem.softcap != Softcap::none) {
+    return "the Hopper family has no softcap";
+  }
+  return unless(
+      c.problem.head_dim == c.problem.head_dim_v,
+      "head_dim_v " + text(c.problem.head_dim_v) + " is not head_dim " + text(c.problem.head_dim));
+}
+
+Reason hopper_dealing(const Candidate& c) {
+  if (c.hopper() == nullptr) {
+    return std::nullopt;
+  }
+  if (c.variant.pack_gqa) {
+    return "boxes hold rows of one query head";
+  }
+  return unless(c.variant.deal == Deal::whole, "the Hopper family deals whole Q tiles");
+}
+
+Reason page_boxes(const Candidate& c) {
+  constexpr int kSwizzledRows = 8;
+  const HopperServingConfig* const config = c.hopper();
+  if (config == nullptr || !config->has_pages()) {
+    return std::nullopt;
+  }
+  if (c.problem.leftpad) {
+    return "boxes of pages begin at the first key";
+  }
+  return unless(config->piece_rows % kSwizzledRows == 0,
+                "no multiple of 8 rows divides both pages of " + text(c.problem.page_size) +
+                    " rows and tiles of " + text(c.variant.tile_n));
 }
 
 Reason page_copy(const Candidate& c) {
@@ -66,12 +129,25 @@ Reason page_copy(const Candidate& c) {
   return unless(!c.problem.leftpad, "runs of 16 rows begin at the first key");
 }
 
+int accumulator_registers(const ServingAttentionConfig& config) {
+  const int scores = config.qk().m_blocks() * config.qk().warp_keys() / 2;
+  return scores + config.pv().m_blocks() * config.head_dim_v / 2;
+}
+int accumulator_registers(const HopperServingConfig& config) {
+  return config.dense().accumulator_registers();
+}
+int register_limit(const ServingAttentionConfig& config) { return config.qk().register_limit(); }
+int register_limit(const HopperServingConfig& config) {
+  return config.dense().trades_registers() ? config.consumer_registers()
+                                           : config.dense().entry_registers();
+}
+
 Reason registers(const Candidate& c) {
   constexpr int kOperandRegisters = 30;
-  const int scores = c.config.qk().m_blocks() * c.config.qk().warp_keys() / 2;
-  const int output = c.config.pv().m_blocks() * c.config.head_dim_v / 2;
-  const int needed = scores + output + kOperandRegisters;
-  const int limit = c.config.qk().register_limit();
+  const int needed =
+      kOperandRegisters +
+      std::visit([](const auto& config) { return accumulator_registers(config); }, c.config);
+  const int limit = std::visit([](const auto& config) { return register_limit(config); }, c.config);
   return unless(needed <= limit, "scores and output alone need about " + text(needed) +
                                      " registers per thread of " + text(limit));
 }
@@ -124,7 +200,16 @@ constexpr std::array kRules{
     Rule{{"tile_shape", "Warps own whole blocks of 16 rows or share one; keys come in 16s."},
          tile_shape},
     Rule{{"threads", "A CTA has at most 1024 threads."},
-         [](const Candidate& c) { return exceeds_threads(c.config.threads(), c.device); }},
+         [](const Candidate& c) {
+           return exceeds_threads(threads_of(c.problem, c.variant), c.device);
+         }},
+    Rule{{"family_axes", "Axes of other families keep their default."},
+         [](const Candidate& c) { return sets_axes_of_other_families(c.variant); }},
+    Rule{{"hopper_features", "The Hopper family serves causal and full masks, and one head_dim."},
+         hopper_features},
+    Rule{{"hopper_dealing", "The Hopper family deals whole Q tiles of one query head."},
+         hopper_dealing},
+    Rule{{"page_boxes", "Boxes of whole groups of 8 rows divide pages and tiles."}, page_boxes},
     Rule{{"look_ups", "Every page of a tile has a thread that looks it up."}, look_ups},
     Rule{{"page_copy", "Runs of 16 rows lie in one page."}, page_copy},
     Rule{{"ranges", "Axes of one way of dealing keep their default in the other."}, ranges},
@@ -159,7 +244,31 @@ constexpr std::array kTilesTo192{Tile{.tile_m = 64, .tile_n = 64, .warps = 4},
 constexpr std::array kTilesBeyond{Tile{.tile_m = 64, .tile_n = 32, .warps = 4},
                                   Tile{.tile_m = 128, .tile_n = 64, .warps = 8}};
 
-std::span<const Tile> usual_tiles(const ServingAttentionProblem& problem) {
+// Of the Hopper family, those that leave room for the list of sequences.
+constexpr std::array kHopperTilesTo64{Tile{.tile_m = 128, .tile_n = 128},
+                                      Tile{.tile_m = 128, .tile_n = 160}};
+constexpr std::array kHopperTilesTo128{Tile{.tile_m = 128, .tile_n = 96},
+                                       Tile{.tile_m = 128, .tile_n = 128},
+                                       Tile{.tile_m = 128, .tile_n = 144}};
+constexpr std::array kHopperTilesTo192{Tile{.tile_m = 128, .tile_n = 64},
+                                       Tile{.tile_m = 128, .tile_n = 80}};
+constexpr std::array kHopperTilesBeyond{Tile{.tile_m = 128, .tile_n = 64}};
+
+std::span<const Tile> hopper_tiles(const ServingAttentionProblem& problem) {
+  if (is_decode(problem)) {
+    return {};
+  }
+  const int columns = problem.head_dim;
+  return columns <= 64    ? std::span<const Tile>(kHopperTilesTo64)
+         : columns <= 128 ? std::span<const Tile>(kHopperTilesTo128)
+         : columns <= 192 ? std::span<const Tile>(kHopperTilesTo192)
+                          : std::span<const Tile>(kHopperTilesBeyond);
+}
+
+std::span<const Tile> usual_tiles(Family family, const ServingAttentionProblem& problem) {
+  if (family == Family::hopper) {
+    return hopper_tiles(problem);
+  }
   const int columns = std::max(problem.head_dim, problem.head_dim_v);
   if (is_decode(problem)) {
     return columns <= 128 ? std::span<const Tile>(kDecodeTilesTo128) : kDecodeTilesBeyond;
@@ -181,19 +290,23 @@ int usual_least_units(int tile_n) {
 Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& device,
                     const ServingAttentionVariant& variant, std::string_view axis) {
   const bool decodes = is_decode(problem);
+  const bool is_hopper = variant.family == Family::hopper;
   const bool in_ranges = variant.deal == Deal::ranges;
   const bool repeats = in_ranges || is_persistent(variant.persistence);
-  const bool packs = group_of(problem) > 1;
+  const bool packs = group_of(problem) > 1 && !is_hopper;
   const bool has_runs = problem.page_size > 0 && problem.page_size % 16 == 0 && !problem.leftpad;
   const bool is_causal = problem.mask != ServingMask::full;
   const long long units = usual_least_units(variant.tile_n);
   const Values one_item_order{std::string(in_ranges ? "as_given" : "longest_first")};
   const std::map<std::string_view, Values> all{
-      {"family", texts(kOneFamily)},
-      {"stages", {1LL, 2LL, 3LL}},
-      {"deal", decodes ? Values{std::string("ranges")} : texts(kDeals)},
-      {"persistence", in_ranges ? Values{std::string("grid")}
-                                : Values{std::string("grid"), std::string("persistent")}},
+      {"family", {std::string(to_string(variant.family))}},
+      {"stages", is_hopper ? Values{2LL} : Values{1LL, 2LL, 3LL}},
+      {"deal", is_hopper ? Values{std::string("whole")}
+               : decodes ? Values{std::string("ranges")}
+                         : texts(kDeals)},
+      {"persistence", in_ranges   ? Values{std::string("grid")}
+                      : is_hopper ? Values{std::string("persistent"), std::string("snake")}
+                                  : Values{std::string("grid"), std::string("persistent")}},
       {"order", decodes || !repeats ? Values{std::string("cyclic")}
                                     : Values{std::string("cyclic"), std::string("sawtooth")}},
       {"workers", in_ranges ? Values{0LL, 1LL * device.sm_count} : Values{0LL}},
@@ -205,7 +318,9 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
        in_ranges && is_causal && !decodes ? Values{std::string("folded")} : one_item_order},
       {"section_heads", {1LL}},
       {"item_overhead", in_ranges && !decodes ? Values{1LL, 2LL} : Values{1LL}},
-      {"least_units", in_ranges ? Values{1LL, units} : Values{1LL}}};
+      {"least_units", in_ranges ? Values{1LL, units} : Values{1LL}},
+      {"mainloop", is_hopper ? Values{std::string("mutex"), std::string("overlap_ordered")}
+                             : Values{std::string("overlap_ordered")}}};
   return all.at(axis);
 }
 
@@ -226,6 +341,25 @@ std::vector<Axis> axes_to_enumerate() {
 
 int usual_warps(int tile_m) { return tile_m >= 128 ? 8 : 4; }
 
+/// What has run on an H200, and twice as fast as the portable default (experiments/
+/// attention_serving): other heads wait for a measurement, and boxes of few rows cost too much.
+bool is_hopper_prefill(const ServingAttentionProblem& problem, const HopperServingConfig& config) {
+  constexpr int kLeastQueries = 128;
+  constexpr int kHeadDim = 128;
+  constexpr int kLeastRows = 16;
+  return problem.seq_q >= kLeastQueries && problem.head_dim == kHeadDim &&
+         config.piece_rows >= kLeastRows;
+}
+
+constexpr ServingAttentionVariant kHopperPrefill{.family = Family::hopper,
+                                                 .tile_m = 128,
+                                                 .tile_n = 128,
+                                                 .warps = 8,
+                                                 .stages = 2,
+                                                 .persistence = Persistence::persistent,
+                                                 .deal = Deal::whole,
+                                                 .item_order = ItemOrder::longest_first};
+
 }  // namespace
 
 std::string_view to_string(KvSource value) { return enum_text(kKvSources, value); }
@@ -238,7 +372,7 @@ std::span<const Axis> serving_attention_axes() {
   constexpr int kMostCount = 1 << 20;
   constexpr int kMostUnits = 1 << 12;
   static const std::array axes{
-      choice_axis(&V::family, kOneFamily, "family", "Kernel family."),
+      choice_axis(&V::family, kFamilies, "family", "Kernel family."),
       integer_axis(&V::tile_m, 1, kMostTile, "tile_m", "Q rows per tile."),
       integer_axis(&V::tile_n, 1, kMostTile, "tile_n", "K and V rows per tile."),
       integer_axis(&V::warps, 1, 32, "warps", "Warps per CTA that compute."),
@@ -251,12 +385,14 @@ std::span<const Axis> serving_attention_axes() {
       choice_axis(&V::deal, kDeals, "deal",
                   "How work is divided: whole Q tiles, or equal ranges of keys."),
       choice_axis(&V::page_copy, kPageCopies, "page_copy",
-                  "Rows copied per look-up in the page table."),
+                  "Rows copied per look-up in the page table.", Family::portable),
       choice_axis(&V::item_order, kItemOrders, "item_order", "Order in which Q tiles start."),
       integer_axis(&V::section_heads, 1, kMostCount, "section_heads", "Heads per section."),
       integer_axis(&V::item_overhead, 0, kMostUnits, "item_overhead",
                    "Assumed cost of starting a Q tile, in tiles of keys."),
-      integer_axis(&V::least_units, 1, kMostUnits, "least_units", "Fewest tiles of keys per CTA.")};
+      integer_axis(&V::least_units, 1, kMostUnits, "least_units", "Fewest tiles of keys per CTA."),
+      later(choice_axis(&V::mainloop, kAttentionMainloops, "mainloop",
+                        "How matrix products and softmax overlap.", Family::hopper))};
   return axes;
 }
 
@@ -266,6 +402,11 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
                                         const DeviceInfo& device) {
   const int rows = problem.seq_q * group_of(problem);
   const int columns = std::max(problem.head_dim, problem.head_dim_v);
+  if (is_hopper_prefill(problem,
+                        std::get<HopperServingConfig>(config_of(problem, kHopperPrefill))) &&
+      !broken_constraint(problem, kHopperPrefill, device)) {
+    return kHopperPrefill;
+  }
   ServingAttentionVariant variant;
   variant.pack_gqa = group_of(problem) > 1;
   if (is_decode(problem)) {
@@ -294,14 +435,15 @@ std::optional<BrokenConstraint> broken_constraint(const ServingAttentionProblem&
   return first_broken(kRules, Candidate{problem, variant, device, config_of(problem, variant)});
 }
 
-std::vector<Variant> points_of(Family /*family*/, const ServingAttentionProblem& problem,
+std::vector<Variant> points_of(Family family, const ServingAttentionProblem& problem,
                                const DeviceInfo& device, const SpaceOptions& options) {
   const std::vector<Axis> axes = axes_to_enumerate();
   const std::span<const Tile> tiles =
-      options.tiles.empty() ? usual_tiles(problem) : std::span<const Tile>(options.tiles);
+      options.tiles.empty() ? usual_tiles(family, problem) : std::span<const Tile>(options.tiles);
   std::vector<Variant> all;
   for (const Tile& tile : tiles) {
     ServingAttentionVariant first;
+    first.family = family;
     first.tile_m = tile.tile_m;
     first.tile_n = tile.tile_n;
     first.warps = tile.warps > 0 ? tile.warps : usual_warps(tile.tile_m);

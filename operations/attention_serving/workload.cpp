@@ -5,6 +5,7 @@
 
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
+#include "operations/attention_serving/serving_launch.h"
 #include "operations/guarded_rows.h"
 #include "operations/plain_operation.h"
 
@@ -310,10 +311,12 @@ class ServingVerifier {
 class ServingTrial final : public Trial {
  public:
   ServingTrial(std::shared_ptr<const Kernel> kernel, const LaunchGeometry& geometry,
-               const ServingAttentionVariant& variant, const ServingTensors& tensors,
-               const std::optional<ServingVerifier>& verifier, const Stream& stream)
+               const ServingMapPlan& maps, const ServingAttentionVariant& variant,
+               const ServingTensors& tensors, const std::optional<ServingVerifier>& verifier,
+               const Stream& stream)
       : kernel_(std::move(kernel)),
         geometry_(geometry),
+        maps_(maps),
         variant_(variant),
         tensors_(tensors),
         verifier_(verifier),
@@ -341,9 +344,9 @@ class ServingTrial final : public Trial {
     set_choices(params, variant_);
     params.partials = pointer_to<float>(partials_.address());
     params.arrivals = pointer_to<unsigned>(arrivals_.address());
-    launch_plainly({cuda_driver().launch_calls, kernel_->handle(),
-                    overlap_where(kernel_->may_overlap()), stream_.handle()},
-                   geometry_, params);
+    launch_serving_attention({cuda_driver().launch_calls, kernel_->handle(),
+                              overlap_where(kernel_->may_overlap()), stream_.handle()},
+                             maps_, grid_of(geometry_), params);
   }
   Verdict verify(bool with_lse) const {
     tensors_.poison();
@@ -353,6 +356,7 @@ class ServingTrial final : public Trial {
 
   std::shared_ptr<const Kernel> kernel_;
   LaunchGeometry geometry_;
+  ServingMapPlan maps_;
   ServingAttentionVariant variant_;
   const ServingTensors& tensors_;
   const std::optional<ServingVerifier>& verifier_;
@@ -377,7 +381,8 @@ class ServingAttentionWorkload final : public Workload {
     const auto& chosen = variant.as<ServingAttentionVariant>();
     return std::make_unique<ServingTrial>(
         std::move(kernel), geometry_of(tensors_.problem(), chosen, tools_.sm_count, ctas_per_sm),
-        chosen, tensors_, verifier_, tools_.stream);
+        plan_of(tensors_.problem(), chosen, tools_.sm_count, ctas_per_sm).maps, chosen, tensors_,
+        verifier_, tools_.stream);
   }
   std::unique_ptr<Workload> copy() override {
     return std::make_unique<ServingAttentionWorkload>(tensors_.problem(), tools_, seed_, false);

@@ -24,6 +24,12 @@ struct KvBases {
   const char* v;
 };
 
+/// A row and the index of the batch dimension there.
+struct RowPlace {
+  int row;
+  int batch;
+};
+
 /// How positions over a sequence's pages fall into pages and rows of them.
 struct PageSplit {
   int page_size;
@@ -138,6 +144,20 @@ class Item {
             {params_.pages.page_size, static_cast<int>(ptx::ld_shared_b32(words_ + kMore + 4))}};
   }
 
+  /// Where rows of q and o begin, and rows of k and v unless they lie in pages.
+  __device__ RowPlace first_query() const {
+    const uint4 words = load(kRows);
+    return {static_cast<int>(words.y), static_cast<int>(words.z)};
+  }
+  __device__ RowPlace first_key() const {
+    return {static_cast<int>(ptx::ld_shared_b32(words_ + kRows + 12)),
+            static_cast<int>(ptx::ld_shared_b32(words_ + kMore + 12))};
+  }
+  /// Of k and v.
+  __device__ int kv_head() const {
+    return C.pack_gqa ? tile().head : tile().head / (params_.heads_q / params_.heads_kv);
+  }
+
   /// Those of the item's head.
   __device__ QueryRows query_rows(const void* tensor, const TensorStrides& strides) const {
     const uint4 words = load(kRows);
@@ -175,7 +195,7 @@ class Item {
   static constexpr unsigned kRows = 48;   ///< First worker, first row, batch index, first key.
   static constexpr unsigned kBases = 64;  ///< Of K and of V.
   static constexpr unsigned kPages = 80;  ///< Ids; next unit.
-  static constexpr unsigned kMore = 96;   ///< Takes part, page shift, message.
+  static constexpr unsigned kMore = 96;   ///< Takes part, page shift, message, batch index of K.
 
   __device__ uint4 load(unsigned words) const { return ptx::ld_shared_v4_b32(words_ + words); }
   __device__ void store(unsigned words, int a, int b, int c, int d) const {
@@ -202,7 +222,7 @@ class Item {
     store(kRows, part.first_worker, sequence.first_q, sequence.q_batch, sequence.first_kv);
     park_places(sequence, tile);
     ptx::st_shared_b64(words_ + kPages + 8, place.first_unit + place.items.units_per_item);
-    store(kMore, takes_part ? 1 : 0, page_shift(), 0, 0);
+    store(kMore, takes_part ? 1 : 0, page_shift(), 0, sequence.kv_batch);
   }
   __device__ void park_places(const Sequence& sequence, QTile tile) const {
     const int head = C.pack_gqa ? tile.head : tile.head / (params_.heads_q / params_.heads_kv);

@@ -129,6 +129,16 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_shared_to_global(const T
       "r"(shared), "r"(corner.column), "r"(corner.row), "r"(corner.item)
       : "memory");
 }
+__device__ __forceinline__ void cp_async_bulk_tensor_5d_shared_to_global(const TensorMap& map,
+                                                                         CutBoxCorner corner,
+                                                                         unsigned shared) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::
+          "l"(&map),
+      "r"(shared), "r"(corner.column), "r"(corner.cut), "r"(corner.row), "r"(corner.head),
+      "r"(corner.back)
+      : "memory");
+}
 __device__ __forceinline__ void cp_async_bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

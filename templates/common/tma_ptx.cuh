@@ -82,4 +82,25 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d_global_to_shared(unsigne
       : "memory");
 }
 
+/// Corner of a box in a 5-D map whose second dimension ends where rows are cut off, whose third
+/// counts rows, and whose last makes up for the second.
+struct CutBoxCorner {
+  int column;
+  int cut;
+  int row;
+  int head;
+  int back;
+};
+__device__ __forceinline__ void cp_async_bulk_tensor_5d_global_to_shared(unsigned shared,
+                                                                         const TensorMap& map,
+                                                                         CutBoxCorner corner,
+                                                                         unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(corner.column), "r"(corner.cut), "r"(corner.row),
+      "r"(corner.head), "r"(corner.back)
+      : "memory");
+}
+
 }  // namespace swr::ptx

@@ -150,13 +150,18 @@ class ServingMemory {
           for (int d = 0; d < C.head_dim_v; ++d) {
             const std::size_t index = o_index(i, query, head) + static_cast<std::size_t>(d);
             const double value = ptx::decode<C.dtype>(o_[index]);
-            wrong += is_near(value, expected.o[static_cast<std::size_t>(d)]) ? 0 : 1;
+            wrong +=
+                is_near(value, expected.o[static_cast<std::size_t>(d)])
+                    ? 0
+                    : noted({i, query, head, d, value, expected.o[static_cast<std::size_t>(d)]});
             o_[index] = kPoison;
           }
           if (p_.with_lse) {
             const double unit = p_.lse_by_token ? std::log(2.0) : 1.0;
             float& lse = lse_[lse_index(i, query, head)];
-            wrong += is_near(static_cast<double>(lse) * unit, expected.lse) ? 0 : 1;
+            const double value = static_cast<double>(lse) * unit;
+            wrong +=
+                is_near(value, expected.lse) ? 0 : noted({i, query, head, -1, value, expected.lse});
             lse = kUnwritten;
           }
         }
@@ -164,6 +169,16 @@ class ServingMemory {
     }
     return wrong;
   }
+  /// The first value that wrong_values() has found; column -1 is a log-sum-exp.
+  struct WrongValue {
+    int sequence = -1;
+    int query = 0;
+    int head = 0;
+    int column = 0;
+    double found = 0.0;
+    double expected = 0.0;
+  };
+  const WrongValue& first_wrong() const { return first_wrong_; }
   /// Writes to anything but the rows of O and the log-sum-exps that wrong_values() has looked at,
   /// and words that the launch after this one would not find at 0.
   int disturbed() const {
@@ -290,6 +305,12 @@ class ServingMemory {
   static constexpr int kPad = 8;      ///< Elements after every row that belong to nobody.
   static constexpr int kMargin = 64;  ///< Elements around every tensor.
 
+  int noted(const WrongValue& wrong) {
+    if (first_wrong_.sequence < 0) {
+      first_wrong_ = wrong;
+    }
+    return 1;
+  }
   static int at(const std::vector<int>& values, int i) {
     return values[static_cast<std::size_t>(i)];
   }
@@ -644,6 +665,7 @@ class ServingMemory {
 
   Problem p_;
   Random random_;
+  WrongValue first_wrong_;
   ServingAttentionParams params_;
   std::vector<int> q_first_;
   int q_rows_ = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A computing warpgroup: 64 query rows of every Q tile of the CTA. The main loops differ in where
-// the softmax stands between the two products of a tile (swr/axes.h, Mainloop).
+// the softmax stands between the two products of a tile (swr/axes.h, Mainloop). What Q tiles are,
+// and where their results go, a `Queries` knows, so that tensors of one length and unequal
+// sequences share the loops.
 #pragma once
 
 #include "attention/hopper/config.h"
@@ -9,24 +11,21 @@
 #include "attention/hopper/pipeline.cuh"
 #include "attention/hopper/softmax.cuh"
 #include "attention/hopper/turns.cuh"
-#include "attention/hopper/work.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
-#include <swr/attention_params.h>
 
 namespace swr::hopper {
 
-template <HopperAttentionConfig C>
+/// `Queries` has Scan, what a Q tile streams; take(), which waits for nothing; shape(), of the Q
+/// tile's sequence; and write(), which gives the Q slot back.
+template <HopperAttentionConfig C, typename Queries>
 class Consumer {
  public:
+  using Scan = typename Queries::Scan;
+
   __device__ __forceinline__ Consumer(SharedMemory<C> smem, int index,
-                                      const AttentionParams& params)
-      : smem_(smem),
-        index_(index),
-        params_(params),
-        shape_{params.seq_q, params.seq_kv, C.causal},
-        turns_{index},
-        softmax_(params.scale_log2) {}
+                                      const typename Queries::Params& params)
+      : smem_(smem), index_(index), queries_(params), turns_{index}, softmax_(params.scale_log2) {}
 
   /// All Q tiles of the CTA.
   __device__ __forceinline__ void run() {
@@ -189,10 +188,10 @@ class Consumer {
     }
   }
 
-  /// Waits for a Q tile; returns its entry of the work list.
-  __device__ __forceinline__ Scan wait_for_q() const {
+  /// Waits for a Q tile.
+  __device__ __forceinline__ Scan wait_for_q() {
     ptx::mbarrier_wait(smem_.q_full(q_.stage), q_.parity);
-    return take_scan(smem_.scan(q_.stage), smem_.q_empty(q_.stage));
+    return queries_.take(smem_, q_.stage);
   }
 
   __device__ __forceinline__ void clear_output() {
@@ -204,7 +203,7 @@ class Consumer {
 
   __device__ __forceinline__ void mask(const Scan& scan, int step) {
     mask_scores<C>(scores_, scan.first_row + 64 * index_ + ConsumerThread<C>::row(),
-                   scan.tile(step) * C.tile_n, shape_);
+                   scan.tile(step) * C.tile_n, queries_.shape(q_.stage));
   }
 
   /// Only when the mask cuts the first tile streamed.
@@ -277,10 +276,7 @@ class Consumer {
   }
 
   __device__ __forceinline__ void write(const Scan& scan, const Softmax<C>& softmax, int slot) {
-    float lse[2];
-    softmax.finish(output_, lse);
-    hand_over_output<C>(smem_, slot, index_, output_);
-    write_lse<C>(params_, scan, index_, lse);
+    queries_.write(smem_, scan, slot, index_, softmax, output_);
   }
 
   /// One thread speaks for the warpgroup: its products have been waited for.
@@ -292,8 +288,7 @@ class Consumer {
 
   SharedMemory<C> smem_;
   int index_;
-  const AttentionParams& params_;
-  SequenceShape shape_;
+  Queries queries_;
   Turns<C> turns_;
   Softmax<C> softmax_;
   Scores<C> scores_;

@@ -34,7 +34,7 @@ __device__ __forceinline__ void move_tiles(const AttentionParams& params, const 
       Producer<C>(smem, maps.q, maps.k, maps.v).run(WorkList<C>(params));
     }
   } else if (warp <= C.consumers()) {
-    store_outputs<C>(smem, maps.o, warp - 1);
+    store_outputs<C>(smem, TensorOutputs<C>{maps.o}, warp - 1);
   }
 }
 
@@ -61,7 +61,7 @@ __device__ __forceinline__ void run(const AttentionParams& params, const Maps& m
     if constexpr (C.trades_registers()) {
       ptx::setmaxnreg_inc<C.consumer_registers()>();
     }
-    Consumer<C>(smem, warpgroup - 1, params).run();
+    Consumer<C, TensorQueries<C>>(smem, warpgroup - 1, params).run();
   }
 }
 

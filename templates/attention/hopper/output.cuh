@@ -66,15 +66,63 @@ __device__ __forceinline__ void write_lse(const AttentionParams& params, const S
   }
 }
 
-/// The storing warp of one consumer: all Q tiles of the CTA.
+/// Q tiles of tensors of one length, as consumers ask for them.
 template <HopperAttentionConfig C>
-__device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const TensorMap& o_map,
+class TensorQueries {
+ public:
+  using Scan = hopper::Scan;
+  using Params = AttentionParams;
+
+  __device__ __forceinline__ explicit TensorQueries(const AttentionParams& params)
+      : params_(params), shape_{params.seq_q, params.seq_kv, C.causal} {}
+
+  /// The entry of the work list in a slot.
+  __device__ __forceinline__ Scan take(SharedMemory<C> smem, int slot) const {
+    return take_scan(smem.scan(slot), smem.q_empty(slot));
+  }
+  __device__ __forceinline__ SequenceShape shape(int /*slot*/) const { return shape_; }
+  __device__ __forceinline__ void write(SharedMemory<C> smem, const Scan& scan, int slot,
+                                        int consumer, const Softmax<C>& softmax,
+                                        Output<C>& output) const {
+    float lse[2];
+    softmax.finish(output, lse);
+    hand_over_output<C>(smem, slot, consumer, output);
+    write_lse<C>(params_, scan, consumer, lse);
+  }
+
+ private:
+  const AttentionParams& params_;
+  SequenceShape shape_;
+};
+
+template <HopperAttentionConfig C>
+inline constexpr int kQBoxBytes = C.q_box().columns* C.q_box().rows * 2;
+
+/// Where the storing warp brings O of tensors of one length.
+template <HopperAttentionConfig C>
+struct TensorOutputs {
+  const TensorMap& map;
+
+  __device__ __forceinline__ Scan take(SharedMemory<C> smem, int slot) const {
+    return take_scan(smem.scan(slot), smem.q_empty(slot));
+  }
+  __device__ __forceinline__ void store(SharedMemory<C> smem, const Scan& scan, int slot,
+                                        int consumer, int panel) const {
+    ptx::cp_async_bulk_tensor_4d_shared_to_global(
+        map, {panel * C.panel_columns(), scan.first_row + 64 * consumer, scan.head, scan.batch},
+        smem.q(slot, consumer) + panel * kQBoxBytes<C>);
+  }
+};
+
+/// The storing warp of one consumer: all Q tiles of the CTA. `outputs` takes the entry of a slot,
+/// and stores a panel of it.
+template <HopperAttentionConfig C, typename Outputs>
+__device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const Outputs& outputs,
                                               int consumer) {
-  constexpr int kBoxBytes = C.q_box().columns * C.q_box().rows * 2;
   ptx::griddepcontrol_wait();
   for (RingPosition<C.q_slots()> slot;; slot.advance()) {
     ptx::mbarrier_wait(smem.q_full(slot.stage), slot.parity);
-    const Scan scan = take_scan(smem.scan(slot.stage), smem.q_empty(slot.stage));
+    const auto scan = outputs.take(smem, slot.stage);
     if (scan.tiles == 0) {
       return;
     }
@@ -82,10 +130,7 @@ __device__ __forceinline__ void store_outputs(SharedMemory<C> smem, const Tensor
     if (ptx::elect_sync()) {
 #pragma unroll
       for (int panel = 0; panel < C.panels(); ++panel) {
-        ptx::cp_async_bulk_tensor_4d_shared_to_global(
-            o_map,
-            {panel * C.panel_columns(), scan.first_row + 64 * consumer, scan.head, scan.batch},
-            smem.q(slot.stage, consumer) + panel * kBoxBytes);
+        outputs.store(smem, scan, slot.stage, consumer, panel);
       }
       ptx::cp_async_bulk_commit_group();
       ptx::cp_async_bulk_wait_group_read();

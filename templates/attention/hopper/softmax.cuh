@@ -127,9 +127,24 @@ class Softmax {
       inverse[half] = empty ? 0.0F : 1.0F / sum;
       lse[half] = empty ? minus_infinity() : (maximum_[half] * scale_log2_ + log2f(sum)) * kLn2;
     }
+    scale(output, inverse);
+  }
+
+  /// What finish() works from, for those who end a scan otherwise. The shift of a row that has seen
+  /// no key is finite and lower than any score, its sum 0.
+  __device__ __forceinline__ float shift_log2(int half) const {
+    constexpr float kLowest = -3.402823466e38F;
+    return maximum_[half] == minus_infinity() ? kLowest : maximum_[half] * scale_log2_;
+  }
+  /// Of the whole row: all four threads take part.
+  __device__ __forceinline__ float sum(int half) const {
+    const float sum = row_sum(sum_[half]);
+    return maximum_[half] == minus_infinity() ? 0.0F : sum;
+  }
+  __device__ __forceinline__ static void scale(Output<C>& output, const float (&factors)[2]) {
 #pragma unroll
     for (int i = 0; i < C.padded_head_dim() / 2; ++i) {
-      output[i] *= inverse[i / 2 % 2];
+      output[i] *= factors[i / 2 % 2];
     }
   }
 
