@@ -21,6 +21,7 @@ const swr::Operation& operation_of(const swr_kernel* kernel) {
 swr::Problem problem_from(const swr_kernel* kernel, const std::int32_t* sizes,
                           std::int32_t size_count) {
   const swr::Operation& operation = operation_of(kernel);
+  require_pointer(sizes, "sizes");
   const auto fields = operation.fields();
   if (size_count != static_cast<std::int32_t>(fields.size())) {
     throw swr::Error(swr::ErrorCode::invalid_argument,
@@ -32,6 +33,17 @@ swr::Problem problem_from(const swr_kernel* kernel, const std::int32_t* sizes,
     values[std::string(fields[i].name)] = sizes[i];
   }
   return swr::kernel_problem(operation, values);
+}
+
+std::span<const swr_kernel_argument> arguments_from(const swr_kernel_argument* arguments,
+                                                    std::int32_t count) {
+  require_pointer(arguments, "arguments");
+  constexpr auto kMost = static_cast<std::int32_t>(swr::KernelCall::kMostArguments);
+  if (count < 0 || count > kMost) {
+    reject("a kernel has 0 to " + std::to_string(kMost) + " arguments, not " +
+           std::to_string(count));
+  }
+  return {arguments, static_cast<std::size_t>(count)};
 }
 
 }  // namespace
@@ -77,12 +89,10 @@ swr_status swr_runtime_launch_kernel(swr_runtime* runtime, const swr_kernel* ker
                                      const void* memory, void* stream) {
   return guarded([&] {
     require_pointer(runtime, "runtime");
-    require_pointer(arguments, "arguments");
     const swr::Problem problem = problem_from(kernel, sizes, size_count);
     swr::KernelCall call;
     call.set_memory(memory);
-    for (const swr_kernel_argument& argument :
-         std::span(arguments, static_cast<std::size_t>(argument_count))) {
+    for (const swr_kernel_argument& argument : arguments_from(arguments, argument_count)) {
       require_pointer(argument.bytes, "arguments");
       call.add_bytes(argument.bytes, argument.size);
     }

@@ -212,6 +212,8 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
   if (!is_current) {
     migrate(database, migrations, path, content);
   }
+  // Only now: a file that was carried over has the tables of today as well.
+  require_expected_schema(database, open_in_memory(migrations), path);
   restore_kernels(database, path);
   if (is_current && migrations.back().version >= kFirstSchemaWithViews &&
       !has_operation_views(database)) {

@@ -6,6 +6,9 @@
 
 #include <SQLiteCpp/Statement.h>
 
+#include <map>
+#include <string>
+
 namespace swr {
 namespace {
 
@@ -36,11 +39,53 @@ void require_none(const SQLite::Database& database, const char* query,
   }
 }
 
+/// The text of each table and index by its name.
+std::map<std::string, std::string> schema_of(const SQLite::Database& database) {
+  std::map<std::string, std::string> texts;
+  SQLite::Statement row(database,
+                        "SELECT name, sql FROM main.sqlite_master "
+                        "WHERE type IN ('table', 'index') AND sql IS NOT NULL");
+  while (row.executeStep()) {
+    texts.emplace(row.getColumn(0).getString(), row.getColumn(1).getString());
+  }
+  return texts;
+}
+
+[[noreturn]] void reject_change(const std::filesystem::path& path, const std::string& name) {
+  throw Error(ErrorCode::not_writable,
+              "database " + path.string() + " cannot be written: its " + printable_line(name) +
+                  " is not as swr makes it, and SQLite would compute what was added there; merge "
+                  "it into a new one with 'swr-tune db merge --out NEW --from " +
+                  path.string() + "'");
+}
+
 }  // namespace
 
 void require_plain_schema(const SQLite::Database& database, const std::filesystem::path& path) {
   require_none(database, kVirtualTables, path);
   require_none(database, kComputedValues, path);
+}
+
+void require_expected_schema(const SQLite::Database& database, const SQLite::Database& expected,
+                             const std::filesystem::path& path) {
+  const auto found = schema_of(database);
+  const auto own = schema_of(expected);
+  for (const auto& [name, text] : own) {
+    const auto same = found.find(name);
+    if (same == found.end() || same->second != text) {
+      reject_change(path, name);
+    }
+  }
+  SQLite::Statement conditional(database,
+                                "SELECT i.name FROM main.sqlite_master t, "
+                                "pragma_index_list(t.name, 'main') i "
+                                "WHERE t.type = 'table' AND i.partial = 1");
+  while (conditional.executeStep()) {
+    const std::string name = conditional.getColumn(0).getString();
+    if (!own.contains(name)) {
+      reject_change(path, name);
+    }
+  }
 }
 
 }  // namespace swr

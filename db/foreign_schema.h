@@ -14,4 +14,11 @@ namespace swr {
 /// Throws: Error{unreadable} naming the first; SQLite::Exception.
 void require_plain_schema(const SQLite::Database& database, const std::filesystem::path& path);
 
+/// Refuses a database to be written in which tables and indexes of swr's are not, by their text,
+/// those of `expected`, or have further indexes with a condition: checks, defaults and conditions
+/// are computed with every row that is written. Whatever else was added is left alone.
+/// Throws: Error{not_writable} naming the first; SQLite::Exception.
+void require_expected_schema(const SQLite::Database& database, const SQLite::Database& expected,
+                             const std::filesystem::path& path);
+
 }  // namespace swr

@@ -87,11 +87,15 @@ struct CudaDriver {
   DriverCall<decltype(cuCtxSynchronize)> context_synchronize{library, "cuCtxSynchronize"};
 
   DriverCall<decltype(cuMemAlloc)> mem_alloc{library, "cuMemAlloc_v2"};
+  DriverCall<decltype(cuMemGetInfo)> mem_get_info{library, "cuMemGetInfo_v2"};
   DriverCall<decltype(cuMemFree)> mem_free{library, "cuMemFree_v2"};
   DriverCall<decltype(cuMemcpyHtoD)> copy_to_device{library, "cuMemcpyHtoD_v2"};
   DriverCall<decltype(cuMemcpyDtoH)> copy_to_host{library, "cuMemcpyDtoH_v2"};
   DriverCall<decltype(cuMemcpyDtoDAsync)> copy_on_device{library, "cuMemcpyDtoDAsync_v2"};
   DriverCall<decltype(cuMemsetD8Async)> memset_async{library, "cuMemsetD8Async"};
+  DriverCall<decltype(cuArray3DCreate)> array_create{library, "cuArray3DCreate_v2"};
+  DriverCall<decltype(cuArrayDestroy)> array_destroy{library, "cuArrayDestroy"};
+  DriverCall<decltype(cuMemcpy3D)> copy_box{library, "cuMemcpy3D_v2"};
   DriverCall<decltype(cuTexObjectCreate)> texture_create{library, "cuTexObjectCreate"};
   DriverCall<decltype(cuTexObjectDestroy)> texture_destroy{library, "cuTexObjectDestroy"};
 

@@ -3,10 +3,13 @@
 // promise.
 #include "fuzz/harness.h"
 #include "fuzz/stored.h"
+#include <swr/swr_backward_c.h>
 #include <swr/swr_c.h>
+#include <swr/swr_kernel_c.h>
 #include <swr/swr_serving_c.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -35,13 +38,19 @@ void check(swr_status status, const Answer& answer) {
   }
 }
 
-/// Structures as the input has them; every other one is the device of the database.
-swr_device device_of(Bytes& input) {
-  swr_device device{};
-  if (input.byte() % 2 == 0 || swr_profiled_device("h200", &device) != SWR_OK) {
-    device = input.value<swr_device>();
-  }
+/// Read once: most of a call's time would go into the profile.
+const swr_device& known_device() {
+  static const swr_device device = [] {
+    swr_device profiled{};
+    require(swr_profiled_device("h200", &profiled) == SWR_OK, "a profile that comes with swr");
+    return profiled;
+  }();
   return device;
+}
+
+/// Structures as the input has them; every other one is a device that exists.
+swr_device device_of(Bytes& input) {
+  return input.byte() % 2 == 0 ? input.value<swr_device>() : known_device();
 }
 
 void ask(const swr_lookup* lookup, Bytes& input) {
@@ -93,13 +102,14 @@ swr_runtime* runtime_of_all() {
   static swr_runtime* const runtime = [] {
     swr_runtime* created = nullptr;
     const std::string path = (directory() / "c.db").string();
+    const std::string cache = (directory() / "cache").string();
     const swr_runtime_options options{.database = path.c_str(),
                                       .exported = nullptr,
-                                      .cache_dir = nullptr,
+                                      .cache_dir = cache.c_str(),
                                       .nvrtc = nullptr,
                                       .may_compile = 0,
                                       .l2_state = nullptr};
-    check(swr_runtime_create(&options, &created));
+    require(swr_runtime_create(&options, &created) == SWR_OK, "a runtime needs no driver");
     return created;
   }();
   return runtime;
@@ -139,13 +149,59 @@ void serve(Bytes& input) {
   check(swr_merge_states(runtime_of_all(), &states.known, nullptr));
 }
 
+void go_backward(Bytes& input) {
+  const Sized<swr_attention_backward> backward(input);
+  std::int64_t bytes = 0;
+  check(swr_runtime_prepare_backward(runtime_of_all(), &backward.known, &bytes));
+  check(swr_runtime_attention_backward(runtime_of_all(), &backward.known, nullptr));
+}
+
+const swr_kernel* own_kernel() {
+  static const swr_kernel* const kernel = [] {
+    write_input("f.cu", "__global__ void f(float* y, int n) { y[0] = n; }\n");
+    const auto spec = write_input("k.json", R"json({
+      "swr_kernel": 1, "name": "fuzzed", "source": "f.cu", "entry": "f", "problem": {"n": 100},
+      "parameters": {"block_size_x": [32, 64]}, "block": "block_size_x",
+      "grid": "div_ceil(n, block_size_x)",
+      "arguments": [{"name": "y", "type": "float*", "size": "n", "output": true},
+                    {"name": "n", "type": "int", "value": "n"}]})json");
+    const swr_kernel* known = nullptr;
+    require(swr_kernel_register(spec.c_str(), &known) == SWR_OK, "a sound spec is understood");
+    return known;
+  }();
+  return kernel;
+}
+
+/// As many sizes and arguments as there are, or fewer than none. An argument may claim any size:
+/// no more than fits is read.
+void launch_kernel(Bytes& input) {
+  const auto sizes = input.value<std::array<std::int32_t, 3>>();
+  const swr_device device = device_of(input);
+  const int size_count = input.byte() % 5 - 1;
+  const std::int32_t* const given = input.byte() % 8 == 0 ? nullptr : sizes.data();
+  swr_kernel_answer answer{};
+  check(swr_runtime_best_kernel(runtime_of_all(), own_kernel(), given, std::min(size_count, 3),
+                                &device, &answer),
+        answer);
+  static const std::array<char, 64> kBytes{};
+  std::array<swr_kernel_argument, 3> arguments{};
+  for (swr_kernel_argument& argument : arguments) {
+    const unsigned choice = input.byte();
+    argument.bytes = choice % 8 == 0 ? nullptr : kBytes.data();
+    argument.size = choice % 3 == 0 ? input.value<std::uint64_t>() : choice % 3 * 4;
+  }
+  const int count = input.byte() % 5 - 1;
+  check(swr_runtime_launch_kernel(runtime_of_all(), own_kernel(), given, std::min(size_count, 3),
+                                  arguments.data(), std::min(count, 3), nullptr, nullptr));
+}
+
 }  // namespace
 
 void run_one(std::string_view input) {
   static swr_lookup* const lookup = open_lookup();
   Bytes calls(input);
   while (!calls.is_empty()) {
-    switch (calls.byte() % 7) {
+    switch (calls.byte() % 9) {
       case 0:
         ask(lookup, calls);
         break;
@@ -164,8 +220,14 @@ void run_one(std::string_view input) {
       case 5:
         run(calls);
         break;
-      default:
+      case 6:
         serve(calls);
+        break;
+      case 7:
+        go_backward(calls);
+        break;
+      default:
+        launch_kernel(calls);
     }
   }
 }

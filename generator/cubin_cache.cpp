@@ -116,15 +116,6 @@ std::filesystem::path cubin_file(const std::filesystem::path& directory,
   return directory / "cubins" / (digest + ".cubin");
 }
 
-/// Digests are stored beside what they guard, so who can write here can vouch for anything.
-void require_trusted_cache(const std::filesystem::path& directory, Sharing sharing) {
-  require_trusted(directory, sharing);
-  for (const char* part : {"entries", "cubins"}) {
-    require_no_link(directory / part);
-    require_trusted(directory / part, sharing);
-  }
-}
-
 /// A digest may come from a file, and becomes a path.
 bool is_digest(const std::string& text) {
   constexpr std::size_t kHexDigits = 64;
@@ -158,6 +149,14 @@ std::error_code make_folder(const std::filesystem::path& folder, Sharing sharing
 }
 
 }  // namespace
+
+void require_trusted_cache(const std::filesystem::path& directory, Sharing sharing) {
+  require_trusted(directory, sharing);
+  for (const char* part : {"entries", "cubins", "locks"}) {
+    require_no_link(directory / part);
+    require_trusted(directory / part, sharing);
+  }
+}
 
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
                                                         const std::string& digest,

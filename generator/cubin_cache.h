@@ -23,9 +23,15 @@
 
 namespace swr {
 
+/// Digests are stored beside what they guard, so who can write to a cache can vouch for anything. A
+/// directory that is not there holds nothing to believe and is no error.
+/// Throws: Error{unreadable} when others than those of `sharing` can change the directory, or its
+/// folders are links.
+void require_trusted_cache(const std::filesystem::path& directory, Sharing sharing);
+
 /// The intact cubin with this digest in a cache directory, whatever it was compiled from; empty
 /// when there is none. Needs no compiler and writes nothing.
-/// Throws: Error{unreadable} when others than those of `sharing` can change the directory.
+/// Throws: as require_trusted_cache().
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
                                                         const std::string& digest, Sharing sharing);
 
@@ -41,8 +47,8 @@ struct CacheTrust {
 class CubinCache {
  public:
   /// Creates the directory when missing, for this user alone unless it is shared.
-  /// Throws: Error{not_writable} when it cannot be created or written; Error{unreadable} when
-  /// others can change it or its folders are links; as CacheKey::read_or_make().
+  /// Throws: Error{not_writable} when it cannot be created or written; as require_trusted_cache()
+  /// and CacheKey::read_or_make().
   explicit CubinCache(std::filesystem::path directory, const CacheTrust& trust = {});
 
   /// The intact kernel stored under `key`.

@@ -33,7 +33,7 @@ void require_trusted(const std::filesystem::path& folder, Sharing sharing) {
         ErrorCode::unreadable,
         "the cubin cache '" + folder.string() +
             "' can be changed by other users, whose code would then be launched; make it "
-            "yours alone (chown, chmod go-w), " +
+            "yours alone (chown, chmod -R go-w), " +
             (is_open_to_group_alone(folder) ? "trust its group with --shared-cache, " : "") +
             "or choose another directory with --cache-dir");
   }

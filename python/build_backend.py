@@ -41,7 +41,8 @@ def _build_native():
     static = "-static-libstdc++ -static-libgcc"
     _say(f"building swr-tune and libswr.so in {BUILD} (some minutes the first time)")
     _run("cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-         "-DSWR_BUILD_TESTS=OFF", "-DSWR_BUILD_EXAMPLES=OFF", "-DSWR_STATIC_DEPENDENCIES=ON",
+         "-DSWR_BUILD_TESTS=OFF", "-DSWR_BUILD_EXAMPLES=OFF", "-DSWR_JOIN_SOURCES=ON",
+         "-DSWR_STATIC_DEPENDENCIES=ON",
          f"-DCMAKE_EXE_LINKER_FLAGS={static}", f"-DCMAKE_SHARED_LINKER_FLAGS={static}",
          *os.environ.get("SWR_CMAKE_ARGS", "").split())
     _run("cmake", "--build", BUILD, "--target", "swr-tune", "swr_c")

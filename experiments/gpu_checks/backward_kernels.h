@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention_backward/config.h"
+#include "attention_backward/hopper/config.h"
 #include "attention_backward/offered.h"
 #include "operations/attention_backward/launch_plan.h"
 #include <swr/attention_backward_params.h>
@@ -51,8 +52,76 @@ inline constexpr BackwardKernels kBackwardKernels[] = {
     backward_kernels("192/128 ordered causal bf16", {8, 10, DType::bf16, true, DqSum::ordered}),
     backward_kernels("256 atomic causal bf16", {11, 11, DType::bf16, true, DqSum::atomic}),
 };
-inline constexpr std::size_t kBackwardCount =
+inline constexpr std::size_t kPortableCount =
     sizeof(kBackwardKernels) / sizeof(kBackwardKernels[0]);
+
+struct HopperBackwardKernels {
+  const char* name;
+  HopperKeyPassConfig key;
+  QueryPassConfig query;
+};
+
+struct HopperBackwardChoices {
+  int head_dim;
+  int tile_m;
+  int query_tiles;
+  DType dtype;
+  bool causal;
+  DqSum dq_sum = DqSum::atomic;
+  int stages = 2;
+  QOrder order = QOrder::cyclic;
+  Persistence persistence = Persistence::grid;
+  int value_dim = 0;  ///< 0: head_dim.
+};
+
+constexpr HopperBackwardKernels hopper_kernels(const char* name, const HopperBackwardChoices& c) {
+  return {name,
+          {.head_dim = c.head_dim,
+           .value_dim = c.value_dim > 0 ? c.value_dim : c.head_dim,
+           .dtype = c.dtype,
+           .causal = c.causal,
+           .tile_m = c.tile_m,
+           .tile_n = c.head_dim > 128 ? 64 : 128,
+           .warps = 8,
+           .stages = c.stages,
+           .dq_sum = c.dq_sum,
+           .order = c.order,
+           .persistence = c.persistence},
+          backward::query_pass_config(backward::kQueryTiles[c.query_tiles], c.dtype, c.causal,
+                                      Order::cyclic, Persistence::grid)};
+}
+
+inline constexpr HopperBackwardKernels kHopperKernels[] = {
+    hopper_kernels("hopper 128 causal bf16", {128, 64, 7, DType::bf16, true}),
+    hopper_kernels("hopper 128 bf16", {128, 64, 7, DType::bf16, false}),
+    hopper_kernels("hopper 128 fp16, 3 Q tiles, persistent sawtooth",
+                   {128, 64, 7, DType::fp16, false, DqSum::atomic, 3, QOrder::sawtooth,
+                    Persistence::persistent}),
+    hopper_kernels("hopper 128 two passes causal bf16",
+                   {128, 64, 7, DType::bf16, true, DqSum::none}),
+    hopper_kernels("hopper 64 causal bf16", {64, 128, 0, DType::bf16, true}),
+    hopper_kernels("hopper 64 fp16", {64, 128, 0, DType::fp16, false}),
+    hopper_kernels("hopper 96 causal bf16", {96, 64, 2, DType::bf16, true}),
+    hopper_kernels("hopper 112 fp16", {112, 64, 4, DType::fp16, false}),
+    hopper_kernels("hopper 80/48 causal bf16", {80, 64, 4, DType::bf16, true, DqSum::atomic, 3,
+                                                QOrder::rotated, Persistence::grid, 48}),
+    hopper_kernels("hopper 256 causal bf16", {256, 64, 11, DType::bf16, true}),
+    hopper_kernels("hopper 256 fp16", {256, 64, 11, DType::fp16, false}),
+    hopper_kernels("hopper 192/128 causal bf16", {192, 64, 10, DType::bf16, true, DqSum::atomic, 2,
+                                                  QOrder::cyclic, Persistence::persistent, 128}),
+};
+inline constexpr std::size_t kBackwardCount =
+    kPortableCount + sizeof(kHopperKernels) / sizeof(kHopperKernels[0]);
+
+/// Of number I, whatever its family.
+template <std::size_t I>
+constexpr auto backward_kernels_of() {
+  if constexpr (I < kPortableCount) {
+    return kBackwardKernels[I];
+  } else {
+    return kHopperKernels[I - kPortableCount];
+  }
+}
 
 /// Entries of one of them.
 struct BackwardEntries {
@@ -62,7 +131,7 @@ struct BackwardEntries {
   const void* finish;
 };
 
-/// Of kBackwardKernels[Part].
+/// Of number Part.
 template <std::size_t Part>
 BackwardEntries backward_entries();
 

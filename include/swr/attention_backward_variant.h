@@ -23,12 +23,12 @@ struct AttentionBackwardVariant {
   // The pass over K and V tiles.
   int tile_m = 64;  ///< Rows of Q and dO per step.
   int tile_n = 64;  ///< Keys of a tile; a multiple of 16 * warps / column_groups.
-  int warps = 4;
+  int warps = 4;    ///< That compute; those that load do not count.
   /// Rows of a step whose scores a warp has in registers together.
   int rows_at_once = 16;
   /// Warps that share keys and divide the columns of dK and dV.
   int column_groups = 1;
-  int stages = 1;          ///< Steps whose Q and dO are in shared memory, 1 or 2.
+  int stages = 1;          ///< Steps whose Q is in shared memory: 1 or 2, of hopper 2 or 3.
   bool wide_adds = false;  ///< DqSum::atomic adds four values at once (sm_90 and later).
   QOrder order = QOrder::cyclic;
   Persistence persistence = Persistence::grid;

@@ -43,6 +43,18 @@ struct KernelParameter {
 /// What an argument is before the kernel runs.
 enum class KernelFill { nothing, zeros, value, random, index, file };
 
+/// Where coordinates outside of a texture read.
+enum class TextureAddress { clamp, border, wrap, mirror };
+
+/// A texture object over an array that holds the argument's elements, x first.
+struct KernelTexture {
+  std::vector<std::string> extent;  ///< Width, and height and depth where it has them: expressions.
+  TextureAddress address = TextureAddress::clamp;
+  bool interpolates = false;     ///< Linearly between elements; else the nearest is read.
+  bool is_normalized = false;    ///< Coordinates are in [0, 1); wrap and mirror need it.
+  bool reads_fractions = false;  ///< Whole numbers are read as [0, 1] or [-1, 1].
+};
+
 /// A parameter of the kernel, or a variable of its source when it has a symbol.
 struct KernelArgument {
   std::string name;
@@ -50,6 +62,8 @@ struct KernelArgument {
   std::string type = "float";
   /// Number of elements; no value for a scalar.
   std::optional<std::string> size = {};
+  /// The parameter is a cudaTextureObject_t over elements of `type`, as many as its extent says.
+  std::optional<KernelTexture> texture = {};
   bool is_output = false;    ///< It is compared with what is right.
   bool is_constant = false;  ///< It is the __constant__ variable of its name.
   KernelFill fill = KernelFill::nothing;

@@ -153,7 +153,7 @@ void swr_lookup_close(swr_lookup* lookup);
 typedef struct swr_runtime_options {
   const char* database;
   const char* exported;  /* Written by swr-tune export --format dir. */
-  const char* cache_dir; /* Cubin cache. */
+  const char* cache_dir; /* Cubin cache; refused where others may write to it. */
   const char* nvrtc;     /* Library; NULL searches. */
   int32_t may_compile;   /* 0 forbids compiling. */
   const char* l2_state;  /* As for swr_lookup_open. */

@@ -65,10 +65,33 @@ inline Value apply(BinaryOperator op, const Value& a, const Value& b, ValueHeap&
           return Value::of(result);
         }
         break;
+      case BinaryOperator::subtract:
+        if (!__builtin_sub_overflow(a.integer, b.integer, &result)) {
+          return Value::of(result);
+        }
+        break;
+      case BinaryOperator::floor_divide:
+        if (a.integer >= 0 && b.integer > 0) {
+          return Value::of(a.integer / b.integer);
+        }
+        break;
+      case BinaryOperator::modulo:
+        if (a.integer >= 0 && b.integer > 0) {
+          return Value::of(a.integer % b.integer);
+        }
+        break;
       case BinaryOperator::equal:
         return Value::of(a.integer == b.integer);
+      case BinaryOperator::not_equal:
+        return Value::of(a.integer != b.integer);
+      case BinaryOperator::less:
+        return Value::of(a.integer < b.integer);
       case BinaryOperator::less_equal:
         return Value::of(a.integer <= b.integer);
+      case BinaryOperator::greater:
+        return Value::of(a.integer > b.integer);
+      case BinaryOperator::greater_equal:
+        return Value::of(a.integer >= b.integer);
       default:
         break;
     }

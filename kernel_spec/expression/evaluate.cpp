@@ -138,6 +138,7 @@ BoundExpression::BoundExpression(const Expression& expression, std::span<const s
       node.place = static_cast<std::uint32_t>(places_[node.place]);
     }
   }
+  integers_.emplace(expression_);
 }
 
 namespace {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "kernel_spec/expression/arithmetic.h"
+#include "kernel_spec/expression/integer_program.h"
 #include "kernel_spec/expression/tokens.h"
 #include "kernel_spec/expression/value.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,6 +73,7 @@ class Expression {
   friend class ExpressionParser;
   friend class Evaluation;
   friend class BoundExpression;
+  friend class IntegerProgram;
 
   std::string text_;
   std::vector<std::string> names_;
@@ -89,16 +92,29 @@ class BoundExpression {
   /// Throws: Error{invalid_argument} naming what is unknown, and the nearest that is known.
   BoundExpression(const Expression& expression, std::span<const std::string> known);
 
+  /// With names as places in the table.
+  const Expression& expression() const { return expression_; }
   /// Places in the table that are read.
   const std::vector<std::size_t>& places() const { return places_; }
   /// As Expression::evaluate(), with the whole table.
   Value evaluate(std::span<const Value> table, ValueHeap& heap) const {
     return expression_.evaluate(table, heap);
   }
+  /// The same value as a number where it is a truth value: for who needs a whole number, or whether
+  /// it is true, and needs it often.
+  Value evaluate_number(std::span<const Value> table, ValueHeap& heap) const {
+    if (!integers_->is_empty()) {
+      if (const auto found = integers_->run(table)) {
+        return Value::of(*found);
+      }
+    }
+    return expression_.evaluate(table, heap);
+  }
 
  private:
   Expression expression_;  ///< Its names' nodes hold places in the table.
   std::vector<std::size_t> places_;
+  std::optional<IntegerProgram> integers_;  ///< There once it is bound.
 };
 
 /// The spelling among `known` that is most like `name`; empty when none is near.

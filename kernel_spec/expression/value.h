@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,8 +49,9 @@ class ValueHeap {
   bool is_empty() const { return texts_.empty() && lists_.empty(); }
 
  private:
-  std::deque<std::string> texts_;
-  std::deque<std::vector<Value>> lists_;
+  // Lists, which allocate nothing where they are empty: most points keep nothing.
+  std::list<std::string> texts_;
+  std::list<std::vector<Value>> lists_;
   std::size_t items_ = 0;
   std::size_t text_bytes_ = 0;
 };

@@ -197,7 +197,7 @@ bool Space::holds(std::size_t condition, std::span<const Value> table, ValueHeap
     heap.clear();
   }
   try {
-    return is_true(bound_[condition].evaluate(table, heap));
+    return is_true(bound_[condition].evaluate_number(table, heap));
   } catch (const Error& error) {
     if (errors_[condition].empty()) {
       errors_[condition] = error.what();

@@ -5,6 +5,8 @@
 #include "kernel_spec/spec/source_closure.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/texture.h"
+#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -25,10 +27,6 @@ constexpr long long kMostElements = 1LL << 33;
 constexpr std::size_t kMostValues = 65535;
 constexpr std::size_t kMostArguments = 64;
 constexpr std::size_t kMostSteps = 64;
-
-bool is_name_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 void require_name(const std::string& name, const std::string& where) {
   constexpr std::size_t kLongest = 64;
@@ -123,18 +121,30 @@ std::string template_arguments(const std::string& entry) {
   return open == std::string::npos ? "" : entry.substr(open);
 }
 
+/// Where an expression stands, put together for messages alone: spaces compute millions.
+struct Place {
+  std::string_view kind;
+  std::string_view name;
+  std::string_view part = {};
+
+  operator std::string() const {
+    return std::string(kind).append(name).append(part.empty() ? "" : ", ").append(part);
+  }
+};
+
 /// Rethrows with the place before the message.
-template <typename Work>
-auto at_place(const std::string& where, Work work) {
+template <typename Where, typename Work>
+auto at_place(const Where& where, Work work) {
   try {
     return work();
   } catch (const Error& error) {
-    throw Error(error.code(), where + ": " + error.what());
+    throw Error(error.code(), std::string(where) + ": " + error.what());
   }
 }
 
-long long whole(const BoundExpression& expression, const Point& point, const std::string& where) {
-  const Value value = at_place(where, [&] { return expression.evaluate(point.table, point.heap); });
+long long whole(const BoundExpression& expression, const Point& point, const Place& where) {
+  const Value value =
+      at_place(where, [&] { return expression.evaluate_number(point.table, point.heap); });
   if (value.is_integral()) {
     return value.integer;
   }
@@ -315,13 +325,18 @@ void KernelPlan::plan_arguments() {
     planned.type = at_place(where, [&] { return element_type(argument.type); });
     planned.absolute = argument.absolute.value_or(spec_.absolute);
     planned.relative = argument.relative.value_or(spec_.relative);
-    if (argument.size) {
+    if (argument.texture) {
+      require_texture(argument, planned.type, where);
+      for (const std::string& side : argument.texture->extent) {
+        planned.extent.push_back(bound(side, where + ", extent"));
+      }
+    } else if (argument.size) {
       planned.size = bound(*argument.size, where + ", size");
     } else if (argument.is_output || argument.is_constant) {
       refuse_spec(where, "an output, or a variable of the source, needs a size");
     }
-    if (!argument.size || argument.fill == KernelFill::value ||
-        argument.fill == KernelFill::index) {
+    const bool is_scalar = !argument.size && !argument.texture;
+    if (is_scalar || argument.fill == KernelFill::value || argument.fill == KernelFill::index) {
       planned.value = bound(argument.value, where + ", value", argument.fill == KernelFill::index);
     }
     if (!(argument.low <= argument.high) || !std::isfinite(argument.high - argument.low)) {
@@ -472,7 +487,7 @@ std::vector<int> KernelPlan::reference_choice() const {
 std::optional<KernelPlan::Broken> KernelPlan::broken(const Point& point) const {
   for (std::size_t i = 0; i < constraints_.size(); ++i) {
     try {
-      if (!is_true(constraints_[i].evaluate(point.table, point.heap))) {
+      if (!is_true(constraints_[i].evaluate_number(point.table, point.heap))) {
         return Broken{i, "it does not hold"};
       }
     } catch (const Error& error) {
@@ -512,23 +527,25 @@ Space KernelPlan::space(std::span<const int> sizes,
 
 PlannedLaunch KernelPlan::launch(const PlannedStep& step, const Point& point) const {
   PlannedLaunch launch;
-  const std::string where = "kernel " + step.spec.entry;
+  const auto place = [&step](std::string_view part) {
+    return Place{"kernel ", step.spec.entry, part};
+  };
   constexpr long long kMostTimes = 1'000'000;
   if (step.when) {
-    const Value when =
-        at_place(where + ", when", [&] { return step.when->evaluate(point.table, point.heap); });
+    const Value when = at_place(
+        place("when"), [&] { return step.when->evaluate_number(point.table, point.heap); });
     if (!is_true(when)) {
       launch.times = 0;
       return launch;
     }
   }
   const auto take = [&](const std::vector<BoundExpression>& from, std::array<unsigned, 3>& to,
-                        const std::string& what) {
+                        std::string_view what) {
     constexpr long long kMost = 2147483647;
     for (std::size_t i = 0; i < from.size(); ++i) {
-      const long long count = whole(from[i], point, where + ", " + what);
+      const long long count = whole(from[i], point, place(what));
       if (count < 1 || count > kMost) {
-        refuse_spec(where + ", " + what,
+        refuse_spec(place(what),
                     "it is " + std::to_string(count) + ", and must be 1 to 2147483647");
       }
       to[i] = static_cast<unsigned>(count);
@@ -536,22 +553,47 @@ PlannedLaunch KernelPlan::launch(const PlannedStep& step, const Point& point) co
   };
   take(step.block, launch.block, "block");
   take(step.grid, launch.grid, "grid");
-  const long long shared = whole(step.shared_bytes, point, where + ", shared_bytes");
-  const long long times = whole(step.repeat, point, where + ", repeat");
+  const long long shared = whole(step.shared_bytes, point, place("shared_bytes"));
+  const long long times = whole(step.repeat, point, place("repeat"));
   if (shared < 0 || shared > std::numeric_limits<int>::max()) {
-    refuse_spec(where + ", shared_bytes", "it is " + std::to_string(shared));
+    refuse_spec(place("shared_bytes"), "it is " + std::to_string(shared));
   }
   if (times < 0 || times > kMostTimes) {
-    refuse_spec(where + ", repeat",
-                "it is " + std::to_string(times) + ", and must be 0 to 1000000");
+    refuse_spec(place("repeat"), "it is " + std::to_string(times) + ", and must be 0 to 1000000");
   }
   launch.shared_bytes = static_cast<int>(shared);
   launch.times = static_cast<int>(times);
   return launch;
 }
 
+std::array<std::size_t, 3> KernelPlan::extent(const PlannedArgument& argument,
+                                              const Point& point) const {
+  // Of arrays of one, two and three sides on every chip since sm_60.
+  static constexpr long long kMost[3][3] = {
+      {131072, 0, 0}, {131072, 65536, 0}, {16384, 16384, 16384}};
+  std::array<std::size_t, 3> sides{};
+  for (std::size_t i = 0; i < argument.extent.size(); ++i) {
+    const Place where{"argument ", argument.spec.name, "extent"};
+    const long long side = whole(argument.extent[i], point, where);
+    const long long most = kMost[argument.extent.size() - 1][i];
+    if (side < 1 || side > most) {
+      refuse_spec(where, "a side is " + std::to_string(side) + ", and must be 1 to " +
+                             std::to_string(most));
+    }
+    sides[i] = static_cast<std::size_t>(side);
+  }
+  return sides;
+}
+
 long long KernelPlan::elements(const PlannedArgument& argument, const Point& point) const {
-  const std::string where = "argument " + argument.spec.name + ", size";
+  if (!argument.extent.empty()) {
+    long long count = 1;
+    for (const std::size_t side : extent(argument, point)) {
+      count *= side == 0 ? 1 : static_cast<long long>(side);
+    }
+    return count;
+  }
+  const Place where{"argument ", argument.spec.name, "size"};
   const long long count = whole(*argument.size, point, where);
   if (count < 1 || count > kMostElements) {
     refuse_spec(where, "it is " + std::to_string(count) + ", and must be 1 to 2^33");
@@ -718,6 +760,12 @@ std::string KernelPlan::digest_of_all() const {
              one.value, std::to_string(one.low), std::to_string(one.high), std::to_string(one.seed),
              digest_of(one.file), digest_of(one.expected_file),
              std::to_string(argument.absolute * 1e12), std::to_string(argument.relative * 1e12)});
+    if (one.texture) {
+      add_all(one.texture->extent);
+      add_all({"texture", std::to_string(static_cast<int>(one.texture->address)),
+               one.texture->interpolates ? "linear" : "", one.texture->is_normalized ? "unit" : "",
+               one.texture->reads_fractions ? "fractions" : ""});
+    }
   }
   add_steps(spec_.steps);
   add_steps(spec_.reference);

@@ -47,6 +47,7 @@ struct PlannedArgument {
   KernelArgument spec;
   ElementType type;
   std::optional<BoundExpression> size;  ///< Of a vector.
+  std::vector<BoundExpression> extent;  ///< Of a texture: one to three.
   std::optional<BoundExpression> value;
   std::string file;  ///< The bytes of the files that the spec names.
   std::string expected;
@@ -112,7 +113,9 @@ class KernelPlan {
 
   // Throw, all of them: Error{invalid_argument} naming the expression.
   PlannedLaunch launch(const PlannedStep& step, const Point& point) const;
-  /// Elements of a vector.
+  /// Width, height and depth of a texture; 0 for those that it has not.
+  std::array<std::size_t, 3> extent(const PlannedArgument& argument, const Point& point) const;
+  /// Elements of a vector or a texture.
   long long elements(const PlannedArgument& argument, const Point& point) const;
   double flops(const Point& point) const;
   double bytes(const Point& point) const;

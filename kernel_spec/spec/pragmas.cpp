@@ -4,6 +4,7 @@
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -15,6 +16,10 @@ namespace swr::kernel_spec {
 namespace {
 
 constexpr int kUsualSize = 1 << 20;
+/// Of what a regular expression looks at: its matching recurses by the length of the text.
+constexpr std::size_t kLongestMatched = 4096;
+/// Of an expression with all that its names stand for.
+constexpr std::size_t kLongestText = std::size_t{1} << 16;
 
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
@@ -71,19 +76,38 @@ class PragmaReader {
 
   /// Returns where the text behind the last directive begins.
   std::size_t read_directives() {
-    static const std::regex line(
-        R"(^[ \t]*#[ \t]*pragma[ \t]+(kernel|swr)[ \t]+(\w+)[ \t]*\((.*)\)[ \t\r]*$)",
-        std::regex::ECMAScript | std::regex::multiline);
     std::size_t behind = std::string::npos;
-    for (auto at = std::sregex_iterator(source_.begin(), source_.end(), line);
-         at != std::sregex_iterator(); ++at) {
-      take({(*at)[2], (*at)[3]});
-      behind = static_cast<std::size_t>(at->position() + at->length());
+    for (std::size_t begin = 0; begin < source_.size();) {
+      const std::size_t end = std::min(source_.find('\n', begin), source_.size());
+      if (take_line(std::string_view(source_).substr(begin, end - begin))) {
+        behind = end;
+      }
+      begin = end + 1;
     }
     if (behind == std::string::npos) {
       refuse("it has no line '#pragma kernel tune(NAME = VALUES)'");
     }
     return behind;
+  }
+
+  /// Whether the line is a directive, which is taken then.
+  bool take_line(std::string_view text) {
+    static const std::regex directive(
+        R"([ \t]*#[ \t]*pragma[ \t]+(kernel|swr)[ \t]+(\w+)[ \t]*\((.*)\)[ \t\r]*)");
+    const std::size_t first = text.find_first_not_of(" \t");
+    if (first == text.npos || text[first] != '#' || text.find("pragma") == text.npos) {
+      return false;
+    }
+    if (text.size() > kLongestMatched) {
+      refuse("a line with a pragma is longer than " + std::to_string(kLongestMatched) +
+             " characters");
+    }
+    std::match_results<std::string_view::const_iterator> found;
+    if (!std::regex_match(text.begin(), text.end(), found, directive)) {
+      return false;
+    }
+    take({found[2], found[3]});
+    return true;
   }
 
   static std::pair<std::string, std::string> assignment(const std::string& body) {
@@ -147,10 +171,17 @@ class PragmaReader {
   /// `set` names stand for their expressions.
   std::string replaced(std::string text) const {
     for (auto at = set_.rbegin(); at != set_.rend(); ++at) {
-      text =
-          std::regex_replace(text, std::regex("\\b" + at->first + "\\b"), "(" + at->second + ")");
+      text = with_word_replaced(text, at->first, "(" + at->second + ")");
+      require_bounded(text);
     }
     return text;
+  }
+  /// Names that stand for others twice, and these for others twice, grow without end.
+  void require_bounded(const std::string& text) const {
+    if (text.size() > kLongestText) {
+      refuse("an expression is longer than " + std::to_string(kLongestText) +
+             " characters when its names are replaced by what they stand for");
+    }
   }
   std::vector<std::string> replaced(std::vector<std::string> texts) const {
     for (std::string& text : texts) {
@@ -164,9 +195,10 @@ class PragmaReader {
     static const std::regex head(
         R"(^\s*(?:template\s*<([^{};]*)>\s*)?(?:extern\s+"C"\s+)?__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(([^)]*)\))");
     std::smatch found;
-    const std::string text = source_.substr(behind);
+    const std::string text = source_.substr(behind, kLongestMatched);
     if (!std::regex_search(text, found, head)) {
-      refuse("no kernel '__global__ void NAME(...)' follows the pragmas");
+      refuse("no kernel '__global__ void NAME(...)' follows the pragmas within " +
+             std::to_string(kLongestMatched) + " characters");
     }
     for (const std::string& part : parts_of(found[1].str())) {
       const std::string plain = trimmed(part.substr(0, part.find('=')));
@@ -223,7 +255,8 @@ class PragmaReader {
 
   std::string type_of(std::string type) const {
     for (const auto& [name, value] : types_) {
-      type = std::regex_replace(type, std::regex("\\b" + name + "\\b"), value);
+      type = with_word_replaced(type, name, value);
+      require_bounded(type);
     }
     return type;
   }

@@ -4,6 +4,7 @@
 #include "core/bounded_json.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/texture.h"
 #include <swr/error.h>
 
 #include <array>
@@ -92,6 +93,9 @@ Json argument_json(const KernelArgument& argument) {
   Json json{{"name", argument.name}, {"type", argument.type}};
   if (argument.size) {
     json["size"] = *argument.size;
+  }
+  if (argument.texture) {
+    json["texture"] = texture_json(*argument.texture);
   }
   json["fill"] = kFills[static_cast<std::size_t>(argument.fill)];
   json["value"] = argument.value;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/texture.h"
 
 #include <array>
 #include <string_view>
@@ -101,12 +102,15 @@ void read_fill(const SpecObject& object, KernelArgument& argument) {
 void read_argument(const Json& json, const std::string& where, KernelSpec& kernel) {
   const SpecObject object(json, where,
                           {"name", "type", "size", "value", "fill", "low", "high", "seed", "file",
-                           "output", "constant", "expected", "absolute", "relative"});
+                           "output", "constant", "texture", "expected", "absolute", "relative"});
   KernelArgument& argument = kernel.arguments.emplace_back();
   argument.name = object.text("name");
   argument.type = object.text("type");
   if (object.has("size")) {
     argument.size = object.expression_or("size", "");
+  }
+  if (object.has("texture")) {
+    argument.texture = read_texture(object.at("texture"), object.place("texture"));
   }
   argument.is_output = object.flag_or("output", false);
   argument.is_constant = object.flag_or("constant", false);

@@ -4,13 +4,13 @@
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/words.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <cctype>
 #include <functional>
 #include <iterator>
-#include <regex>
 #include <string_view>
 
 namespace swr::kernel_spec {
@@ -57,6 +57,10 @@ class T1Reader {
     read_options();
     read_arguments();
     read_references();
+    if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
+      refuse_spec(kernel_.place("Arguments"),
+                  "no argument is an output, so no result could be checked");
+    }
     return std::move(spec_);
   }
 
@@ -265,12 +269,30 @@ class T1Reader {
     }
   }
 
+  /// The text with `by` in place of the parameter where it is all that max() or min() has.
+  static std::string with_operand_replaced(std::string text, const std::string& parameter,
+                                           const std::string& by) {
+    constexpr const char* kBlanks = " \t\n\r";
+    for (auto at = find_word(text, parameter, 0); at != text.npos;
+         at = find_word(text, parameter, at + 1)) {
+      const auto opens = at == 0 ? text.npos : text.find_last_not_of(kBlanks, at - 1);
+      const auto closes = text.find_first_not_of(kBlanks, at + parameter.size());
+      const bool is_operand = opens != text.npos && opens >= 3 && text[opens] == '(' &&
+                              closes != text.npos && text[closes] == ')';
+      const std::size_t call = is_operand ? opens - 3 : text.npos;
+      if (is_operand &&
+          (find_word(text, "max", call) == call || find_word(text, "min", call) == call)) {
+        text.replace(at, parameter.size(), by);
+      }
+    }
+    return text;
+  }
+
   /// `max(parameter)` is over all values of the parameter: it becomes a list of them.
   std::string over_values(std::string text) {
     for (const KernelParameter& parameter : spec_.parameters) {
       const std::string list = "values_of_" + parameter.name;
-      const std::regex call("\\b(max|min)\\(\\s*" + parameter.name + "\\s*\\)");
-      const std::string replaced = std::regex_replace(text, call, "$1(" + list + ")");
+      const std::string replaced = with_operand_replaced(text, parameter.name, list);
       if (replaced == text) {
         continue;
       }
@@ -299,10 +321,6 @@ class T1Reader {
       note(
           "Random is uniform in [0, FillValue), as KTT has it; whole numbers without one in "
           "[0, 100)");
-    }
-    if (std::ranges::none_of(spec_.arguments, &KernelArgument::is_output)) {
-      refuse_spec(kernel_.place("Arguments"),
-                  "no argument is an output, so no result could be checked");
     }
   }
 
@@ -408,6 +426,11 @@ bool is_t1(const Json& json) {
 }
 
 KernelSpec read_t1(const Json& json, const std::string& where) {
+  if (json.contains("kernelSpecification")) {
+    refuse_spec(where,
+                "it is of the form before T1 (FormatVersion 0.0.1, 'kernelSpecification'), "
+                "and swr reads T1 1.0");
+  }
   return T1Reader(json, where).read();
 }
 

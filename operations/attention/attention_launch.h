@@ -15,14 +15,22 @@
 
 namespace swr {
 
-/// Describes [batch, heads, seq, head_dim] of 2-byte elements to the copy engine, which fills what
-/// lies outside with zeros. The address and the strides of dimensions longer than 1 must be
-/// multiples of 16 bytes.
-inline CUresult encode_tensor_map(const LaunchCalls& calls, const AttentionLaunchPlan& plan,
-                                  const TensorBox& box, const void* tensor,
-                                  const TensorStrides& strides, int batch, int heads, int seq,
-                                  TensorMap& map) {
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(plan.head_dim), static_cast<cuuint64_t>(seq),
+/// A tensor [batch, heads, seq, columns] of 2-byte elements.
+struct MappedTensor {
+  const void* address;
+  const TensorStrides& strides;
+  int batch;
+  int heads;
+  int seq;
+  int columns;
+};
+
+/// Describes a tensor to the copy engine, which fills what lies outside with zeros. The address and
+/// the strides of dimensions longer than 1 must be multiples of 16 bytes.
+inline CUresult encode_tensor_map(const LaunchCalls& calls, DType dtype, const TensorBox& box,
+                                  const MappedTensor& tensor, TensorMap& map) {
+  const auto& [address, strides, batch, heads, seq, columns] = tensor;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(seq),
                               static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(batch)};
   // The stride of a dimension of length 1 is never used, yet must be one the driver accepts.
   const auto stride_bytes = [](int length, long long stride) {
@@ -37,9 +45,8 @@ inline CUresult encode_tensor_map(const LaunchCalls& calls, const AttentionLaunc
   CUtensorMap encoded;
   const CUresult result = calls.tensor_map_encode_tiled(
       &encoded,
-      plan.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-      4, const_cast<void*>(tensor), sizes, strides_bytes, box_sizes, element_strides,
+      dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
+      const_cast<void*>(address), sizes, strides_bytes, box_sizes, element_strides,
       CU_TENSOR_MAP_INTERLEAVE_NONE,
       box.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -60,9 +67,10 @@ inline CUresult encode_attention_maps(const LaunchCalls& calls, const AttentionL
                                       const AttentionParams& params, AttentionMaps& maps) {
   const auto encode = [&](const TensorBox& box, const void* tensor, const TensorStrides& strides,
                           int heads, int seq, TensorMap& map) {
-    return box.columns == 0 ? CUDA_SUCCESS
-                            : encode_tensor_map(calls, plan, box, tensor, strides, params.batch,
-                                                heads, seq, map);
+    return box.columns == 0
+               ? CUDA_SUCCESS
+               : encode_tensor_map(calls, plan.dtype, box,
+                                   {tensor, strides, params.batch, heads, seq, plan.head_dim}, map);
   };
   const CUresult results[] = {
       encode(plan.q_box, params.q, params.q_strides, params.heads_q, params.seq_q, maps.q),

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <variant>
 
 namespace swr {
 namespace {
@@ -29,6 +30,21 @@ KeyPassConfig key_config(const AttentionBackwardProblem& problem,
           .order = v.order,
           .persistence = v.persistence,
           .smem_swizzle = true};
+}
+
+HopperKeyPassConfig hopper_key_config(const AttentionBackwardProblem& problem,
+                                      const AttentionBackwardVariant& v) {
+  return {.head_dim = problem.head_dim,
+          .value_dim = problem.head_dim_v,
+          .dtype = problem.dtype,
+          .causal = problem.causal,
+          .tile_m = v.tile_m,
+          .tile_n = v.tile_n,
+          .warps = v.warps,
+          .stages = v.stages,
+          .dq_sum = v.dq_sum,
+          .order = v.order,
+          .persistence = v.persistence};
 }
 
 QueryPassConfig query_config(const AttentionBackwardProblem& problem,
@@ -72,6 +88,20 @@ std::string members_of(const KeyPassConfig& config) {
          config_field("smem_swizzle", config_text(smem_swizzle)) + "    }";
 }
 
+std::string members_of(const HopperKeyPassConfig& config) {
+  const auto& [head_dim, value_dim, dtype, causal, tile_m, tile_n, warps, stages, dq_sum, order,
+               persistence] = config;
+  return "{\n" + config_field("head_dim", config_text(head_dim)) +
+         config_field("value_dim", config_text(value_dim)) +
+         config_field("dtype", config_text("DType", dtype)) +
+         config_field("causal", config_text(causal)) + config_field("tile_m", config_text(tile_m)) +
+         config_field("tile_n", config_text(tile_n)) + config_field("warps", config_text(warps)) +
+         config_field("stages", config_text(stages)) +
+         config_field("dq_sum", config_text("DqSum", dq_sum)) +
+         config_field("order", config_text("QOrder", order)) +
+         config_field("persistence", config_text("Persistence", persistence)) + "    }";
+}
+
 std::string members_of(const QueryPassConfig& config) {
   const auto& [head_dim, value_dim, dtype, causal, alignment_bytes, tile_m, tile_n, warps,
                keys_at_once, stages, order, persistence, smem_swizzle] = config;
@@ -89,50 +119,62 @@ std::string members_of(const QueryPassConfig& config) {
          config_field("smem_swizzle", config_text(smem_swizzle)) + "    }";
 }
 
+template <typename Config>
+std::string header_of(const Config& config, const char* file, const char* type) {
+  return config_header(file, type,
+                       config_field("form", config_text("BackwardForm", config.form)) +
+                           config_field("key", members_of(config.key)) +
+                           config_field("query", members_of(config.query)));
+}
+
+std::string header_of(const AttentionBackwardConfig& config) {
+  return header_of(config, "attention_backward/config.h", "AttentionBackwardConfig");
+}
+std::string header_of(const HopperAttentionBackwardConfig& config) {
+  return header_of(config, "attention_backward/hopper/config.h", "HopperAttentionBackwardConfig");
+}
+
 }  // namespace
 
-AttentionBackwardConfig config_of(const AttentionBackwardProblem& problem,
-                                  const AttentionBackwardVariant& variant) {
-  return {variant.form, key_config(problem, variant), query_config(problem, variant)};
+BackwardConfig config_of(const AttentionBackwardProblem& problem,
+                         const AttentionBackwardVariant& variant) {
+  const QueryPassConfig query = query_config(problem, variant);
+  if (variant.family == Family::hopper) {
+    return HopperAttentionBackwardConfig{variant.form, hopper_key_config(problem, variant), query};
+  }
+  return AttentionBackwardConfig{variant.form, key_config(problem, variant), query};
+}
+
+int smem_bytes_of(const AttentionBackwardProblem& problem,
+                  const AttentionBackwardVariant& variant) {
+  return std::visit([](const auto& one) { return one.smem_bytes(); }, config_of(problem, variant));
+}
+int threads_of(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant) {
+  return std::visit([](const auto& one) { return one.threads(); }, config_of(problem, variant));
 }
 
 std::string config_header_of(const AttentionBackwardProblem& problem,
                              const AttentionBackwardVariant& variant) {
-  const auto& [form, key, query] = config_of(problem, variant);
-  return config_header("attention_backward/config.h", "AttentionBackwardConfig",
-                       config_field("form", config_text("BackwardForm", form)) +
-                           config_field("key", members_of(key)) +
-                           config_field("query", members_of(query)));
+  return std::visit([](const auto& config) { return header_of(config); },
+                    config_of(problem, variant));
 }
 
 AttentionBackwardPlan plan_of(const AttentionBackwardProblem& problem,
                               const AttentionBackwardVariant& variant, int sm_count,
                               int ctas_per_sm) {
-  const auto& [form, key, query] = config_of(problem, variant);
+  AttentionBackwardPlan plan =
+      std::visit([](const auto& config) { return plan_of_configs(config.key, config.query); },
+                 config_of(problem, variant));
   const int resident = std::max(1, sm_count * ctas_per_sm);
-  return {.form = form,
-          .dq_sum = key.dq_sum,
-          .head_dim = key.head_dim,
-          .value_dim = key.value_dim,
-          .causal = key.causal,
-          .tile_m = key.tile_m,
-          .tile_n = key.tile_n,
-          .threads = key.threads(),
-          .smem_bytes = key.smem_bytes(),
-          .order = key.order,
-          .persistence = key.persistence,
-          .workers = variant.workers > 0 ? variant.workers : resident,
-          .swizzle = variant.swizzle,
-          .section_heads = variant.section_heads,
-          .parts = variant.parts,
-          .last_kv_first = variant.last_kv_first,
-          .query_tile_m = query.tile_m,
-          .query_threads = query.threads(),
-          .query_smem_bytes = query.smem_bytes(),
-          .query_persistence = query.persistence,
-          .query_workers = resident,
-          .sm_count = sm_count,
-          .ctas_per_sm = ctas_per_sm};
+  plan.workers = variant.workers > 0 ? variant.workers : resident;
+  plan.swizzle = variant.swizzle;
+  plan.section_heads = variant.section_heads;
+  plan.parts = variant.parts;
+  plan.last_kv_first = variant.last_kv_first;
+  plan.query_workers = resident;
+  plan.sm_count = sm_count;
+  plan.ctas_per_sm = ctas_per_sm;
+  return plan;
 }
 
 AttentionBackwardParams sizes_of(const AttentionBackwardProblem& problem) {

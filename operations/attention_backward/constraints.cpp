@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <variant>
 
 namespace swr {
 namespace {
@@ -14,7 +15,15 @@ struct Candidate {
   const AttentionBackwardProblem& problem;
   const AttentionBackwardVariant& variant;
   const DeviceInfo& device;
-  AttentionBackwardConfig config;
+  BackwardConfig config;
+
+  /// Null of the other family.
+  const AttentionBackwardConfig* portable() const {
+    return std::get_if<AttentionBackwardConfig>(&config);
+  }
+  const HopperAttentionBackwardConfig* hopper() const {
+    return std::get_if<HopperAttentionBackwardConfig>(&config);
+  }
 };
 
 Reason architecture(const Candidate& c) { return lacks_instructions(c.variant.family, c.device); }
@@ -54,24 +63,73 @@ std::string tile(int m, int n, int warps) {
   return text(m) + "x" + text(n) + " with " + text(warps) + " warps";
 }
 
-Reason tile_shape(const Candidate& c) {
+/// The pass over K and V tiles of the portable family.
+Reason key_tile_shape(const Candidate& c) {
   const AttentionBackwardVariant& v = c.variant;
   if (v.warps % v.column_groups != 0) {
     return text(v.column_groups) + " column groups do not divide " + text(v.warps) + " warps";
   }
-  if (!c.config.key.is_whole()) {
-    return "tile " + tile(v.tile_m, v.tile_n, v.warps) + ", " + text(v.rows_at_once) +
-           " rows at once and " + text(v.column_groups) +
-           " column groups do not divide into blocks of 16 rows, keys and columns";
+  return unless(c.portable()->key.is_whole(),
+                "tile " + tile(v.tile_m, v.tile_n, v.warps) + ", " + text(v.rows_at_once) +
+                    " rows at once and " + text(v.column_groups) +
+                    " column groups do not divide into blocks of 16 rows, keys and columns");
+}
+
+Reason hopper_tile_shape(const Candidate& c) {
+  const AttentionBackwardVariant& v = c.variant;
+  return unless(c.hopper()->key.is_whole(),
+                "tile " + tile(v.tile_m, v.tile_n, v.warps) + " at head_dim " +
+                    text(c.problem.head_dim) +
+                    " is not 64 rows, or 128 at head_dim up to 64, by 128 keys, or 64 at head_dim "
+                    "above 128, with 8 warps");
+}
+
+Reason tile_shape(const Candidate& c) {
+  const AttentionBackwardVariant& v = c.variant;
+  if (Reason reason = c.hopper() != nullptr ? hopper_tile_shape(c) : key_tile_shape(c)) {
+    return reason;
   }
-  return unless(!c.config.has_query_pass() || c.config.query.is_whole(),
+  const auto whole = [](const auto& config) {
+    return !config.has_query_pass() || config.query.is_whole();
+  };
+  return unless(std::visit(whole, c.config),
                 "the tile of the pass over Q tiles, " +
                     tile(v.query_tile_m, v.query_tile_n, v.query_warps) + " and " +
                     text(v.keys_at_once) +
                     " keys at once, does not divide into blocks of 16 rows and keys");
 }
 
-Reason threads(const Candidate& c) { return exceeds_threads(c.config.threads(), c.device); }
+Reason threads(const Candidate& c) {
+  return exceeds_threads(threads_of(c.problem, c.variant), c.device);
+}
+
+Reason alignment(const Candidate& c) {
+  constexpr int kOfTheCopyEngine = 16;
+  return unless(c.hopper() == nullptr || c.problem.alignment_bytes >= kOfTheCopyEngine,
+                "the copy engine needs tensors and strides of multiples of 16 bytes, not " +
+                    text(c.problem.alignment_bytes));
+}
+
+/// What only one family has.
+Reason family_axes(const Candidate& c) {
+  const AttentionBackwardVariant usual;
+  const AttentionBackwardVariant& v = c.variant;
+  if (c.portable() != nullptr) {
+    return unless(v.stages <= 2, "portable kernels hold one step or two");
+  }
+  if (v.rows_at_once != usual.rows_at_once || v.column_groups != usual.column_groups ||
+      v.wide_adds) {
+    return "hopper takes all rows of a step at once, divides no columns and adds by the copy "
+           "engine";
+  }
+  if (v.persistence == Persistence::dynamic) {
+    return "hopper kernels do not draw their tiles";
+  }
+  if (v.dq_sum == DqSum::ordered) {
+    return "hopper kernels add to dQ in any order or not at all";
+  }
+  return unless(v.stages >= 2, "hopper holds two Q tiles or three");
+}
 
 Reason wide_adds(const Candidate& c) {
   constexpr int kFirstArch = 90;
@@ -134,7 +192,7 @@ Reason parts(const Candidate& c) {
 }
 
 Reason shared_memory(const Candidate& c) {
-  return exceeds_shared_memory(c.config.smem_bytes(), c.device);
+  return exceeds_shared_memory(smem_bytes_of(c.problem, c.variant), c.device);
 }
 
 Reason registers(const Candidate& c) {
@@ -147,18 +205,32 @@ Reason registers(const Candidate& c) {
                                                  text(held + kOperands) +
                                                  " registers per thread of " + text(limit));
   };
-  if (Reason reason = lacks(c.config.key.peak_registers(), c.config.key.threads())) {
+  const auto query_lacks = [&](const auto& config) {
+    return config.has_query_pass() ? lacks(config.query.peak_registers(), config.query.threads())
+                                   : Reason{};
+  };
+  if (c.hopper() != nullptr) {
+    const HopperKeyPassConfig& key = c.hopper()->key;
+    constexpr int kAddresses = 16;  ///< At the least.
+    const int needed = key.peak_registers() + kAddresses;
+    return needed <= key.consumer_registers()
+               ? query_lacks(*c.hopper())
+               : Reason("scores and gradients alone need about " + text(needed) +
+                        " registers per thread of " + text(key.consumer_registers()));
+  }
+  const AttentionBackwardConfig& config = *c.portable();
+  if (Reason reason = lacks(config.key.peak_registers(), config.key.threads())) {
     return reason;
   }
-  return c.config.has_query_pass()
-             ? lacks(c.config.query.peak_registers(), c.config.query.threads())
-             : Reason{};
+  return query_lacks(config);
 }
 
 using Rule = Constraint<Candidate>;
 
 constexpr std::array kRules{
     Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
+    Rule{{"alignment", "The copy engine reaches every row."}, alignment},
+    Rule{{"family_axes", "Axes of one family keep their default in the other."}, family_axes},
     Rule{{"form", "Two passes do not sum dQ, and one does."}, form},
     Rule{{"deterministic", "Sums of deterministic problems have an order."}, deterministic},
     Rule{{"query_axes", "Axes of the pass over Q tiles belong to two_pass."}, query_axes},

@@ -8,6 +8,7 @@
 #include <swr/attention_backward_axes.h>
 #include <swr/attention_backward_params.h>
 #include <swr/axes.h>
+#include <swr/tensor_map.h>
 
 namespace swr {
 
@@ -17,6 +18,7 @@ struct AttentionBackwardPlan {
   DqSum dq_sum = DqSum::none;  ///< none with BackwardForm::two_pass, and only there.
   int head_dim = 0;
   int value_dim = 0;
+  DType dtype = DType::fp16;
   bool causal = false;
 
   // The pass over K and V tiles.
@@ -24,6 +26,13 @@ struct AttentionBackwardPlan {
   int tile_n = 0;  ///< Keys per item.
   int threads = 0;
   int smem_bytes = 0;
+  int around_threads = 0;  ///< Of the kernels before and after it.
+  int dq_columns = 0;      ///< Columns of the sums of dQ: head_dim, or more.
+  /// Boxes of the tensor maps of q and d_o, of k and v, and of dk and dv; no columns for kernels
+  /// without maps.
+  TensorBox row_box;
+  TensorBox key_box;
+  TensorBox gradient_box;
   QOrder order = QOrder::cyclic;
   Persistence persistence = Persistence::grid;
   int workers = 1;  ///< CTAs of a persistent launch, at least 1.
@@ -41,7 +50,37 @@ struct AttentionBackwardPlan {
 
   int sm_count = 1;     ///< Of the device.
   int ctas_per_sm = 1;  ///< Of the pass over K and V tiles, that fit an SM.
+
+  constexpr bool takes_tensor_maps() const { return row_box.columns > 0; }
 };
+
+/// What of a plan the configurations of the two passes say, those of either family.
+template <typename KeyConfig, typename QueryConfig>
+constexpr AttentionBackwardPlan plan_of_configs(const KeyConfig& key, const QueryConfig& query) {
+  AttentionBackwardPlan plan;
+  plan.form = key.sums_dq() ? BackwardForm::fused : BackwardForm::two_pass;
+  plan.dq_sum = key.dq_sum;
+  plan.head_dim = key.head_dim;
+  plan.value_dim = key.value_dim;
+  plan.dtype = key.dtype;
+  plan.causal = key.causal;
+  plan.tile_m = key.tile_m;
+  plan.tile_n = key.tile_n;
+  plan.threads = key.threads();
+  plan.smem_bytes = key.smem_bytes();
+  plan.around_threads = key.around_threads();
+  plan.dq_columns = key.dq_sum_columns();
+  plan.row_box = key.row_box();
+  plan.key_box = key.key_box();
+  plan.gradient_box = key.gradient_box();
+  plan.order = key.order;
+  plan.persistence = key.persistence;
+  plan.query_tile_m = query.tile_m;
+  plan.query_threads = query.threads();
+  plan.query_smem_bytes = query.smem_bytes();
+  plan.query_persistence = query.persistence;
+  return plan;
+}
 
 /// One kernel of a call. No launch when it has no CTAs.
 struct KernelLaunch {
@@ -135,8 +174,10 @@ constexpr BackwardWorkspace workspace(const AttentionBackwardPlan& plan,
   const bool draws = turns || plan.persistence == Persistence::dynamic;
   BackwardWorkspace pieces;
   pieces.dq_sums = aligned(q_heads * row_pitch(params.seq_q) * 2 * kWord);
-  pieces.turns = pieces.dq_sums + (sums ? aligned(tiles * plan.tile_m * plan.head_dim * kWord) : 0);
-  pieces.item_counter = pieces.turns + (turns ? aligned(tiles * (plan.threads / 32) * kWord) : 0);
+  pieces.turns =
+      pieces.dq_sums + (sums ? aligned(tiles * plan.tile_m * plan.dq_columns * kWord) : 0);
+  pieces.item_counter =
+      pieces.turns + (turns ? aligned(tiles * (plan.around_threads / 32) * kWord) : 0);
   pieces.dkv_parts = pieces.item_counter + (draws ? kWorkspaceAlignment : 0);
   const long long floats = plan.parts * kv_rows * (plan.head_dim + plan.value_dim);
   pieces.bytes = pieces.dkv_parts + (plan.parts > 1 ? aligned(floats * kWord) : 0);
@@ -162,14 +203,14 @@ constexpr AttentionBackwardGeometry attention_backward_geometry(
   if (plan.form == BackwardForm::two_pass) {
     geometry.query_pass = backward::query_pass_launch(plan, params);
   } else {
-    geometry.prepare = {tiles, plan.threads, 0};
+    geometry.prepare = {tiles, plan.around_threads, 0};
   }
   geometry.key_pass = {static_cast<int>(cta_count(plan.persistence, items.count(), plan.workers)),
                        plan.threads, plan.smem_bytes};
   const int dq_ctas = plan.dq_sum == DqSum::atomic ? tiles : 0;
   const int part_ctas = plan.parts > 1 ? static_cast<int>(items.tiles()) : 0;
   if (dq_ctas + part_ctas > 0) {
-    geometry.finish = {dq_ctas + part_ctas, plan.threads, 0};
+    geometry.finish = {dq_ctas + part_ctas, plan.around_threads, 0};
   }
   geometry.workspace = backward::workspace(plan, params);
   geometry.section_heads = backward::section_heads(plan, items.heads);

@@ -6,10 +6,12 @@
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "model/streaming_predictor.h"
+#include "operations/attention/model/hopper_time.h"
 #include "operations/attention_backward/parts.h"
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 namespace swr {
 namespace {
@@ -17,6 +19,16 @@ namespace {
 /// Of a floor's rate, what the kernels reach: 229 and 211 TFLOP/s of 301 and 301 calculated at
 /// head_dim 128 and 256 on an H200.
 constexpr double kReached = 0.75;
+/// The same of the hopper family, whose step is taken as the sum of its parts: 563 of 632 TFLOP/s
+/// calculated at head_dim 128 without a mask.
+constexpr double kHopperReached = 0.89;
+/// Bytes of dQ that all SMs add to L2 per second, in 1e9, over kHopperReached: from 422 TFLOP/s at
+/// head_dim 256.
+constexpr double kAddsGbPerS = 2970.0;
+/// Instructions per score beside exp2, counted in templates/attention_backward/hopper/weights.cuh:
+/// shift, difference, product, two halves of a conversion, a quarter of a load, half for the rest.
+constexpr double kHopperInstructions = 5.0;
+constexpr double kWgmmaDepth = 16.0;
 /// Round trips to L2 of a turn: it is awaited, sums are read, added, written and handed over. From
 /// 137 TFLOP/s of ordered sums beside 230 of atomic ones, without a mask.
 constexpr double kTurnRoundTrips = 12.0;
@@ -33,11 +45,13 @@ long long sectors(double bytes) {
 
 /// What one pass does, over all its CTAs.
 struct Pass {
-  double flop = 0.0;
+  double matrix_clocks = 0.0;  ///< Of an SM.
+  double sm_clocks = 0.0;      ///< Of its slowest unit, or of all that it does in turn.
   double exponentials = 0.0;
-  double smem_bytes = 0.0;
   double l2_bytes = 0.0;
-  double uneven = 1.0;  ///< How much longer the busiest place works than all do on average.
+  double added_bytes = 0.0;   ///< Of sums, by kernels that are fast enough to be held up by them.
+  double reached = kReached;  ///< Share of the floors' rate.
+  double uneven = 1.0;        ///< How much longer the busiest place works than all do on average.
 };
 
 /// Pairs of tiles of a head that have something to compute.
@@ -74,35 +88,76 @@ double key_step_smem_bytes(const KeyPassConfig& c) {
   return bytes;
 }
 
-Pass key_pass(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant,
-              double places) {
-  const KeyPassConfig c = config_of(problem, variant).key;
+Pass step_cost(const KeyPassConfig& c, const GpuProfile& profile) {
   const double columns = c.head_dim + c.value_dim;
   const double products = 2 * c.head_dim + 2 * c.value_dim + (c.sums_dq() ? c.head_dim : 0);
-  const double steps = tile_pairs(problem, c.tile_m, c.tile_n) * problem.batch * problem.heads_q;
   const double scores = 1.0 * c.tile_m * c.tile_n;
-  const double kv_tiles = ceil_div(problem.seq_kv, c.tile_n);
-  const double items = kv_tiles * problem.batch * problem.heads_kv * variant.parts;
   const double sums = c.sums_dq() ? 2.0 * kFloatBytes * c.tile_m * c.head_dim : 0.0;
-  return {.flop = 2.0 * scores * products * steps,
-          .exponentials = scores * steps,
-          .smem_bytes = key_step_smem_bytes(c) * steps,
-          .l2_bytes = (kElementBytes * c.tile_m * columns + sums) * steps,
-          .uneven = uneven(items, problem.causal ? 2.0 : 1.0, places)};
+  const double matrix = 2.0 * scores * products / profile.matrix_flop_per_clock_per_sm;
+  return {.matrix_clocks = matrix,
+          .sm_clocks = std::max(matrix, key_step_smem_bytes(c) / kWavefrontBytes),
+          .exponentials = scores,
+          .l2_bytes = kElementBytes * c.tile_m * columns + sums};
+}
+
+/// wgmma of all consumers, exponentials and what goes with them, and dQ on its way through shared
+/// memory, one after the other. Sums go to L2 once: the copy engine adds there.
+Pass step_cost(const HopperKeyPassConfig& c, const GpuProfile& profile) {
+  const double scores = 1.0 * c.tile_m * c.tile_n;
+  const bool shared = c.divides_columns();
+  const double of_columns =
+      (c.head_dim + c.value_dim) / kWgmmaDepth * wgmma_clocks(c.score_rows(), true);
+  const double of_rows =
+      c.tile_m / kWgmmaDepth *
+      (wgmma_clocks(c.own_key_columns(), shared) + wgmma_clocks(c.own_value_columns(), shared));
+  const double of_keys =
+      c.sums_dq() ? c.tile_n / kWgmmaDepth * wgmma_clocks(c.dq_columns(), true) : 0.0;
+  const double sums = c.sums_dq() ? kFloatBytes * c.tile_m * c.key_columns() : 0.0;
+  const double staged = c.stages_dq() ? 2.0 * sums / kWavefrontBytes : 0.0;
+  const double matrix = c.consumers() * (of_columns + of_rows + of_keys);
+  const double softmax = scores / profile.exp2_per_clock_per_sm +
+                         scores * kHopperInstructions / profile.fma_per_clock_per_sm;
+  return {.matrix_clocks = matrix,
+          .sm_clocks = matrix + softmax + staged,
+          .exponentials = scores,
+          .l2_bytes = kElementBytes * c.tile_m * (c.head_dim + c.value_dim) + sums,
+          .added_bytes = sums,
+          .reached = kHopperReached};
+}
+
+Pass key_pass(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant,
+              const GpuProfile& profile, double places) {
+  Pass pass = std::visit([&](const auto& config) { return step_cost(config.key, profile); },
+                         config_of(problem, variant));
+  const double steps =
+      tile_pairs(problem, variant.tile_m, variant.tile_n) * problem.batch * problem.heads_q;
+  const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
+  const double items = kv_tiles * problem.batch * problem.heads_kv * variant.parts;
+  pass.matrix_clocks *= steps;
+  pass.sm_clocks *= steps;
+  pass.exponentials *= steps;
+  pass.l2_bytes *= steps;
+  pass.added_bytes *= steps;
+  pass.uneven = uneven(items, problem.causal ? 2.0 : 1.0, places);
+  return pass;
 }
 
 Pass query_pass(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant,
-                double places) {
-  const QueryPassConfig c = config_of(problem, variant).query;
+                const GpuProfile& profile, double places) {
+  const QueryPassConfig c =
+      std::visit([](const auto& config) { return config.query; }, config_of(problem, variant));
   const double columns = c.head_dim + c.value_dim;
   const double steps = tile_pairs(problem, c.tile_m, c.tile_n) * problem.batch * problem.heads_q;
   const double scores = 1.0 * c.tile_m * c.tile_n;
   const double of_keys = c.warps * c.tile_n * (columns + c.head_dim) + c.tile_n * columns;
   const double of_rows = c.tile_m * columns * (1.0 * c.tile_n / c.keys_at_once);
   const double items = 1.0 * ceil_div(problem.seq_q, c.tile_m) * problem.batch * problem.heads_q;
-  return {.flop = 2.0 * scores * (columns + c.head_dim) * steps,
+  const double matrix =
+      2.0 * scores * (columns + c.head_dim) / profile.matrix_flop_per_clock_per_sm;
+  const double smem = kElementBytes * (of_keys + of_rows) / kWavefrontBytes;
+  return {.matrix_clocks = matrix * steps,
+          .sm_clocks = std::max(matrix, smem) * steps,
           .exponentials = scores * steps,
-          .smem_bytes = kElementBytes * (of_keys + of_rows) * steps,
           .l2_bytes = kElementBytes * c.tile_n * columns * steps,
           .uneven = uneven(items, 1.0, places)};
 }
@@ -111,12 +166,12 @@ Pass query_pass(const AttentionBackwardProblem& problem, const AttentionBackward
 /// through: every round of tiles of a head goes through its Q, dO and sums of dQ.
 double reread_bytes(const AttentionBackwardProblem& problem,
                     const AttentionBackwardVariant& variant, double places, double l2_bytes) {
-  const KeyPassConfig c = config_of(problem, variant).key;
-  const double kv_tiles = ceil_div(problem.seq_kv, c.tile_n);
+  const bool sums = variant.dq_sum != DqSum::none;
+  const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
   const double heads = 1.0 * problem.batch * problem.heads_kv;
   const double group = 1.0 * problem.heads_q / problem.heads_kv;
-  const double row = kElementBytes * (c.head_dim + c.value_dim) +
-                     (c.sums_dq() ? 2.0 * kFloatBytes * c.head_dim : 0.0);
+  const double row = kElementBytes * (problem.head_dim + problem.head_dim_v) +
+                     (sums ? 2.0 * kFloatBytes * problem.head_dim : 0.0);
   const double walk = row * group * problem.seq_q * (problem.causal ? 0.5 : 1.0);
   const double together = std::clamp(places / kv_tiles, 1.0, heads);
   const double rounds = std::max(1.0, kv_tiles / places);
@@ -134,9 +189,9 @@ class AttentionBackwardPredictor final : public Predictor {
     const auto& variant = chosen.as<AttentionBackwardVariant>();
     const double places = 1.0 * profile_.device.sm_count * std::max(1, ctas_per_sm);
     Prediction result;
-    add_pass(result, key_pass(problem, variant, places));
+    add_pass(result, key_pass(problem, variant, profile_, places));
     if (variant.form == BackwardForm::two_pass) {
-      add_pass(result, query_pass(problem, variant, places));
+      add_pass(result, query_pass(problem, variant, profile_, places));
     }
     const double around = bytes_around(problem, variant, ctas_per_sm);
     const CompulsoryBytes bytes = compulsory_bytes(problem);
@@ -161,11 +216,19 @@ class AttentionBackwardPredictor final : public Predictor {
                                       const Variant& variant) const override {
     constexpr int kOthers = 100;
     constexpr int kMost = 255;
-    const AttentionBackwardConfig config =
-        config_of(problem.as<AttentionBackwardProblem>(), variant.as<AttentionBackwardVariant>());
-    const int held = std::max(config.key.peak_registers(),
-                              config.has_query_pass() ? config.query.peak_registers() : 0);
-    return {.registers_per_thread = std::min(kMost, held + kOthers)};
+    const auto& chosen = variant.as<AttentionBackwardVariant>();
+    if (chosen.family == Family::hopper) {
+      constexpr int kAtEntry =
+          168;  // 65536 registers for 384 threads; warpgroups trade them later.
+      return {.registers_per_thread = kAtEntry};
+    }
+    const auto held = [](const auto& config) {
+      return std::max(config.key.peak_registers(),
+                      config.has_query_pass() ? config.query.peak_registers() : 0);
+    };
+    const int registers =
+        std::visit(held, config_of(problem.as<AttentionBackwardProblem>(), chosen)) + kOthers;
+    return {.registers_per_thread = std::min(kMost, registers)};
   }
   std::optional<double> floor_us(const Problem& /*problem*/,
                                  const Variant& /*variant*/) const override {
@@ -176,14 +239,14 @@ class AttentionBackwardPredictor final : public Predictor {
   double giga_clocks() const { return profile_.device.sm_count * profile_.clock_mhz / 1e3; }
 
   void add_pass(Prediction& result, const Pass& pass) const {
-    const double matrix = time_us(pass.flop, profile_.matrix_flop_per_clock_per_sm * giga_clocks());
     const double exp2 = time_us(pass.exponentials, profile_.exp2_per_clock_per_sm * giga_clocks());
-    const double smem = time_us(pass.smem_bytes, kWavefrontBytes * giga_clocks());
-    const double l2 = time_us(pass.l2_bytes, profile_.l2_gb_per_s);
-    result.matrix_us += matrix;
+    const double l2 = std::max(time_us(pass.l2_bytes, profile_.l2_gb_per_s),
+                               time_us(pass.added_bytes, kAddsGbPerS));
+    result.matrix_us += time_us(pass.matrix_clocks, giga_clocks());
     result.softmax_us += exp2;
     result.l2_us += l2;
-    result.time_us += std::max({matrix, smem, l2}) * pass.uneven / kReached;
+    result.time_us +=
+        std::max(time_us(pass.sm_clocks, giga_clocks()), l2) * pass.uneven / pass.reached;
     result.read_sectors += sectors(pass.l2_bytes);
   }
 
@@ -208,8 +271,8 @@ class AttentionBackwardPredictor final : public Predictor {
     const double steps = tile_pairs(problem, variant.tile_m, variant.tile_n) * problem.batch *
                          problem.heads_q / places;
     const double turn_us = kTurnRoundTrips * profile_.l2_latency_clocks / profile_.clock_mhz;
-    const Pass pass = key_pass(problem, variant, places);
-    const double computing = time_us(pass.smem_bytes, kWavefrontBytes * giga_clocks()) / kReached;
+    const Pass pass = key_pass(problem, variant, profile_, places);
+    const double computing = time_us(pass.sm_clocks, giga_clocks()) / pass.reached;
     const bool starts_late = problem.causal && !variant.last_kv_first;
     return steps * turn_us + (starts_late ? computing : 0.0);
   }

@@ -16,6 +16,7 @@
 namespace swr {
 namespace {
 
+constexpr int kHopperArch = 90;
 constexpr int kNoLastArch = std::numeric_limits<int>::max();
 constexpr std::array kFamilySources{
     FamilySource{.family = Family::portable,
@@ -26,6 +27,15 @@ constexpr std::array kFamilySources{
                  .first_waiting_arch = 90,
                  .arch_suffix = "",
                  .config_header = "selected_attention_backward_config.h",
+                 .further_entries = kBackwardFurther},
+    FamilySource{.family = Family::hopper,
+                 .file = "attention_backward/hopper/attention_backward.cu",
+                 .entry = kBackwardKeyPass,
+                 .first_arch = kHopperArch,
+                 .last_arch = kHopperArch,
+                 .first_waiting_arch = kHopperArch,
+                 .arch_suffix = "a",
+                 .config_header = "selected_hopper_attention_backward_config.h",
                  .further_entries = kBackwardFurther}};
 
 const Advice& backward_advice() {
@@ -90,6 +100,10 @@ class AttentionBackwardOperation final
         column("order", false, [](const V& v) { return to_string(v.order); }),
         column("persistence", false, [](const V& v) { return to_string(v.persistence); }),
     };
+    if (any_of(results, [](const V& v) { return v.family == Family::hopper; })) {
+      all.insert(all.begin(),
+                 column("family", false, [](const V& v) { return to_string(v.family); }));
+    }
     if (any_of(results, [](const V& v) { return v.last_kv_first; })) {
       all.push_back(column("keys first", false,
                            [](const V& v) { return v.last_kv_first ? "last" : "first"; }));

@@ -6,12 +6,14 @@
 #include "core/operation.h"
 #include "operations/attention_backward/launch_plan.h"
 #include "templates/attention_backward/config.h"
+#include "templates/attention_backward/hopper/config.h"
 #include <swr/attention_backward_problem.h>
 #include <swr/attention_backward_variant.h>
 
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace swr {
@@ -47,8 +49,13 @@ std::vector<Variant> points_of(Family family, const AttentionBackwardProblem& pr
                                const DeviceInfo& device, const SpaceOptions& options);
 
 // config.cpp
-AttentionBackwardConfig config_of(const AttentionBackwardProblem& problem,
-                                  const AttentionBackwardVariant& variant);
+/// The configuration of the variant's family.
+using BackwardConfig = std::variant<AttentionBackwardConfig, HopperAttentionBackwardConfig>;
+BackwardConfig config_of(const AttentionBackwardProblem& problem,
+                         const AttentionBackwardVariant& variant);
+/// Of the kernel of the variant that has most.
+int smem_bytes_of(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant);
+int threads_of(const AttentionBackwardProblem& problem, const AttentionBackwardVariant& variant);
 std::string config_header_of(const AttentionBackwardProblem& problem,
                              const AttentionBackwardVariant& variant);
 /// Requires: ctas_per_sm CTAs of every kernel of the variant fit an SM.

@@ -32,7 +32,7 @@ class ReadyAttentionBackward final : public ReadyLaunch {
     place_workspace(params, plan_, geometry, workspace(call, geometry, site.stream));
     require_success(
         launch_attention_backward(site.calls, backward_functions(site.function, site.further),
-                                  geometry, params, site.overlap, site.stream),
+                                  plan_, geometry, params, site.overlap, site.stream),
         "cuLaunchKernelEx");
   }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,20 @@ V with_key_tiles(V variant, const backward::KeyTiles& tiles) {
   return variant;
 }
 
+/// Of the hopper family: more rows a step where dK and dV leave registers for their scores, fewer
+/// keys where a consumer has no registers for dK and dV of 64.
+V with_hopper_tiles(V variant, const AttentionBackwardProblem& problem) {
+  constexpr int kNarrow = 64;
+  constexpr int kWide = 128;
+  const int columns = std::max(problem.head_dim, problem.head_dim_v);
+  variant.family = Family::hopper;
+  variant.tile_m = columns <= kNarrow ? 128 : 64;
+  variant.tile_n = columns <= kWide ? 128 : 64;
+  variant.warps = 8;
+  variant.stages = 2;
+  return variant;
+}
+
 V with_query_tiles(V variant, const backward::QueryTiles& tiles) {
   variant.query_tile_m = tiles.tile_m;
   variant.query_tile_n = tiles.tile_n;
@@ -49,8 +64,22 @@ V with_query_tiles(V variant, const backward::QueryTiles& tiles) {
   return variant;
 }
 
+std::vector<V> hopper_forms(const AttentionBackwardProblem& problem) {
+  std::vector<V> all{with_hopper_tiles({}, problem)};
+  const V two_pass{.form = BackwardForm::two_pass, .dq_sum = DqSum::none};
+  for (const backward::QueryTiles& query : backward::kHopperQueryTiles) {
+    if (query.head_dim == offered_columns(problem)) {
+      all.push_back(with_query_tiles(with_hopper_tiles(two_pass, problem), query));
+    }
+  }
+  return all;
+}
+
 /// Every way of summing dQ that may be worth it, with offered tiles.
-std::vector<V> forms_and_tiles(const AttentionBackwardProblem& problem) {
+std::vector<V> forms_and_tiles(Family family, const AttentionBackwardProblem& problem) {
+  if (family == Family::hopper) {
+    return hopper_forms(problem);
+  }
   std::vector<V> all;
   const int columns = offered_columns(problem);
   for (const backward::KeyTiles& key : backward::kKeyTiles) {
@@ -71,9 +100,10 @@ std::vector<V> forms_and_tiles(const AttentionBackwardProblem& problem) {
 }
 
 /// --tile replaces the offered tiles of the pass over K and V tiles; what goes with them stays.
-std::vector<V> first_points(const AttentionBackwardProblem& problem, const SpaceOptions& options) {
+std::vector<V> first_points(Family family, const AttentionBackwardProblem& problem,
+                            const SpaceOptions& options) {
   std::vector<V> all;
-  for (const V& offered : forms_and_tiles(problem)) {
+  for (const V& offered : forms_and_tiles(family, problem)) {
     if (options.tiles.empty()) {
       all.push_back(offered);
     }
@@ -101,13 +131,14 @@ Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& d
   constexpr int kFirstWideArch = 90;
   const bool atomic = v.dq_sum == DqSum::atomic;
   const bool two_pass = v.form == BackwardForm::two_pass;
-  const bool wide = atomic && device.sm_arch >= kFirstWideArch;
+  const bool hopper = v.family == Family::hopper;
+  const bool wide = atomic && !hopper && device.sm_arch >= kFirstWideArch;
   const int group = problem.heads_q / problem.heads_kv;
   const int kv_tiles = ceil_div(problem.seq_kv, v.tile_n);
   const long long items = 1LL * problem.batch * problem.heads_kv * kv_tiles;
   const bool few_items = items < device.sm_count && group * ceil_div(problem.seq_q, v.tile_m) > 1;
   const std::map<std::string_view, Values> all{
-      {"stages", numbers({1, 2})},
+      {"stages", hopper ? numbers({2, 3}) : numbers({1, 2})},
       {"wide_adds", one_text(wide ? "on" : "off")},
       {"order", atomic     ? Values{"cyclic", "sawtooth", "rotated"}
                 : two_pass ? one_text("cyclic")
@@ -147,35 +178,49 @@ std::vector<Axis> axes_to_enumerate() {
 
 }  // namespace
 
-/// The first offered tiles that are legal: the widest that fit every chip come first. Two passes
-/// kept 0.73 of the atomic kernel on an H200, turns 0.34 (experiments/attention_backward).
-V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
-  const DqSum sum = problem.deterministic ? DqSum::none : DqSum::atomic;
-  V first;
-  for (V variant : forms_and_tiles(problem)) {
+namespace {
+
+/// The first offered tiles of a family that are legal: the widest that fit every chip come first.
+std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
+                             const DeviceInfo& device) {
+  for (V variant : forms_and_tiles(family, problem)) {
     if (variant.dq_sum != sum) {
       continue;
     }
     for (const int stages : {variant.stages, 1}) {
       variant.stages = stages;
-      variant.wide_adds = sum == DqSum::atomic && device.sm_arch >= 90;
+      variant.wide_adds =
+          family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
       if (!broken_constraint(problem, variant, device)) {
         return variant;
       }
     }
-    first = variant;
   }
-  return first;
+  return std::nullopt;
 }
 
-std::vector<Variant> points_of(Family /*family*/, const AttentionBackwardProblem& problem,
+}  // namespace
+
+/// Hopper kernels where they are legal. Two passes kept 0.73 of the atomic kernel of the portable
+/// family on an H200, turns 0.34 (experiments/attention_backward).
+V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
+  const DqSum sum = problem.deterministic ? DqSum::none : DqSum::atomic;
+  for (const Family family : {Family::hopper, Family::portable}) {
+    if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
+      return *variant;
+    }
+  }
+  return forms_and_tiles(Family::portable, problem).front();
+}
+
+std::vector<Variant> points_of(Family family, const AttentionBackwardProblem& problem,
                                const DeviceInfo& device, const SpaceOptions& options) {
   const std::vector<Axis> axes = axes_to_enumerate();
   const auto usual = [&](const Variant& variant, std::string_view axis) {
     return usual_values(problem, device, variant.as<V>(), axis);
   };
   std::vector<Variant> all;
-  for (const V& first : first_points(problem, options)) {
+  for (const V& first : first_points(family, problem, options)) {
     if (!is_allowed(first, options)) {
       continue;
     }

@@ -15,7 +15,6 @@ constexpr std::array kForms{"fused"sv, "two_pass"sv};
 constexpr std::array kQOrders{"cyclic"sv, "sawtooth"sv, "right_to_left"sv, "rotated"sv};
 constexpr std::array kDqSums{"none"sv, "atomic"sv, "ordered"sv};
 constexpr std::array kSwizzles{"q_fastest"sv, "head_fastest"sv, "head_sections"sv};
-constexpr auto kOneFamily = std::span(kFamilies).first<1>();
 constexpr auto kUndrawn = std::span(kPersistences).first<4>();
 
 constexpr int kMostTile = 256;
@@ -49,7 +48,8 @@ std::string query_text(const AttentionBackwardVariant& v) {
 }
 
 std::string brief(const AttentionBackwardVariant& v) {
-  return form_text(v) + " " + tile_text_of(v) + " stages " + std::to_string(v.stages);
+  return (v.family == Family::hopper ? "hopper " : "") + form_text(v) + " " + tile_text_of(v) +
+         " stages " + std::to_string(v.stages);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string_view to_string(DqSum value) { return enum_text(kDqSums, value); }
 std::span<const Axis> attention_backward_axes() {
   using V = AttentionBackwardVariant;
   static const std::array axes{
-      choice_axis(&V::family, kOneFamily, "family", "Kernel family."),
+      choice_axis(&V::family, kFamilies, "family", "Kernel family."),
       choice_axis(&V::form, kForms, "form", "One pass with five products, or two with seven."),
       choice_axis(&V::dq_sum, kDqSums, "dq_sum", "How dQ is summed over the K and V tiles."),
       integer_axis(&V::tile_m, 1, kMostTile, "tile_m", "Rows of Q and dO per step."),
@@ -71,7 +71,7 @@ std::span<const Axis> attention_backward_axes() {
                    "Rows whose scores are in registers at a time."),
       integer_axis(&V::column_groups, 1, kMostWarps, "column_groups",
                    "Warps that divide the columns of dK and dV."),
-      integer_axis(&V::stages, 1, 2, "stages", "Steps held in shared memory."),
+      integer_axis(&V::stages, 1, 3, "stages", "Steps held in shared memory."),
       switch_axis(&V::wide_adds, "wide_adds", "Atomic additions of four values at once."),
       choice_axis(&V::order, kQOrders, "order", "Order in which a tile reads Q and dO."),
       choice_axis(&V::persistence, kPersistences, "persistence",

@@ -254,6 +254,7 @@ class BackwardTrial final : public Trial {
         verifier_(verifier),
         tools_(tools),
         functions_(backward_functions(kernel_->handle(), kernel_->handles().subspan(1))),
+        plan_(plan),
         params_(tensors.params()),
         geometry_(attention_backward_geometry(plan, params_)),
         workspace_(2 * kGuardBytes + static_cast<std::size_t>(geometry_.workspace.bytes)) {
@@ -268,7 +269,7 @@ class BackwardTrial final : public Trial {
 
   void launch() override {
     require_success(
-        launch_attention_backward(cuda_driver().launch_calls, functions_, geometry_, params_,
+        launch_attention_backward(cuda_driver().launch_calls, functions_, plan_, geometry_, params_,
                                   overlap_where(kernel_->may_overlap()), tools_.stream.handle()),
         "cuLaunchKernelEx");
   }
@@ -321,6 +322,7 @@ class BackwardTrial final : public Trial {
   const std::optional<BackwardVerifier>& verifier_;
   const WorkloadTools& tools_;
   BackwardFunctions functions_;
+  AttentionBackwardPlan plan_;
   AttentionBackwardParams params_;
   AttentionBackwardGeometry geometry_;
   DeviceBuffer workspace_;
@@ -343,7 +345,7 @@ class BackwardWorkload final : public Workload {
     const AttentionBackwardProblem& problem = tensors_.problem();
     return std::make_unique<BackwardTrial>(
         std::move(kernel), plan_of(problem, chosen, tools_.sm_count, ctas_per_sm),
-        config_of(problem, chosen).smem_bytes(), tensors_, verifier_, tools_);
+        smem_bytes_of(problem, chosen), tensors_, verifier_, tools_);
   }
   std::unique_ptr<Workload> copy() override {
     return std::make_unique<BackwardWorkload>(tensors_.problem(), tools_, seed_, false);

@@ -5,6 +5,7 @@
 #include "kernel_spec/spec/argument_data.h"
 #include "operations/user_kernel/user_kernel.h"
 
+#include <array>
 #include <map>
 #include <utility>
 
@@ -23,6 +24,8 @@ class GuardedVector {
   void restore(const Stream& stream) const;
   /// Waits for work of every blocking stream.
   std::vector<std::byte> contents() const;
+  /// The same into memory that is there: new pages cost more than the copy.
+  void read_into(std::vector<std::byte>& bytes) const;
   /// Bytes of the guards that were written.
   std::size_t disturbed_bytes() const;
 
@@ -33,20 +36,45 @@ class GuardedVector {
   DeviceBuffer initial_;  ///< Empty where every byte was the first at first.
 };
 
+/// A texture object over an array of its own.
+class TextureMemory {
+ public:
+  /// `elements` in the order of the array, x first. Throws: DriverError, also when the device is
+  /// out of memory.
+  TextureMemory(const KernelTexture& texture, const kernel_spec::ElementType& type,
+                const std::array<std::size_t, 3>& extent, std::span<const std::byte> elements);
+  ~TextureMemory();
+  TextureMemory(const TextureMemory&) = delete;
+  TextureMemory& operator=(const TextureMemory&) = delete;
+
+  CUtexObject object() const { return object_; }
+
+ private:
+  CUarray array_ = nullptr;
+  CUtexObject object_ = 0;
+};
+
 /// The vectors of one problem, by argument and number of elements: variants may ask for different
-/// numbers.
+/// numbers. Textures are kept by their extent.
 class ArgumentBuffers {
  public:
   ArgumentBuffers(const UserKernel& kernel, unsigned long long seed)
       : kernel_(kernel), seed_(seed) {}
 
+  /// Throws: Error{invalid_argument} where what get() and texture() would make at this point is
+  /// more than the device has free: before the host fills it.
+  void require_room(const kernel_spec::Point& point) const;
   /// Throws: Error{invalid_argument}; DriverError, also when the device is out of memory.
   const GuardedVector& get(std::size_t argument, const kernel_spec::Point& point);
+  const TextureMemory& texture(std::size_t argument, const kernel_spec::Point& point);
 
  private:
+  std::vector<std::byte> initial(std::size_t argument, const kernel_spec::Point& point) const;
+
   const UserKernel& kernel_;
   unsigned long long seed_;
   std::map<std::pair<std::size_t, long long>, GuardedVector> vectors_;
+  std::map<std::pair<std::size_t, std::array<std::size_t, 3>>, TextureMemory> textures_;
 };
 
 /// All launches of a variant, or of a reference, on the arguments at a point.
@@ -73,7 +101,7 @@ class BoundLaunches {
 
   std::shared_ptr<const Kernel> kernel_;
   std::map<std::size_t, const GuardedVector*> vectors_;
-  std::vector<std::vector<std::byte>> values_;  ///< By argument: an address or a scalar.
+  std::vector<std::vector<std::byte>> values_;  ///< By argument: an address, a texture or a scalar.
   std::vector<Launch> launches_;
 };
 

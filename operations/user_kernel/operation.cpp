@@ -11,6 +11,7 @@
 #include <array>
 #include <limits>
 #include <mutex>
+#include <numeric>
 
 namespace swr {
 namespace {
@@ -22,14 +23,24 @@ constexpr std::size_t kDigestLetters = 8;  ///< Enough to tell specs of one name
 constexpr long long kMostListed = 1'000'000;
 
 /// Rules that every kernel's launches obey, behind the spec's own.
-enum Limit : std::size_t { kValues, kThreads, kBlock, kGrid, kSharedMemory, kLaunchable, kLimits };
+enum Limit : std::size_t {
+  kValues,
+  kThreads,
+  kBlock,
+  kGrid,
+  kSharedMemory,
+  kLaunchable,
+  kListed,
+  kLimits
+};
 constexpr std::array<ConstraintInfo, kLimits> kLimitInfos{
     {{"values", "Each parameter has one of its values."},
      {"threads", "A CTA has at most 1024 threads."},
      {"block", "No side of a CTA is above 1024, 1024 and 64."},
      {"grid", "No side of the grid is above 2147483647, 65535 and 65535."},
      {"shared_memory", "Dynamic shared memory fits the opt-in limit."},
-     {"launchable", "Every expression of the launch can be computed."}}};
+     {"launchable", "Every expression of the launch can be computed."},
+     {"listed", "Of more points a million, spread over the space, are looked at."}}};
 
 std::span<const std::string_view> one_family() { return std::span(kFamilies).first<1>(); }
 
@@ -102,7 +113,10 @@ void UserKernel::make_axes() {
     axis.name = parameter.name;
     axis.summary = "A parameter of the kernel.";
     axis.offset = (axes_.size() - 1) * kMemberBytes;
+    std::vector<int>& numbers = numbers_.emplace_back();
     if (is_number_axis(parameter)) {
+      std::ranges::transform(parameter.values, std::back_inserter(numbers),
+                             [](const std::string& value) { return std::stoi(value); });
       axis.type = FieldType::integer;
       axis.most = kMostOfAnyField;
       continue;
@@ -127,8 +141,13 @@ std::vector<int> UserKernel::choice_of(const Variant& variant) const {
   for (std::size_t i = 0; i < plan_.spec().parameters.size(); ++i) {
     const Axis& axis = axes_[i + 1];
     const int value = axis.read(variant.members());
-    choice.push_back(axis.is_text() ? value
-                                    : index_of(plan_.spec().parameters[i], std::to_string(value)));
+    if (axis.is_text()) {
+      choice.push_back(value);
+      continue;
+    }
+    const auto found = std::ranges::find(numbers_[i], value);
+    choice.push_back(found == numbers_[i].end() ? -1
+                                                : static_cast<int>(found - numbers_[i].begin()));
   }
   return choice;
 }
@@ -137,9 +156,7 @@ Variant UserKernel::variant_of(std::span<const int> choice) const {
   Variant variant = Variant::zeroed(*this);
   for (std::size_t i = 0; i < choice.size(); ++i) {
     const auto place = static_cast<std::size_t>(choice[i]);
-    axes_[i + 1].write(
-        variant.members(),
-        axes_[i + 1].is_text() ? choice[i] : std::stoi(plan_.spec().parameters[i].values[place]));
+    axes_[i + 1].write(variant.members(), axes_[i + 1].is_text() ? choice[i] : numbers_[i][place]);
   }
   return variant;
 }
@@ -211,7 +228,7 @@ Variant UserKernel::default_variant(const Problem& problem, const DeviceInfo& de
     return usual;
   }
   const kernel_spec::Space legal = space(problem, {});
-  for (long long i = 0; i < legal.points(); ++i) {
+  for (long long i = 0; i < std::min(legal.points(), kMostListed); ++i) {
     const Variant variant = variant_of(legal.at(i));
     if (!broken_constraint(problem, variant, device)) {
       return variant;
@@ -312,18 +329,49 @@ kernel_spec::Space UserKernel::space(const Problem& problem, const SpaceOptions&
   return plan_.space(sizes_of(problem), places);
 }
 
+namespace {
+
+long long listed(const kernel_spec::Space& space) { return std::min(space.points(), kMostListed); }
+
+std::map<std::string, long long> by_condition(const kernel_spec::Space& space) {
+  std::map<std::string, long long> left_out;
+  for (const kernel_spec::DroppedPoints& dropped : space.dropped()) {
+    if (dropped.points > 0) {
+      left_out[dropped.condition] += dropped.points;
+    }
+  }
+  if (listed(space) < space.points()) {
+    left_out[std::string(kLimitInfos[kListed].name)] = space.points() - listed(space);
+  }
+  return left_out;
+}
+
+/// From one listed point to the next: one where all are listed. Else a step that meets no point
+/// twice, and about the golden part of the space, so that any number of steps is spread evenly.
+long long step_through(const kernel_spec::Space& space) {
+  if (listed(space) == space.points()) {
+    return 1;
+  }
+  constexpr double kGolden = 0.6180339887498949;
+  auto step = static_cast<long long>(static_cast<double>(space.points()) * kGolden);
+  while (std::gcd(step, space.points()) != 1) {
+    ++step;
+  }
+  return step;
+}
+
+}  // namespace
+
 std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& problem,
                                         const DeviceInfo& /*device*/,
                                         const SpaceOptions& options) const {
   const kernel_spec::Space found = space(problem, options);
-  if (found.points() > kMostListed) {
-    throw Error(ErrorCode::invalid_argument,
-                "the space of " + text(problem) + " has " + std::to_string(found.points()) +
-                    " points, and at most " + std::to_string(kMostListed) +
-                    " are tuned at once; narrow it with --axis NAME=VALUES");
+  {
+    const std::lock_guard lock(left_out_mutex_);
+    left_out_ = {sizes_of(problem), options.restrictions, by_condition(found)};
   }
   std::vector<Variant> variants;
-  variants.reserve(static_cast<std::size_t>(found.points()));
+  variants.reserve(static_cast<std::size_t>(listed(found)));
   std::vector<std::vector<int>> values(plan_.spec().parameters.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const KernelParameter& parameter = plan_.spec().parameters[i];
@@ -333,8 +381,11 @@ std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& proble
       }
     }
   }
-  for (long long i = 0; i < found.points(); ++i) {
-    std::vector<int> choice = found.at(i);
+  const long long step = step_through(found);
+  long long place = 0;
+  for (long long i = 0; i < listed(found); ++i) {
+    std::vector<int> choice = found.at(place);
+    place = place >= found.points() - step ? place - (found.points() - step) : place + step;
     for (std::size_t k = 0; k < choice.size(); ++k) {
       if (!values[k].empty()) {
         choice[k] = values[k][static_cast<std::size_t>(choice[k])];
@@ -347,14 +398,14 @@ std::vector<Variant> UserKernel::points(Family /*family*/, const Problem& proble
 
 std::map<std::string, long long> UserKernel::points_left_out(const Problem& problem,
                                                              const SpaceOptions& options) const {
-  std::map<std::string, long long> left_out;
-  const kernel_spec::Space found = space(problem, options);
-  for (const kernel_spec::DroppedPoints& dropped : found.dropped()) {
-    if (dropped.points > 0) {
-      left_out[dropped.condition] += dropped.points;
+  {
+    const std::lock_guard lock(left_out_mutex_);
+    if (left_out_ && left_out_->sizes == sizes_of(problem) &&
+        left_out_->restrictions == options.restrictions) {
+      return left_out_->points;
     }
   }
-  return left_out;
+  return by_condition(space(problem, options));
 }
 
 std::optional<KernelProgram> UserKernel::program(const Problem& problem,

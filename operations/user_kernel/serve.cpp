@@ -39,6 +39,7 @@ struct Expected {
   std::string name;
   std::size_t bytes = sizeof(CUdeviceptr);
   bool is_vector = false;
+  bool is_texture = false;
   std::optional<Variable> variable = {};
 };
 
@@ -50,8 +51,12 @@ class ReadyUserKernel final : public ReadyLaunch {
     Point point;
     user.fill(point, problem, variant);
     for (const PlannedArgument& argument : user.plan().arguments()) {
-      Expected expected{.name = argument.spec.name, .is_vector = argument.size.has_value()};
-      if (!expected.is_vector) {
+      Expected expected{.name = argument.spec.name,
+                        .is_vector = argument.size.has_value(),
+                        .is_texture = argument.spec.texture.has_value()};
+      if (argument.spec.texture) {
+        expected.bytes = sizeof(CUtexObject);
+      } else if (!expected.is_vector) {
         expected.bytes = argument.type.bytes();
       }
       if (argument.spec.is_constant) {
@@ -105,8 +110,10 @@ class ReadyUserKernel final : public ReadyLaunch {
         throw Error(ErrorCode::invalid_argument,
                     "argument " + arguments_[i].name + " of " + name_ + " has " +
                         std::to_string(arguments_[i].bytes) + " bytes" +
-                        (arguments_[i].is_vector ? " (a pointer)" : "") + ", and " +
-                        std::to_string(call.size_of(i)) + " are given");
+                        (arguments_[i].is_vector    ? " (a pointer)"
+                         : arguments_[i].is_texture ? " (a texture object)"
+                                                    : "") +
+                        ", and " + std::to_string(call.size_of(i)) + " are given");
       }
     }
   }

@@ -9,7 +9,10 @@
 #include <atomic>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,6 +119,16 @@ class UserKernel final : public Operation {
   PackagePart package_part_;
   std::vector<ProblemField> fields_;
   std::vector<Axis> axes_;
+  /// The values of axes that have numbers; empty for the others.
+  std::vector<std::vector<int>> numbers_;
+  /// What points() left out last, so that points_left_out() walks no space again.
+  struct LeftOut {
+    std::vector<int> sizes;
+    AxisRestrictions restrictions;
+    std::map<std::string, long long> points;
+  };
+  mutable std::mutex left_out_mutex_;
+  mutable std::optional<LeftOut> left_out_;
   /// Of axes with values that are no numbers.
   std::deque<std::vector<std::string_view>> spellings_;
   std::deque<std::string> sentences_;

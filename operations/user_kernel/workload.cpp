@@ -48,9 +48,14 @@ void GuardedVector::restore(const Stream& stream) const {
 }
 
 std::vector<std::byte> GuardedVector::contents() const {
-  std::vector<std::byte> bytes(size_bytes_);
-  cuda_driver().copy_to_host(static_cast<void*>(bytes.data()), address(), bytes.size());
+  std::vector<std::byte> bytes;
+  read_into(bytes);
   return bytes;
+}
+
+void GuardedVector::read_into(std::vector<std::byte>& bytes) const {
+  bytes.resize(size_bytes_);
+  cuda_driver().copy_to_host(static_cast<void*>(bytes.data()), address(), bytes.size());
 }
 
 std::size_t GuardedVector::disturbed_bytes() const {
@@ -62,14 +67,70 @@ const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& poi
   const kernel_spec::PlannedArgument& planned = plan.arguments()[argument];
   const std::pair key{argument, plan.elements(planned, point)};
   const auto known = vectors_.find(key);
-  if (known != vectors_.end()) {
-    return known->second;
+  return known != vectors_.end()
+             ? known->second
+             : vectors_.try_emplace(key, initial(argument, point)).first->second;
+}
+
+void ArgumentBuffers::require_room(const Point& point) const {
+  const kernel_spec::KernelPlan& plan = kernel_.plan();
+  double needed = 0.0;
+  for (std::size_t i = 0; i < plan.arguments().size(); ++i) {
+    const kernel_spec::PlannedArgument& argument = plan.arguments()[i];
+    if (!argument.size && !argument.spec.texture) {
+      continue;
+    }
+    const long long elements = plan.elements(argument, point);
+    if (!vectors_.contains({i, elements}) && !argument.spec.texture) {
+      // Beside what it holds lies what it held at first.
+      const bool is_kept =
+          argument.spec.fill != KernelFill::nothing && argument.spec.fill != KernelFill::zeros;
+      needed += static_cast<double>(elements) * static_cast<double>(argument.type.bytes()) *
+                (is_kept ? 2.0 : 1.0);
+    } else if (argument.spec.texture && !textures_.contains({i, plan.extent(argument, point)})) {
+      needed += static_cast<double>(elements) * static_cast<double>(argument.type.bytes());
+    }
   }
+  std::size_t free_bytes = 0;
+  std::size_t all_bytes = 0;
+  cuda_driver().mem_get_info(&free_bytes, &all_bytes);
+  if (needed > static_cast<double>(free_bytes)) {
+    constexpr double kMebibyte = 1 << 20;
+    throw Error(ErrorCode::invalid_argument,
+                "the arguments of " + std::string(kernel_.given_name()) + " need " +
+                    std::to_string(static_cast<long long>(needed / kMebibyte)) +
+                    " MiB of device memory, and " + std::to_string(free_bytes >> 20U) +
+                    " MiB are free; choose smaller sizes");
+  }
+}
+
+const TextureMemory& ArgumentBuffers::texture(std::size_t argument, const Point& point) {
+  const kernel_spec::PlannedArgument& planned = kernel_.plan().arguments()[argument];
+  const std::pair key{argument, kernel_.plan().extent(planned, point)};
+  const auto known = textures_.find(key);
+  return known != textures_.end() ? known->second
+                                  : textures_
+                                        .try_emplace(key, *planned.spec.texture, planned.type,
+                                                     key.second, initial(argument, point))
+                                        .first->second;
+}
+
+std::vector<std::byte> ArgumentBuffers::initial(std::size_t argument, const Point& point) const {
   // Arguments differ in what they hold, and runs do.
   const unsigned long long seed = seed_ * 1000003ULL + argument;
-  return vectors_.try_emplace(key, kernel_spec::initial_bytes(plan, planned, point, seed))
-      .first->second;
+  return kernel_spec::initial_bytes(kernel_.plan(), kernel_.plan().arguments()[argument], point,
+                                    seed);
 }
+
+namespace {
+
+template <typename Value>
+std::vector<std::byte> bytes_of(const Value& value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
 
 BoundLaunches::BoundLaunches(const UserKernel& user,
                              std::span<const kernel_spec::PlannedStep> steps,
@@ -78,17 +139,20 @@ BoundLaunches::BoundLaunches(const UserKernel& user,
     : kernel_(std::move(kernel)) {
   const kernel_spec::KernelPlan& plan = user.plan();
   values_.resize(plan.arguments().size());
+  buffers.require_room(point);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const kernel_spec::PlannedArgument& argument = plan.arguments()[i];
+    if (argument.spec.texture) {
+      values_[i] = bytes_of(buffers.texture(i, point).object());
+      continue;
+    }
     if (!argument.size) {
       values_[i] = kernel_spec::scalar_bytes(argument, point);
       continue;
     }
     const GuardedVector& vector = buffers.get(i, point);
     vectors_[i] = &vector;
-    const CUdeviceptr address = vector.address();
-    values_[i].resize(sizeof address);
-    std::memcpy(values_[i].data(), &address, sizeof address);
+    values_[i] = bytes_of(vector.address());
     if (argument.spec.is_constant) {
       kernel_->set_variable(argument.spec.name,
                             kernel_spec::initial_bytes(plan, argument, point, 0));
@@ -141,8 +205,12 @@ namespace {
 class UserTrial final : public Trial {
  public:
   UserTrial(const UserKernel& user, BoundLaunches launches, const ExpectedOutputs& expected,
-            const Stream& stream)
-      : user_(user), launches_(std::move(launches)), expected_(expected), stream_(stream) {}
+            const Stream& stream, std::vector<std::byte>& found)
+      : user_(user),
+        launches_(std::move(launches)),
+        expected_(expected),
+        stream_(stream),
+        found_(found) {}
 
   void launch() override { launches_.enqueue(stream_); }
 
@@ -161,14 +229,14 @@ class UserTrial final : public Trial {
   Verdict judge() const {
     Verdict verdict;
     for (const auto& [argument, expected] : expected_) {
-      const std::vector<std::byte> found = launches_.vector(argument).contents();
+      launches_.vector(argument).read_into(found_);
       const kernel_spec::PlannedArgument& planned = user_.plan().arguments()[argument];
-      if (found.size() != expected.size()) {
-        verdict.failure = planned.spec.name + " has " + std::to_string(found.size()) +
+      if (found_.size() != expected.size()) {
+        verdict.failure = planned.spec.name + " has " + std::to_string(found_.size()) +
                           " bytes, and the reference's has " + std::to_string(expected.size());
         return verdict;
       }
-      const auto compared = kernel_spec::compare_output(planned, found, expected);
+      const auto compared = kernel_spec::compare_output(planned, found_, expected);
       verdict.relative_error = std::max(verdict.relative_error, compared.relative_error);
       if (!compared.failure.empty()) {
         verdict.failure += (verdict.failure.empty() ? "" : "; ") + compared.failure;
@@ -185,6 +253,7 @@ class UserTrial final : public Trial {
   BoundLaunches launches_;
   const ExpectedOutputs& expected_;
   const Stream& stream_;
+  std::vector<std::byte>& found_;
 };
 
 class UserWorkload final : public Workload {
@@ -205,7 +274,8 @@ class UserWorkload final : public Workload {
     user_.fill(point, problem_, variant);
     BoundLaunches launches(user_, user_.plan().steps(), std::move(kernel), point, buffers_);
     launches.restore(tools_.stream);
-    return std::make_unique<UserTrial>(user_, std::move(launches), expected_, tools_.stream);
+    return std::make_unique<UserTrial>(user_, std::move(launches), expected_, tools_.stream,
+                                       found_);
   }
 
   std::unique_ptr<Workload> copy() override {
@@ -219,6 +289,7 @@ class UserWorkload final : public Workload {
   unsigned long long seed_;
   ArgumentBuffers buffers_;
   ExpectedOutputs expected_;
+  std::vector<std::byte> found_;  ///< Of the trial that verifies.
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._library import Device, Error, GemmProblem, Problem
-from ._kernel import Argument, Kernel, array, kernel, scalar, size
+from ._kernel import Argument, Kernel, array, kernel, scalar, size, texture
 from ._query import Answer, Lookup, present_device, profiled_device
 from ._tune import tune
 from ._version import __version__
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._torch import configure
 
 __all__ = [
-    "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
+    "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
     "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "matmul",
     "merge_states", "plan_paged", "present_device", "profiled_device", "run_paged", "sdpa", "tune",
 ]

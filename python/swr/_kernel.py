@@ -47,7 +47,7 @@ def _cpp_type(dtype: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """A parameter of a kernel; array(), scalar() and size() make it."""
+    """A parameter of a kernel; array(), texture(), scalar() and size() make it."""
 
     type: str
     size: Optional[str] = None      #: Elements of a vector: an expression.
@@ -66,6 +66,15 @@ def array(dtype: Any, size: Any, *, output: bool = False, constant: bool = False
     keys["fill"] = fill or ("zeros" if output else "random")
     cpp = _cpp_type(dtype)
     return Argument(cpp if constant else (cpp + "*" if output else f"const {cpp}*"), size=text, more=keys)
+
+
+def texture(dtype: Any, extent: Expressions, *, address: str = "clamp", filter: str = "nearest",
+            coordinates: str = "elements", read: str = "elements", fill: str = "random", **more: Any) -> Argument:
+    """A texture over elements of a type: width, and height and depth where it has them. Calls pass a
+    texture object (cudaTextureObject_t) as a number."""
+    described = {"extent": _listed(extent), "address": address, "filter": filter, "coordinates": coordinates,
+                 "read": read}
+    return Argument(_cpp_type(dtype), more={**more, "texture": described, "fill": fill})
 
 
 def scalar(dtype: Any, value: Expression) -> Argument:
@@ -117,9 +126,11 @@ class Kernel:
         """The spec's file, in the user's cache, by a digest of all that it says."""
         if self._path is None:
             text = json.dumps([self.spec, self._files], sort_keys=True)
-            cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+            cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "swr"
+            # The kernels' cache too, which swr-tune refuses where a group may write to it.
+            cache.mkdir(mode=0o755, parents=True, exist_ok=True)
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            self._path = self.write(pathlib.Path(cache) / "swr" / "python" / f"{self.name}-{digest}")
+            self._path = self.write(cache / "python" / f"{self.name}-{digest}")
         return self._path
 
     def run(self, *arguments: str, program: Optional[str] = None) -> dict[str, Any]:
@@ -187,6 +198,8 @@ class Kernel:
                 memory = memory or address
                 index = _device_index(given) if index is None else index
                 raw = struct.pack("P", address)
+            elif "texture" in asked:
+                raw = _scalar(given, {**asked, "type": "unsigned long long"})
             else:
                 raw = _scalar(given, asked)
             kept = ctypes.create_string_buffer(raw, len(raw))
@@ -305,7 +318,7 @@ def _described(name: str, argument: Argument) -> dict[str, Any]:
     described: dict[str, Any] = {"name": name, "type": argument.type}
     if argument.size is not None:
         described["size"] = argument.size
-    else:
+    elif "texture" not in argument.more:
         described["value"] = name if argument.usual is not None else argument.value
     return {**described, **argument.more}
 
@@ -315,7 +328,7 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
            problem: Optional[Mapping[str, int]] = None, reference: Optional[Mapping[str, Any]] = None,
            headers: Sequence[Union[str, "os.PathLike[str]"]] = (), **more: Any) -> Callable[..., Kernel]:
     """A decorator that makes a kernel of a function whose parameters describe the kernel's: their
-    defaults are array(), scalar() and size(). The function's body is not run.
+    defaults are array(), texture(), scalar() and size(). The function's body is not run.
 
     `source` is a file beside the caller, or the text itself where it has more than a line. Values of
     `parameters` are lists, ranges, or what spec files have; expressions are text. `reference` is as
@@ -331,7 +344,7 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
         for parameter, argument in described.items():
             if not isinstance(argument, Argument):
                 raise Error("invalid_argument", f"{name}: the default of {parameter} must be swr.array(), "
-                            "swr.scalar() or swr.size(), which says what the kernel takes")
+                            "swr.texture(), swr.scalar() or swr.size(), which says what the kernel takes")
         file, text = _text_of(source, beside, f"{name}.cu")
         files = {file: text}
         for header in headers:

@@ -4,6 +4,7 @@ answers, arguments, errors."""
 
 import ctypes
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -84,6 +85,11 @@ class OwnKernel(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("registers", done.stdout)
 
+    def test_the_cache_is_not_open_to_the_group(self):
+        self.addCleanup(os.umask, os.umask(0o002))
+        self.assertTrue(blur_of().path.is_file())
+        self.assertEqual((self.folder / "cache" / "swr").stat().st_mode & 0o777, 0o755)
+
     def test_who_has_tuned_nothing_gets_the_default_variant(self):
         answer = blur_of().best(swr.profiled_device("h200"), n=5000)
         self.assertEqual(answer.match, "default_only")
@@ -95,6 +101,21 @@ class OwnKernel(unittest.TestCase):
         self.assertEqual((memory, index), (64, 0))
         self.assertEqual([ctypes.string_at(one.bytes, one.size) for one in packed],
                          [struct.pack("P", 64), struct.pack("P", 128), struct.pack("i", 5)])
+
+    def test_a_texture_is_an_object_of_the_callers(self):
+        @swr.kernel(SOURCE, parameters={"block_size_x": [64]}, block="block_size_x", grid=1)
+        def blur(out=swr.array("float32", 64, output=True),
+                 image=swr.texture("float32", ("n", 4), address="border", filter="linear"), n=swr.size(16)):
+            pass
+        self.assertEqual(blur.spec["arguments"][1], {
+            "name": "image", "type": "float", "fill": "random", "texture": {
+                "extent": ["n", 4], "address": "border", "filter": "linear", "coordinates": "elements",
+                "read": "elements"}})
+        self.assertEqual(blur.space(gpu="h200")["spaces"][0]["legal"], 1)
+        packed, _, _ = blur.packed((Tensor(), 7, 16))
+        self.assertEqual(ctypes.string_at(packed[1].bytes, packed[1].size), struct.pack("Q", 7))
+        with self.assertRaisesRegex(swr.Error, "image must be a number"):
+            blur.packed((Tensor(), "image", 16))
 
     def test_arguments_that_do_not_fit_are_named(self):
         good = (Tensor(), Tensor(), 5)

@@ -10,6 +10,7 @@
 #include <swr/annotations.h>
 #include <swr/attention_backward_axes.h>
 #include <swr/axes.h>
+#include <swr/tensor_map.h>
 
 namespace swr {
 
@@ -60,6 +61,8 @@ struct KeyPassConfig {
   bool smem_swizzle;
 
   SWR_HD constexpr int threads() const { return warps * 32; }
+  /// Of the kernels before and after.
+  SWR_HD constexpr int around_threads() const { return threads(); }
   SWR_HD constexpr bool sums_dq() const { return dq_sum != DqSum::none; }
   /// Items are drawn from a counter: then whoever waits for its turn has been dealt last.
   SWR_HD constexpr bool draws_items() const {
@@ -127,6 +130,13 @@ struct KeyPassConfig {
   }
   /// Fragments of 16 x 8 sums that a warp leaves of every step.
   SWR_HD constexpr int dq_fragments() const { return dq_blocks() * dq_columns() / 8; }
+  /// Columns of the sums of all warps.
+  SWR_HD constexpr int dq_sum_columns() const { return head_dim; }
+
+  /// Boxes of tensor maps, of which the portable family has none.
+  SWR_HD constexpr TensorBox row_box() const { return {}; }
+  SWR_HD constexpr TensorBox key_box() const { return {}; }
+  SWR_HD constexpr TensorBox gradient_box() const { return {}; }
 
   /// Registers per thread held across the walk: dK and dV.
   SWR_HD constexpr int accumulator_registers() const {

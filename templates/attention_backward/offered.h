@@ -77,6 +77,14 @@ inline constexpr QueryTiles kQueryTiles[] = {
 };
 inline constexpr int kQueryTilesCount = sizeof(kQueryTiles) / sizeof(kQueryTiles[0]);
 
+/// The same beside a pass over K and V tiles of the hopper family: one register bound holds for
+/// both, that of its 384 threads.
+inline constexpr QueryTiles kHopperQueryTiles[] = {
+    {64, 64, 64, 64, 4, 32, 2},    {96, 96, 128, 64, 8, 32, 1},   {96, 96, 64, 64, 4, 32, 2},
+    {112, 112, 64, 64, 4, 32, 1},  {128, 128, 128, 64, 8, 16, 1}, {128, 128, 128, 64, 8, 16, 2},
+    {128, 128, 128, 32, 8, 32, 1}, {128, 128, 64, 64, 4, 16, 1},
+};
+
 SWR_HD constexpr QueryPassConfig query_pass_config(const QueryTiles& tiles, DType dtype,
                                                    bool causal, Order order,
                                                    Persistence persistence) {

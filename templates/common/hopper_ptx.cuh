@@ -149,6 +149,34 @@ __device__ __forceinline__ void cp_async_bulk_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
 
+/// cp.async.bulk.wait_group: the same until they have been written.
+template <int Pending = 0>
+__device__ __forceinline__ void cp_async_bulk_wait_group() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// cp.async.bulk and cp.reduce.async.bulk: contiguous bytes without a tensor map. Addresses and
+// sizes are multiples of 16.
+
+/// One thread copies `bytes` to shared memory; `barrier` counts them.
+__device__ __forceinline__ void cp_async_bulk_global_to_shared(unsigned shared, const void* global,
+                                                               unsigned bytes, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared),
+      "l"(global), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+/// One thread has fp32 values in shared memory added to as many in global memory, each atomically,
+/// as part of its current bulk group.
+__device__ __forceinline__ void cp_reduce_async_bulk_add_f32(float* global, unsigned shared,
+                                                             unsigned bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global),
+      "r"(shared), "r"(bytes)
+      : "memory");
+}
+
 /// stmatrix ("Warp-level matrix store instruction"): four 8x8 matrices of 16-bit elements; lane l
 /// gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void stmatrix_x4(unsigned shared, unsigned a, unsigned b, unsigned c,

@@ -216,6 +216,23 @@ TEST_F(DamageTest, AVirtualTableInDisguiseIsRefused) {
   EXPECT_THAT(open_error(kReadOnly).what(), HasSubstr("the virtual table notes"));
 }
 
+/// What writing a row would compute; reading does not.
+TEST_F(DamageTest, AFileWhoseTablesWereChangedIsReadAndNotWritten) {
+  for (const char* const change :
+       {"PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, "
+        "'CHECK (sm_count > 0)', 'CHECK (hex(zeroblob(sm_count)) > 0)') WHERE name = 'device'",
+        "CREATE INDEX slow ON result (state) WHERE hex(zeroblob(id)) > 'a'",
+        "DROP INDEX result_unsealed"}) {
+    create();
+    SQLite::Database(path_.string(), SQLite::OPEN_READWRITE).exec(change);
+    EXPECT_EQ(Store(path_, kReadOnly).winners().size(), 1U) << change;
+    const Error error = open_error(kReadWrite);
+    EXPECT_EQ(error.code(), ErrorCode::not_writable) << change;
+    EXPECT_THAT(error.what(), HasSubstr("db merge --out NEW")) << change;
+    std::filesystem::remove(path_);
+  }
+}
+
 TEST_F(DamageTest, TablesViewsAndIndexesThatSomebodyAddedAreLeftAlone) {
   create();
   SQLite::Database(path_.string(), SQLite::OPEN_READWRITE)

@@ -178,28 +178,14 @@ class BackwardProblem {
   }
 
   swr::AttentionBackwardPlan make_plan() const {
-    return {.form = K.sums_dq() ? swr::BackwardForm::fused : swr::BackwardForm::two_pass,
-            .dq_sum = K.dq_sum,
-            .head_dim = K.head_dim,
-            .value_dim = K.value_dim,
-            .causal = K.causal,
-            .tile_m = K.tile_m,
-            .tile_n = K.tile_n,
-            .threads = K.threads(),
-            .smem_bytes = K.smem_bytes(),
-            .order = K.order,
-            .persistence = K.persistence,
-            .workers = choice_.workers,
-            .swizzle = swr::AttentionSwizzle::head_sections,
-            .section_heads = choice_.section_heads,
-            .parts = choice_.parts,
-            .last_kv_first = choice_.last_kv_first,
-            .query_tile_m = Q.tile_m,
-            .query_threads = Q.threads(),
-            .query_smem_bytes = Q.smem_bytes(),
-            .query_persistence = Q.persistence,
-            .query_workers = choice_.workers,
-            .sm_count = static_cast<int>(std::max(1U, choice_.room))};
+    swr::AttentionBackwardPlan plan = swr::plan_of_configs(K, Q);
+    plan.workers = plan.query_workers = choice_.workers;
+    plan.swizzle = swr::AttentionSwizzle::head_sections;
+    plan.section_heads = choice_.section_heads;
+    plan.parts = choice_.parts;
+    plan.last_kv_first = choice_.last_kv_first;
+    plan.sm_count = static_cast<int>(std::max(1U, choice_.room));
+    return plan;
   }
 
   static swr::AttentionBackwardParams with_parts(swr::AttentionBackwardParams params,

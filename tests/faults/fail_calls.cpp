@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Loaded before all other libraries (LD_PRELOAD) it lets one system call of a program fail: the
 // SWR_FAIL_AT-th of the kind SWR_FAIL_CALL, with the error number SWR_FAIL_ERRNO. How many calls of
-// the kind the program made is written to SWR_FAIL_COUNT when it ends.
+// the kind a program made is a line of SWR_FAIL_COUNT when it ends: of the command, and of each
+// program that it starts, which counts for itself.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -75,7 +76,7 @@ struct Counter {
     }
     std::array<char, 32> text{};
     const int length = std::snprintf(text.data(), text.size(), "%ld\n", plan().seen.load());
-    const auto file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    const auto file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     syscall(SYS_write, file, text.data(), length);
     syscall(SYS_close, file);
   }

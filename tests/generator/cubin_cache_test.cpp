@@ -232,10 +232,10 @@ TEST(CubinCache, SaysWhichDirectoryCannotBeCreatedAndWhatToDo) {
 
 /// Its digests are stored beside what they guard: whoever can write can vouch for any code.
 TEST_F(CubinCacheFile, OfAFolderThatAllMayWriteToNothingIsBelieved) {
-  for (const char* part : {"", "entries", "cubins"}) {
+  for (const char* part : {"", "entries", "cubins", "locks"}) {
     ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0777), 0);
     EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { const CubinCache again(cache_folder()); }),
-                HasSubstr("chmod go-w"));
+                HasSubstr("chmod -R go-w"));
     EXPECT_THAT(message_of(ErrorCode::unreadable, [&] { (void)cubin_by_digest(); }),
                 HasSubstr("other users"));
     ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0755), 0);
@@ -267,7 +267,7 @@ TEST_F(CubinCacheFile, OfAFolderOfAnotherUserNothingIsBelieved) {
 }
 
 TEST_F(CubinCacheFile, OfAFolderThatAGroupMayWriteToNothingIsBelievedUnlessItIsShared) {
-  for (const char* part : {"", "entries", "cubins"}) {
+  for (const char* part : {"", "entries", "cubins", "locks"}) {
     ASSERT_EQ(chmod((directory_.path() / part).c_str(), 0775), 0);
     for (const std::string& message :
          {message_of(ErrorCode::unreadable, [&] { const CubinCache again(cache_folder()); }),
@@ -292,7 +292,7 @@ TEST_F(CubinCacheFile, FollowsNoLinks) {
     expect_miss_that_heals();
     EXPECT_FALSE(std::filesystem::is_symlink(file)) << "replaced, not written through";
   }
-  for (const char* part : {"entries", "cubins"}) {
+  for (const char* part : {"entries", "cubins", "locks"}) {
     std::filesystem::rename(directory_ / part, directory_ / "moved");
     std::filesystem::create_directory_symlink(directory_ / "moved", directory_ / part);
     for (const std::string& message :

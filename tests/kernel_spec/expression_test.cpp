@@ -64,6 +64,27 @@ TEST(Expression, DividesAsCWhereItIsC) {
   EXPECT_EQ(text_of("5 && 7", Dialect::c), "True");
 }
 
+TEST(Expression, OverWholeNumbersIsAProgram) {
+  const std::vector<std::string> names{"a", "b"};
+  const auto program_of = [&](const char* text, Dialect dialect = Dialect::python) {
+    return IntegerProgram(BoundExpression(Expression(text, dialect), names).expression());
+  };
+  const std::vector<Value> table{Value::of(-7LL), Value::of(2LL)};
+  EXPECT_EQ(program_of("a // b * 10 + a % b").run(table), -39);
+  EXPECT_EQ(program_of("a / b * 10 + a % b", Dialect::c).run(table), -31);
+  EXPECT_EQ(program_of("div_ceil(a, b) if a < b <= 2 else b").run(table), -3);
+  EXPECT_EQ(program_of("b == 2 or a // 0").run(table), 1) << "what is decided is not computed";
+  EXPECT_EQ(program_of("not a or -b == -2").run(table), 1);
+  EXPECT_EQ(program_of("a && b || 0", Dialect::c).run(table), 1);
+  for (const char* const without : {"a // (b - 2)", "9223372036854775807 + b"}) {
+    EXPECT_EQ(program_of(without).run(table), std::nullopt) << without;
+  }
+  EXPECT_EQ(program_of("a + b").run(std::vector{Value::of(0.5), Value::of(1LL)}), std::nullopt);
+  for (const char* const other : {"a / b", "2 ** b", "max(a, b)", "a + 0.5", "'a' < 'b'"}) {
+    EXPECT_TRUE(program_of(other).is_empty()) << other;
+  }
+}
+
 TEST(Expression, SaysWhereWhatCannotBeReadIs) {
   EXPECT_THAT(error_of("1 + "), HasSubstr("column 5: a value is missing"));
   EXPECT_THAT(error_of("(1, 2)"), HasSubstr("write a list"));

@@ -40,6 +40,17 @@ const std::vector<std::string>& names() {
   return kNames;
 }
 
+/// A program for whole numbers has the same value, where it has one.
+std::string checked(const BoundExpression& expression, const std::vector<Value>& table,
+                    ValueHeap& heap) {
+  const Value value = expression.evaluate(table, heap);
+  const Value number = expression.evaluate_number(table, heap);
+  const bool is_equal = value.is_integral()
+                            ? number.is_integral() && number.integer == value.integer
+                            : exact_text(number) == exact_text(value);
+  return exact_text(value) + (is_equal ? "" : " but " + exact_text(number) + " as a number");
+}
+
 }  // namespace
 
 int main() {
@@ -50,7 +61,7 @@ int main() {
         heap.keep(std::vector{Value::of(4LL), Value::of(1LL), Value::of(7LL)})};
     try {
       const Expression expression(line, Dialect::python);
-      std::cout << exact_text(BoundExpression(expression, names()).evaluate(table, heap)) << "\n";
+      std::cout << checked(BoundExpression(expression, names()), table, heap) << "\n";
     } catch (const swr::Error& error) {
       std::cout << "error " << error.what() << "\n";
     }

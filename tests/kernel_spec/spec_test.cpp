@@ -274,6 +274,22 @@ TEST_F(Spec, ReadsT1AsPublishedFilesHaveIt) {
   EXPECT_THAT(spec.notes, testing::Contains(HasSubstr("GlobalSize")));
 }
 
+TEST_F(Spec, TakesReferencesOfT1ForOutputs) {
+  Json json = Json::parse(kT1);
+  Json& arguments = json["KernelSpecification"]["Arguments"];
+  arguments[0].erase("Output");
+  arguments[1].erase("Output");
+  json["KernelSpecification"]["ReferenceArguments"] = {
+      {{"TargetName", "y"},
+       {"ValidationMethod", "SideBySideComparison"},
+       {"ValidationThreshold", 0.1}}};
+  const KernelPlan plan = planned(json);
+  EXPECT_TRUE(plan.arguments()[0].spec.is_output);
+  EXPECT_EQ(plan.arguments()[0].absolute, 0.1);
+  json["kernelSpecification"] = Json::object();
+  EXPECT_THAT(refusal(json), HasSubstr("the form before T1"));
+}
+
 TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {
   Json json = Json::parse(kT1);
   json["KernelSpecification"]["Arguments"][1]["FillType"] = "Script";
@@ -287,6 +303,51 @@ TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {
   json = Json::parse(kT1);
   json["KernelSpecification"]["KernelFile"] = "../f.cu";
   EXPECT_THAT(refusal(json), HasSubstr("leaves the folder of its spec"));
+}
+
+TEST_F(Spec, ReadsTextures) {
+  Json json = small();
+  json["arguments"].push_back(Json::parse(R"json({"name": "image", "type": "unsigned char",
+      "fill": "random", "texture": {"extent": ["n", "block_size_x"], "address": "border",
+                                    "filter": "linear", "read": "fractions"}})json"));
+  const KernelPlan plan = planned(json);
+  const KernelTexture& texture = *plan.arguments()[2].spec.texture;
+  EXPECT_EQ(texture.address, TextureAddress::border);
+  EXPECT_TRUE(texture.interpolates && texture.reads_fractions && !texture.is_normalized);
+  Point point;
+  plan.fill(point, std::vector{100}, std::vector{1});
+  EXPECT_EQ(plan.elements(plan.arguments()[2], point), 6400);
+  EXPECT_EQ(KernelPlan(read_stored_text(plan.text())).digest(), plan.digest());
+  json["arguments"][2]["texture"]["filter"] = "nearest";
+  EXPECT_NE(planned(json).digest(), plan.digest());
+}
+
+TEST_F(Spec, RefusesWhatNoTextureIs) {
+  const auto refused = [this](const char* argument) {
+    Json json = small();
+    json["arguments"].push_back(Json::parse(argument));
+    return refusal(json);
+  };
+  EXPECT_THAT(refused(R"({"name": "t", "type": "float", "size": 4, "texture": {"extent": 4}})"),
+              HasSubstr("extent for its size"));
+  EXPECT_THAT(refused(R"({"name": "t", "type": "double", "texture": {"extent": 4}})"),
+              HasSubstr("8, 16 or 32 bits"));
+  EXPECT_THAT(refused(R"({"name": "t", "type": "float3", "texture": {"extent": 4}})"),
+              HasSubstr("8, 16 or 32 bits"));
+  EXPECT_THAT(refused(R"({"name": "t", "type": "float", "texture": {"extent": [1, 2, 3, 4]}})"),
+              HasSubstr("one to three"));
+  EXPECT_THAT(
+      refused(R"({"name": "t", "type": "int", "texture": {"extent": 4, "filter": "linear"}})"),
+      HasSubstr("needs real elements"));
+  EXPECT_THAT(
+      refused(R"({"name": "t", "type": "int", "texture": {"extent": 4, "read": "fractions"}})"),
+      HasSubstr("8 or 16 bits are read as fractions"));
+  EXPECT_THAT(
+      refused(R"({"name": "t", "type": "float", "texture": {"extent": 4, "address": "wrap"}})"),
+      HasSubstr("normalized"));
+  EXPECT_THAT(
+      refused(R"({"name": "t", "type": "float", "texture": {"extent": 4, "address": "edge"}})"),
+      HasSubstr("one of clamp, border, wrap, mirror, not 'edge'"));
 }
 
 constexpr const char* kAnnotated = R"(
@@ -317,6 +378,32 @@ TEST_F(Spec, ReadsPragmas) {
   EXPECT_EQ(plan.space(std::vector{1000}, {}).points(), 4) << "C's division rounds towards zero";
   EXPECT_EQ(plan.usual_choice(), (std::vector{2, 0}));
   EXPECT_THAT(plan.spec().notes, testing::Contains(HasSubstr("template parameter T is float")));
+}
+
+/// Names are no regular expressions, and neither long texts nor names of names exhaust anything.
+TEST_F(Spec, PragmasOfAnyContentAreReadOrRefused) {
+  constexpr std::size_t kLong = std::size_t{1} << 19;
+  const std::string kernel = "__global__ void f(int n) {}\n";
+  const std::string tuned = "#pragma kernel tune(a = 1)\n#pragma kernel problem_size(n)\n";
+  const auto refused = [&](const std::string& text) {
+    return message_of(ErrorCode::invalid_argument, [&] { read(text, "spec/k.cu"); });
+  };
+  EXPECT_EQ(read("#pragma kernel set(x{2,1} = a)\n" + std::string(kLong, ' ') + "\n" + tuned +
+                     "#pragma kernel block_size(a)\n" + kernel,
+                 "spec/k.cu")
+                .name,
+            "f");
+  std::string doubled;
+  for (int i = 1; i <= 60; ++i) {
+    const std::string last = "s" + std::to_string(i - 1);
+    doubled += "#pragma kernel set(s" + std::to_string(i) + " = " + last + " + " + last + ")\n";
+  }
+  EXPECT_THAT(refused(tuned + "#pragma kernel block_size(s60)\n" + doubled + kernel),
+              HasSubstr("longer than 65536"));
+  EXPECT_THAT(refused("#pragma kernel tune(a = " + std::string(kLong, '1') + ")\n" + kernel),
+              HasSubstr("longer than 4096"));
+  EXPECT_THAT(refused(tuned + "__global__ void f(" + std::string(kLong, 'n') + ") {}\n"),
+              HasSubstr("no kernel"));
 }
 
 TEST_F(Spec, RefusesPragmasThatItDoesNotKnow) {

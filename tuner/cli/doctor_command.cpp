@@ -8,6 +8,7 @@
 #include "driver/devices.h"
 #include "driver/nvml.h"
 #include "driver/range_profiler.h"
+#include "generator/cubin_cache.h"
 #include "model/profile/gpu_profile.h"
 #include "report/report.h"
 #include "tuner/cli/commands.h"
@@ -209,10 +210,15 @@ Finding check_cache(const Session& session) {
   constexpr const char* kAdvice = "name another with --cache-dir or SWR_CACHE_DIR";
   constexpr std::uintmax_t kLeastFree = 1ULL << 30;
   try {
-    const fs::path directory = *generator_options(session).cache_dir;
+    const GeneratorOptions options = generator_options(session);
+    const fs::path& directory = *options.cache_dir;
     const std::string unwritable = unwritable_because(directory);
     if (!unwritable.empty()) {
       return {"cache", Health::broken, unwritable, kAdvice};
+    }
+    require_trusted_cache(directory, sharing(options.shared_cache));
+    if (options.cache_key && fs::exists(fs::symlink_status(*options.cache_key))) {
+      (void)CacheKey::read_or_make(*options.cache_key);
     }
     std::uintmax_t bytes = 0;
     std::size_t files = 0;

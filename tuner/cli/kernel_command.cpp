@@ -24,13 +24,19 @@ long long sum_of(const std::map<std::string, long long>& counts) {
   return sum;
 }
 
+/// Points that satisfy the spec, with those of a large space that are not looked at.
+long long satisfying(const SearchSpace& space) {
+  const auto unlisted = space.left_out.find("listed");
+  return static_cast<long long>(space.variants.size() + space.dropped.size()) +
+         (unlisted == space.left_out.end() ? 0 : unlisted->second);
+}
+
 Json space_json(const Problem& problem, const SearchSpace& space) {
   const auto dropped = dropped_by_constraint(space.dropped, space.left_out);
   Json json = Json::object();
   json["problem"] = problem;
   json["points"] = static_cast<long long>(space.variants.size()) + sum_of(dropped);
-  json["legal"] =
-      static_cast<long long>(space.variants.size()) + static_cast<long long>(space.dropped.size());
+  json["legal"] = satisfying(space);
   json["variants"] = space.variants.size();
   json["dropped_by_constraint"] = dropped;
   return json;
@@ -41,9 +47,8 @@ void print_space(std::ostream& out, const Problem& problem, const DeviceInfo& de
   const auto dropped = dropped_by_constraint(space.dropped, space.left_out);
   const long long variants = static_cast<long long>(space.variants.size());
   out << to_string(problem) << ": " << variants << " variants of " << variants + sum_of(dropped)
-      << " points; " << variants + static_cast<long long>(space.dropped.size())
-      << " satisfy the spec, " << space.dropped.size() << " of these cannot be launched on "
-      << device.name << "\n";
+      << " points; " << satisfying(space) << " satisfy the spec, " << space.dropped.size()
+      << " of these cannot be launched on " << device.name << "\n";
   for (const auto& [constraint, count] : dropped) {
     out << "dropped by " << constraint << ": " << count << "\n";
   }

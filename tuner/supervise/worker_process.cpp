@@ -14,6 +14,7 @@
 #include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
@@ -66,7 +67,9 @@ Ends make_pipe() {
 [[noreturn]] void become_worker(pid_t tuner, char* const* arguments, int connection, int output) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != tuner) {  // It died before the line above.
+  const rlimit nothing{0, 0};
+  setrlimit(RLIMIT_CORE, &nothing);  // Of a process that holds a GPU's memory it is gigabytes.
+  if (getppid() != tuner) {       // It died before the line above.
     _exit(0);
   }
   // Above the numbers that are about to be replaced.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What stands before and after the pass over K and V tiles where it sums dQ or is dealt in parts:
-// the pairs of the rows and empty sums; sums to 16-bit elements.
+// the pairs of the rows and empty sums; sums to 16-bit elements. C is a KeyPassConfig or a
+// HopperKeyPassConfig.
 #pragma once
 
 #include "attention/portable/query_rows.cuh"
@@ -16,7 +17,7 @@
 namespace swr::portable {
 
 /// A Q tile of a CTA; the head is counted over the batch.
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline QTile q_tile_of_cta(const AttentionBackwardParams& params) {
   const int q_tiles = ceil_div(params.seq_q, C.tile_m);
   const auto cta = static_cast<int>(blockIdx.x);
@@ -24,7 +25,7 @@ __device__ inline QTile q_tile_of_cta(const AttentionBackwardParams& params) {
 }
 
 /// rowsum(dO * O) of a row, in all four lanes that share it. All lanes of the warp.
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline float output_dot(const GlobalRows& o, const GlobalRows& d_o, int row) {
   float sum = 0.0F;
   if (row < o.rows) {
@@ -39,7 +40,7 @@ __device__ inline float output_dot(const GlobalRows& o, const GlobalRows& d_o, i
   return quad_sum(sum);
 }
 
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline void prepare_rows(const AttentionBackwardParams& params, QTile tile) {
   const int batch = tile.head / params.heads_q;
   const int head = tile.head % params.heads_q;
@@ -57,7 +58,7 @@ __device__ inline void prepare_rows(const AttentionBackwardParams& params, QTile
 }
 
 /// Zeros for dQ of rows that nobody will add to.
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline void clear_dq(const AttentionBackwardParams& params, QTile tile) {
   const DqShare<C> share(params, tile.head, tile.index);
   const float nothing[4] = {};
@@ -69,7 +70,7 @@ __device__ inline void clear_dq(const AttentionBackwardParams& params, QTile til
 }
 
 /// One CTA per Q tile, before the pass over K and V tiles.
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline void prepare(const AttentionBackwardParams& params) {
   ptx::griddepcontrol_wait();
   const QTile tile = q_tile_of_cta<C>(params);
@@ -95,8 +96,16 @@ __device__ inline void prepare(const AttentionBackwardParams& params) {
   ptx::griddepcontrol_launch_dependents();
 }
 
+/// The same unless C, the configuration of a variant, has a pass over Q tiles.
+template <auto C>
+__device__ inline void prepare_for(const AttentionBackwardParams& params) {
+  if constexpr (!C.has_query_pass()) {
+    prepare<C.key>(params);
+  }
+}
+
 /// Sums of a Q tile to dQ.
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline void finish_dq(const AttentionBackwardParams& params) {
   const QTile tile = q_tile_of_cta<C>(params);
   const DqShare<C> share(params, tile.head, tile.index);
@@ -105,22 +114,25 @@ __device__ inline void finish_dq(const AttentionBackwardParams& params) {
   for (int m = 0; m < C.dq_blocks(); ++m) {
 #pragma unroll 4
     for (int n = 0; n < kGroups; ++n) {
-      float values[4];
-      share.read(m * kGroups + n, values);
-      share.write(m, n, values);
+      if (share.column() + 8 * n < C.head_dim) {  // Those beyond are padding.
+        float values[4];
+        share.read(m * kGroups + n, values);
+        share.write(m, n, values);
+      }
     }
   }
 }
 
 /// Adds the parts of dK or dV of a K and V tile, in their order.
-template <KeyPassConfig C, int Columns>
+template <auto C, int Columns>
 __device__ inline void add_parts(const AttentionBackwardParams& params, const float* parts,
                                  const GlobalRows& target, int head, int first_key, float factor) {
   constexpr int kQuads = Columns / 4;
   const long long part_stride =
       static_cast<long long>(params.batch) * params.heads_kv * params.seq_kv * Columns;
   const int rows = min_of(C.tile_n, params.seq_kv - first_key);
-  for (int index = static_cast<int>(threadIdx.x); index < rows * kQuads; index += C.threads()) {
+  for (int index = static_cast<int>(threadIdx.x); index < rows * kQuads;
+       index += C.around_threads()) {
     const int row = first_key + index / kQuads;
     const int column = index % kQuads * 4;
     const float* source =
@@ -140,7 +152,7 @@ __device__ inline void add_parts(const AttentionBackwardParams& params, const fl
   }
 }
 
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline void finish_dk_dv(const AttentionBackwardParams& params, int cta) {
   const int kv_tiles = ceil_div(params.seq_kv, C.tile_n);
   const int head = cta / kv_tiles;
@@ -157,7 +169,7 @@ __device__ inline void finish_dk_dv(const AttentionBackwardParams& params, int c
 
 /// After the pass over K and V tiles: with DqSum::atomic a CTA per Q tile, then with several parts
 /// one per K and V tile.
-template <KeyPassConfig C>
+template <auto C>
 __device__ inline void finish(const AttentionBackwardParams& params) {
   ptx::griddepcontrol_wait();
   const int q_ctas = C.dq_sum == DqSum::atomic

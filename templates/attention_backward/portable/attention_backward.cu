@@ -10,25 +10,6 @@
 #include "attention_backward/portable/query_pass.cuh"
 #include "selected_attention_backward_config.h"
 
-namespace swr::portable {
-
-/// Templates, so that what is not chosen is not compiled.
-template <AttentionBackwardConfig C>
-__device__ inline void query_pass_of(const AttentionBackwardParams& params, unsigned smem) {
-  if constexpr (C.has_query_pass()) {
-    run_query_pass<C.query>(params, smem);
-  }
-}
-
-template <AttentionBackwardConfig C>
-__device__ inline void prepare_for(const AttentionBackwardParams& params) {
-  if constexpr (!C.has_query_pass()) {
-    prepare<C.key>(params);
-  }
-}
-
-}  // namespace swr::portable
-
 extern "C" __global__ void __launch_bounds__(swr::kConfig.query.threads(), 1)
     swr_attention_backward_query_pass(const __grid_constant__ swr::AttentionBackwardParams params) {
   extern __shared__ __align__(1024) char shared[];

@@ -26,15 +26,17 @@ __device__ inline void store_pair(char* global, unsigned pair) {
   }
 }
 
-/// The share of a warp in the dQ of one Q tile.
-template <KeyPassConfig C>
+/// The share of a warp in the dQ of one Q tile. C is a KeyPassConfig or a HopperKeyPassConfig.
+template <auto C>
 class DqShare {
  public:
   static constexpr int kColumnWarps = C.warps / C.dq_row_warps();
 
   /// `head` counts the query heads of the batch.
   __device__ DqShare(const AttentionBackwardParams& params, int head, int q_tile)
-      : params_(params), head_(head), q_tile_(q_tile), warp_(static_cast<int>(threadIdx.x / 32)) {}
+      : DqShare(params, head, q_tile, static_cast<int>(threadIdx.x / 32)) {}
+  __device__ DqShare(const AttentionBackwardParams& params, int head, int q_tile, int warp)
+      : params_(params), head_(head), q_tile_(q_tile), warp_(warp) {}
 
   /// First row and column of the share in its tile.
   __device__ int row() const { return warp_ / kColumnWarps * 16 * C.dq_blocks(); }

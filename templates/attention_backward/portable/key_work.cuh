@@ -49,13 +49,13 @@ __device__ inline WarpKeys warp_keys(int warp) {
   }
 }
 
-/// The items of a CTA.
-template <KeyPassConfig C>
+/// The items of a CTA. C is a KeyPassConfig or a HopperKeyPassConfig.
+template <auto C>
 class KeyItems {
  public:
   __device__ KeyItems(const AttentionBackwardParams& params, unsigned smem)
       : params_(params),
-        drawn_(smem + C.item_offset()),
+        smem_(smem),
         items_{params.batch * params.heads_kv, ceil_div(params.seq_kv, C.tile_n), params.parts} {}
 
   /// The item of an iteration, or -1 when the CTA is done. All threads of the CTA.
@@ -64,12 +64,13 @@ class KeyItems {
       if (C.persistence == Persistence::grid && iteration > 0) {
         return -1;
       }
+      const unsigned drawn = smem_ + C.item_offset();
       __syncthreads();  // All have read the item before.
       if (threadIdx.x == 0) {
-        ptx::st_shared(drawn_, atomicAdd(params_.item_counter, 1U));
+        ptx::st_shared(drawn, atomicAdd(params_.item_counter, 1U));
       }
       __syncthreads();
-      const long long item = ptx::ld_shared_b32(drawn_);
+      const long long item = ptx::ld_shared_b32(drawn);
       return item < items_.count() ? item : -1;
     } else {
       return cta_tile(C.persistence, blockIdx.x, gridDim.x, iteration, items_.count());
@@ -97,7 +98,7 @@ class KeyItems {
 
  private:
   const AttentionBackwardParams& params_;
-  unsigned drawn_;
+  unsigned smem_;
   backward::KvItems items_;
 };
 

@@ -284,4 +284,12 @@ __device__ inline void run_query_pass(const AttentionBackwardParams& params, uns
   ptx::griddepcontrol_launch_dependents();
 }
 
+/// The same where C, the configuration of a variant, has that pass; else nothing is compiled.
+template <auto C>
+__device__ inline void query_pass_of(const AttentionBackwardParams& params, unsigned smem) {
+  if constexpr (C.has_query_pass()) {
+    run_query_pass<C.query>(params, smem);
+  }
+}
+
 }  // namespace swr::portable

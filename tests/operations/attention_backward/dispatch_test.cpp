@@ -30,6 +30,15 @@ const AttentionBackwardVariant kAtomic{.tile_m = 32, .tile_n = 128, .warps = 8, 
 const AttentionBackwardVariant kTwoPass{
     .form = BackwardForm::two_pass, .dq_sum = DqSum::none, .tile_m = 32, .tile_n = 64};
 
+/// Without sums of dQ, whose tiles exceed the shared memory of the fake device.
+const AttentionBackwardVariant kHopper{.family = Family::hopper,
+                                       .form = BackwardForm::two_pass,
+                                       .dq_sum = DqSum::none,
+                                       .tile_m = 128,
+                                       .tile_n = 128,
+                                       .warps = 8,
+                                       .stages = 2};
+
 void* somewhere(int place) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(place + 1) << 20U);
 }
@@ -41,6 +50,7 @@ class AttentionBackwardDispatch : public ServingTest {
     AttentionBackwardProblem deterministic = kTraining;
     deterministic.deterministic = true;
     record(deterministic, kTwoPass, 400.0);
+    record(narrow(), kHopper, 100.0);
     options_.database = database_;
     options_.exported = export_all();
     options_.may_compile = false;
@@ -76,6 +86,11 @@ class AttentionBackwardDispatch : public ServingTest {
     p.v_strides = p.dv_strides = strides(p.heads_kv, p.seq_kv, problem.head_dim_v);
     return call;
   }
+  static AttentionBackwardProblem narrow() {
+    AttentionBackwardProblem problem = kTraining;
+    problem.head_dim = problem.head_dim_v = 64;
+    return problem;
+  }
   static AttentionBackwardProblem deterministic() {
     AttentionBackwardProblem problem = kTraining;
     problem.deterministic = true;
@@ -103,6 +118,22 @@ TEST_F(AttentionBackwardDispatch, ACallLaunchesTheKernelsOfItsForm) {
   EXPECT_EQ(fake_launches() - before, 2) << "a pass over Q tiles, one over K and V tiles";
   EXPECT_EQ(fake_last_launch().block_x, 128U);
   EXPECT_NE(fake_last_overlaps(), 0);
+}
+
+TEST_F(AttentionBackwardDispatch, HopperKernelsTakeMapsOfSixTensors) {
+  Runtime runtime(options_);
+  const long long launches = fake_launches();
+  const long long maps = fake_tensor_maps();
+  const long long replaced = fake_replaced_addresses();
+  const auto made = [&] {
+    return fake_tensor_maps() - maps + fake_replaced_addresses() - replaced;
+  };
+  runtime.attention_backward(call_of(narrow()), nullptr);
+  EXPECT_EQ(fake_launches() - launches, 2);
+  EXPECT_EQ(fake_last_launch().block_x, 384U);
+  EXPECT_EQ(made(), 6);
+  runtime.attention_backward(call_of(narrow()), nullptr);
+  EXPECT_EQ(made(), 6) << "they are kept";
 }
 
 TEST_F(AttentionBackwardDispatch, TheCallersWorkspaceIsUsedAndMustSuffice) {

@@ -40,6 +40,15 @@ void fake_kernel_scale(FakeShape shape, void** arguments) {
   scaled_grid = shape.grid[0];
 }
 
+/// On the fake driver a texture's number is the address of its elements.
+void fake_kernel_lookup(FakeShape /*shape*/, void** arguments) {
+  auto* const y = argument<unsigned char*>(arguments, 0);
+  const auto* const image = argument<const unsigned char*>(arguments, 1);
+  for (int i = 0; i < argument<int>(arguments, 2); ++i) {
+    y[i] = image[i];
+  }
+}
+
 void fake_kernel_increment(FakeShape /*shape*/, void** arguments) {
   ++*argument<float*>(arguments, 0);
 }
@@ -134,6 +143,38 @@ TEST(UserLaunches, FillVariablesOfTheSource) {
   spec.name = "other";
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { const Bound wrong(spec); }),
               testing::HasSubstr("has 16 bytes, and its argument has 20"));
+}
+
+TEST(UserLaunches, RefuseArgumentsThatTheDeviceHasNoRoomFor) {
+  KernelSpec spec = test::scale_spec("huge");
+  spec.arguments[1].size = "3 * 10 ** 9";
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { const Bound wrong(spec); }),
+              testing::HasSubstr("the arguments of huge need 22888 MiB of device memory, and 16384 "
+                                 "MiB are free"));
+}
+
+TEST(UserLaunches, PutTexturesIntoArrays) {
+  KernelSpec spec = test::scale_spec("looked_up");
+  spec.arguments = {{.name = "y", .type = "unsigned char*", .size = "n", .is_output = true},
+                    {.name = "image",
+                     .type = "unsigned char",
+                     .texture = KernelTexture{.extent = {"n // 4", "4"}},
+                     .fill = KernelFill::index,
+                     .value = "i % 251"},
+                    {.name = "n", .type = "int", .value = "n"}};
+  spec.steps[0].entry = "lookup";
+  Bound bound(spec, {"lookup"});
+  bound.launches->restore(bound.stream);
+  bound.launches->enqueue(bound.stream);
+  const auto y = bound.launches->vector(0).contents();
+  ASSERT_EQ(y.size(), 1000U);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    ASSERT_EQ(std::to_integer<unsigned>(y[i]), i % 251) << i;
+  }
+  spec.name = "too_wide";
+  spec.arguments[1].texture->extent = {"n * 1000"};
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { const Bound wrong(spec, {"lookup"}); }),
+              testing::HasSubstr("argument image, extent: a side is 1000000, and must be 1 to"));
 }
 
 TEST(UserLaunches, JudgeEachElementByItsTolerance) {

@@ -9,6 +9,10 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <set>
+#include <span>
+
 namespace swr {
 namespace {
 
@@ -55,6 +59,30 @@ TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
   ASSERT_EQ(space.dropped.size(), 2U);
   EXPECT_EQ(space.dropped.front().constraint, "block");
   EXPECT_EQ(space.left_out.at("mode == 'fast' or block_size_x <= 64"), 4);
+}
+
+TEST(UserKernel, LooksAtAMillionPointsSpreadOverALargerSpace) {
+  KernelSpec spec = test::scale_spec("large");
+  std::vector<std::string> numbers;
+  for (int i = 1; i <= 1200; ++i) {
+    numbers.push_back(std::to_string(i));
+  }
+  spec.parameters = {{"block_size_x", {"32", "64"}}, {"a", numbers}, {"b", numbers}};
+  spec.constraints = {"a % 2 == 0"};
+  const Operation& large = register_kernel(spec);
+  const Problem problem = large.default_problem();
+  const SearchSpace space = enumerate_space(problem, limits(), {});
+  EXPECT_EQ(space.variants.size(), 1'000'000U);
+  EXPECT_EQ(space.left_out.at("a % 2 == 0"), 2 * 600 * 1200);
+  EXPECT_EQ(space.left_out.at("listed"), 2 * 600 * 1200 - 1'000'000);
+  std::map<std::string, int> seen;
+  std::set<std::string> keys;
+  for (const Variant& variant : std::span(space.variants).first(5000)) {
+    const std::string key = to_key(variant);
+    EXPECT_TRUE(keys.insert(key).second) << key << " is there twice";
+    ++seen[key.substr(0, key.find(",a="))];
+  }
+  EXPECT_NEAR(seen["family=portable,block_size_x=32"], 2500, 50) << "spread evenly";
 }
 
 TEST(UserKernel, RestrictsParametersToTheValuesThatAreAsked) {

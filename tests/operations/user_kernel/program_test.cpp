@@ -50,6 +50,7 @@ constexpr Published kPublished[] = {{"vector_add.json", 15, 15},
                                     {"bicg.json", 10752, 8192},
                                     {"sort.json", 324, 45},
                                     {"expdist.json", 960, 960},
+                                    {"rotation.json", 1008, 540},
                                     {"hostile.json", 504, 64}};
 
 TEST(KernelExamples, HaveTheSpacesThatWerePublished) {
@@ -67,13 +68,21 @@ TEST(KernelExamples, HaveTheSpacesThatWerePublished) {
 /// One author's space of hotspot has blocks_per_sm, another's has not.
 TEST(KernelExamples, HaveThePartsThatOthersPublished) {
   const TempDirectory directory;
-  const auto result =
-      run(directory, {"kernel", (kExamples / "hotspot.json").string(), "--enumerate", "--json",
-                      "--quiet", "--gpu", "h200", "--axis", "blocks_per_sm=0"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const Json space = Json::parse(result.out)["spaces"][0];
-  EXPECT_EQ(space["points"], 4440000);
-  EXPECT_EQ(space["legal"], 82984);
+  const auto space_of = [&](const char* file, std::vector<std::string> axes) {
+    axes.insert(axes.begin(), {"kernel", (kExamples / file).string(), "--enumerate", "--json",
+                               "--quiet", "--gpu", "h200"});
+    const auto result = run(directory, axes);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return Json::parse(result.out)["spaces"][0];
+  };
+  const Json hotspot = space_of("hotspot.json", {"--axis", "blocks_per_sm=0"});
+  EXPECT_EQ(hotspot["points"], 4440000);
+  EXPECT_EQ(hotspot["legal"], 82984);
+  const Json rotation = space_of(
+      "rotation.json", {"--axis", "block_size_x=16,32", "--axis", "block_size_y=16,32", "--axis",
+                        "tile_size_x=1", "--axis", "tile_size_y=1", "--axis", "vector=1"});
+  EXPECT_EQ(rotation["points"], 4);
+  EXPECT_EQ(rotation["legal"], 4);
 }
 
 TEST(KernelExamples, AreAllHere) {

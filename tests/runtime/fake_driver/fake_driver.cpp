@@ -194,6 +194,12 @@ CUresult cuMemAlloc(CUdeviceptr* address, std::size_t size_bytes) {
   *address = reinterpret_cast<CUdeviceptr>(std::malloc(size_bytes));
   return CUDA_SUCCESS;
 }
+CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* all_bytes) {
+  constexpr std::size_t kAll = std::size_t{16} << 30;
+  *free_bytes = kAll;
+  *all_bytes = kAll;
+  return CUDA_SUCCESS;
+}
 CUresult cuMemFree(CUdeviceptr address) {
   std::free(reinterpret_cast<void*>(address));
   return CUDA_SUCCESS;
@@ -211,11 +217,29 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t size_by
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), size_bytes);
   return CUDA_SUCCESS;
 }
+/// An array is memory in the order of its elements.
+CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* how) {
+  constexpr std::size_t kMostBytesOfElement = 16;
+  const std::size_t count =
+      how->Width * std::max<std::size_t>(how->Height, 1) * std::max<std::size_t>(how->Depth, 1);
+  *array = static_cast<CUarray>(std::calloc(count, kMostBytesOfElement));
+  return CUDA_SUCCESS;
+}
+CUresult cuArrayDestroy(CUarray array) {
+  std::free(array);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D* copy) {
+  std::memcpy(copy->dstArray, copy->srcHost, copy->WidthInBytes * copy->Height * copy->Depth);
+  return CUDA_SUCCESS;
+}
 /// A texture's number is the address of its memory.
 CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resource,
                            const CUDA_TEXTURE_DESC* /*how*/,
                            const CUDA_RESOURCE_VIEW_DESC* /*view*/) {
-  *texture = resource->res.pitch2D.devPtr;
+  *texture = resource->resType == CU_RESOURCE_TYPE_ARRAY
+                 ? reinterpret_cast<CUtexObject>(resource->res.array.hArray)
+                 : resource->res.pitch2D.devPtr;
   return CUDA_SUCCESS;
 }
 CUresult cuTexObjectDestroy(CUtexObject /*texture*/) { return CUDA_SUCCESS; }

@@ -218,6 +218,19 @@ TEST_F(Terminal, DoctorFailsForWhatIsBroken) {
   std::ofstream(dir_ / "file") << "text";
   const ProgramResult cache = run({"doctor", "--cache-dir", (dir_ / "file/below").string()});
   EXPECT_THAT(cache.out, ContainsRegex("cache +broken .*is no directory"));
+  fs::create_directory(dir_ / "open");
+  fs::permissions(dir_ / "open", fs::perms::group_write, fs::perm_options::add);
+  const Arguments group{"doctor", "--cache-dir", (dir_ / "open").string()};
+  EXPECT_THAT(run(group).out, ContainsRegex("cache +broken .*changed by other users"));
+}
+
+TEST_F(Terminal, DoctorLooksAtTheCachesKey) {
+  environment_ = {"HOME=" + dir_.string()};
+  EXPECT_THAT(run({"doctor"}).out, ContainsRegex("cache +(ok|note) "));
+  EXPECT_FALSE(fs::exists(dir_ / ".local")) << "it makes none";
+  fs::create_directories(dir_ / ".local/state/swr");
+  std::ofstream(dir_ / ".local/state/swr/cache.key") << "short";
+  EXPECT_THAT(run({"doctor"}).out, ContainsRegex("cache +broken .*cache.key"));
 }
 
 /// What bash offers for the last of the words.

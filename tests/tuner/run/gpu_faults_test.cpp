@@ -24,6 +24,8 @@ enum class Fault {
   none,
   falls_to_a_quarter_of_its_clock,
   recovers_its_clock,  ///< After a while.
+  is_too_hot,          ///< Slowed by its own protection, which says so.
+  lacks_power,         ///< Slowed by the machine's power brake, which says so.
   loses_its_counters,
   fails_to_count,
   is_reset,  ///< Every call to the driver says so.
@@ -96,7 +98,16 @@ class IllGpu final : public Evaluator {
 
   bool is(Fault fault) const { return fault_ == fault && calls_ > at_; }
   bool is_slow() const {
+    return has_unexplained_clock() || is(Fault::is_too_hot) || is(Fault::lacks_power);
+  }
+  bool has_unexplained_clock() const {
     return is(Fault::falls_to_a_quarter_of_its_clock) || is(Fault::recovers_its_clock);
+  }
+  /// As NVML has them.
+  long long throttle_reasons() const {
+    constexpr long long kThermalSlowdown = 0x40;
+    constexpr long long kPowerBrake = 0x80;
+    return is(Fault::is_too_hot) ? kThermalSlowdown : is(Fault::lacks_power) ? kPowerBrake : 0;
   }
 
   /// Worst for the fastest: another one would win by what the illness did.
@@ -119,13 +130,14 @@ class IllGpu final : public Evaluator {
     return result;
   }
 
-  /// As NVML reports it: without a reason for the clock.
+  /// As NVML reports it: of a clock that falls by itself without a reason, of others with a reason
+  /// and a clock that alone would be no cause for doubt.
   Watch watch() {
     constexpr long long kHighestMhz = 1980;
     return {.read =
                 [this] {
-                  return GpuCondition{.sm_clock_mhz = is_slow() ? 495 : 1900,
-                                      .throttle_reasons = 0};
+                  return GpuCondition{.sm_clock_mhz = has_unexplained_clock() ? 495 : 1900,
+                                      .throttle_reasons = throttle_reasons()};
                 },
             .highest_sm_clock_mhz = kHighestMhz,
             .wait =
@@ -189,12 +201,14 @@ class GpuFaults : public ::testing::Test {
   }
 };
 
-TEST_F(GpuFaults, AClockThatFallsDecidesNothing) {
+class SlowGpu : public GpuFaults, public ::testing::WithParamInterface<Fault> {};
+
+TEST_P(SlowGpu, DecidesNothing) {
   const int calls = calls_of_a_healthy_run();
   ASSERT_GE(calls, 6);
   for (int at = 0; at < calls; ++at) {
     SCOPED_TRACE(at);
-    IllGpu gpu(Fault::falls_to_a_quarter_of_its_clock, at);
+    IllGpu gpu(GetParam(), at);
     Store store = Store::in_memory();
     const TuneReport report = run(gpu, store);
     // Only a decision says that one is faster.
@@ -207,6 +221,10 @@ TEST_F(GpuFaults, AClockThatFallsDecidesNothing) {
     expect_the_truth_of_a_later_run(store);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(GpuFaults, SlowGpu,
+                         ::testing::Values(Fault::falls_to_a_quarter_of_its_clock,
+                                           Fault::is_too_hot, Fault::lacks_power));
 
 TEST_F(GpuFaults, AClockThatRecoversCostsTimeAlone) {
   const int calls = calls_of_a_healthy_run();

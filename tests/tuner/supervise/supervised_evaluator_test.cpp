@@ -90,6 +90,7 @@ TEST_F(Supervision, BlamesAVariantThatCrashes) {
   const VariantResult result = evaluate(kCrashes);
   EXPECT_EQ(result.state, ResultState::crash);
   EXPECT_THAT(result.detail, HasSubstr("SIGSEGV"));
+  EXPECT_THAT(result.detail, HasSubstr("core files of 0 bytes"));
   EXPECT_EQ(result.variant, behaving(kCrashes));
   EXPECT_EQ(result.cubin_digest, "abc");
   EXPECT_GE(result.ctas_per_sm, 1);

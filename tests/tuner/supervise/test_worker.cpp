@@ -41,6 +41,14 @@ namespace fs = std::filesystem;
   }
 }
 
+[[noreturn]] void crash_with_last_words() {
+  rlimit core{};
+  getrlimit(RLIMIT_CORE, &core);
+  std::fprintf(stderr, "core files of %llu bytes\n",
+               static_cast<unsigned long long>(core.rlim_max));
+  crash();
+}
+
 void exhaust_memory() {
   constexpr rlim_t kLimitBytes = rlim_t{1} << 30;
   const rlimit limit{kLimitBytes, kLimitBytes};
@@ -131,7 +139,7 @@ class MisbehavingEvaluator final : public Evaluator {
   void behave(int behaviour, VariantResult& result) {
     switch (behaviour) {
       case kCrashes:
-        crash();
+        crash_with_last_words();
       case kHangs:
         hang();
       case kIsWrong:

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// Everything of the Hopper attention backward kernels that is fixed when they are compiled. Host
+// code (constraints, launch, tensor maps) and the kernels derive every size from these functions.
+#pragma once
+
+#include "attention_backward/config.h"
+#include <swr/annotations.h>
+#include <swr/attention_backward_axes.h>
+#include <swr/axes.h>
+#include <swr/tensor_map.h>
+
+namespace swr {
+
+/// The pass over K and V tiles by TMA and wgmma: one warpgroup loads, each of `consumers()` others
+/// owns 64 keys, or, where dK and dV of 64 keys do not fit its registers, half of their columns
+/// (`divides_columns()`). S^T and dP^T are accumulators with keys as rows, so that P^T and dS^T are
+/// operand A of dV += P^T dO and dK += dS^T Q where they arise; dS crosses warpgroups through
+/// shared memory for dQ = dS K, whose rows or columns the consumers divide. Those that divide
+/// columns compute P and dS of half of a step's rows each, and P crosses too.
+///
+/// Tiles lie in shared memory as panels: all rows of 64 columns, one 128-byte line per row. The
+/// kernels before and after it are those of the portable family, with `warps` warps.
+struct HopperKeyPassConfig {
+  int head_dim;   ///< Of Q and K, a multiple of 16, at most 256.
+  int value_dim;  ///< Of V and O, likewise.
+  DType dtype;
+  bool causal;
+  int tile_m;  ///< Rows of Q and dO per step: 64 or 128.
+  int tile_n;  ///< Keys of an item: 128, or 64 where consumers divide columns.
+  int warps;   ///< Of the consumers.
+  int stages;  ///< Q tiles in shared memory: 2 or 3. Of dO there are always 2.
+  DqSum dq_sum;
+  QOrder order;
+  Persistence persistence;  ///< Not dynamic.
+
+  // What the kernels of the portable family ask for.
+  static constexpr int alignment_bytes = 16;
+  static constexpr bool wide_adds = true;
+  static constexpr bool smem_swizzle = true;
+
+  static constexpr int kWarpgroup = 128;
+  static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
+  static constexpr int kPanelColumns = 64;
+  static constexpr int kLineBytes = 128;
+  static constexpr int kPlaceBytes = 16;  ///< What the loading warp says of a step.
+  static constexpr int kValueStages = 2;  ///< Of dO, and of dS.
+
+  SWR_HD constexpr int consumers() const { return warps / 4; }
+  SWR_HD constexpr int threads() const { return (consumers() + 1) * kWarpgroup; }
+  /// Of the kernels before and after.
+  SWR_HD constexpr int around_threads() const { return warps * 32; }
+  SWR_HD constexpr bool sums_dq() const { return dq_sum != DqSum::none; }
+  SWR_HD constexpr bool draws_items() const { return false; }
+
+  /// Consumers share all keys of an item and divide the columns of dK and dV.
+  SWR_HD constexpr bool divides_columns() const { return head_dim > 128 || value_dim > 128; }
+  /// Columns as stored; the copy engine fills those past head_dim with 0.
+  SWR_HD constexpr int key_columns() const { return padded(head_dim); }
+  SWR_HD constexpr int value_columns() const { return padded(value_dim); }
+  /// Of a consumer: columns of dK and of dV, and rows of a step whose scores it computes.
+  SWR_HD constexpr int own_key_columns() const {
+    return divides_columns() ? key_columns() / consumers() : head_dim;
+  }
+  SWR_HD constexpr int own_value_columns() const {
+    return divides_columns() ? value_columns() / consumers() : value_dim;
+  }
+  SWR_HD constexpr int score_rows() const {
+    return divides_columns() ? tile_m / consumers() : tile_m;
+  }
+
+  /// Boxes of the maps of q and d_o, of k and v, and of dk and dv.
+  SWR_HD constexpr TensorBox row_box() const { return {kPanelColumns, tile_m, kLineBytes}; }
+  SWR_HD constexpr TensorBox key_box() const { return {kPanelColumns, tile_n, kLineBytes}; }
+  SWR_HD constexpr TensorBox gradient_box() const { return {kPanelColumns, 64, kLineBytes}; }
+
+  SWR_HD constexpr int q_bytes() const { return tile_m * key_columns() * 2; }
+  SWR_HD constexpr int d_o_bytes() const { return tile_m * value_columns() * 2; }
+  SWR_HD constexpr int k_bytes() const { return tile_n * key_columns() * 2; }
+  SWR_HD constexpr int v_bytes() const { return tile_n * value_columns() * 2; }
+  /// dS^T: a line of 64 rows of the step per key, in panels.
+  SWR_HD constexpr int ds_bytes() const { return stores_ds() ? tile_m * tile_n * 2 : 0; }
+  /// P^T likewise, where it crosses.
+  SWR_HD constexpr int p_bytes() const { return divides_columns() ? tile_m * tile_n * 2 : 0; }
+  SWR_HD constexpr bool stores_ds() const { return sums_dq() || divides_columns(); }
+  /// dQ goes to L2 through shared memory, or, where that has no room, from registers.
+  SWR_HD constexpr bool stages_dq() const { return sums_dq() && !divides_columns(); }
+  SWR_HD constexpr int staged_dq_bytes() const {
+    return stages_dq() ? tile_m * key_columns() * 4 : 0;
+  }
+  SWR_HD constexpr int stats_bytes() const { return tile_m * backward::kStatsBytes; }
+
+  // Offsets in dynamic shared memory, which starts at a multiple of 1024 bytes.
+  SWR_HD constexpr int k_offset() const { return 0; }
+  SWR_HD constexpr int v_offset() const { return k_offset() + k_bytes(); }
+  SWR_HD constexpr int q_offset() const { return v_offset() + v_bytes(); }
+  SWR_HD constexpr int d_o_offset() const { return q_offset() + stages * q_bytes(); }
+  SWR_HD constexpr int ds_offset() const { return d_o_offset() + kValueStages * d_o_bytes(); }
+  SWR_HD constexpr int p_offset() const { return ds_offset() + kValueStages * ds_bytes(); }
+  SWR_HD constexpr int staged_dq_offset() const { return p_offset() + kValueStages * p_bytes(); }
+  SWR_HD constexpr int stats_offset() const { return staged_dq_offset() + staged_dq_bytes(); }
+  SWR_HD constexpr int place_offset() const { return stats_offset() + stages * stats_bytes(); }
+  SWR_HD constexpr int barrier_offset() const { return place_offset() + stages * kPlaceBytes; }
+  SWR_HD constexpr int smem_bytes() const { return barrier_offset() + 128; }
+
+  // The share of a warp in the dQ of a step. With 64 rows consumers divide its columns, with 128
+  // its rows.
+  SWR_HD constexpr int dq_row_warps() const { return tile_m / 16; }
+  SWR_HD constexpr int dq_blocks() const { return 1; }
+  SWR_HD constexpr int dq_columns() const { return key_columns() / (warps / dq_row_warps()); }
+  SWR_HD constexpr int dq_fragments() const { return dq_columns() / 8; }
+  /// Columns of the sums of all warps.
+  SWR_HD constexpr int dq_sum_columns() const { return key_columns(); }
+
+  /// Registers per thread after the warpgroups have traded them (setmaxnreg).
+  SWR_HD constexpr int producer_registers() const { return 24; }
+  SWR_HD constexpr int consumer_registers() const { return 240; }
+  /// Held at the peak of a step: dK and dV, with S and dP in fp32 and P rounded, or with dQ.
+  SWR_HD constexpr int peak_registers() const {
+    const int scores = score_rows() + score_rows() / 4;
+    const int dq = sums_dq() ? dq_columns() / 2 : 0;
+    return (own_key_columns() + own_value_columns()) / 2 + max_of(scores, dq);
+  }
+
+  /// True when dV runs under the computation of dS; else dS and P take the registers in turn.
+  SWR_HD constexpr bool starts_dv_early() const { return tile_m == 64 && !divides_columns(); }
+
+  /// True when every size divides as the kernel needs it.
+  SWR_HD constexpr bool is_whole() const {
+    const bool dims =
+        head_dim % 16 == 0 && value_dim % 16 == 0 && head_dim <= 256 && value_dim <= 256;
+    const bool rows = tile_m == 64 || (tile_m == 128 && !divides_columns());
+    const bool tiles = warps == 8 && tile_n == (divides_columns() ? 64 : 128) && rows &&
+                       dq_columns() % kPanelColumns == 0;
+    return dims && tiles && (stages == 2 || stages == 3);
+  }
+
+ private:
+  /// Whole panels, of every consumer that has columns of its own.
+  SWR_HD constexpr int padded(int columns) const {
+    const int unit = divides_columns() ? kPanelColumns * consumers() : kPanelColumns;
+    return (columns + unit - 1) / unit * unit;
+  }
+};
+
+/// All kernels of a Hopper variant; the pass over Q tiles is the portable one.
+struct HopperAttentionBackwardConfig {
+  BackwardForm form;
+  HopperKeyPassConfig key;
+  QueryPassConfig query;
+
+  SWR_HD constexpr bool has_query_pass() const { return form == BackwardForm::two_pass; }
+  /// Of the kernel with the most threads, and of the one with the most shared memory.
+  SWR_HD constexpr int threads() const {
+    return has_query_pass() ? max_of(key.threads(), query.threads()) : key.threads();
+  }
+  SWR_HD constexpr int smem_bytes() const {
+    return has_query_pass() ? max_of(key.smem_bytes(), query.smem_bytes()) : key.smem_bytes();
+  }
+};
+
+}  // namespace swr

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Attention backward for sm_90a, the pass over K and V tiles, warp-specialised: one warp moves
+// tiles with the copy engine, the warpgroups behind it compute with wgmma (FlashAttention-3,
+// section 3 and its backward pass; the order of the products is this kernel's own).
+#pragma once
+
+#include "attention_backward/hopper/config.h"
+#include "attention_backward/hopper/consumer.cuh"
+#include "attention_backward/hopper/pipeline.cuh"
+#include "attention_backward/hopper/producer.cuh"
+#include "common/hopper_ptx.cuh"
+#include <swr/attention_backward_params.h>
+
+namespace swr::hopper {
+
+template <HopperKeyPassConfig C>
+__device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& params,
+                                             const BackwardMaps& maps, unsigned shared) {
+  static_assert(C.is_whole(), "tiles, warps and columns must divide");
+  const BackwardMemory<C> smem{shared};
+  if (threadIdx.x == 0) {
+    smem.init_barriers();
+    ptx::prefetch_tensormap(maps.q);
+    ptx::prefetch_tensormap(maps.k);
+    ptx::prefetch_tensormap(maps.v);
+    ptx::prefetch_tensormap(maps.d_o);
+  }
+  __syncthreads();
+  // The shuffle tells the compiler that the index is the same in the whole warp.
+  const int warpgroup = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / C.kWarpgroup), 0);
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<C.producer_registers()>();
+    if (threadIdx.x < 32) {
+      KeyProducer<C>(smem, params, maps).run();
+    }
+  } else {
+    ptx::setmaxnreg_inc<C.consumer_registers()>();
+    KeyConsumer<C>(smem, warpgroup - 1, params, maps).run();
+  }
+}
+
+}  // namespace swr::hopper
