@@ -39,7 +39,7 @@ P problem_of(int head_dim, int head_dim_v) {
           .dtype = DType::bf16,
           .causal = true};
 }
-const P kTraining = problem_of(128, 128);
+const P kHopperTraining = problem_of(128, 128);
 const V kHopper{.family = Family::hopper, .tile_m = 64, .tile_n = 128, .warps = 8, .stages = 2};
 
 template <typename Value, typename Change>
@@ -100,13 +100,13 @@ TEST(HopperBackwardConfig, WarpsDivideTheSumsOfDq) {
 
 TEST(HopperBackwardSpace, IsTheDefaultWhereItIsLegal) {
   for (const auto& [problem, hopper] : {
-           std::pair{kTraining, true},
+           std::pair{kHopperTraining, true},
            {problem_of(64, 64), true},
            {problem_of(96, 96), true},
            {problem_of(192, 128), true},
            {problem_of(256, 256), true},
-           {with(kTraining, [](P& p) { p.alignment_bytes = 8; }), false},
-           {with(kTraining, [](P& p) { p.deterministic = true; }), true},
+           {with(kHopperTraining, [](P& p) { p.alignment_bytes = 8; }), false},
+           {with(kHopperTraining, [](P& p) { p.deterministic = true; }), true},
            {with(problem_of(256, 256), [](P& p) { p.deterministic = true; }), false},
        }) {
     const V usual = default_variant(Problem(problem), device_of(90)).as<V>();
@@ -118,9 +118,9 @@ TEST(HopperBackwardSpace, IsTheDefaultWhereItIsLegal) {
 
 TEST(HopperBackwardSpace, HoldsBothFamilies) {
   std::set<std::pair<Family, DqSum>> found;
-  for (const Variant& one : enumerate_space(kTraining, device_of(90), {}).variants) {
+  for (const Variant& one : enumerate_space(kHopperTraining, device_of(90), {}).variants) {
     const V& variant = one.as<V>();
-    EXPECT_FALSE(check_constraints(kTraining, one, device_of(90))) << to_key(one);
+    EXPECT_FALSE(check_constraints(kHopperTraining, one, device_of(90))) << to_key(one);
     EXPECT_EQ(parse_variant(attention_backward_operation(), to_key(one)), one);
     found.insert({variant.family, variant.dq_sum});
   }
@@ -151,14 +151,15 @@ TEST(HopperBackwardSpace, SaysWhyAVariantIsDropped) {
        "registers"},
   };
   for (const auto& [variant, constraint] : dropped) {
-    const auto found = check_constraints(kTraining, variant, device_of(90));
+    const auto found = check_constraints(kHopperTraining, variant, device_of(90));
     ASSERT_TRUE(found) << to_key(variant);
     EXPECT_EQ(found->constraint, constraint) << found->reason;
   }
-  EXPECT_EQ(check_constraints(kTraining, kHopper, device_of(120))->constraint, "architecture");
+  EXPECT_EQ(check_constraints(kHopperTraining, kHopper, device_of(120))->constraint,
+            "architecture");
   EXPECT_EQ(check_constraints(problem_of(192, 128), kHopper, device_of(90))->constraint,
             "tile_shape");
-  const P unaligned = with(kTraining, [](P& p) { p.alignment_bytes = 4; });
+  const P unaligned = with(kHopperTraining, [](P& p) { p.alignment_bytes = 4; });
   EXPECT_EQ(check_constraints(unaligned, kHopper, device_of(90))->constraint, "alignment");
 }
 

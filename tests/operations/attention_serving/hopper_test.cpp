@@ -21,14 +21,14 @@ namespace {
 using P = ServingAttentionProblem;
 using V = ServingAttentionVariant;
 
-constexpr P kPrompt{.batch = 4,
-                    .heads_q = 32,
-                    .heads_kv = 8,
-                    .seq_q = 2048,
-                    .seq_kv = 2048,
-                    .head_dim = 128,
-                    .head_dim_v = 128,
-                    .dtype = DType::bf16};
+constexpr P kHopperPrompt{.batch = 4,
+                          .heads_q = 32,
+                          .heads_kv = 8,
+                          .seq_q = 2048,
+                          .seq_kv = 2048,
+                          .head_dim = 128,
+                          .head_dim_v = 128,
+                          .dtype = DType::bf16};
 constexpr V kHopper{.family = Family::hopper,
                     .tile_m = 128,
                     .tile_n = 128,
@@ -37,23 +37,23 @@ constexpr V kHopper{.family = Family::hopper,
                     .deal = Deal::whole,
                     .item_order = ItemOrder::longest_first};
 
-P with(P problem, auto change) {
+P changed(P problem, auto change) {
   change(problem);
   return problem;
 }
-V with(V variant, auto change) {
+V changed(V variant, auto change) {
   change(variant);
   return variant;
 }
 
 TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
   const std::pair<P, std::string> left[] = {
-      {with(kPrompt, [](P& p) { p.mask = ServingMask::window; }), "hopper_features"},
-      {with(kPrompt, [](P& p) { p.softcap = Softcap::accurate; }), "hopper_features"},
-      {with(kPrompt, [](P& p) { p.head_dim = 192; }), "hopper_features"},
-      {with(kPrompt, [](P& p) { p.page_size = 19; }), "page_boxes"},
-      {with(kPrompt, [](P& p) { p.page_size = 4; }), "page_boxes"},
-      {with(kPrompt, [](P& p) { p.leftpad = true; }), "page_boxes"},
+      {changed(kHopperPrompt, [](P& p) { p.mask = ServingMask::window; }), "hopper_features"},
+      {changed(kHopperPrompt, [](P& p) { p.softcap = Softcap::accurate; }), "hopper_features"},
+      {changed(kHopperPrompt, [](P& p) { p.head_dim = 192; }), "hopper_features"},
+      {changed(kHopperPrompt, [](P& p) { p.page_size = 19; }), "page_boxes"},
+      {changed(kHopperPrompt, [](P& p) { p.page_size = 4; }), "page_boxes"},
+      {changed(kHopperPrompt, [](P& p) { p.leftpad = true; }), "page_boxes"},
   };
   for (const auto& [problem, constraint] : left) {
     const auto found = check_constraints(problem, kHopper, device_of(90));
@@ -64,42 +64,42 @@ TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
     EXPECT_FALSE(check_constraints(problem, usual, device_of(90)));
   }
   const std::pair<V, std::string> dropped[] = {
-      {with(kHopper, [](V& v) { v.tile_m = 192; }), "tile_shape"},
-      {with(kHopper, [](V& v) { v.warps = 4; }), "tile_shape"},
-      {with(kHopper, [](V& v) { v.tile_n = 264; }), "tile_shape"},
-      {with(kHopper, [](V& v) { v.pack_gqa = true; }), "hopper_dealing"},
-      {with(kHopper,
-            [](V& v) {
-              v.deal = Deal::ranges;
-              v.persistence = Persistence::grid;
-            }),
+      {changed(kHopper, [](V& v) { v.tile_m = 192; }), "tile_shape"},
+      {changed(kHopper, [](V& v) { v.warps = 4; }), "tile_shape"},
+      {changed(kHopper, [](V& v) { v.tile_n = 264; }), "tile_shape"},
+      {changed(kHopper, [](V& v) { v.pack_gqa = true; }), "hopper_dealing"},
+      {changed(kHopper,
+               [](V& v) {
+                 v.deal = Deal::ranges;
+                 v.persistence = Persistence::grid;
+               }),
        "hopper_dealing"},
-      {with(kHopper, [](V& v) { v.page_copy = PageCopy::run16; }), "family_axes"},
-      {with(kHopper, [](V& v) { v.stages = 3; }), "shared_memory"},
-      {with(kHopper,
-            [](V& v) {
-              v.tile_n = 256;
-              v.stages = 1;
-            }),
+      {changed(kHopper, [](V& v) { v.page_copy = PageCopy::run16; }), "family_axes"},
+      {changed(kHopper, [](V& v) { v.stages = 3; }), "shared_memory"},
+      {changed(kHopper,
+               [](V& v) {
+                 v.tile_n = 256;
+                 v.stages = 1;
+               }),
        "registers"},
   };
   for (const auto& [variant, constraint] : dropped) {
-    const auto found = check_constraints(kPrompt, variant, device_of(90));
+    const auto found = check_constraints(kHopperPrompt, variant, device_of(90));
     ASSERT_TRUE(found) << to_key(variant);
     EXPECT_EQ(found->constraint, constraint) << found->reason;
   }
-  EXPECT_EQ(check_constraints(kPrompt, kHopper, device_of(120))->constraint, "architecture");
+  EXPECT_EQ(check_constraints(kHopperPrompt, kHopper, device_of(120))->constraint, "architecture");
 }
 
 TEST(HopperServing, ServesRowsPagesSinksAndPaddedRows) {
   for (const int page_size : {0, 8, 16, 24, 48, 64, 128, 256, 1016}) {
-    const P problem = with(kPrompt, [&](P& p) {
+    const P problem = changed(kHopperPrompt, [&](P& p) {
       p.page_size = page_size;
       p.sinks = true;
     });
     EXPECT_FALSE(check_constraints(problem, kHopper, device_of(90))) << page_size;
   }
-  const P padded = with(kPrompt, [](P& p) {
+  const P padded = changed(kHopperPrompt, [](P& p) {
     p.page_size = 0;
     p.leftpad = true;
   });
@@ -107,12 +107,12 @@ TEST(HopperServing, ServesRowsPagesSinksAndPaddedRows) {
 }
 
 TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
-  EXPECT_EQ(default_variant(Problem(kPrompt), device_of(90)), Variant(kHopper));
-  EXPECT_EQ(family_of(default_variant(Problem(kPrompt), device_of(80))), Family::portable);
-  EXPECT_EQ(family_of(default_variant(Problem(kPrompt), device_of(120))), Family::portable);
-  const P decode = with(kPrompt, [](P& p) { p.seq_q = 1; });
-  const P others[] = {decode, with(kPrompt, [](P& p) { p.head_dim = p.head_dim_v = 64; }),
-                      with(kPrompt, [](P& p) { p.page_size = 8; })};
+  EXPECT_EQ(default_variant(Problem(kHopperPrompt), device_of(90)), Variant(kHopper));
+  EXPECT_EQ(family_of(default_variant(Problem(kHopperPrompt), device_of(80))), Family::portable);
+  EXPECT_EQ(family_of(default_variant(Problem(kHopperPrompt), device_of(120))), Family::portable);
+  const P decode = changed(kHopperPrompt, [](P& p) { p.seq_q = 1; });
+  const P others[] = {decode, changed(kHopperPrompt, [](P& p) { p.head_dim = p.head_dim_v = 64; }),
+                      changed(kHopperPrompt, [](P& p) { p.page_size = 8; })};
   for (const P& other : others) {
     EXPECT_EQ(family_of(default_variant(Problem(other), device_of(90))), Family::portable);
   }
@@ -123,9 +123,9 @@ TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
 
 /// Boxes divide pages and tiles, and every page of a tile has a lane.
 TEST(HopperServing, PiecesDividePagesAndTiles) {
-  for (const Variant& one : enumerate_space(kPrompt, device_of(90), {}).variants) {
+  for (const Variant& one : enumerate_space(kHopperPrompt, device_of(90), {}).variants) {
     for (const int page_size : {0, 8, 16, 40, 64, 256}) {
-      const P problem = with(kPrompt, [&](P& p) { p.page_size = page_size; });
+      const P problem = changed(kHopperPrompt, [&](P& p) { p.page_size = page_size; });
       const auto& variant = one.as<V>();
       const ServingFamilyConfig of_family = config_of(problem, variant);
       const auto* const config = std::get_if<HopperServingConfig>(&of_family);
@@ -146,7 +146,7 @@ TEST(HopperServing, PiecesDividePagesAndTiles) {
 TEST(HopperServing, TilesOfEveryHeadCompileClean) {
   const Generator generator({});
   for (const auto& [head_dim, page_size] : {std::pair{64, 0}, {128, 16}, {256, 64}}) {
-    const P problem = with(kPrompt, [&](P& p) {
+    const P problem = changed(kHopperPrompt, [&](P& p) {
       p.head_dim = p.head_dim_v = head_dim;
       p.page_size = page_size;
     });
@@ -170,24 +170,24 @@ TEST(HopperServing, TilesOfEveryHeadCompileClean) {
 }
 
 TEST(HopperServing, LaunchesFollowFromBounds) {
-  const ServingLaunchPlan plan = plan_of(kPrompt, kHopper, 132, 1);
+  const ServingLaunchPlan plan = plan_of(kHopperPrompt, kHopper, 132, 1);
   EXPECT_TRUE(plan.maps.takes_tensor_maps());
   EXPECT_EQ(plan.maps.q_box.rows, 64);
   EXPECT_EQ(plan.maps.kv_box.rows, 16) << "a page";
   EXPECT_EQ(plan.threads, 384);
-  const LaunchGeometry geometry = geometry_of(kPrompt, kHopper, 132, 1);
+  const LaunchGeometry geometry = geometry_of(kHopperPrompt, kHopper, 132, 1);
   EXPECT_EQ(geometry.grid_x, 132);
   EXPECT_EQ(geometry.partials_bytes, 0);
-  EXPECT_LE(geometry.dynamic_smem_bytes, smem_bytes_of(kPrompt, kHopper));
-  V portable = default_variant(Problem(kPrompt), device_of(80)).as<V>();
-  EXPECT_FALSE(plan_of(kPrompt, portable, 132, 1).maps.takes_tensor_maps());
+  EXPECT_LE(geometry.dynamic_smem_bytes, smem_bytes_of(kHopperPrompt, kHopper));
+  V portable = default_variant(Problem(kHopperPrompt), device_of(80)).as<V>();
+  EXPECT_FALSE(plan_of(kHopperPrompt, portable, 132, 1).maps.takes_tensor_maps());
 }
 
 TEST(HopperServing, PredictsWhatWgmmaGains) {
   const auto model = serving_attention_operation().make_predictor(load_profile("h200"));
-  const Variant portable = default_variant(Problem(kPrompt), device_of(80));
-  const double hopper_us = model->predict(kPrompt, kHopper, {}, 1).time_us;
-  const double portable_us = model->predict(kPrompt, portable, {}, 1).time_us;
+  const Variant portable = default_variant(Problem(kHopperPrompt), device_of(80));
+  const double hopper_us = model->predict(kHopperPrompt, kHopper, {}, 1).time_us;
+  const double portable_us = model->predict(kHopperPrompt, portable, {}, 1).time_us;
   EXPECT_LT(hopper_us, 0.8 * portable_us);
   EXPECT_GT(hopper_us, 0.3 * portable_us);
 }
