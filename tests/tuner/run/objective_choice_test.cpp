@@ -19,13 +19,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
+const AttentionProblem kChoiceProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
-AttentionVariant with_tile_n(int tile_n) { return {.tile_n = tile_n}; }
+AttentionVariant choice_variant(int tile_n) { return {.tile_n = tile_n}; }
 
 VariantResult measured(int tile_n, double time_us) {
   VariantResult result{.variant = AttentionVariant{}};
-  result.variant = with_tile_n(tile_n);
+  result.variant = choice_variant(tile_n);
   result.outcome = Measurement{.samples_us = {time_us}, .median_us = time_us, .p95_us = time_us};
   return result;
 }
@@ -52,11 +52,11 @@ TimesByVariant times_of(const std::vector<VariantResult>& results) {
 
 std::vector<RankedVariant> rank(const std::vector<VariantResult>& results,
                                 const std::string& objective = "energy") {
-  return rank_by(Objective(objective), kProblem, test::fictional_device(), results,
+  return rank_by(Objective(objective), kChoiceProblem, test::fictional_device(), results,
                  times_of(results), 0.02);
 }
 
-CompiledKernel no_kernel(const Variant& /*variant*/) { return {}; }
+CompiledKernel no_choice_kernel(const Variant& /*variant*/) { return {}; }
 
 TEST(ChooseForEnergy, TakesTheFastestAndThoseThatMoveLeast) {
   const std::vector<VariantResult> results{
@@ -85,8 +85,8 @@ TEST(ChooseForEnergy, GoesByTimeAloneWithoutCounters) {
 class MeasureEnergy : public ::testing::Test {
  protected:
   void measure(const ObjectiveOptions& options = {}) {
-    measure_energy(kProblem, gpu_, no_kernel, results_, std::vector<std::size_t>{0, 1}, 75.0,
-                   options, [] { return false; });
+    measure_energy(kChoiceProblem, gpu_, no_choice_kernel, results_, std::vector<std::size_t>{0, 1},
+                   75.0, options, [] { return false; });
   }
   const Measurement& of(std::size_t place) { return *results_[place].measurement(); }
 
@@ -124,15 +124,15 @@ TEST(RankBy, AVariantThatIsFasterButHungrierLosesUnderEnergy) {
   const std::vector<VariantResult> results{with_energy(measured(16, 10.0), {6.0, 6.1, 5.9}),
                                            with_energy(measured(32, 14.0), {4.0, 4.1, 3.9})};
   const auto by_energy = rank(results);
-  EXPECT_EQ(by_energy.front().variant, with_tile_n(32));
-  EXPECT_EQ(by_energy.back().variant, with_tile_n(16));
+  EXPECT_EQ(by_energy.front().variant, choice_variant(32));
+  EXPECT_EQ(by_energy.back().variant, choice_variant(16));
   EXPECT_NEAR(by_energy.back().ratio, 1.5, 1e-9);
   EXPECT_LE(by_energy.back().ratio_low, 1.5);
   EXPECT_GE(by_energy.back().ratio_high, 1.5);
   EXPECT_FALSE(by_energy.back().tied);
-  EXPECT_EQ(rank(results, "time").front().variant, with_tile_n(16));
-  EXPECT_EQ(rank(results, "edp").front().variant, with_tile_n(32));
-  EXPECT_EQ(rank(results, "energy_mj * time_us ** 2").front().variant, with_tile_n(16));
+  EXPECT_EQ(rank(results, "time").front().variant, choice_variant(16));
+  EXPECT_EQ(rank(results, "edp").front().variant, choice_variant(32));
+  EXPECT_EQ(rank(results, "energy_mj * time_us ** 2").front().variant, choice_variant(16));
 }
 
 TEST(RankBy, OfThoseThatTieTheFastestWins) {
@@ -141,8 +141,8 @@ TEST(RankBy, OfThoseThatTieTheFastestWins) {
                                            with_energy(measured(48, 9.0), {4.09})};
   const auto order = rank(results);
   ASSERT_THAT(order, SizeIs(3));
-  EXPECT_EQ(order[0].variant, with_tile_n(16));
-  EXPECT_EQ(order[1].variant, with_tile_n(32));
+  EXPECT_EQ(order[0].variant, choice_variant(16));
+  EXPECT_EQ(order[1].variant, choice_variant(32));
   EXPECT_TRUE(order[0].tied);
   EXPECT_TRUE(order[1].tied);
   EXPECT_FALSE(order[2].tied);

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const AttentionProblem kProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
+const AttentionProblem kObjectiveProblem{.seq_q = 256, .seq_kv = 256, .head_dim = 64};
 
 VariantResult measured() {
   VariantResult result{.variant = AttentionVariant{}};
@@ -33,7 +33,7 @@ VariantResult with_energy() {
 }
 
 std::optional<double> value(const std::string& text, const VariantResult& result) {
-  return Objective(text).value(kProblem, test::fictional_device(), result, 10.0);
+  return Objective(text).value(kObjectiveProblem, test::fictional_device(), result, 10.0);
 }
 
 std::string refusal(const std::string& text) {
@@ -75,7 +75,7 @@ TEST(Objective, ComputesFromTheMetricsOfReports) {
       Counters{.l2_misses = 7, .dram_read_bytes = 100, .dram_write_bytes = 11};
   EXPECT_EQ(value("l2_misses", counted), 7.0);
   EXPECT_EQ(value("dram_bytes", counted), 111.0);
-  const int threads = threads_per_cta(kProblem, AttentionVariant{});
+  const int threads = threads_per_cta(kObjectiveProblem, AttentionVariant{});
   EXPECT_DOUBLE_EQ(value("occupancy", counted).value(), 2.0 * threads / 1536);
 }
 
