@@ -65,6 +65,21 @@ class StoredKernel : public ::testing::Test {
     edit(file, drops);
   }
 
+  /// What the version before energy wrote.
+  static void make_schema_15(const fs::path& file) {
+    drop_views(file);
+    for (const char* const column :
+         {"result DROP COLUMN energy_missing_because", "result DROP COLUMN idle_power_w",
+          "result DROP COLUMN energy_launch_us", "result DROP COLUMN energy_samples_mj",
+          "result DROP COLUMN energy_mj", "run DROP COLUMN objective",
+          "decision DROP COLUMN objective"}) {
+      edit(file, "ALTER TABLE " + std::string(column));
+    }
+    edit(file,
+         "UPDATE result SET digest = NULL; UPDATE run SET digest = NULL; PRAGMA user_version = 15; "
+         "CREATE VIEW all_results AS SELECT op FROM problem");
+  }
+
   TempDirectory directory_;
   DeviceInfo device_ = profiled_device("h200");
   const Operation& scale_ = register_kernel(test::scale_spec("stored_scale"));
@@ -96,17 +111,7 @@ TEST_F(StoredKernel, IsQueriedAndExplainedByItsName) {
 
 TEST_F(StoredKernel, IsKnownOfAFileOfTheSchemaBefore) {
   const fs::path file = mixed("one.db", scale_, 10.0);
-  drop_views(file);
-  for (const char* const column :
-       {"result DROP COLUMN energy_missing_because", "result DROP COLUMN idle_power_w",
-        "result DROP COLUMN energy_launch_us", "result DROP COLUMN energy_samples_mj",
-        "result DROP COLUMN energy_mj", "run DROP COLUMN objective",
-        "decision DROP COLUMN objective"}) {
-    edit(file, "ALTER TABLE " + std::string(column));
-  }
-  edit(file,
-       "UPDATE result SET digest = NULL; UPDATE run SET digest = NULL; PRAGMA user_version = 15; "
-       "CREATE VIEW all_results AS SELECT op FROM problem");
+  make_schema_15(file);
   const auto found =
       run({"query", "--op", "stored_scale", "--arg", "n=5000", "--gpu", "h200"}, file);
   EXPECT_EQ(found.exit_code, 0) << found.err;
@@ -146,6 +151,7 @@ TEST_F(StoredKernel, VersionsOfOneNameStayApart) {
 
 TEST_F(StoredKernel, OfAnOlderFileIsLeftOutUntilItsSpecIsKnown) {
   const fs::path file = mixed("one.db", scale_, 10.0);
+  make_schema_15(file);
   edit(file, "DROP TABLE kernel; PRAGMA user_version = 14");
   const auto reported = run({"report", "--out", path("report.html").string()}, file);
   EXPECT_EQ(reported.exit_code, 0) << reported.err;
