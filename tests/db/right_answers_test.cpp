@@ -236,7 +236,9 @@ AttentionProblem random_attention(std::mt19937& random) {
     return all[random() % all.size()];
   };
   const int heads_kv = pick(1, 2, 3, 8, 40);
-  const auto length = [&] { return static_cast<int>(std::exp2(random() % 1700 / 100.0)); };
+  const auto length = [&] {
+    return static_cast<int>(std::exp2(static_cast<double>(random() % 1700) / 100.0));
+  };
   AttentionProblem problem{.batch = pick(1, 2, 7, 64, 500),
                            .heads_q = heads_kv * pick(1, 2, 4, 5, 16),
                            .heads_kv = heads_kv,
@@ -261,7 +263,9 @@ GemmProblem random_gemm(std::mt19937& random) {
     const std::array all{values...};
     return all[random() % all.size()];
   };
-  const auto size = [&] { return static_cast<int>(std::exp2(random() % 1500 / 100.0)); };
+  const auto size = [&] {
+    return static_cast<int>(std::exp2(static_cast<double>(random() % 1500) / 100.0));
+  };
   return {.m = size(),
           .n = size(),
           .k = size(),

@@ -127,7 +127,7 @@ TEST_F(Spec, RefusesNamesThatAreNone) {
 TEST_F(Spec, RefusesPathsThatLeaveTheFolder) {
   directory_.write("secret.cu", kSource);
   std::filesystem::create_symlink("../secret.cu", directory_ / "spec/link.cu");
-  for (const std::string path :
+  for (const std::string& path :
        {std::string("../secret.cu"), std::string("link.cu"), (directory_ / "secret.cu").string()}) {
     Json json = small();
     json["source"] = path;

@@ -115,7 +115,7 @@ TEST_F(RangeSearchTest, FindsWhereTheBestChangesAndLosesLittleEverywhere) {
   EXPECT_NEAR(std::log2(parts[1].to), 13.0, 0.25);
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
-    const int length = static_cast<int>(std::exp2(random() % 1700 / 100.0));
+    const int length = static_cast<int>(std::exp2(static_cast<double>(random() % 1700) / 100.0));
     EXPECT_LE(loss(parts, length, crossing_us), 0.02) << length;
   }
 }
