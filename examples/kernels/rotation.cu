@@ -19,10 +19,10 @@ __global__ void rotation(unsigned char* out, cudaTextureObject_t image, float sc
 #pragma unroll
       for (int i = 0; i < vector; ++i) {
         const float dx = x + column + i - 0.5f * width;
-        pixels[i] = static_cast<unsigned char>(
-            tex2D<float>(image, dx * cosine + dy * sine + 0.5f * width,
-                         dy * cosine - dx * sine + 0.5f * height) +
-            0.5f);
+        pixels[i] =
+            static_cast<unsigned char>(tex2D<float>(image, dx * cosine + dy * sine + 0.5f * width,
+                                                    dy * cosine - dx * sine + 0.5f * height) +
+                                       0.5f);
       }
       unsigned char* const to = out + (y + row) * width + x + column;
       if (vector == 4 && x + column + 3 < width) {

@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(kCheckedKernels[I].threads(), 1)
                   const __grid_constant__ ServingMapSteps steps) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) char shared[];
-  serving::run<kCheckedKernels[I].hopper()>(params, {q, k, v, o, steps}, ptx::shared_address(shared));
+  serving::run<kCheckedKernels[I].hopper()>(params, {q, k, v, o, steps},
+                                            ptx::shared_address(shared));
 #endif
 }
 

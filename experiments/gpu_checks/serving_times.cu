@@ -357,12 +357,10 @@ __global__ void __launch_bounds__(kDense[I].threads(), 1)
   portable::run<kDense[I]>(arguments, ptx::shared_address(shared));
 }
 
-template <std::size_t I>
-class DenseSet {
+/// Random tensors of sequences of one length, as the dense kernels take them.
+class DenseTensors {
  public:
-  static constexpr PortableAttentionConfig C = kDense[I];
-
-  DenseSet(const Lengths& lengths, unsigned seed, int splits)
+  DenseTensors(const Lengths& lengths, unsigned seed)
       : q_(elements(lengths.q, kHeadsQ)),
         o_(elements(lengths.q, kHeadsQ)),
         k_(elements(lengths.kv, kHeadsKv)),
@@ -370,7 +368,44 @@ class DenseSet {
     q_.randomise(3 * seed);
     k_.randomise(3 * seed + 1);
     v_.randomise(3 * seed + 2);
-    point(lengths, splits);
+    params_.q = q_.data();
+    params_.k = k_.data();
+    params_.v = v_.data();
+    params_.o = o_.data();
+    params_.q_strides = params_.o_strides = strides(kHeadsQ, lengths.q[0]);
+    params_.k_strides = params_.v_strides = strides(kHeadsKv, lengths.kv[0]);
+    params_.batch = static_cast<int>(lengths.q.size());
+    params_.heads_q = kHeadsQ;
+    params_.heads_kv = kHeadsKv;
+    params_.seq_q = lengths.q[0];
+    params_.seq_kv = lengths.kv[0];
+    params_.scale_log2 = kScale * 1.44269504F;
+    params_.longest_first = 1;
+  }
+
+  /// What names them; the launch's own choices are left at their defaults.
+  const AttentionParams& params() const { return params_; }
+
+ private:
+  static long long elements(const std::vector<int>& lengths, int heads) {
+    return static_cast<long long>(lengths.size()) * lengths[0] * heads * kHeadDim;
+  }
+
+  Array<std::uint16_t> q_;
+  Array<std::uint16_t> o_;
+  Array<std::uint16_t> k_;
+  Array<std::uint16_t> v_;
+  AttentionParams params_;
+};
+
+template <std::size_t I>
+class DenseSet {
+ public:
+  static constexpr PortableAttentionConfig C = kDense[I];
+
+  DenseSet(const Lengths& lengths, unsigned seed, int splits)
+      : tensors_(lengths, seed), params_(tensors_.params()) {
+    plan_launch(splits);
     partials_ = std::make_unique<Array<float>>(geometry_.partials_bytes / 4);
     arrivals_ = std::make_unique<Array<unsigned>>(geometry_.arrival_words);
     params_.partials = partials_->data();
@@ -395,23 +430,7 @@ class DenseSet {
   }
 
  private:
-  static long long elements(const std::vector<int>& lengths, int heads) {
-    return static_cast<long long>(lengths.size()) * lengths[0] * heads * kHeadDim;
-  }
-  void point(const Lengths& lengths, int splits) {
-    params_.q = q_.data();
-    params_.k = k_.data();
-    params_.v = v_.data();
-    params_.o = o_.data();
-    params_.q_strides = params_.o_strides = strides(kHeadsQ, lengths.q[0]);
-    params_.k_strides = params_.v_strides = strides(kHeadsKv, lengths.kv[0]);
-    params_.batch = static_cast<int>(lengths.q.size());
-    params_.heads_q = kHeadsQ;
-    params_.heads_kv = kHeadsKv;
-    params_.seq_q = lengths.q[0];
-    params_.seq_kv = lengths.kv[0];
-    params_.scale_log2 = kScale * 1.44269504F;
-    params_.longest_first = 1;
+  void plan_launch(int splits) {
     params_.kv_splits = splits;
     const AttentionLaunchPlan plan{.tile_m = C.tile_m,
                                    .tile_n = C.tile_n,
@@ -429,10 +448,7 @@ class DenseSet {
     params_.section_heads = geometry_.section_heads;
   }
 
-  Array<std::uint16_t> q_;
-  Array<std::uint16_t> o_;
-  Array<std::uint16_t> k_;
-  Array<std::uint16_t> v_;
+  DenseTensors tensors_;
   AttentionParams params_;
   LaunchGeometry geometry_;
   std::unique_ptr<Array<float>> partials_;
@@ -477,26 +493,7 @@ class DenseHopperSet {
   static constexpr HopperAttentionConfig C = kDenseHopper;
 
   DenseHopperSet(const Lengths& lengths, unsigned seed)
-      : q_(elements(lengths.q, kHeadsQ)),
-        o_(elements(lengths.q, kHeadsQ)),
-        k_(elements(lengths.kv, kHeadsKv)),
-        v_(elements(lengths.kv, kHeadsKv)) {
-    q_.randomise(3 * seed);
-    k_.randomise(3 * seed + 1);
-    v_.randomise(3 * seed + 2);
-    params_.q = q_.data();
-    params_.k = k_.data();
-    params_.v = v_.data();
-    params_.o = o_.data();
-    params_.q_strides = params_.o_strides = strides(kHeadsQ, lengths.q[0]);
-    params_.k_strides = params_.v_strides = strides(kHeadsKv, lengths.kv[0]);
-    params_.batch = static_cast<int>(lengths.q.size());
-    params_.heads_q = kHeadsQ;
-    params_.heads_kv = kHeadsKv;
-    params_.seq_q = lengths.q[0];
-    params_.seq_kv = lengths.kv[0];
-    params_.scale_log2 = kScale * 1.44269504F;
-    params_.longest_first = 1;
+      : tensors_(lengths, seed), params_(tensors_.params()) {
     const AttentionLaunchPlan plan{.tile_m = C.tile_m,
                                    .tile_n = C.tile_n,
                                    .threads = C.threads(),
@@ -527,14 +524,7 @@ class DenseHopperSet {
   }
 
  private:
-  static long long elements(const std::vector<int>& lengths, int heads) {
-    return static_cast<long long>(lengths.size()) * lengths[0] * heads * kHeadDim;
-  }
-
-  Array<std::uint16_t> q_;
-  Array<std::uint16_t> o_;
-  Array<std::uint16_t> k_;
-  Array<std::uint16_t> v_;
+  DenseTensors tensors_;
   AttentionParams params_;
   LaunchGeometry geometry_;
   AttentionMaps maps_;

@@ -69,7 +69,7 @@ Ends make_pipe() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit nothing{0, 0};
   setrlimit(RLIMIT_CORE, &nothing);  // Of a process that holds a GPU's memory it is gigabytes.
-  if (getppid() != tuner) {       // It died before the line above.
+  if (getppid() != tuner) {          // It died before the line above.
     _exit(0);
   }
   // Above the numbers that are about to be replaced.
