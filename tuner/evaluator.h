@@ -78,6 +78,11 @@ class Evaluator {
 
   virtual const DeviceInfo& device() const = 0;
 
+  /// Begins what the first evaluation of a problem would begin with: data and what is right. A GPU
+  /// does it while kernels compile. May return before it is done; what fails fails again in
+  /// evaluate().
+  virtual void prepare(const Problem& /*problem*/) {}
+
   /// Verifies and times the kernel, or models it. A variant that fails is a result whose state
   /// says how; all fields of the result are filled in; a measurement waits for count().
   /// Throws: Error only when nothing further can be evaluated (device lost, out of memory).

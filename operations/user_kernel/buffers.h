@@ -7,18 +7,34 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace swr {
 
+/// What a vector holds at first, on the device.
+class InitialContents {
+ public:
+  /// Requires: at least one byte. Throws: DriverError, also when the device is out of memory.
+  explicit InitialContents(std::span<const std::byte> bytes);
+
+  std::size_t size_bytes() const { return size_bytes_; }
+  /// In stream order.
+  void copy_to(CUdeviceptr address, const Stream& stream) const;
+
+ private:
+  std::size_t size_bytes_;
+  std::byte first_;
+  DeviceBuffer bytes_;  ///< Empty where every byte is the first.
+};
+
 /// A vector between guards.
 class GuardedVector {
  public:
-  /// Requires: at least one byte. Throws: DriverError, also when the device is out of memory.
-  explicit GuardedVector(std::span<const std::byte> initial);
+  /// Throws: DriverError, also when the device is out of memory.
+  explicit GuardedVector(std::shared_ptr<const InitialContents> initial);
 
   CUdeviceptr address() const;
-  std::size_t size_bytes() const { return size_bytes_; }
   /// What it held at first, guards as well, in stream order. Nothing comes from the host: finals
   /// restore many times, and vectors may be large.
   void restore(const Stream& stream) const;
@@ -30,10 +46,8 @@ class GuardedVector {
   std::size_t disturbed_bytes() const;
 
  private:
-  std::size_t size_bytes_;
-  std::byte first_;
+  std::shared_ptr<const InitialContents> initial_;
   DeviceBuffer memory_;
-  DeviceBuffer initial_;  ///< Empty where every byte was the first at first.
 };
 
 /// A texture object over an array of its own.
@@ -61,6 +75,10 @@ class ArgumentBuffers {
   ArgumentBuffers(const UserKernel& kernel, unsigned long long seed)
       : kernel_(kernel), seed_(seed) {}
 
+  /// Vectors of its own that begin as these do. What they begin with is shared: each race has such
+  /// buffers, and filling them on the host would take longer than the race.
+  ArgumentBuffers elsewhere() const;
+
   /// Throws: Error{invalid_argument} where what get() and texture() would make at this point is
   /// more than the device has free: before the host fills it.
   void require_room(const kernel_spec::Point& point) const;
@@ -69,11 +87,14 @@ class ArgumentBuffers {
   const TextureMemory& texture(std::size_t argument, const kernel_spec::Point& point);
 
  private:
+  using VectorKey = std::pair<std::size_t, long long>;
+
   std::vector<std::byte> initial(std::size_t argument, const kernel_spec::Point& point) const;
 
   const UserKernel& kernel_;
   unsigned long long seed_;
-  std::map<std::pair<std::size_t, long long>, GuardedVector> vectors_;
+  std::map<VectorKey, std::shared_ptr<const InitialContents>> initials_;
+  std::map<VectorKey, GuardedVector> vectors_;
   std::map<std::pair<std::size_t, std::array<std::size_t, 3>>, TextureMemory> textures_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -22,29 +23,36 @@ std::size_t count_disturbed(CUdeviceptr address) {
 
 }  // namespace
 
-GuardedVector::GuardedVector(std::span<const std::byte> initial)
-    : size_bytes_(initial.size()),
-      first_(initial.front()),
-      memory_(initial.size() + 2 * kGuardBytes) {
-  if (!std::ranges::all_of(initial, [this](std::byte b) { return b == first_; })) {
-    initial_ = DeviceBuffer(initial.size());
-    initial_.upload(initial);
+InitialContents::InitialContents(std::span<const std::byte> bytes)
+    : size_bytes_(bytes.size()), first_(bytes.front()) {
+  if (!std::ranges::all_of(bytes, [this](std::byte b) { return b == first_; })) {
+    bytes_ = DeviceBuffer(bytes.size());
+    bytes_.upload(bytes);
   }
 }
+
+void InitialContents::copy_to(CUdeviceptr address, const Stream& stream) const {
+  if (bytes_.size_bytes() == 0) {
+    cuda_driver().memset_async(address, static_cast<unsigned char>(first_), size_bytes_,
+                               stream.handle());
+  } else {
+    cuda_driver().copy_on_device(address, bytes_.address(), size_bytes_, stream.handle());
+  }
+}
+
+GuardedVector::GuardedVector(std::shared_ptr<const InitialContents> initial)
+    : initial_(std::move(initial)), memory_(initial_->size_bytes() + 2 * kGuardBytes) {}
 
 CUdeviceptr GuardedVector::address() const { return memory_.address() + kGuardBytes; }
 
 void GuardedVector::restore(const Stream& stream) const {
-  const CudaDriver& driver = cuda_driver();
   const auto guard = static_cast<unsigned char>(kGuard);
-  driver.memset_async(memory_.address(), guard, kGuardBytes, stream.handle());
-  driver.memset_async(address() + size_bytes_, guard, kGuardBytes, stream.handle());
-  if (initial_.size_bytes() == 0) {
-    driver.memset_async(address(), static_cast<unsigned char>(first_), size_bytes_,
-                        stream.handle());
-  } else {
-    driver.copy_on_device(address(), initial_.address(), size_bytes_, stream.handle());
-  }
+  const auto fill_guard = [&](CUdeviceptr place) {
+    cuda_driver().memset_async(place, guard, kGuardBytes, stream.handle());
+  };
+  fill_guard(memory_.address());
+  fill_guard(address() + initial_->size_bytes());
+  initial_->copy_to(address(), stream);
 }
 
 std::vector<std::byte> GuardedVector::contents() const {
@@ -54,22 +62,31 @@ std::vector<std::byte> GuardedVector::contents() const {
 }
 
 void GuardedVector::read_into(std::vector<std::byte>& bytes) const {
-  bytes.resize(size_bytes_);
+  bytes.resize(initial_->size_bytes());
   cuda_driver().copy_to_host(static_cast<void*>(bytes.data()), address(), bytes.size());
 }
 
 std::size_t GuardedVector::disturbed_bytes() const {
-  return count_disturbed(memory_.address()) + count_disturbed(address() + size_bytes_);
+  return count_disturbed(memory_.address()) + count_disturbed(address() + initial_->size_bytes());
+}
+
+ArgumentBuffers ArgumentBuffers::elsewhere() const {
+  ArgumentBuffers buffers(kernel_, seed_);
+  buffers.initials_ = initials_;
+  return buffers;
 }
 
 const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& point) {
   const kernel_spec::KernelPlan& plan = kernel_.plan();
-  const kernel_spec::PlannedArgument& planned = plan.arguments()[argument];
-  const std::pair key{argument, plan.elements(planned, point)};
-  const auto known = vectors_.find(key);
-  return known != vectors_.end()
-             ? known->second
-             : vectors_.try_emplace(key, initial(argument, point)).first->second;
+  const VectorKey key{argument, plan.elements(plan.arguments()[argument], point)};
+  if (const auto known = vectors_.find(key); known != vectors_.end()) {
+    return known->second;
+  }
+  std::shared_ptr<const InitialContents>& contents = initials_[key];
+  if (!contents) {
+    contents = std::make_shared<const InitialContents>(initial(argument, point));
+  }
+  return vectors_.try_emplace(key, contents).first->second;
 }
 
 void ArgumentBuffers::require_room(const Point& point) const {
@@ -82,9 +99,10 @@ void ArgumentBuffers::require_room(const Point& point) const {
     }
     const long long elements = plan.elements(argument, point);
     if (!vectors_.contains({i, elements}) && !argument.spec.texture) {
-      // Beside what it holds lies what it held at first.
-      const bool is_kept =
-          argument.spec.fill != KernelFill::nothing && argument.spec.fill != KernelFill::zeros;
+      // Beside what it holds lies what it held at first, unless that is there already.
+      const bool is_kept = argument.spec.fill != KernelFill::nothing &&
+                           argument.spec.fill != KernelFill::zeros &&
+                           !initials_.contains({i, elements});
       needed += static_cast<double>(elements) * static_cast<double>(argument.type.bytes()) *
                 (is_kept ? 2.0 : 1.0);
     } else if (argument.spec.texture && !textures_.contains({i, plan.extent(argument, point)})) {
@@ -259,12 +277,19 @@ class UserTrial final : public Trial {
 class UserWorkload final : public Workload {
  public:
   UserWorkload(const UserKernel& user, const Problem& problem, const WorkloadTools& tools,
-               unsigned long long seed, bool is_verified)
-      : user_(user), problem_(problem), tools_(tools), seed_(seed), buffers_(user, seed) {
-    if (is_verified) {
-      expected_ = expected_outputs(user, problem, tools, buffers_);
-    }
-  }
+               unsigned long long seed)
+      : user_(user),
+        problem_(problem),
+        tools_(tools),
+        buffers_(user, seed),
+        expected_(expected_outputs(user, problem, tools, buffers_)) {}
+
+  /// For races, which verify nothing.
+  UserWorkload(const UserWorkload& like, ArgumentBuffers buffers)
+      : user_(like.user_),
+        problem_(like.problem_),
+        tools_(like.tools_),
+        buffers_(std::move(buffers)) {}
 
   const Problem& problem() const override { return problem_; }
 
@@ -279,14 +304,13 @@ class UserWorkload final : public Workload {
   }
 
   std::unique_ptr<Workload> copy() override {
-    return std::make_unique<UserWorkload>(user_, problem_, tools_, seed_, false);
+    return std::make_unique<UserWorkload>(*this, buffers_.elsewhere());
   }
 
  private:
   const UserKernel& user_;
   Problem problem_;
   const WorkloadTools& tools_;
-  unsigned long long seed_;
   ArgumentBuffers buffers_;
   ExpectedOutputs expected_;
   std::vector<std::byte> found_;  ///< Of the trial that verifies.
@@ -302,7 +326,7 @@ std::unique_ptr<Workload> make_user_workload(const UserKernel& kernel, const Pro
         std::string(kernel.name()) +
             " has arguments from files, which no database holds; name its spec with --spec");
   }
-  return std::make_unique<UserWorkload>(kernel, problem, tools, seed, true);
+  return std::make_unique<UserWorkload>(kernel, problem, tools, seed);
 }
 
 }  // namespace swr

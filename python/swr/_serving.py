@@ -4,6 +4,7 @@ caches. What callers of FlashAttention and FlashInfer pass ends here."""
 
 import ctypes
 import dataclasses
+import functools
 import math
 from typing import Optional, Tuple
 
@@ -32,8 +33,13 @@ class Scores:
     def of(head_dim, scale, causal, window, chunk, softcap, max_seq_q, max_seq_kv):
         """By FlashAttention-3's rules: causal is a window without keys to the right, and a bound
         beyond the longest sequence is none."""
+        make = Scores._checked if torch.compiler.is_compiling() else _checked_before
+        return make(head_dim, scale, causal, *window, chunk, softcap, max_seq_q, max_seq_kv)
+
+    @staticmethod
+    def _checked(head_dim, scale, causal, left, right, chunk, softcap, max_seq_q, max_seq_kv):
         scale = head_dim ** -0.5 if scale is None else float(scale)
-        left, right = (int(bound) for bound in window)
+        window = left, right = int(left), int(right)
         if left < -1 or right < -1:
             raise ValueError(f"window_size has keys to the left and to the right, or -1: {window}")
         if not 0 < scale < math.inf:
@@ -50,6 +56,9 @@ class Scores:
         if left < 0 and chunk == 0:
             mask = MASK_NONE if right < 0 else MASK_CAUSAL if right == 0 else MASK_WINDOW
         return Scores(scale, mask, left, right, chunk, float(softcap))
+
+
+_checked_before = functools.lru_cache(maxsize=1 << 12)(Scores._checked)  # Most calls are alike.
 
 
 # Names of the tensors of int32 that a call may have, in the order of the operators' arguments.
@@ -181,8 +190,7 @@ _plans = Plans()
 
 
 def _traits(tensor):
-    return None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype,
-                                        tensor.get_device())
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device()
 
 
 def _pointer(tensor):
@@ -191,23 +199,26 @@ def _pointer(tensor):
 
 def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, return_lse,
          append=None, out=None, lengths_are_ready=False):
-    key = (_traits(q), _traits(k), _traits(v), *[_traits(t) for t in lengths], _traits(sinks),
+    key = (_traits(q), _traits(k), _traits(v),
+           *[t if t is None else _traits(t) for t in (*lengths, sinks)],
            max_seq_q, max_seq_kv, scores, tokens_first)
     plan = _plans.find(key) or _plans.remember(
         key, _Plan(q, k, v, dict(zip(_LENGTHS, lengths)), sinks, max_seq_q, max_seq_kv, scores,
                    tokens_first))
     o = torch.empty(plan.o_shape, dtype=q.dtype, device=q.device) if out is None else out
-    lse = torch.empty(plan.lse_shape if return_lse else 0, dtype=torch.float32, device=q.device)
+    lse = None
+    if return_lse:
+        lse = torch.empty(plan.lse_shape, dtype=torch.float32, device=q.device)
     if plan.is_empty:
         return o, lse
     if plan.has_no_keys:
-        return o.zero_(), lse.fill_(-math.inf)
+        return o.zero_(), lse.fill_(-math.inf) if return_lse else None
     call = ServingAttention.from_buffer_copy(plan.template)
     call.q, call.k, call.v, call.o = q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()
-    call.lse = lse.data_ptr() if return_lse else None
+    call.lse = _pointer(lse)
     (call.cu_seqlens_q, call.seqused_q, call.cu_seqlens_k, call.seqused_k, call.leftpad_k,
      call.kv_batch_index, call.page_table, call.page_indptr, call.page_indices,
-     call.last_page_len) = [_pointer(t) for t in lengths]
+     call.last_page_len) = [t if t is None else t.data_ptr() for t in lengths]
     call.sinks = _pointer(sinks)
     call.lengths_are_ready = int(lengths_are_ready)
     if append is not None:
@@ -239,6 +250,11 @@ def _append_of(q, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary
     return append
 
 
+def _as_tensors(o, lse):
+    """An operator returns tensors, whatever was asked for."""
+    return o, torch.empty(0, dtype=torch.float32, device=o.device) if lse is None else lse
+
+
 def _fake(q, v, cu_seqlens_q, tokens_first, return_lse):
     o = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype, device=q.device)
     shape = _lse_shape(q, cu_seqlens_q is not None, tokens_first) if return_lse else (0,)
@@ -258,9 +274,9 @@ def _operator(q: _T, k: _T, v: _T, cu_seqlens_q: _OptT, seqused_q: _OptT, cu_seq
               return_lse: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     lengths = (cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k, leftpad_k, kv_batch_index,
                page_table, page_indptr, page_indices, last_page_len)
-    return _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv,
-                Scores(scale, mask, left, right, chunk, softcap, accurate, in_base_2), tokens_first,
-                return_lse)
+    scores = Scores(scale, mask, left, right, chunk, softcap, accurate, in_base_2)
+    return _as_tensors(*_run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first,
+                             return_lse))
 
 
 @_operator.register_fake
@@ -283,9 +299,9 @@ def _appending_operator(
                         rotary_positions, rotary_interleaved, queries_stay)
     lengths = (cu_seqlens_q, None, None, seqused_k, leftpad_k, kv_batch_index, page_table, None,
                None, None)
-    return _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv,
-                Scores(scale, mask, left, right, chunk, softcap, accurate), False, return_lse,
-                append)
+    scores = Scores(scale, mask, left, right, chunk, softcap, accurate)
+    return _as_tensors(*_run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, False, return_lse,
+                             append))
 
 
 @_appending_operator.register_fake
@@ -298,7 +314,7 @@ def _(q, k, v, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_po
 
 def attend(q, k, v, *, lengths, max_seq_q, max_seq_kv, scores, sinks=None, tokens_first=False,
            return_lse=False, out=None, lengths_are_ready=False):
-    """O and the log-sum-exp, which is empty unless asked for. `lengths` maps names of _LENGTHS to
+    """O and, where it is asked for, the log-sum-exp. `lengths` maps names of _LENGTHS to
     tensors, of which the caller may promise that they were complete before the launch ahead of this
     one began (traced calls do without the promise)."""
     if needs_gradient(q, k, v):

@@ -19,6 +19,7 @@ from typing import Optional, Tuple
 
 import torch
 import transformers
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ._flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 from ._sdpa import sdpa
@@ -37,9 +38,27 @@ def _window(sliding_window, keys):
     return (sliding_window - 1, sliding_window - 1)
 
 
+# Lengths by the mask they came from, its version and the number of queries: all layers of a model pass
+# one mask, and working them out takes longer than a layer's attention while decoding.
+_lengths_of_masks = WeakTensorKeyDictionary()
+
+
 def _padded_lengths(mask, queries):
     """What a mask [batch, keys], of ones with zeros before and behind, says of each sequence: rows
     before its first key, rows up to the last, and queries up to that row."""
+    # A graph has to work them out at every replay, and changes of an inference tensor leave no trace.
+    if (torch.compiler.is_compiling() or mask.is_inference()
+            or (mask.is_cuda and torch.cuda.is_current_stream_capturing())):
+        return _work_out_lengths(mask, queries)
+    stream = torch.cuda.current_stream(mask.device).cuda_stream if mask.is_cuda else 0
+    key = (mask._version, queries, stream)
+    known = _lengths_of_masks.get(mask)
+    if known is None or known[0] != key:
+        known = _lengths_of_masks[mask] = (key, _work_out_lengths(mask, queries))
+    return known[1]
+
+
+def _work_out_lengths(mask, queries):
     mask = mask.bool()
     keys = mask.shape[1]
     first = mask.int().argmax(1)

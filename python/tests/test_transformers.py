@@ -109,6 +109,26 @@ class Models(unittest.TestCase):
                     tokens, attention_mask=mask, max_new_tokens=12, do_sample=False, **more))
                 self.assertTrue(torch.equal(eager, served), (name, more))
 
+    def test_lengths_of_a_mask_are_worked_out_once(self):
+        mask = torch.ones(2, 6, dtype=torch.long)
+        mask[0, :2] = 0
+        work_out = swr.transformers._work_out_lengths
+        with mock.patch.object(swr.transformers, "_work_out_lengths", side_effect=work_out) as worked:
+            first = swr.transformers._padded_lengths(mask, 6)
+            self.assertIs(swr.transformers._padded_lengths(mask, 6), first)
+            self.assertEqual(worked.call_count, 1)
+            self.assertEqual(first["leftpad_k"].tolist(), [2, 0])
+            swr.transformers._padded_lengths(mask, 1)
+            mask[1, :3] = 0
+            changed = swr.transformers._padded_lengths(mask, 6)
+            self.assertEqual(changed["leftpad_k"].tolist(), [2, 3])
+            self.assertEqual(worked.call_count, 3)
+            with torch.inference_mode():
+                untracked = mask.clone()
+                for _ in range(2):
+                    swr.transformers._padded_lengths(untracked, 6)
+            self.assertEqual(worked.call_count, 5)
+
     def test_packed_sequences(self):
         first, second = torch.randint(1, 64, (1, 9)), torch.randint(1, 64, (1, 6))
         positions = torch.cat([torch.arange(9), torch.arange(6)])[None]

@@ -38,6 +38,7 @@ class MarkingEvaluator final : public Evaluator {
 
   const DeviceInfo& device() const override { return evaluator_->device(); }
 
+  void prepare(const Problem& problem) override { evaluator_->prepare(problem); }
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
     return marked([&] { return evaluator_->evaluate(problem, variant, kernel); });

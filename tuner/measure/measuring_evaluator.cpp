@@ -347,6 +347,13 @@ MeasuringEvaluator::~MeasuringEvaluator() = default;
 
 const DeviceInfo& MeasuringEvaluator::device() const { return impl_->device; }
 
+void MeasuringEvaluator::prepare(const Problem& problem) {
+  try {
+    impl_->prepare(problem);
+  } catch (const Error&) {  // evaluate() meets it again.
+  }
+}
+
 VariantResult MeasuringEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                            const CompiledKernel& kernel) {
   validate(problem);

@@ -182,6 +182,9 @@ class Run {
   void try_batch(const std::vector<Variant>& batch) {
     const Groups groups = group_by_kernel(take_known(batch));
     queue_.want(first_members(groups));
+    if (!groups.empty()) {
+      evaluator_.prepare(report_.problem);
+    }
     queue_.expect(first_members(group_by_kernel(strategy_.likely_next())));
     std::deque<Compilation> kernels;  // Of the group in hand and those after it.
     for (auto rest = std::span<const std::vector<Variant>>(groups); !rest.empty();

@@ -91,6 +91,11 @@ struct Contenders {
   std::vector<Contender> all;
 };
 
+Json answer_prepare(const Json& /*request*/, const Problem& problem, Evaluator& evaluator) {
+  evaluator.prepare(problem);
+  return {{"prepared", true}};
+}
+
 Json answer_evaluate(const Json& request, const Problem& problem, Evaluator& evaluator) {
   const Contenders contenders(request, problem.operation());
   if (contenders.all.size() != 1) {
@@ -197,10 +202,10 @@ struct Answerer {
   Json (*answer)(const Json& request, const Problem& problem, Evaluator& evaluator);
 };
 
-constexpr std::array kAnswerers{Answerer{"evaluate", answer_evaluate},
-                                Answerer{"count", answer_count},
-                                Answerer{"count_accesses", answer_count_accesses},
-                                Answerer{"power", answer_power}, Answerer{"race", answer_race}};
+constexpr std::array kAnswerers{
+    Answerer{"prepare", answer_prepare}, Answerer{"evaluate", answer_evaluate},
+    Answerer{"count", answer_count},     Answerer{"count_accesses", answer_count_accesses},
+    Answerer{"power", answer_power},     Answerer{"race", answer_race}};
 
 std::vector<double> read_numbers(const Json& json) {
   std::vector<double> numbers;
@@ -214,6 +219,8 @@ std::vector<double> read_numbers(const Json& json) {
 }
 
 }  // namespace
+
+Json prepare_request(const Problem& problem) { return request("prepare", problem, {}); }
 
 Json evaluate_request(const Problem& problem, const Variant& variant,
                       const CompiledKernel& kernel) {

@@ -14,6 +14,7 @@
 
 namespace swr {
 
+Json prepare_request(const Problem& problem);
 Json evaluate_request(const Problem& problem, const Variant& variant, const CompiledKernel& kernel);
 Json count_request(const Problem& problem, std::span<const Contender> contenders);
 Json count_accesses_request(const Problem& problem, std::span<const Contender> contenders);

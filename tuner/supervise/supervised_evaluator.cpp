@@ -28,6 +28,23 @@ SupervisedEvaluator::SupervisedEvaluator(SuperviseOptions options) : options_(st
   start();
 }
 
+void SupervisedEvaluator::prepare(const Problem& problem) {
+  if (prepared_ == problem || is_preparing_) {
+    return;
+  }
+  worker().post(prepare_request(problem));
+  prepared_ = problem;
+  is_preparing_ = true;
+}
+
+/// A process that does not answer has failed before any variant did.
+void SupervisedEvaluator::wait_until_prepared(milliseconds limit) {
+  if (std::exchange(is_preparing_, false) && worker_ &&
+      std::holds_alternative<Silence>(worker_->receive(limit))) {
+    worker_.reset();
+  }
+}
+
 VariantResult SupervisedEvaluator::evaluate(const Problem& problem, const Variant& variant,
                                             const CompiledKernel& kernel) {
   const Json request = evaluate_request(problem, variant, kernel);
@@ -135,6 +152,7 @@ RaceResult SupervisedEvaluator::race(const Problem& problem, std::span<const Con
 template <typename Answer>
 SupervisedEvaluator::Attempt<Answer> SupervisedEvaluator::ask(
     const Json& request, milliseconds limit, const std::function<Answer(const Json&)>& read) {
+  wait_until_prepared(limit);
   WorkerProcess::Reply reply = worker().ask(request, limit);
   Failure failure;
   if (const Json* const document = std::get_if<Json>(&reply)) {
@@ -188,6 +206,8 @@ WorkerProcess& SupervisedEvaluator::worker() {
 void SupervisedEvaluator::start() {
   constexpr int kAttempts = 3;
   std::string why;
+  prepared_.reset();
+  is_preparing_ = false;
   for (int i = 0; i < kAttempts; ++i) {
     worker_.reset();  // Two contexts at once may be more than the GPU has memory for.
     worker_ = std::make_unique<WorkerProcess>(options_.command);

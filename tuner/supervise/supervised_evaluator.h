@@ -38,6 +38,8 @@ class SupervisedEvaluator final : public Evaluator {
   explicit SupervisedEvaluator(SuperviseOptions options);
 
   const DeviceInfo& device() const override { return device_; }
+  /// Does not wait for it; the next question does, within its own limit.
+  void prepare(const Problem& problem) override;
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
   /// When the process dies, each contender is tried alone: only the one at fault lacks counters.
@@ -69,6 +71,7 @@ class SupervisedEvaluator final : public Evaluator {
   VariantResult blame(const Problem& problem, const Variant& variant, const CompiledKernel& kernel,
                       const Failure& failure) const;
   std::chrono::milliseconds deadline(const Problem& problem) const;
+  void wait_until_prepared(std::chrono::milliseconds limit);
   WorkerProcess& worker();
   void start();
   void accept(const DeviceInfo& device);
@@ -76,6 +79,8 @@ class SupervisedEvaluator final : public Evaluator {
   SuperviseOptions options_;
   DeviceInfo device_;
   std::unique_ptr<WorkerProcess> worker_;
+  std::optional<Problem> prepared_;  ///< What the process was last told to prepare.
+  bool is_preparing_ = false;        ///< It has yet to answer.
 };
 
 }  // namespace swr

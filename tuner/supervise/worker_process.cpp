@@ -188,14 +188,19 @@ bool WorkerProcess::is_waiting() const {
   return process_ > 0 && poll(&event, 1, 0) == 0;
 }
 
-WorkerProcess::Reply WorkerProcess::exchange(std::string_view unsent, milliseconds limit) {
+void WorkerProcess::post(const Json& request) {
+  unsent_ += encode_frame(request);
+  send_some();
+}
+
+WorkerProcess::Reply WorkerProcess::exchange(milliseconds limit) {
   const auto deadline = Clock::now() + limit;
   try {
     for (;;) {
       if (auto document = frames_.next()) {
         return *std::move(document);
       }
-      if (!wait_for_events(!unsent.empty(), deadline)) {
+      if (!wait_for_events(deadline)) {
         return Silence{ResultState::timeout,
                        with_last_words("no answer from the " + role_ + " within " +
                                        std::to_string(limit.count()) + " ms")};
@@ -206,7 +211,7 @@ WorkerProcess::Reply WorkerProcess::exchange(std::string_view unsent, millisecon
                                        std::to_string(*memory_bytes_ >> 20) + " MiB of memory")};
       }
       listen_to_output();
-      send_some(unsent);
+      send_some();
       if (!receive_some()) {
         return Silence{ResultState::crash, with_last_words(how_it_ended())};
       }
@@ -221,10 +226,10 @@ bool WorkerProcess::has_too_much_memory() const {
 }
 
 /// False when the time is over. Also returns when it is time to look at the memory again.
-bool WorkerProcess::wait_for_events(bool sending, Clock::time_point deadline) {
+bool WorkerProcess::wait_for_events(Clock::time_point deadline) {
   constexpr milliseconds kBetweenLooks{50};
   const auto next_look = memory_bytes_ ? Clock::now() + kBetweenLooks : Clock::time_point::max();
-  const short socket_events = static_cast<short>(POLLIN | (sending ? POLLOUT : 0));
+  const short socket_events = static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT));
   std::array<pollfd, 2> events{pollfd{socket_.get(), socket_events, 0},
                                pollfd{output_.get(), POLLIN, 0}};
   for (;;) {
@@ -241,9 +246,9 @@ bool WorkerProcess::wait_for_events(bool sending, Clock::time_point deadline) {
   }
 }
 
-void WorkerProcess::send_some(std::string_view& unsent) const {
-  const ssize_t count = send(socket_.get(), unsent.data(), unsent.size(), MSG_NOSIGNAL);
-  unsent.remove_prefix(count > 0 ? static_cast<std::size_t>(count) : 0);
+void WorkerProcess::send_some() {
+  const ssize_t count = send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+  unsent_.erase(0, count > 0 ? static_cast<std::size_t>(count) : 0);
 }
 
 /// False when the process has closed its end.

@@ -51,21 +51,24 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   /// Waits for what the process says first.
-  Reply receive(std::chrono::milliseconds limit) { return exchange({}, limit); }
+  Reply receive(std::chrono::milliseconds limit) { return exchange(limit); }
   /// Sends a request and waits for the answer.
   Reply ask(const Json& request, std::chrono::milliseconds limit) {
-    return exchange(encode_frame(request), limit);
+    unsent_ += encode_frame(request);
+    return exchange(limit);
   }
+  /// Sends a request whose answer receive() gets later.
+  void post(const Json& request);
   /// False when the process has died, or speaks without having been asked.
   bool is_waiting() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  Reply exchange(std::string_view unsent, std::chrono::milliseconds limit);
-  bool wait_for_events(bool sending, Clock::time_point deadline);
+  Reply exchange(std::chrono::milliseconds limit);
+  bool wait_for_events(Clock::time_point deadline);
   bool has_too_much_memory() const;
-  void send_some(std::string_view& unsent) const;
+  void send_some();
   bool receive_some();
   void listen_to_output();
   std::string how_it_ended();
@@ -77,6 +80,7 @@ class WorkerProcess {
   FileDescriptor socket_;
   FileDescriptor output_;
   FrameReader frames_;
+  std::string unsent_;  ///< What the process could not take yet.
   /// The end of what the process printed.
   std::string printed_;
 };

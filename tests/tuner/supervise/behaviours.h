@@ -32,6 +32,13 @@ inline constexpr int kLosesTheDeviceOnce = 12;
 inline constexpr int kTalksNonsense = 13;
 /// Good, but crashes when it is counted or races.
 inline constexpr int kCrashesWhenCounted = 14;
+/// Good; its time in microseconds is how often the process was told to prepare.
+inline constexpr int kTellsHowOftenItPrepared = 15;
+
+/// What the worker does when it is told to prepare, named by the problem's batch.
+inline constexpr int kCrashesWhenPrepared = 2;
+/// Only the first process hangs.
+inline constexpr int kHangsWhenPreparedOnce = 3;
 
 /// Arguments of the worker program: the directory of the meeting place, then perhaps one of these.
 inline constexpr const char* kWithoutDevice = "without-device";

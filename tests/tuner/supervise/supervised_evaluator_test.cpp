@@ -86,6 +86,32 @@ TEST_F(Supervision, PassesEveryFieldOfAResultAndKeepsTheProcess) {
   EXPECT_EQ(next_is_good(), process_of(result));
 }
 
+TEST_F(Supervision, PreparesAProblemOnceInEachProcess) {
+  for (int i = 0; i < 3; ++i) {
+    evaluator().prepare(kProblem);
+  }
+  const VariantResult first = evaluate(kTellsHowOftenItPrepared);
+  EXPECT_EQ(first.measurement()->median_us, 1.0) << first.detail;
+  evaluator().prepare(kProblem);
+  EXPECT_EQ(evaluate(kTellsHowOftenItPrepared).measurement()->median_us, 1.0);
+  EXPECT_EQ(process_of(evaluate(kTellsHowOftenItPrepared)), process_of(first));
+  evaluate(kCrashes);
+  evaluator().prepare(kProblem);
+  EXPECT_EQ(evaluate(kTellsHowOftenItPrepared).measurement()->median_us, 1.0);
+}
+
+TEST_F(Supervision, AProcessThatDiesWhilePreparingCostsNoVariant) {
+  AttentionProblem problem = kProblem;
+  problem.batch = kCrashesWhenPrepared;
+  evaluator().prepare(problem);
+  EXPECT_EQ(evaluator().evaluate(problem, behaving(kGood), kernel_).state, ResultState::ok);
+  options_.deadline = std::chrono::milliseconds(500);
+  evaluator_.emplace(options_);
+  problem.batch = kHangsWhenPreparedOnce;
+  evaluator().prepare(problem);
+  EXPECT_EQ(evaluator().evaluate(problem, behaving(kGood), kernel_).state, ResultState::ok);
+}
+
 TEST_F(Supervision, BlamesAVariantThatCrashes) {
   const VariantResult result = evaluate(kCrashes);
   EXPECT_EQ(result.state, ResultState::crash);

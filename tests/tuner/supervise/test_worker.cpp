@@ -72,6 +72,18 @@ class MisbehavingEvaluator final : public Evaluator {
 
   const DeviceInfo& device() const override { return device_; }
 
+  void prepare(const Problem& problem) override {
+    ++times_prepared_;
+    switch (attention(problem).batch) {
+      case kCrashesWhenPrepared:
+        crash();
+      case kHangsWhenPreparedOnce:
+        return is_first(kHangsWhenPreparedOnce) ? hang() : void();
+      default:
+        return;
+    }
+  }
+
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
     VariantResult result;
@@ -82,6 +94,9 @@ class MisbehavingEvaluator final : public Evaluator {
     result.cubin_digest = kernel.cubin_digest;
     result.outcome = timed(1.0 + attention(variant).workers);
     result.detail = "process " + std::to_string(getpid());
+    if (attention(variant).workers == kTellsHowOftenItPrepared) {
+      result.outcome = timed(times_prepared_);
+    }
     behave(attention(variant).workers, result);
     if (damaged_) {
       fail(result, ResultState::runtime, "CUDA_ERROR_ILLEGAL_ADDRESS in a context that was lost");
@@ -187,6 +202,7 @@ class MisbehavingEvaluator final : public Evaluator {
   fs::path directory_;
   DeviceInfo device_ = fictional_device();
   bool damaged_ = false;
+  int times_prepared_ = 0;
 };
 
 }  // namespace
