@@ -29,6 +29,8 @@ constexpr double kLaunchUs = 2.5;
 constexpr double kCombineUs = 1.5;
 
 // Hopper family.
+/// Until the first product: descriptors of tensors, barriers, the ticket of a tile, one CTA to an SM.
+constexpr double kHopperStartUs = 1.2;
 constexpr double kWgmmaScoresPerClock = 1024.0;  ///< Times head_dim.
 constexpr double kProductFactor = 1.12;
 constexpr double kSoftmaxClocksPerScore = 0.0977;
@@ -366,7 +368,8 @@ double quick_time_us_of(const AttentionProblem& problem, const AttentionVariant&
       std::max(steps.kv_rows / sm_count, on_sm * steps.shortest * variant.tile_n) * row_bytes;
   const double rate =
       std::min(kL2BytesPerClock * kClocksPerUs, ctas * cta.bytes_in_flight / kLatencyUs);
-  double time_us = kLaunchUs + smooth_max({sm_us, dram_us, busiest_bytes / rate});
+  double time_us = kLaunchUs + (is_hopper ? kHopperStartUs : 0.0) +
+                   smooth_max({sm_us, dram_us, busiest_bytes / rate});
   if (variant.kv_splits > 1) {
     const double partials = steps.tiles * variant.tile_m * problem.head_dim * 4.0 * 2.0;
     time_us += kCombineUs + partials / (kPartialGbPerS * 1e3);
