@@ -29,7 +29,8 @@ constexpr double kLaunchUs = 2.5;
 constexpr double kCombineUs = 1.5;
 
 // Hopper family.
-/// Until the first product: descriptors of tensors, barriers, the ticket of a tile, one CTA to an SM.
+/// Until the first product: descriptors of tensors, barriers, the ticket of a tile, one CTA to an
+/// SM.
 constexpr double kHopperStartUs = 1.2;
 constexpr double kWgmmaScoresPerClock = 1024.0;  ///< Times head_dim.
 constexpr double kProductFactor = 1.12;
@@ -173,17 +174,22 @@ double makespan_clocks(const Steps& steps, const CtaCosts& cta, const AttentionV
   if (!causal || steps.shortest >= steps.longest) {
     const double rounds = std::floor(steps.tiles / slots);
     const double rest = std::ceil((steps.tiles - rounds * slots) / sm_count);
-    const double full = rounds * cta.ctas_per_sm * longest / cta.share(cta.ctas_per_sm);
-    return full + (rest > 0 ? rest * longest / cta.share(rest) : 0.0);
+    // CTAs of one SM begin and end their tiles under each other's steps.
+    const auto round_clocks = [&](double ctas) {
+      return ctas > 0 ? ctas * (longest - cta.tile_clocks) / cta.share(ctas) + cta.tile_clocks
+                      : 0.0;
+    };
+    return rounds * round_clocks(cta.ctas_per_sm) + round_clocks(rest);
   }
-  const double all = steps.all * cta.step_clocks + steps.tiles * cta.tile_clocks;
   const double ctas = std::min<double>(cta.ctas_per_sm, std::ceil(steps.tiles / sm_count));
+  const double all =
+      steps.all * cta.step_clocks / cta.share(ctas) + steps.tiles * cta.tile_clocks / ctas;
   const double shortest = steps.shortest * cta.step_clocks + cta.tile_clocks;
   const bool deals_long_first = variant.family == Family::hopper || variant.longest_first;
   const bool deals_evenly =
       variant.persistence == Persistence::persistent || variant.persistence == Persistence::pairs;
   const double last = deals_evenly ? 0.6 * longest : deals_long_first ? shortest / 2 : longest / 2;
-  return std::max(longest / cta.share(1), all / sm_count / cta.share(ctas) + last);
+  return std::max(longest / cta.share(1), all / sm_count + last);
 }
 
 /// What the mapping of tiles costs: found with head_dim 64 and 128.

@@ -416,8 +416,8 @@ TEST(Regret, OfShippedShapesThatAreLeftOut) {
   EXPECT_LT(mean_of(near.exact), 0.08);
 }
 
-/// What is lost by the variant that the closed form calls the fastest of those recorded; printed with
-/// expected over recorded time.
+/// What is lost by the variant that the closed form calls the fastest of those recorded; printed
+/// with expected over recorded time.
 double regret_of_closed_form(const RecordedSpace& space) {
   const VariantResult* chosen = nullptr;
   double least_us = 0.0;
