@@ -64,7 +64,7 @@ std::unique_ptr<Evaluator> make_measuring_evaluator(const Session& session, cons
   if (session.options.no_isolation) {
     return measure_in_this_process(gpu, generator, session.options);
   }
-  SuperviseOptions options{.command = measuring_process(session, gpu)};
+  SuperviseOptions options{.command = measuring_process(session, gpu), .device = gpu.device};
   if (session.options.deadline_s > 0) {
     options.deadline = std::chrono::seconds(session.options.deadline_s);
   }

@@ -25,21 +25,30 @@ milliseconds default_deadline(const Problem& problem) {
 }
 
 SupervisedEvaluator::SupervisedEvaluator(SuperviseOptions options) : options_(std::move(options)) {
-  start();
+  if (options_.device) {
+    device_ = *options_.device;
+    make_process();
+  } else {
+    start();
+  }
 }
 
 void SupervisedEvaluator::prepare(const Problem& problem) {
   if (prepared_ == problem || is_preparing_) {
     return;
   }
-  worker().post(prepare_request(problem));
+  // A process that is not ready yet reads it when it is.
+  (worker_ && !is_ready_ ? *worker_ : worker()).post(prepare_request(problem));
   prepared_ = problem;
   is_preparing_ = true;
 }
 
 /// A process that does not answer has failed before any variant did.
 void SupervisedEvaluator::wait_until_prepared(milliseconds limit) {
-  if (std::exchange(is_preparing_, false) && worker_ &&
+  if (is_preparing_ && !is_ready_) {
+    start();
+  }
+  if (std::exchange(is_preparing_, false) &&
       std::holds_alternative<Silence>(worker_->receive(limit))) {
     worker_.reset();
   }
@@ -197,7 +206,7 @@ milliseconds SupervisedEvaluator::deadline(const Problem& problem) const {
 }
 
 WorkerProcess& SupervisedEvaluator::worker() {
-  if (!worker_ || !worker_->is_waiting()) {
+  if (!worker_ || !is_ready_ || !worker_->is_waiting()) {
     start();
   }
   return *worker_;
@@ -206,17 +215,17 @@ WorkerProcess& SupervisedEvaluator::worker() {
 void SupervisedEvaluator::start() {
   constexpr int kAttempts = 3;
   std::string why;
-  prepared_.reset();
-  is_preparing_ = false;
   for (int i = 0; i < kAttempts; ++i) {
-    worker_.reset();  // Two contexts at once may be more than the GPU has memory for.
-    worker_ = std::make_unique<WorkerProcess>(options_.command);
+    if (!worker_ || is_ready_ || i > 0) {
+      make_process();
+    }
     const WorkerProcess::Reply reply = worker_->receive(options_.start_deadline);
     if (const Json* const document = std::get_if<Json>(&reply)) {
       if (const auto error = find_error(*document)) {
         throw Error(*error);
       }
       accept(read_greeting(*document));
+      is_ready_ = true;
       return;
     }
     why = std::get<Silence>(reply).detail;
@@ -225,6 +234,14 @@ void SupervisedEvaluator::start() {
   throw Error(ErrorCode::driver_failed, "the measuring process failed to start " +
                                             std::to_string(kAttempts) + " times: " + why +
                                             "; --no-isolation measures without it");
+}
+
+void SupervisedEvaluator::make_process() {
+  worker_.reset();  // Two contexts at once may be more than the GPU has memory for.
+  worker_ = std::make_unique<WorkerProcess>(options_.command);
+  is_ready_ = false;
+  prepared_.reset();
+  is_preparing_ = false;
 }
 
 void SupervisedEvaluator::accept(const DeviceInfo& device) {

@@ -21,6 +21,8 @@ struct SuperviseOptions {
   WorkerCommand command;
   /// Longest time of one variant; no value takes default_deadline() of the problem.
   std::optional<std::chrono::milliseconds> deadline;
+  /// The GPU, where it is known already: then nobody waits for the first process to be ready.
+  std::optional<DeviceInfo> device;
   /// Longest time until a new process is ready: contexts on a machine of many GPUs are slow.
   std::chrono::milliseconds start_deadline{120'000};
 };
@@ -34,7 +36,7 @@ std::chrono::milliseconds default_deadline(const Problem& problem);
 class SupervisedEvaluator final : public Evaluator {
  public:
   /// Starts the process. Throws: what its evaluator's construction throws; Error{driver_failed}
-  /// when it cannot be started.
+  /// when it cannot be started. Where the device is known the first question throws it.
   explicit SupervisedEvaluator(SuperviseOptions options);
 
   const DeviceInfo& device() const override { return device_; }
@@ -74,11 +76,13 @@ class SupervisedEvaluator final : public Evaluator {
   void wait_until_prepared(std::chrono::milliseconds limit);
   WorkerProcess& worker();
   void start();
+  void make_process();
   void accept(const DeviceInfo& device);
 
   SuperviseOptions options_;
   DeviceInfo device_;
   std::unique_ptr<WorkerProcess> worker_;
+  bool is_ready_ = false;            ///< It has said which GPU it has.
   std::optional<Problem> prepared_;  ///< What the process was last told to prepare.
   bool is_preparing_ = false;        ///< It has yet to answer.
 };

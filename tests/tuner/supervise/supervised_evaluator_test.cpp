@@ -3,6 +3,7 @@
 // measured.
 #include "tuner/supervise/supervised_evaluator.h"
 
+#include "tests/support/fake_evaluator.h"
 #include "tests/tuner/supervise/supervision.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -98,6 +99,33 @@ TEST_F(Supervision, PreparesAProblemOnceInEachProcess) {
   evaluate(kCrashes);
   evaluator().prepare(kProblem);
   EXPECT_EQ(evaluate(kTellsHowOftenItPrepared).measurement()->median_us, 1.0);
+}
+
+TEST_F(Supervision, WaitsForNoProcessWhereTheGpuIsKnown) {
+  options_.device = fictional_device();
+  evaluator().prepare(kProblem);
+  EXPECT_EQ(evaluator().device().name, "Fictional One");
+  EXPECT_EQ(evaluate(kTellsHowOftenItPrepared).measurement()->median_us, 1.0);
+  next_is_good();
+}
+
+TEST_F(Supervision, SaysAtTheFirstQuestionThatNoProcessStarts) {
+  options_ = directory_.options(kDiesAtStart);
+  options_.device = fictional_device();
+  evaluator().prepare(kProblem);
+  try {
+    evaluate(kGood);
+    ADD_FAILURE() << "it started";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("failed to start 3 times"));
+  }
+}
+
+TEST_F(Supervision, RefusesAnotherGpuThanTheOneThatIsKnown) {
+  options_.device = fictional_device();
+  options_.device->sm_count *= 2;
+  EXPECT_THAT([&] { evaluate(kGood); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("the GPU changed")));
 }
 
 TEST_F(Supervision, AProcessThatDiesWhilePreparingCostsNoVariant) {
