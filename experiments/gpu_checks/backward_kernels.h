@@ -109,6 +109,9 @@ inline constexpr HopperBackwardKernels kHopperKernels[] = {
     hopper_kernels("hopper 256 fp16", {256, 64, 11, DType::fp16, false}),
     hopper_kernels("hopper 192/128 causal bf16", {192, 64, 10, DType::bf16, true, DqSum::atomic, 2,
                                                   QOrder::cyclic, Persistence::persistent, 128}),
+    hopper_kernels(
+        "hopper 192/128 causal bf16, grid",
+        {192, 64, 10, DType::bf16, true, DqSum::atomic, 2, QOrder::cyclic, Persistence::grid, 128}),
 };
 inline constexpr std::size_t kBackwardCount =
     kPortableCount + sizeof(kHopperKernels) / sizeof(kHopperKernels[0]);

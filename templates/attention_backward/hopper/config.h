@@ -108,6 +108,14 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int dq_blocks() const { return 1; }
   SWR_HD constexpr int dq_columns() const { return key_columns() / (warps / dq_row_warps()); }
   SWR_HD constexpr int dq_fragments() const { return dq_columns() / 8; }
+  /// Those of a share that begins at `column` that are not padding.
+  SWR_HD constexpr int own_dq_fragments(int column) const {
+    return max_of(0, min_of(dq_columns(), head_dim - column)) / 8;
+  }
+  /// Bytes to add of share `share`, of 4-byte sums of 16 rows.
+  SWR_HD constexpr int dq_share_bytes(int share) const {
+    return own_dq_fragments(share % (warps / dq_row_warps()) * dq_columns()) * 512;
+  }
   /// Columns of the sums of all warps.
   SWR_HD constexpr int dq_sum_columns() const { return key_columns(); }
 

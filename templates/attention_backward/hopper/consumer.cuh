@@ -202,7 +202,9 @@ class KeyConsumer {
     const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, dq_share());
 #pragma unroll
     for (int n = 0; n < C.dq_fragments(); ++n) {
-      target.add(n, {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]});
+      if (is_own_fragment(n)) {
+        target.add(n, {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]});
+      }
     }
   }
 
@@ -217,16 +219,26 @@ class KeyConsumer {
     __syncwarp();
 #pragma unroll
     for (int n = 0; n < C.dq_fragments(); ++n) {
-      ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
-                     make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
+      if (is_own_fragment(n)) {
+        ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
+                       make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
+      }
     }
     ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0) {
       const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, share);
-      ptx::cp_reduce_async_bulk_add_f32(target.sums(0), staged, C.staged_dq_bytes() / C.warps);
+      ptx::cp_reduce_async_bulk_add_f32(target.sums(0), staged,
+                                        static_cast<unsigned>(C.dq_share_bytes(share)));
       ptx::cp_async_bulk_commit_group();
     }
+  }
+
+  /// False for eight columns of the warp's share of dQ that are padding: those at the end of the
+  /// last consumer's.
+  __device__ __forceinline__ bool is_own_fragment(int fragment) const {
+    constexpr int kLast = C.own_dq_fragments(C.key_columns() - C.dq_columns());
+    return fragment < kLast || (C.dq_columns() < C.key_columns() && index_ == 0);
   }
 
   /// Which share of dQ the warp has, as DqShare counts.

@@ -57,6 +57,18 @@ __device__ inline void prepare_rows(const AttentionBackwardParams& params, QTile
   }
 }
 
+/// Sums of 0. Those beyond head_dim are padding.
+template <auto C>
+__device__ inline void clear_sums(const AttentionBackwardParams& params, QTile tile) {
+  const DqShare<C> share(params, tile.head, tile.index);
+  constexpr int kGroups = C.dq_columns() / 8;
+  for (int index = 0; index < C.dq_fragments(); ++index) {
+    if (share.column() + 8 * (index % kGroups) < C.head_dim) {
+      share.clear(index);
+    }
+  }
+}
+
 /// Zeros for dQ of rows that nobody will add to.
 template <auto C>
 __device__ inline void clear_dq(const AttentionBackwardParams& params, QTile tile) {
@@ -78,10 +90,7 @@ __device__ inline void prepare(const AttentionBackwardParams& params) {
     *params.item_counter = 0;
   }
   if constexpr (C.dq_sum == DqSum::atomic) {
-    const DqShare<C> share(params, tile.head, tile.index);
-    for (int index = 0; index < C.dq_fragments(); ++index) {
-      share.clear(index);
-    }
+    clear_sums<C>(params, tile);
   }
   if constexpr (C.dq_sum == DqSum::ordered) {
     if (threadIdx.x % 32 == 0) {

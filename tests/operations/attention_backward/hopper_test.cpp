@@ -98,6 +98,26 @@ TEST(HopperBackwardConfig, WarpsDivideTheSumsOfDq) {
   }
 }
 
+/// Columns that are padding are not added.
+TEST(HopperBackwardConfig, SharesOfDqHaveTheColumnsOfTheHead) {
+  for (const HopperKeyPassConfig& c : every_config()) {
+    if (!c.is_whole() || !c.sums_dq()) {
+      continue;
+    }
+    int bytes = 0;
+    for (int share = 0; share < c.warps; ++share) {
+      ASSERT_GE(c.dq_share_bytes(share), 0);
+      ASSERT_LE(c.dq_share_bytes(share), 16 * c.dq_columns() * 4);
+      ASSERT_EQ(c.dq_share_bytes(share) % 16, 0);
+      if (c.stages_dq()) {
+        ASSERT_GT(c.dq_share_bytes(share), 0) << "nothing to copy";
+      }
+      bytes += c.dq_share_bytes(share);
+    }
+    ASSERT_EQ(bytes, c.tile_m * c.head_dim * 4) << c.head_dim << "/" << c.value_dim;
+  }
+}
+
 TEST(HopperBackwardSpace, IsTheDefaultWhereItIsLegal) {
   for (const auto& [problem, hopper] : {
            std::pair{kHopperTraining, true},
