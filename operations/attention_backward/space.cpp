@@ -124,6 +124,14 @@ std::vector<V> first_points(Family family, const AttentionBackwardProblem& probl
 Values numbers(std::initializer_list<long long> values) { return {values.begin(), values.end()}; }
 Values one_text(std::string_view text) { return {std::string(text)}; }
 
+/// Bands of a head of so many K and V tiles where tiles take turns: a causal launch ends with the
+/// longest tiles of the last band, and a tile waits behind those of its band. Atomic sums gain
+/// nothing (experiments/attention_backward).
+int usual_bands(int kv_tiles) {
+  constexpr int kBands = 4;
+  return std::min(kBands, kv_tiles);
+}
+
 /// What is enumerated of an axis that is not restricted; `v` has those before it. Two passes have
 /// two lists of tiles, so the one over K and V tiles keeps its plain deal.
 Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& device, const V& v,
@@ -132,20 +140,26 @@ Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& d
   const bool atomic = v.dq_sum == DqSum::atomic;
   const bool two_pass = v.form == BackwardForm::two_pass;
   const bool hopper = v.family == Family::hopper;
+  const bool hopper_turns = hopper && v.dq_sum == DqSum::ordered;
   const bool wide = atomic && !hopper && device.sm_arch >= kFirstWideArch;
   const int group = problem.heads_q / problem.heads_kv;
   const int kv_tiles = ceil_div(problem.seq_kv, v.tile_n);
   const long long items = 1LL * problem.batch * problem.heads_kv * kv_tiles;
   const bool few_items = items < device.sm_count && group * ceil_div(problem.seq_q, v.tile_m) > 1;
   const std::map<std::string_view, Values> all{
-      {"stages", hopper ? numbers({2, 3}) : numbers({1, 2})},
+      {"stages", hopper_turns ? numbers({2})
+                 : hopper     ? numbers({2, 3})
+                              : numbers({1, 2})},
       {"wide_adds", one_text(wide ? "on" : "off")},
-      {"order", atomic     ? Values{"cyclic", "sawtooth", "rotated"}
-                : two_pass ? one_text("cyclic")
-                           : Values{"cyclic", "right_to_left"}},
+      {"order", atomic                     ? Values{"cyclic", "sawtooth", "rotated"}
+                : two_pass || hopper_turns ? one_text("cyclic")
+                                           : Values{"cyclic", "right_to_left"}},
       {"persistence", atomic ? Values{"grid", "persistent"} : one_text("grid")},
       {"parts", few_items ? numbers({1, 2, 4}) : numbers({1})},
-      {"last_kv_first", problem.causal ? texts(kSwitches) : one_text("off")},
+      {"last_kv_first", !problem.causal ? one_text("off")
+                        : hopper_turns  ? one_text("on")
+                                        : texts(kSwitches)},
+      {"bands", hopper_turns ? numbers({1, usual_bands(kv_tiles)}) : numbers({1})},
       {"query_persistence",
        two_pass && problem.causal ? Values{"grid", "pairs"} : one_text("grid")}};
   const auto found = all.find(axis);

@@ -98,7 +98,11 @@ __device__ inline void prepare(const AttentionBackwardParams& params) {
     }
     const SequenceShape shape{params.seq_q, params.seq_kv, C.causal};
     if (backward::kv_tiles_of(tile.index, C.tile_m, C.tile_n, shape) == 0) {
-      clear_dq<C>(params, tile);
+      if constexpr (C.leaves_dq_sums()) {
+        clear_sums<C>(params, tile);
+      } else {
+        clear_dq<C>(params, tile);
+      }
     }
   }
   prepare_rows<C>(params, tile);
@@ -176,17 +180,16 @@ __device__ inline void finish_dk_dv(const AttentionBackwardParams& params, int c
                             head, first_key, 1.0F);
 }
 
-/// After the pass over K and V tiles: with DqSum::atomic a CTA per Q tile, then with several parts
-/// one per K and V tile.
+/// After the pass over K and V tiles: where it leaves sums of dQ a CTA per Q tile, then with
+/// several parts one per K and V tile.
 template <auto C>
 __device__ inline void finish(const AttentionBackwardParams& params) {
   ptx::griddepcontrol_wait();
-  const int q_ctas = C.dq_sum == DqSum::atomic
-                         ? params.batch * params.heads_q * ceil_div(params.seq_q, C.tile_m)
-                         : 0;
+  const int q_ctas =
+      C.leaves_dq_sums() ? params.batch * params.heads_q * ceil_div(params.seq_q, C.tile_m) : 0;
   const auto cta = static_cast<int>(blockIdx.x);
   if (cta < q_ctas) {
-    if constexpr (C.dq_sum == DqSum::atomic) {
+    if constexpr (C.leaves_dq_sums()) {
       finish_dq<C>(params);
     }
   } else {
