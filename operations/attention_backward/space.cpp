@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,8 @@ V with_query_tiles(V variant, const backward::QueryTiles& tiles) {
 }
 
 std::vector<V> hopper_forms(const AttentionBackwardProblem& problem) {
-  std::vector<V> all{with_hopper_tiles({}, problem)};
+  std::vector<V> all{with_hopper_tiles({}, problem),
+                     with_hopper_tiles({.dq_sum = DqSum::ordered}, problem)};
   const V two_pass{.form = BackwardForm::two_pass, .dq_sum = DqSum::none};
   for (const backward::QueryTiles& query : backward::kHopperQueryTiles) {
     if (query.head_dim == offered_columns(problem)) {
@@ -194,6 +196,11 @@ std::vector<Axis> axes_to_enumerate() {
 
 namespace {
 
+int bands_of(const AttentionBackwardProblem& problem, const V& variant) {
+  const bool single = problem.batch * problem.heads_kv == 1 && !variant.last_kv_first;
+  return single ? 1 : usual_bands(ceil_div(problem.seq_kv, variant.tile_n));
+}
+
 /// The first offered tiles of a family that are legal: the widest that fit every chip come first.
 std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
                              const DeviceInfo& device) {
@@ -203,6 +210,10 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
     }
     for (const int stages : {variant.stages, 1}) {
       variant.stages = stages;
+      if (family == Family::hopper && sum == DqSum::ordered) {
+        variant.last_kv_first = problem.causal;
+        variant.bands = bands_of(problem, variant);
+      }
       variant.wide_adds =
           family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
       if (!broken_constraint(problem, variant, device)) {
@@ -216,10 +227,20 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
 }  // namespace
 
 /// Hopper kernels where they are legal. Two passes kept 0.73 of the atomic kernel of the portable
-/// family on an H200, turns 0.34 (experiments/attention_backward).
+/// family on an H200, turns 0.34 (experiments/attention_backward); of the hopper family 0.50.
 V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
-  const DqSum sum = problem.deterministic ? DqSum::none : DqSum::atomic;
-  for (const Family family : {Family::hopper, Family::portable}) {
+  struct Choice {
+    Family family;
+    DqSum sum;
+  };
+  constexpr std::array kUsual{Choice{Family::hopper, DqSum::atomic},
+                              Choice{Family::portable, DqSum::atomic}};
+  constexpr std::array kDeterministic{Choice{Family::hopper, DqSum::ordered},
+                                      Choice{Family::hopper, DqSum::none},
+                                      Choice{Family::portable, DqSum::none}};
+  const std::span<const Choice> choices =
+      problem.deterministic ? std::span<const Choice>(kDeterministic) : kUsual;
+  for (const auto& [family, sum] : choices) {
     if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
       return *variant;
     }
