@@ -37,6 +37,7 @@ struct Dealing {
   int parts = 1;
   int section_heads = 1;
   bool last_kv_first = false;
+  int bands = 1;             ///< Not of tiles that rotate and take turns.
   bool by_sequence = false;  ///< Tensors lie as [batch, seq, heads, columns].
 };
 
@@ -131,6 +132,7 @@ class Call {
     plan.section_heads = dealing.section_heads;
     plan.parts = dealing.parts;
     plan.last_kv_first = dealing.last_kv_first;
+    plan.bands = K.dq_sum == DqSum::ordered && K.order == QOrder::rotated ? 1 : dealing.bands;
     plan.query_workers = sms * query_per_sm;
     plan.sm_count = sms;
     plan.ctas_per_sm = per_sm;

@@ -18,8 +18,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -119,6 +121,7 @@ void check_problem(int round, Found& found) {
   Dealing dealing{.parts = random() % 3 == 0 ? 2 : 1,
                   .section_heads = static_cast<int>(random() % 3) + 1,
                   .last_kv_first = random() % 2 == 0,
+                  .bands = static_cast<int>(random() % 3) + 1,
                   .by_sequence = random() % 2 == 0};
   make_plain(problem, dealing, round);
   const Call<I> call(problem, dealing);
@@ -133,12 +136,14 @@ void check_problem(int round, Found& found) {
   if (disturbed != 0 || worst > tolerance(K.dtype)) {
     ++found.wrong;
     std::printf(
-        "%s, seed %u, b%d h%d/%d s%d/%d parts %d sections %d%s: errors of dQ %.2e, dK %.2e, dV "
+        "%s, seed %u, b%d h%d/%d s%d/%d parts %d sections %d bands %d%s%s: errors of dQ %.2e, dK "
+        "%.2e, dV "
         "%.2e, %lld bytes disturbed%s%s%s\n",
         backward_kernels_of<I>().name, seed, problem.batch, problem.heads_q, problem.heads_kv,
-        problem.seq_q, problem.seq_kv, dealing.parts, dealing.section_heads,
-        dealing.by_sequence ? " by sequence" : "", all[0].error, all[1].error, all[2].error,
-        disturbed, all[0].where.c_str(), all[1].where.c_str(), all[2].where.c_str());
+        problem.seq_q, problem.seq_kv, dealing.parts, dealing.section_heads, dealing.bands,
+        dealing.last_kv_first ? " last first" : "", dealing.by_sequence ? " by sequence" : "",
+        all[0].error, all[1].error, all[2].error, disturbed, all[0].where.c_str(),
+        all[1].where.c_str(), all[2].where.c_str());
     std::fflush(stdout);
   }
 }
@@ -245,11 +250,9 @@ __global__ void fill_floats(float* values, long long count, float value) {
   }
 }
 
-/// Random data, log-sum-exps such as they have.
 template <std::size_t I>
-void time_call(int batch, int heads_q, int heads_kv, int seq, int sections_of = 1) {
+AttentionCase large_case(int batch, int heads_q, int heads_kv, int seq) {
   constexpr auto K = backward_kernels_of<I>().key;
-  constexpr int kRounds = 7;
   AttentionCase problem;
   problem.batch = batch;
   problem.heads_q = heads_q;
@@ -259,9 +262,15 @@ void time_call(int batch, int heads_q, int heads_kv, int seq, int sections_of = 
   problem.value_dim = K.value_dim;
   problem.causal = K.causal;
   problem.scale = 1.0 / std::sqrt(static_cast<double>(K.head_dim));
-  const Call<I> call(problem, {.section_heads = sections_of});
-  const long long rows = 1LL * batch * heads_q * seq;
-  const long long keys = 1LL * batch * heads_kv * seq;
+  return problem;
+}
+
+/// Random data, log-sum-exps such as they have.
+template <std::size_t I>
+void fill_large(const Call<I>& call, const AttentionCase& problem) {
+  constexpr auto K = backward_kernels_of<I>().key;
+  const long long rows = 1LL * problem.batch * problem.heads_q * problem.seq_q;
+  const long long keys = 1LL * problem.batch * problem.heads_kv * problem.seq_kv;
   const std::pair<const Memory*, long long> tensors[] = {{&call.q(), rows * K.head_dim},
                                                          {&call.k(), keys * K.head_dim},
                                                          {&call.v(), keys * K.value_dim},
@@ -273,8 +282,105 @@ void time_call(int batch, int heads_q, int heads_kv, int seq, int sections_of = 
                                           seed++, K.dtype == DType::bf16);
   }
   fill_floats<<<1024, 256, 0, kStream>>>(static_cast<float*>(call.lse().data()), rows,
-                                         std::log(static_cast<float>(seq)) + 0.5F);
+                                         std::log(static_cast<float>(problem.seq_kv)) + 0.5F);
   check(cudaGetLastError(), "fill");
+}
+
+/// |a - b| / |b| of all values.
+double relative_distance(DType dtype, const Bits& a, const Bits& b) {
+  double off = 0.0;
+  double all = 0.0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double exact = decode(dtype, b[i]);
+    off += (decode(dtype, a[i]) - exact) * (decode(dtype, a[i]) - exact);
+    all += exact * exact;
+  }
+  return std::sqrt(off / all);
+}
+
+/// Sets `found` where some word of a is not b's.
+__global__ void find_difference(const unsigned* a, const unsigned* b, std::size_t words,
+                                int* found) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < words;
+       i += std::size_t{gridDim.x} * blockDim.x) {
+    if (a[i] != b[i]) {
+      *found = 1;
+    }
+  }
+}
+
+/// What launches leave, beside what the first one left, without a copy to the host.
+class Repeated {
+ public:
+  Repeated(std::vector<const Memory*> outputs, int launches)
+      : outputs_(std::move(outputs)), differ_(sizeof(int) * static_cast<std::size_t>(launches)) {
+    check(cudaMemsetAsync(differ_.data(), 0, differ_.bytes(), kStream), "cudaMemset");
+    for (const Memory* const output : outputs_) {
+      first_.push_back(std::make_unique<Memory>(output->bytes()));
+    }
+  }
+  void take(int launch) {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const Memory& now = *outputs_[i];
+      if (launch == 0) {
+        check(cudaMemcpyAsync(first_[i]->data(), now.data(), now.bytes(), cudaMemcpyDeviceToDevice,
+                              kStream),
+              "cudaMemcpy");
+      }
+      find_difference<<<512, 256, 0, kStream>>>(
+          static_cast<const unsigned*>(now.data()), static_cast<const unsigned*>(first_[i]->data()),
+          now.bytes() / sizeof(unsigned), static_cast<int*>(differ_.data()) + launch);
+      check(cudaGetLastError(), "find_difference");
+    }
+  }
+  int differing() const {
+    const std::vector<int> all = differ_.get<int>();
+    return static_cast<int>(std::count(all.begin(), all.end(), 1));
+  }
+
+ private:
+  std::vector<const Memory*> outputs_;
+  std::vector<std::unique_ptr<Memory>> first_;
+  Memory differ_;
+};
+
+/// More tiles in turn than fit the GPU at once: 100 launches with equal bits, dealt in any order
+/// with the numbers of kernels Other, whose additions are atomic.
+template <std::size_t I, std::size_t Other>
+void check_turns() {
+  constexpr auto K = backward_kernels_of<I>().key;
+  constexpr int kLaunches = 100;
+  constexpr double kNear = 1e-3;  // Sums in another order round some values another way.
+  const AttentionCase problem = large_case<I>(1, 32, 16, 2000);
+  const Call<Other> other(problem, {});
+  fill_large(other, problem);
+  other.launch();
+  const Bits expected = other.dq().template get<std::uint16_t>();
+  for (const Dealing& dealing : {Dealing{.bands = 4}, Dealing{.last_kv_first = true, .bands = 3}}) {
+    const Call<I> call(problem, dealing);
+    fill_large(call, problem);
+    Repeated repeated({&call.dq(), &call.dk(), &call.dv()}, kLaunches);
+    for (int i = 0; i < kLaunches; ++i) {
+      call.poison_outputs();
+      call.launch();
+      repeated.take(i);
+    }
+    const int differing = repeated.differing();
+    const double distance =
+        relative_distance(K.dtype, call.dq().template get<std::uint16_t>(), expected);
+    report(std::string(backward_kernels_of<I>().name) + ", many tiles, bands of " +
+               std::to_string(dealing.bands) + ", distance of dQ " + std::to_string(distance),
+           kLaunches, differing + (distance < kNear ? 0 : 1));
+  }
+}
+
+template <std::size_t I>
+void time_call(int batch, int heads_q, int heads_kv, int seq, const Dealing& dealing = {}) {
+  constexpr auto K = backward_kernels_of<I>().key;
+  constexpr int kRounds = 7;
+  const AttentionCase problem = large_case<I>(batch, heads_q, heads_kv, seq);
+  const Call<I> call(problem, dealing);
+  fill_large(call, problem);
   cudaEvent_t begin;
   cudaEvent_t end;
   check(cudaEventCreate(&begin), "event");
@@ -301,47 +407,107 @@ void time_call(int batch, int heads_q, int heads_kv, int seq, int sections_of = 
   const double pairs = 1.0 * batch * heads_q * seq * (K.causal ? (seq + 1) / 2.0 : seq);
   const double flops = 2.0 * pairs * (3.0 * K.head_dim + 2.0 * K.value_dim);
   std::printf(
-      "| %s, b%d h%d/%d s%d, sections of %d, workspace %.0f MB | %.1f us | %.0f TFLOP/s |\n",
-      backward_kernels_of<I>().name, batch, heads_q, heads_kv, seq, sections_of,
-      call.workspace_mb(), us, flops / us / 1e6);
+      "| %s, b%d h%d/%d s%d, sections of %d, %d bands%s, workspace %.0f MB | %.1f us | %.0f "
+      "TFLOP/s "
+      "|\n",
+      backward_kernels_of<I>().name, batch, heads_q, heads_kv, seq, dealing.section_heads,
+      dealing.bands, dealing.last_kv_first ? ", last first" : "", call.workspace_mb(), us,
+      flops / us / 1e6);
   std::fflush(stdout);
   check(cudaEventDestroy(begin), "event");
   check(cudaEventDestroy(end), "event");
 }
 
-/// Text that the name of a kernel must have to be looked at.
+/// Texts, with commas between them, of which the name of a kernel must have one to be looked at.
 std::string wanted;
+
+bool is_wanted(const std::string& name) {
+  for (std::size_t begin = 0; begin <= wanted.size();) {
+    const std::size_t end = std::min(wanted.find(',', begin), wanted.size());
+    if (name.find(wanted.substr(begin, end - begin)) != std::string::npos) {
+      return true;
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
+/// The kernels with the same tiles, type and mask whose additions are atomic; I where there are
+/// none.
+template <std::size_t I>
+constexpr std::size_t atomic_of() {
+  std::size_t found = I;
+  [&]<std::size_t... J>(std::index_sequence<J...>) {
+    ((found =
+          [] {
+            constexpr auto A = backward_kernels_of<I>().key;
+            constexpr auto B = backward_kernels_of<J>().key;
+            return A.tile_n == B.tile_n && A.tile_m == B.tile_m && A.head_dim == B.head_dim &&
+                   A.value_dim == B.value_dim && A.dtype == B.dtype && A.causal == B.causal &&
+                   B.dq_sum == DqSum::atomic;
+          }()
+              ? J
+              : found),
+     ...);
+  }
+  (std::make_index_sequence<kBackwardCount>());
+  return found;
+}
 
 template <std::size_t I>
 void add_kernel(int rounds) {
   const std::string name = backward_kernels_of<I>().name;
-  if (name.find(wanted) == std::string::npos) {
+  if (!is_wanted(name)) {
     return;
   }
   sections->add(name + ", against fp64", [rounds] { check_random<I>(rounds); });
   sections->add(name + ", bits", check_bits<I>);
+  if constexpr (backward_kernels_of<I>().key.dq_sum == DqSum::ordered && atomic_of<I>() != I) {
+    sections->add(name + ", many tiles in turn", check_turns<I, atomic_of<I>()>);
+  }
 }
+
+/// How the tiles of a kernel that is timed are dealt: the first way for every shape, all of them
+/// for long sequences.
+template <std::size_t I>
+std::vector<Dealing> dealings() {
+  constexpr auto K = backward_kernels_of<I>().key;
+  if (K.dq_sum == DqSum::ordered) {
+    return {{.last_kv_first = K.causal, .bands = 4},
+            {.last_kv_first = K.causal, .bands = 1},
+            {.last_kv_first = K.causal, .bands = 8},
+            {.section_heads = 4, .last_kv_first = K.causal}};
+  }
+  if (K.causal && K.dq_sum == DqSum::atomic) {
+    return {{}, {.bands = 4}, {.last_kv_first = true, .bands = 4}};
+  }
+  return {{}};
+}
+
 template <std::size_t I>
 void add_times() {
-  if (std::string(backward_kernels_of<I>().name).find(wanted) == std::string::npos) {
+  if (!is_wanted(backward_kernels_of<I>().name)) {
     return;
   }
-  sections->add(std::string(backward_kernels_of<I>().name) + ", times", [] {
-    time_call<I>(16, 16, 16, 1024);
-    time_call<I>(4, 16, 16, 4096);
-    time_call<I>(1, 16, 16, 16384);
-    time_call<I>(1, 64, 8, 16384);
-    if constexpr (backward_kernels_of<I>().key.causal) {
-      time_call<I>(1, 16, 16, 16384, 16);
-      time_call<I>(1, 64, 8, 16384, 8);
-    }
-  });
+  const auto add = [](int batch, int heads_q, int heads_kv, int seq, const Dealing& dealing) {
+    sections->add(std::string(backward_kernels_of<I>().name) + ", times",
+                  [=] { time_call<I>(batch, heads_q, heads_kv, seq, dealing); });
+  };
+  const std::vector<Dealing> all = dealings<I>();
+  for (const Dealing& dealing : all) {
+    add(1, 16, 16, 16384, dealing);
+    add(4, 16, 16, 4096, dealing);
+  }
+  add(16, 16, 16, 1024, all.front());
+  add(1, 64, 8, 16384, all.front());
 }
 
 template <std::size_t... I>
 void add_everything(int rounds, bool times, std::index_sequence<I...> /*kernels*/) {
-  sections->add("a planted fault", check_planted_fault);
-  (add_kernel<I>(rounds), ...);
+  if (rounds > 0) {
+    sections->add("a planted fault", check_planted_fault);
+    (add_kernel<I>(rounds), ...);
+  }
   if (times) {
     (add_times<I>(), ...);
   }
@@ -357,9 +523,10 @@ int main(int argc, char** argv) {
   };
   host_threads = number(2, 16);
   wanted = argc > 4 ? argv[4] : "";
-  Sections all(number(3, 55));
+  Sections all(number(3, 55), number(6, 25));
   sections = &all;
-  const bool times = argc <= 5;  // Sanitizers take long for them.
+  // Sanitizers take long for them.
+  const bool times = argc <= 5 || std::string_view(argv[5]) != "checks";
   add_everything(number(1, 32), times, std::make_index_sequence<kBackwardCount>());
   std::printf("| property | problems or time | wrong or rate |\n|---|---|---|\n");
   const int lost = all.run();

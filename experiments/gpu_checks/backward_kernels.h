@@ -109,6 +109,18 @@ inline constexpr HopperBackwardKernels kHopperKernels[] = {
     hopper_kernels("hopper 256 fp16", {256, 64, 11, DType::fp16, false}),
     hopper_kernels("hopper 192/128 causal bf16", {192, 64, 10, DType::bf16, true, DqSum::atomic, 2,
                                                   QOrder::cyclic, Persistence::persistent, 128}),
+    hopper_kernels(
+        "hopper 192/128 causal bf16, grid",
+        {192, 64, 10, DType::bf16, true, DqSum::atomic, 2, QOrder::cyclic, Persistence::grid, 128}),
+    hopper_kernels("hopper 128 ordered causal bf16",
+                   {128, 64, 7, DType::bf16, true, DqSum::ordered}),
+    hopper_kernels("hopper 128 ordered bf16", {128, 64, 7, DType::bf16, false, DqSum::ordered}),
+    hopper_kernels("hopper 64 ordered causal bf16",
+                   {64, 128, 0, DType::bf16, true, DqSum::ordered}),
+    hopper_kernels("hopper 64 ordered fp16", {64, 128, 0, DType::fp16, false, DqSum::ordered}),
+    hopper_kernels("hopper 96 ordered causal bf16", {96, 64, 2, DType::bf16, true, DqSum::ordered}),
+    hopper_kernels("hopper 80/48 ordered fp16", {80, 64, 4, DType::fp16, false, DqSum::ordered, 2,
+                                                 QOrder::right_to_left, Persistence::grid, 48}),
 };
 inline constexpr std::size_t kBackwardCount =
     kPortableCount + sizeof(kHopperKernels) / sizeof(kHopperKernels[0]);

@@ -42,6 +42,7 @@ class Memory {
   ~Memory() { cudaFree(memory_); }
 
   void* data() const { return static_cast<char*>(memory_) + kGuard; }
+  std::size_t bytes() const { return bytes_; }
   void poison() const {
     check(cudaMemsetAsync(memory_, kPoison, bytes_ + 2 * kGuard, kStream), "cudaMemset");
   }

@@ -50,7 +50,7 @@ struct AttentionBackwardParams {
   /// CTAs that share the walk of one K and V tile; each leaves partial sums of dK and dV when
   /// there are several.
   int parts = 1;
-  /// Other than 0: the K and V tiles of every head are dealt from last to first.
+  /// Other than 0: the K and V tiles of every band of a head are dealt from last to first.
   int last_kv_first = 0;
   /// QOrder::rotated: K and V tiles of a head that walk together, at least 1. With
   /// DqSum::ordered: no more than there are Q tiles, and all their CTAs must run at the same time.
@@ -65,13 +65,18 @@ struct AttentionBackwardParams {
   int row_pitch = 0;  ///< Rows of one head; even.
   /// DqSum other than none: fp32 sums of dQ, tile by tile in the order in which threads hold them.
   float* dq_sums = nullptr;
-  /// DqSum::ordered: whose turn it is, per Q tile and warp.
+  /// DqSum::ordered: whose turn it is, per Q tile and warp; of the Hopper family, the first of a
+  /// tile's words counts.
   unsigned* turns = nullptr;
   /// DqSum::ordered and Persistence::dynamic: the next item to draw.
   unsigned* item_counter = nullptr;
   /// Several parts: [parts, batch * heads_kv, seq_kv, head_dim] of dK, then the same of dV with
   /// value_dim.
   float* dkv_parts = nullptr;
+
+  /// Bands that the K and V tiles of a head are dealt in, the first bands of all heads first; at
+  /// least 1.
+  int bands = 1;
 };
 
 }  // namespace swr

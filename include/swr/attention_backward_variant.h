@@ -38,7 +38,9 @@ struct AttentionBackwardVariant {
   /// Heads of K and V per section under AttentionSwizzle::head_sections; 0 elsewhere.
   int section_heads = 0;
   int parts = 1;               ///< CTAs that share the walk of a K and V tile.
-  bool last_kv_first = false;  ///< K and V tiles of a head are dealt from last to first.
+  bool last_kv_first = false;  ///< K and V tiles of a band are dealt from last to first.
+  /// Bands of a head's K and V tiles; the first bands of all heads are dealt before any second.
+  int bands = 1;
 
   // The pass over Q tiles.
   int query_tile_m = 64;

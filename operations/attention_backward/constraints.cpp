@@ -125,8 +125,11 @@ Reason family_axes(const Candidate& c) {
   if (v.persistence == Persistence::dynamic) {
     return "hopper kernels do not draw their tiles";
   }
-  if (v.dq_sum == DqSum::ordered) {
-    return "hopper kernels add to dQ in any order or not at all";
+  if (v.dq_sum == DqSum::ordered && v.persistence != Persistence::grid) {
+    return "hopper tiles that take turns are drawn one by one: persistence grid";
+  }
+  if (v.dq_sum == DqSum::ordered && c.hopper()->key.divides_columns()) {
+    return "above head_dim 128 hopper has no room for dQ that waits for its turn";
   }
   return unless(v.stages >= 2, "hopper holds two Q tiles or three");
 }
@@ -171,6 +174,16 @@ Reason sections(const Candidate& c) {
                     ? "sections of " + text(v.section_heads) + " of " + text(kv_heads(c)) +
                           " heads equal another swizzle, or none is asked for"
                     : "without sections of several heads the swizzle equals q_fastest");
+}
+
+Reason bands(const Candidate& c) {
+  const AttentionBackwardVariant& v = c.variant;
+  const int kv_tiles = ceil_div(c.problem.seq_kv, v.tile_n);
+  if (v.bands > kv_tiles) {
+    return text(v.bands) + " bands exceed the " + text(kv_tiles) + " K and V tiles of a head";
+  }
+  return unless(v.bands == 1 || kv_heads(c) > 1 || v.last_kv_first,
+                "bands of one head, dealt from the first tile to the last, equal none");
 }
 
 Reason parts(const Candidate& c) {
@@ -241,6 +254,7 @@ constexpr std::array kRules{
     Rule{{"local_walks", "Sawtooth needs a CTA with several walks."}, local_walks},
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
     Rule{{"sections", "Head sections differ from the other swizzles."}, sections},
+    Rule{{"bands", "Every band has a tile and differs from a plain deal."}, bands},
     Rule{{"parts", "Every part has a step; sums of parts fit 1 GiB."}, parts},
     Rule{{"shared_memory", "Tiles fit the opt-in limit."}, shared_memory},
     Rule{{"registers", "Scores and gradients fit the register file."}, registers},

@@ -15,7 +15,8 @@ namespace swr {
 /// Everything about the launches of one variant on one device that no shape changes.
 struct AttentionBackwardPlan {
   BackwardForm form = BackwardForm::fused;
-  DqSum dq_sum = DqSum::none;  ///< none with BackwardForm::two_pass, and only there.
+  DqSum dq_sum = DqSum::none;   ///< none with BackwardForm::two_pass, and only there.
+  bool leaves_dq_sums = false;  ///< `finish` makes 16-bit elements of them.
   int head_dim = 0;
   int value_dim = 0;
   DType dtype = DType::fp16;
@@ -40,6 +41,7 @@ struct AttentionBackwardPlan {
   int section_heads = 0;  ///< The axis; counts for AttentionSwizzle::head_sections only.
   int parts = 1;          ///< CTAs that share the walk of a K and V tile.
   bool last_kv_first = false;
+  int bands = 1;
 
   // The pass over Q tiles, of BackwardForm::two_pass.
   int query_tile_m = 0;
@@ -60,6 +62,7 @@ constexpr AttentionBackwardPlan plan_of_configs(const KeyConfig& key, const Quer
   AttentionBackwardPlan plan;
   plan.form = key.sums_dq() ? BackwardForm::fused : BackwardForm::two_pass;
   plan.dq_sum = key.dq_sum;
+  plan.leaves_dq_sums = key.leaves_dq_sums();
   plan.head_dim = key.head_dim;
   plan.value_dim = key.value_dim;
   plan.dtype = key.dtype;
@@ -122,7 +125,8 @@ constexpr long long aligned(long long bytes) {
 
 constexpr KvItems kv_items(const AttentionBackwardPlan& plan,
                            const AttentionBackwardParams& params) {
-  return {params.batch * params.heads_kv, ceil_div(params.seq_kv, plan.tile_n), plan.parts};
+  return {params.batch * params.heads_kv, ceil_div(params.seq_kv, plan.tile_n), plan.parts,
+          plan.bands};
 }
 
 /// Q tiles of all heads, as the pass over K and V tiles cuts them.
@@ -207,7 +211,7 @@ constexpr AttentionBackwardGeometry attention_backward_geometry(
   }
   geometry.key_pass = {static_cast<int>(cta_count(plan.persistence, items.count(), plan.workers)),
                        plan.threads, plan.smem_bytes};
-  const int dq_ctas = plan.dq_sum == DqSum::atomic ? tiles : 0;
+  const int dq_ctas = plan.leaves_dq_sums ? tiles : 0;
   const int part_ctas = plan.parts > 1 ? static_cast<int>(items.tiles()) : 0;
   if (dq_ctas + part_ctas > 0) {
     geometry.finish = {dq_ctas + part_ctas, plan.around_threads, 0};
@@ -233,6 +237,7 @@ inline void place_workspace(AttentionBackwardParams& params, const AttentionBack
   params.dkv_parts = reinterpret_cast<float*>(at(geometry.workspace.dkv_parts));
   params.parts = plan.parts;
   params.last_kv_first = plan.last_kv_first ? 1 : 0;
+  params.bands = plan.bands;
   params.section_heads = geometry.section_heads;
   params.q_section_heads = geometry.q_section_heads;
   params.row_pitch = geometry.row_pitch;

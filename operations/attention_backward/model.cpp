@@ -32,6 +32,9 @@ constexpr double kWgmmaDepth = 16.0;
 /// Round trips to L2 of a turn: it is awaited, sums are read, added, written and handed over. From
 /// 137 TFLOP/s of ordered sums beside 230 of atomic ones, without a mask.
 constexpr double kTurnRoundTrips = 12.0;
+/// The same of the hopper family: additions by the copy engine, their end, the word that says so.
+/// A guess.
+constexpr double kHandOverRoundTrips = 8.0;
 constexpr double kWavefrontBytes = 128.0;
 constexpr double kElementBytes = 2.0;
 constexpr double kFloatBytes = 4.0;
@@ -139,6 +142,10 @@ Pass key_pass(const AttentionBackwardProblem& problem, const AttentionBackwardVa
   pass.l2_bytes *= steps;
   pass.added_bytes *= steps;
   pass.uneven = uneven(items, problem.causal ? 2.0 : 1.0, places);
+  if (problem.causal && variant.last_kv_first) {
+    // The longest tiles of the last band, twice the mean over the bands, begin when others end.
+    pass.uneven += places / items / variant.bands;
+  }
   return pass;
 }
 
@@ -270,11 +277,31 @@ class AttentionBackwardPredictor final : public Predictor {
     }
     const double steps = tile_pairs(problem, variant.tile_m, variant.tile_n) * problem.batch *
                          problem.heads_q / places;
+    if (variant.family == Family::hopper) {
+      return late_turns_us(problem, variant, places);
+    }
     const double turn_us = kTurnRoundTrips * profile_.l2_latency_clocks / profile_.clock_mhz;
     const Pass pass = key_pass(problem, variant, profile_, places);
     const double computing = time_us(pass.sm_clocks, giga_clocks()) / pass.reached;
     const bool starts_late = problem.causal && !variant.last_kv_first;
     return steps * turn_us + (starts_late ? computing : 0.0);
+  }
+
+  /// dQ of a step waits while the next is computed, so only what a tile is late behind the one
+  /// whose turn comes before adds up, over those of a band that run together. Under a causal mask,
+  /// dealt from the last on, a tile comes to a Q tile as many steps later as a tile has.
+  double late_turns_us(const AttentionBackwardProblem& problem,
+                       const AttentionBackwardVariant& variant, double places) const {
+    const double steps = tile_pairs(problem, variant.tile_m, variant.tile_n) * problem.batch *
+                         problem.heads_q / places;
+    const Pass pass = key_pass(problem, variant, profile_, places);
+    const double step_us = time_us(pass.sm_clocks, giga_clocks()) / pass.reached / steps;
+    const double ahead =
+        problem.causal && variant.last_kv_first ? step_us * variant.tile_n / variant.tile_m : 0.0;
+    const double hand_over_us =
+        kHandOverRoundTrips * profile_.l2_latency_clocks / profile_.clock_mhz;
+    const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
+    return std::max(0.0, hand_over_us - ahead) * std::min(kv_tiles / variant.bands, places);
   }
 
   GpuProfile profile_;

@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,8 @@ V with_query_tiles(V variant, const backward::QueryTiles& tiles) {
 }
 
 std::vector<V> hopper_forms(const AttentionBackwardProblem& problem) {
-  std::vector<V> all{with_hopper_tiles({}, problem)};
+  std::vector<V> all{with_hopper_tiles({}, problem),
+                     with_hopper_tiles({.dq_sum = DqSum::ordered}, problem)};
   const V two_pass{.form = BackwardForm::two_pass, .dq_sum = DqSum::none};
   for (const backward::QueryTiles& query : backward::kHopperQueryTiles) {
     if (query.head_dim == offered_columns(problem)) {
@@ -124,6 +126,14 @@ std::vector<V> first_points(Family family, const AttentionBackwardProblem& probl
 Values numbers(std::initializer_list<long long> values) { return {values.begin(), values.end()}; }
 Values one_text(std::string_view text) { return {std::string(text)}; }
 
+/// Bands of a head of so many K and V tiles where tiles take turns: a causal launch ends with the
+/// longest tiles of the last band, and a tile waits behind those of its band. Atomic sums gain
+/// nothing (experiments/attention_backward).
+int usual_bands(int kv_tiles) {
+  constexpr int kBands = 4;
+  return std::min(kBands, kv_tiles);
+}
+
 /// What is enumerated of an axis that is not restricted; `v` has those before it. Two passes have
 /// two lists of tiles, so the one over K and V tiles keeps its plain deal.
 Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& device, const V& v,
@@ -132,20 +142,26 @@ Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& d
   const bool atomic = v.dq_sum == DqSum::atomic;
   const bool two_pass = v.form == BackwardForm::two_pass;
   const bool hopper = v.family == Family::hopper;
+  const bool hopper_turns = hopper && v.dq_sum == DqSum::ordered;
   const bool wide = atomic && !hopper && device.sm_arch >= kFirstWideArch;
   const int group = problem.heads_q / problem.heads_kv;
   const int kv_tiles = ceil_div(problem.seq_kv, v.tile_n);
   const long long items = 1LL * problem.batch * problem.heads_kv * kv_tiles;
   const bool few_items = items < device.sm_count && group * ceil_div(problem.seq_q, v.tile_m) > 1;
   const std::map<std::string_view, Values> all{
-      {"stages", hopper ? numbers({2, 3}) : numbers({1, 2})},
+      {"stages", hopper_turns ? numbers({2})
+                 : hopper     ? numbers({2, 3})
+                              : numbers({1, 2})},
       {"wide_adds", one_text(wide ? "on" : "off")},
-      {"order", atomic     ? Values{"cyclic", "sawtooth", "rotated"}
-                : two_pass ? one_text("cyclic")
-                           : Values{"cyclic", "right_to_left"}},
+      {"order", atomic                     ? Values{"cyclic", "sawtooth", "rotated"}
+                : two_pass || hopper_turns ? one_text("cyclic")
+                                           : Values{"cyclic", "right_to_left"}},
       {"persistence", atomic ? Values{"grid", "persistent"} : one_text("grid")},
       {"parts", few_items ? numbers({1, 2, 4}) : numbers({1})},
-      {"last_kv_first", problem.causal ? texts(kSwitches) : one_text("off")},
+      {"last_kv_first", !problem.causal ? one_text("off")
+                        : hopper_turns  ? one_text("on")
+                                        : texts(kSwitches)},
+      {"bands", hopper_turns ? numbers({1, usual_bands(kv_tiles)}) : numbers({1})},
       {"query_persistence",
        two_pass && problem.causal ? Values{"grid", "pairs"} : one_text("grid")}};
   const auto found = all.find(axis);
@@ -180,6 +196,11 @@ std::vector<Axis> axes_to_enumerate() {
 
 namespace {
 
+int bands_of(const AttentionBackwardProblem& problem, const V& variant) {
+  const bool single = problem.batch * problem.heads_kv == 1 && !variant.last_kv_first;
+  return single ? 1 : usual_bands(ceil_div(problem.seq_kv, variant.tile_n));
+}
+
 /// The first offered tiles of a family that are legal: the widest that fit every chip come first.
 std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
                              const DeviceInfo& device) {
@@ -189,6 +210,10 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
     }
     for (const int stages : {variant.stages, 1}) {
       variant.stages = stages;
+      if (family == Family::hopper && sum == DqSum::ordered) {
+        variant.last_kv_first = problem.causal;
+        variant.bands = bands_of(problem, variant);
+      }
       variant.wide_adds =
           family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
       if (!broken_constraint(problem, variant, device)) {
@@ -202,10 +227,20 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
 }  // namespace
 
 /// Hopper kernels where they are legal. Two passes kept 0.73 of the atomic kernel of the portable
-/// family on an H200, turns 0.34 (experiments/attention_backward).
+/// family on an H200, turns 0.34 (experiments/attention_backward); of the hopper family 0.50.
 V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
-  const DqSum sum = problem.deterministic ? DqSum::none : DqSum::atomic;
-  for (const Family family : {Family::hopper, Family::portable}) {
+  struct Choice {
+    Family family;
+    DqSum sum;
+  };
+  constexpr std::array kUsual{Choice{Family::hopper, DqSum::atomic},
+                              Choice{Family::portable, DqSum::atomic}};
+  constexpr std::array kDeterministic{Choice{Family::hopper, DqSum::ordered},
+                                      Choice{Family::hopper, DqSum::none},
+                                      Choice{Family::portable, DqSum::none}};
+  const std::span<const Choice> choices =
+      problem.deterministic ? std::span<const Choice>(kDeterministic) : kUsual;
+  for (const auto& [family, sum] : choices) {
     if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
       return *variant;
     }

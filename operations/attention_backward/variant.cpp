@@ -21,6 +21,7 @@ constexpr int kMostTile = 256;
 constexpr int kMostWarps = 32;
 constexpr int kMostCount = 1 << 20;
 constexpr int kMostParts = 64;
+constexpr int kMostBands = 64;
 
 std::string numbered(std::string_view text, int number) {
   return std::string(text) + (number > 0 ? "/" + std::to_string(number) : "");
@@ -30,6 +31,7 @@ std::string deal_text(const AttentionBackwardVariant& v) {
   return numbered(to_string(v.persistence), v.workers) + " " +
          numbered(enum_text(kSwizzles, v.swizzle), v.section_heads) +
          (v.last_kv_first ? ", last keys first" : "") +
+         (v.bands > 1 ? ", bands " + std::to_string(v.bands) : "") +
          (v.parts > 1 ? ", parts " + std::to_string(v.parts) : "");
 }
 
@@ -85,6 +87,8 @@ std::span<const Axis> attention_backward_axes() {
       integer_axis(&V::parts, 1, kMostParts, "parts",
                    "CTAs that share the loop of one K and V tile."),
       switch_axis(&V::last_kv_first, "last_kv_first", "The last K and V tiles start first."),
+      integer_axis(&V::bands, 1, kMostBands, "bands",
+                   "Bands of K and V tiles; the first of all heads start first."),
       integer_axis(&V::query_tile_m, 1, kMostTile, "query_tile_m", "dQ pass: rows of Q per tile."),
       integer_axis(&V::query_tile_n, 1, kMostTile, "query_tile_n",
                    "dQ pass: K and V rows per step."),
@@ -113,6 +117,7 @@ AttentionBackwardVariant in_usual_tile_order(AttentionBackwardVariant variant) {
   variant.swizzle = usual.swizzle;
   variant.section_heads = usual.section_heads;
   variant.last_kv_first = usual.last_kv_first;
+  variant.bands = usual.bands;
   return variant;
 }
 

@@ -64,6 +64,8 @@ struct KeyPassConfig {
   /// Of the kernels before and after.
   SWR_HD constexpr int around_threads() const { return threads(); }
   SWR_HD constexpr bool sums_dq() const { return dq_sum != DqSum::none; }
+  /// Nobody adds to a Q tile last, so that the kernel after makes 16-bit elements of the sums.
+  SWR_HD constexpr bool leaves_dq_sums() const { return dq_sum == DqSum::atomic; }
   /// Items are drawn from a counter: then whoever waits for its turn has been dealt last.
   SWR_HD constexpr bool draws_items() const {
     return persistence == Persistence::dynamic || dq_sum == DqSum::ordered;

@@ -22,22 +22,40 @@ struct KvTile {
 };
 
 /// What the CTAs of a launch are dealt: every K and V tile of `heads` heads, as `parts` consecutive
-/// items, each a part of the tile's walk.
+/// items, each a part of the tile's walk. The first of `bands` equal bands of all heads are dealt
+/// before the second of any: under a causal mask the longest walks come first, whatever order a
+/// band has.
 struct KvItems {
   int heads = 0;     ///< batch * heads_kv.
   int kv_tiles = 0;  ///< Of one head.
   int parts = 1;
+  int bands = 1;
 
   SWR_HD constexpr long long tiles() const { return static_cast<long long>(heads) * kv_tiles; }
   SWR_HD constexpr long long count() const { return tiles() * parts; }
 };
 
-/// Maps a linear tile index to its tile, with sections as map_tile() has them.
+/// Tiles [first, end) of a head.
+struct Band {
+  int first = 0;
+  int end = 0;
+};
+
+/// The band that tile `index` is in.
+SWR_HD constexpr Band band_of(int index, int kv_tiles, int bands) {
+  const int band = ((index + 1) * bands - 1) / kv_tiles;
+  return {kv_tiles * band / bands, kv_tiles * (band + 1) / bands};
+}
+
+/// Maps a linear tile index to its tile, with sections of every band as map_tile() has them. Tiles
+/// of a band are dealt from the first to the last or the other way round.
 SWR_HD constexpr KvTile map_kv_tile(long long linear, KvItems items, int section_heads,
                                     bool last_first) {
-  const QTile mapped = map_tile(linear, items.kv_tiles, items.heads, section_heads);
-  const int index = last_first ? items.kv_tiles - 1 - mapped.index : mapped.index;
-  return {mapped.head, index, mapped.index};
+  const Band band = band_of(static_cast<int>(linear / items.heads), items.kv_tiles, items.bands);
+  const QTile mapped = map_tile(linear - static_cast<long long>(band.first) * items.heads,
+                                band.end - band.first, items.heads, section_heads);
+  const int place = band.first + mapped.index;
+  return {mapped.head, last_first ? band.end - 1 - mapped.index : place, place};
 }
 
 /// Consecutive Q tiles of a head.
@@ -114,10 +132,9 @@ struct Place {
   int q_tile = 0;
 };
 
-SWR_HD constexpr Place place_at(const Walk& walk, int step, int group) {
+/// Of the walk through query head `head` of the group, its tile number `within`.
+SWR_HD constexpr Place place_within(const Walk& walk, int head, int within, int group) {
   const int count = walk.tiles.count;
-  const int head = step / count;
-  const int within = step - head * count;
   const int passes = walk.round * group + head;
   const bool backward =
       walk.order == QOrder::right_to_left || (walk.order == QOrder::sawtooth && (passes & 1) != 0);
@@ -126,6 +143,11 @@ SWR_HD constexpr Place place_at(const Walk& walk, int step, int group) {
     index = (walk.start + within) % count;
   }
   return {head, walk.tiles.first + index};
+}
+
+SWR_HD constexpr Place place_at(const Walk& walk, int step, int group) {
+  const int head = step / walk.tiles.count;
+  return place_within(walk, head, step - head * walk.tiles.count, group);
 }
 
 /// Of `width` tiles whose walks start at Q tiles 0, 1, ..., width - 1 and go around in step: how
@@ -142,10 +164,29 @@ SWR_HD constexpr int earlier_walks(int q, int start, int width) {
 struct Relay {
   QOrder order = QOrder::cyclic;
   int rotation = 1;         ///< AttentionBackwardParams::rotation.
-  bool last_first = false;  ///< Tiles are dealt from last to first.
+  bool last_first = false;  ///< Tiles of a band are dealt from last to first.
   int kv_tiles = 0;
   int q_tiles = 0;
+  int bands = 1;  ///< QOrder::rotated: 1.
 };
+
+/// The turns of a K and V tile whose walk does not rotate: at a Q tile with `contributors` tiles
+/// the lesser of `latest` and `contributors + offset`.
+struct Turns {
+  int latest = 0;
+  int offset = 0;
+
+  SWR_HD constexpr int at(int contributors) const { return min_of(latest, contributors + offset); }
+};
+
+SWR_HD constexpr Turns turns_of(const KvTile& tile, const Relay& relay) {
+  if (!relay.last_first) {
+    return {tile.index, tile.index};
+  }
+  const Band band = band_of(tile.index, relay.kv_tiles, relay.bands);
+  const int offset = band.first - 1 - tile.index;
+  return {band.end + offset, offset};
+}
 
 /// The turn of a K and V tile in the additions to a Q tile: 0, 1, ... among the `contributors`
 /// tiles of the head that have keys for it. In the order in which tiles are dealt, so that whoever
@@ -158,7 +199,7 @@ SWR_HD constexpr int turn_of(const KvTile& tile, int q_index, int contributors,
     const int width = min_of(relay.rotation, relay.kv_tiles - first);
     return first + earlier_walks(q_index, tile.place - first, width);
   }
-  return relay.last_first ? contributors - 1 - tile.index : tile.index;
+  return turns_of(tile, relay).at(contributors);
 }
 
 }  // namespace swr::backward

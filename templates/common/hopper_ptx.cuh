@@ -167,6 +167,13 @@ __device__ __forceinline__ void cp_async_bulk_global_to_shared(unsigned shared, 
       "l"(global), "r"(bytes), "r"(barrier)
       : "memory");
 }
+/// One thread copies `bytes` from shared memory, as part of its current bulk group.
+__device__ __forceinline__ void cp_async_bulk_shared_to_global(void* global, unsigned shared,
+                                                               unsigned bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+               "r"(shared), "r"(bytes)
+               : "memory");
+}
 /// One thread has fp32 values in shared memory added to as many in global memory, each atomically,
 /// as part of its current bulk group.
 __device__ __forceinline__ void cp_reduce_async_bulk_add_f32(float* global, unsigned shared,

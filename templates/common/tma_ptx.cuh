@@ -53,6 +53,11 @@ __device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity)
 __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+/// The same of global memory: what this thread has seen there comes before what it has the copy
+/// engine do later.
+__device__ __forceinline__ void fence_proxy_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
 
 // cp.async.bulk.tensor ("Data Movement and Conversion Instructions").
 

@@ -16,7 +16,7 @@ TEST(EmulatedAttentionBackward, EveryOrderAndPersistenceIsRight) {
   constexpr AttentionCase kGrouped{
       .batch = 2, .heads_q = 4, .heads_kv = 2, .seq_q = 45, .seq_kv = 60};
   const BackwardChoice choice{.section_heads = 3};
-  const BackwardChoice last_first{.section_heads = 4, .last_kv_first = true};
+  const BackwardChoice last_first{.section_heads = 4, .last_kv_first = true, .bands = 2};
   expect_right<walking(QOrder::sawtooth, Persistence::persistent)>(kGrouped, choice);
   expect_right<without_sums(walking(QOrder::sawtooth, Persistence::dynamic))>(kGrouped, choice);
   expect_right<in_order(walking(QOrder::right_to_left, Persistence::snake))>(kGrouped, last_first);
@@ -48,6 +48,8 @@ TEST(EmulatedAttentionBackward, AdditionsInTurnGiveTheSameBitsWhoeverComesFirst)
   expect_same_bits<in_order(walking(QOrder::cyclic, Persistence::grid))>(kManyTiles, choice);
   expect_same_bits<in_order(walking(QOrder::right_to_left, Persistence::grid))>(
       kManyTiles, {.last_kv_first = true, .room = 4});
+  expect_same_bits<in_order(walking(QOrder::cyclic, Persistence::grid))>(
+      kManyTiles, {.section_heads = 2, .last_kv_first = true, .bands = 3, .room = 4});
   expect_same_bits<in_order(walking(QOrder::sawtooth, Persistence::dynamic))>(
       kManyTiles, {.section_heads = 2, .workers = 5, .room = 5});
   expect_same_bits<in_order(without_mask(walking(QOrder::rotated, Persistence::grid)))>(

@@ -27,6 +27,7 @@ struct BackwardChoice {
   int workers = 3;
   int parts = 1;
   bool last_kv_first = false;
+  int bands = 1;  ///< Not of tiles that rotate and take turns.
   bool with_d_lse = false;
   Fault fault = Fault::none;
   CopyTime copies = CopyTime::early;
@@ -184,6 +185,8 @@ class BackwardProblem {
     plan.section_heads = choice_.section_heads;
     plan.parts = choice_.parts;
     plan.last_kv_first = choice_.last_kv_first;
+    const bool rotate_in_turn = K.order == swr::QOrder::rotated && K.dq_sum == swr::DqSum::ordered;
+    plan.bands = rotate_in_turn ? 1 : choice_.bands;
     plan.sm_count = static_cast<int>(std::max(1U, choice_.room));
     return plan;
   }

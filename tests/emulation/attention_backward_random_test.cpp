@@ -34,6 +34,7 @@ class RandomProblems {
             .workers = from(1, 6),
             .parts = coin() ? 1 : from(2, 4),
             .last_kv_first = coin(),
+            .bands = from(1, 3),
             .with_d_lse = coin(),
             .copies = coin() ? CopyTime::early : CopyTime::late,
             .pace = coin() ? Pace::first_warp_ahead : Pace::last_warp_ahead,

@@ -31,7 +31,7 @@ struct HopperKeyPassConfig {
   int stages;  ///< Q tiles in shared memory: 2 or 3. Of dO there are always 2.
   DqSum dq_sum;
   QOrder order;
-  Persistence persistence;  ///< Not dynamic.
+  Persistence persistence;  ///< Not dynamic; grid with DqSum::ordered.
 
   // What the kernels of the portable family ask for.
   static constexpr int alignment_bytes = 16;
@@ -40,17 +40,24 @@ struct HopperKeyPassConfig {
 
   static constexpr int kWarpgroup = 128;
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
+  static constexpr int kSmRegisters = 65536;
   static constexpr int kPanelColumns = 64;
   static constexpr int kLineBytes = 128;
   static constexpr int kPlaceBytes = 16;  ///< What the loading warp says of a step.
-  static constexpr int kValueStages = 2;  ///< Of dO, and of dS.
+  static constexpr int kItemBytes = 32;
+  static constexpr int kBarriers = 18;
+  static constexpr int kValueStages = 2;  ///< Of dO, of dS, and of dQ that waits for its turn.
 
   SWR_HD constexpr int consumers() const { return warps / 4; }
   SWR_HD constexpr int threads() const { return (consumers() + 1) * kWarpgroup; }
   /// Of the kernels before and after.
   SWR_HD constexpr int around_threads() const { return warps * 32; }
   SWR_HD constexpr bool sums_dq() const { return dq_sum != DqSum::none; }
-  SWR_HD constexpr bool draws_items() const { return false; }
+  SWR_HD constexpr bool leaves_dq_sums() const { return sums_dq(); }
+  /// Whoever waits for its turn has been dealt after those it waits for, whatever order CTAs start
+  /// in.
+  SWR_HD constexpr bool draws_items() const { return takes_turns(); }
+  SWR_HD constexpr bool takes_turns() const { return dq_sum == DqSum::ordered; }
 
   /// Consumers share all keys of an item and divide the columns of dK and dV.
   SWR_HD constexpr bool divides_columns() const { return head_dim > 128 || value_dim > 128; }
@@ -87,6 +94,8 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int staged_dq_bytes() const {
     return stages_dq() ? tile_m * key_columns() * 4 : 0;
   }
+  /// With turns a step of dQ waits for its turn while the next one is computed.
+  SWR_HD constexpr int dq_stages() const { return takes_turns() ? kValueStages : 1; }
   SWR_HD constexpr int stats_bytes() const { return tile_m * backward::kStatsBytes; }
 
   // Offsets in dynamic shared memory, which starts at a multiple of 1024 bytes.
@@ -97,10 +106,14 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int ds_offset() const { return d_o_offset() + kValueStages * d_o_bytes(); }
   SWR_HD constexpr int p_offset() const { return ds_offset() + kValueStages * ds_bytes(); }
   SWR_HD constexpr int staged_dq_offset() const { return p_offset() + kValueStages * p_bytes(); }
-  SWR_HD constexpr int stats_offset() const { return staged_dq_offset() + staged_dq_bytes(); }
+  SWR_HD constexpr int stats_offset() const {
+    return staged_dq_offset() + dq_stages() * staged_dq_bytes();
+  }
   SWR_HD constexpr int place_offset() const { return stats_offset() + stages * stats_bytes(); }
   SWR_HD constexpr int barrier_offset() const { return place_offset() + stages * kPlaceBytes; }
-  SWR_HD constexpr int smem_bytes() const { return barrier_offset() + 128; }
+  /// What a drawn item is passes from one thread to all.
+  SWR_HD constexpr int item_offset() const { return barrier_offset() + kBarriers * 8; }
+  SWR_HD constexpr int smem_bytes() const { return item_offset() + kItemBytes; }
 
   // The share of a warp in the dQ of a step. With 64 rows consumers divide its columns, with 128
   // its rows.
@@ -108,12 +121,27 @@ struct HopperKeyPassConfig {
   SWR_HD constexpr int dq_blocks() const { return 1; }
   SWR_HD constexpr int dq_columns() const { return key_columns() / (warps / dq_row_warps()); }
   SWR_HD constexpr int dq_fragments() const { return dq_columns() / 8; }
+  /// Those of a share that begins at `column` that are not padding.
+  SWR_HD constexpr int own_dq_fragments(int column) const {
+    return max_of(0, min_of(dq_columns(), head_dim - column)) / 8;
+  }
+  /// Bytes to add of share `share`, of 4-byte sums of 16 rows.
+  SWR_HD constexpr int dq_share_bytes(int share) const {
+    return own_dq_fragments(share % (warps / dq_row_warps()) * dq_columns()) * 512;
+  }
   /// Columns of the sums of all warps.
   SWR_HD constexpr int dq_sum_columns() const { return key_columns(); }
 
-  /// Registers per thread after the warpgroups have traded them (setmaxnreg).
+  /// Registers per thread after the warpgroups have traded them (setmaxnreg). A CTA has no more
+  /// than it was launched with: who asks for more waits for ever.
   SWR_HD constexpr int producer_registers() const { return 24; }
   SWR_HD constexpr int consumer_registers() const { return 240; }
+  /// At most, per thread; registers are dealt by eights.
+  SWR_HD constexpr int launched_registers() const { return kSmRegisters / threads() / 8 * 8; }
+  SWR_HD constexpr bool trades_what_it_has() const {
+    return producer_registers() + consumers() * consumer_registers() <=
+           (consumers() + 1) * launched_registers();
+  }
   /// Held at the peak of a step: dK and dV, with S and dP in fp32 and P rounded, or with dQ.
   SWR_HD constexpr int peak_registers() const {
     const int scores = score_rows() + score_rows() / 4;
@@ -131,7 +159,8 @@ struct HopperKeyPassConfig {
     const bool rows = tile_m == 64 || (tile_m == 128 && !divides_columns());
     const bool tiles = warps == 8 && tile_n == (divides_columns() ? 64 : 128) && rows &&
                        dq_columns() % kPanelColumns == 0;
-    return dims && tiles && (stages == 2 || stages == 3);
+    return dims && tiles && trades_what_it_has() && (stages == 2 || stages == 3) &&
+           !(takes_turns() && divides_columns());
   }
 
  private:

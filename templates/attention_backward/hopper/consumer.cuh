@@ -34,11 +34,11 @@ class KeyConsumer {
     const portable::KeyItems<C> items(params_, 0);
     ptx::griddepcontrol_wait();
     for (int iteration = 0;; ++iteration) {
-      const long long item = items.take(iteration);
+      const long long item = item_of<C>(items, iteration);
       if (item < 0) {
         break;
       }
-      const portable::KeyWork work = items.work(item);
+      const portable::KeyWork work = work_of<C>(params_, items, smem_, item);
       take_item(work, static_cast<unsigned>(iteration) & 1U);
       write_gradients(work);
     }
@@ -202,31 +202,52 @@ class KeyConsumer {
     const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, dq_share());
 #pragma unroll
     for (int n = 0; n < C.dq_fragments(); ++n) {
-      target.add(n, {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]});
+      if (is_own_fragment(n)) {
+        target.add(n, {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]});
+      }
     }
   }
 
-  /// The same by the copy engine: a share is one piece.
+  /// The same by the copy engine: a share is one piece. With turns another warp has it added.
   __device__ __forceinline__ void stage_dq(const StepPlace& place) const {
     const int share = dq_share();
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const unsigned staged = smem_.staged_dq(share);
-    if (lane == 0) {
-      ptx::cp_async_bulk_wait_group_read();
+    const int stage = C.takes_turns() ? d_o_.stage : 0;
+    const unsigned staged = smem_.staged_dq(stage, share);
+    if constexpr (C.takes_turns()) {
+      ptx::mbarrier_wait(smem_.dq_empty(stage), d_o_.parity ^ 1);
+    } else {
+      if (lane == 0) {
+        ptx::cp_async_bulk_wait_group_read();
+      }
+      __syncwarp();
     }
-    __syncwarp();
 #pragma unroll
     for (int n = 0; n < C.dq_fragments(); ++n) {
-      ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
-                     make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
+      if (is_own_fragment(n)) {
+        ptx::st_shared(staged + static_cast<unsigned>(n * 512 + lane * 16),
+                       make_float4(dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]));
+      }
     }
     ptx::fence_proxy_async();
     __syncwarp();
     if (lane == 0) {
-      const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, share);
-      ptx::cp_reduce_async_bulk_add_f32(target.sums(0), staged, C.staged_dq_bytes() / C.warps);
-      ptx::cp_async_bulk_commit_group();
+      if constexpr (C.takes_turns()) {
+        ptx::mbarrier_arrive(smem_.dq_full(stage));
+      } else {
+        const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, share);
+        ptx::cp_reduce_async_bulk_add_f32(target.sums(0), staged,
+                                          static_cast<unsigned>(C.dq_share_bytes(share)));
+        ptx::cp_async_bulk_commit_group();
+      }
     }
+  }
+
+  /// False for eight columns of the warp's share of dQ that are padding: those at the end of the
+  /// last consumer's.
+  __device__ __forceinline__ bool is_own_fragment(int fragment) const {
+    constexpr int kLast = C.own_dq_fragments(C.key_columns() - C.dq_columns());
+    return fragment < kLast || (C.dq_columns() < C.key_columns() && index_ == 0);
   }
 
   /// Which share of dQ the warp has, as DqShare counts.

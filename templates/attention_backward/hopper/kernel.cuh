@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Attention backward for sm_90a, the pass over K and V tiles, warp-specialised: one warp moves
-// tiles with the copy engine, the warpgroups behind it compute with wgmma (FlashAttention-3,
-// section 3 and its backward pass; the order of the products is this kernel's own).
+// tiles with the copy engine, two more have dQ added in turn where turns count, the warpgroups
+// behind it compute with wgmma (FlashAttention-3, section 3 and its backward pass; the order of the
+// products is this kernel's own).
 #pragma once
 
 #include "attention_backward/hopper/config.h"
 #include "attention_backward/hopper/consumer.cuh"
+#include "attention_backward/hopper/dq_adder.cuh"
 #include "attention_backward/hopper/pipeline.cuh"
 #include "attention_backward/hopper/producer.cuh"
 #include "common/hopper_ptx.cuh"
@@ -24,6 +26,10 @@ __device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& para
     ptx::prefetch_tensormap(maps.k);
     ptx::prefetch_tensormap(maps.v);
     ptx::prefetch_tensormap(maps.d_o);
+    if constexpr (C.draws_items()) {
+      ptx::griddepcontrol_wait();  // The kernel before sets the counter.
+      draw_item<C>(params, smem);
+    }
   }
   __syncthreads();
   // The shuffle tells the compiler that the index is the same in the whole warp.
@@ -32,6 +38,11 @@ __device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& para
     ptx::setmaxnreg_dec<C.producer_registers()>();
     if (threadIdx.x < 32) {
       KeyProducer<C>(smem, params, maps).run();
+    } else if constexpr (C.takes_turns()) {
+      const int stage = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0) - 1;
+      if (stage < C.dq_stages()) {
+        DqAdder<C>(smem, stage, params).run();
+      }
     }
   } else {
     ptx::setmaxnreg_inc<C.consumer_registers()>();

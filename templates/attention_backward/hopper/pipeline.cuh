@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention_backward/hopper/config.h"
+#include "attention_backward/portable/key_work.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
 #include "common/ring.cuh"
@@ -30,8 +31,9 @@ struct BackwardMemory {
     return base + C.p_offset() + stage * C.p_bytes();
   }
   /// Sums of a warp on their way to global memory; `share` counts as DqShare does.
-  __device__ __forceinline__ unsigned staged_dq(int share) const {
-    return base + C.staged_dq_offset() + share * (C.staged_dq_bytes() / C.warps);
+  __device__ __forceinline__ unsigned staged_dq(int stage, int share) const {
+    return base + C.staged_dq_offset() + stage * C.staged_dq_bytes() +
+           share * (C.staged_dq_bytes() / C.warps);
   }
   /// Pairs of the rows of a Q tile, and where its step leads.
   __device__ __forceinline__ unsigned stats(int stage) const {
@@ -40,6 +42,8 @@ struct BackwardMemory {
   __device__ __forceinline__ unsigned place(int stage) const {
     return base + C.place_offset() + stage * C.kPlaceBytes;
   }
+
+  __device__ __forceinline__ unsigned item() const { return base + C.item_offset(); }
 
   /// For a Q tile to be empty: its consumer is done, and its four warps have read the place.
   static constexpr int kArrivalsPerConsumer = 1 + 4;
@@ -54,6 +58,10 @@ struct BackwardMemory {
   __device__ __forceinline__ unsigned q_empty(int stage) const { return barrier(5 + 2 * stage); }
   __device__ __forceinline__ unsigned d_o_full(int stage) const { return barrier(10 + 2 * stage); }
   __device__ __forceinline__ unsigned d_o_empty(int stage) const { return barrier(11 + 2 * stage); }
+  /// DqSum::ordered: a step's dQ, full by all warps of the consumers, empty by the thread that
+  /// adds.
+  __device__ __forceinline__ unsigned dq_full(int stage) const { return barrier(14 + 2 * stage); }
+  __device__ __forceinline__ unsigned dq_empty(int stage) const { return barrier(15 + 2 * stage); }
 
   /// By one thread, before any other uses them.
   __device__ __forceinline__ void init_barriers() const {
@@ -67,6 +75,8 @@ struct BackwardMemory {
     for (int stage = 0; stage < C.kValueStages; ++stage) {
       ptx::mbarrier_init(d_o_full(stage), 1);
       ptx::mbarrier_init(d_o_empty(stage), C.consumers());
+      ptx::mbarrier_init(dq_full(stage), C.warps);
+      ptx::mbarrier_init(dq_empty(stage), 1);
     }
     ptx::fence_mbarrier_init();
   }
@@ -76,6 +86,62 @@ struct BackwardMemory {
     return base + C.barrier_offset() + 8 * index;
   }
 };
+
+/// One thread draws the item of the CTA and leaves what it is, before the warpgroups trade
+/// registers: that takes divisions, for which the loading one would have too few.
+template <HopperKeyPassConfig C>
+__device__ __forceinline__ void draw_item(const AttentionBackwardParams& params,
+                                          BackwardMemory<C> smem) {
+  const portable::KeyItems<C> items(params, 0);
+  const unsigned item = atomicAdd(params.item_counter, 1U);
+  const portable::KeyWork work = items.work(items.tile(item), item);
+  ptx::st_shared(smem.item(), make_uint4(work.tile.index, work.part, work.batch, work.head_kv));
+  ptx::st_shared(smem.item() + 16,
+                 make_uint4(work.steps.first, work.steps.count, work.group, work.walk.tiles.first));
+}
+
+/// What draw_item() has left. Walks do not rotate.
+template <HopperKeyPassConfig C>
+__device__ __forceinline__ portable::KeyWork drawn_work(const AttentionBackwardParams& params,
+                                                        BackwardMemory<C> smem) {
+  static_assert(C.persistence == Persistence::grid && C.order != QOrder::rotated);
+  // All lanes have the same; the reduction tells the compiler.
+  const auto same = [](unsigned value) { return ptx::redux_sync_or(static_cast<int>(value)); };
+  const uint4 what = ptx::ld_shared_v4_b32(smem.item());
+  const uint4 steps = ptx::ld_shared_v4_b32(smem.item() + 16);
+  portable::KeyWork work;
+  work.part = same(what.y);
+  work.batch = same(what.z);
+  work.head_kv = same(what.w);
+  work.tile = {work.batch * params.heads_kv + work.head_kv, same(what.x), 0};
+  work.group = same(steps.z);
+  work.steps = {same(steps.x), same(steps.y)};
+  work.shape = {params.seq_q, params.seq_kv, C.causal};
+  const int first = same(steps.w);
+  work.walk = {C.order, {first, ceil_div(params.seq_q, C.tile_m) - first}, 0, 0};
+  return work;
+}
+
+/// The item of an iteration, or -1 when the CTA is done. A drawn one is the only one.
+template <HopperKeyPassConfig C>
+__device__ __forceinline__ long long item_of(const portable::KeyItems<C>& items, int iteration) {
+  if constexpr (C.draws_items()) {
+    return iteration == 0 ? 0 : -1;
+  } else {
+    return items.take(iteration);
+  }
+}
+
+template <HopperKeyPassConfig C>
+__device__ __forceinline__ portable::KeyWork work_of(const AttentionBackwardParams& params,
+                                                     const portable::KeyItems<C>& items,
+                                                     BackwardMemory<C> smem, long long item) {
+  if constexpr (C.draws_items()) {
+    return drawn_work<C>(params, smem);
+  } else {
+    return items.work(item);
+  }
+}
 
 /// Where a step leads, so that consumers need no divisions. The loading thread writes it before the
 /// Q tile is full; it is read until the tile is empty.

@@ -26,41 +26,49 @@ class KeyProducer {
     const portable::KeyItems<C> items(params_, 0);
     ptx::griddepcontrol_wait();
     for (int iteration = 0;; ++iteration) {
-      const long long item = items.take(iteration);
+      const long long item = item_of<C>(items, iteration);
       if (item < 0) {
         break;
       }
-      load_item(items.work(item), iteration);
+      load_item(items, item, iteration);
+      if constexpr (C.persistence == Persistence::grid) {
+        break;  // Known to be the only one, it takes fewer registers.
+      }
     }
     ptx::griddepcontrol_launch_dependents();
   }
 
  private:
-  __device__ __forceinline__ void load_item(const portable::KeyWork& work, int iteration) {
+  __device__ __forceinline__ void load_item(const portable::KeyItems<C>& items, long long item,
+                                            int iteration) {
+    portable::KeyWork work = work_of<C>(params_, items, smem_, item);
     const int first_key = work.tile.index * C.tile_n;
     ptx::mbarrier_wait(smem_.kv_empty(), (iteration + 1) & 1);
     load_tile(smem_.k(), maps_.k, {0, first_key, work.head_kv, work.batch}, C.key_box().rows,
               C.key_columns(), smem_.k_full(), 0);
 #pragma unroll 1
     for (int step = 0; step < work.steps.count; ++step) {
+      if constexpr (C.draws_items()) {
+        work = work_of<C>(params_, items, smem_, item);  // Read again, it takes fewer registers.
+      }
       const backward::Place at = work.place(step);
       const int first_row = at.q_tile * C.tile_m;
       const int head = work.query_head(at.group_head);
       load_q(work, at, head, first_row);
       if (step == 0) {
-        load_v(work, first_key);
+        load_v(work);
       }
-      ptx::mbarrier_wait(smem_.d_o_empty(d_o_.stage), d_o_.parity ^ 1);
-      load_tile(smem_.d_o(d_o_.stage), maps_.d_o, {0, first_row, head, work.batch},
-                C.row_box().rows, C.value_columns(), smem_.d_o_full(d_o_.stage), 0);
+      load_d_o({0, first_row, head, work.batch});
+      q_.advance();
       d_o_.advance();
     }
     if (work.steps.count == 0) {
-      load_v(work, first_key);  // A part without steps takes its turn of the barrier all the same.
+      load_v(work);  // A part without steps takes its turn of the barrier all the same.
     }
   }
 
-  __device__ __forceinline__ void load_v(const portable::KeyWork& work, int first_key) const {
+  __device__ __forceinline__ void load_v(const portable::KeyWork& work) const {
+    const int first_key = work.tile.index * C.tile_n;
     load_tile(smem_.v(), maps_.v, {0, first_key, work.head_kv, work.batch}, C.key_box().rows,
               C.value_columns(), smem_.v_full(), 0);
   }
@@ -86,7 +94,19 @@ class KeyProducer {
                                           portable::stats_of(params_, batch_head, first_row),
                                           stats_bytes, full);
     }
-    q_.advance();
+  }
+
+  __device__ __forceinline__ void load_d_o(const ptx::BoxCorner& corner) const {
+    // Rings of the same length go in step; held once, they take fewer registers.
+    int stage = d_o_.stage;
+    unsigned parity = d_o_.parity;
+    if constexpr (C.stages == C.kValueStages) {
+      stage = q_.stage;
+      parity = q_.parity;
+    }
+    ptx::mbarrier_wait(smem_.d_o_empty(stage), parity ^ 1);
+    load_tile(smem_.d_o(stage), maps_.d_o, corner, C.row_box().rows, C.value_columns(),
+              smem_.d_o_full(stage), 0);
   }
 
   /// All panels of a tile of `rows` rows; the barrier expects `more` bytes beside them.

@@ -57,6 +57,18 @@ __device__ inline void prepare_rows(const AttentionBackwardParams& params, QTile
   }
 }
 
+/// Sums of 0. Those beyond head_dim are padding.
+template <auto C>
+__device__ inline void clear_sums(const AttentionBackwardParams& params, QTile tile) {
+  const DqShare<C> share(params, tile.head, tile.index);
+  constexpr int kGroups = C.dq_columns() / 8;
+  for (int index = 0; index < C.dq_fragments(); ++index) {
+    if (share.column() + 8 * (index % kGroups) < C.head_dim) {
+      share.clear(index);
+    }
+  }
+}
+
 /// Zeros for dQ of rows that nobody will add to.
 template <auto C>
 __device__ inline void clear_dq(const AttentionBackwardParams& params, QTile tile) {
@@ -78,10 +90,7 @@ __device__ inline void prepare(const AttentionBackwardParams& params) {
     *params.item_counter = 0;
   }
   if constexpr (C.dq_sum == DqSum::atomic) {
-    const DqShare<C> share(params, tile.head, tile.index);
-    for (int index = 0; index < C.dq_fragments(); ++index) {
-      share.clear(index);
-    }
+    clear_sums<C>(params, tile);
   }
   if constexpr (C.dq_sum == DqSum::ordered) {
     if (threadIdx.x % 32 == 0) {
@@ -89,7 +98,11 @@ __device__ inline void prepare(const AttentionBackwardParams& params) {
     }
     const SequenceShape shape{params.seq_q, params.seq_kv, C.causal};
     if (backward::kv_tiles_of(tile.index, C.tile_m, C.tile_n, shape) == 0) {
-      clear_dq<C>(params, tile);
+      if constexpr (C.leaves_dq_sums()) {
+        clear_sums<C>(params, tile);
+      } else {
+        clear_dq<C>(params, tile);
+      }
     }
   }
   prepare_rows<C>(params, tile);
@@ -167,17 +180,16 @@ __device__ inline void finish_dk_dv(const AttentionBackwardParams& params, int c
                             head, first_key, 1.0F);
 }
 
-/// After the pass over K and V tiles: with DqSum::atomic a CTA per Q tile, then with several parts
-/// one per K and V tile.
+/// After the pass over K and V tiles: where it leaves sums of dQ a CTA per Q tile, then with
+/// several parts one per K and V tile.
 template <auto C>
 __device__ inline void finish(const AttentionBackwardParams& params) {
   ptx::griddepcontrol_wait();
-  const int q_ctas = C.dq_sum == DqSum::atomic
-                         ? params.batch * params.heads_q * ceil_div(params.seq_q, C.tile_m)
-                         : 0;
+  const int q_ctas =
+      C.leaves_dq_sums() ? params.batch * params.heads_q * ceil_div(params.seq_q, C.tile_m) : 0;
   const auto cta = static_cast<int>(blockIdx.x);
   if (cta < q_ctas) {
-    if constexpr (C.dq_sum == DqSum::atomic) {
+    if constexpr (C.leaves_dq_sums()) {
       finish_dq<C>(params);
     }
   } else {

@@ -168,13 +168,21 @@ struct Turn {
   bool last;
 };
 
+template <auto C>
+__device__ inline backward::Relay relay_of(const AttentionBackwardParams& params) {
+  return {C.order,
+          params.rotation,
+          params.last_kv_first != 0,
+          ceil_div(params.seq_kv, C.tile_n),
+          ceil_div(params.seq_q, C.tile_m),
+          params.bands};
+}
+
 template <KeyPassConfig C>
 __device__ inline Turn turn_at(const AttentionBackwardParams& params, const KeyWork& work,
                                int q_tile) {
   const int contributors = backward::kv_tiles_of(q_tile, C.tile_m, C.tile_n, work.shape);
-  const backward::Relay relay{C.order, params.rotation, params.last_kv_first != 0,
-                              ceil_div(params.seq_kv, C.tile_n), ceil_div(params.seq_q, C.tile_m)};
-  const int number = backward::turn_of(work.tile, q_tile, contributors, relay);
+  const int number = backward::turn_of(work.tile, q_tile, contributors, relay_of<C>(params));
   return {number, number == contributors - 1};
 }
 

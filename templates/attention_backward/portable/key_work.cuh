@@ -28,6 +28,33 @@ struct KeyWork {
   __device__ int query_head(int group_head) const { return head_kv * group + group_head; }
 };
 
+/// Steps of a walk one after the other, without a division each.
+class WalkCursor {
+ public:
+  __device__ WalkCursor(const KeyWork& work, int step)
+      : left_(work.steps.count - step),
+        head_((work.steps.first + step) / work.walk.tiles.count),
+        within_(work.steps.first + step - head_ * work.walk.tiles.count) {}
+
+  __device__ bool ends() const { return left_ <= 0; }
+  __device__ backward::Place place(const KeyWork& work) const {
+    return backward::place_within(work.walk, head_, within_, work.group);
+  }
+  __device__ void advance(const KeyWork& work, int steps) {
+    left_ -= steps;
+    within_ += steps;
+    while (within_ >= work.walk.tiles.count) {
+      within_ -= work.walk.tiles.count;
+      ++head_;
+    }
+  }
+
+ private:
+  int left_;
+  int head_;
+  int within_;
+};
+
 /// Query head of a step, over the batch.
 __device__ inline int batch_head(const AttentionBackwardParams& params, const KeyWork& work,
                                  int group_head) {
@@ -56,7 +83,8 @@ class KeyItems {
   __device__ KeyItems(const AttentionBackwardParams& params, unsigned smem)
       : params_(params),
         smem_(smem),
-        items_{params.batch * params.heads_kv, ceil_div(params.seq_kv, C.tile_n), params.parts} {}
+        items_{params.batch * params.heads_kv, ceil_div(params.seq_kv, C.tile_n), params.parts,
+               params.bands} {}
 
   /// The item of an iteration, or -1 when the CTA is done. All threads of the CTA.
   __device__ long long take(int iteration) const {
@@ -78,11 +106,15 @@ class KeyItems {
   }
 
   __device__ KeyWork work(long long item) const {
-    const backward::KvTile mapped = backward::map_kv_tile(
-        item / params_.parts, items_, params_.section_heads, params_.last_kv_first != 0);
+    const backward::KvTile mapped = tile(item);
+    return work({ptx::redux_sync_or(mapped.head), ptx::redux_sync_or(mapped.index),
+                 ptx::redux_sync_or(mapped.place)},
+                item);
+  }
+  /// The same of the item's tile, by any number of lanes.
+  __device__ KeyWork work(const backward::KvTile& tile, long long item) const {
     KeyWork work;
-    work.tile = {ptx::redux_sync_or(mapped.head), ptx::redux_sync_or(mapped.index),
-                 ptx::redux_sync_or(mapped.place)};
+    work.tile = tile;
     work.part = static_cast<int>(item % params_.parts);
     work.batch = work.tile.head / params_.heads_kv;
     work.head_kv = work.tile.head - work.batch * params_.heads_kv;
@@ -94,6 +126,11 @@ class KeyItems {
     const int round = backward::round_of(C.persistence, item, params_.parts, gridDim.x);
     work.walk = {C.order, tiles, round, work.tile.place % params_.rotation % tiles.count};
     return work;
+  }
+
+  __device__ backward::KvTile tile(long long item) const {
+    return backward::map_kv_tile(item / params_.parts, items_, params_.section_heads,
+                                 params_.last_kv_first != 0);
   }
 
  private:

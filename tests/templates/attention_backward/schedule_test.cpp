@@ -29,10 +29,11 @@ struct Case {
   QOrder order = QOrder::cyclic;
   Persistence persistence = Persistence::grid;
   int rotation = 1;
+  int bands = 1;
 
   int q_tiles() const { return ceil_div(shape.seq_q, tile_m); }
   int kv_tiles() const { return ceil_div(shape.seq_kv, tile_n); }
-  KvItems items() const { return {heads_kv, kv_tiles(), parts}; }
+  KvItems items() const { return {heads_kv, kv_tiles(), parts, bands}; }
   long long ctas() const { return cta_count(persistence, items().count(), workers); }
 };
 
@@ -51,7 +52,7 @@ std::vector<Step> steps_of(const Case& c, long long item) {
       steps_of_part(tiles.count * c.group, static_cast<int>(item % c.parts), c.parts);
   const Walk walk{c.order, tiles, round_of(c.persistence, item, c.parts, c.ctas()),
                   tile.place % c.rotation % tiles.count};
-  const Relay relay{c.order, c.rotation, c.last_first, c.kv_tiles(), c.q_tiles()};
+  const Relay relay{c.order, c.rotation, c.last_first, c.kv_tiles(), c.q_tiles(), c.bands};
   std::vector<Step> steps;
   for (int step = 0; step < part.count; ++step) {
     const Place at = place_at(walk, part.first + step, c.group);
@@ -79,6 +80,7 @@ Case random_case(std::mt19937& random) {
   c.order = static_cast<QOrder>(from(0, 3));
   c.persistence = static_cast<Persistence>(from(0, 4));
   c.rotation = from(1, 6);
+  c.bands = from(0, 1) == 1 ? from(2, 7) : 1;
   return c;
 }
 
@@ -150,6 +152,7 @@ Relayed random_relay(std::mt19937& random) {
   Case& c = relayed.c;
   if (c.order == QOrder::rotated) {
     c.shape.causal = false;
+    c.bands = 1;
     const int together = relayed.room / (c.section_heads * c.parts);
     c.rotation = std::max(1, std::min({together, c.kv_tiles(), c.q_tiles()}));
   }
@@ -213,7 +216,39 @@ TEST(AttentionBackwardSchedule, ThoseWhoWaitForTheirTurnGetIt) {
   }
 }
 
-/// What the test above rests on: more tiles that walk together than there is room for.
+/// The first band of every head before the second of any; from the last tile of a band to its
+/// first, or the other way round.
+TEST(AttentionBackwardSchedule, BandsAreDealtOneAfterTheOther) {
+  const auto dealt = [](KvItems items, bool last_first) {
+    std::vector<std::pair<int, int>> tiles;
+    for (long long linear = 0; linear < items.tiles(); ++linear) {
+      const KvTile tile = map_kv_tile(linear, items, 1, last_first);
+      tiles.emplace_back(tile.head, tile.index);
+    }
+    return tiles;
+  };
+  using Tiles = std::vector<std::pair<int, int>>;
+  EXPECT_EQ(
+      dealt({2, 5, 1, 2}, true),
+      (Tiles{{0, 1}, {0, 0}, {1, 1}, {1, 0}, {0, 4}, {0, 3}, {0, 2}, {1, 4}, {1, 3}, {1, 2}}));
+  EXPECT_EQ(dealt({2, 3, 1, 3}, false), (Tiles{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}}));
+  EXPECT_EQ(dealt({1, 3, 1, 1}, true), (Tiles{{0, 2}, {0, 1}, {0, 0}}));
+}
+
+TEST(AttentionBackwardSchedule, EveryTileHasABand) {
+  for (int kv_tiles = 1; kv_tiles < 40; ++kv_tiles) {
+    for (int bands = 1; bands <= 12; ++bands) {
+      for (int index = 0; index < kv_tiles; ++index) {
+        const Band band = band_of(index, kv_tiles, bands);
+        ASSERT_LE(band.first, index);
+        ASSERT_GT(band.end, index);
+        ASSERT_LE(band.end - band.first, ceil_div(kv_tiles, bands));
+      }
+    }
+  }
+}
+
+/// What those that wait rest on: more tiles that walk together than there is room for.
 TEST(AttentionBackwardSchedule, WithoutRoomTheRotationWaitsForEver) {
   std::mt19937 random(6);
   Relayed relayed{{.shape = {128, 128, false}, .order = QOrder::rotated, .rotation = 8}, 3};
