@@ -279,10 +279,32 @@ void check_bits() {
          bits_off<0>(alone, first, expected) == 0 ? 1 : 0);
 }
 
+/// Under a window, whose ends cut pages and tiles anywhere.
+void check_hopper_window_bits(Problem problem) {
+  constexpr std::size_t kRows = kernel_named("hopper 128 window rows");
+  constexpr std::size_t kPages = kernel_named("hopper 128 window pages of 16");
+  constexpr ServingAttentionConfig C = kCheckedKernels[kRows].config;
+  long long off = 0;
+  for (const int left : {-1, 0, 3, 16, 127, 300}) {
+    problem.window = {.left = left, .right = left % 2 == 0 ? 0 : 5};
+    ServingMemory<C> first(problem, 1);
+    OnDevice<C> device(first);
+    launch_serving(kRows, device.launch(), device.params());
+    device.fetch();
+    const std::vector<float> expected = first.results();
+    for (const int page_size : {16, 48, 256}) {
+      problem.page_size = page_size;
+      off += bits_off<kPages>(problem, first, expected);
+    }
+  }
+  report("hopper, windows, rows and pages of 16 to 256: bits equal", 18, off);
+}
+
 /// The same of kernels of the Hopper family, whose boxes differ with the page.
 void check_hopper_bits() {
   constexpr std::size_t kRows = kernel_named("hopper 128 rows");
   constexpr std::size_t kPages16 = kernel_named("hopper 128 pages of 16");
+  constexpr std::size_t kPanels16 = kernel_named("hopper 128 pages of 16, boxes of a panel");
   constexpr std::size_t kPages256 = kernel_named("hopper 128 pages of 256");
   constexpr ServingAttentionConfig C = kCheckedKernels[kRows].config;
   Problem problem = unequal_sequences();
@@ -306,16 +328,18 @@ void check_hopper_bits() {
       problem.k_and_v_together = outside;
       problem.table_is_csr = !outside;
       off += bits_off<kPages16>(problem, first, expected);
+      off += bits_off<kPanels16>(problem, first, expected);
       if (page_size % 128 == 0) {
         off += bits_off<kPages256>(problem, first, expected);
       }
     }
   }
-  report("hopper, pages of 16 to 256, NHD and HND, table and CSR: bits equal", 14, off);
+  report("hopper, pages of 16 to 256, NHD and HND, table and CSR: bits equal", 24, off);
   problem.ragged_k = true;
   problem.ragged_q = false;
   report("hopper, ragged rows and a batch dimension: bits equal", 1,
          bits_off<kRows>(problem, first, expected));
+  check_hopper_window_bits(problem);
 }
 
 /// Long batches: several entries a lane of the list, several sequences an entry.
@@ -483,6 +507,7 @@ void add_everything(int rounds) {
   add_replay<kernel_named("chunks in ranges 128")>();
   add_replay<kernel_named("hopper 128 rows")>();
   add_replay<kernel_named("hopper 128 pages of 16")>();
+  add_replay<kernel_named("hopper 128 window pages of 16")>();
   add_all_random(rounds, std::make_index_sequence<kCheckedCount>());
   sections->add("long batches", check_long_batches);
   sections->add("append, bf16", [rounds] { check_append<DType::bf16>("append, bf16", rounds); });
