@@ -347,9 +347,8 @@ bool is_hopper_prefill(const ServingAttentionProblem& problem, const HopperServi
   constexpr int kLeastQueries = 128;
   constexpr int kHeadDim = 128;
   constexpr int kLeastRows = 16;
-  const bool is_plain = problem.mask != ServingMask::window && problem.softcap == Softcap::none;
   return problem.seq_q >= kLeastQueries && problem.head_dim == kHeadDim &&
-         config.piece_rows >= kLeastRows && is_plain;
+         config.piece_rows >= kLeastRows;
 }
 
 constexpr ServingAttentionVariant kHopperPrefill{.family = Family::hopper,

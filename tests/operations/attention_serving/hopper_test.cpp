@@ -121,6 +121,7 @@ TEST(HopperServing, ServesWindowsAndSoftcaps) {
         p.page_size = page_size;
       });
       EXPECT_FALSE(check_constraints(problem, kHopper, device_of(90))) << page_size;
+      EXPECT_EQ(default_variant(Problem(problem), device_of(90)), Variant(kHopper)) << page_size;
       const ServingFamilyConfig config = config_of(problem, kHopper);
       EXPECT_EQ(std::get<HopperServingConfig>(config).piece_rows, 16);
       EXPECT_TRUE(std::get<HopperServingConfig>(config).has_whole_boxes());
