@@ -22,7 +22,6 @@ struct CheckedKernel {
   ServingAttentionConfig config;
   int piece_rows = 0;
   Mainloop mainloop = Mainloop::overlap_ordered;
-  KvBoxes kv_boxes = KvBoxes::whole;
 
   SWR_HD constexpr bool is_hopper() const { return piece_rows > 0; }
   SWR_HD constexpr HopperServingConfig hopper() const {
@@ -37,8 +36,7 @@ struct CheckedKernel {
             .stages = config.stages,
             .mainloop = mainloop,
             .order = config.order,
-            .persistence = config.persistence,
-            .kv_boxes = kv_boxes};
+            .persistence = config.persistence};
   }
   SWR_HD constexpr int threads() const {
     return is_hopper() ? hopper().threads() : config.threads();
@@ -196,10 +194,6 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
                c.order = Order::sawtooth;
              }),
      16},
-    {"hopper 128 pages of 16, boxes of a panel", kHopper, 16, Mainloop::overlap_ordered,
-     KvBoxes::panels},
-    {"hopper 128 pages of 16, one by one", kHopper, 16, Mainloop::overlap_ordered,
-     KvBoxes::shuffled},
     {"hopper 128 window pages of 16",
      changed(kHopper, [](Config& c) { c.mask = ServingMask::window; }), 16},
     {"hopper 128 window rows",

@@ -684,8 +684,6 @@ void time_prompts(const Lengths& lengths) {
   std::vector<Contender> all;
   all.push_back(serving_contender("hopper 128 rows", lengths, 0));
   all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
-  all.push_back(serving_contender("hopper 128 pages of 16, boxes of a panel", lengths, 16));
-  all.push_back(serving_contender("hopper 128 pages of 16, one by one", lengths, 16));
   all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
   all.push_back(serving_contender("hopper 128 pages of 16", lengths, 64));
   all.push_back(serving_contender("hopper 128 pages of 256", lengths, 256));
@@ -701,7 +699,6 @@ void time_cut_pages(const Lengths& lengths) {
   std::vector<Contender> all;
   all.push_back(serving_contender("hopper 128 rows", lengths, 0));
   all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
-  all.push_back(serving_contender("hopper 128 pages of 16, boxes of a panel", lengths, 16));
   all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
   time_in_turns(lengths, std::move(all));
 }

@@ -33,7 +33,7 @@ std::string config_fields(const ServingAttentionConfig& config) {
 
 std::string config_fields(const HopperServingConfig& config) {
   const auto& [head_dim, dtype, mask, softcap, kv_source, piece_rows, tile_m, tile_n, stages,
-               mainloop, order, persistence, kv_boxes] = config;
+               mainloop, order, persistence] = config;
   return config_field("head_dim", config_text(head_dim)) +
          config_field("dtype", config_text("DType", dtype)) +
          config_field("mask", config_text("ServingMask", mask)) +

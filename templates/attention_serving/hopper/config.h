@@ -39,11 +39,6 @@ SWR_HD constexpr CutPlace cut_place(MapSteps steps, int container, int first, in
   return {kCutLength - live, container * steps.container + (first + live) * steps.row};
 }
 
-/// What a box of K and V brings of a piece. A box of one panel ends where the sequence does; one of
-/// all panels has no dimension left for that, but a copy costs as much either way, whatever it
-/// brings (experiments/attention_serving).
-enum class KvBoxes { whole, panels, shuffled };
-
 /// A warpgroup that moves tiles and finds work, and tile_m / 64 that compute. Q tiles are dealt
 /// whole, and no query heads are packed. Launch: `threads()` threads, `fixed_smem_bytes()` of
 /// dynamic shared memory and the list of sequences behind.
@@ -62,7 +57,6 @@ struct HopperServingConfig {
   Mainloop mainloop = Mainloop::overlap_ordered;
   Order order = Order::cyclic;
   Persistence persistence = Persistence::persistent;  ///< Not dynamic.
-  KvBoxes kv_boxes = KvBoxes::whole;                  ///< Where boxes may be whole.
 
   static constexpr Deal deal = Deal::whole;
   static constexpr bool pack_gqa = false;
@@ -93,8 +87,7 @@ struct HopperServingConfig {
   /// since lanes take long, and under a window, since boxes of one panel are cut at the end alone.
   SWR_HD constexpr bool has_whole_boxes() const {
     constexpr int kMostRows = 16;
-    return kv_boxes == KvBoxes::whole &&
-           (has_window() || (has_pages() && piece_rows <= kMostRows)) &&
+    return (has_window() || (has_pages() && piece_rows <= kMostRows)) &&
            can_have_whole_boxes(head_dim);
   }
   /// Panels that are full: no dimension ends between their columns.

@@ -184,8 +184,6 @@ class ServingProducer {
                                             int page, unsigned barrier) {
     if constexpr (C.has_whole_boxes()) {
       load_octets(operand, shared, step, page, barrier);
-    } else if constexpr (C.kv_boxes == KvBoxes::shuffled) {
-      load_panels_by_lane_0(operand, shared, step, page, barrier);
     } else {
       load_panels(operand, shared, step, page, barrier);
     }
@@ -227,28 +225,6 @@ class ServingProducer {
                  kCutLength},
                 barrier);
           }
-        }
-      }
-    }
-  }
-  __device__ __forceinline__ void load_panels_by_lane_0(const Operand& operand, unsigned shared,
-                                                        int step, int page, unsigned barrier) {
-    if (lane_ == 0) {
-      ptx::mbarrier_arrive_expect_tx(barrier, kDense.kv_tile_bytes());
-    }
-    __syncwarp();
-    const CutPlace own = place_of_piece(operand.steps, step, page);
-#pragma unroll 4
-    for (int piece = 0; piece < C.pieces(); ++piece) {
-      const CutPlace place = {__shfl_sync(0xffffffffU, own.cut, piece),
-                              __shfl_sync(0xffffffffU, own.row, piece)};
-      if (lane_ == 0) {
-#pragma unroll
-        for (int panel = 0; panel < kDense.panels(); ++panel) {
-          ptx::cp_async_bulk_tensor_5d_global_to_shared(
-              shared + panel * kKvPanelBytes + piece * C.piece_rows * kLine, operand.map,
-              {panel * kDense.panel_columns(), place.cut, place.row, kv_head_, kCutLength},
-              barrier);
         }
       }
     }
