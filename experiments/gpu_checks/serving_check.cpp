@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -384,24 +386,56 @@ Problem replayed_problem(unsigned seed) {
   return problem;
 }
 
-/// One graph, captured for the bounds, replayed with lengths and pages of other problems.
+/// One graph, captured for the bounds, replayed with lengths and pages of other problems. The host
+/// draws and compares in many threads, apart from the replays: its part takes thousands of times as
+/// long as theirs, and a section that is ended for its length must not look like a kernel that
+/// hangs.
 template <std::size_t I>
 void check_replay() {
   constexpr ServingAttentionConfig C = kCheckedKernels[I].config;
+  constexpr int kReplays = 40;
+  const std::clock_t cpu_began = std::clock();
+  const double began = seconds_now();
+  note("drawing problems");
+  std::vector<std::unique_ptr<ServingMemory<C>>> others(kReplays);
+  sum_over(kReplays, [&](int replay) -> long long {
+    auto& other = others[static_cast<std::size_t>(replay)];
+    other = std::make_unique<ServingMemory<C>>(replayed_problem(static_cast<unsigned>(replay)),
+                                               static_cast<unsigned>(replay));
+    other->prepare();
+    return 0;
+  });
+  note("capturing");
   ServingMemory<C> bounds(replayed_problem(0), 1);
   OnDevice<C> device(bounds);
   const CapturedServing graph(I, device.launch(), device.params());
-  long long wrong = 0;
-  for (unsigned seed = 0; seed < 40; ++seed) {
-    ServingMemory<C> other(replayed_problem(seed), seed);
-    other.prepare();
+  const double drawn_at = seconds_now();
+  for (int replay = 0; replay < kReplays; ++replay) {
+    ServingMemory<C>& other = *others[static_cast<std::size_t>(replay)];
+    std::ostringstream text;
+    text << "replay " << replay << ", which has not ended: " << other.problem();
     device.arrays().replace(other, bounds);
+    wait();
+    note(text.str());
     graph.replay();
+    wait();
+    note("fetching of replay " + std::to_string(replay));
     device.arrays().fetch_into(other, bounds);
-    wrong += other.wrong_values() + other.disturbed();
   }
-  report(std::string(kCheckedKernels[I].name) + ", one graph replayed with other lengths", 40,
+  const double replayed_at = seconds_now();
+  note("comparing");
+  const long long wrong = sum_over(kReplays, [&](int replay) -> long long {
+    ServingMemory<C>& other = *others[static_cast<std::size_t>(replay)];
+    return other.wrong_values() + other.disturbed();
+  });
+  report(std::string(kCheckedKernels[I].name) + ", one graph replayed with other lengths", kReplays,
          wrong);
+  std::fprintf(stderr,
+               "%s, replay: problems drawn in %.2f s, replayed in %.2f s, compared in %.2f s; "
+               "%.2f s of all CPUs\n",
+               kCheckedKernels[I].name, drawn_at - began, replayed_at - drawn_at,
+               seconds_now() - replayed_at,
+               static_cast<double>(std::clock() - cpu_began) / CLOCKS_PER_SEC);
 }
 
 /// Pages of a pool whose places need more than 32 bits.

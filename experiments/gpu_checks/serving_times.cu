@@ -731,9 +731,6 @@ void add_everything(Sections& sections, const std::string& text) {
       add(decode(batch, keys), time_decode);
     }
   }
-  for (const Lengths& lengths : {prompts(1, 4096), prompts(8, 2048), prompts(1, 8192)}) {
-    add(lengths, time_prompts);
-  }
   Lengths chunk = prompts(8, 512, 1001);
   chunk.name += " new";
   add(chunk, time_cut_pages);
@@ -742,6 +739,9 @@ void add_everything(Sections& sections, const std::string& text) {
     lengths.left = left;
     lengths.name += ", window " + std::to_string(left + 1);
     add(lengths, time_window);
+  }
+  for (const Lengths& lengths : {prompts(1, 4096), prompts(8, 2048), prompts(1, 8192)}) {
+    add(lengths, time_prompts);
   }
   add(prompts(1, 512, 32768), time_chunk);
   for (const double sigma : {0.0, 1.0, 1.4}) {
