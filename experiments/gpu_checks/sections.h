@@ -34,9 +34,17 @@ struct Progress {
   volatile int section = 0;
   volatile int failures = 0;  ///< Properties with wrong values.
   volatile double began = 0.0;
-  char fault[400] = "the process ended";
+  char at[800] = "";  ///< What the section does, if it says so.
+  char fault[1000] = "the process ended";
 };
 inline Progress* shared_progress = nullptr;
+
+/// Says what the section does from now on, for the line of one that has to be ended.
+inline void note(const std::string& what) {
+  if (shared_progress != nullptr) {
+    std::snprintf(shared_progress->at, sizeof shared_progress->at, "%s", what.c_str());
+  }
+}
 
 /// Ends the child: the section at hand counts as faulty.
 [[noreturn]] inline void end_section(const std::string& why) {
@@ -114,6 +122,7 @@ class Sections {
     const int count = static_cast<int>(all_.size());
     while (progress_->section < count && seconds_now() < end) {
       progress_->began = seconds_now();
+      note("");
       all_[static_cast<std::size_t>(progress_->section)].run();
       progress_->section = progress_->section + 1;
     }
@@ -131,7 +140,9 @@ class Sections {
       if (seconds_now() - progress_->began > seconds_of_one_) {
         kill(child, SIGKILL);
         waitpid(child, &status, 0);
-        return "took too long";
+        std::snprintf(progress_->fault, sizeof progress_->fault, "took too long%s%s",
+                      progress_->at[0] != 0 ? ", at " : "", progress_->at);
+        return progress_->fault;
       }
       usleep(20000);
     }

@@ -44,7 +44,8 @@ const void* serving_entry(std::size_t kernel) {
   using Entry = const void* (*)(std::size_t);
   constexpr Entry kEntries[kParts] = {entry_in_part<0>, entry_in_part<1>, entry_in_part<2>,
                                       entry_in_part<3>, entry_in_part<4>, entry_in_part<5>,
-                                      entry_in_part<6>, entry_in_part<7>, entry_in_part<8>};
+                                      entry_in_part<6>, entry_in_part<7>, entry_in_part<8>,
+                                      entry_in_part<9>, entry_in_part<10>};
   return kEntries[kernel / kKernelsPerPart](kernel % kKernelsPerPart);
 }
 
@@ -98,12 +99,14 @@ ServingMaps maps_of(std::size_t kernel, const ServingAttentionParams& params) {
   static const LaunchCalls calls = encoding_calls();
   const HopperServingConfig config = kCheckedKernels[kernel].hopper();
   ServingMaps maps;
-  const CUresult result = encode_serving_maps(calls,
-                                              {.q_box = config.q_box(),
-                                               .kv_box = config.kv_box(),
-                                               .head_dim = config.head_dim,
-                                               .dtype = config.dtype},
-                                              params, maps);
+  const CUresult result =
+      encode_serving_maps(calls,
+                          {.q_box = config.q_box(),
+                           .kv_box = config.kv_box(),
+                           .kv_panels = config.has_whole_boxes() ? config.dense().panels() : 0,
+                           .head_dim = config.head_dim,
+                           .dtype = config.dtype},
+                          params, maps);
   if (result != CUDA_SUCCESS) {
     end_section("a tensor map was refused: " + std::to_string(result));
   }

@@ -7,7 +7,7 @@
 namespace swr::gpu {
 
 inline constexpr std::size_t kKernelsPerPart = 4;
-inline constexpr std::size_t kParts = 9;
+inline constexpr std::size_t kParts = 11;
 
 /// Entries of kCheckedKernels [Part * kKernelsPerPart, ...), in their order.
 template <std::size_t Part>

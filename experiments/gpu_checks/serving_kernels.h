@@ -28,8 +28,9 @@ struct CheckedKernel {
     return {.head_dim = config.head_dim,
             .dtype = config.dtype,
             .mask = config.mask,
+            .softcap = config.softcap,
             .kv_source = config.kv_source,
-            .piece_rows = config.has_pages() ? piece_rows : config.tile_n,
+            .piece_rows = piece_rows,
             .tile_m = config.tile_m,
             .tile_n = config.tile_n,
             .stages = config.stages,
@@ -193,6 +194,50 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
                c.order = Order::sawtooth;
              }),
      16},
+    {"hopper 128 window pages of 16",
+     changed(kHopper, [](Config& c) { c.mask = ServingMask::window; }), 16},
+    {"hopper 128 window rows",
+     changed(kHopper,
+             [](Config& c) {
+               c.kv_source = KvSource::rows;
+               c.mask = ServingMask::window;
+             }),
+     16},
+    {"hopper 128 cap pages of 16",
+     changed(kHopper, [](Config& c) { c.softcap = Softcap::approximate; }), 16},
+    {"hopper 128 cap rows",
+     changed(kHopper,
+             [](Config& c) {
+               c.kv_source = KvSource::rows;
+               c.softcap = Softcap::accurate;
+             }),
+     128},
+    {"hopper 96 window rows, plain",
+     changed(with_dims(kHopper, 96, 96),
+             [](Config& c) {
+               c.kv_source = KvSource::rows;
+               c.mask = ServingMask::window;
+               c.order = Order::sawtooth;
+             }),
+     16, Mainloop::plain},
+    {"hopper 192 window pages of 8, cap",
+     changed(with_dims(kHopper, 192, 192),
+             [](Config& c) {
+               c.tile_n = 80;
+               c.mask = ServingMask::window;
+               c.softcap = Softcap::accurate;
+               c.order = Order::right_to_left;
+             }),
+     8},
+    {"hopper 64 window pages of 16, 64 rows",
+     changed(with_dims(kHopper, 64, 64),
+             [](Config& c) {
+               c.tile_m = 64;
+               c.warps = 4;
+               c.mask = ServingMask::window;
+               c.persistence = Persistence::grid;
+             }),
+     16, Mainloop::overlap},
 };
 inline constexpr std::size_t kCheckedCount = sizeof(kCheckedKernels) / sizeof(kCheckedKernels[0]);
 

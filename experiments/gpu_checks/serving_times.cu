@@ -22,6 +22,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace swr::gpu {
 namespace {
@@ -30,6 +31,7 @@ constexpr int kHeadDim = 128;
 constexpr int kHeadsQ = 32;
 constexpr int kHeadsKv = 8;
 constexpr float kScale = 0.088F;
+constexpr double kCap = 30.0;
 constexpr double kReadBytesPerUs = 4.66e6;  ///< The best pure read of an H200.
 
 void check(cudaError_t error, const char* what) {
@@ -94,6 +96,7 @@ struct Lengths {
   std::vector<int> q;
   std::vector<int> kv;
   int page_size = 16;
+  int left = -1;  ///< Of a window, for kernels that have one.
 
   long long total(const std::vector<int>& lengths) const {
     return std::accumulate(lengths.begin(), lengths.end(), 0LL);
@@ -102,11 +105,14 @@ struct Lengths {
   double floor_bytes() const {
     return 4.0 * kHeadDim * static_cast<double>(total(kv) * kHeadsKv + total(q) * kHeadsQ);
   }
-  /// Of both products, under a causal mask.
+  /// Of both products, under a causal mask, of which a window leaves a part.
   double flops() const {
     double pairs = 0.0;
     for (std::size_t i = 0; i < q.size(); ++i) {
       pairs += static_cast<double>(q[i]) * (kv[i] - (q[i] - 1) / 2.0);
+      for (int row = 0; left >= 0 && row < q[i]; ++row) {
+        pairs -= std::max(0, kv[i] - q[i] + row - left);
+      }
     }
     return 4.0 * kHeadDim * kHeadsQ * pairs;
   }
@@ -169,7 +175,8 @@ class ServingSet {
     const long long rows = lengths_.total(lengths_.q) * kHeadsQ;
     const Array<float> o(rows * kHeadDim);
     const Array<double> lse(rows);
-    launch_reference(config_, params_, static_cast<double>(kScale), 0.0, o.data(), lse.data());
+    launch_reference(config_, params_, static_cast<double>(kScale),
+                     config_.softcap == Softcap::none ? 0.0 : kCap, o.data(), lse.data());
     const std::vector<float> expected = o.get();
     const std::vector<std::uint16_t> found = o_.get();
     double worst = 0.0;
@@ -222,7 +229,10 @@ class ServingSet {
     params_.total_q = lengths_.total(lengths_.q);
     params_.lengths.cu_seqlens_q = cu_q_.data();
     params_.lengths.seqused_k = used_k_.data();
-    params_.scale_log2 = kScale * 1.44269504F;
+    params_.scale_log2 =
+        (config_.softcap == Softcap::none ? kScale : static_cast<float>(kCap)) * 1.44269504F;
+    params_.softcap_scale = kScale / static_cast<float>(kCap);
+    params_.window = {.left = lengths_.left, .right = 0};
     if (config_.has_pages()) {
       params_.pages = {.table = table_.data(),
                        .table_stride = width(),
@@ -647,20 +657,9 @@ double time_of_us(const Contender& contender, int launches) {
   return static_cast<double>(milliseconds) * 1000.0 / launches;
 }
 
-/// Prefill: every kernel in turn, round after round.
-void time_prompts(const Lengths& lengths) {
+/// Every kernel in turn, round after round.
+void time_in_turns(const Lengths& lengths, std::vector<Contender> all) {
   constexpr int kRounds = 15;
-  std::vector<Contender> all;
-  all.push_back(serving_contender("hopper 128 rows", lengths, 0));
-  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
-  all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
-  all.push_back(serving_contender("hopper 128 pages of 256", lengths, 256));
-  all.push_back(serving_contender("prefill 128 rows", lengths, 0));
-  all.push_back(serving_contender("prefill 128", lengths, 16));
-  all.push_back(serving_contender("prefill 128", lengths, 64));
-  all.push_back(serving_contender("prefill 128", lengths, 256));
-  all.push_back(dense_contender<DenseHopperSet>("dense hopper 128x128", lengths));
-  all.push_back(dense_contender<DenseSet<0>>("dense portable 128x64", lengths, 1));
   for (int round = -1; round < kRounds; ++round) {
     for (Contender& contender : all) {
       const double us = time_of_us(contender, 4);
@@ -681,6 +680,38 @@ void time_prompts(const Lengths& lengths) {
   std::fflush(stdout);
 }
 
+void time_prompts(const Lengths& lengths) {
+  std::vector<Contender> all;
+  all.push_back(serving_contender("hopper 128 rows", lengths, 0));
+  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
+  all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
+  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 64));
+  all.push_back(serving_contender("hopper 128 pages of 256", lengths, 256));
+  all.push_back(serving_contender("hopper 128 cap rows", lengths, 0));
+  all.push_back(serving_contender("hopper 128 cap pages of 16", lengths, 16));
+  all.push_back(serving_contender("prefill 128", lengths, 16));
+  all.push_back(dense_contender<DenseHopperSet>("dense hopper 128x128", lengths));
+  time_in_turns(lengths, std::move(all));
+}
+
+/// Where every Q tile ends in the middle of a page.
+void time_cut_pages(const Lengths& lengths) {
+  std::vector<Contender> all;
+  all.push_back(serving_contender("hopper 128 rows", lengths, 0));
+  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
+  all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
+  time_in_turns(lengths, std::move(all));
+}
+
+/// The same under a window.
+void time_window(const Lengths& lengths) {
+  std::vector<Contender> all;
+  all.push_back(serving_contender("hopper 128 window rows", lengths, 0));
+  all.push_back(serving_contender("hopper 128 window pages of 16", lengths, 16));
+  all.push_back(serving_contender("prefill 128 window", lengths, 16));
+  time_in_turns(lengths, std::move(all));
+}
+
 void time_chunk(const Lengths& lengths) {
   for (const char* const name :
        {"prefill 128", "chunks in ranges 128", "chunks in ranges 128, packed"}) {
@@ -699,6 +730,15 @@ void add_everything(Sections& sections, const std::string& text) {
     for (const int keys : {8192, 32768}) {
       add(decode(batch, keys), time_decode);
     }
+  }
+  Lengths chunk = prompts(8, 512, 1001);
+  chunk.name += " new";
+  add(chunk, time_cut_pages);
+  for (const int left : {127, 1023, 4095}) {
+    Lengths lengths = prompts(1, 8192);
+    lengths.left = left;
+    lengths.name += ", window " + std::to_string(left + 1);
+    add(lengths, time_window);
   }
   for (const Lengths& lengths : {prompts(1, 4096), prompts(8, 2048), prompts(1, 8192)}) {
     add(lengths, time_prompts);

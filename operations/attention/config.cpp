@@ -32,7 +32,7 @@ std::string config_fields(const PortableAttentionConfig& config) {
 /// The same for the Hopper family.
 std::string config_fields(const HopperAttentionConfig& config) {
   const auto& [head_dim, dtype, causal, tile_m, tile_n, stages, mainloop, order, persistence,
-               p_operand, exp2_fma_eighths, unroll] = config;
+               p_operand, exp2_fma_eighths, unroll, kv_octets] = config;
   return config_field("head_dim", config_text(head_dim)) +
          config_field("dtype", config_text("DType", dtype)) +
          config_field("causal", config_text(causal)) + config_field("tile_m", config_text(tile_m)) +

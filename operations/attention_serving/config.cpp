@@ -32,11 +32,12 @@ std::string config_fields(const ServingAttentionConfig& config) {
 }
 
 std::string config_fields(const HopperServingConfig& config) {
-  const auto& [head_dim, dtype, mask, kv_source, piece_rows, tile_m, tile_n, stages, mainloop,
-               order, persistence] = config;
+  const auto& [head_dim, dtype, mask, softcap, kv_source, piece_rows, tile_m, tile_n, stages,
+               mainloop, order, persistence] = config;
   return config_field("head_dim", config_text(head_dim)) +
          config_field("dtype", config_text("DType", dtype)) +
          config_field("mask", config_text("ServingMask", mask)) +
+         config_field("softcap", config_text("Softcap", softcap)) +
          config_field("kv_source", config_text("KvSource", kv_source)) +
          config_field("piece_rows", config_text(piece_rows)) +
          config_field("tile_m", config_text(tile_m)) + config_field("tile_n", config_text(tile_n)) +
@@ -79,14 +80,21 @@ ServingAttentionConfig portable_config(const ServingAttentionProblem& problem,
           .deal = variant.deal};
 }
 
+/// Under a window pieces are so short that little of a tile is cut.
+int hopper_piece_rows(const ServingAttentionProblem& problem, int tile_n) {
+  constexpr int kOfWindows = 16;
+  const int rows = problem.page_size > 0 ? std::gcd(problem.page_size, tile_n) : tile_n;
+  return problem.mask == ServingMask::window ? std::gcd(rows, kOfWindows) : rows;
+}
+
 HopperServingConfig hopper_config(const ServingAttentionProblem& problem,
                                   const ServingAttentionVariant& variant) {
   return {.head_dim = problem.head_dim,
           .dtype = problem.dtype,
           .mask = problem.mask,
+          .softcap = problem.softcap,
           .kv_source = kv_source_of(problem),
-          .piece_rows =
-              problem.page_size > 0 ? std::gcd(problem.page_size, variant.tile_n) : variant.tile_n,
+          .piece_rows = hopper_piece_rows(problem, variant.tile_n),
           .tile_m = variant.tile_m,
           .tile_n = variant.tile_n,
           .stages = variant.stages,
@@ -141,6 +149,7 @@ ServingLaunchPlan plan_of(const ServingAttentionProblem& problem,
   if (const auto* const hopper = std::get_if<HopperServingConfig>(&of_family)) {
     plan.maps = {.q_box = hopper->q_box(),
                  .kv_box = hopper->kv_box(),
+                 .kv_panels = hopper->has_whole_boxes() ? hopper->dense().panels() : 0,
                  .head_dim = problem.head_dim,
                  .dtype = problem.dtype};
   }

@@ -21,6 +21,7 @@ inline constexpr int kMostWorkers = 1 << 14;
 struct ServingMapPlan {
   TensorBox q_box;  ///< Of q and o.
   TensorBox kv_box;
+  int kv_panels = 0;  ///< That a box of k and v holds, in octets of rows; 0: one, not in octets.
   int head_dim = 0;
   DType dtype = DType::fp16;
 

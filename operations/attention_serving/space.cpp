@@ -84,11 +84,9 @@ Reason hopper_features(const Candidate& c) {
   if (c.hopper() == nullptr) {
     return std::nullopt;
   }
-  if (c.problem.mask == ServingMask::window) {
-    return "boxes cannot leave out rows on the left of a window and on the right of a sequence";
-  }
-  if (c.problem.softcap != Softcap::none) {
-    return "the Hopper family has no softcap";
+  if (c.problem.mask == ServingMask::window && !c.hopper()->has_whole_boxes()) {
+    return "boxes of one panel cannot leave out rows on the left of a window; head_dim " +
+           text(c.problem.head_dim) + " is no multiple of 32, so that its panels are not full";
   }
   return unless(
       c.problem.head_dim == c.problem.head_dim_v,
@@ -206,7 +204,8 @@ constexpr std::array kRules{
          }},
     Rule{{"family_axes", "Axes of other families keep their default."},
          [](const Candidate& c) { return sets_axes_of_other_families(c.variant); }},
-    Rule{{"hopper_features", "The Hopper family serves causal and full masks, and one head_dim."},
+    Rule{{"hopper_features",
+          "The Hopper family has one head_dim, and windows where its panels are full."},
          hopper_features},
     Rule{{"hopper_dealing", "The Hopper family deals whole Q tiles of one query head."},
          hopper_dealing},

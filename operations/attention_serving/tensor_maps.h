@@ -37,6 +37,32 @@ struct CutTensor {
   bool has_containers = true;  ///< More than one.
 };
 
+/// Sizes, strides and box of the five dimensions of a map.
+struct MapShape {
+  cuuint64_t sizes[5];
+  cuuint64_t strides_bytes[4];
+  cuuint32_t box[5];
+};
+inline CUresult encode_map(const LaunchCalls& calls, DType dtype, int swizzle_bytes,
+                           const void* address, const MapShape& shape, TensorMap& map) {
+  const cuuint32_t element_strides[] = {1, 1, 1, 1, 1};
+  CUtensorMap encoded;
+  const CUresult result = calls.tensor_map_encode_tiled(
+      &encoded,
+      dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
+      const_cast<void*>(address), shape.sizes, shape.strides_bytes, shape.box, element_strides,
+      CU_TENSOR_MAP_INTERLEAVE_NONE,
+      swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  static_assert(sizeof map == sizeof encoded);
+  __builtin_memcpy(&map, &encoded, sizeof map);
+  return result;
+}
+
+inline constexpr long long kManyInMap = 0x7fffffff;
+inline constexpr long long kMapElementBytes = 2;
+inline constexpr long long kUnusedStride = 16;  // One that the driver accepts.
+
 /// The map's five dimensions: columns, cut, row, head, back. A box at cut kCutLength - live has its
 /// first `live` rows inside; the others read as zeros and are not written. Cut steps from row to
 /// row. A box stands at kCutLength in back, whose stride brings the address back by as many rows,
@@ -45,43 +71,61 @@ struct CutTensor {
 inline CUresult encode_cut_map(const LaunchCalls& calls, const ServingMapPlan& plan,
                                const TensorBox& box, const CutTensor& tensor, TensorMap& map,
                                MapSteps& steps) {
-  constexpr long long kMany = 0x7fffffff;
-  constexpr long long kElementBytes = 2;
-  constexpr long long kUnused = 16;  // A stride that the driver accepts.
-  const long long row_bytes = tensor.has_rows ? tensor.strides.seq * kElementBytes : kUnused;
+  const long long row_bytes =
+      tensor.has_rows ? tensor.strides.seq * kMapElementBytes : kUnusedStride;
   const long long container_bytes =
-      tensor.has_containers ? tensor.strides.batch * kElementBytes : 0;
+      tensor.has_containers ? tensor.strides.batch * kMapElementBytes : 0;
   const long long step_bytes = std::gcd(row_bytes, container_bytes);
   // kCutLength times it is 2^64 - kCutLength * row_bytes; it must be below 2^40.
   const long long back_bytes = (1LL << 34) - row_bytes;
   if (row_bytes <= 0 || container_bytes < 0 || row_bytes >= 1LL << 33 ||
-      container_bytes / step_bytes > kMany) {
+      container_bytes / step_bytes > kManyInMap) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   steps = {static_cast<int>(row_bytes / step_bytes),
            static_cast<int>(container_bytes / step_bytes)};
-  const auto head_bytes =
-      static_cast<cuuint64_t>(tensor.heads > 1 ? tensor.strides.head * kElementBytes : kUnused);
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(plan.head_dim), kCutLength, kMany,
-                              static_cast<cuuint64_t>(tensor.heads), kMany};
-  const cuuint64_t strides_bytes[] = {static_cast<cuuint64_t>(row_bytes),
-                                      static_cast<cuuint64_t>(step_bytes), head_bytes,
-                                      static_cast<cuuint64_t>(back_bytes)};
-  const cuuint32_t box_sizes[] = {static_cast<cuuint32_t>(box.columns),
-                                  static_cast<cuuint32_t>(box.rows), 1, 1, 1};
-  const cuuint32_t element_strides[] = {1, 1, 1, 1, 1};
-  CUtensorMap encoded;
-  const CUresult result = calls.tensor_map_encode_tiled(
-      &encoded,
-      plan.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-      5, const_cast<void*>(tensor.address), sizes, strides_bytes, box_sizes, element_strides,
-      CU_TENSOR_MAP_INTERLEAVE_NONE,
-      box.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  static_assert(sizeof map == sizeof encoded);
-  __builtin_memcpy(&map, &encoded, sizeof map);
-  return result;
+  const auto head_bytes = static_cast<cuuint64_t>(
+      tensor.heads > 1 ? tensor.strides.head * kMapElementBytes : kUnusedStride);
+  return encode_map(
+      calls, plan.dtype, box.swizzle_bytes, tensor.address,
+      {.sizes = {static_cast<cuuint64_t>(plan.head_dim), kCutLength, kManyInMap,
+                 static_cast<cuuint64_t>(tensor.heads), kManyInMap},
+       .strides_bytes = {static_cast<cuuint64_t>(row_bytes), static_cast<cuuint64_t>(step_bytes),
+                         head_bytes, static_cast<cuuint64_t>(back_bytes)},
+       .box = {static_cast<cuuint32_t>(box.columns), static_cast<cuuint32_t>(box.rows), 1, 1, 1}},
+      map);
+}
+
+/// The same for boxes of all panels, whose rows lie in octets: columns of a panel, rows of an
+/// octet, panels, octets, place. Place steps by what divides the strides of rows, containers and
+/// heads, so that one coordinate says where a box begins.
+inline CUresult encode_octet_map(const LaunchCalls& calls, const ServingMapPlan& plan,
+                                 const CutTensor& tensor, TensorMap& map, MapSteps& steps) {
+  const long long row_bytes =
+      tensor.has_rows ? tensor.strides.seq * kMapElementBytes : kUnusedStride;
+  const long long container_bytes =
+      tensor.has_containers ? tensor.strides.batch * kMapElementBytes : 0;
+  const long long head_bytes = tensor.heads > 1 ? tensor.strides.head * kMapElementBytes : 0;
+  const long long step_bytes = std::gcd(std::gcd(row_bytes, container_bytes), head_bytes);
+  constexpr int kOctet = 8;
+  if (row_bytes <= 0 || container_bytes < 0 || head_bytes < 0 || row_bytes >= 1LL << 37 ||
+      row_bytes / step_bytes > kManyInMap || container_bytes / step_bytes > kManyInMap ||
+      head_bytes / step_bytes > kManyInMap) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  steps = {static_cast<int>(row_bytes / step_bytes), static_cast<int>(container_bytes / step_bytes),
+           static_cast<int>(head_bytes / step_bytes)};
+  const auto columns = static_cast<cuuint32_t>(plan.kv_box.columns);
+  const auto panels = static_cast<cuuint32_t>(plan.kv_panels);
+  const auto octets = static_cast<cuuint32_t>(plan.kv_box.rows / kOctet);
+  return encode_map(calls, plan.dtype, plan.kv_box.swizzle_bytes, tensor.address,
+                    {.sizes = {columns, kOctet, panels, octets, kManyInMap},
+                     .strides_bytes = {static_cast<cuuint64_t>(row_bytes),
+                                       static_cast<cuuint64_t>(columns * kMapElementBytes),
+                                       static_cast<cuuint64_t>(kOctet * row_bytes),
+                                       static_cast<cuuint64_t>(step_bytes)},
+                     .box = {columns, kOctet, panels, octets, 1}},
+                    map);
 }
 
 /// The maps of a launch of a kernel that takes some. Requires: head_dim is that of V too.
@@ -104,13 +148,13 @@ inline CUresult encode_serving_maps(const LaunchCalls& calls, const ServingMapPl
   const auto keys = [&](const void* tensor, const TensorStrides& strides, TensorMap& map,
                         MapSteps& steps) {
     const int rows = is_paged ? params.pages.page_size : params.max_seq_kv;
-    return encode_cut_map(calls, plan, plan.kv_box,
-                          {.address = tensor,
-                           .strides = strides,
-                           .heads = params.heads_kv,
-                           .has_rows = is_ragged_k || rows > 1,
-                           .has_containers = is_paged || !is_ragged_k},
-                          map, steps);
+    const CutTensor shape{.address = tensor,
+                          .strides = strides,
+                          .heads = params.heads_kv,
+                          .has_rows = is_ragged_k || rows > 1,
+                          .has_containers = is_paged || !is_ragged_k};
+    return plan.kv_panels > 0 ? encode_octet_map(calls, plan, shape, map, steps)
+                              : encode_cut_map(calls, plan, plan.kv_box, shape, map, steps);
   };
   for (const CUresult result : {queries(params.q, params.q_strides, maps.q, maps.steps.q),
                                 keys(params.k, params.k_strides, maps.k, maps.steps.k),

@@ -108,4 +108,17 @@ __device__ __forceinline__ void cp_async_bulk_tensor_5d_global_to_shared(unsigne
       : "memory");
 }
 
+/// The same with a box that begins where the first four dimensions do and stands at `place` in the
+/// fifth.
+__device__ __forceinline__ void cp_async_bulk_tensor_5d_global_to_shared(unsigned shared,
+                                                                         const TensorMap& map,
+                                                                         int place,
+                                                                         unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %3, %3, %3, %4}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(0), "r"(place)
+      : "memory");
+}
+
 }  // namespace swr::ptx

@@ -8,6 +8,7 @@
 #include "tests/emulation/shared_traffic.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -424,6 +425,19 @@ inline float __shfl_xor_sync(unsigned /*mask*/, float value, int distance) {
     }
   });
 }
+template <typename Value>
+Value __shfl_sync(unsigned /*mask*/, Value value, int from) {
+  struct Operand {
+    Value value;
+    int from;
+  };
+  return emulation::collective<Value>(Operand{value, from}, [](const auto& lanes, auto& results) {
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      results[lane] = lanes[static_cast<std::size_t>(lanes[lane].from % 32)].value;
+    }
+  });
+}
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline bool __any_sync(unsigned /*mask*/, bool value) {
   return emulation::collective<bool>(value, [](const auto& values, auto& results) {
     bool any = false;
@@ -433,3 +447,4 @@ inline bool __any_sync(unsigned /*mask*/, bool value) {
     results.fill(any);
   });
 }
+inline bool __all_sync(unsigned mask, bool value) { return !__any_sync(mask, !value); }

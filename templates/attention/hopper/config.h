@@ -26,6 +26,9 @@ struct HopperAttentionConfig {
   POperand p_operand;
   int exp2_fma_eighths;  ///< Of every eight exponentials, how many the FMA pipe computes; 0 to 4.
   int unroll;            ///< Of the loop over tiles without a mask.
+  /// K and V tiles lie as octets, 8 rows of all panels each, instead of as panels: rows that are
+  /// brought together are then contiguous in shared memory, and one box brings them.
+  bool kv_octets = false;
 
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
   static constexpr int kWarpgroup = 128;
@@ -43,6 +46,14 @@ struct HopperAttentionConfig {
   /// Box of the maps of k and v.
   SWR_HD constexpr TensorBox kv_box() const {
     return {panel_columns(), tile_n, panel_columns() * 2};
+  }
+
+  /// From one panel of a K or V tile to the next, and from eight rows of it to the next eight.
+  SWR_HD constexpr int kv_panel_bytes() const {
+    return (kv_octets ? 8 : tile_n) * panel_columns() * 2;
+  }
+  SWR_HD constexpr int kv_octet_bytes() const {
+    return 8 * panel_columns() * 2 * (kv_octets ? panels() : 1);
   }
 
   /// Columns of P per panel when P passes through shared memory.

@@ -17,7 +17,8 @@
 namespace swr::hopper {
 
 /// `Queries` has Scan, what a Q tile streams; take(), which waits for nothing; shape(), of the Q
-/// tile's sequence; and write(), which gives the Q slot back.
+/// tile's sequence; and write(), which gives the Q slot back. Where kHasWindow is set, also hide(),
+/// and tiles without a mask lie between those with one; where kHasCap is, cap().
 template <HopperAttentionConfig C, typename Queries>
 class Consumer {
  public:
@@ -161,6 +162,18 @@ class Consumer {
   /// first in a backward one; the others run without mask code.
   __device__ __forceinline__ void stream(const Scan& scan, int first) {
     int step = first;
+    if constexpr (Queries::kHasWindow) {
+      for (; step < scan.first_unmasked_step(); ++step) {
+        one_step<true>(scan, step);
+      }
+      for (; step < scan.end_of_unmasked_steps(); ++step) {
+        one_step<false>(scan, step);
+      }
+      for (; step < scan.tiles; ++step) {
+        one_step<true>(scan, step);
+      }
+      return;
+    }
     if constexpr (C.order != Order::cyclic) {
       const int masked_end = scan.backward != 0 ? scan.tiles - scan.unmasked_tiles : 0;
       for (; step < masked_end; ++step) {
@@ -202,13 +215,21 @@ class Consumer {
   }
 
   __device__ __forceinline__ void mask(const Scan& scan, int step) {
-    mask_scores<C>(scores_, scan.first_row + 64 * index_ + ConsumerThread<C>::row(),
-                   scan.tile(step) * C.tile_n, queries_.shape(q_.stage));
+    const int row = scan.first_row + 64 * index_ + ConsumerThread<C>::row();
+    if constexpr (Queries::kHasWindow) {
+      queries_.hide(scores_, row, scan.tile(step) * C.tile_n, q_.stage);
+    } else {
+      mask_scores<C>(scores_, row, scan.tile(step) * C.tile_n, queries_.shape(q_.stage));
+    }
   }
 
   /// Only when the mask cuts the first tile streamed.
   __device__ __forceinline__ void mask_first(const Scan& scan) {
-    if (scan.tile(0) >= scan.unmasked_tiles) {
+    if constexpr (Queries::kHasWindow) {
+      if (scan.first_unmasked_step() > 0 || scan.end_of_unmasked_steps() == 0) {
+        mask(scan, 0);
+      }
+    } else if (scan.tile(0) >= scan.unmasked_tiles) {
       mask(scan, 0);
     }
   }
@@ -227,6 +248,9 @@ class Consumer {
     ptx::warpgroup_fence_operand(scores_);
     release(smem_.k_empty(k_.stage));
     k_.advance();
+    if constexpr (Queries::kHasCap) {
+      queries_.cap(scores_);
+    }
   }
 
   __device__ __forceinline__ void start_p_v() {

@@ -29,13 +29,13 @@ template <HopperAttentionConfig C>
 __device__ __forceinline__ void multiply_q_k(Scores<C>& scores, unsigned q_tile, unsigned k_tile) {
   constexpr int kLine = C.panel_columns() * 2;
   const unsigned long long q = descriptor<kLine>(q_tile, 0);
-  const unsigned long long k = descriptor<kLine>(k_tile, 0);
+  const unsigned long long k = descriptor<kLine, C.kv_octet_bytes()>(k_tile, 0);
 #pragma unroll
   for (int step = 0; step < (C.head_dim + 15) / 16; ++step) {
     const int panel = step * 32 / kLine;
     const int byte = step * 32 % kLine;
     const unsigned long long a = q + in_units(panel * 64 * kLine + byte);
-    const unsigned long long b = k + in_units(panel * C.tile_n * kLine + byte);
+    const unsigned long long b = k + in_units(panel * C.kv_panel_bytes() + byte);
     if (step == 0) {
       ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, false, false>(scores, a, b);
     } else {
@@ -49,12 +49,12 @@ template <HopperAttentionConfig C>
 __device__ __forceinline__ void multiply_p_v(Output<C>& output, const Numerators<C>& p,
                                              unsigned v_tile) {
   constexpr int kLine = C.panel_columns() * 2;
-  const unsigned long long v = descriptor<kLine>(v_tile, C.tile_n * kLine);
+  const unsigned long long v = descriptor<kLine, C.kv_octet_bytes()>(v_tile, C.kv_panel_bytes());
 #pragma unroll
   for (int step = 0; step < C.tile_n / 16; ++step) {
     const unsigned a[4] = {p[4 * step], p[4 * step + 1], p[4 * step + 2], p[4 * step + 3]};
     ptx::Wgmma<C.padded_head_dim()>::template mma_async<C.dtype, true, true>(
-        output, a, v + in_units(step * 16 * kLine));
+        output, a, v + in_units(step * 2 * C.kv_octet_bytes()));
   }
 }
 
@@ -64,13 +64,14 @@ __device__ __forceinline__ void multiply_p_v(Output<C>& output, unsigned p_tile,
   constexpr int kLine = C.panel_columns() * 2;
   constexpr int kPLine = C.p_panel_columns() * 2;
   const unsigned long long p = descriptor<kPLine>(p_tile, 0);
-  const unsigned long long v = descriptor<kLine>(v_tile, C.tile_n * kLine);
+  const unsigned long long v = descriptor<kLine, C.kv_octet_bytes()>(v_tile, C.kv_panel_bytes());
 #pragma unroll
   for (int step = 0; step < C.tile_n / 16; ++step) {
     const int panel = step * 32 / kPLine;
     const int byte = step * 32 % kPLine;
     ptx::Wgmma<C.padded_head_dim()>::template mma_async<C.dtype, true, true>(
-        output, p + in_units(panel * 64 * kPLine + byte), v + in_units(step * 16 * kLine));
+        output, p + in_units(panel * 64 * kPLine + byte),
+        v + in_units(step * 2 * C.kv_octet_bytes()));
   }
 }
 

@@ -72,6 +72,8 @@ class TensorQueries {
  public:
   using Scan = hopper::Scan;
   using Params = AttentionParams;
+  static constexpr bool kHasWindow = false;
+  static constexpr bool kHasCap = false;
 
   __device__ __forceinline__ explicit TensorQueries(const AttentionParams& params)
       : params_(params), shape_{params.seq_q, params.seq_kv, C.causal} {}

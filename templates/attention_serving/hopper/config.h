@@ -16,6 +16,7 @@ namespace swr {
 struct MapSteps {
   int row;
   int container;
+  int head = 0;  ///< Where heads have no dimension of their own.
 };
 struct ServingMapSteps {
   MapSteps q;
@@ -44,10 +45,11 @@ SWR_HD constexpr CutPlace cut_place(MapSteps steps, int container, int first, in
 struct HopperServingConfig {
   int head_dim = 128;  ///< Of Q, K, V and O; a multiple of 16.
   DType dtype = DType::bf16;
-  ServingMask mask = ServingMask::causal;  ///< Not window.
+  ServingMask mask = ServingMask::causal;
+  Softcap softcap = Softcap::none;
   KvSource kv_source = KvSource::rows;
-  /// Rows that one box brings: tile_n, or for pages what divides both a page and tile_n, a multiple
-  /// of 8.
+  /// Rows that one box brings, a multiple of 8 that divides tile_n and, if there are pages, those;
+  /// tile_n for rows without a window.
   int piece_rows = 128;
   int tile_m = 128;  ///< 64 or 128: three computing warpgroups leave no warp that finds work.
   int tile_n = 128;
@@ -72,13 +74,34 @@ struct HopperServingConfig {
             .persistence = persistence,
             .p_operand = POperand::registers,
             .exp2_fma_eighths = 0,
-            .unroll = 1};
+            .unroll = 1,
+            .kv_octets = has_whole_boxes()};
   }
 
   SWR_HD constexpr int threads() const { return dense().threads(); }
   SWR_HD constexpr ServingTiles tiles() const { return {tile_m, tile_n, mask, pack_gqa, deal}; }
   SWR_HD constexpr bool has_pages() const { return kv_source == KvSource::pages; }
   SWR_HD constexpr int pieces() const { return tile_n / piece_rows; }
+  SWR_HD constexpr bool has_window() const { return mask == ServingMask::window; }
+  /// Whether a box brings rows of all panels, and lanes what is cut at either end: of short pieces,
+  /// since lanes take long, and under a window, since boxes of one panel are cut at the end alone.
+  SWR_HD constexpr bool has_whole_boxes() const {
+    constexpr int kMostRows = 16;
+    return (has_window() || (has_pages() && piece_rows <= kMostRows)) &&
+           can_have_whole_boxes(head_dim);
+  }
+  /// Panels that are full: no dimension ends between their columns.
+  SWR_HD static constexpr bool can_have_whole_boxes(int head_dim) { return head_dim % 32 == 0; }
+  /// Where chunk `chunk` of 16 bytes of row `row` lies in a piece of octets, swizzled as the copy
+  /// engine does.
+  SWR_HD constexpr int octet_offset(int row, int chunk) const {
+    const int chunks = dense().panel_columns() / 8;
+    const int line = row % 8;
+    const int swizzled = chunk % chunks ^ (line / (8 / chunks) & (chunks - 1));
+    return row / 8 * dense().kv_octet_bytes() + chunk / chunks * dense().kv_panel_bytes() +
+           (line * chunks + swizzled) * 16;
+  }
+  SWR_HD constexpr int piece_bytes() const { return dense().kv_tile_bytes() / pieces(); }
 
   // Boxes of the tensor maps.
   SWR_HD constexpr TensorBox q_box() const { return dense().q_box(); }
@@ -100,9 +123,10 @@ struct HopperServingConfig {
   static constexpr int kItemBytes = 112;
   static constexpr int kFoundSlots = 2;
 
-  /// Registers per thread after the trade. Finding work takes more than loading.
-  SWR_HD constexpr int producer_registers() const { return 40; }
-  SWR_HD constexpr int consumer_registers() const { return 232; }
+  /// Registers per thread after the trade. Finding work takes more than loading, and copying what
+  /// is cut more yet.
+  SWR_HD constexpr int producer_registers() const { return has_whole_boxes() ? 56 : 40; }
+  SWR_HD constexpr int consumer_registers() const { return has_whole_boxes() ? 224 : 232; }
 };
 
 }  // namespace swr

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The warp that keeps the copy engine busy and runs ahead of the consumers as far as the rings
 // allow, also into the next Q tile. Each lane has a piece of every K and V tile, whose page it
-// looks up a tile ahead and whose place it works out; lane 0 asks for all of them.
+// looks up a tile ahead and whose place it works out; one elected lane asks for all of them: copies
+// are instructions that the compiler repeats for every lane that may be there.
 #pragma once
 
 #include "attention/hopper/pipeline.cuh"
 #include "attention_serving/hopper/memory.cuh"
+#include "attention_serving/hopper/piece_copy.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
 
@@ -36,10 +38,11 @@ class ServingProducer {
       q_requested = false;
 #pragma unroll 1
       for (int step = 1; step < tiles_; ++step) {
+        const int page_after = page_of(step + 1);
         load_k(step, next_page);
         load_v(step - 1, page);
         page = next_page;
-        next_page = page_of(step + 1);
+        next_page = page_after;
         if (!q_requested && next_q_can_go()) {
           load_q();
           q_requested = true;
@@ -69,8 +72,14 @@ class ServingProducer {
     if (tiles_ == 0) {
       return;
     }
-    keys_end_ = item.keys().end;
+    keys_ = item.keys();
     kv_head_ = item.kv_head();
+    if constexpr (C.has_window()) {
+      first_tile_ = item.kv_tiles().first;
+    }
+    if constexpr (C.has_whole_boxes()) {
+      bases_ = item.bases();
+    }
     backward_ = scans_backward(C.order, iteration_);
     ++iteration_;
     if constexpr (C.has_pages()) {
@@ -131,67 +140,177 @@ class ServingProducer {
 
   /// The first key of this lane's piece.
   __device__ __forceinline__ int piece_key(int step) const {
-    return kv_tile_at(step, tiles_, backward_) * C.tile_n + lane_ * C.piece_rows;
+    const int tile = (C.has_window() ? first_tile_ : 0) + kv_tile_at(step, tiles_, backward_);
+    return tile * C.tile_n + lane_ * C.piece_rows;
+  }
+  /// The rows of the piece that begins at `key` which some query of the Q tile sees; there are none
+  /// where end is not above first.
+  __device__ __forceinline__ KeyRange live_rows(int key) const {
+    return {C.has_window() ? rows_below(keys_.first, key, C.piece_rows) : 0,
+            rows_below(keys_.end, key, C.piece_rows)};
   }
   /// The page of this lane's piece; of one that no row sees, which is not looked up, any.
   __device__ __forceinline__ int page_of(int step) const {
     if constexpr (C.has_pages()) {
       const int key = piece_key(step);
-      return step < tiles_ && lane_ < C.pieces() && key < keys_end_ ? pages_[split_.page(key)] : 0;
+      const KeyRange live = live_rows(key);
+      return step < tiles_ && lane_ < C.pieces() && live.first < live.end ? pages_[split_.page(key)]
+                                                                          : 0;
     }
     return 0;
   }
 
   __device__ __forceinline__ void load_k(int step, int page) {
     ptx::mbarrier_wait(smem_.k_empty(k_.stage), k_.parity ^ 1);
-    load_tile(smem_.k(k_.stage), maps_.k, maps_.steps.k, step, page, smem_.k_full(k_.stage));
+    load_tile({maps_.k, maps_.steps.k, bases_.k, items_.params.k_strides}, smem_.k(k_.stage), step,
+              page, smem_.k_full(k_.stage));
     k_.advance();
   }
   __device__ __forceinline__ void load_v(int step, int page) {
     ptx::mbarrier_wait(smem_.v_empty(v_.stage), v_.parity ^ 1);
-    load_tile(smem_.v(v_.stage), maps_.v, maps_.steps.v, step, page, smem_.v_full(v_.stage));
+    load_tile({maps_.v, maps_.steps.v, bases_.v, items_.params.v_strides}, smem_.v(v_.stage), step,
+              page, smem_.v_full(v_.stage));
     v_.advance();
   }
-  __device__ __forceinline__ void load_tile(unsigned shared, const TensorMap& map, MapSteps steps,
-                                            int step, int page, unsigned barrier) {
-    if (lane_ == 0) {
-      ptx::mbarrier_arrive_expect_tx(barrier, kDense.kv_tile_bytes());
+
+  /// K or V.
+  struct Operand {
+    const TensorMap& map;
+    MapSteps steps;
+    const char* base;
+    const TensorStrides& strides;
+  };
+  __device__ __forceinline__ void load_tile(const Operand& operand, unsigned shared, int step,
+                                            int page, unsigned barrier) {
+    if constexpr (C.has_whole_boxes()) {
+      load_octets(operand, shared, step, page, barrier);
+    } else {
+      load_panels(operand, shared, step, page, barrier);
     }
     __syncwarp();
-    const CutPlace own = place_of_piece(steps, step, page);
-#pragma unroll 4
-    for (int piece = 0; piece < C.pieces(); ++piece) {
-      const CutPlace place = of_lane(own, piece);
-      if (lane_ == 0) {
+  }
+
+  /// Pieces that one lane asks for in a row, whose places it has got from the others before.
+  SWR_HD static constexpr int in_a_row() {
+    int count = min_of(8, C.pieces());
+    while (C.pieces() % count != 0) {
+      --count;
+    }
+    return count;
+  }
+
+  /// A box for every panel of every piece. Rows that no query of the Q tile sees are cut off.
+  __device__ __forceinline__ void load_panels(const Operand& operand, unsigned shared, int step,
+                                              int page, unsigned barrier) {
+    const CutPlace own = place_of_piece(operand.steps, step, page);
+#pragma unroll 1
+    for (int first = 0; first < C.pieces(); first += in_a_row()) {
+      CutPlace places[in_a_row()];
 #pragma unroll
-        for (int panel = 0; panel < kDense.panels(); ++panel) {
-          ptx::cp_async_bulk_tensor_5d_global_to_shared(
-              shared + panel * kKvPanelBytes + piece * C.piece_rows * kLine, map,
-              {panel * kDense.panel_columns(), place.cut, place.row, kv_head_, kCutLength},
-              barrier);
+      for (int i = 0; i < in_a_row(); ++i) {
+        places[i] = {__shfl_sync(0xffffffffU, own.cut, first + i),
+                     __shfl_sync(0xffffffffU, own.row, first + i)};
+      }
+      if (ptx::elect_sync()) {
+        if (first == 0) {
+          ptx::mbarrier_arrive_expect_tx(barrier, kDense.kv_tile_bytes());
+        }
+#pragma unroll
+        for (int i = 0; i < in_a_row(); ++i) {
+#pragma unroll
+          for (int panel = 0; panel < kDense.panels(); ++panel) {
+            ptx::cp_async_bulk_tensor_5d_global_to_shared(
+                shared + panel * kKvPanelBytes + (first + i) * C.piece_rows * kLine, operand.map,
+                {panel * kDense.panel_columns(), places[i].cut, places[i].row, kv_head_,
+                 kCutLength},
+                barrier);
+          }
         }
       }
     }
-    __syncwarp();
   }
-  /// Of this lane. Rows that no query of the Q tile sees are cut off.
+  /// Of this lane.
   __device__ __forceinline__ CutPlace place_of_piece(MapSteps steps, int step, int page) const {
     const int key = piece_key(step);
-    const int live = rows_below(keys_end_, key, C.piece_rows);
+    const RowPlace first = first_row(key, page);
+    return cut_place(steps, first.batch, first.row, live_rows(key).end);
+  }
+  /// The piece's first row, and the page or the batch item that it is in.
+  __device__ __forceinline__ RowPlace first_row(int key, int page) const {
     if constexpr (C.has_pages()) {
-      return cut_place(steps, page, key - split_.page(key) * split_.page_size, live);
+      return {key - split_.page(key) * split_.page_size, page};
     } else {
-      return cut_place(steps, first_.batch, first_.row + key, live);
+      return {first_.row + key, first_.batch};
     }
   }
-  /// What the lane of a piece has.
-  __device__ __forceinline__ static CutPlace of_lane(const CutPlace& own, int lane) {
-    if constexpr (C.pieces() == 1) {
-      return {hopper::uniform(static_cast<unsigned>(own.cut)),
-              hopper::uniform(static_cast<unsigned>(own.row))};
+
+  /// A box for every piece. Those that no query sees read as zeros; of which some rows are cut off,
+  /// all lanes copy themselves.
+  __device__ __forceinline__ void load_octets(const Operand& operand, unsigned shared, int step,
+                                              int page, unsigned barrier) {
+    constexpr int kOutside = -1;
+    const int key = piece_key(step);
+    const KeyRange live = live_rows(key);
+    const RowPlace first = first_row(key, page);
+    const MapSteps& steps = operand.steps;
+    const int own = live.first < live.end ? first.batch * steps.container + first.row * steps.row +
+                                                kv_head_ * steps.head
+                                          : kOutside;
+    const unsigned cut = ptx::vote_ballot(lane_ < C.pieces() && live.first < live.end &&
+                                          live.end - live.first < C.piece_rows);
+    if (cut != 0) {
+      copy_cut_pieces(operand, shared, cut, key, page);
+      load_whole_pieces<1>(operand, shared, own, cut, barrier);
     } else {
-      return {__shfl_sync(0xffffffffU, own.cut, lane), __shfl_sync(0xffffffffU, own.row, lane)};
+      load_whole_pieces<in_a_row()>(operand, shared, own, 0, barrier);
     }
+  }
+  /// All but those whose bit is set in `cut`.
+  template <int InARow>
+  __device__ __forceinline__ void load_whole_pieces(const Operand& operand, unsigned shared,
+                                                    int own, unsigned cut, unsigned barrier) {
+#pragma unroll 1
+    for (int first = 0; first < C.pieces(); first += InARow) {
+      int places[InARow];
+#pragma unroll
+      for (int i = 0; i < InARow; ++i) {
+        places[i] = __shfl_sync(0xffffffffU, own, first + i);
+      }
+      if (ptx::elect_sync()) {
+        if (first == 0) {
+          ptx::mbarrier_arrive_expect_tx(barrier,
+                                         kDense.kv_tile_bytes() - __popc(cut) * C.piece_bytes());
+        }
+#pragma unroll
+        for (int i = 0; i < InARow; ++i) {
+          if (InARow > 1 || (cut >> first & 1) == 0) {
+            ptx::cp_async_bulk_tensor_5d_global_to_shared(shared + (first + i) * C.piece_bytes(),
+                                                          operand.map, places[i], barrier);
+          }
+        }
+      }
+      __syncwarp();
+    }
+  }
+  __device__ __forceinline__ void copy_cut_pieces(const Operand& operand, unsigned shared,
+                                                  unsigned cut, int own_key, int own_page) const {
+#pragma unroll 1
+    for (int piece = 0; piece < C.pieces(); ++piece) {
+      if ((cut >> piece & 1) == 0) {
+        continue;
+      }
+      const int key = __shfl_sync(0xffffffffU, own_key, piece);
+      const int page = __shfl_sync(0xffffffffU, own_page, piece);
+      const RowPlace first = first_row(key, page);
+      // The base of rows is that of the sequence's first.
+      const long long offset = C.has_pages()
+                                   ? page * operand.strides.batch + first.row * operand.strides.seq
+                                   : key * operand.strides.seq;
+      copy_piece<C>(shared + piece * C.piece_bytes(), operand.base + offset * kElementBytes,
+                    operand.strides.seq * kElementBytes, live_rows(key), lane_);
+    }
+    ptx::fence_proxy_async();
+    __syncwarp();
   }
 
   hopper::SharedMemory<kDense> smem_;
@@ -200,9 +319,11 @@ class ServingProducer {
   int lane_;
   int iteration_ = 0;
   int tiles_ = 0;
-  int keys_end_ = 0;
+  KeyRange keys_;
+  int first_tile_ = 0;
   int kv_head_ = 0;
   bool backward_ = false;
+  KvBases bases_ = {};   ///< Of the item's head; for whole boxes.
   RowPlace first_ = {};  ///< Of the keys, unless they lie in pages.
   const int* pages_ = nullptr;
   PageSplit split_ = {};

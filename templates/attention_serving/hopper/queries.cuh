@@ -7,6 +7,7 @@
 #include "attention/hopper/softmax.cuh"
 #include "attention_serving/hopper/memory.cuh"
 #include "attention_serving/row_ends.cuh"
+#include "attention_serving/softcap.cuh"
 #include "common/hopper_ptx.cuh"
 
 namespace swr::serving {
@@ -23,6 +24,57 @@ struct Steps {
   }
 };
 
+/// The same under a window, which cuts tiles at both ends.
+struct WindowSteps {
+  int tiles;
+  int unmasked_tiles;
+  int first_row;
+  int backward;
+  int first_tile;
+  int first_unmasked;  ///< Of the tiles, in the order of keys.
+
+  __device__ __forceinline__ int tile(int step) const {
+    return first_tile + kv_tile_at(step, tiles, backward != 0);
+  }
+  __device__ __forceinline__ int first_unmasked_step() const {
+    return backward != 0 ? tiles - first_unmasked - unmasked_tiles : first_unmasked;
+  }
+  __device__ __forceinline__ int end_of_unmasked_steps() const {
+    return first_unmasked_step() + unmasked_tiles;
+  }
+};
+template <bool HasWindow>
+struct StepsOf {
+  using Type = Steps;
+};
+template <>
+struct StepsOf<true> {
+  using Type = WindowSteps;
+};
+
+/// Sets scores to minus infinity that the window hides. `row` is this thread's first row,
+/// `first_key` the tile's first key.
+template <HopperServingConfig C>
+__device__ __forceinline__ void hide_scores(hopper::Scores<C.dense()>& scores, int row,
+                                            int first_key, const MaskedSequence& sequence) {
+  const int lane_key = first_key + static_cast<int>(threadIdx.x % 4) * 2;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const KeyRange keys = sequence.visible(row + 8 * half);
+    const int first = keys.first - lane_key;
+    const int end = keys.end - lane_key;
+#pragma unroll
+    for (int j = 0; j < C.tile_n / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (8 * j + i < first || 8 * j + i >= end) {
+          scores[4 * j + 2 * half + i] = hopper::minus_infinity();
+        }
+      }
+    }
+  }
+}
+
 /// Where items are, and what they are read with.
 struct QueryParams {
   const ServingAttentionParams& params;
@@ -35,26 +87,49 @@ class SequenceQueries {
   static constexpr HopperAttentionConfig kDense = C.dense();
 
  public:
-  using Scan = Steps;
+  static constexpr bool kHasWindow = C.has_window();
+  static constexpr bool kHasCap = C.softcap != Softcap::none;
+  using Scan = typename StepsOf<kHasWindow>::Type;
   using Params = QueryParams;
 
   __device__ __forceinline__ explicit SequenceQueries(const QueryParams& from)
       : items_{from.params, from.shared} {}
 
-  __device__ __forceinline__ Steps take(hopper::SharedMemory<kDense> /*smem*/, int slot) {
+  __device__ __forceinline__ Scan take(hopper::SharedMemory<kDense> /*smem*/, int slot) {
     const Item<C> item = items_.of_slot(slot);
     const bool backward = scans_backward(C.order, iteration_);
     ++iteration_;
-    return {hopper::uniform(static_cast<unsigned>(tiles_of<C>(item))),
-            hopper::uniform(static_cast<unsigned>(item.unmasked().count)),
-            hopper::uniform(static_cast<unsigned>(item.tile().index * C.tile_m)), backward ? 1 : 0};
+    const int tiles = hopper::uniform(static_cast<unsigned>(tiles_of<C>(item)));
+    const int unmasked = hopper::uniform(static_cast<unsigned>(item.unmasked().count));
+    const int first_row = hopper::uniform(static_cast<unsigned>(item.tile().index * C.tile_m));
+    if constexpr (kHasWindow) {
+      return {tiles,
+              unmasked,
+              first_row,
+              backward ? 1 : 0,
+              hopper::uniform(static_cast<unsigned>(item.kv_tiles().first)),
+              hopper::uniform(static_cast<unsigned>(item.unmasked().first))};
+    } else {
+      return {tiles, unmasked, first_row, backward ? 1 : 0};
+    }
+  }
+  __device__ __forceinline__ void hide(hopper::Scores<kDense>& scores, int row, int first_key,
+                                       int slot) const {
+    hide_scores<C>(scores, row, first_key, items_.of_slot(slot).sequence());
+  }
+  /// Scores over the cap: the softmax multiplies with it.
+  __device__ __forceinline__ void cap(hopper::Scores<kDense>& scores) const {
+#pragma unroll
+    for (int i = 0; i < C.tile_n / 2; ++i) {
+      scores[i] = capped<C.softcap>(scores[i] * items_.params.softcap_scale);
+    }
   }
   __device__ __forceinline__ SequenceShape shape(int slot) const {
     const MaskedSequence sequence = items_.of_slot(slot).sequence();
     return {sequence.seq_q, sequence.seq_kv, kDense.causal};
   }
   /// Each warp says that it reads the slot's item no more.
-  __device__ __forceinline__ void write(hopper::SharedMemory<kDense> smem, const Steps& scan,
+  __device__ __forceinline__ void write(hopper::SharedMemory<kDense> smem, const Scan& scan,
                                         int slot, int consumer,
                                         const hopper::Softmax<kDense>& softmax,
                                         hopper::Output<kDense>& output) const {

@@ -7,22 +7,10 @@
 #include "attention/portable/softmax.cuh"
 #include "attention_serving/config.h"
 #include "attention_serving/portable/fragments.cuh"
-#include "common/ptx.cuh"
-#include "common/serving_ptx.cuh"
+#include "attention_serving/softcap.cuh"
 #include "common/serving_schedule.h"
 
 namespace swr::serving {
-
-/// tanh(x), by 1 - 2 / (1 + e^(2x)) when it is to be accurate: right to about 2^-22 of 1.
-template <Softcap Cap>
-__device__ inline float capped(float x) {
-  if constexpr (Cap == Softcap::approximate) {
-    return ptx::tanh_approx(x);
-  } else {
-    constexpr float kTwoLog2E = 2.885390081777927F;
-    return fmaf(-2.0F, ptx::rcp_approx(1.0F + ptx::ex2_approx(x * kTwoLog2E)), 1.0F);
-  }
-}
 
 /// Scores over the cap, to be multiplied with the cap by the softmax. `scale` is the softmax scale
 /// over the cap.

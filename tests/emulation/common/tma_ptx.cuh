@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The instructions of templates/common/tma_ptx.cuh that the portable families use, on the CPU.
+// The instructions of templates/common/tma_ptx.cuh that portable kernels and loading warps use, on
+// the CPU.
 #pragma once
 
 #include "tests/emulation/simt.h"
@@ -89,6 +90,86 @@ inline void cp_async_bulk_tensor_4d_global_to_shared(unsigned shared, const Tens
   emulation::transaction_barrier(barrier).complete_later(
       2 * tensor.box.rows * tensor.box.columns,
       [shared, &tensor, corner] { move_box(shared, tensor, corner); });
+}
+
+inline bool elect_sync() {
+  return emulation::collective<bool>(threadIdx.x % 32, [](const auto& lanes, auto& results) {
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      results[lane] = lanes[lane] == 0;
+    }
+  });
+}
+
+/// A map of five dimensions as the driver is asked to encode it: innermost first, strides in bytes.
+struct EncodedMap {
+  std::uintptr_t address = 0;
+  std::array<unsigned long long, 5> sizes{};
+  std::array<unsigned long long, 4> strides{};
+  std::array<unsigned, 5> box{};
+  int swizzle_bytes = 128;
+
+  int box_bytes() const {
+    unsigned elements = 1;
+    for (const unsigned size : box) {
+      elements *= size;
+    }
+    return static_cast<int>(2 * elements);
+  }
+};
+/// The map itself outlives it.
+inline TensorMap map_of(const EncodedMap& encoded) {
+  TensorMap map{};
+  map.opaque[0] = reinterpret_cast<std::uintptr_t>(&encoded);
+  return map;
+}
+
+/// 16 bytes at a time: columns of boxes are multiples of 8. Addresses wrap modulo 2^64.
+inline void move_box(unsigned shared, const EncodedMap& map, const std::array<int, 5>& corner) {
+  constexpr unsigned kChunk = 8;
+  const auto chunks = static_cast<unsigned>(map.box_bytes()) / 16;
+  for (unsigned chunk = 0; chunk < chunks; ++chunk) {
+    unsigned index = chunk * kChunk;
+    std::uintptr_t address = map.address;
+    bool is_inside = true;
+    for (std::size_t d = 0; d < 5; ++d) {
+      const auto place = corner[d] + static_cast<long long>(index % map.box[d]);
+      index /= map.box[d];
+      is_inside = is_inside && place >= 0 && static_cast<unsigned long long>(place) < map.sizes[d];
+      address += static_cast<std::uintptr_t>(place) * (d == 0 ? 2 : map.strides[d - 1]);
+    }
+    std::byte* const target =
+        emulation::shared(swizzled_address(shared + 16 * chunk, map.swizzle_bytes), 16);
+    if (is_inside) {
+      std::memcpy(target, reinterpret_cast<const void*>(address), 16);
+    } else {
+      std::memset(target, 0, 16);
+    }
+  }
+}
+inline void copy_box(unsigned shared, const TensorMap& map, const std::array<int, 5>& corner,
+                     unsigned barrier) {
+  if (shared % 128 != 0) {
+    emulation::fail("a swizzled box at an address that is no multiple of 128");
+  }
+  const auto& encoded = *reinterpret_cast<const EncodedMap*>(map.opaque[0]);
+  emulation::transaction_barrier(barrier).complete_later(
+      encoded.box_bytes(), [shared, &encoded, corner] { move_box(shared, encoded, corner); });
+}
+
+struct CutBoxCorner {
+  int column;
+  int cut;
+  int row;
+  int head;
+  int back;
+};
+inline void cp_async_bulk_tensor_5d_global_to_shared(unsigned shared, const TensorMap& map,
+                                                     CutBoxCorner corner, unsigned barrier) {
+  copy_box(shared, map, {corner.column, corner.cut, corner.row, corner.head, corner.back}, barrier);
+}
+inline void cp_async_bulk_tensor_5d_global_to_shared(unsigned shared, const TensorMap& map,
+                                                     int place, unsigned barrier) {
+  copy_box(shared, map, {0, 0, 0, 0, place}, barrier);
 }
 
 }  // namespace swr::ptx

@@ -48,8 +48,13 @@ V changed(V variant, auto change) {
 
 TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
   const std::pair<P, std::string> left[] = {
-      {changed(kHopperPrompt, [](P& p) { p.mask = ServingMask::window; }), "hopper_features"},
-      {changed(kHopperPrompt, [](P& p) { p.softcap = Softcap::accurate; }), "hopper_features"},
+      {changed(kHopperPrompt,
+               [](P& p) {
+                 p.mask = ServingMask::window;
+                 p.window = 1024;
+                 p.head_dim = p.head_dim_v = 80;
+               }),
+       "hopper_features"},
       {changed(kHopperPrompt, [](P& p) { p.head_dim = 192; }), "hopper_features"},
       {changed(kHopperPrompt, [](P& p) { p.page_size = 19; }), "page_boxes"},
       {changed(kHopperPrompt, [](P& p) { p.page_size = 4; }), "page_boxes"},
@@ -106,6 +111,25 @@ TEST(HopperServing, ServesRowsPagesSinksAndPaddedRows) {
   EXPECT_FALSE(check_constraints(padded, kHopper, device_of(90)));
 }
 
+TEST(HopperServing, ServesWindowsAndSoftcaps) {
+  for (const int page_size : {0, 16, 64}) {
+    for (const Softcap softcap : {Softcap::none, Softcap::approximate, Softcap::accurate}) {
+      const P problem = changed(kHopperPrompt, [&](P& p) {
+        p.mask = ServingMask::window;
+        p.window = 1024;
+        p.softcap = softcap;
+        p.page_size = page_size;
+      });
+      EXPECT_FALSE(check_constraints(problem, kHopper, device_of(90))) << page_size;
+      EXPECT_EQ(default_variant(Problem(problem), device_of(90)), Variant(kHopper)) << page_size;
+      const ServingFamilyConfig config = config_of(problem, kHopper);
+      EXPECT_EQ(std::get<HopperServingConfig>(config).piece_rows, 16);
+      EXPECT_TRUE(std::get<HopperServingConfig>(config).has_whole_boxes());
+      EXPECT_GT(plan_of(problem, kHopper, 132, 1).maps.kv_panels, 0);
+    }
+  }
+}
+
 TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
   EXPECT_EQ(default_variant(Problem(kHopperPrompt), device_of(90)), Variant(kHopper));
   EXPECT_EQ(family_of(default_variant(Problem(kHopperPrompt), device_of(80))), Family::portable);
@@ -145,10 +169,22 @@ TEST(HopperServing, PiecesDividePagesAndTiles) {
 /// Every tile of the space: no spills, wgmma and setmaxnreg asynchronous.
 TEST(HopperServing, TilesOfEveryHeadCompileClean) {
   const Generator generator({});
-  for (const auto& [head_dim, page_size] : {std::pair{64, 0}, {128, 16}, {256, 64}}) {
+  struct Kernel {
+    int head_dim;
+    int page_size;
+    ServingMask mask = ServingMask::causal;
+    Softcap softcap = Softcap::none;
+  };
+  for (const auto& [head_dim, page_size, mask, softcap] :
+       {Kernel{64, 0}, Kernel{128, 16}, Kernel{256, 64},
+        Kernel{128, 16, ServingMask::window, Softcap::accurate},
+        Kernel{192, 0, ServingMask::window}}) {
     const P problem = changed(kHopperPrompt, [&](P& p) {
       p.head_dim = p.head_dim_v = head_dim;
       p.page_size = page_size;
+      p.mask = mask;
+      p.window = mask == ServingMask::window ? 1024 : 0;
+      p.softcap = softcap;
     });
     std::vector<int> compiled;
     for (const Variant& one :
@@ -174,6 +210,7 @@ TEST(HopperServing, LaunchesFollowFromBounds) {
   EXPECT_TRUE(plan.maps.takes_tensor_maps());
   EXPECT_EQ(plan.maps.q_box.rows, 64);
   EXPECT_EQ(plan.maps.kv_box.rows, 16) << "a page";
+  EXPECT_EQ(plan.maps.kv_panels, 2) << "one box a page";
   EXPECT_EQ(plan.threads, 384);
   const LaunchGeometry geometry = geometry_of(kHopperPrompt, kHopper, 132, 1);
   EXPECT_EQ(geometry.grid_x, 132);

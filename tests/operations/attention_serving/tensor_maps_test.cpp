@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace swr {
@@ -31,13 +32,15 @@ CUresult remember(CUtensorMap* /*map*/, CUtensorMapDataType /*type*/, cuuint32_t
                   const cuuint32_t* box, const cuuint32_t* steps, CUtensorMapInterleave /*i*/,
                   CUtensorMapSwizzle /*s*/, CUtensorMapL2promotion /*p*/,
                   CUtensorMapFloatOOBfill fill) {
+  if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || steps[0] != 1 || rank != 5) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   Encoded one{.rank = rank, .address = static_cast<const char*>(address)};
-  std::copy_n(sizes, rank, one.sizes.begin());
-  std::copy_n(strides, rank - 1, one.strides.begin());
-  std::copy_n(box, rank, one.box.begin());
-  const bool takes = fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && steps[0] == 1 && rank == 5;
+  std::copy_n(sizes, 5, one.sizes.begin());
+  std::copy_n(strides, 4, one.strides.begin());
+  std::copy_n(box, 5, one.box.begin());
   encoded.push_back(one);
-  return takes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
 }
 
 /// Where the box at `corner` has its element (column, row), modulo 2^64 as the copy engine adds;
@@ -107,6 +110,71 @@ TEST(ServingTensorMaps, BoxesHoldTheRowsOfASequenceAndNoOthers) {
                                                     (first + row) * kStrides.seq + 64 + 5));
         }
       }
+    }
+  }
+}
+
+/// Byte `offset` of what the copy engine writes, swizzled: which 16 bytes go where depends on the
+/// address alone.
+int swizzled(int offset, int swizzle_bytes) {
+  const int mask = swizzle_bytes / 16 - 1;
+  return offset ^ (offset >> 7 & mask) << 4;
+}
+
+/// Whole boxes bring rows of all panels in octets, at one coordinate, which is where lanes put what
+/// they copy themselves.
+TEST(ServingTensorMaps, WholeBoxesHoldTheirRowsInOctets) {
+  const std::vector<char> memory(64);
+  LaunchCalls calls;
+  calls.tensor_map_encode_tiled = remember;
+  ServingMaps maps;
+  std::mt19937 random(4);
+  for (const auto& [head_dim, rows] : {std::pair{128, 16}, {256, 16}, {64, 8}, {96, 16}}) {
+    const HopperServingConfig config{
+        .head_dim = head_dim, .kv_source = KvSource::pages, .piece_rows = rows};
+    const TensorBox box = config.kv_box();
+    const int panels = config.dense().panels();
+    ASSERT_TRUE(config.has_whole_boxes());
+    encoded.clear();
+    ASSERT_EQ(
+        encode_serving_maps(
+            calls,
+            {.q_box = config.q_box(), .kv_box = box, .kv_panels = panels, .head_dim = head_dim},
+            params_of(memory.data()), maps),
+        CUDA_SUCCESS);
+    const Encoded& keys = encoded[1];
+    EXPECT_EQ(keys.address, memory.data());
+    const std::array<cuuint32_t, 5> expected{static_cast<cuuint32_t>(box.columns), 8,
+                                             static_cast<cuuint32_t>(panels),
+                                             static_cast<cuuint32_t>(rows / 8), 1};
+    EXPECT_EQ(keys.box, expected);
+    EXPECT_EQ(config.piece_bytes(), rows * head_dim * 2);
+    for (int draw = 0; draw < 50; ++draw) {
+      const long long first = random() % 50 * 8;
+      const int head = static_cast<int>(random() % kHeads);
+      const long long page = static_cast<int>(random() % 100000U);
+      const long long place =
+          page * maps.steps.k.container + first * maps.steps.k.row + head * maps.steps.k.head;
+      int offset = 0;
+      // In the order in which the copy engine writes a box.
+      for (int octet = 0; octet < rows / 8; ++octet) {
+        for (int panel = 0; panel < panels; ++panel) {
+          for (int line = 0; line < 8; ++line) {
+            for (int column = 0; column < box.columns; column += 8, offset += 16) {
+              const auto found = element_at(keys, {0, 0, panel, octet, place}, column, line);
+              const int row = octet * 8 + line;
+              const int of_row = panel * box.columns + column;
+              ASSERT_TRUE(found);
+              ASSERT_EQ(
+                  *found - reinterpret_cast<std::uintptr_t>(memory.data()),
+                  2 * static_cast<std::uintptr_t>(page * kStrides.batch + head * kStrides.head +
+                                                  (first + row) * kStrides.seq + of_row));
+              ASSERT_EQ(config.octet_offset(row, of_row / 8), swizzled(offset, box.swizzle_bytes));
+            }
+          }
+        }
+      }
+      EXPECT_FALSE(element_at(keys, {0, 0, 0, 0, -1}, 0, 0)) << "pieces that nobody sees are zeros";
     }
   }
 }
