@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Times of calls on the GPU present, for scripts that run swr beside its peers. They are run by their path, so each
-says where this lies: sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))."""
+"""Times of calls on the GPU present, for scripts that run swr beside its peers. They are run by their path,
+so each says where this lies: sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))."""
 
 import math
 import random
@@ -32,8 +32,8 @@ def graph_of(call, graph_us=1000.0, most=32, copies=1):
 
 
 def sample_in_turns(graphs, rounds, seed):
-    """Name to microseconds per launch, one sample a round, in an order drawn for each round; the rounds of all names
-    correspond. `graphs` has what graph_of() gives, by name."""
+    """Name to microseconds per launch, one sample a round, in an order drawn for each round; the rounds of
+    all names correspond. `graphs` has what graph_of() gives, by name."""
     order, draw = list(graphs), random.Random(seed)
     samples = {name: [] for name in graphs}
     for _ in range(rounds):
