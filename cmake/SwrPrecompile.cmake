@@ -11,3 +11,16 @@ add_library(swr_precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
 set_target_properties(swr_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(swr_precompiled PRIVATE nlohmann_json::nlohmann_json swr_warnings)
 target_precompile_headers(swr_precompiled PRIVATE ${SWR_PRECOMPILED_HEADERS})
+
+# Programs of a folder and of those below it read the libraries' headers once too.
+function(swr_precompile_programs folder)
+  get_property(programs DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(program IN LISTS programs)
+    target_compile_options(${program} PRIVATE -fPIC)  # As the headers were compiled.
+    target_precompile_headers(${program} REUSE_FROM swr_precompiled)
+  endforeach()
+  get_property(below DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
+  foreach(one IN LISTS below)
+    swr_precompile_programs("${one}")
+  endforeach()
+endfunction()

@@ -39,18 +39,19 @@ struct ServingTools {
   TileCounters& tile_counters;
   SplitMemory& split_memory;
   FixedKernels& fixed_kernels;
-  /// Of the kernel, as Kernel::handles().
+  /// LaunchSite::functions of the launches, for what has to be asked of them before.
   std::span<const CUfunction> functions = {};
 };
 
 /// Where a launch goes.
 struct LaunchSite {
   const LaunchCalls& calls;
-  CUfunction function = nullptr;
+  /// Of the kernel, as Kernel::handles(): the entry, then CompiledKernel::further_entries.
+  std::span<const CUfunction> functions;
   LaunchOverlap overlap = LaunchOverlap::none;
   CUstream stream = nullptr;
-  /// CompiledKernel::further_entries.
-  std::span<const CUfunction> further = {};
+
+  CUfunction entry() const { return functions.front(); }
 };
 
 /// Immutable; safe from any thread.

@@ -4,6 +4,7 @@
 #include "db/history.h"
 #include "fuzz/harness.h"
 #include "fuzz/stored.h"
+#include "tests/support/fictional_gpu.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
@@ -152,18 +153,18 @@ void attempt(Ask&& ask) {
 
 void check(const Problem& problem, const VariantResult& result) {
   require(std::isfinite(result.time_us()) && result.time_us() >= 0.0, "a time can be believed");
-  require(!check_constraints(problem, result.variant, stored_device()), "an answer is legal");
+  require(!check_constraints(problem, result.variant, fictional_gpu()), "an answer is legal");
 }
 
 void ask_store(const Store& store) {
   const Problem problem =
       AttentionProblem{.heads_q = 8, .heads_kv = 8, .seq_q = 4096, .seq_kv = 4096, .head_dim = 64};
   attempt([&] {
-    if (const auto match = store.best(problem, stored_device())) {
+    if (const auto match = store.best(problem, fictional_gpu())) {
       check(problem, match->result);
     }
   });
-  attempt([&] { (void)store.results(problem, stored_device()); });
+  attempt([&] { (void)store.results(problem, fictional_gpu()); });
   attempt([&] { (void)store.winners(); });
   attempt([&] { (void)store.settings(); });
   attempt([&] { (void)store.references(1); });
@@ -171,8 +172,8 @@ void ask_store(const Store& store) {
   for (const long long id : {1, 8}) {
     attempt([&] { (void)store.result(id); });
   }
-  attempt([&] { (void)store.known_results(1, problem, stored_device()); });
-  attempt([&] { (void)store.known_decision(1, problem, stored_device()); });
+  attempt([&] { (void)store.known_results(1, problem, fictional_gpu()); });
+  attempt([&] { (void)store.known_decision(1, problem, fictional_gpu()); });
 }
 
 void ask_lookup(const std::filesystem::path& path) {
@@ -180,8 +181,8 @@ void ask_lookup(const std::filesystem::path& path) {
   for (const Problem& problem :
        {Problem(AttentionProblem{.seq_q = 1, .seq_kv = 100000, .head_dim = 64}),
         Problem(GemmProblem{.m = 512, .n = 512, .k = 512})}) {
-    const Answer answer = lookup.best(problem, stored_device());
-    require(!check_constraints(problem, answer.variant, stored_device()), "an answer is legal");
+    const Answer answer = lookup.best(problem, fictional_gpu());
+    require(!check_constraints(problem, answer.variant, fictional_gpu()), "an answer is legal");
     require(!answer.time_us || std::isfinite(*answer.time_us), "a time can be believed");
   }
 }

@@ -2,6 +2,7 @@
 #include "fuzz/stored.h"
 
 #include "fuzz/harness.h"
+#include "tests/support/fictional_gpu.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 #include <swr/gemm_problem.h>
@@ -50,7 +51,7 @@ VariantResult failed(const Variant& variant) {
 }
 
 void fill(Store& store) {
-  const DeviceInfo device = stored_device();
+  const DeviceInfo device = fictional_gpu();
   const AttentionVariant small{.tile_m = 64, .tile_n = 64};
   const AttentionVariant large{.tile_m = 128, .tile_n = 64};
   const long long run = store.begin_run({.command = "swr-tune --seq 4096",
@@ -101,21 +102,6 @@ std::string made() {
 }
 
 }  // namespace
-
-DeviceInfo stored_device() {
-  return {.name = "Fictional F1",
-          .sm_arch = 90,
-          .sm_count = 96,
-          .l2_bytes = 40LL << 20,
-          .dram_gb_per_s = 2000.0,
-          .mig = false,
-          .smem_per_cta_bytes = 100 * 1024,
-          .smem_per_sm_bytes = 128 * 1024,
-          .smem_reserved_per_cta_bytes = 1024,
-          .registers_per_sm = 65536,
-          .max_threads_per_sm = 2048,
-          .max_ctas_per_sm = 32};
-}
 
 const std::string& stored_database() {
   static const std::string bytes = made();

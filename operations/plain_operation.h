@@ -24,7 +24,7 @@ inline CtaGrid grid_of(const LaunchGeometry& geometry) {
 template <typename Params>
 void launch_plainly(const LaunchSite& site, const LaunchGeometry& geometry, Params params) {
   void* arguments[] = {&params};
-  require_success(launch_grid(site.calls, site.function, grid_of(geometry), site.overlap,
+  require_success(launch_grid(site.calls, site.entry(), grid_of(geometry), site.overlap,
                               site.stream, arguments),
                   "cuLaunchKernelEx");
 }
@@ -56,7 +56,7 @@ class PlainTrial final : public Trial {
   }
 
   void launch() override {
-    launch_plainly({cuda_driver().launch_calls, kernel_->handle(),
+    launch_plainly({cuda_driver().launch_calls, kernel_->handles(),
                     overlap_where(kernel_->may_overlap()), stream_.handle()},
                    geometry_, tensors_.params());
   }

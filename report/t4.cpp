@@ -6,6 +6,7 @@
 #include "tuner/statistics/statistics.h"
 #include <swr/error.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -58,12 +59,36 @@ std::string unit_of(std::string_view key) {
   return unit == kUnits.end() ? "" : unit->second;
 }
 
+const Energy* energy_of(const VariantResult& result) {
+  const Measurement* measurement = result.measurement();
+  const bool is_known =
+      result.state == ResultState::ok && measurement != nullptr && measurement->energy.has_value();
+  return is_known ? &*measurement->energy : nullptr;
+}
+
+std::string energy_run_name(std::size_t run) {
+  std::string name = "energy_run_";
+  return name.append(std::to_string(run + 1)).append("_mj");
+}
+
+/// What the metrics do not say of it: each run, and the time of a launch in them.
+void add_energy(Json& all, const Energy& energy) {
+  all.push_back({{"name", "energy"}, {"value", energy.mean_mj()}, {"unit", "mJ"}});
+  for (std::size_t i = 0; i < energy.samples_mj.size(); ++i) {
+    all.push_back({{"name", energy_run_name(i)}, {"value", energy.samples_mj[i]}, {"unit", "mJ"}});
+  }
+  all.push_back({{"name", "energy_launch_us"}, {"value", energy.launch_us}, {"unit", "us"}});
+}
+
 Json measurements(const RecordedSpace& space, const VariantResult& result) {
   Json all = Json::array();
   if (result.state != ResultState::ok) {
     return all;
   }
   all.push_back({{"name", "time"}, {"value", result.time_us() / kUsPerMs}, {"unit", "ms"}});
+  if (const Energy* const energy = energy_of(result)) {
+    add_energy(all, *energy);
+  }
   for (const Metric& metric : metrics()) {
     if (const auto value = metric.value(space.problem, result)) {
       const Json number = std::visit([](auto held) { return Json(held); }, *value);
@@ -83,8 +108,10 @@ Json measurements(const RecordedSpace& space, const VariantResult& result) {
 
 Json result_json(const RecordedSpace& space, const VariantResult& result) {
   const bool wrong = result.state == ResultState::correctness;
+  const auto objectives =
+      energy_of(result) != nullptr ? Json::array({"time", "energy"}) : Json::array({"time"});
   return {{"configuration", result.variant},
-          {"objectives", Json::array({"time"})},
+          {"objectives", objectives},
           {"times", {{"runtimes", runtimes_ms(*result.measurement())}}},
           {"invalidity", invalidity(result.state)},
           {"correctness", wrong ? 0 : 1},
@@ -105,6 +132,28 @@ ResultState state_of(const std::string& invalidity) {
   return found->second;
 }
 
+/// In the order in which they are looked for: swr's own name, and those of Kernel Tuner's
+/// observers.
+constexpr std::array<std::string_view, 4> kEnergyNames{"energy", "nvml_energy", "ps_energy",
+                                                       "pmt_energy"};
+
+/// What to multiply a value with: energies may come in several units, and Kernel Tuner's observers
+/// write Joule without saying so. Other values keep their unit.
+double millijoules(const std::string& name, const Json& measurement) {
+  if (std::ranges::find(kEnergyNames, name) == kEnergyNames.end()) {
+    return 1.0;
+  }
+  const std::string unit = measurement.contains("unit") ? json_text(measurement, "unit") : "";
+  if (unit.empty() || unit == "J") {
+    return 1e3;
+  }
+  if (unit != "mJ" && unit != "uJ") {
+    throw Error(ErrorCode::invalid_argument,
+                "the unit of " + name + " must be J, mJ or uJ, not '" + unit + "'");
+  }
+  return unit == "mJ" ? 1.0 : 1e-3;
+}
+
 const Json& json_list(const Json& json, std::string_view name) {
   const Json& list = json_field(json, name);
   if (!list.is_array()) {
@@ -117,9 +166,16 @@ const Json& json_list(const Json& json, std::string_view name) {
 std::map<std::string, double> named_values(const Json& result) {
   std::map<std::string, double> values;
   for (const Json& measurement : json_list(result, "measurements")) {
-    values[json_text(measurement, "name")] = json_number(measurement, "value");
+    const std::string name = json_text(measurement, "name");
+    values[name] = json_number(measurement, "value") * millijoules(name, measurement);
   }
   return values;
+}
+
+std::optional<double> find_value(const std::map<std::string, double>& values,
+                                 const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// A count, which other tools may have averaged. Throws: Error when no counter could have it.
@@ -164,6 +220,50 @@ std::optional<AccessCounters> read_accesses(const std::map<std::string, double>&
   return accesses != AccessCounters{} ? std::optional(accesses) : std::nullopt;
 }
 
+/// The runs of swr's own files; else the one number of `energy`, or of Kernel Tuner's observers.
+std::vector<double> energy_runs_mj(const std::map<std::string, double>& values) {
+  std::vector<double> runs;
+  while (const auto run = find_value(values, energy_run_name(runs.size()))) {
+    runs.push_back(*run);
+  }
+  if (!runs.empty()) {
+    return runs;
+  }
+  for (const std::string_view name : kEnergyNames) {
+    if (const auto energy = find_value(values, std::string(name))) {
+      return {*energy};
+    }
+  }
+  return {};
+}
+
+/// The time of a launch while energy was measured, which Kernel Tuner's files say by the power.
+double energy_launch_us(const std::map<std::string, double>& values, double energy_mj,
+                        double median_us) {
+  if (const auto launch_us = find_value(values, "energy_launch_us")) {
+    return *launch_us;
+  }
+  const auto power_w = find_value(values, "nvml_power");
+  return power_w ? energy_mj * kUsPerMs / *power_w : median_us;
+}
+
+/// Throws: Error when what is said of it cannot be.
+std::optional<Energy> read_energy(const std::map<std::string, double>& values, double median_us) {
+  Energy energy;
+  energy.samples_mj = energy_runs_mj(values);
+  if (energy.samples_mj.empty()) {
+    return std::nullopt;
+  }
+  energy.launch_us = energy_launch_us(values, energy.mean_mj(), median_us);
+  energy.idle_power_w = find_value(values, "idle_power_w").value_or(0.0);
+  const auto is_positive = [](double value) { return value > 0 && std::isfinite(value); };
+  if (!std::ranges::all_of(energy.samples_mj, is_positive) || !is_positive(energy.launch_us)) {
+    throw Error(ErrorCode::invalid_argument,
+                "energy and the time of a launch meanwhile must be above 0");
+  }
+  return energy;
+}
+
 int whole_or_0(const std::map<std::string, double>& values, const std::string& name,
                long long high) {
   const auto found = values.find(name);
@@ -193,6 +293,7 @@ Measurement read_measurement(const Json& result, const std::map<std::string, dou
   measurement.accesses = read_accesses(values);
   measurement.accesses_missing_because =
       measurement.accesses ? "" : "not in the T4 file that was imported";
+  measurement.energy = read_energy(values, measurement.median_us);
   measurement.condition_missing_because = "not in the T4 file that was imported";
   return measurement;
 }

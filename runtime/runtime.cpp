@@ -241,8 +241,7 @@ void Runtime::launch(const Problem& problem, const void* call, const void* memor
   const CUcontext context = context_for(memory);
   const ReadyKernel& kernel = impl_->get(context, problem);
   use_recent_tensor_maps_of(context);
-  kernel.launch->launch(call, {serving_calls(), kernel.functions.front(), kernel.overlap, stream,
-                               kernel.functions.subspan(1)});
+  kernel.launch->launch(call, {serving_calls(), kernel.functions, kernel.overlap, stream});
 }
 
 long long Runtime::prepare(const Problem& problem, const void* call) {

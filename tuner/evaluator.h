@@ -67,6 +67,11 @@ inline std::vector<AccessReading> no_accesses(std::span<const Contender> contend
   return {contenders.size(), AccessReading{std::nullopt, "only a GPU counts accesses"}};
 }
 
+inline std::vector<PowerReading> no_power(std::span<const Contender> contenders) {
+  return {std::max<std::size_t>(contenders.size(), 1),
+          PowerReading{.missing_because = "only a GPU measures energy"}};
+}
+
 /// Not thread-safe unless the implementation says so: a GPU measures one variant at a time, a
 /// model may evaluate several.
 class Evaluator {
@@ -112,11 +117,8 @@ class Evaluator {
   /// What the GPU draws while it launches variants that evaluate() found ok, each alone for the
   /// better part of a second, in their order; one reading each. Without contenders one reading, of
   /// a GPU with nothing to do. Throws: as evaluate().
-  virtual std::vector<PowerReading> measure_power(const Problem& /*problem*/,
-                                                  std::span<const Contender> contenders) {
-    return {std::max<std::size_t>(contenders.size(), 1),
-            PowerReading{.missing_because = "only a GPU measures energy"}};
-  }
+  virtual std::vector<PowerReading> measure_power(const Problem& problem,
+                                                  std::span<const Contender> contenders) = 0;
 
   /// Times variants that evaluate() found ok against each other: one sample of each per round, in
   /// an order drawn per round, so that what drifts hits all of them alike. A model gives its times.

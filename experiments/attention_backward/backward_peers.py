@@ -34,6 +34,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import swr
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from gpu_timing import graph_of, sample_in_turns  # noqa: E402
+
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # Of a relative error, what rounding the result alone may leave.
 ROUNDING = {"fp16": 5e-4, "bf16": 4e-3}
@@ -173,27 +176,6 @@ def differs_in_another_process(options):
     return not equal
 
 
-def elapsed_us(action):
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    action()
-    stop.record()
-    stop.synchronize()
-    return start.elapsed_time(stop) * 1e3
-
-
-def graph_of(call):
-    """A graph of about 2 ms, and how many calls it has."""
-    for _ in range(3):
-        call()
-    launches = max(1, min(16, round(2000.0 / elapsed_us(call))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(launches):
-            call()
-    return graph, launches
-
-
 def contenders(q, k, v, d_o, causal):
     """Name to (backward alone, its gradients)."""
     def of_operator(deterministic):
@@ -256,19 +238,12 @@ def run_peers(options):
             try:
                 call = make()
                 found[name] = call()
-                graphs[name] = graph_of(call)
+                graphs[name] = graph_of(call, graph_us=2000.0, most=16)
             except RuntimeError as error:
                 if name.startswith("swr"):
                     raise
                 table.add(**shape, who=name, refused=str(error).splitlines()[0])
-        samples = {name: [] for name in graphs}
-        order, draw = list(graphs), random.Random(number)
-        for _ in range(options.rounds):
-            draw.shuffle(order)
-            for name in order:
-                graph, launches = graphs[name]
-                graph.replay()  # Untimed: the caches hold what this one leaves.
-                samples[name].append(elapsed_us(graph.replay) / launches)
+        samples = sample_in_turns(graphs, options.rounds, number)
         flop = 10.0 * batch * heads * seq * seq * head_dim * (0.5 if causal else 1.0)
         for name, times in samples.items():
             ratio = statistics.median(t / own for t, own in zip(times, samples["swr"]))

@@ -9,25 +9,24 @@ bf16, backward alone, TFLOP/s of five products; causal counts half. The median o
 
 import argparse
 import itertools
+import pathlib
 import statistics
+import sys
 import time
 
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from gpu_timing import elapsed_us  # noqa: E402
+
 BACK_ENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
 SHAPES = [(1, 16, 16, 16384), (4, 16, 16, 4096), (1, 64, 8, 16384), (16, 16, 16, 1024)]
 
 
 def time_us(call, count):
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(count):
-        call()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) * 1e3 / count
+    return elapsed_us(lambda: [call() for _ in range(count)]) / count
 
 
 def measure(back_end, head_dim, causal, shape):

@@ -11,6 +11,7 @@ Prints a line per case and a geometric mean per group; ends with 1 when a result
 
 import argparse
 import math
+import pathlib
 import random
 import statistics
 import sys
@@ -19,6 +20,9 @@ import time
 import torch
 
 import swr
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from gpu_timing import elapsed_us  # noqa: E402
 
 BYTES_PER_US = 4.66e6  # The best pure read of an H200 (experiments/kernel_costs).
 COLD_BYTES = 300 << 20  # Sets of tensors that take turns hold at least so much: five times L2.
@@ -196,12 +200,7 @@ class Captured:
         self.launches = len(launches)
 
     def us(self):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        self.graph.replay()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) * 1e3 / self.launches
+        return elapsed_us(self.graph.replay) / self.launches
 
 
 def first_line(error):

@@ -25,7 +25,6 @@ import dataclasses
 import itertools
 import math
 import pathlib
-import random
 import shlex
 import statistics
 import sys
@@ -33,8 +32,6 @@ import sys
 PEERS = ("cudnn", "flash")
 TOLERANCE = {"fp16": 2e-3, "bf16": 1e-2}
 ROUNDS = 21
-GRAPH_US = 1000.0
-MOST_LAUNCHES = 32
 # Copies of K and V that decoding takes turns over: at least so many times the L2.
 L2_MULTIPLE = 4
 
@@ -138,41 +135,10 @@ def contenders(shape, q, copies):
             "cudnn": peer(SDPBackend.CUDNN_ATTENTION), "flash": peer(SDPBackend.FLASH_ATTENTION)}
 
 
-def elapsed_us(action):
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    action()
-    stop.record()
-    stop.synchronize()
-    return start.elapsed_time(stop) * 1e3
-
-
-def graph_of(call, copies):
-    """A graph of several launches that takes about GRAPH_US, and their number: a multiple of the
-    copies they take turns over."""
-    for _ in range(3):
-        call()
-    launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / elapsed_us(call))))
-    launches = math.ceil(launches / copies) * copies
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(launches):
-            call()
-    return graph, launches
-
-
 def time_in_turns(calls, copies, seed):
     """Name to microseconds per launch, one sample a round; the rounds of all names correspond."""
-    graphs = {name: graph_of(call, copies) for name, call in calls.items()}
-    order, draw = list(graphs), random.Random(seed)
-    samples = collections.defaultdict(list)
-    for _ in range(ROUNDS):
-        draw.shuffle(order)
-        for name in order:
-            graph, launches = graphs[name]
-            graph.replay()  # Untimed: the caches hold what this kernel leaves.
-            samples[name].append(elapsed_us(graph.replay) / launches)
-    return samples
+    graphs = {name: graph_of(call, copies=copies) for name, call in calls.items()}
+    return sample_in_turns(graphs, ROUNDS, seed)
 
 
 def nearest_rank(values, share):
@@ -319,6 +285,8 @@ if __name__ == "__main__":
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     import swr
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+    from gpu_timing import graph_of, sample_in_turns
     DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
     with torch.no_grad():
         measure(OPTIONS)

@@ -17,7 +17,6 @@ Results are compared with the peer's before anything is timed.
 """
 
 import argparse
-import collections
 import concurrent.futures
 import csv
 import json
@@ -30,8 +29,6 @@ import sys
 
 TOLERANCE = 2e-2
 ROUNDS = 11
-GRAPH_US = 1000.0
-MOST_LAUNCHES = 32
 PROFILE = "h200"
 JOBS_AHEAD = 3
 TUNING_SHARE = 0.8  # Of the time: comparing a shape takes about a fifth of tuning it.
@@ -198,26 +195,6 @@ def calls_of(shape):
     return (lambda: swr.sdpa(q, k, v, causal=shape["causal"])), (peer if is_comparable else None)
 
 
-def elapsed_us(action):
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    action()
-    stop.record()
-    stop.synchronize()
-    return start.elapsed_time(stop) * 1e3
-
-
-def graph_of(call):
-    for _ in range(3):
-        call()
-    launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / elapsed_us(call))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(launches):
-            call()
-    return graph, launches
-
-
 def configurations(options):
     sources = {"fresh": dict(database=None), "model": dict(database=None, l2="cold")}
     if not options.no_tuning:
@@ -260,14 +237,7 @@ def compare(shape, options, seed):
         if not errors[name] <= TOLERANCE:
             raise SystemExit(f"{text_of(shape)}: {name} is wrong, relative error {errors[name]:.2e}")
         graphs[name] = graph_of(own)
-    order, draw = list(graphs), random.Random(seed)
-    samples = collections.defaultdict(list)
-    for _ in range(ROUNDS):
-        draw.shuffle(order)
-        for name in order:
-            graph, launches = graphs[name]
-            graph.replay()  # Untimed: the caches hold what this kernel leaves.
-            samples[name].append(elapsed_us(graph.replay) / launches)
+    samples = sample_in_turns(graphs, ROUNDS, seed)
     row = {name + "_us": f"{statistics.median(times):.3f}" for name, times in samples.items()}
     for name in ("fresh", "model"):
         row[name + "_match"], row[name + "_variant"], row[name + "_distance"] = match_of(name, shape, options)
@@ -379,6 +349,9 @@ if __name__ == "__main__":
     import torch
     from torch.nn import functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+    from gpu_timing import graph_of, sample_in_turns
     if TUNING:
         TUNING.wait()
     with torch.no_grad():

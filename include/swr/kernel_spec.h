@@ -133,6 +133,7 @@ struct KernelSpec {
 
   /// What tuning looks for, where its user does not say: "time", "energy", "edp" or an expression
   /// over metrics whose smaller value is better (docs/energy.md). Results do not depend on it.
+  /// register_kernel() refuses what --objective would.
   std::string objective;
 
   /// What a reader chose where the file leaves it open.
@@ -150,6 +151,10 @@ const Operation& register_kernel(const KernelSpec& spec, const std::filesystem::
 
 /// SHA-256 over all that a kernel's results depend on: Setting::overlay_digest of its results.
 std::string kernel_digest(const Operation& operation);
+
+/// What its spec says that tuning looks for, "time" where it says nothing: LookupOptions::objective
+/// for answers by it. Specs that differ in nothing else are one operation and have one objective.
+std::string kernel_objective(const Operation& operation);
 
 /// A problem of a registered kernel; sizes that are not named have their usual value.
 /// Throws: Error{invalid_argument} naming the size.

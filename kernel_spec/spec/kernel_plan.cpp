@@ -2,6 +2,7 @@
 #include "kernel_spec/spec/kernel_plan.h"
 
 #include "core/sha256.h"
+#include "kernel_spec/spec/objective_text.h"
 #include "kernel_spec/spec/source_closure.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
@@ -239,6 +240,18 @@ void KernelPlan::plan() {
   }
   if (!spec_.bytes.empty()) {
     bytes_ = bound(spec_.bytes, "bytes");
+  }
+  check_objective();
+}
+
+void KernelPlan::check_objective() const {
+  if (spec_.objective.empty()) {
+    return;
+  }
+  try {
+    static_cast<void>(bound_objective(spec_.objective));
+  } catch (const Error& error) {
+    refuse_spec(spec_.name, error.what());
   }
 }
 

@@ -130,6 +130,7 @@ class KernelPlan {
                         bool has_index = false) const;
   void plan();
   void check_names();
+  void check_objective() const;
   void read_parameters();
   void read_sources();
   void plan_arguments();

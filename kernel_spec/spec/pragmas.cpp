@@ -2,6 +2,7 @@
 // Kernels annotated for kernel_launcher: `#pragma kernel tune(...)` and its like before a kernel.
 // What a program would say at run time stands in `#pragma swr size(...)` and `types(...)`.
 #include "kernel_spec/expression/expression.h"
+#include "kernel_spec/spec/objective_text.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/spec/words.h"
@@ -68,6 +69,7 @@ class PragmaReader {
     step.shared_bytes = replaced(shared_);
     spec_.constraints = replaced(spec_.constraints);
     read_arguments();
+    read_objective();
     return std::move(spec_);
   }
 
@@ -143,14 +145,18 @@ class PragmaReader {
       sizes_.push_back(assignment(body));
     } else if (word == "types" || word == "type") {
       types_.push_back(assignment(body));
+    } else if (word == "objective" || word == "objective_higher_is_better") {
+      take_objective(directive);
     } else if (word == "tuning_key") {
       spec_.notes.push_back(
           "tuning_key is kernel_launcher's; swr keys by the kernel and its sizes");
     } else {
       const std::vector<std::string> known{
-          "tune",         "set",       "restriction",   "problem_size", "block_size",
-          "grid_divisor", "grid_size", "shared_memory", "buffers",      "output",
-          "size",         "types",     "tuning_key"};
+          "tune",         "set",           "restriction",
+          "problem_size", "block_size",    "grid_divisor",
+          "grid_size",    "shared_memory", "buffers",
+          "output",       "size",          "types",
+          "tuning_key",   "objective",     "objective_higher_is_better"};
       refuse("unknown pragma '" + word + "'" + advice_for_unknown(word, known));
     }
   }
@@ -165,6 +171,35 @@ class PragmaReader {
       } else {
         parameter.values.push_back(value);
       }
+    }
+  }
+
+  void take_objective(const Directive& directive) {
+    std::string& taken = directive.word == "objective" ? objective_ : objective_is_large_;
+    if (!taken.empty()) {
+      refuse("'#pragma swr " + directive.word + "(...)' is there twice");
+    }
+    taken = trimmed(directive.body);
+    if (taken.empty()) {
+      refuse("'#pragma swr " + directive.word + "()' says nothing");
+    }
+  }
+
+  void read_objective() {
+    const bool is_to_be_large = objective_is_large_ == "true";
+    if (!is_to_be_large && !objective_is_large_.empty() && objective_is_large_ != "false") {
+      refuse("objective_higher_is_better must be true or false, not '" + objective_is_large_ + "'");
+    }
+    if (objective_.empty()) {
+      if (is_to_be_large) {
+        refuse("objective_higher_is_better needs '#pragma swr objective(...)'");
+      }
+      return;
+    }
+    try {
+      spec_.objective = kept_objective(objective_, is_to_be_large);
+    } catch (const Error& error) {
+      refuse(error.what());
     }
   }
 
@@ -322,6 +357,8 @@ class PragmaReader {
   std::vector<std::string> buffers_;
   std::vector<std::string> outputs_;
   std::string shared_ = "0";
+  std::string objective_;
+  std::string objective_is_large_;
   std::vector<std::string> template_parameters_;
   std::string kernel_;
   std::vector<std::string> parameters_;

@@ -2,6 +2,7 @@
 #include "kernel_spec/spec/spec_object.h"
 
 #include "kernel_spec/expression/expression.h"
+#include "kernel_spec/spec/objective_text.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -170,21 +171,18 @@ std::vector<std::string> parameter_values(const Json& json, const std::string& w
 }
 
 void read_objective(const SpecObject& object, KernelSpec& kernel) {
-  kernel.objective = object.text_or("objective", "");
+  const std::string text = object.text_or("objective", "");
   const bool is_to_be_large = object.flag_or("objective_higher_is_better", false);
-  if (kernel.objective.empty()) {
+  if (text.empty()) {
     if (is_to_be_large) {
       refuse_spec(object.place("objective_higher_is_better"), "it needs 'objective'");
     }
     return;
   }
   try {
-    const Expression syntax(kernel.objective, Dialect::python);
+    kernel.objective = kept_objective(text, is_to_be_large);
   } catch (const Error& error) {
-    refuse_spec(object.place("objective"), error.what());
-  }
-  if (is_to_be_large) {
-    kernel.objective = "1 / (" + kernel.objective + ")";
+    refuse_spec(object.where(), error.what());
   }
 }
 

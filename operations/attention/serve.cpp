@@ -43,7 +43,7 @@ class ReadyAttention final : public ReadyLaunch {
       params.scale_log2 = usual_scale_log2(call.head_dim);
     }
     require_success(
-        launch_attention(site.calls, site.function, plan_, params, site.overlap, site.stream),
+        launch_attention(site.calls, site.entry(), plan_, params, site.overlap, site.stream),
         "cuLaunchKernelEx");
   }
 

@@ -28,9 +28,9 @@ struct BackwardFunctions {
   CUfunction finish = nullptr;
 };
 
-/// Requires: `further` are kBackwardFurther.
-inline BackwardFunctions backward_functions(CUfunction entry, std::span<const CUfunction> further) {
-  return {entry, further[0], further[1], further[2]};
+/// Requires: they are those of kBackwardKeyPass and of kBackwardFurther.
+inline BackwardFunctions backward_functions(std::span<const CUfunction> functions) {
+  return {functions[0], functions[1], functions[2], functions[3]};
 }
 
 /// Maps of the tensors that the pass over K and V tiles copies, where the plan has boxes.

@@ -30,10 +30,9 @@ class ReadyAttentionBackward final : public ReadyLaunch {
     params.scale_log2 = params.scale * std::numbers::log2e_v<float>;
     const AttentionBackwardGeometry geometry = attention_backward_geometry(plan_, params);
     place_workspace(params, plan_, geometry, workspace(call, geometry, site.stream));
-    require_success(
-        launch_attention_backward(site.calls, backward_functions(site.function, site.further),
-                                  plan_, geometry, params, site.overlap, site.stream),
-        "cuLaunchKernelEx");
+    require_success(launch_attention_backward(site.calls, backward_functions(site.functions), plan_,
+                                              geometry, params, site.overlap, site.stream),
+                    "cuLaunchKernelEx");
   }
 
  private:

@@ -253,7 +253,7 @@ class BackwardTrial final : public Trial {
         tensors_(tensors),
         verifier_(verifier),
         tools_(tools),
-        functions_(backward_functions(kernel_->handle(), kernel_->handles().subspan(1))),
+        functions_(backward_functions(kernel_->handles())),
         plan_(plan),
         params_(tensors.params()),
         geometry_(attention_backward_geometry(plan, params_)),

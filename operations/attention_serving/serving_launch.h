@@ -20,9 +20,8 @@ inline void launch_serving_attention(const LaunchSite& site, const ServingMapPla
   }
   // Portable kernels take the first alone.
   void* arguments[] = {&params, &maps.q, &maps.k, &maps.v, &maps.o, &maps.steps};
-  require_success(
-      launch_grid(site.calls, site.function, grid, site.overlap, site.stream, arguments),
-      "cuLaunchKernelEx");
+  require_success(launch_grid(site.calls, site.entry(), grid, site.overlap, site.stream, arguments),
+                  "cuLaunchKernelEx");
 }
 
 }  // namespace swr

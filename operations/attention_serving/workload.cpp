@@ -344,7 +344,7 @@ class ServingTrial final : public Trial {
     set_choices(params, variant_);
     params.partials = pointer_to<float>(partials_.address());
     params.arrivals = pointer_to<unsigned>(arrivals_.address());
-    launch_serving_attention({cuda_driver().launch_calls, kernel_->handle(),
+    launch_serving_attention({cuda_driver().launch_calls, kernel_->handles(),
                               overlap_where(kernel_->may_overlap()), stream_.handle()},
                              maps_, grid_of(geometry_), params);
   }

@@ -45,7 +45,7 @@ class ReadyGemm final : public ReadyLaunch {
     }
     GemmTensorMaps maps{};  // Stays so for kernels without maps.
     require_success(encode_gemm_maps(site.calls, config, params, maps), "cuTensorMapEncodeTiled");
-    require_success(launch_gemm(site.calls, site.function, config, params, maps, workers_,
+    require_success(launch_gemm(site.calls, site.entry(), config, params, maps, workers_,
                                 site.overlap, site.stream),
                     "cuLaunchKernelEx");
   }

@@ -6,6 +6,7 @@
 #include "operations/user_kernel/user_kernel.h"
 #include <swr/error.h>
 #include <swr/kernel_spec.h>
+#include <swr/store.h>
 
 #include <algorithm>
 #include <array>
@@ -537,6 +538,12 @@ const Operation* restore_operation(std::string_view name, std::string_view diges
 }
 
 std::string kernel_digest(const Operation& operation) { return operation.source_digest(); }
+
+std::string kernel_objective(const Operation& operation) {
+  const auto* const kernel = dynamic_cast<const UserKernel*>(&operation);
+  const bool names_one = kernel != nullptr && !kernel->plan().spec().objective.empty();
+  return names_one ? kernel->plan().spec().objective : std::string(kTimeObjective);
+}
 
 Problem kernel_problem(const Operation& operation, const std::map<std::string, int>& sizes) {
   Problem problem = operation.default_problem();

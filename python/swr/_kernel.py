@@ -147,13 +147,15 @@ class Kernel:
         return self.run("--enumerate", "--gpu", gpu, *self._asked(sizes))
 
     def tune(self, *, gpu: str = "auto", database: Union[str, "os.PathLike[str]", None] = None,
-             budget: Optional[int] = None, seconds: Optional[float] = None, arguments: Sequence[str] = (),
-             **sizes: Union[int, Iterable[int]]) -> dict[str, Any]:
-        """Tunes the kernel for the sizes, or the usual ones, and stores what was found."""
+             budget: Optional[int] = None, seconds: Optional[float] = None, objective: Optional[str] = None,
+             arguments: Sequence[str] = (), **sizes: Union[int, Iterable[int]]) -> dict[str, Any]:
+        """Tunes the kernel for the sizes, or the usual ones, and stores what was found. `objective` goes
+        before the spec's."""
         options = ["--gpu", gpu, *self._asked(sizes)]
         options += ["--db", os.fspath(database)] if database else []
         options += ["--budget", str(budget)] if budget else []
         options += ["--time", str(seconds)] if seconds else []
+        options += ["--objective", objective] if objective else []
         return self.run(*options, *arguments)
 
     def best(self, device: Device, *, database: Union[str, "os.PathLike[str]", None] = None,
@@ -326,14 +328,17 @@ def _described(name: str, argument: Argument) -> dict[str, Any]:
 def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, Any], block: Expressions,
            grid: Expressions, entry: Optional[str] = None, constraints: Sequence[str] = (),
            problem: Optional[Mapping[str, int]] = None, reference: Optional[Mapping[str, Any]] = None,
-           headers: Sequence[Union[str, "os.PathLike[str]"]] = (), **more: Any) -> Callable[..., Kernel]:
+           headers: Sequence[Union[str, "os.PathLike[str]"]] = (), objective: Optional[str] = None,
+           objective_higher_is_better: bool = False, **more: Any) -> Callable[..., Kernel]:
     """A decorator that makes a kernel of a function whose parameters describe the kernel's: their
     defaults are array(), texture(), scalar() and size(). The function's body is not run.
 
     `source` is a file beside the caller, or the text itself where it has more than a line. Values of
     `parameters` are lists, ranges, or what spec files have; expressions are text. `reference` is as
-    in spec files, and its `source` a file or a text as well. What else spec files have is a keyword:
-    shared_bytes, tolerance, options, flops, bytes, defines, deadline_s.
+    in spec files, and its `source` a file or a text as well. `objective` is what tuning looks for:
+    "time", "energy", "edp", or an expression over metrics (docs/energy.md), which is to be small, or
+    large with `objective_higher_is_better`. What else spec files have is a keyword: shared_bytes,
+    tolerance, options, flops, bytes, defines, deadline_s.
     """
     caller = pathlib.Path(inspect.stack()[1].filename)
     beside = caller.parent if caller.exists() else pathlib.Path.cwd()
@@ -358,6 +363,10 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
                            for parameter, values in parameters.items()},
             "constraints": list(constraints), "block": _listed(block), "grid": _listed(grid),
             "arguments": [_described(parameter, argument) for parameter, argument in described.items()], **more}
+        if objective is not None:
+            spec["objective"] = objective
+        if objective_higher_is_better:
+            spec["objective_higher_is_better"] = True
         if reference is not None:
             of_reference = dict(reference)
             if "source" in of_reference:

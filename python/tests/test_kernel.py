@@ -78,6 +78,24 @@ class OwnKernel(unittest.TestCase):
             blur_of().space(gpu="h200", m=4)
         self.assertIn("the kernel has no size 'm'", str(caught.exception))
 
+    def test_an_objective_is_that_of_spec_files(self):
+        self.assertNotIn("objective", blur_of().spec)
+        self.assertEqual(blur_of(objective="edp").spec["objective"], "edp")
+        large = blur_of(objective="occupancy", objective_higher_is_better=True)
+        self.assertTrue(large.spec["objective_higher_is_better"])
+        self.assertEqual(large.space(gpu="h200", n=5000)["spaces"][0]["legal"], 3)
+        words = "objective 'enrgy': it is no objective and no metric; did you mean 'energy'?"
+        for refused in (lambda blur: blur.space(gpu="h200"), lambda blur: blur.tune(),
+                        lambda blur: blur.best(swr.profiled_device("h200"), n=5000)):
+            with self.assertRaises(swr.Error) as caught:
+                refused(blur_of(objective="enrgy"))
+            self.assertIn(words, str(caught.exception))
+
+    def test_tuning_may_look_for_something_else(self):
+        with mock.patch.object(swr.Kernel, "run", return_value={}) as run:
+            blur_of(objective="edp").tune(n=64, objective="energy")
+        self.assertEqual(run.call_args.args[-2:], ("--objective", "energy"))
+
     def test_swr_tune_compiles_what_was_written(self):
         done = subprocess.run([_program.program(), "kernel", str(blur_of().path), "--compile-only", "--quiet",
                                "--gpu", "h200", "--cache-dir", str(self.folder / "cubins")],

@@ -2,6 +2,7 @@
 // What the database tests share: a fictional GPU and results for it.
 #pragma once
 
+#include "tests/support/fictional_gpu.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -55,21 +56,6 @@ Error error_of(Action&& action) {
   }
   ADD_FAILURE() << "no error";
   return {ErrorCode::invalid_argument, "no error"};
-}
-
-inline DeviceInfo fictional_gpu() {
-  return {.name = "Fictional F1",
-          .sm_arch = 90,
-          .sm_count = 96,
-          .l2_bytes = 40LL << 20,
-          .dram_gb_per_s = 2000.0,
-          .mig = false,
-          .smem_per_cta_bytes = 100 * 1024,
-          .smem_per_sm_bytes = 128 * 1024,
-          .smem_reserved_per_cta_bytes = 1024,
-          .registers_per_sm = 65536,
-          .max_threads_per_sm = 2048,
-          .max_ctas_per_sm = 32};
 }
 
 inline AttentionProblem problem_of(int seq) {

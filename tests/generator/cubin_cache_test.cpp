@@ -3,6 +3,7 @@
 
 #include "core/sha256.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/fictional_gpu.h"
 #include "tests/support/temp_directory.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
@@ -165,16 +166,8 @@ TEST_F(CubinCacheFile, OfAnEntryWithoutRegistersOccupancyIsCounted) {
   ASSERT_TRUE(stored);
   EXPECT_EQ(stored->resources.registers_per_thread, 0);
   const AttentionProblem problem{.seq_q = 128, .seq_kv = 128, .head_dim = 64};
-  const DeviceInfo device{.name = "Fictional F1",
-                          .sm_arch = 90,
-                          .sm_count = 96,
-                          .smem_per_cta_bytes = 100 * 1024,
-                          .smem_per_sm_bytes = 128 * 1024,
-                          .smem_reserved_per_cta_bytes = 1024,
-                          .registers_per_sm = 65536,
-                          .max_threads_per_sm = 2048,
-                          .max_ctas_per_sm = 32};
-  EXPECT_GT(occupancy(stored->resources, problem, AttentionVariant{}, device).ctas_per_sm, 0);
+  EXPECT_GT(occupancy(stored->resources, problem, AttentionVariant{}, fictional_gpu()).ctas_per_sm,
+            0);
 }
 
 TEST_F(CubinCacheFile, DoesNotAcceptTheEntryOfAnotherKey) {

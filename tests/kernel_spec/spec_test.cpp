@@ -89,8 +89,26 @@ TEST_F(Spec, NamesItsObjectiveOnWhichResultsDoNotDepend) {
   EXPECT_EQ(planned(json).spec().objective, "1 / (energy_mj * time_us)");
   json["objective"] = "energy_mj *";
   EXPECT_THAT(refusal(json), HasSubstr("objective"));
+  json["objective"] = "edp";
+  EXPECT_THAT(refusal(json), HasSubstr("objective 'edp': it is better small"));
   json.erase("objective");
   EXPECT_THAT(refusal(json), HasSubstr("objective_higher_is_better: it needs 'objective'"));
+}
+
+/// In every form that a spec has, and for specs that a program makes.
+TEST_F(Spec, RefusesObjectivesThatAreNotKnown) {
+  Json json = small();
+  json["objective"] = "enrgy";
+  EXPECT_EQ(refusal(json),
+            "k.json: objective 'enrgy': it is no objective and no metric; did you mean 'energy'?");
+  json["objective"] = "time_us * registres";
+  EXPECT_THAT(refusal(json), HasSubstr("did you mean 'registers'?"));
+  json["objective"] = "time_us / (2 - 2)";
+  EXPECT_THAT(refusal(json), HasSubstr("zero"));
+  KernelSpec made = read(small().dump());
+  made.objective = "eddp";
+  EXPECT_EQ(message_of(ErrorCode::invalid_argument, [&] { const KernelPlan plan(made); }),
+            "small: objective 'eddp': it is no objective and no metric; did you mean 'edp'?");
 }
 
 TEST_F(Spec, NamesTheNearestOfAnUnknownKey) {
@@ -378,6 +396,45 @@ TEST_F(Spec, ReadsPragmas) {
   EXPECT_EQ(plan.space(std::vector{1000}, {}).points(), 4) << "C's division rounds towards zero";
   EXPECT_EQ(plan.usual_choice(), (std::vector{2, 0}));
   EXPECT_THAT(plan.spec().notes, testing::Contains(HasSubstr("template parameter T is float")));
+}
+
+std::string annotated(const std::string& more) {
+  std::string text = kAnnotated;
+  return text.insert(text.find("#pragma"), more);
+}
+
+TEST_F(Spec, PragmasNameAnObjective) {
+  const auto objective = [&](const std::string& pragmas) {
+    return read(annotated(pragmas), "spec/twice.cu").objective;
+  };
+  EXPECT_EQ(objective(""), "");
+  EXPECT_EQ(objective("#pragma swr objective(edp)\n"), "edp");
+  EXPECT_EQ(objective("#pragma swr objective(time_us * (1 + registers / 255))\n"),
+            "time_us * (1 + registers / 255)");
+  EXPECT_EQ(objective("#pragma swr objective(occupancy)\n"
+                      "#pragma swr objective_higher_is_better(true)\n"),
+            "1 / (occupancy)");
+  EXPECT_EQ(objective("#pragma swr objective(energy)\n"
+                      "#pragma swr objective_higher_is_better(false)\n"),
+            "energy");
+}
+
+TEST_F(Spec, RefusesObjectivesOfPragmasAsThoseOfOtherForms) {
+  const auto refused = [&](const std::string& pragmas) {
+    return message_of(ErrorCode::invalid_argument,
+                      [&] { read(annotated(pragmas), "spec/twice.cu"); });
+  };
+  EXPECT_EQ(refused("#pragma swr objective(enrgy)\n"),
+            "twice.cu: objective 'enrgy': it is no objective and no metric; did you mean "
+            "'energy'?");
+  EXPECT_THAT(refused("#pragma swr objective()\n"), HasSubstr("says nothing"));
+  EXPECT_THAT(refused("#pragma swr objective(edp)\n#pragma swr objective(time)\n"),
+              HasSubstr("is there twice"));
+  EXPECT_THAT(refused("#pragma swr objective_higher_is_better(true)\n"),
+              HasSubstr("needs '#pragma swr objective(...)'"));
+  EXPECT_THAT(refused("#pragma swr objective(occupancy)\n"
+                      "#pragma swr objective_higher_is_better(yes)\n"),
+              HasSubstr("must be true or false, not 'yes'"));
 }
 
 /// Names are no regular expressions, and neither long texts nor names of names exhaust anything.

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <regex>
 #include <set>
 
@@ -134,6 +135,76 @@ TEST(T4, ComesBackFromADocumentOfItsOwn) {
   EXPECT_EQ(first.measurement()->accesses, space.results[0].measurement()->accesses);
   // Written again it is the same document: nothing is lost on the second way.
   EXPECT_EQ(t4_document(read_t4(t4_document(read))), t4_document(read));
+}
+
+Energy some_energy() {
+  return {.samples_mj = {4.0, 6.5}, .launch_us = 2100.0, .idle_power_w = 80.0};
+}
+
+RecordedSpace space_with_energy() {
+  RecordedSpace space = some_space();
+  std::get<Measurement>(space.results[0].outcome).energy = some_energy();
+  return space;
+}
+
+std::map<std::string, Json> measurements_by_name(const Json& result) {
+  std::map<std::string, Json> by_name;
+  for (const Json& measurement : result.at("measurements")) {
+    EXPECT_TRUE(by_name.emplace(measurement.at("name"), measurement).second)
+        << measurement << " has a name that another measurement has";
+  }
+  return by_name;
+}
+
+TEST(T4, HasEnergyAsAnObjectiveWhereItIsKnown) {
+  const Json document = t4_document(space_with_energy());
+  const Json& result = document.at("results").at(0);
+  expect_t4_result(result);
+  EXPECT_EQ(result.at("objectives"), Json({"time", "energy"}));
+  EXPECT_EQ(document.at("results").at(1).at("objectives"), Json::array({"time"}));
+  auto by_name = measurements_by_name(result);
+  EXPECT_EQ(by_name.at("energy").at("value"), 5.25);
+  EXPECT_EQ(by_name.at("energy").at("unit"), "mJ");
+  EXPECT_EQ(by_name.at("energy_run_2_mj").at("value"), 6.5);
+}
+
+TEST(T4, EnergyComesBackWithEveryRun) {
+  const RecordedSpace read = read_t4(Json::parse(t4_document(space_with_energy()).dump()));
+  EXPECT_EQ(read.results[0].measurement()->energy, some_energy());
+  EXPECT_EQ(read_t4(t4_document(some_space())).results[0].measurement()->energy, std::nullopt);
+}
+
+/// Energy of the first result of a file whose measurements are these alone.
+std::optional<Energy> energy_of_others(const Json& measurements) {
+  Json document = t4_document(some_space());
+  document["results"][0]["measurements"] = measurements;
+  return read_t4(document).results[0].measurement()->energy;
+}
+
+TEST(T4, ReadsTheEnergyOfKernelTunersObserversInJoule) {
+  const Json energy{{"name", "nvml_energy"}, {"value", 0.25}, {"unit", ""}};
+  const Json power{{"name", "nvml_power"}, {"value", 125.0}, {"unit", ""}};
+  EXPECT_EQ(energy_of_others({energy, power}),
+            (Energy{.samples_mj = {250.0}, .launch_us = 2000.0, .idle_power_w = 0.0}));
+  EXPECT_EQ(energy_of_others(Json::array({energy}))->launch_us, 2000.0) << "the median of samples";
+  EXPECT_EQ(energy_of_others(Json::array({{{"name", "energy"}, {"value", 7.0}, {"unit", "uJ"}}}))
+                ->samples_mj,
+            std::vector{0.007});
+}
+
+TEST(T4, RefusesEnergiesThatCannotBe) {
+  const auto refusal = [](const char* name, double value, const char* unit) {
+    try {
+      energy_of_others(Json::array({{{"name", name}, {"value", value}, {"unit", unit}}}));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal("energy", 5.0, "kWh"), HasSubstr("unit of energy must be J, mJ or uJ"));
+  EXPECT_THAT(refusal("energy", 0.0, "mJ"), HasSubstr("must be above 0"));
+  EXPECT_THAT(refusal("energy_run_1_mj", 1e308, ""), "accepted");
+  EXPECT_THAT(refusal("nvml_energy", 1e308, ""), Not("accepted"));
 }
 
 TEST(T4, RefusesWhatItCannotUseAndSaysWhy) {

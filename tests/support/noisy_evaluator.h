@@ -55,6 +55,11 @@ class NoisyEvaluator : public Evaluator {
     return readings;
   }
 
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return no_power(contenders);
+  }
+
   std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
                                             std::span<const Contender> contenders) override {
     ++access_counts;

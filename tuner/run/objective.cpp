@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/run/objective.h"
 
+#include "core/metric_names.h"
 #include "core/number_text.h"
+#include "kernel_spec/spec/objective_text.h"
 #include "report/explain/analysis.h"
 #include "report/explain/metrics.h"
 #include <swr/error.h>
@@ -18,11 +20,7 @@
 namespace swr {
 namespace {
 
-using kernel_spec::BoundExpression;
-using kernel_spec::Dialect;
-using kernel_spec::Expression;
 using kernel_spec::Value;
-using kernel_spec::ValueHeap;
 
 /// What an objective is about.
 struct Subject {
@@ -64,56 +62,10 @@ constexpr std::array kFurther{
     FurtherMetric{"occupancy",
                   [](const Subject& subject) { return std::optional(occupancy_of(subject)); }}};
 
+static_assert(std::ranges::equal(kFurther, kFurtherMetricNames, {}, &FurtherMetric::name),
+              "core/metric_names.h names every further metric, in this order");
+
 constexpr std::string_view kTimeMetric = "time_us";
-
-std::string expression_of(const std::string& text) {
-  if (text == kTimeObjective) {
-    return std::string(kTimeMetric);
-  }
-  return text == "energy" ? "energy_mj" : text == "edp" ? "energy_mj * time_us" : text;
-}
-
-BoundExpression bound(const std::string& text) {
-  const std::vector<std::string> names = Objective::metric_names();
-  try {
-    BoundExpression expression(Expression(expression_of(text), Dialect::python), names);
-    if (expression.places().empty()) {
-      throw Error(ErrorCode::invalid_argument, "it reads no metric, so all variants are equal");
-    }
-    return expression;
-  } catch (const Error& error) {
-    throw Error(ErrorCode::invalid_argument, "objective '" + text + "': " + error.what());
-  }
-}
-
-double number(const Value& value) {
-  if (!value.is_number()) {
-    throw Error(ErrorCode::invalid_argument,
-                "it must be a number, not " + std::string(kind_name(value.kind)));
-  }
-  return value.is_integral() ? static_cast<double>(value.integer) : value.real;
-}
-
-double computed(const std::string& text, const BoundExpression& expression,
-                const std::vector<Value>& table) {
-  ValueHeap heap;
-  try {
-    return number(expression.evaluate(table, heap));
-  } catch (const Error& error) {
-    throw Error(ErrorCode::invalid_argument, "objective '" + text + "': " + error.what());
-  }
-}
-
-/// Numbers of which no two are equal, so that differences and quotients of metrics have a value.
-std::vector<Value> made_up_metrics(std::size_t count) {
-  constexpr double kFirst = 1013.7;
-  constexpr double kStep = 17.9;
-  std::vector<Value> table;
-  for (std::size_t i = 0; i < count; ++i) {
-    table.push_back(Value::of(kFirst + kStep * static_cast<double>(i)));
-  }
-  return table;
-}
 
 std::optional<double> metric_at(std::size_t place, const Subject& subject, double time_us) {
   const auto declared_metrics = metrics();
@@ -126,9 +78,8 @@ std::optional<double> metric_at(std::size_t place, const Subject& subject, doubl
 
 }  // namespace
 
-Objective::Objective(std::string text) : text_(std::move(text)), expression_(bound(text_)) {
-  computed(text_, expression_, made_up_metrics(metric_names().size()));
-}
+Objective::Objective(std::string text)
+    : text_(std::move(text)), expression_(kernel_spec::bound_objective(text_)) {}
 
 bool Objective::is_time() const { return text_ == kTimeObjective; }
 
@@ -150,7 +101,7 @@ std::optional<double> Objective::value(const Problem& problem, const DeviceInfo&
     }
     table[place] = Value::of(*metric);
   }
-  const double value = computed(text_, expression_, table);
+  const double value = kernel_spec::objective_value(text_, expression_, table);
   if (!(value > 0) || !std::isfinite(value)) {
     throw Error(ErrorCode::invalid_argument,
                 "objective '" + text_ + "' is " + significant_text(value, 4) + " for " +
@@ -161,15 +112,6 @@ std::optional<double> Objective::value(const Problem& problem, const DeviceInfo&
   return value;
 }
 
-std::vector<std::string> Objective::metric_names() {
-  std::vector<std::string> names;
-  for (const Metric& metric : metrics()) {
-    names.emplace_back(metric.key);
-  }
-  for (const FurtherMetric& metric : kFurther) {
-    names.emplace_back(metric.name);
-  }
-  return names;
-}
+std::vector<std::string> Objective::metric_names() { return kernel_spec::objective_names(); }
 
 }  // namespace swr

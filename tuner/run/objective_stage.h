@@ -2,14 +2,9 @@
 // What a tuning run does for an objective beside time, once the finals are over.
 #pragma once
 
-#include "tuner/run/tuner.h"
-
-#include <map>
+#include "tuner/run/variant_search.h"
 
 namespace swr {
-
-/// The newest row of each variant in the database.
-using RowIds = std::map<Variant, long long>;
 
 /// What an idle GPU draws: to be asked before anything is measured, when it has had time to cool.
 /// Throws: Error{no_counters} when that is not known and the objective needs energy.

@@ -33,6 +33,10 @@ class ReplayEvaluator final : public Evaluator {
                                             std::span<const Contender> contenders) override {
     return no_accesses(contenders);
   }
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return no_power(contenders);
+  }
   /// The recorded time in every round.
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override;

@@ -51,6 +51,19 @@ TEST(UserKernel, IsRegisteredOnceForEqualSpecs) {
   EXPECT_THAT(operations_of_swr(), Not(Contains(&first)));
 }
 
+/// Programs ask for answers by it; results do not depend on it.
+TEST(UserKernel, KnowsTheObjectiveOfItsSpec) {
+  EXPECT_EQ(kernel_objective(scale()), "time");
+  KernelSpec frugal = test::scale_spec("frugal");
+  frugal.objective = "edp";
+  EXPECT_EQ(kernel_objective(register_kernel(frugal)), "edp");
+  frugal.name = "misspelt";
+  frugal.objective = "enrgy";
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { register_kernel(frugal); }),
+      HasSubstr("misspelt: objective 'enrgy': it is no objective and no metric; did you mean"));
+}
+
 TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
   const Problem problem = kernel_problem(scale(), {{"n", 5000}});
   const SearchSpace space = enumerate_space(problem, limits(), {});
@@ -162,6 +175,10 @@ class EchoEvaluator final : public Evaluator {
   std::vector<AccessReading> count_accesses(const Problem& /*problem*/,
                                             std::span<const Contender> contenders) override {
     return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
+  }
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return no_power(contenders);
   }
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
                   const RaceOptions& /*options*/) override {

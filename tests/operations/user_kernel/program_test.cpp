@@ -125,6 +125,30 @@ TEST(KernelCommand, NamesWhatIsMisspelt) {
               HasSubstr("absent.json"));
 }
 
+/// Before anything is looked for on a GPU, in every form that a spec has.
+TEST(KernelCommand, RefusesAnObjectiveThatIsNotKnown) {
+  const TempDirectory directory;
+  const auto text_of = [](const char* file) {
+    std::ifstream in(kExamples / file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  std::filesystem::copy_file(kExamples / "vector_add.cu", directory / "vector_add.cu");
+  Json spec = Json::parse(text_of("vector_add.json"));
+  spec["objective"] = "enrgy";
+  std::ofstream(directory / "vector_add.json") << spec;
+  std::string annotated = text_of("vector_add_annotated.cu");
+  annotated.insert(annotated.find("#pragma"), "#pragma swr objective(enrgy)\n");
+  std::ofstream(directory / "annotated.cu") << annotated;
+  for (const char* const file : {"vector_add.json", "annotated.cu"}) {
+    const auto result =
+        run(directory, {"kernel", (directory / file).string(), "--enumerate", "--gpu", "h200"});
+    EXPECT_EQ(result.exit_code, 2) << file;
+    EXPECT_THAT(result.err, HasSubstr("objective 'enrgy': it is no objective and no metric; did "
+                                      "you mean 'energy'?"))
+        << file;
+  }
+}
+
 /// Without a GPU, before a run waits for it.
 TEST(KernelCommand, CompilesTheReferenceToo) {
   const TempDirectory directory;

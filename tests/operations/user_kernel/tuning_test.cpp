@@ -41,6 +41,10 @@ class BlockEvaluator final : public Evaluator {
                                             std::span<const Contender> contenders) override {
     return {contenders.size(), AccessReading{std::nullopt, "a fake counts no accesses"}};
   }
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return no_power(contenders);
+  }
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> /*contenders*/,
                   const RaceOptions& /*options*/) override {
     return {};

@@ -314,6 +314,10 @@ class GatedEvaluator final : public Evaluator {
                                             std::span<const Contender> contenders) override {
     return evaluator_->count_accesses(problem, contenders);
   }
+  std::vector<PowerReading> measure_power(const Problem& problem,
+                                          std::span<const Contender> contenders) override {
+    return evaluator_->measure_power(problem, contenders);
+  }
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     return evaluator_->race(problem, contenders, options);

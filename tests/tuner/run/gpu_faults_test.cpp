@@ -71,6 +71,12 @@ class IllGpu final : public Evaluator {
     return healthy_.count_accesses(problem, contenders);
   }
 
+  std::vector<PowerReading> measure_power(const Problem& problem,
+                                          std::span<const Contender> contenders) override {
+    begin();
+    return healthy_.measure_power(problem, contenders);
+  }
+
   RaceResult race(const Problem& problem, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     begin();

@@ -81,6 +81,8 @@ TEST(Objective, ComputesFromTheMetricsOfReports) {
 
 TEST(Objective, NamesTheNearestOfAMetricThatIsNotKnown) {
   EXPECT_THAT(refusal("energy_nj"), HasSubstr("energy_mj"));
+  EXPECT_THAT(refusal("EDP"), HasSubstr("known are time, energy, edp, "));
+  EXPECT_THAT(refusal("enrgy"), HasSubstr("did you mean 'energy'?"));
   EXPECT_THAT(refusal("time_us * speed"), HasSubstr("'speed'"));
   EXPECT_THAT(refusal("1 + 2"), HasSubstr("reads no metric"));
   EXPECT_THAT(refusal("time_us +"), HasSubstr("objective 'time_us +'"));

@@ -67,6 +67,11 @@ class RecordedGpu final : public Evaluator {
     return no_accesses(contenders);
   }
 
+  std::vector<PowerReading> measure_power(const Problem& /*problem*/,
+                                          std::span<const Contender> contenders) override {
+    return no_power(contenders);
+  }
+
   RaceResult race(const Problem& /*problem*/, std::span<const Contender> contenders,
                   const RaceOptions& options) override {
     RaceResult result;
