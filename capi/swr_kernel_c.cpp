@@ -54,8 +54,9 @@ swr_status swr_kernel_register(const char* spec_file, const swr_kernel** kernel)
   return guarded([&] {
     require_pointer(spec_file, "spec_file");
     require_pointer(kernel, "kernel");
-    const swr::Operation& known = swr::register_kernel(swr::read_kernel_spec(spec_file), spec_file);
-    *kernel = reinterpret_cast<const swr_kernel*>(&known);
+    const swr::Operation* const known =
+        &swr::register_kernel(swr::read_kernel_spec(spec_file), spec_file);
+    *kernel = reinterpret_cast<const swr_kernel*>(known);
   });
 }
 

@@ -14,4 +14,6 @@ function(swr_embed_files)
     DEPENDS ${inputs} "${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake"
     COMMENT "Embedding ${ARG_SYMBOL}" VERBATIM)
   target_sources(${ARG_TARGET} PRIVATE "${output}")
+  # Reading the precompiled headers takes longer than the two headers that it includes.
+  set_source_files_properties("${output}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

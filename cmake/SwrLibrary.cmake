@@ -22,15 +22,36 @@ function(swr_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# swr_add_library(<name> SOURCES <files>... [PUBLIC <targets>...] [PRIVATE <targets>...])
+# swr_add_cold_sources(<target> <files>...)
+# Gives the target the objects of these files, compiled as its own but with SWR_COLD_OPTIONS. They cannot
+# be linked to what the target is linked to: libraries that need each other must be static.
+function(swr_add_cold_sources target)
+  add_library(${target}_cold OBJECT ${ARGN})
+  set_target_properties(${target}_cold PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target}_cold PRIVATE "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+  target_include_directories(${target}_cold SYSTEM PRIVATE
+    "$<TARGET_PROPERTY:CudaHeaders::CudaHeaders,INTERFACE_INCLUDE_DIRECTORIES>")
+  target_compile_definitions(${target}_cold PRIVATE "$<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>")
+  target_compile_options(${target}_cold PRIVATE "$<TARGET_PROPERTY:${target},COMPILE_OPTIONS>"
+    ${SWR_COLD_OPTIONS})
+  target_precompile_headers(${target}_cold REUSE_FROM ${SWR_COLD_PRECOMPILED})
+  if(SWR_JOIN_SOURCES)
+    swr_join_sources(${target}_cold ${ARGN})
+  endif()
+  target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${target}_cold>")
+endfunction()
+
+# swr_add_library(<name> [SOURCES <files>...] [COLD <files>...] [PUBLIC <targets>...] [PRIVATE <targets>...])
 # One library of swr: target swr_<name>, alias and exported name swr::<name>. Includes are written
 # from the root of the project. With SWR_JOIN_SOURCES the sources of a folder are compiled together,
-# but for those that swr_compile_alone() names.
+# but for those that swr_compile_alone() names. COLD sources hold what runs once per command, waits for
+# a database or prints: a release compiles them with SWR_COLD_OPTIONS, which takes a third less time.
 function(swr_add_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;COLD;PUBLIC;PRIVATE" ${ARGN})
   add_library(swr_${name} STATIC ${ARG_SOURCES})
   add_library(swr::${name} ALIAS swr_${name})
-  set_target_properties(swr_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(swr_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
+    LINKER_LANGUAGE CXX)
   target_compile_features(swr_${name} PUBLIC cxx_std_20)
   target_include_directories(swr_${name}
     PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
@@ -43,10 +64,13 @@ function(swr_add_library name)
   if(SWR_JOIN_SOURCES)
     swr_join_sources(swr_${name} ${ARG_SOURCES})
   endif()
+  if(ARG_COLD)
+    swr_add_cold_sources(swr_${name} ${ARG_COLD})
+  endif()
 
   # What swr_write_include_rules() needs.
   set(folders "")
-  foreach(source IN LISTS ARG_SOURCES)
+  foreach(source IN LISTS ARG_SOURCES ARG_COLD)
     get_filename_component(folder "${CMAKE_CURRENT_SOURCE_DIR}/${source}" REALPATH)
     get_filename_component(folder "${folder}" DIRECTORY)
     file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${folder}")

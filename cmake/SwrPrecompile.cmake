@@ -7,10 +7,23 @@ set(SWR_PRECOMPILED_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cst
     <vector> <nlohmann/json.hpp>)
 
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled.cpp" CONTENT "")
-add_library(swr_precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
-set_target_properties(swr_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_link_libraries(swr_precompiled PRIVATE nlohmann_json::nlohmann_json swr_warnings)
-target_precompile_headers(swr_precompiled PRIVATE ${SWR_PRECOMPILED_HEADERS})
+function(swr_precompile name)
+  add_library(${name} OBJECT "${PROJECT_BINARY_DIR}/precompiled.cpp")
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${name} PRIVATE ${ARGN})
+  target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json swr_warnings)
+  target_precompile_headers(${name} PRIVATE ${SWR_PRECOMPILED_HEADERS})
+endfunction()
+swr_precompile(swr_precompiled)
+
+# COLD sources of swr_add_library(). A compiler takes only what was precompiled with a source's own options.
+set(SWR_COLD_OPTIONS "")
+set(SWR_COLD_PRECOMPILED swr_precompiled)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(SWR_COLD_OPTIONS -O1)
+  set(SWR_COLD_PRECOMPILED swr_precompiled_cold)
+  swr_precompile(swr_precompiled_cold ${SWR_COLD_OPTIONS})
+endif()
 
 # Programs of a folder and of those below it read the libraries' headers once too.
 function(swr_precompile_programs folder)

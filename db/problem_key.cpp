@@ -117,7 +117,9 @@ ProblemKey problem_key(const Problem& problem) {
     key.kind |= static_cast<std::uint64_t>(value) << field.left;
   }
   for (std::size_t i = 0; i < plan.size_count; ++i) {
-    std::memcpy(&key.sizes[i], members + plan.sizes[i], sizeof key.sizes[i]);
+    int size = 0;
+    std::memcpy(&size, members + plan.sizes[i], sizeof size);
+    key.sizes[i] = size;
   }
   key.kind = beyond == 0 ? key.kind : kNoKind;
   return key;

@@ -4,8 +4,8 @@
 namespace swr {
 
 TensorLayout make_layout(const TensorShape& shape, int alignment_bytes, MemoryOrder order) {
-  constexpr int kElementBytes = 2;
-  const int gap = alignment_bytes == 16 ? 0 : alignment_bytes / kElementBytes;
+  constexpr int kHalfBytes = 2;
+  const int gap = alignment_bytes == 16 ? 0 : alignment_bytes / kHalfBytes;
   const long long row = shape.head_dim + gap;
   TensorLayout layout;
   TensorStrides& strides = layout.strides;

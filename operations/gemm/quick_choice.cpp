@@ -94,7 +94,7 @@ int deepest_stages(const GemmProblem& problem, GemmVariant variant, const Device
   return std::clamp(2 + (limit - two) / each, 2, kMostStages);
 }
 
-struct Candidate {
+struct QuickCandidate {
   GemmVariant variant;
   double time_us = 0.0;
 };
@@ -109,8 +109,8 @@ class Candidates {
       add_hopper();
     }
     add_portable();
-    std::ranges::stable_sort(all_, {}, &Candidate::time_us);
-    for (const Candidate& candidate : all_) {
+    std::ranges::stable_sort(all_, {}, &QuickCandidate::time_us);
+    for (const QuickCandidate& candidate : all_) {
       if (!broken_constraint(problem_, candidate.variant, device_)) {
         return with_raster(candidate.variant);
       }
@@ -249,7 +249,7 @@ class Candidates {
 
   const GemmProblem& problem_;
   const DeviceInfo& device_;
-  std::vector<Candidate> all_;
+  std::vector<QuickCandidate> all_;
 };
 
 }  // namespace

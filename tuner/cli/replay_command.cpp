@@ -75,14 +75,17 @@ long long begin_run(Store& store, const Session& session, const RecordedSpace& s
 TuneReport replay(ReplayEvaluator& recording, Store& store, const Session& session,
                   const InterruptListener& interrupt, ProgressSinks& sinks) {
   const RecordedSpace& space = recording.space();
-  const TuneOptions options{.search = search_options(session.options, Provenance::measured),
-                            .compile_threads = session.options.jobs,
-                            .provenance = space.results.front().provenance(),
-                            .run_id = begin_run(store, session, space),
-                            .finals = FinalsOptions{.seed = session.options.seed},
-                            .variants = recording.variants(),
-                            .replays = true,
-                            .stop_requested = [&interrupt] { return interrupt.interrupted(); }};
+  // Assigned one by one: of a list in braces GCC 13 and 14 warn that a member may be used
+  // uninitialised.
+  TuneOptions options;
+  options.search = search_options(session.options, Provenance::measured);
+  options.compile_threads = session.options.jobs;
+  options.provenance = space.results.front().provenance();
+  options.run_id = begin_run(store, session, space);
+  options.finals = FinalsOptions{.seed = session.options.seed};
+  options.variants = recording.variants();
+  options.replays = true;
+  options.stop_requested = [&interrupt] { return interrupt.interrupted(); };
   const KernelSource no_kernels = [](const Variant&) { return CompiledKernel{}; };
   sinks.events().announce(space.problem, space.device, options.provenance);
   TuneReport report = tune(space.problem, recording, no_kernels, store, options, sinks.progress());

@@ -53,8 +53,8 @@ bool may_ask_for_stored_kernel(const Options& options) {
 void take_kernels(Options& options) {
   const Operation* first = nullptr;
   for (const std::filesystem::path& file : options.kernel.specs) {
-    const Operation& operation = register_kernel(read_kernel_spec(file), file);
-    first = first == nullptr ? &operation : first;
+    const Operation* const operation = &register_kernel(read_kernel_spec(file), file);
+    first = first == nullptr ? operation : first;
   }
   if (const Operation* const exported = kernel_called(options.export_op)) {
     options.export_op = std::string(exported->name());
