@@ -176,7 +176,7 @@ class ServingAttentionWithAppend : public ServingAttentionDispatch {
 
   void launch(const ServingAttentionCall& call) {
     ready_->launch(&call, {.calls = cuda_driver().launch_calls,
-                           .function = kernel_.handle(),
+                           .functions = kernel_.handles(),
                            .overlap = LaunchOverlap::allowed,
                            .stream = nullptr});
   }
