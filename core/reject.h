@@ -7,8 +7,8 @@
 
 namespace swr {
 
-/// Throws Error with ErrorCode::invalid_argument: what somebody asked for cannot be had. The message
-/// says what is wrong and what to do.
+/// Throws Error with ErrorCode::invalid_argument: what somebody asked for cannot be had. The
+/// message says what is wrong and what to do.
 [[noreturn]] inline void reject(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, message);
 }
