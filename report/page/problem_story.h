@@ -7,6 +7,7 @@
 #include "db/history.h"
 #include "model/profile/gpu_profile.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>

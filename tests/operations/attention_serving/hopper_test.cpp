@@ -5,6 +5,7 @@
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
 #include "operations/attention_serving/parts.h"
+#include "tests/operations/attention_serving/prompt.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/generator.h>
 
@@ -18,17 +19,10 @@
 namespace swr {
 namespace {
 
+using test::kServingPrompt;
 using P = ServingAttentionProblem;
 using V = ServingAttentionVariant;
 
-constexpr P kHopperPrompt{.batch = 4,
-                          .heads_q = 32,
-                          .heads_kv = 8,
-                          .seq_q = 2048,
-                          .seq_kv = 2048,
-                          .head_dim = 128,
-                          .head_dim_v = 128,
-                          .dtype = DType::bf16};
 constexpr V kHopper{.family = Family::hopper,
                     .tile_m = 128,
                     .tile_n = 128,
@@ -48,17 +42,17 @@ V changed(V variant, auto change) {
 
 TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
   const std::pair<P, std::string> left[] = {
-      {changed(kHopperPrompt,
+      {changed(kServingPrompt,
                [](P& p) {
                  p.mask = ServingMask::window;
                  p.window = 1024;
                  p.head_dim = p.head_dim_v = 80;
                }),
        "hopper_features"},
-      {changed(kHopperPrompt, [](P& p) { p.head_dim = 192; }), "hopper_features"},
-      {changed(kHopperPrompt, [](P& p) { p.page_size = 19; }), "page_boxes"},
-      {changed(kHopperPrompt, [](P& p) { p.page_size = 4; }), "page_boxes"},
-      {changed(kHopperPrompt, [](P& p) { p.leftpad = true; }), "page_boxes"},
+      {changed(kServingPrompt, [](P& p) { p.head_dim = 192; }), "hopper_features"},
+      {changed(kServingPrompt, [](P& p) { p.page_size = 19; }), "page_boxes"},
+      {changed(kServingPrompt, [](P& p) { p.page_size = 4; }), "page_boxes"},
+      {changed(kServingPrompt, [](P& p) { p.leftpad = true; }), "page_boxes"},
   };
   for (const auto& [problem, constraint] : left) {
     const auto found = check_constraints(problem, kHopper, device_of(90));
@@ -89,22 +83,22 @@ TEST(HopperServing, SaysWhatItLeavesToThePortableFamily) {
        "registers"},
   };
   for (const auto& [variant, constraint] : dropped) {
-    const auto found = check_constraints(kHopperPrompt, variant, device_of(90));
+    const auto found = check_constraints(kServingPrompt, variant, device_of(90));
     ASSERT_TRUE(found) << to_key(variant);
     EXPECT_EQ(found->constraint, constraint) << found->reason;
   }
-  EXPECT_EQ(check_constraints(kHopperPrompt, kHopper, device_of(120))->constraint, "architecture");
+  EXPECT_EQ(check_constraints(kServingPrompt, kHopper, device_of(120))->constraint, "architecture");
 }
 
 TEST(HopperServing, ServesRowsPagesSinksAndPaddedRows) {
   for (const int page_size : {0, 8, 16, 24, 48, 64, 128, 256, 1016}) {
-    const P problem = changed(kHopperPrompt, [&](P& p) {
+    const P problem = changed(kServingPrompt, [&](P& p) {
       p.page_size = page_size;
       p.sinks = true;
     });
     EXPECT_FALSE(check_constraints(problem, kHopper, device_of(90))) << page_size;
   }
-  const P padded = changed(kHopperPrompt, [](P& p) {
+  const P padded = changed(kServingPrompt, [](P& p) {
     p.page_size = 0;
     p.leftpad = true;
   });
@@ -114,7 +108,7 @@ TEST(HopperServing, ServesRowsPagesSinksAndPaddedRows) {
 TEST(HopperServing, ServesWindowsAndSoftcaps) {
   for (const int page_size : {0, 16, 64}) {
     for (const Softcap softcap : {Softcap::none, Softcap::approximate, Softcap::accurate}) {
-      const P problem = changed(kHopperPrompt, [&](P& p) {
+      const P problem = changed(kServingPrompt, [&](P& p) {
         p.mask = ServingMask::window;
         p.window = 1024;
         p.softcap = softcap;
@@ -131,12 +125,12 @@ TEST(HopperServing, ServesWindowsAndSoftcaps) {
 }
 
 TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
-  EXPECT_EQ(default_variant(Problem(kHopperPrompt), device_of(90)), Variant(kHopper));
-  EXPECT_EQ(family_of(default_variant(Problem(kHopperPrompt), device_of(80))), Family::portable);
-  EXPECT_EQ(family_of(default_variant(Problem(kHopperPrompt), device_of(120))), Family::portable);
-  const P decode = changed(kHopperPrompt, [](P& p) { p.seq_q = 1; });
-  const P others[] = {decode, changed(kHopperPrompt, [](P& p) { p.head_dim = p.head_dim_v = 64; }),
-                      changed(kHopperPrompt, [](P& p) { p.page_size = 8; })};
+  EXPECT_EQ(default_variant(Problem(kServingPrompt), device_of(90)), Variant(kHopper));
+  EXPECT_EQ(family_of(default_variant(Problem(kServingPrompt), device_of(80))), Family::portable);
+  EXPECT_EQ(family_of(default_variant(Problem(kServingPrompt), device_of(120))), Family::portable);
+  const P decode = changed(kServingPrompt, [](P& p) { p.seq_q = 1; });
+  const P others[] = {decode, changed(kServingPrompt, [](P& p) { p.head_dim = p.head_dim_v = 64; }),
+                      changed(kServingPrompt, [](P& p) { p.page_size = 8; })};
   for (const P& other : others) {
     EXPECT_EQ(family_of(default_variant(Problem(other), device_of(90))), Family::portable);
   }
@@ -147,9 +141,9 @@ TEST(HopperServing, IsTheDefaultOfPromptsOnOneChip) {
 
 /// Boxes divide pages and tiles, and every page of a tile has a lane.
 TEST(HopperServing, PiecesDividePagesAndTiles) {
-  for (const Variant& one : enumerate_space(kHopperPrompt, device_of(90), {}).variants) {
+  for (const Variant& one : enumerate_space(kServingPrompt, device_of(90), {}).variants) {
     for (const int page_size : {0, 8, 16, 40, 64, 256}) {
-      const P problem = changed(kHopperPrompt, [&](P& p) { p.page_size = page_size; });
+      const P problem = changed(kServingPrompt, [&](P& p) { p.page_size = page_size; });
       const auto& variant = one.as<V>();
       const ServingFamilyConfig of_family = config_of(problem, variant);
       const auto* const config = std::get_if<HopperServingConfig>(&of_family);
@@ -179,7 +173,7 @@ TEST(HopperServing, TilesOfEveryHeadCompileClean) {
        {Kernel{64, 0}, Kernel{128, 16}, Kernel{256, 64},
         Kernel{128, 16, ServingMask::window, Softcap::accurate},
         Kernel{192, 0, ServingMask::window}}) {
-    const P problem = changed(kHopperPrompt, [&](P& p) {
+    const P problem = changed(kServingPrompt, [&](P& p) {
       p.head_dim = p.head_dim_v = head_dim;
       p.page_size = page_size;
       p.mask = mask;
@@ -206,25 +200,25 @@ TEST(HopperServing, TilesOfEveryHeadCompileClean) {
 }
 
 TEST(HopperServing, LaunchesFollowFromBounds) {
-  const ServingLaunchPlan plan = plan_of(kHopperPrompt, kHopper, 132, 1);
+  const ServingLaunchPlan plan = plan_of(kServingPrompt, kHopper, 132, 1);
   EXPECT_TRUE(plan.maps.takes_tensor_maps());
   EXPECT_EQ(plan.maps.q_box.rows, 64);
   EXPECT_EQ(plan.maps.kv_box.rows, 16) << "a page";
   EXPECT_EQ(plan.maps.kv_panels, 2) << "one box a page";
   EXPECT_EQ(plan.threads, 384);
-  const LaunchGeometry geometry = geometry_of(kHopperPrompt, kHopper, 132, 1);
+  const LaunchGeometry geometry = geometry_of(kServingPrompt, kHopper, 132, 1);
   EXPECT_EQ(geometry.grid_x, 132);
   EXPECT_EQ(geometry.partials_bytes, 0);
-  EXPECT_LE(geometry.dynamic_smem_bytes, smem_bytes_of(kHopperPrompt, kHopper));
-  V portable = default_variant(Problem(kHopperPrompt), device_of(80)).as<V>();
-  EXPECT_FALSE(plan_of(kHopperPrompt, portable, 132, 1).maps.takes_tensor_maps());
+  EXPECT_LE(geometry.dynamic_smem_bytes, smem_bytes_of(kServingPrompt, kHopper));
+  V portable = default_variant(Problem(kServingPrompt), device_of(80)).as<V>();
+  EXPECT_FALSE(plan_of(kServingPrompt, portable, 132, 1).maps.takes_tensor_maps());
 }
 
 TEST(HopperServing, PredictsWhatWgmmaGains) {
   const auto model = serving_attention_operation().make_predictor(load_profile("h200"));
-  const Variant portable = default_variant(Problem(kHopperPrompt), device_of(80));
-  const double hopper_us = model->predict(kHopperPrompt, kHopper, {}, 1).time_us;
-  const double portable_us = model->predict(kHopperPrompt, portable, {}, 1).time_us;
+  const Variant portable = default_variant(Problem(kServingPrompt), device_of(80));
+  const double hopper_us = model->predict(kServingPrompt, kHopper, {}, 1).time_us;
+  const double portable_us = model->predict(kServingPrompt, portable, {}, 1).time_us;
   EXPECT_LT(hopper_us, 0.8 * portable_us);
   EXPECT_GT(hopper_us, 0.3 * portable_us);
 }

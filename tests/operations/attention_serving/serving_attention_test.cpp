@@ -8,6 +8,7 @@
 #include "model/profile/gpu_profile.h"
 #include "operations/attention_serving/lengths.h"
 #include "operations/attention_serving/parts.h"
+#include "tests/operations/attention_serving/prompt.h"
 #include "tests/templates/attention/portable/chips.h"
 #include <swr/error.h>
 #include <swr/generator.h>
@@ -24,6 +25,8 @@
 namespace swr {
 namespace {
 
+using test::kServingPrompt;
+
 constexpr int kFamilyCount = 7;
 
 const ServingAttentionProblem kDecode{.batch = 8,
@@ -31,14 +34,6 @@ const ServingAttentionProblem kDecode{.batch = 8,
                                       .heads_kv = 8,
                                       .seq_q = 1,
                                       .seq_kv = 8192,
-                                      .head_dim = 128,
-                                      .head_dim_v = 128,
-                                      .dtype = DType::bf16};
-const ServingAttentionProblem kPrompt{.batch = 4,
-                                      .heads_q = 32,
-                                      .heads_kv = 8,
-                                      .seq_q = 2048,
-                                      .seq_kv = 2048,
                                       .head_dim = 128,
                                       .head_dim_v = 128,
                                       .dtype = DType::bf16};
@@ -151,7 +146,7 @@ TEST(ServingAttentionLengths, FlopsAndBytesCountWhatIsSeen) {
 
 TEST(ServingAttentionSpace, HoldsEveryLegalChoiceOnce) {
   for (const int sm_arch : {80, 90, 120}) {
-    for (const ServingAttentionProblem& problem : {kDecode, kPrompt}) {
+    for (const ServingAttentionProblem& problem : {kDecode, kServingPrompt}) {
       const SearchSpace space = enumerate_space(problem, device_of(sm_arch), {});
       EXPECT_GT(space.variants.size(), 20U);
       for (const Variant& one : space.variants) {
@@ -225,7 +220,8 @@ TEST(ServingAttentionKernel, DrawnVariantsCompileCleanForFourChips) {
   const Generator generator({});
   std::mt19937 random(5);
   for (const int sm_arch : {80, 90, 120, 121}) {
-    const ServingAttentionProblem& problem = sm_arch == 90 || sm_arch == 121 ? kDecode : kPrompt;
+    const ServingAttentionProblem& problem =
+        sm_arch == 90 || sm_arch == 121 ? kDecode : kServingPrompt;
     const std::vector<Variant> space = enumerate_space(problem, device_of(sm_arch), {}).variants;
     const Variant& variant = space[random() % space.size()];
     const CompiledKernel kernel = generator.compile(problem, variant, sm_arch);
@@ -267,7 +263,7 @@ TEST(ServingAttentionModel, TellsMemoryFromMatrixWorkAndEvenFromUneven) {
   EXPECT_GT(decode.dram_us, decode.matrix_us);
   EXPECT_GT(decode.time_us, decode.dram_us);
   EXPECT_LT(decode.time_us, 2.0 * decode.dram_us);
-  const Prediction prompt = predict(kPrompt);
+  const Prediction prompt = predict(kServingPrompt);
   EXPECT_GT(prompt.matrix_us, prompt.dram_us);
   // A giant alone: Q tiles dealt whole leave CTAs idle that ranges keep busy.
   const ServingAttentionProblem giant = with(kDecode, [](ServingAttentionProblem& p) {
