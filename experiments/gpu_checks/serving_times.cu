@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -680,36 +681,44 @@ void time_in_turns(const Lengths& lengths, std::vector<Contender> all) {
   std::fflush(stdout);
 }
 
-void time_prompts(const Lengths& lengths) {
+struct Timed {
+  const char* kernel;
+  int page_size;  ///< 0: rows.
+};
+
+std::vector<Contender> serving_contenders(const Lengths& lengths,
+                                          std::initializer_list<Timed> all_timed) {
   std::vector<Contender> all;
-  all.push_back(serving_contender("hopper 128 rows", lengths, 0));
-  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
-  all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
-  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 64));
-  all.push_back(serving_contender("hopper 128 pages of 256", lengths, 256));
-  all.push_back(serving_contender("hopper 128 cap rows", lengths, 0));
-  all.push_back(serving_contender("hopper 128 cap pages of 16", lengths, 16));
-  all.push_back(serving_contender("prefill 128", lengths, 16));
+  for (const Timed& timed : all_timed) {
+    all.push_back(serving_contender(timed.kernel, lengths, timed.page_size));
+  }
+  return all;
+}
+
+void time_prompts(const Lengths& lengths) {
+  std::vector<Contender> all = serving_contenders(lengths, {{"hopper 128 rows", 0},
+                                                            {"hopper 128 pages of 16", 16},
+                                                            {"hopper 128 pages of 64, bf16", 64},
+                                                            {"hopper 128 pages of 16", 64},
+                                                            {"hopper 128 pages of 256", 256},
+                                                            {"hopper 128 cap rows", 0},
+                                                            {"hopper 128 cap pages of 16", 16},
+                                                            {"prefill 128", 16}});
   all.push_back(dense_contender<DenseHopperSet>("dense hopper 128x128", lengths));
   time_in_turns(lengths, std::move(all));
 }
 
 /// Where every Q tile ends in the middle of a page.
 void time_cut_pages(const Lengths& lengths) {
-  std::vector<Contender> all;
-  all.push_back(serving_contender("hopper 128 rows", lengths, 0));
-  all.push_back(serving_contender("hopper 128 pages of 16", lengths, 16));
-  all.push_back(serving_contender("hopper 128 pages of 64, bf16", lengths, 64));
-  time_in_turns(lengths, std::move(all));
+  time_in_turns(lengths, serving_contenders(lengths, {{"hopper 128 rows", 0},
+                                                      {"hopper 128 pages of 16", 16},
+                                                      {"hopper 128 pages of 64, bf16", 64}}));
 }
 
-/// The same under a window.
 void time_window(const Lengths& lengths) {
-  std::vector<Contender> all;
-  all.push_back(serving_contender("hopper 128 window rows", lengths, 0));
-  all.push_back(serving_contender("hopper 128 window pages of 16", lengths, 16));
-  all.push_back(serving_contender("prefill 128 window", lengths, 16));
-  time_in_turns(lengths, std::move(all));
+  time_in_turns(lengths, serving_contenders(lengths, {{"hopper 128 window rows", 0},
+                                                      {"hopper 128 window pages of 16", 16},
+                                                      {"prefill 128 window", 16}}));
 }
 
 void time_chunk(const Lengths& lengths) {
