@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace swr {
 namespace {
@@ -61,6 +62,15 @@ struct Steps {
   double kv_rows = 0.0;  ///< Rows of K that all tiles read, and as many of V.
 };
 
+/// The mean over the Q tiles of a causal head that see keys: each sees tile_rows keys more than the
+/// one ahead, the last one all. A tile of K and V that the mask cuts is computed whole.
+double mean_causal_steps(double before, double tile_rows, double tiles, int tile_n, double longest) {
+  const int divisor = std::gcd(std::max(1, static_cast<int>(tile_rows)), tile_n);
+  const double cut = 0.5 * (1.0 - static_cast<double>(divisor) / tile_n);
+  const double mean_but_last = (before + tile_rows * tiles / 2) / tile_n + cut;
+  return ((tiles - 1) * std::min(mean_but_last, longest) + longest) / tiles;
+}
+
 Steps steps_of(const AttentionProblem& problem, const AttentionVariant& variant) {
   const int packed = variant.pack_gqa ? problem.heads_q / problem.heads_kv : 1;
   const double heads = static_cast<double>(problem.batch) * problem.heads_q / packed;
@@ -70,21 +80,19 @@ Steps steps_of(const AttentionProblem& problem, const AttentionVariant& variant)
   Steps steps;
   double first_keys = problem.seq_kv;
   double busy_tiles = all_tiles;
+  const double before = std::max(0, problem.seq_kv - problem.seq_q);
   if (problem.causal) {
-    const double before = static_cast<double>(problem.seq_kv) - problem.seq_q;
-    busy_tiles = before >= 0 ? all_tiles : std::ceil(problem.seq_kv / tile_rows);
-    first_keys = std::min<double>(problem.seq_kv, std::max(0.0, before) + tile_rows);
+    busy_tiles = std::ceil(std::min(problem.seq_q, problem.seq_kv) / tile_rows);
+    first_keys = std::min<double>(problem.seq_kv, before + tile_rows);
   }
-  // A tile that the mask cuts is computed whole.
-  const double cut = problem.causal && problem.seq_q > 1 ? 0.5 : 0.0;
   steps.longest = std::ceil(problem.seq_kv / tile_n);
   steps.shortest = std::ceil(first_keys / tile_n);
-  const double mean = std::min(
-      steps.longest,
-      std::max(1.0, (first_keys + problem.seq_kv) / 2 / tile_n + (busy_tiles > 1 ? cut : 0.0)));
+  const double mean = problem.causal ? mean_causal_steps(before, tile_rows, busy_tiles, variant.tile_n,
+                                                         steps.longest)
+                                     : steps.longest;
   const double splits = variant.kv_splits;
   steps.tiles = heads * all_tiles * splits;
-  steps.all = heads * busy_tiles * (busy_tiles > 1 ? mean : steps.longest);
+  steps.all = heads * busy_tiles * mean;
   steps.longest = std::ceil(steps.longest / splits);
   steps.shortest = std::ceil(steps.shortest / splits);
   if (splits > 1) {
