@@ -10,6 +10,7 @@
 #include "operations/attention/parts.h"
 #include "operations/attention/space.h"
 #include "operations/quick_rates.h"
+#include "templates/common/cta_schedule.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -51,6 +52,10 @@ constexpr double kConflictsFactor = 2.0;
 /// Warps that the schedulers of an SM cannot share evenly.
 constexpr double kOddWarpsFactor = 2.0;
 constexpr double kPortableStepClocks = 40.0;
+/// Barrier, product, maximum, exponential and product of four warps, one after the other.
+constexpr double kPortableChainClocks = 450.0;
+/// Of one stage: a tile is asked for when the one ahead is used up.
+constexpr double kExposedCopyClocks = 150.0;
 constexpr double kPortableTileClocks = 950.0;
 
 /// The work of a launch in steps over tiles of K and V.
@@ -112,13 +117,16 @@ double dram_bytes(const AttentionProblem& problem, const DeviceInfo& device) {
 
 struct CtaCosts {
   double step_clocks = 0.0;
+  /// Of a step beside its work: what waits for what, hidden where other CTAs or warps work.
+  double chain_clocks = 0.0;
   double tile_clocks = 0.0;
   int ctas_per_sm = 1;
-  /// Of the SM's rate, with so many CTAs.
-  double share_of_one = 1.0;
   double bytes_in_flight = 0.0;  ///< Of one CTA.
 
-  double share(double ctas) const { return std::min(1.0, share_of_one * (0.5 + 0.5 * ctas)); }
+  /// A step of each of so many CTAs of an SM.
+  double clocks_of_steps(double ctas) const {
+    return std::max(ctas * step_clocks, step_clocks + chain_clocks);
+  }
 };
 
 CtaCosts hopper_costs(const AttentionProblem& problem, const AttentionVariant& variant) {
@@ -135,7 +143,6 @@ CtaCosts hopper_costs(const AttentionProblem& problem, const AttentionVariant& v
       .step_clocks = factor * std::hypot(products, softmax) + kHopperStepClocks,
       .tile_clocks = kHopperTileClocks * (variant.persistence == Persistence::grid ? 2 : 1),
       .ctas_per_sm = 1,
-      .share_of_one = 1.0,
       .bytes_in_flight = 2.0 * variant.stages * variant.tile_n * problem.head_dim * kElementBytes};
 }
 
@@ -164,12 +171,11 @@ CtaCosts portable_costs(const AttentionProblem& problem, const AttentionVariant&
       (variant.warps % 4 == 0 || variant.warps < 4 ? 1.0 : kOddWarpsFactor);
   const double products =
       factor * 4 * scores * problem.head_dim / mma_flop_per_clock(device.sm_arch);
-  // Four warps alone leave the units of an SM idle.
-  const double share_of_one = std::min(1.0, 0.55 + 0.2 * variant.warps / 4);
   return {.step_clocks = products + scores * kPortableSoftmaxClocksPerScore + kPortableStepClocks,
+          .chain_clocks = kPortableChainClocks * 4 / std::max(4, variant.warps) +
+                          (variant.stages == 1 ? kExposedCopyClocks : 0.0),
           .tile_clocks = kPortableTileClocks,
           .ctas_per_sm = portable_ctas_per_sm(config, device),
-          .share_of_one = share_of_one,
           .bytes_in_flight =
               (variant.stages - 0.5) * 2 * variant.tile_n * problem.head_dim * kElementBytes};
 }
@@ -177,27 +183,26 @@ CtaCosts portable_costs(const AttentionProblem& problem, const AttentionVariant&
 /// The busiest SM's clocks.
 double makespan_clocks(const Steps& steps, const CtaCosts& cta, const AttentionVariant& variant,
                        bool causal, double sm_count) {
-  const double longest = steps.longest * cta.step_clocks + cta.tile_clocks;
   const double slots = sm_count * cta.ctas_per_sm;
   if (!causal || steps.shortest >= steps.longest) {
     const double rounds = std::floor(steps.tiles / slots);
     const double rest = std::ceil((steps.tiles - rounds * slots) / sm_count);
     // CTAs of one SM begin and end their tiles under each other's steps.
     const auto round_clocks = [&](double ctas) {
-      return ctas > 0 ? ctas * (longest - cta.tile_clocks) / cta.share(ctas) + cta.tile_clocks
-                      : 0.0;
+      return ctas > 0 ? steps.longest * cta.clocks_of_steps(ctas) + cta.tile_clocks : 0.0;
     };
     return rounds * round_clocks(cta.ctas_per_sm) + round_clocks(rest);
   }
   const double ctas = std::min<double>(cta.ctas_per_sm, std::ceil(steps.tiles / sm_count));
   const double all =
-      steps.all * cta.step_clocks / cta.share(ctas) + steps.tiles * cta.tile_clocks / ctas;
-  const double shortest = steps.shortest * cta.step_clocks + cta.tile_clocks;
+      (steps.all * cta.clocks_of_steps(ctas) + steps.tiles * cta.tile_clocks) / ctas;
+  const double longest = steps.longest * cta.clocks_of_steps(1) + cta.tile_clocks;
+  const double shortest = steps.shortest * cta.clocks_of_steps(1) + cta.tile_clocks;
   const bool deals_long_first = variant.family == Family::hopper || variant.longest_first;
   const bool deals_evenly =
       variant.persistence == Persistence::persistent || variant.persistence == Persistence::pairs;
   const double last = deals_evenly ? 0.6 * longest : deals_long_first ? shortest / 2 : longest / 2;
-  return std::max(longest / cta.share(1), all / sm_count + last);
+  return std::max(longest, all / sm_count + last);
 }
 
 /// What the mapping of tiles costs: found with head_dim 64 and 128.
@@ -207,6 +212,17 @@ double mapping_factor(const AttentionProblem& problem, const AttentionVariant& v
   const bool wants_heads = !problem.causal || problem.seq_q <= kShort;
   const bool has_one = problem.batch * problem.heads_q == 1;
   return by_head == wants_heads || has_one ? 1.0 : problem.causal ? 1.05 : 1.02;
+}
+
+/// What DRAM takes for K and V when Q tiles of all heads run side by side and L2 holds no head until
+/// its next Q tile. Those of one head that run together, and heads that share K and V, read once.
+double dram_us_of_heads_side_by_side(const AttentionProblem& problem,
+                                     const AttentionVariant& variant, const DeviceInfo& device) {
+  const double heads = static_cast<double>(problem.batch) * problem.heads_q;
+  const double together =
+      std::max(1.0, device.sm_count / heads) * problem.heads_q / problem.heads_kv;
+  const double row_bytes = 2.0 * problem.head_dim * kElementBytes;
+  return dram_time_us(steps_of(problem, variant).kv_rows * row_bytes / together, device);
 }
 
 AttentionSwizzle usual_swizzle(const AttentionProblem& problem, const DeviceInfo& device,
@@ -328,7 +344,18 @@ class Candidates {
                                .order = problem_.causal ? Order::right_to_left : Order::cyclic,
                                .persistence = Persistence::dynamic};
       variant.swizzle = usual_swizzle(problem_, device_, variant.section_heads);
-      variant.mainloop = problem_.head_dim <= 96 ? Mainloop::overlap_ordered : Mainloop::overlap;
+      if (variant.swizzle == AttentionSwizzle::head_sections && memory_keeps_up(variant)) {
+        variant.swizzle = AttentionSwizzle::head_fastest;
+        variant.section_heads = 0;
+      }
+      const long long tiles = q_tiles(tile.tile_m);
+      // The consumers of a lone tile gain most from taking turns from its first step on.
+      const bool takes_turns = problem_.head_dim <= 96 || tiles <= device_.sm_count;
+      variant.mainloop = takes_turns ? Mainloop::overlap_ordered : Mainloop::overlap;
+      // Two or three tiles of a CTA are as even as they are dealt, not as tickets come.
+      if (problem_.causal && tiles <= 3LL * device_.sm_count) {
+        variant.persistence = Persistence::snake;
+      }
       add(variant);
     }
   }
@@ -341,20 +368,27 @@ class Candidates {
       variant.longest_first = problem_.causal;
       const bool by_heads = problem_.causal && problem_.batch * problem_.heads_q > 1;
       variant.swizzle = by_heads ? AttentionSwizzle::head_fastest : AttentionSwizzle::q_fastest;
-      const auto ctas = [&](int stages) {
+      for (const int stages : {2, 1}) {
         variant.stages = stages;
-        return portable_ctas_per_sm(make_attention_config(problem_, variant), device_);
-      };
-      variant.stages = ctas(1) > ctas(2) ? 1 : 2;
-      if (space.spills(variant, problem_.head_dim, device_.sm_arch)) {
-        variant.stages = 1;
-      }
-      add_with_splits(variant);
-      if (variant.stages > 1) {
-        variant.stages = 1;
-        add(variant);
+        if (stages == 1 || !space.spills(variant, problem_.head_dim, device_.sm_arch)) {
+          add_with_splits(variant);
+        }
       }
     }
+  }
+
+  /// Where sections of heads would spare traffic that costs no time.
+  bool memory_keeps_up(const AttentionVariant& variant) const {
+    constexpr double kHiddenShare = 0.5;
+    constexpr int kShortSection = 2048;
+    return problem_.seq_kv > kShortSection &&
+           dram_us_of_heads_side_by_side(problem_, variant, device_) <
+               kHiddenShare * quick_time_us_of(problem_, variant, device_);
+  }
+
+  /// Of all heads, query rows not packed.
+  long long q_tiles(int tile_m) const {
+    return 1LL * problem_.batch * problem_.heads_q * ceil_div(problem_.seq_q, tile_m);
   }
 
   const AttentionProblem& problem_;
