@@ -36,6 +36,9 @@ constexpr double kMmaFactor = 1.34;
 constexpr double kPortableSmemShare = 0.35;
 /// Sums of splits meet in global memory, those of a cluster in shared memory.
 constexpr double kSplitUs = 1.0;
+/// Between asking for the sums of one split and adding them: the last warpgroup takes one split
+/// after the other.
+constexpr double kSumLatencyUs = 0.2;
 constexpr double kExchangeUs = 0.5;
 constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
@@ -183,7 +186,7 @@ class Candidates {
     }
     const long long few = tiles(variant);
     const int k_blocks = ceil_div(problem_.k, variant.tile_k);
-    for (const int parts : {2, 3, 4, 6, 8}) {
+    for (const int parts : {2, 3, 4, 5, 6, 8, 12, 16}) {
       if (few * parts > device_.sm_count || k_blocks / parts < kLeastBlocksPerPart) {
         break;
       }
@@ -295,15 +298,21 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double missed = bytes * std::clamp((bytes - 0.5 * l2_bytes) / (0.3 * l2_bytes), 0.0, 1.0);
   const double dram_us = dram_time_us(missed, device);
 
-  // Data on its way to the busiest SM.
-  const double busiest = (resident == 1 ? rounds : std::ceil(ctas / sms)) * blocks * loaded;
+  // Data on its way to the busiest SM. Clusters of three and four fill SMs with two CTAs while
+  // others have none; pairs spread as lone CTAs do.
+  const double on_busiest = resident == 1 ? rounds
+                            : cluster > 2 ? rounds * std::min<double>(resident, ctas)
+                                          : std::ceil(ctas / sms);
+  const double busiest = on_busiest * blocks * loaded;
   const double in_flight = std::max(1, v.stages - 1) * loaded * together;
   const double pull_us =
       busiest / std::min(kPullBytesPerClock * kClocksPerUs, in_flight / kLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us});
   if (v.splits > 1) {
-    time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3);
+    const double sum_bytes = 4.0 * std::min(v.tile_m, kHopperRows) * v.tile_n;
+    time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3) +
+               v.splits * (kSumLatencyUs + sum_bytes / (kPullBytesPerClock * kClocksPerUs));
   }
   if (v.cluster_k > 1) {
     time_us += kExchangeUs + 4.0 * std::min(v.tile_m, problem.m) / v.cluster_k * v.tile_n *
