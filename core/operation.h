@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -162,6 +163,11 @@ class Operation {
                                               const Variant& /*variant*/,
                                               const DeviceInfo& /*device*/) const {
     return std::nullopt;
+  }
+  /// How many octaves off a stored shape may be for its winner to lose less than modelled_variant
+  /// does; infinity, as by default, where no measurement says.
+  virtual double trusted_octaves(const Problem& /*problem*/, const DeviceInfo& /*device*/) const {
+    return std::numeric_limits<double>::infinity();
   }
   virtual std::optional<BrokenConstraint> broken_constraint(const Problem& problem,
                                                             const Variant& variant,

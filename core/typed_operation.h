@@ -97,6 +97,13 @@ class TypedOperation : public Operation {
       return Operation::quick_time_us(problem, variant, device);
     }
   }
+  double trusted_octaves(const Problem& problem, const DeviceInfo& device) const final {
+    if constexpr (requires { trusted_octaves_of(one(problem), device); }) {
+      return trusted_octaves_of(one(problem), device);
+    } else {
+      return Operation::trusted_octaves(problem, device);
+    }
+  }
   std::optional<Problem> near_kind(const Problem& problem, int index) const final {
     if constexpr (requires { near_kind_of(one(problem), index); }) {
       return near_kind_of(one(problem), index);

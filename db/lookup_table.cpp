@@ -75,9 +75,13 @@ bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers
   return std::ranges::any_of(answers, is_winner) && std::ranges::none_of(answers, beats);
 }
 
-/// True when the closed form calls a near answer worse than its own choice by more than its error.
-bool loses(const Problem& problem, const Variant& near, const Variant& modelled,
+/// True when a near answer is farther off than is trusted, or when the closed form calls it worse
+/// than its own choice by more than its error.
+bool loses(const Problem& problem, const Variant& near, double octaves, const Variant& modelled,
            const DeviceInfo& device) {
+  if (octaves > problem.operation().trusted_octaves(problem, device)) {
+    return true;
+  }
   // Four times what it loses in the mean on recorded spaces (experiments/right_answers).
   constexpr double kBeyondError = 1.15;
   const auto of_near = problem.operation().quick_time_us(problem, near, device);
@@ -595,8 +599,11 @@ Answer LookupTable::near_or_modelled(const Problem& problem, const DeviceInfo& d
     return answer_of(*hit, problem);
   }
   const auto modelled = problem.operation().modelled_variant(problem, device);
-  if (hit && !(modelled &&
-               loses(problem, hit->table->variants_[hit->candidate.variant], *modelled, device))) {
+  const auto loses_to = [&](const Variant& chosen) {
+    return loses(problem, hit->table->variants_[hit->candidate.variant], hit->distance, chosen,
+                 device);
+  };
+  if (hit && !(modelled && loses_to(*modelled))) {
     return answer_of(*hit, problem);
   }
   Answer answer;

@@ -34,6 +34,7 @@ std::optional<BrokenConstraint> broken_constraint(const AttentionProblem& proble
 AttentionVariant default_variant(const AttentionProblem& problem, const DeviceInfo& device);
 
 // quick_choice.cpp
+double trusted_octaves_of(const AttentionProblem& problem, const DeviceInfo& device);
 double quick_time_us_of(const AttentionProblem& problem, const AttentionVariant& variant,
                         const DeviceInfo& device);
 AttentionVariant modelled_variant_of(const AttentionProblem& problem, const DeviceInfo& device);

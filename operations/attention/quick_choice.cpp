@@ -69,7 +69,8 @@ struct Steps {
 
 /// The mean over the Q tiles of a causal head that see keys: each sees tile_rows keys more than the
 /// one ahead, the last one all. A tile of K and V that the mask cuts is computed whole.
-double mean_causal_steps(double before, double tile_rows, double tiles, int tile_n, double longest) {
+double mean_causal_steps(double before, double tile_rows, double tiles, int tile_n,
+                         double longest) {
   const int divisor = std::gcd(std::max(1, static_cast<int>(tile_rows)), tile_n);
   const double cut = 0.5 * (1.0 - static_cast<double>(divisor) / tile_n);
   const double mean_but_last = (before + tile_rows * tiles / 2) / tile_n + cut;
@@ -92,8 +93,8 @@ Steps steps_of(const AttentionProblem& problem, const AttentionVariant& variant)
   }
   steps.longest = std::ceil(problem.seq_kv / tile_n);
   steps.shortest = std::ceil(first_keys / tile_n);
-  const double mean = problem.causal ? mean_causal_steps(before, tile_rows, busy_tiles, variant.tile_n,
-                                                         steps.longest)
+  const double mean = problem.causal ? mean_causal_steps(before, tile_rows, busy_tiles,
+                                                         variant.tile_n, steps.longest)
                                      : steps.longest;
   const double splits = variant.kv_splits;
   steps.tiles = heads * all_tiles * splits;
@@ -194,8 +195,7 @@ double makespan_clocks(const Steps& steps, const CtaCosts& cta, const AttentionV
     return rounds * round_clocks(cta.ctas_per_sm) + round_clocks(rest);
   }
   const double ctas = std::min<double>(cta.ctas_per_sm, std::ceil(steps.tiles / sm_count));
-  const double all =
-      (steps.all * cta.clocks_of_steps(ctas) + steps.tiles * cta.tile_clocks) / ctas;
+  const double all = (steps.all * cta.clocks_of_steps(ctas) + steps.tiles * cta.tile_clocks) / ctas;
   const double longest = steps.longest * cta.clocks_of_steps(1) + cta.tile_clocks;
   const double shortest = steps.shortest * cta.clocks_of_steps(1) + cta.tile_clocks;
   const bool deals_long_first = variant.family == Family::hopper || variant.longest_first;
@@ -214,8 +214,9 @@ double mapping_factor(const AttentionProblem& problem, const AttentionVariant& v
   return by_head == wants_heads || has_one ? 1.0 : problem.causal ? 1.05 : 1.02;
 }
 
-/// What DRAM takes for K and V when Q tiles of all heads run side by side and L2 holds no head until
-/// its next Q tile. Those of one head that run together, and heads that share K and V, read once.
+/// What DRAM takes for K and V when Q tiles of all heads run side by side and L2 holds no head
+/// until its next Q tile. Those of one head that run together, and heads that share K and V, read
+/// once.
 double dram_us_of_heads_side_by_side(const AttentionProblem& problem,
                                      const AttentionVariant& variant, const DeviceInfo& device) {
   const double heads = static_cast<double>(problem.batch) * problem.heads_q;
@@ -427,6 +428,10 @@ double quick_time_us_of(const AttentionProblem& problem, const AttentionVariant&
 
 AttentionVariant modelled_variant_of(const AttentionProblem& problem, const DeviceInfo& device) {
   return Candidates(problem, device).best();
+}
+
+double trusted_octaves_of(const AttentionProblem& /*problem*/, const DeviceInfo& device) {
+  return trusted_octaves(device);
 }
 
 std::optional<AttentionProblem> near_kind_of(AttentionProblem problem, int index) {

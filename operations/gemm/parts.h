@@ -34,6 +34,7 @@ std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
 GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device);
 
 // quick_choice.cpp
+double trusted_octaves_of(const GemmProblem& problem, const DeviceInfo& device);
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& variant,
                         const DeviceInfo& device);
 GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device);

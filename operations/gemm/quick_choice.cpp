@@ -325,6 +325,10 @@ GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& de
   return Candidates(problem, device).best();
 }
 
+double trusted_octaves_of(const GemmProblem& /*problem*/, const DeviceInfo& device) {
+  return trusted_octaves(device);
+}
+
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index) {
   if (index > 0) {
     return std::nullopt;

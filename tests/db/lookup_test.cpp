@@ -76,10 +76,10 @@ TEST_F(LookupTest, AnExactAnswerCarriesTimeAndMisses) {
 
 TEST_F(LookupTest, ANearAnswerScalesTheTimeByTheWorkAndKnowsNoMisses) {
   record(problem_of(4096), counted(good_tile(), 10.0, 777));
-  const Answer answer = Lookup(path_, file_alone()).best(problem_of(8192), fictional_gpu());
+  const Answer answer = Lookup(path_, file_alone()).best(problem_of(5120), fictional_gpu());
   EXPECT_EQ(answer.level, MatchLevel::nearest);
   EXPECT_EQ(answer.stored_problem, problem_of(4096));
-  EXPECT_DOUBLE_EQ(answer.time_us.value(), 40.0) << "four times the pairs of rows and keys";
+  EXPECT_DOUBLE_EQ(answer.time_us.value(), 10.0 * 1.25 * 1.25) << "the pairs of rows and keys";
   EXPECT_EQ(answer.l2_misses, std::nullopt);
 }
 

@@ -180,7 +180,7 @@ TEST_F(OwnResults, ThatFailedHideThoseThatComeWithSwr) {
   record(prefill(8192), failed);
   const Answer answer = ask(prefill(8192));
   EXPECT_NE(answer.level, MatchLevel::exact);
-  EXPECT_NE(answer.stored_problem, Problem(prefill(8192)));
+  EXPECT_NE(answer.variant, shipped);
 }
 
 TEST_F(OwnResults, FarAwayLoseToNearOnesThatComeWithSwr) {
@@ -200,6 +200,25 @@ TEST_F(OwnResults, NearOnesThatTheClosedFormCallsMuchWorseLoseToIt) {
   const Answer answer = Lookup(path_, options).best(prefill(2000), profiled_device("h200"));
   EXPECT_EQ(answer.level, MatchLevel::modelled);
   EXPECT_EQ(family_of(answer.variant), Family::hopper);
+}
+
+TEST_F(OwnResults, MoreThanHalfAnOctaveOffLoseToTheClosedFormWhereThatWasMeasured) {
+  const AttentionVariant good{.family = Family::hopper,
+                              .tile_m = 128,
+                              .tile_n = 128,
+                              .warps = 8,
+                              .stages = 2,
+                              .order = Order::sawtooth,
+                              .persistence = Persistence::dynamic,
+                              .mainloop = Mainloop::overlap};
+  record(prefill(2048), measured(good, 100.0));
+  store_.record(run_, prefill(2048), profiled_device("a100"), measured(tile(64, 64), 300.0));
+  LookupOptions options;
+  options.shipped = false;
+  const Lookup lookup(path_, options);
+  EXPECT_EQ(lookup.best(prefill(2560), profiled_device("h200")).variant, Variant(good));
+  EXPECT_EQ(lookup.best(prefill(4096), profiled_device("h200")).level, MatchLevel::modelled);
+  EXPECT_EQ(lookup.best(prefill(4096), profiled_device("a100")).level, MatchLevel::nearest);
 }
 
 // The recordings.
