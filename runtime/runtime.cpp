@@ -6,14 +6,17 @@
 #include "runtime/recent_tensor_maps.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
+#include <swr/kernel_spec.h>
 #include <swr/runtime.h>
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 namespace swr {
@@ -82,14 +85,25 @@ struct Runtime::Impl {
   explicit Impl(const RuntimeOptions& options)
       : source(options),
         may_compile(options.may_compile),
-        has_database(options.database.has_value()) {
-    LookupOptions lookup_options = options.lookup;
+        database(options.database),
+        lookup_options(options.lookup) {
     lookup_options.setting.overlay_digest = overlay_digest(options.generator);
-    lookup = has_database ? std::make_unique<Lookup>(*options.database, lookup_options)
-                          : std::make_unique<Lookup>(lookup_options);
+    lookup = opened_lookup(lookup_options);
+  }
+
+  std::unique_ptr<Lookup> opened_lookup(const LookupOptions& asked) const {
+    return database ? std::make_unique<Lookup>(*database, asked) : std::make_unique<Lookup>(asked);
   }
 
   unsigned long long version() const { return lookup->version(); }
+
+  bool refresh() {
+    const std::lock_guard lock(objectives_mutex);
+    for (const auto& [objective, other] : lookups_by_objective) {
+      other->refresh();
+    }
+    return lookup->refresh();
+  }
 
   LoadedKernels* loaded_in(CUcontext context) const {
     for (const auto& loaded : contexts) {
@@ -163,13 +177,32 @@ struct Runtime::Impl {
     return added(context);
   }
 
-  Choice best(const Problem& problem, const DeviceInfo& device) const {
-    if (!has_database) {
+  Choice best(const Problem& problem, const DeviceInfo& device) {
+    if (!database) {
       if (const auto exported = source.best_exported(problem, device)) {
         return *exported;
       }
     }
-    return {lookup->best(problem, device), has_database};
+    if (const auto answer = best_by_spec(problem, device)) {
+      return {*answer, database.has_value()};
+    }
+    return {lookup->best(problem, device), database.has_value()};
+  }
+
+  /// By the objective that a kernel's spec names, where the options name none and a run decided.
+  std::optional<Answer> best_by_spec(const Problem& problem, const DeviceInfo& device) {
+    const std::string objective = kernel_objective(problem.operation());
+    if (objective == kTimeObjective || lookup_options.objective != kTimeObjective) {
+      return std::nullopt;
+    }
+    const std::lock_guard lock(objectives_mutex);
+    std::unique_ptr<Lookup>& other = lookups_by_objective[objective];
+    if (other == nullptr) {
+      LookupOptions asked = lookup_options;
+      asked.objective = objective;
+      other = opened_lookup(asked);
+    }
+    return other->stored(problem, device);
   }
 
   struct ChosenKernel {
@@ -210,7 +243,7 @@ struct Runtime::Impl {
   /// best is not, or of what was exported.
   std::optional<ChosenKernel> find_at_hand(const Problem& problem, const DeviceInfo& device) const {
     const auto stored = lookup->stored(problem, device);
-    const auto tuned = stored ? std::optional(Choice{*stored, has_database}) : std::nullopt;
+    const auto tuned = stored ? std::optional(Choice{*stored, database.has_value()}) : std::nullopt;
     for (const auto& choice : {tuned, source.best_exported(problem, device)}) {
       if (choice) {
         if (auto kernel = source.find(problem, *choice, device.sm_arch)) {
@@ -224,8 +257,11 @@ struct Runtime::Impl {
   const unsigned long long id = ++runtimes_made;
   KernelSource source;
   bool may_compile;
-  bool has_database;
+  std::optional<std::filesystem::path> database;
+  LookupOptions lookup_options;
   std::unique_ptr<Lookup> lookup;
+  std::mutex objectives_mutex;
+  std::map<std::string, std::unique_ptr<Lookup>> lookups_by_objective;
   /// Held while a kernel is chosen, compiled and loaded, and a missed question noted.
   std::mutex loading_mutex;
   std::unique_ptr<MissedQuestions> missed;
@@ -274,6 +310,6 @@ void Runtime::note_missed(const std::filesystem::path& file) {
   impl_->missed = std::make_unique<MissedQuestions>(file);
 }
 
-bool Runtime::refresh() { return impl_->lookup->refresh(); }
+bool Runtime::refresh() { return impl_->refresh(); }
 
 }  // namespace swr

@@ -85,6 +85,8 @@ struct RuntimeOptions {
   /// Where variants are looked up. Without one the exported directory answers, and where that has
   /// nothing either what comes with swr.
   std::optional<std::filesystem::path> database;
+  /// Where its objective is time, a kernel whose spec names another is answered by that, if a run
+  /// decided by it.
   LookupOptions lookup;
   /// A directory that `swr-tune export` wrote: kernels in it need no compiler.
   std::optional<std::filesystem::path> exported;

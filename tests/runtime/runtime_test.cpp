@@ -3,6 +3,7 @@
 // several devices, and while the database changes.
 #include "db/missed_questions.h"
 #include "driver/cuda_driver.h"
+#include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
@@ -238,6 +239,33 @@ TEST_F(RuntimeTest, AThreadWithoutAContextTakesThatOfTheMemory) {
     runtime.attention(call_of(problem_of(4096)), stream_);
     EXPECT_EQ(fake_last_launch().device, 1) << "where the fake memory lies";
   }).join();
+}
+
+TEST_F(RuntimeTest, AKernelIsAnsweredByTheObjectiveOfItsSpec) {
+  KernelSpec spec = test::scale_spec("frugal_scale");
+  spec.objective = "energy";
+  const Operation& kernel = register_kernel(spec);
+  const Problem problem = kernel_problem(kernel, {{"n", 5000}});
+  const Variant frugal = parse_variant(kernel, "block_size_x=32");
+  Runtime runtime({.database = database_});
+  {
+    Store store(database_, Store::Mode::read_write);
+    const long long run = store.begin_run(some_run());
+    store.record(run, problem, device_, measured(kernel.default_variant(problem, device_), 10.0));
+    store.record(run, problem, device_, measured(frugal, 12.0));
+  }
+  runtime.refresh();
+  EXPECT_NE(runtime.best(problem, device_).variant, frugal) << "nothing was decided by energy";
+  {
+    Store store(database_, Store::Mode::read_write);
+    const auto stored = store.results(problem, device_);
+    const auto chosen =
+        std::ranges::find(stored, frugal, [](const auto& one) { return one.result.variant; });
+    store.record_choice(store.begin_run(some_run()), problem, device_, "energy",
+                        std::array{RankedResult{chosen->id}}, 0.01);
+  }
+  runtime.refresh();
+  EXPECT_EQ(runtime.best(problem, device_).variant, frugal);
 }
 
 TEST_F(RuntimeTest, WhereNothingMayBeCompiledTheBestExportedKernelRuns) {

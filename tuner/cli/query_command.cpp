@@ -9,6 +9,7 @@
 #include "tuner/run/objective.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
+#include <swr/kernel_spec.h>
 #include <swr/lookup.h>
 #include <swr/store.h>
 
@@ -176,9 +177,8 @@ int run_query(const Session& session) {
   LookupOptions asked;
   asked.setting = setting(session);
   asked.content = content;
-  if (!session.options.objective.empty()) {
-    asked.objective = Objective(session.options.objective).text();
-  }
+  asked.objective = session.options.objective.empty() ? kernel_objective(wanted.front().operation())
+                                                      : Objective(session.options.objective).text();
   // Who has tuned nothing yet is answered by what comes with swr.
   const bool has_file = session.options.database || replayed || std::filesystem::exists(path);
   const auto lookup =
@@ -191,10 +191,11 @@ int run_query(const Session& session) {
   for (const Problem& problem : wanted) {
     const Found found = find(*lookup, store.get(), problem, gpu);
     if (asked.objective != kTimeObjective && !found.stored) {
-      throw Error(ErrorCode::nothing_stored,
-                  "no run with --objective '" + asked.objective + "' decided anything near " +
-                      to_string(problem) + " on " + gpu.device.name +
-                      "; tune it with that objective, or ask without for the fastest");
+      throw Error(
+          ErrorCode::nothing_stored,
+          "no run with --objective '" + asked.objective + "' decided anything near " +
+              to_string(problem) + " on " + gpu.device.name +
+              "; tune it with that objective, or ask with --objective time for the fastest");
     }
     if (session.options.json) {
       document["answers"].push_back(answer_json(problem, gpu.device, found));

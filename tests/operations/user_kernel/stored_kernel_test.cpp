@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Databases that mix kernels of users with swr's own operations, read by programs that have no
 // spec.
+#include "core/json.h"
 #include "core/operation.h"
 #include "db/history.h"
 #include "kernel_spec/spec/kernel_plan.h"
@@ -12,6 +13,8 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+
+#include <fstream>
 
 namespace swr {
 namespace {
@@ -84,6 +87,42 @@ class StoredKernel : public ::testing::Test {
   DeviceInfo device_ = profiled_device("h200");
   const Operation& scale_ = register_kernel(test::scale_spec("stored_scale"));
 };
+
+TEST_F(StoredKernel, IsAnsweredByTheObjectiveOfItsSpec) {
+  const fs::path examples = SWR_KERNEL_EXAMPLES;
+  std::ifstream text(examples / "vector_add.json");
+  Json edited = Json::parse(text);
+  edited["objective"] = "energy";
+  fs::copy_file(examples / "vector_add.cu", path("vector_add.cu"));
+  const fs::path spec = path("vector_add.json");
+  std::ofstream(spec) << edited;
+  const Operation& kernel = register_kernel(read_kernel_spec(spec));
+  const Problem problem = kernel.default_problem();
+  const Variant fast = parse_variant(kernel, "block_size_x=256");
+  const Variant frugal = parse_variant(kernel, "block_size_x=128");
+  const fs::path file = path("frugal.db");
+  {
+    Store store(file, Store::Mode::read_write);
+    const long long run = store.begin_run(some_run());
+    store.record(run, problem, device_, measured(fast, 10.0));
+    store.record(run, problem, device_, measured(frugal, 12.0));
+    const auto stored = store.results(problem, device_);
+    const auto chosen =
+        std::ranges::find(stored, frugal, [](const auto& one) { return one.result.variant; });
+    store.record_choice(run, problem, device_, "energy", std::array{RankedResult{chosen->id}},
+                        0.01);
+  }
+  const auto ask = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"query", "--spec", spec.string(), "--gpu", "h200"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments, file);
+  };
+  EXPECT_THAT(ask({}).out, HasSubstr("block_size_x=128"));
+  EXPECT_THAT(ask({"--objective", "time"}).out, HasSubstr("block_size_x=256"));
+  const auto nothing = ask({"--objective", "edp"});
+  EXPECT_NE(nothing.exit_code, 0);
+  EXPECT_THAT(nothing.err, HasSubstr("--objective time"));
+}
 
 KernelSpec other_version() {
   KernelSpec spec = test::scale_spec("stored_scale");
