@@ -4,6 +4,7 @@
 #pragma once
 
 #include "experiments/gpu_checks/sections.h"
+#include "tests/emulation/attention_backward_reference.h"
 #include <swr/attention_params.h>
 #include <swr/axes.h>
 
@@ -140,25 +141,32 @@ inline Bits from_memory(const Shape& shape, const Bits& lying) {
   return bits;
 }
 
+/// Half a unit in the last place, relative.
+inline double unit_of(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11; }
+
 /// A gradient beside the exact one.
 struct Judged {
-  double error = 0.0;  ///< Relative L2; infinite when an element is not finite.
-  std::string where;   ///< Of elements that are off by more than a tenth of the usual size.
+  emulation::GradientError error;
+  bool right = false;
+  std::string text;  ///< The errors in units; where elements are that are far off.
 };
 
-inline Judged judge(const char* name, DType dtype, const Memory& memory, const Shape& shape,
-                    const std::vector<double>& exact) {
-  const Bits bits = from_memory(shape, memory.get<std::uint16_t>());
-  double error = 0.0;
-  double size = 0.0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const double off = decode(dtype, bits[i]) - exact[i];
-    error += off * off;
-    size += exact[i] * exact[i];
+inline emulation::Values decoded(DType dtype, const Memory& memory, const Shape& shape) {
+  emulation::Values values;
+  for (const std::uint16_t bits : from_memory(shape, memory.get<std::uint16_t>())) {
+    values.push_back(decode(dtype, bits));
   }
-  const double floor = 1e-6 * static_cast<double>(exact.size());
-  const double relative = std::sqrt(error / (size + floor));
-  const double usual = std::sqrt((size + floor) / static_cast<double>(exact.size()));
+  return values;
+}
+
+/// Elements that are off by more than a tenth of what the terms of an element usually have.
+inline std::string far_off(const emulation::Values& found, const Shape& shape,
+                           const emulation::Values& exact, const emulation::Values& sizes) {
+  double squares = 0.0;
+  for (const double size : sizes) {
+    squares += size * size;
+  }
+  const double usual = std::sqrt(squares / static_cast<double>(exact.size()));
   const auto columns = static_cast<std::size_t>(shape.columns);
   std::size_t first = exact.size();
   std::size_t last = 0;
@@ -166,7 +174,7 @@ inline Judged judge(const char* name, DType dtype, const Memory& memory, const S
   std::size_t low = columns;
   std::size_t high = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
-    if (!(std::abs(decode(dtype, bits[i]) - exact[i]) <= 0.1 * usual)) {
+    if (!(std::abs(found[i] - exact[i]) <= 0.1 * usual)) {
       first = std::min(first, i);
       last = i;
       ++count;
@@ -174,17 +182,29 @@ inline Judged judge(const char* name, DType dtype, const Memory& memory, const S
       high = std::max(high, i % columns);
     }
   }
-  Judged judged{std::isfinite(relative) ? relative : INFINITY, ""};
-  if (count > 0) {
-    char text[240];
-    std::snprintf(
-        text, sizeof text,
-        "; %s: %zu of %zu off, rows %zu to %zu of %d a head, columns %zu to %zu, first is "
-        "%g, not %g",
-        name, count, exact.size(), first / columns, last / columns, shape.seq, low, high,
-        decode(dtype, bits[first]), exact[first]);
-    judged.where = text;
+  if (count == 0) {
+    return "";
   }
+  char text[240];
+  std::snprintf(text, sizeof text,
+                ": %zu of %zu far off, rows %zu to %zu of %d a head, columns %zu to %zu, first is "
+                "%g, not %g",
+                count, exact.size(), first / columns, last / columns, shape.seq, low, high,
+                found[first], exact[first]);
+  return text;
+}
+
+inline Judged judge(const char* name, DType dtype, const Memory& memory, const Shape& shape,
+                    const emulation::Values& exact, const emulation::Values& sizes) {
+  const emulation::Values found = decoded(dtype, memory, shape);
+  Judged judged;
+  judged.error = emulation::gradient_error(found, exact, sizes);
+  judged.right = judged.error.is_rounding(unit_of(dtype));
+  char text[120];
+  std::snprintf(text, sizeof text, "; %s %.2f units, %.2f in row %lld", name,
+                judged.error.all / unit_of(dtype), judged.error.row / unit_of(dtype),
+                judged.error.worst_row);
+  judged.text = text + far_off(found, shape, exact, sizes);
   return judged;
 }
 

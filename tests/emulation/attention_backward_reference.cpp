@@ -128,8 +128,74 @@ void add_scaled(double* target, const double* source, double factor, int count) 
   }
 }
 
+double squared(double value) { return value * value; }
+
+/// Squares of the sizes, apart from those of the gradients themselves.
+class SizesOfTerms {
+ public:
+  explicit SizesOfTerms(const AttentionCase& problem)
+      : problem_(problem),
+        dq_(zeros(problem.batch, problem.heads_q, problem.seq_q, 1)),
+        dk_(zeros(problem.batch, problem.heads_kv, problem.seq_kv, 1)),
+        dv_(dk_) {}
+
+  void add(const QueryRow& query, const Values& p, const Values& d_s, int b, int h, int row) {
+    const double of_delta = problem_.scale * error_of_delta(query, p);
+    const double q = dot(query.q(), query.q(), problem_.head_dim);
+    const double d_o = dot(query.d_o(), query.d_o(), problem_.value_dim);
+    Values mean_key(static_cast<std::size_t>(problem_.head_dim), 0.0);
+    double& dq = *row_of(dq_, problem_.heads_q, problem_.seq_q, 1, b, h, row);
+    const int kv = problem_.kv_head(h);
+    for (int key = 0; key < static_cast<int>(p.size()); ++key) {
+      const auto at = static_cast<std::size_t>(key);
+      const double* const k = query.k(key);
+      dq += squared(d_s[at]) * dot(k, k, problem_.head_dim);
+      add_scaled(mean_key.data(), k, p[at], problem_.head_dim);
+      *row_of(dk_, problem_.heads_kv, problem_.seq_kv, 1, b, kv, key) +=
+          (squared(d_s[at]) + squared(of_delta * p[at])) * q;
+      *row_of(dv_, problem_.heads_kv, problem_.seq_kv, 1, b, kv, key) += squared(p[at]) * d_o;
+    }
+    dq += squared(of_delta) * dot(mean_key.data(), mean_key.data(), problem_.head_dim);
+  }
+
+  GradientSizes with(const AttentionGradients& exact) const {
+    return {with(dq_, exact.dq), with(dk_, exact.dk), with(dv_, exact.dv)};
+  }
+
+ private:
+  /// In units, one standard deviation.
+  double error_of_delta(const QueryRow& query, const Values& p) const {
+    Values o(static_cast<std::size_t>(problem_.value_dim), 0.0);
+    for (int key = 0; key < static_cast<int>(p.size()); ++key) {
+      add_scaled(o.data(), query.v(key), p[static_cast<std::size_t>(key)], problem_.value_dim);
+    }
+    double squares = 0.0;
+    for (std::size_t i = 0; i < o.size(); ++i) {
+      squares += squared(o[i] * query.d_o()[i]);
+    }
+    return std::sqrt(squares);
+  }
+
+  static Values with(Values squares, const Values& gradient) {
+    // Below its least normal number fp16 rounds by as much as there.
+    constexpr double kLeastNormal = 0x1p-14;
+    const std::size_t columns = squares.empty() ? 1 : gradient.size() / squares.size();
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      squares[i / columns] += squared(gradient[i]) + squared(kLeastNormal);
+    }
+    std::transform(squares.begin(), squares.end(), squares.begin(),
+                   [](double value) { return std::sqrt(value); });
+    return squares;
+  }
+
+  const AttentionCase& problem_;
+  Values dq_;
+  Values dk_;
+  Values dv_;
+};
+
 AttentionGradients sums_of(const AttentionCase& problem, const AttentionInputs& inputs,
-                           const Rounding& round, bool hidden_too) {
+                           const Rounding& round, bool hidden_too, SizesOfTerms* sizes = nullptr) {
   AttentionGradients result{
       zeros(problem.batch, problem.heads_q, problem.seq_q, problem.head_dim),
       zeros(problem.batch, problem.heads_kv, problem.seq_kv, problem.head_dim),
@@ -141,6 +207,9 @@ AttentionGradients sums_of(const AttentionCase& problem, const AttentionInputs& 
       p.resize(static_cast<std::size_t>(problem.seq_kv), 0.0);
     }
     const Values d_s = query.d_scores(p);
+    if (sizes != nullptr) {
+      sizes->add(query, p, d_s, b, h, row);
+    }
     double* const dq =
         row_of(result.dq, problem.heads_q, problem.seq_q, problem.head_dim, b, h, row);
     for (int key = 0; key < static_cast<int>(p.size()); ++key) {
@@ -187,6 +256,37 @@ AttentionOutputs attention(const AttentionCase& problem, const AttentionInputs& 
 AttentionGradients attention_gradients(const AttentionCase& problem, const AttentionInputs& inputs,
                                        const Rounding& round) {
   return sums_of(problem, inputs, round, false);
+}
+
+AttentionGradients attention_gradients(const AttentionCase& problem, const AttentionInputs& inputs,
+                                       GradientSizes& sizes) {
+  SizesOfTerms terms(problem);
+  AttentionGradients exact = sums_of(problem, inputs, nullptr, false, &terms);
+  sizes = terms.with(exact);
+  return exact;
+}
+
+GradientError gradient_error(const Values& found, const Values& exact, const Values& sizes) {
+  GradientError result;
+  const std::size_t columns = sizes.empty() ? 1 : exact.size() / sizes.size();
+  double all = 0.0;
+  double size_of_all = 0.0;
+  for (std::size_t row = 0; row < sizes.size(); ++row) {
+    double squares = 0.0;
+    for (std::size_t i = row * columns; i < (row + 1) * columns; ++i) {
+      squares += squared(found[i] - exact[i]);
+    }
+    squares = std::isfinite(squares) ? squares : kInfinity;
+    all += squares;
+    size_of_all += squared(sizes[row]);
+    const double error = std::sqrt(squares) / sizes[row];
+    if (error > result.row) {
+      result.row = error;
+      result.worst_row = static_cast<long long>(row);
+    }
+  }
+  result.all = sizes.empty() ? 0.0 : std::sqrt(all / size_of_all);
+  return result;
 }
 
 AttentionGradients attention_gradients_of_all_pairs(const AttentionCase& problem,

@@ -48,6 +48,40 @@ struct AttentionGradients {
   Values dv;
 };
 
+/// Of every row of a gradient, contiguous, the size that the errors of kernels are relative to.
+/// They round to 16 bits dS (or P), the result, and O, of which they make delta = rowsum(dO * O);
+/// all sums are fp32, which is exact beside that. To first order, with u half a unit in the last
+/// place, and every rounding off by at most u times what it rounds and by 0.43 u in the root mean
+/// square,
+///   error of dQ_i = u (dQ_i + sum over j of scale dS_ij K_j + scale A_i sum over j of P_ij K_j),
+///   A_i^2 = sum over columns of (dO O)^2, the error of delta_i,
+/// where the sums of independent errors add as squares; of dK the same over i with Q, of dV with P
+/// and dO and without delta. The last term stays where dS = P (dP - delta) cancels: with one
+/// visible key the gradient is 0, with two it may be as small as it likes, and the error is not.
+/// The size is the root of the squares of these terms. Its 0.43 u are one standard deviation.
+struct GradientSizes {
+  Values dq;
+  Values dk;
+  Values dv;
+};
+
+/// Units u of the sizes that an error may have: 7 standard deviations of a row, of which there are
+/// millions, and 4.7 of a gradient, where most errors of rows average out.
+inline constexpr double kUnitsOfRow = 3.0;
+inline constexpr double kUnitsOfAll = 2.0;
+
+/// A gradient beside the exact one.
+struct GradientError {
+  double all = 0.0;  ///< Relative to the sizes; infinite when an element is not finite.
+  double row = 0.0;  ///< Of the worst row.
+  long long worst_row = 0;
+
+  bool is_rounding(double unit) const {
+    return all <= kUnitsOfAll * unit && row <= kUnitsOfRow * unit;
+  }
+};
+GradientError gradient_error(const Values& found, const Values& exact, const Values& sizes);
+
 /// What stands for every product and elementwise result: rounding, or nothing.
 using Rounding = std::function<double(double)>;
 
@@ -57,6 +91,10 @@ AttentionOutputs attention(const AttentionCase& problem, const AttentionInputs& 
 /// rounded to the elements' type.
 AttentionGradients attention_gradients(const AttentionCase& problem, const AttentionInputs& inputs,
                                        const Rounding& round = nullptr);
+
+/// The exact ones, and the sizes that errors are relative to.
+AttentionGradients attention_gradients(const AttentionCase& problem, const AttentionInputs& inputs,
+                                       GradientSizes& sizes);
 
 /// What a full matrix product makes of infinities and NaN: hidden pairs have P = 0 and dS = P (dP -
 /// sum), and both are multiplied with every row.
