@@ -24,7 +24,8 @@ double error_tolerance(DType dtype);
 Verdict judge(const reference::Comparison& comparison, DType dtype);
 
 /// Of a gradient that attention backward computes. P, dS and O are rounded on the way, each by half
-/// a unit, so it is somewhat less exact: 1.6e-3 of fp16, 1.2e-2 of bf16.
+/// a unit, so it is somewhat less exact: 1.6e-3 of fp16, 1.2e-2 of bf16. The comparison's reference
+/// holds what a rounded O leaves too, which stays where a gradient cancels.
 Verdict judge_gradient(const reference::Comparison& comparison, DType dtype);
 
 /// Largest relative L2 error of C on random data. Rounding to 8 (11) bits of significand leaves

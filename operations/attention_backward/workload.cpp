@@ -169,6 +169,7 @@ class BackwardVerifier {
       : tensors_(tensors), kernels_(tools.kernels<BackwardReference>()), stream_(tools.stream) {
     for (const BackwardTensor* const gradient : tensors.gradients()) {
       exact_.emplace_back(sizeof(float) * static_cast<std::size_t>(gradient->elements()));
+      left_.emplace_back(sizeof(float) * static_cast<std::size_t>(gradient->rows()));
     }
     compute();
     for (std::size_t i = 0; i < exact_.size(); ++i) {
@@ -213,25 +214,28 @@ class BackwardVerifier {
     const auto [dq, dk, dv] = tensors_.gradients();
     const DeviceBuffer lse(sizeof(double) * static_cast<std::size_t>(dq->rows()));
     const DeviceBuffer delta(sizeof(double) * static_cast<std::size_t>(dq->rows()));
+    const DeviceBuffer left_by_row(sizeof(float) * static_cast<std::size_t>(dq->rows()));
+    left_[2].fill(0, stream_);  // dV is a sum with P, which does not cancel.
     constexpr unsigned kThreads = 128;
     kernels_.rows.launch({.grid_x = static_cast<unsigned>(dq->rows()), .block_x = kThreads},
                          stream_, params, dtype, causal, problem.head_dim, problem.head_dim_v,
-                         scale, lse.address(), delta.address(), exact_[0].address());
+                         scale, lse.address(), delta.address(), exact_[0].address(),
+                         left_[0].address(), left_by_row.address());
     kernels_.keys.launch({.grid_x = static_cast<unsigned>(dk->rows()), .block_x = kThreads},
                          stream_, params, dtype, causal, problem.head_dim, problem.head_dim_v,
-                         scale, lse.address(), delta.address(), exact_[1].address(),
-                         exact_[2].address());
+                         scale, lse.address(), delta.address(), left_by_row.address(),
+                         exact_[1].address(), exact_[2].address(), left_[1].address());
     stream_.synchronize();
   }
 
   Verdict judge(const BackwardTensor& g, std::size_t index) const {
-    // Where a gradient is 0 by cancellation, what rounding leaves of it is no error.
+    // Below this a value is nothing, however it comes about.
     constexpr double kNothingSquared = 1e-6;
     const double floor = kNothingSquared * static_cast<double>(g.elements());
     const double mean_row = (squares_[index] + floor) / static_cast<double>(g.rows());
-    auto found = g.found_by<reference::Comparison>(kernels_.compare, stream_,
-                                                   static_cast<int>(tensors_.problem().dtype),
-                                                   exact_[index].address(), mean_row);
+    auto found = g.found_by<reference::Comparison>(
+        kernels_.compare, stream_, static_cast<int>(tensors_.problem().dtype),
+        exact_[index].address(), left_[index].address(), mean_row);
     found.reference_squared += floor;
     found.disturbed_words = g.guarded().disturbed_words();
     return judge_gradient(found, tensors_.problem().dtype);
@@ -241,6 +245,7 @@ class BackwardVerifier {
   const BackwardReference& kernels_;
   const Stream& stream_;
   std::vector<DeviceBuffer> exact_;  ///< fp32, contiguous.
+  std::vector<DeviceBuffer> left_;   ///< Of each row, squared, what a rounded O leaves in it.
   std::vector<double> squares_;      ///< Of exact_, summed.
 };
 

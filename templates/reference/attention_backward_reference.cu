@@ -7,6 +7,10 @@
 // log-sum-exps) and, of exact rows, log-sum-exp, rowsum(dO * O) and dQ.
 // swr_backward_reference_keys makes dK and dV from those. Exact means fp64 from the elements of Q,
 // K, V and dO.
+//
+// Both also say, of each row of dQ and dK, what an O that was rounded by one unit leaves in it, in
+// the root mean square: rowsum(dO * O) is then off by A, A^2 the sum of (dO O)^2, and dQ by scale A
+// sum P K. Beside few keys dS = P (dP - rowsum) cancels, so that this is all there is.
 #include "reference/comparison.h"
 #include <swr/annotations.h>
 #include <swr/attention_backward_params.h>
@@ -137,11 +141,13 @@ __device__ unsigned long long mixed(unsigned long long place, unsigned word) {
 
 /// One CTA of 128 threads per query row: grid batch * heads_q * seq_q. dtype and causal are a DType
 /// and a bool as integers, scale is the softmax scale. Writes o and lse, which params point to, and
-/// of rows, contiguous: lse_exact, delta, dq [rows, head_dim].
+/// of rows, contiguous: lse_exact, delta, dq [rows, head_dim], the square of what a rounded O
+/// leaves in a row of dQ, and of what a unit of P makes it leave in dK.
 extern "C" __global__ void __launch_bounds__(128)
     swr_backward_reference_rows(const __grid_constant__ swr::AttentionBackwardParams params,
                                 int dtype, int causal, int head_dim, int value_dim, double scale,
-                                double* lse_exact, double* delta, float* dq) {
+                                double* lse_exact, double* delta, float* dq, float* left_in_dq,
+                                float* left_by_row) {
   using namespace swr;
   using namespace swr::reference;
   __shared__ double q_row[kMaxColumns];
@@ -172,6 +178,7 @@ extern "C" __global__ void __launch_bounds__(128)
   largest = over_all(largest, scratch, [](double a, double b) { return fmax(a, b); });
   double sum = 0.0;
   double output[kColumns] = {};
+  double mean_key[kColumns] = {};
   for (int first = 0; first < keys; first += kThreads) {
     const int key = first + thread;
     __syncthreads();
@@ -179,10 +186,14 @@ extern "C" __global__ void __launch_bounds__(128)
     sum += weights[thread];
     __syncthreads();
     add_weighted(output, weights, v, first, min(kThreads, keys - first), value_dim);
+    add_weighted(mean_key, weights, k, first, min(kThreads, keys - first), head_dim);
   }
   sum = sum_over_all(sum, scratch);
   const double lse = keys == 0 ? -infinity() : largest + log(sum);
   double own_delta = 0.0;
+  double own_left = 0.0;
+  double own_key = 0.0;
+  double own_q = 0.0;
   auto* const o = static_cast<unsigned short*>(const_cast<void*>(params.o)) +
                   batch * params.o_strides.batch + head * params.o_strides.head +
                   row * params.o_strides.seq;
@@ -191,10 +202,18 @@ extern "C" __global__ void __launch_bounds__(128)
     if (column < value_dim) {
       const double value = keys == 0 ? 0.0 : output[j] / sum;
       own_delta += value * d_o_row[column];
+      own_left += value * d_o_row[column] * value * d_o_row[column];
       o[column] = encode(value, is_bf16);
+    }
+    if (column < head_dim) {
+      own_key += keys == 0 ? 0.0 : mean_key[j] * mean_key[j] / (sum * sum);
+      own_q += q_row[column] * q_row[column];
     }
   }
   const double row_delta = sum_over_all(own_delta, scratch);
+  const double left = scale * scale * sum_over_all(own_left, scratch);
+  const double key_squared = sum_over_all(own_key, scratch);
+  const double q_squared = sum_over_all(own_q, scratch);
   double gradient[kColumns] = {};
   for (int first = 0; first < keys; first += kThreads) {
     const int key = first + thread;
@@ -214,23 +233,27 @@ extern "C" __global__ void __launch_bounds__(128)
   if (thread == 0) {
     lse_exact[index] = lse;
     delta[index] = row_delta;
+    left_in_dq[index] = static_cast<float>(left * key_squared);
+    left_by_row[index] = static_cast<float>(left * q_squared);
     const_cast<float*>(params.lse)[index] = static_cast<float>(lse);
   }
 }
 
 /// One CTA of 128 threads per key: grid batch * heads_kv * seq_kv. Writes dk [keys, head_dim] and
-/// dv [keys, value_dim], contiguous.
+/// dv [keys, value_dim], contiguous, and the square of what rounded rows of O leave in each row of
+/// dK.
 extern "C" __global__ void __launch_bounds__(128)
     swr_backward_reference_keys(const __grid_constant__ swr::AttentionBackwardParams params,
                                 int dtype, int causal, int head_dim, int value_dim, double scale,
-                                const double* lse_exact, const double* delta, float* dk,
-                                float* dv) {
+                                const double* lse_exact, const double* delta,
+                                const float* left_by_row, float* dk, float* dv, float* left_in_dk) {
   using namespace swr;
   using namespace swr::reference;
   __shared__ double k_row[kMaxColumns];
   __shared__ double v_row[kMaxColumns];
   __shared__ double p_block[kThreads];
   __shared__ double ds_block[kThreads];
+  __shared__ double scratch[kThreads];
   const bool is_bf16 = static_cast<DType>(dtype) == DType::bf16;
   const long long index = blockIdx.x;
   const int key = static_cast<int>(index % params.seq_kv);
@@ -245,6 +268,7 @@ extern "C" __global__ void __launch_bounds__(128)
   const int thread = static_cast<int>(threadIdx.x);
   double dk_sums[kColumns] = {};
   double dv_sums[kColumns] = {};
+  double own_left = 0.0;
   for (int head = head_kv * group; head < (head_kv + 1) * group; ++head) {
     const Rows q = rows_of(params.q, params.q_strides, batch, head, is_bf16);
     const Rows d_o = rows_of(params.d_o, params.d_o_strides, batch, head, is_bf16);
@@ -259,6 +283,7 @@ extern "C" __global__ void __launch_bounds__(128)
         const double p = exp(scale * k.dot(q, row, head_dim) - lse_exact[head_rows + row]);
         p_block[thread] = p;
         ds_block[thread] = p * (v.dot(d_o, row, value_dim) - delta[head_rows + row]);
+        own_left += p * p * static_cast<double>(left_by_row[head_rows + row]);
       }
       __syncthreads();
       const int count = min(kThreads, params.seq_q - first);
@@ -274,6 +299,10 @@ extern "C" __global__ void __launch_bounds__(128)
     if (column < value_dim) {
       dv[index * value_dim + column] = static_cast<float>(dv_sums[j]);
     }
+  }
+  const double left = sum_over_all(own_left, scratch);
+  if (thread == 0) {
+    left_in_dk[index] = static_cast<float>(left);
   }
 }
 
@@ -291,13 +320,14 @@ extern "C" __global__ void swr_sum_of_squares(const float* values, long long cou
   }
 }
 
-/// One warp per row of a gradient [batch, heads, seq, columns]. A row counts beside its own size
-/// and the mean one: some are 0 by cancellation. Puts the poison back after reading (compare.cu).
+/// One warp per row of a gradient [batch, heads, seq, columns]. A row counts beside its own size,
+/// the mean one, and what a rounded O leaves in it (`left`, squared; null for none): some are 0 by
+/// cancellation. Puts the poison back after reading (compare.cu).
 extern "C" __global__ void swr_compare_gradient(void* tensor,
                                                 const __grid_constant__ swr::TensorStrides strides,
                                                 int batch, int heads, int seq, int columns,
                                                 int dtype, const float* reference,
-                                                double mean_row_squared,
+                                                const float* left, double mean_row_squared,
                                                 swr::reference::Comparison* result) {
   using namespace swr::reference;
   constexpr unsigned short kPoison = 0xffffU;
@@ -322,7 +352,7 @@ extern "C" __global__ void swr_compare_gradient(void* tensor,
       size += expected * expected;
     }
     error = sum_over_lanes(error);
-    size = sum_over_lanes(size);
+    size = sum_over_lanes(size) + (left == nullptr ? 0.0 : static_cast<double>(left[index]));
     total_error += error;
     total_reference += size;
     if (lane == 0) {
