@@ -19,13 +19,15 @@ def elapsed_us(action):
 
 def graph_of(call, graph_us=1000.0, most=32, copies=1):
     """A graph of several launches that takes about graph_us, and their number: a multiple of the copies of
-    its inputs that they take turns over."""
+    its inputs that they take turns over. It is captured on the current stream where that is not the default
+    one: autograd runs a backward on the stream of its forward, and the default one is never captured."""
     for _ in range(3):
         call()
     launches = max(1, min(most, round(graph_us / elapsed_us(call))))
     launches = math.ceil(launches / copies) * copies
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    stream = torch.cuda.current_stream()
+    with torch.cuda.graph(graph, stream=None if stream == torch.cuda.default_stream() else stream):
         for _ in range(launches):
             call()
     return graph, launches

@@ -5,10 +5,11 @@
     PYTHONPATH=python SWR_LIBRARY=BUILD/capi/libswr.so.1 SWR_TUNE=BUILD/tuner/cli/swr-tune \\
         experiments/attention_backward/backward_peers.py WHAT --out OUT_DIR --seconds N [--database DB]
 
-random   random problems against autograd in fp64, and beside torch's math path in the same type
+random   random problems against autograd in fp64; each that is wrong is printed
 repeat   100 deterministic launches of a shape equal to the bit, and what another process found
-peers    tuned shapes beside cuDNN and FlashAttention-2 through torch: backward alone, each in a CUDA graph,
-         in turns, in an order drawn anew each round. TFLOP/s of five products; causal counts half
+peers    beside cuDNN and FlashAttention-2 through torch: backward alone, each in a CUDA graph, in turns, in
+         an order drawn anew each round. TFLOP/s of five products; causal counts half. All shapes as they
+         are served without tuning, then, while time is left, again with each tuned
 train    a decoder of 6 layers on random data with swr and with torch's back ends, from one seed
 
 Each writes OUT_DIR/backward_WHAT.csv, ends with 1 when something is wrong, and begins nothing new once
@@ -27,6 +28,7 @@ import statistics
 import subprocess
 import sys
 import time
+import traceback
 
 import torch
 from torch.nn import functional
@@ -35,24 +37,28 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import swr
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from gpu_timing import graph_of, sample_in_turns  # noqa: E402
+from gpu_timing import elapsed_us, graph_of, sample_in_turns  # noqa: E402
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-# Of a relative error, what rounding the result alone may leave.
-ROUNDING = {"fp16": 5e-4, "bf16": 4e-3}
+# Half a unit in the last place, relative, and how many of them an error may have of the sizes below: of one
+# row, of a whole gradient. tests/emulation/attention_backward_reference.h says why.
+UNITS = {"fp16": 2.0 ** -11, "bf16": 2.0 ** -8}
+OF_ROW, OF_ALL = 3.0, 2.0
 
 
 class Table:
     """Rows of a CSV file, written as they come."""
 
     def __init__(self, path, columns):
-        self.file = open(path, "w", newline="", encoding="utf-8")
-        self.writer = csv.DictWriter(self.file, columns, restval="")
-        self.writer.writeheader()
+        self.path, self.columns = path, columns
+        self.write("w", lambda writer: writer.writeheader())
+
+    def write(self, mode, what):
+        with open(self.path, mode, newline="", encoding="utf-8") as file:
+            what(csv.DictWriter(file, self.columns, restval=""))
 
     def add(self, **row):
-        self.writer.writerow(row)
-        self.file.flush()
+        self.write("a", lambda writer: writer.writerow(row))
         print(row, flush=True)
 
 
@@ -85,46 +91,89 @@ def gradients(function, q, k, v, d_o):
     return torch.autograd.grad(function(q, k, v), (q, k, v), d_o)
 
 
-def relative_error(found, exact):
-    size = exact.double().norm() + 1e-3 * math.sqrt(exact.numel())
-    error = ((found.double() - exact.double()).norm() / size).item()
+def sizes_of(q, k, v, d_o, exact, causal):
+    """Of each row of dQ, dK and dV, in fp64, the size of the terms that rounding errors are relative to: the
+    gradient's, those of the sum it is, and what a rounded O leaves in rowsum(dO * O), which stays where
+    P (dP - rowsum) cancels."""
+    groups, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
+    q, d_o = q.detach().double(), d_o.double()
+    k, v = (t.detach().double().repeat_interleave(groups, 1) for t in (k, v))
+    # Identity in place of V: the probabilities.
+    keys = torch.eye(k.shape[2], dtype=q.dtype, device=q.device).expand(*k.shape[:2], -1, -1)
+    p = math_attention(q, k, keys, causal)
+    o = p @ v
+    ds = scale * p * (d_o @ v.mT - (d_o * o).sum(-1, keepdim=True))
+    of_delta = scale ** 2 * ((d_o * o) ** 2).sum(-1, keepdim=True)
+
+    def squares(tensor):
+        return (tensor ** 2).sum(-1, keepdim=True)
+
+    def over_groups(terms):
+        return terms.unflatten(1, (-1, groups)).sum(2)
+    terms = (ds ** 2 @ squares(k) + of_delta * squares(p @ k),
+             over_groups((ds ** 2 + of_delta * p ** 2).mT @ squares(q)),
+             over_groups((p ** 2).mT @ squares(d_o)))
+    # Below its least normal number fp16 rounds by as much as there.
+    return [(of_terms + squares(g) + g.shape[-1] * 2.0 ** -28).sqrt() for of_terms, g in zip(terms, exact)]
+
+
+def errors_in(found, exact, sizes, unit):
+    """Units that the whole gradient is off, and its worst row."""
+    off = ((found.double() - exact) ** 2).sum(-1, keepdim=True).sqrt()
+    errors = ((off.norm() / sizes.norm()).item() / unit, (off / sizes).max().item() / unit)
+    return tuple(error if math.isfinite(error) else math.inf for error in errors)
+
+
+def relative_error(found, other):
+    """Of two gradients beside each other; says little where they cancel."""
+    error = ((found.double() - other.double()).norm() / other.double().norm().clamp_min(1e-30)).item()
     return error if math.isfinite(error) else math.inf
 
 
 def run_random(options):
     table = Table(options.out / "backward_random.csv", [
-        "problems", "wrong", "head_dim", "dtype", "causal", "deterministic", "worst_dq", "worst_dk",
-        "worst_dv", "worst_of_torch"])
+        "problems", "wrong", "head_dim", "dtype", "causal", "deterministic", "units_dq", "units_dk",
+        "units_dv", "units_of_row", "units_of_row_of_torch"])
     draw = random.Random(1)
     kinds = list(itertools.product((64, 128, 96, 256, 32), DTYPES, (False, True), (False, True)))
     wrong_of_all = problems_of_all = 0
     for number, (head_dim, dtype, causal, deterministic) in enumerate(kinds):
         share = options.begun + options.seconds * (number + 1) / len(kinds)
-        worst, worst_of_torch, wrong, problems = [0.0] * 3, 0.0, 0, 0
-        torch.use_deterministic_algorithms(deterministic)
+        worst, worst_row, worst_of_torch, wrong, problems = [0.0] * 3, 0.0, 0.0, 0, 0
         while problems < options.count // len(kinds) and (problems == 0 or time.time() < share):
             kv_heads = draw.choice((1, 2, 3))
             seq = draw.choice((draw.randint(1, 40), draw.randint(1, 500), 128 * draw.randint(1, 4)))
             kv_seq = draw.choice((seq, draw.randint(1, 500)))
-            q, k, v, d_o = tensors(draw.choice((1, 2)), kv_heads * draw.choice((1, 2, 4)), kv_heads, seq,
-                                   kv_seq, head_dim, dtype)
+            shape = (draw.choice((1, 2)), kv_heads * draw.choice((1, 2, 4)), kv_heads, seq, kv_seq)
+            seed = 1000 * number + problems
+            torch.manual_seed(seed)
+            q, k, v, d_o = tensors(*shape, head_dim, dtype)
+            torch.use_deterministic_algorithms(deterministic)
             found = gradients(lambda *t: swr.sdpa(*t, causal=causal), q, k, v, d_o)
+            torch.use_deterministic_algorithms(False)
             exact = gradients(lambda *t: math_attention(*t, causal), q.detach().double().requires_grad_(),
                               k.detach().double().requires_grad_(), v.detach().double().requires_grad_(),
                               d_o.double())
             theirs = gradients(lambda *t: math_attention(*t, causal), q, k, v, d_o)
-            of_torch = max(relative_error(a, b) for a, b in zip(theirs, exact))
-            errors = [relative_error(a, b) for a, b in zip(found, exact)]
-            wrong += max(errors) > 2.0 * of_torch + ROUNDING[dtype]
-            worst = [max(pair) for pair in zip(worst, errors)]
-            worst_of_torch = max(worst_of_torch, of_torch)
+            sizes = sizes_of(q, k, v, d_o, exact, causal)
+            errors, of_torch = ([errors_in(*one, UNITS[dtype]) for one in zip(all_three, exact, sizes)]
+                                for all_three in (found, theirs))
+            if any(of_all > OF_ALL or of_row > OF_ROW for of_all, of_row in errors):
+                wrong += 1
+                print("WRONG:", dict(zip(("batch", "heads", "kv_heads", "seq", "kv_seq"), shape),
+                                     head_dim=head_dim, dtype=dtype, causal=causal,
+                                     deterministic=deterministic, seed=seed),
+                      "units of dQ, dK, dV and their worst rows:", errors, "torch's:", of_torch, flush=True)
+            worst = [max(most, of_all) for most, (of_all, _) in zip(worst, errors)]
+            worst_row = max(worst_row, *(of_row for _, of_row in errors))
+            worst_of_torch = max(worst_of_torch, *(of_row for _, of_row in of_torch))
             problems += 1
         table.add(problems=problems, wrong=wrong, head_dim=head_dim, dtype=dtype, causal=causal,
-                  deterministic=deterministic, worst_of_torch=f"{worst_of_torch:.2e}",
-                  **{"worst_" + name: f"{one:.2e}" for name, one in zip(("dq", "dk", "dv"), worst)})
+                  deterministic=deterministic, units_of_row=f"{worst_row:.2f}",
+                  units_of_row_of_torch=f"{worst_of_torch:.2f}",
+                  **{"units_" + name: f"{one:.2f}" for name, one in zip(("dq", "dk", "dv"), worst)})
         wrong_of_all += wrong
         problems_of_all += problems
-    torch.use_deterministic_algorithms(False)
     print(f"{problems_of_all} random problems, {wrong_of_all} wrong")
     return wrong_of_all
 
@@ -177,22 +226,23 @@ def differs_in_another_process(options):
 
 
 def contenders(q, k, v, d_o, causal):
-    """Name to (backward alone, its gradients)."""
-    def of_operator(deterministic):
-        scale = q.shape[-1] ** -0.5
-        o, lse = (t.detach() for t in torch.ops.swr.sdpa_lse(q, k, v, causal, scale))
-        fixed = [t.detach() for t in (q, k, v)]
-        return lambda: torch.ops.swr.sdpa_backward(d_o, *fixed, o, lse, None, causal, scale,
-                                                   deterministic)
+    """Name to what makes its backward alone. Forward is run by the maker, on the current stream."""
+    def of_forward(forward):
+        out = forward()
+        return lambda: torch.autograd.grad(out, (q, k, v), d_o, retain_graph=True)
+
+    def of_swr(deterministic):
+        torch.use_deterministic_algorithms(deterministic)  # Read by forward alone.
+        try:
+            return of_forward(lambda: swr.sdpa(q, k, v, causal=causal))
+        finally:
+            torch.use_deterministic_algorithms(False)
 
     def of_torch(backend):
-        def call():
-            return torch.autograd.grad(out, (q, k, v), d_o, retain_graph=True)
         with sdpa_kernel(backend):
-            out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal,
-                                                          enable_gqa=q.shape[1] != k.shape[1])
-        return call
-    return {"swr": lambda: of_operator(False), "swr deterministic": lambda: of_operator(True),
+            return of_forward(lambda: functional.scaled_dot_product_attention(
+                q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]))
+    return {"swr": lambda: of_swr(False), "swr deterministic": lambda: of_swr(True),
             "cudnn": lambda: of_torch(SDPBackend.CUDNN_ATTENTION),
             "flash": lambda: of_torch(SDPBackend.FLASH_ATTENTION)}
 
@@ -207,58 +257,111 @@ def peer_shapes():
 
 
 def tune(options, causal, head_dim, batch, heads, kv_heads, seq):
-    program = os.environ.get("SWR_TUNE")
-    if options.no_tuning or not program or not options.database:
-        return
+    """Whether both kinds of kernel are tuned now, within the time."""
     for extra in ([], ["--deterministic"]):
-        subprocess.run([program, "--op", "attention_backward", "--batch", str(batch), "--heads",
-                        str(heads), "--kv-heads", str(kv_heads), "--seq", str(seq), "--head-dim",
-                        str(head_dim), "--dtype", "bf16", *(["--causal"] if causal else []), *extra,
-                        "--db", str(options.database), "--quiet", *options.tune_arguments.split()],
-                       check=True, stdout=subprocess.DEVNULL)
+        left = options.begun + options.seconds - time.time()
+        try:
+            subprocess.run([os.environ["SWR_TUNE"], "--op", "attention_backward", "--batch", str(batch),
+                            "--heads", str(heads), "--kv-heads", str(kv_heads), "--seq", str(seq),
+                            "--head-dim", str(head_dim), "--dtype", "bf16",
+                            *(["--causal"] if causal else []), *extra, "--db", str(options.database),
+                            "--quiet", *options.tune_arguments.split()],
+                           check=True, stdout=subprocess.DEVNULL, timeout=max(1.0, left))
+        except (subprocess.SubprocessError, OSError) as error:
+            print("not tuned:", error, flush=True)
+            return False
     swr.configure(database=options.database)
+    return True
+
+
+class Launches:
+    """Stands for a graph of so many calls."""
+
+    def __init__(self, call, count):
+        self.call, self.count = call, count
+
+    def replay(self):
+        for _ in range(self.count):
+            self.call()
+
+
+def repeated(call, graphs):
+    """A graph of some calls and their number; plain launches where no graph is wanted or can be captured."""
+    graph_us, most = 2000.0, 16
+    try:
+        if graphs:
+            return graph_of(call, graph_us=graph_us, most=most)
+    except RuntimeError:
+        traceback.print_exc()
+    call()
+    count = max(1, min(most, round(graph_us / elapsed_us(call))))
+    return Launches(call, count), count
+
+
+def timed_backwards(options, number, shape):
+    """Of every contender: microseconds of each round, its gradients, whether they were launched in a graph;
+    what failed, and why."""
+    torch.manual_seed(number)
+    q, k, v, d_o = tensors(shape["batch"], shape["heads"], shape["kv_heads"], shape["seq"], shape["seq"],
+                           shape["head_dim"], "bf16")
+    graphs, found, failed = {}, {}, {}
+    for name, make in contenders(q, k, v, d_o, shape["causal"]).items():
+        try:
+            call = make()
+            found[name] = call()
+            graphs[name] = repeated(call, options.graphs)
+        except Exception as error:  # noqa: BLE001: the others' times count without this one's.
+            failed[name] = (str(error) or repr(error)).splitlines()[0]
+            traceback.print_exc()
+    plain = [name for name, (graph, _) in graphs.items() if isinstance(graph, Launches)]
+    return sample_in_turns(graphs, options.rounds, number), found, plain, failed
+
+
+def compare_peers(options, table, number, shape, tuned, ratios):
+    """Adds the rows of a shape. The number of swr's kernels that failed or are far from the others'."""
+    samples, found, plain, failed = timed_backwards(options, number, shape)
+    for name, why in failed.items():
+        table.add(**shape, who=name, tuned=tuned, refused=why)
+    pairs = shape["batch"] * shape["heads"] * shape["seq"] ** 2 * (0.5 if shape["causal"] else 1.0)
+    wrong = sum(name.startswith("swr") for name in failed)
+    for name, times in samples.items():
+        median = statistics.median(times)
+        row = {"median_us": f"{median:.1f}", "launched": "plain" if name in plain else "graph",
+               "tflops": f"{10.0 * pairs * shape['head_dim'] / median / 1e6:.1f}"}
+        if "swr" in samples:
+            ratio = statistics.median(t / own for t, own in zip(times, samples["swr"]))
+            off = max(relative_error(a, b) for a, b in zip(found[name], found["swr"]))
+            row |= {"ratio": f"{ratio:.4f}", "off_swr": f"{off:.1e}"}
+            ratios.setdefault((tuned, name), []).append(ratio)
+            wrong += off > 2e-2
+        table.add(**shape, who=name, tuned=tuned, **row)
+    return wrong
 
 
 def run_peers(options):
     table = Table(options.out / "backward_peers.csv", [
-        "head_dim", "batch", "heads", "kv_heads", "seq", "causal", "who", "median_us", "tflops",
-        "ratio", "off_swr", "refused"])
-    ratios = {}
-    for number, (causal, head_dim, batch, heads, kv_heads, seq) in enumerate(peer_shapes()):
-        if number > 0 and time.time() > options.begun + options.seconds:
-            print(f"stopped before shape {number} of {len(peer_shapes())}: the time has passed")
-            break
-        shape = {"head_dim": head_dim, "batch": batch, "heads": heads, "kv_heads": kv_heads,
-                 "seq": seq, "causal": causal}
-        tune(options, causal, head_dim, batch, heads, kv_heads, seq)
-        torch.manual_seed(number)
-        q, k, v, d_o = tensors(batch, heads, kv_heads, seq, seq, head_dim, "bf16")
-        graphs, found = {}, {}
-        for name, make in contenders(q, k, v, d_o, causal).items():
-            try:
-                call = make()
-                found[name] = call()
-                graphs[name] = graph_of(call, graph_us=2000.0, most=16)
-            except RuntimeError as error:
-                if name.startswith("swr"):
-                    raise
-                table.add(**shape, who=name, refused=str(error).splitlines()[0])
-        samples = sample_in_turns(graphs, options.rounds, number)
-        flop = 10.0 * batch * heads * seq * seq * head_dim * (0.5 if causal else 1.0)
-        for name, times in samples.items():
-            ratio = statistics.median(t / own for t, own in zip(times, samples["swr"]))
-            off = max(relative_error(a, b) for a, b in zip(found[name], found["swr"]))
-            median = statistics.median(times)
-            table.add(**shape, who=name, median_us=f"{median:.1f}",
-                      tflops=f"{flop / median / 1e6:.1f}", ratio=f"{ratio:.4f}", off_swr=f"{off:.1e}")
-            ratios.setdefault(name, []).append(ratio)
-        del graphs, found, q, k, v, d_o
-        torch.cuda.empty_cache()
-    for name, all_ratios in ratios.items():
+        "head_dim", "batch", "heads", "kv_heads", "seq", "causal", "tuned", "who", "launched", "median_us",
+        "tflops", "ratio", "off_swr", "refused"])
+    tunes = bool(options.database and os.environ.get("SWR_TUNE")) and not options.no_tuning
+    ratios, wrong = {}, 0
+    # Not the default stream, which no graph is captured on.
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for tuned, (number, (causal, *sizes)) in itertools.product(
+                (False, True) if tunes else (False,), enumerate(peer_shapes())):
+            if (tuned or number > 0) and time.time() > options.begun + options.seconds:
+                print(f"stopped before shape {number} of {len(peer_shapes())}, "
+                      f"{'tuned' if tuned else 'as served'}: the time has passed")
+                break
+            if tuned and not tune(options, causal, *sizes):
+                continue
+            shape = dict(zip(("head_dim", "batch", "heads", "kv_heads", "seq"), sizes), causal=causal)
+            wrong += compare_peers(options, table, number, shape, tuned, ratios)
+            torch.cuda.empty_cache()
+    for (tuned, name), all_ratios in ratios.items():
         mean = math.exp(statistics.fmean(math.log(ratio) for ratio in all_ratios))
-        print(f"{name}: time over swr's, geometric mean {mean:.3f}, lowest {min(all_ratios):.3f}, "
-              f"highest {max(all_ratios):.3f}, {len(all_ratios)} shapes")
-    return 0
+        print(f"{name}{', swr tuned' if tuned else ''}: time over swr's, geometric mean {mean:.3f}, "
+              f"lowest {min(all_ratios):.3f}, highest {max(all_ratios):.3f}, {len(all_ratios)} shapes")
+    return wrong or not ratios
 
 
 class Decoder(torch.nn.Module):
@@ -349,6 +452,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=500, help="of training")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--no-graphs", action="store_false", dest="graphs", help="time plain launches")
     parser.add_argument("--no-tuning", action="store_true", help="take what the database holds")
     parser.add_argument("--tune-arguments", default="--strategy model --budget 8")
     options = parser.parse_args()
