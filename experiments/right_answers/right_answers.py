@@ -318,6 +318,7 @@ def parsed_arguments():
     parser.add_argument("--small", action="store_true", help="three shapes of each list")
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th shape from the I-th on")
     parser.add_argument("--no-tuning", action="store_true", help="without the tuned choice")
+    parser.add_argument("--tuned-already", action="store_true", help="compare what the database holds, tune nothing")
     parser.add_argument("--within", type=float, default=math.inf, metavar="S",
                         help="tune for four fifths of so many seconds, then compare what is tuned")
     parser.add_argument("--tune-arguments", default="--strategy model --budget 16 --time 10 --no-counters",
@@ -344,7 +345,8 @@ if __name__ == "__main__":
     OPTIONS.out.mkdir(parents=True, exist_ok=True)
     OPTIONS.device = swr.present_device()
     WANTED = unmeasured(OPTIONS)
-    TUNING = None if OPTIONS.no_tuning else Tuning([shape for _, shape in WANTED], OPTIONS)
+    IS_TUNING = not (OPTIONS.no_tuning or OPTIONS.tuned_already)
+    TUNING = Tuning([shape for _, shape in WANTED], OPTIONS) if IS_TUNING else None
 
     import torch
     from torch.nn import functional
