@@ -5,11 +5,19 @@ batches, chunked prefill, windows, prefill. All in turns in one process, cold in
 graphs, every result compared with the first one's. A peer that is not installed or does not take a
 case is left out and named.
 
-  PYTHONPATH=python SWR_LIBRARY=.../libswr.so.1 experiments/attention_serving/peers.py [--seconds 480]
+swr is called in both of its ways. "swr" is flash_attn_varlen_func: lengths and the page table are
+tensors that the launch ahead may write, as for FlashAttention's function of that name. "swr, planned"
+is plan_paged() and run_paged(lengths_are_ready=True): lengths were there before the launch ahead began,
+which FlashInfer's plan() asks too, and it works on them on the host beside. FlashInfer is
+therefore compared with "swr, planned", and its ratio to "swr" stands beside.
 
-Prints a line per case and a geometric mean per group; ends with 1 when a result differs."""
+  PYTHONPATH=python SWR_LIBRARY=.../libswr.so.1 experiments/attention_serving/peers.py [--seconds 480]
+      [--groups decode,window]
+
+Prints a line per case and geometric means per group; ends with 1 when a result differs."""
 
 import argparse
+import ctypes
 import math
 import pathlib
 import random
@@ -113,6 +121,15 @@ def of_swr(case, t):
         causal=True, window_size=window_of(case), block_table=t.table)
 
 
+def of_swr_planned(case, t):
+    heads, heads_kv = case.heads
+    plan = swr.plan_paged(t.cu_q, t.indptr, t.indices, t.last, heads, heads_kv, case.head_dim, PAGE,
+                          causal=True, window_left=-1 if case.window is None else case.window,
+                          max_seqlen_q=max(case.queries), max_seqlen_k=t.table.shape[1] * PAGE)
+    # The promise holds: every set's tensors are written once, before the first capture.
+    return lambda: swr.run_paged(plan, t.q, t.cache, lengths_are_ready=True)
+
+
 def of_flashinfer(case, t):
     import flashinfer
     space = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
@@ -175,10 +192,46 @@ def of_torch(backend):
 
 def contenders():
     from torch.nn.attention import SDPBackend
-    return {"swr": of_swr, "FlashInfer": of_flashinfer, "FlashAttention-3": of_flash_attention,
-            "FlashAttention-4": of_flash_attention_4,
+    return {"swr": of_swr, "swr, planned": of_swr_planned, "FlashInfer": of_flashinfer,
+            "FlashAttention-3": of_flash_attention, "FlashAttention-4": of_flash_attention_4,
             "cuDNN, dense": of_torch(SDPBackend.CUDNN_ATTENTION),
             "torch flash, dense": of_torch(SDPBackend.FLASH_ATTENTION)}
+
+
+OWN = ("swr", "swr, planned")
+PLANNING = ("FlashInfer",)  # Peers that are told lengths ahead of the launch.
+
+
+class EdgeData(ctypes.Structure):
+    """CUgraphEdgeData."""
+
+    _fields_ = [("from_port", ctypes.c_ubyte), ("to_port", ctypes.c_ubyte), ("type", ctypes.c_ubyte),
+                ("reserved", ctypes.c_ubyte * 5)]
+
+
+def programmatic_edges(graph):
+    """How many dependencies of a captured graph let the next launch begin early, and how many there
+    are; None where torch does not give the graph away."""
+    try:
+        raw = ctypes.c_void_p(graph.raw_cuda_graph())
+        edges_of = ctypes.CDLL("libcuda.so.1").cuGraphGetEdges_v2
+    except (AttributeError, RuntimeError, OSError):
+        return None
+    count = ctypes.c_size_t()
+    if edges_of(raw, None, None, None, ctypes.byref(count)) != 0:
+        return None
+    nodes = ctypes.c_void_p * count.value
+    edges = (EdgeData * count.value)()
+    if edges_of(raw, nodes(), nodes(), edges, ctypes.byref(count)) != 0:
+        return None
+    return sum(edge.type == 1 for edge in edges), count.value
+
+
+def empty_graph():
+    try:
+        return torch.cuda.CUDAGraph(keep_graph=True)
+    except TypeError:  # An older torch.
+        return torch.cuda.CUDAGraph()
 
 
 class Captured:
@@ -193,14 +246,26 @@ class Captured:
             for launch in launches:
                 launch()
         torch.cuda.synchronize()
-        self.graph = torch.cuda.CUDAGraph()
+        self.graph = empty_graph()
         with torch.cuda.graph(self.graph):
             for launch in launches:
                 launch()
+        self.edges = programmatic_edges(self.graph)
         self.launches = len(launches)
 
     def us(self):
         return elapsed_us(self.graph.replay) / self.launches
+
+
+def ratios_of(us):
+    """The best peer with pages over swr as it is called, and like for like: planning peers over "swr,
+    planned", the others over "swr". Of two likes the lower ratio counts."""
+    paged = {name: t for name, t in us.items() if name not in OWN and not name.endswith("dense")}
+    if not paged:
+        return math.nan, math.nan
+    planned = us.get("swr, planned", us["swr"])
+    return (min(paged.values()) / us["swr"],
+            min(t / (planned if name in PLANNING else us["swr"]) for name, t in paged.items()))
 
 
 def first_line(error):
@@ -208,8 +273,9 @@ def first_line(error):
 
 
 class Bench:
-    def __init__(self, seconds):
+    def __init__(self, seconds, groups):
         self.end = time.monotonic() + seconds
+        self.groups = groups
         self.absent = {}
         self.ratios = {}
         self.wrong = 0
@@ -244,24 +310,32 @@ class Bench:
             self.wrong += 1
             return
         self.compare(case, found)
+        for name in OWN:
+            if name in found and found[name].edges is not None and len(sets) > 1:
+                early, edges = found[name].edges
+                if early == 0:
+                    print(f"  {name}: none of {edges} edges of the graph of {case.name} is programmatic")
         rounds = [{name: one.us() for name, one in found.items()} for _ in range(9)]
         us = {name: statistics.median(times[name] for times in rounds) for name in found}
-        peers = {name: time_us for name, time_us in us.items() if name != "swr"}
+        peers = {name: time_us for name, time_us in us.items() if name not in OWN}
         floor = case.floor_bytes() / BYTES_PER_US
-        best = min(peers, key=peers.get) if peers else None
-        ratio = peers[best] / us["swr"] if best else math.nan
-        paged = {n: t for n, t in peers.items() if not n.endswith("dense")}
-        if paged:
-            self.ratios.setdefault(case.group, []).append(min(paged.values()) / us["swr"])
+        as_called, alike = ratios_of(us)
+        if not math.isnan(alike):
+            self.ratios.setdefault(case.group, []).append((as_called, alike))
+        best = min(time_us for name, time_us in us.items() if name in OWN)
         print(f"| {case.group} | {case.name} | {floor:.1f} | {us['swr']:.1f} | "
-              f"{floor / us['swr']:.2f} | {case.flops() / us['swr'] / 1e6:.0f} | "
+              f"{us.get('swr, planned', math.nan):.1f} | {floor / best:.2f} | "
+              f"{case.flops() / best / 1e6:.0f} | "
               + ", ".join(f"{n} {t:.1f}" for n, t in sorted(peers.items(), key=lambda p: p[1]))
-              + f" | {ratio:.3f} |", flush=True)
+              + f" | {as_called:.3f} | {alike:.3f} |", flush=True)
 
     def all(self):
-        print("| group | case | floor us | swr us | of the floor | TFLOP/s | peers us | best / swr |")
-        print("|---|---|---|---|---|---|---|---|")
+        print("| group | case | floor us | swr us | swr, planned us | of the floor | TFLOP/s | peers us | "
+              "best with pages / swr | like for like |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         for case in cases():
+            if self.groups and not any(case.group.startswith(group) for group in self.groups):
+                continue
             if time.monotonic() > self.end:
                 print(f"no time left for {case.group}, {case.name}")
                 continue
@@ -273,8 +347,9 @@ class Bench:
         everything = [r for group in self.ratios.values() for r in group]
         for group, ratios in [*self.ratios.items(), ("all", everything)]:
             if ratios:
-                mean = statistics.geometric_mean(ratios)
-                print(f"{group}: best peer with pages takes {mean:.3f} times swr's time "
+                as_called, alike = (statistics.geometric_mean(of_one) for of_one in zip(*ratios))
+                print(f"{group}: best peer with pages takes {alike:.3f} times swr's time like for like, "
+                      f"{as_called:.3f} times that of swr whose lengths only the device knows "
                       f"({len(ratios)} cases)")
         return self.wrong
 
@@ -282,11 +357,13 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=480.0)
+    parser.add_argument("--groups", default="", metavar="NAME[,NAME]",
+                        help="groups whose names begin so; else all")
     parser.add_argument("--database", help="tuned results; else what comes with swr and defaults")
     arguments = parser.parse_args()
     if arguments.database:
         swr.configure(database=arguments.database)
-    sys.exit(1 if Bench(arguments.seconds).all() else 0)
+    sys.exit(1 if Bench(arguments.seconds, [g for g in arguments.groups.split(",") if g]).all() else 0)
 
 
 if __name__ == "__main__":

@@ -229,6 +229,13 @@ inline constexpr CheckedKernel kCheckedKernels[] = {
                c.order = Order::right_to_left;
              }),
      8},
+    {"hopper 64 window pages of 16",
+     changed(with_dims(kHopper, 64, 64),
+             [](Config& c) {
+               c.mask = ServingMask::window;
+               c.stages = 3;
+             }),
+     16},
     {"hopper 64 window pages of 16, 64 rows",
      changed(with_dims(kHopper, 64, 64),
              [](Config& c) {

@@ -300,7 +300,7 @@ Values usual_values(const ServingAttentionProblem& problem, const DeviceInfo& de
   const Values one_item_order{std::string(in_ranges ? "as_given" : "longest_first")};
   const std::map<std::string_view, Values> all{
       {"family", {std::string(to_string(variant.family))}},
-      {"stages", is_hopper ? Values{2LL} : Values{1LL, 2LL, 3LL}},
+      {"stages", is_hopper ? Values{2LL, 3LL} : Values{1LL, 2LL, 3LL}},
       {"deal", is_hopper ? Values{std::string("whole")}
                : decodes ? Values{std::string("ranges")}
                          : texts(kDeals)},
@@ -341,24 +341,38 @@ std::vector<Axis> axes_to_enumerate() {
 
 int usual_warps(int tile_m) { return tile_m >= 128 ? 8 : 4; }
 
-/// What has run on an H200, and twice as fast as the portable default (experiments/
-/// attention_serving): other heads wait for a measurement, and boxes of few rows cost too much.
-bool is_hopper_prefill(const ServingAttentionProblem& problem, const HopperServingConfig& config) {
+/// Prompts that the Hopper family serves by default: of heads that have run on a GPU, with boxes of
+/// so many rows that asking for them does not bound. Fewer queries leave most of a Q tile empty.
+bool suits_hopper(const ServingAttentionProblem& problem, const HopperServingConfig& config) {
   constexpr int kLeastQueries = 128;
-  constexpr int kHeadDim = 128;
+  constexpr int kLeastHeadDim = 64;
   constexpr int kLeastRows = 16;
-  return problem.seq_q >= kLeastQueries && problem.head_dim == kHeadDim &&
+  return problem.seq_q >= kLeastQueries && problem.head_dim >= kLeastHeadDim &&
          config.piece_rows >= kLeastRows;
 }
 
-constexpr ServingAttentionVariant kHopperPrefill{.family = Family::hopper,
-                                                 .tile_m = 128,
-                                                 .tile_n = 128,
-                                                 .warps = 8,
-                                                 .stages = 2,
-                                                 .persistence = Persistence::persistent,
-                                                 .deal = Deal::whole,
-                                                 .item_order = ItemOrder::longest_first};
+/// The widest tile of a power of two or nearly, as causal masks and windows end at multiples of the
+/// Q tile's rows: a wider one is masked more. Where a third stage fits, copies that lanes make of
+/// what a window or an end cuts hide behind two tiles.
+ServingAttentionVariant hopper_prefill(int head_dim) {
+  const bool is_narrow = head_dim <= 64;
+  return {.family = Family::hopper,
+          .tile_m = 128,
+          .tile_n = head_dim <= 128   ? 128
+                    : head_dim <= 192 ? 80
+                                      : 64,
+          .warps = 8,
+          .stages = is_narrow ? 3 : 2,
+          .persistence = Persistence::persistent,
+          .deal = Deal::whole,
+          .item_order = ItemOrder::longest_first};
+}
+
+/// Whether as many CTAs share an SM as registers let, two, with so much shared memory each.
+bool two_fit(int smem_bytes, const DeviceInfo& device) {
+  return smem_bytes <= device.smem_per_cta_bytes &&
+         2 * (smem_bytes + device.smem_reserved_per_cta_bytes) <= device.smem_per_sm_bytes;
+}
 
 }  // namespace
 
@@ -402,10 +416,10 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
                                         const DeviceInfo& device) {
   const int rows = problem.seq_q * group_of(problem);
   const int columns = std::max(problem.head_dim, problem.head_dim_v);
-  if (is_hopper_prefill(problem,
-                        std::get<HopperServingConfig>(config_of(problem, kHopperPrefill))) &&
-      !broken_constraint(problem, kHopperPrefill, device)) {
-    return kHopperPrefill;
+  const ServingAttentionVariant hopper = hopper_prefill(problem.head_dim);
+  if (suits_hopper(problem, std::get<HopperServingConfig>(config_of(problem, hopper))) &&
+      !broken_constraint(problem, hopper, device)) {
+    return hopper;
   }
   ServingAttentionVariant variant;
   variant.pack_gqa = group_of(problem) > 1;
@@ -413,6 +427,11 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
     variant.tile_m = rows <= 16 ? 16 : 64;
     variant.tile_n = variant.tile_m == 64 && columns > 128 ? 32 : 64;
     variant.least_units = usual_least_units(variant.tile_n);
+    ServingAttentionVariant deeper = variant;
+    ++deeper.stages;
+    if (two_fit(smem_bytes_of(problem, deeper), device)) {
+      variant = deeper;  // More is under way where few CTAs have work.
+    }
   } else {
     const bool wide = columns > 192;
     variant.tile_m = wide ? 64 : 128;

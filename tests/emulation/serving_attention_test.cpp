@@ -38,14 +38,18 @@ class Serving : public ServingMemory<C> {
                     .prefetch =
                         [this](const void* line, bool during_launch_before) {
                           const bool is_key = this->is_key_row(line);
+                          const bool tells = this->is_of_schedule(line);
                           prefetched_ += is_key && during_launch_before ? 1 : 0;
-                          strayed_ += is_key ? 0 : 1;
+                          lengths_asked_ += tells && during_launch_before ? 1 : 0;
+                          strayed_ += is_key || tells ? 0 : 1;
                         }},
                    [&] { serving::run<C>(this->params(), 0); });
   }
 
-  /// Lines of live keys that L2 was to fetch while the launch before ran; and of anything else.
+  /// Lines that L2 was to fetch while the launch before ran: of live keys, of lengths and tables;
+  /// and of anything else, whenever.
   int prefetched() const { return prefetched_; }
+  int lengths_asked() const { return lengths_asked_; }
   int strayed() const { return strayed_; }
 
  private:
@@ -72,8 +76,19 @@ class Serving : public ServingMemory<C> {
     };
   }
 
+  bool is_of_schedule(const void* line) {
+    bool is = false;
+    this->for_each_array([&](auto& array, ArrayUse use) {
+      const auto* const end = array.data() + array.size();
+      is = is || ((use == ArrayUse::length || use == ArrayUse::page) && line >= array.data() &&
+                  line < end);
+    });
+    return is;
+  }
+
   Problem problem_;
   int prefetched_ = 0;
+  int lengths_asked_ = 0;
   int strayed_ = 0;
 };
 
@@ -353,6 +368,12 @@ TEST(EmulatedServingAttention, EqualItemsAreDividedEvenly) {
   even.run();
   EXPECT_EQ(even.wrong_values(), 0);
   EXPECT_EQ(even.parts_left(), 18);
+  problem.workers = 24;  // Four parts of six tiles would be no shorter than three.
+  Serving<kDecode> fewer(problem, 1);
+  fewer.run();
+  EXPECT_EQ(fewer.wrong_values(), 0);
+  EXPECT_EQ(fewer.parts_left(), 18);
+  problem.workers = 20;
   problem.seq_kv = {170, 170, 100};
   Serving<kDecode> uneven(problem, 1);
   uneven.run();
@@ -373,6 +394,27 @@ TEST(EmulatedServingAttention, SharesAGiant) {
     problem.workers = workers;
     expect_right<kDecode>(problem, 3);
   }
+}
+
+/// More parts than one trip fetches, of wide heads: twenty of a tile each.
+TEST(EmulatedServingAttention, CombinesManyParts) {
+  constexpr Config kWide = changed(kDecode, [](Config& c) {
+    c.head_dim = c.head_dim_v = 128;
+    c.tile_n = 64;
+    c.warps = 4;
+    c.stages = 3;
+  });
+  Problem problem = three_sequences();
+  problem.batch = 1;
+  problem.max_seq_q = 1;
+  problem.seq_q = {1};
+  problem.seq_kv = {1280};
+  problem.max_seq_kv = 1280;
+  problem.workers = 40;
+  Serving<kWide> serving(problem, 1);
+  serving.run();
+  EXPECT_EQ(serving.wrong_values(), 0);
+  EXPECT_EQ(serving.parts_left(), 40);
 }
 
 /// Queries beyond the keys, windows that leave queries without any, sinks far from all scores.
@@ -397,7 +439,7 @@ TEST(EmulatedServingAttention, RowsWithoutKeysAreZero) {
 }
 
 /// While the launch before still runs, L2 is told of the rows that every CTA takes first, and of no
-/// others; not when their places are not known yet.
+/// others; where it writes the lengths, which say their places, of lengths and tables.
 TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
   constexpr Config kRows = changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; });
   const auto expect_fetched = [&]<ServingAttentionConfig C>(bool ready) {
@@ -408,6 +450,9 @@ TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
     serving.run();
     EXPECT_EQ(serving.wrong_values(), 0);
     EXPECT_EQ(serving.prefetched(), ready ? 64 : 0);
+    // A line each of the lengths of queries and keys, and with pages one of the table.
+    EXPECT_GE(serving.lengths_asked(), ready ? 0 : C.has_pages() ? 3 : 2);
+    EXPECT_EQ(serving.lengths_asked() == 0, ready);
     EXPECT_EQ(serving.strayed(), 0);
   };
   for (const bool ready : {false, true}) {
