@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The device's side of serving_check but the kernels for unequal sequences themselves.
+// The device's side of serving_check but the kernels for unequal sequences themselves and what they
+// are compared with.
 #include "attention_serving/append/append_kv.cu"
 #include "experiments/gpu_checks/sections.h"
 #include "experiments/gpu_checks/serving_kernel_entries.h"
 #include "experiments/gpu_checks/serving_kernels.h"
 #include "operations/attention_serving/tensor_maps.h"
-#include "templates/reference/serving_attention_reference.cu"
 
 #include <cuda_runtime.h>
 
@@ -218,16 +218,6 @@ int resident_ctas(std::size_t kernel, int dynamic_smem_bytes) {
                                                       static_cast<std::size_t>(smem_bytes)),
         "occupancy");
   return sm_count() * per_sm;
-}
-
-void launch_reference(const ServingAttentionConfig& config, const ServingAttentionParams& params,
-                      double scale, double cap, float* o, double* lse) {
-  const dim3 grid(static_cast<unsigned>(params.batch * params.max_seq_q),
-                  static_cast<unsigned>(params.heads_q));
-  swr_serving_attention_reference<<<grid, 128, 0, kStream>>>(
-      params, static_cast<int>(config.dtype), static_cast<int>(config.mask), config.head_dim,
-      config.head_dim_v, scale, config.softcap == Softcap::none ? 0.0 : cap, o, lse);
-  check(cudaGetLastError(), "reference");
 }
 
 void launch_append(DType dtype, const KvAppendParams& params) {

@@ -31,6 +31,11 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
 
   bool is_finished() const { return is_finished_; }
+  /// Whether an address is one of its stack.
+  bool has_on_stack(const void* address) const {
+    const auto* const byte = static_cast<const char*>(address);
+    return stack_.get() <= byte && byte < stack_.get() + kStackBytes;
+  }
 
   /// Runs the body until it pauses or ends. Call from outside of any fiber.
   void resume() {

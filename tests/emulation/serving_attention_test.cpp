@@ -461,6 +461,63 @@ TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
   }
 }
 
+constexpr Config kBf16 = changed(kDecode, [](Config& c) { c.dtype = DType::bf16; });
+
+/// One query and at most one key beside a sink.
+Problem one_row(int keys, float largest_sink) {
+  Problem problem;
+  problem.batch = problem.heads_q = 1;
+  problem.seq_q = {1};
+  problem.seq_kv = {keys};
+  problem.sink_type = SinkType::fp32;
+  problem.largest_sink = largest_sink;
+  return problem;
+}
+/// What keys have of the softmax of that row.
+double share_of_keys(const ServingMemory<kBf16>& memory) {
+  const auto sink = static_cast<double>(*static_cast<const float*>(memory.params().sinks));
+  return -std::expm1(sink - memory.expected(0, 0, 0).lse);
+}
+/// Of a kernel that writes `times` what is right, and `added` to it.
+int wrong_values_of(ServingMemory<kBf16>& memory, double times, double added) {
+  const Row expected = memory.expected(0, 0, 0);
+  auto* const o = static_cast<std::uint16_t*>(const_cast<void*>(memory.params().o));
+  for (std::size_t d = 0; d < expected.o.size(); ++d) {
+    o[d] = static_cast<std::uint16_t>(
+        ptx::encode<DType::bf16>(static_cast<float>(times * expected.o[d] + added)));
+  }
+  *memory.params().lse = static_cast<float>(expected.lse);
+  return memory.wrong_values();
+}
+
+/// What may differ is in proportion to what keys have of the softmax: half of a result is no
+/// rounding, though a sink has all the rest; and where keys have next to nothing, a number that is
+/// just not 0 is right.
+TEST(EmulatedServingAttention, ToleranceIsOfWhatKeysHaveOfTheSoftmax) {
+  unsigned seed = 0;
+  double share = 1.0;
+  while (share < 1e-4 || share > 1e-2) {
+    ASSERT_LT(++seed, 1000U);
+    share = share_of_keys(ServingMemory<kBf16>(one_row(1, 20.0F), seed));
+  }
+  ServingMemory<kBf16> beside_sink(one_row(1, 20.0F), seed);
+  EXPECT_EQ(wrong_values_of(beside_sink, 1.0, 0.0), 0);
+  EXPECT_EQ(wrong_values_of(beside_sink, 1.003, 0.0), 0);
+  EXPECT_GT(wrong_values_of(beside_sink, 0.5, 0.0), kBf16.head_dim_v / 2);
+
+  while (share > 1e-13) {
+    ASSERT_LT(++seed, 1000U);
+    share = share_of_keys(ServingMemory<kBf16>(one_row(1, 1e4F), seed));
+  }
+  ServingMemory<kBf16> below_sink(one_row(1, 1e4F), seed);
+  EXPECT_EQ(wrong_values_of(below_sink, 0.0, 1.2e-38), 0);
+  EXPECT_EQ(wrong_values_of(below_sink, 0.0, 1e-9), kBf16.head_dim_v);
+
+  ServingMemory<kBf16> without_keys(one_row(0, 4.0F), 1);
+  EXPECT_EQ(wrong_values_of(without_keys, 1.0, 0.0), 0);
+  EXPECT_EQ(wrong_values_of(without_keys, 0.0, 1.2e-38), kBf16.head_dim_v);
+}
+
 /// What the tests above rest on: faults that they would notice.
 TEST(EmulatedServingAttention, PlantedFaultsShow) {
   constexpr Config kRows = changed(kPrefill, [](Config& c) {

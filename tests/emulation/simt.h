@@ -223,6 +223,9 @@ struct Cta {
   std::vector<Thread> threads;
   std::vector<std::byte> smem;
   Meeting barrier;
+  /// Where the first thread to come called the barrier of a round from, and those who called it.
+  std::vector<const void*> barrier_path;
+  long long barrier_path_round = -1;
   std::map<unsigned, TransactionBarrier> transaction_barriers;  ///< By shared address.
   TrafficLog traffic;
 };
@@ -301,6 +304,42 @@ inline void meet(Meeting& meeting) {
   }
   self.waits_at = nullptr;
 }
+
+#ifdef SWR_COMPARE_CALL_PATHS
+/// The calls that have led this thread here, innermost first. In code that is not optimised, where
+/// no call is compiled twice, two threads have the same calls behind them when they are at one
+/// place of the program.
+__attribute__((noinline)) inline std::vector<const void*> call_path() {
+  std::vector<const void*> calls;
+  const Fiber& fiber = *thread().fiber;
+  // A frame begins with the place of its caller's; the address that it returns to is next.
+  auto* frame = static_cast<void* const*>(__builtin_frame_address(0));
+  while (fiber.has_on_stack(frame)) {
+    calls.push_back(frame[1]);
+    auto* const caller = static_cast<void* const*>(frame[0]);
+    if (caller <= frame) {
+      break;
+    }
+    frame = caller;
+  }
+  return calls;
+}
+
+/// A barrier of the CTA is one instruction that all of its threads come to (bar.sync is "aligned":
+/// PTX leaves undefined what happens at several). Hardware counts arrivals, so that results alone
+/// do not tell.
+inline void expect_one_barrier() {
+  std::vector<const void*> path = call_path();
+  if (cta->barrier_path_round != cta->barrier.round()) {
+    cta->barrier_path_round = cta->barrier.round();
+    cta->barrier_path = std::move(path);
+  } else if (path != cta->barrier_path) {
+    fail("a barrier that the CTA's threads come to at several places");
+  }
+}
+#else
+inline void expect_one_barrier() {}
+#endif
 
 /// A warp-wide instruction: the last lane to come turns the operands of all into the results of
 /// all, `compute(operands, results)`.
@@ -398,6 +437,7 @@ inline SharedTraffic run(const Launch& launch, const std::function<void()>& kern
 
 inline void __syncthreads() {
   if (emulation::cta->launch.fault != emulation::Fault::barriers_ignored) {
+    emulation::expect_one_barrier();
     emulation::meet(emulation::cta->barrier);
   }
 }

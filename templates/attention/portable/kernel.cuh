@@ -20,7 +20,9 @@
 
 namespace swr::portable {
 
-/// The rows of one warp of a Q tile, over the scan of K and V.
+/// The rows of one warp of a Q tile, over the scan of K and V. Warps without rows compute nothing,
+/// but take every step: they copy too, and a barrier of the CTA is one instruction that all of its
+/// threads come to, so that none may stand on a path that only some warps take.
 template <PortableAttentionConfig C>
 class WarpRows {
  public:
@@ -34,6 +36,9 @@ class WarpRows {
         shape_(shape),
         scale_log2_(scale_log2) {
     query_.load();
+    if constexpr (C.has_idle_warps()) {
+      is_idle_ = ptx::redux_sync_or(first_row_ >= shape.q_rows() ? 1 : 0);
+    }
   }
 
   /// One K/V tile, which needs a mask or does not.
@@ -41,16 +46,20 @@ class WarpRows {
   __device__ void take(int step) {
     stream_.begin(step);
     Scores<C> scores;
-    multiply_q_k<C>(scores, query_, stream_.k_slot(step), first_key());
-    if constexpr (Masked) {
-      mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n + first_key(), shape_);
+    if (!is_idle()) {
+      multiply_q_k<C>(scores, query_, stream_.k_slot(step), first_key());
+      if constexpr (Masked) {
+        mask_scores<C>(scores, first_row_, stream_.tile(step) * C.tile_n + first_key(), shape_);
+      }
     }
     stream_.turn(step);
-    softmax_.raise(scores, output_, scale_log2_);
-    const auto numerators = [&](Numerators<C>& p, int keys) {
-      softmax_.exponentiate(p, scores, keys, scale_log2_);
-    };
-    multiply_p_v<C>(output_, numerators, stream_.v_slot(step), first_key());
+    if (!is_idle()) {
+      softmax_.raise(scores, output_, scale_log2_);
+      const auto numerators = [&](Numerators<C>& p, int keys) {
+        softmax_.exponentiate(p, scores, keys, scale_log2_);
+      };
+      multiply_p_v<C>(output_, numerators, stream_.v_slot(step), first_key());
+    }
     stream_.finish(step);
   }
 
@@ -69,6 +78,8 @@ class WarpRows {
  private:
   /// Known when the kernel is compiled, unless warps share rows.
   __device__ int first_key() const { return C.key_groups() == 1 ? 0 : first_key_; }
+  /// Alike in all lanes. Opaque, or ptxas takes up to 30 registers more for the loop.
+  __device__ bool is_idle() const { return C.has_idle_warps() && ptx::opaque(is_idle_) != 0; }
 
   const KvStream<C>& stream_;
   QueryFragments<C> query_;
@@ -76,6 +87,7 @@ class WarpRows {
   int first_key_;
   SequenceShape shape_;
   float scale_log2_;
+  int is_idle_ = 0;
   Output<C> output_ = {};
   SoftmaxState<C> softmax_;
 };
@@ -137,17 +149,6 @@ __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, in
   }
 }
 
-/// What a warp without rows does for the others.
-template <PortableAttentionConfig C>
-__device__ inline void pass_over(const KvStream<C>& stream) {
-#pragma unroll 1
-  for (int step = 0; step < stream.steps(); ++step) {
-    stream.begin(step);
-    stream.turn(step);
-    stream.finish(step);
-  }
-}
-
 /// Computes one Q tile, or one split of it. `smem` holds the Q tile, the K ring, the V ring, what
 /// is parked and mbarriers. `streamed` is the number of K and V tiles that the CTA has scanned
 /// before; returns how many it scans now.
@@ -196,11 +197,7 @@ __device__ inline int attend(const Arguments<C>& arguments, unsigned smem, QTile
   stream.arrive();
   WarpRows<C> rows(stream, smem, tile.index * C.tile_m, place, thread % 32, shape,
                    params.scale_log2);
-  if (C.has_idle_warps() && tile.index * C.tile_m + place.row >= shape.q_rows()) {
-    pass_over<C>(stream);
-  } else {
-    scan_all<C>(rows, stream, scanned.count, unmasked);
-  }
+  scan_all<C>(rows, stream, scanned.count, unmasked);
   if constexpr (!C.prefetches_kv()) {
     // Only now: CTAs of the launch after that came while others of this one compute would wait in
     // places that the kernels of others could use.

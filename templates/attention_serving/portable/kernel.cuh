@@ -22,7 +22,9 @@
 
 namespace swr::serving {
 
-/// The rows of one warp of a Q tile, over the scan of K and V.
+/// The rows of one warp of a Q tile, over the scan of K and V. Warps without rows compute nothing,
+/// but take every step: they copy too, and a barrier of the CTA is one instruction that all of its
+/// threads come to, so that none may stand on a path that only some warps take.
 template <ServingAttentionConfig C>
 class WarpRows {
  public:
@@ -34,6 +36,10 @@ class WarpRows {
         query_(q_tile, place.row, lane),
         place_(place) {
     query_.load();
+    if constexpr (C.has_idle_warps()) {
+      const int first_row = item.tile().index * C.tile_m + place.row;
+      is_idle_ = ptx::redux_sync_or(first_row >= item.sequence().q_rows() ? 1 : 0);
+    }
   }
 
   /// One K/V tile, which needs a mask or does not.
@@ -41,20 +47,24 @@ class WarpRows {
   __device__ void take(int step) {
     stream_.begin(step);
     typename Fragments<C>::Scores scores;
-    portable::multiply_q_k<C.qk()>(scores, query_, stream_.k_slot(step), first_key());
-    if constexpr (C.softcap != Softcap::none) {
-      cap_scores<C>(scores, params_.softcap_scale);
-    }
-    if constexpr (Masked) {
-      hide_scores<C>(scores, item_.tile().index * C.tile_m + place_.row,
-                     stream_.first_key(step) + first_key(), item_.sequence());
+    if (!is_idle()) {
+      portable::multiply_q_k<C.qk()>(scores, query_, stream_.k_slot(step), first_key());
+      if constexpr (C.softcap != Softcap::none) {
+        cap_scores<C>(scores, params_.softcap_scale);
+      }
+      if constexpr (Masked) {
+        hide_scores<C>(scores, item_.tile().index * C.tile_m + place_.row,
+                       stream_.first_key(step) + first_key(), item_.sequence());
+      }
     }
     stream_.turn(step);
-    softmax_.raise(scores, output_, params_.scale_log2);
-    const auto numerators = [&](portable::Numerators<C.pv()>& p, int keys) {
-      softmax_.exponentiate(p, scores, keys, params_.scale_log2);
-    };
-    portable::multiply_p_v<C.pv()>(output_, numerators, stream_.v_slot(step), first_key());
+    if (!is_idle()) {
+      softmax_.raise(scores, output_, params_.scale_log2);
+      const auto numerators = [&](portable::Numerators<C.pv()>& p, int keys) {
+        softmax_.exponentiate(p, scores, keys, params_.scale_log2);
+      };
+      portable::multiply_p_v<C.pv()>(output_, numerators, stream_.v_slot(step), first_key());
+    }
   }
 
   /// Steps [first, last), which all need a mask or all do not.
@@ -72,12 +82,15 @@ class WarpRows {
  private:
   /// Known when the kernel is compiled, unless warps share rows.
   __device__ int first_key() const { return C.qk().key_groups() == 1 ? 0 : place_.key; }
+  /// Alike in all lanes. Opaque, or ptxas takes up to 30 registers more for the loop.
+  __device__ bool is_idle() const { return C.has_idle_warps() && ptx::opaque(is_idle_) != 0; }
 
   const ServingAttentionParams& params_;
   KvStream<C>& stream_;
   const Item<C>& item_;
   portable::QueryFragments<C.qk()> query_;
   portable::WarpPlace place_;
+  int is_idle_ = 0;
   typename Fragments<C>::Output output_ = {};
   typename Fragments<C>::Softmax softmax_;
 };
@@ -98,16 +111,6 @@ __device__ inline void scan_all(WarpRows<C>& rows, const KvStream<C>& stream, Kv
       rows.template scan<true>(step, end);
     }
     step = end;
-  }
-}
-
-/// What a warp without rows does for the others.
-template <ServingAttentionConfig C>
-__device__ inline void pass_over(KvStream<C>& stream) {
-#pragma unroll 1
-  for (int step = 0; step < stream.steps(); ++step) {
-    stream.begin(step);
-    stream.turn(step);
   }
 }
 
@@ -140,11 +143,7 @@ __device__ inline void attend(const ServingAttentionParams& params, unsigned sme
   }
   stream.arrive();
   WarpRows<C> rows(params, stream, item, smem, place, thread % 32);
-  if (C.has_idle_warps() && item.tile().index * C.tile_m + place.row >= item.sequence().q_rows()) {
-    pass_over<C>(stream);
-  } else {
-    scan_all<C>(rows, stream, item.unmasked());
-  }
+  scan_all<C>(rows, stream, item.unmasked());
   ptx::cp_async_wait_group<0>();
   if (C.deal == Deal::ranges && item.part().is_shared()) {
     SharedItem<C>(params, smem, item).leave_and_combine(rows.output(), rows.softmax(), place);
