@@ -233,7 +233,10 @@ V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& dev
     Family family;
     DqSum sum;
   };
-  constexpr std::array kUsual{Choice{Family::hopper, DqSum::atomic},
+  // In turn is 4 % faster than atomic too, in the mean of eight shapes on an H200
+  // (experiments/attention_backward).
+  constexpr std::array kUsual{Choice{Family::hopper, DqSum::ordered},
+                              Choice{Family::hopper, DqSum::atomic},
                               Choice{Family::portable, DqSum::atomic}};
   constexpr std::array kDeterministic{Choice{Family::hopper, DqSum::ordered},
                                       Choice{Family::hopper, DqSum::none},
