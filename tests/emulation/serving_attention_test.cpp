@@ -368,12 +368,6 @@ TEST(EmulatedServingAttention, EqualItemsAreDividedEvenly) {
   even.run();
   EXPECT_EQ(even.wrong_values(), 0);
   EXPECT_EQ(even.parts_left(), 18);
-  problem.workers = 24;  // Four parts of six tiles would be no shorter than three.
-  Serving<kDecode> fewer(problem, 1);
-  fewer.run();
-  EXPECT_EQ(fewer.wrong_values(), 0);
-  EXPECT_EQ(fewer.parts_left(), 18);
-  problem.workers = 20;
   problem.seq_kv = {170, 170, 100};
   Serving<kDecode> uneven(problem, 1);
   uneven.run();
@@ -394,27 +388,6 @@ TEST(EmulatedServingAttention, SharesAGiant) {
     problem.workers = workers;
     expect_right<kDecode>(problem, 3);
   }
-}
-
-/// More parts than one trip fetches, of wide heads: twenty of a tile each.
-TEST(EmulatedServingAttention, CombinesManyParts) {
-  constexpr Config kWide = changed(kDecode, [](Config& c) {
-    c.head_dim = c.head_dim_v = 128;
-    c.tile_n = 64;
-    c.warps = 4;
-    c.stages = 3;
-  });
-  Problem problem = three_sequences();
-  problem.batch = 1;
-  problem.max_seq_q = 1;
-  problem.seq_q = {1};
-  problem.seq_kv = {1280};
-  problem.max_seq_kv = 1280;
-  problem.workers = 40;
-  Serving<kWide> serving(problem, 1);
-  serving.run();
-  EXPECT_EQ(serving.wrong_values(), 0);
-  EXPECT_EQ(serving.parts_left(), 40);
 }
 
 /// Queries beyond the keys, windows that leave queries without any, sinks far from all scores.

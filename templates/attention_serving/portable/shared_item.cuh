@@ -55,9 +55,8 @@ class SharedItem {
   }
 
  private:
-  /// Parts of a row whose loads are under way together, ten registers each. Every further trip to L2
-  /// is one that the whole launch waits for, so as many as the accumulators leave room for.
-  static constexpr int kPartsAtOnce = C.head_dim_v >= 128 && C.warps == 4 ? 16 : 8;
+  /// Parts of a row whose loads are under way together, ten registers each.
+  static constexpr int kPartsAtOnce = 8;
 
   __device__ float* slot(int part) const {
     return params_.partials + static_cast<long long>(part_.slot(part)) * C.pv().partial_floats();
