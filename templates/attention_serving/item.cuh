@@ -71,10 +71,7 @@ class Item {
   /// that falls to this CTA.
   template <typename List>
   __device__ void find(const List& list, long long unit, const Ranges& ranges) const {
-    const bool is_even = C.deal == Deal::ranges && ranges.parts_per_item > 0;
-    const int worker = static_cast<int>(blockIdx.x);
-    const ItemPlace place = is_even ? place_of_worker(C.tiles(), params_, list, ranges, worker)
-                                    : place_of_unit(C.tiles(), params_, list, unit);
+    const ItemPlace place = place_of_unit(C.tiles(), params_, list, unit);
     const QTile tile =
         item_tile(place.item, place.items, params_.section_heads, params_.item_order);
     const Sequence sequence = sequence_at(params_, place.sequence);
@@ -84,12 +81,8 @@ class Item {
     ItemPart part{{0, interval.count()}, 0, 1, 0};
     bool takes_part = true;
     if constexpr (C.deal == Deal::ranges) {
-      if (is_even) {
-        part = part_of_worker(interval.count(), ranges, worker);
-      } else {
-        takes_part =
-            part_of_item(part, place, params_.item_overhead, interval.count(), ranges, worker);
-      }
+      takes_part = part_of_item(part, place, params_.item_overhead, interval.count(), ranges,
+                                static_cast<int>(blockIdx.x));
     }
     park(place, tile, sequence, interval, part, takes_part);
   }

@@ -10,43 +10,6 @@
 
 namespace swr::serving {
 
-/// Has L2 fetch `count` words, a line by a thread; `thread` counts over all CTAs.
-__device__ inline void fetch_words_ahead(const int* words, long long count, int thread) {
-  constexpr int kWordsPerLine = 32;
-  const long long first = static_cast<long long>(thread) * kWordsPerLine;
-  if (words != nullptr && first < count + kWordsPerLine - 1) {
-    ptx::prefetch_global_l2(words + (first < count ? first : count - 1));
-  }
-}
-
-/// All threads: has L2 fetch lengths, and the table of pages unless it is long. Nothing is read, so
-/// this may come before griddepcontrol_wait() even where the launch before writes them: whoever
-/// reads them afterwards does not wait for memory.
-template <auto C>
-__device__ inline void fetch_lengths_ahead(const ServingAttentionParams& params) {
-  constexpr long long kMostTableWords = 1 << 16;
-  const int thread = static_cast<int>(blockIdx.x) * C.threads() + static_cast<int>(threadIdx.x);
-  const SequenceLengths& lengths = params.lengths;
-  const int* const ends[] = {lengths.cu_seqlens_q, lengths.cu_seqlens_k, lengths.cu_seqlens_k_new,
-                             params.pages.indptr};
-#pragma unroll
-  for (const int* const words : ends) {
-    fetch_words_ahead(words, params.batch + 1, thread);
-  }
-  const int* const of_each[] = {lengths.seqused_q, lengths.seqused_k, lengths.leftpad_k,
-                                lengths.kv_batch_index, params.pages.last_page_len};
-#pragma unroll
-  for (const int* const words : of_each) {
-    fetch_words_ahead(words, params.batch, thread);
-  }
-  if constexpr (C.has_pages()) {
-    const PageTable& pages = params.pages;
-    const long long words = (params.batch - 1) * static_cast<long long>(pages.table_stride) +
-                            pages.pages_per_sequence;
-    fetch_words_ahead(pages.table, words < kMostTableWords ? words : kMostTableWords, thread);
-  }
-}
-
 /// In shared memory: the end of every place of the list, 8 bytes each, then the entry that stands
 /// there, 4 bytes each.
 template <auto C>
@@ -85,12 +48,7 @@ class SequenceList {
       const int first = entry(0);
       const SequenceItems items =
           items_of(C.tiles(), params_, query_length(params_, first), key_length(params_, first));
-      const int all = count() * static_cast<int>(items.items());
-      const int workers = even(all, ranges.workers);
-      ranges = have_one_q_tile(C.tiles(), params_)
-                   ? ranges_of_equal_items(ranges.units, all,
-                                           items.units_per_item - params_.item_overhead, workers)
-                   : Ranges{ranges.units, workers};
+      ranges.workers = even(count() * static_cast<int>(items.items()), ranges.workers);
     }
     return ranges;
   }

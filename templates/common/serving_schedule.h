@@ -351,9 +351,6 @@ SWR_HD constexpr ItemPlace place_of_unit(const ServingTiles& tiles,
 struct Ranges {
   long long units = 0;
   int workers = 0;
-  /// Where not 0, every item is cut into so many equal parts, and a worker has one. Only where all
-  /// items have as many units and no sequence has more than one Q tile.
-  int parts_per_item = 0;
 
   SWR_HD constexpr long long first(int worker) const { return quotient(units * worker, workers); }
   SWR_HD constexpr long long end(int worker) const { return first(worker + 1); }
@@ -387,28 +384,6 @@ SWR_HD constexpr int even_workers(int items, int most) {
   return most;
 }
 
-/// As few parts of `tiles` tiles as leave the longest of at most `most` parts no longer: each has
-/// to be combined.
-SWR_HD constexpr int fewest_parts(int tiles, int most) {
-  return ceil_div(tiles, ceil_div(tiles, clamp_to(most, 1, tiles)));
-}
-/// Whether sequences within the bounds have one Q tile of a head at most.
-SWR_HD constexpr bool have_one_q_tile(const ServingTiles& tiles,
-                                      const ServingAttentionParams& params) {
-  return static_cast<long long>(params.max_seq_q) * packed_heads(tiles, params) <= tiles.tile_m;
-}
-/// The ranges of `workers` workers over `items` items of `item_tiles` tiles each. Where several
-/// share an item, they divide its tiles, and what beginning costs does not count: every one begins
-/// once. Requires: have_one_q_tile().
-SWR_HD constexpr Ranges ranges_of_equal_items(long long units, int items, int item_tiles,
-                                              int workers) {
-  if (workers <= items || workers % items != 0) {
-    return {units, workers};
-  }
-  const int parts = fewest_parts(item_tiles, workers / items);
-  return {units, items * parts, parts > 1 ? parts : 0};
-}
-
 /// A worker's part of an item.
 struct ItemPart {
   KvTiles tiles;         ///< Of the item's interval, counted from its first tile.
@@ -423,29 +398,6 @@ struct ItemPart {
     return 2 * (first_worker + of_part) + (of_part == 0 ? 1 : 0);
   }
 };
-
-/// Ranges::parts_per_item: the item of which a worker has a part. No search and no wide division.
-template <typename List>
-SWR_HD constexpr ItemPlace place_of_worker(const ServingTiles& tiles,
-                                           const ServingAttentionParams& params, const List& list,
-                                           const Ranges& ranges, int worker) {
-  const int heads = scheduled_heads(tiles, params);
-  const int of_all = worker / ranges.parts_per_item;
-  const int place = of_all / heads;
-  const int units_per_item = static_cast<int>(list.end(0)) / heads;
-  return {list.entry(place),
-          {heads, 1, units_per_item},
-          of_all - place * heads,
-          static_cast<long long>(of_all) * units_per_item};
-}
-/// The part of that item's `tiles` tiles.
-SWR_HD constexpr ItemPart part_of_worker(int tiles, const Ranges& ranges, int worker) {
-  const int parts = ranges.parts_per_item;
-  const int part = worker % parts;
-  const int first = static_cast<int>(quotient(static_cast<long long>(tiles) * part, parts));
-  const int end = static_cast<int>(quotient(static_cast<long long>(tiles) * (part + 1), parts));
-  return {{first, end - first}, part, parts, worker - part};
-}
 
 /// The part of an item of `tiles` K and V tiles that falls to a worker, in proportion to units:
 /// some parts are empty when there are fewer tiles than units. False when the worker has only units

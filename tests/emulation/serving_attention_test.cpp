@@ -38,18 +38,14 @@ class Serving : public ServingMemory<C> {
                     .prefetch =
                         [this](const void* line, bool during_launch_before) {
                           const bool is_key = this->is_key_row(line);
-                          const bool tells = this->is_of_schedule(line);
                           prefetched_ += is_key && during_launch_before ? 1 : 0;
-                          lengths_asked_ += tells && during_launch_before ? 1 : 0;
-                          strayed_ += is_key || tells ? 0 : 1;
+                          strayed_ += is_key ? 0 : 1;
                         }},
                    [&] { serving::run<C>(this->params(), 0); });
   }
 
-  /// Lines that L2 was to fetch while the launch before ran: of live keys, of lengths and tables;
-  /// and of anything else, whenever.
+  /// Lines of live keys that L2 was to fetch while the launch before ran; and of anything else.
   int prefetched() const { return prefetched_; }
-  int lengths_asked() const { return lengths_asked_; }
   int strayed() const { return strayed_; }
 
  private:
@@ -76,19 +72,8 @@ class Serving : public ServingMemory<C> {
     };
   }
 
-  bool is_of_schedule(const void* line) {
-    bool is = false;
-    this->for_each_array([&](auto& array, ArrayUse use) {
-      const auto* const end = array.data() + array.size();
-      is = is || ((use == ArrayUse::length || use == ArrayUse::page) && line >= array.data() &&
-                  line < end);
-    });
-    return is;
-  }
-
   Problem problem_;
   int prefetched_ = 0;
-  int lengths_asked_ = 0;
   int strayed_ = 0;
 };
 
@@ -412,7 +397,7 @@ TEST(EmulatedServingAttention, RowsWithoutKeysAreZero) {
 }
 
 /// While the launch before still runs, L2 is told of the rows that every CTA takes first, and of no
-/// others; where it writes the lengths, which say their places, of lengths and tables.
+/// others; not when their places are not known yet.
 TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
   constexpr Config kRows = changed(kDecode, [](Config& c) { c.kv_source = KvSource::rows; });
   const auto expect_fetched = [&]<ServingAttentionConfig C>(bool ready) {
@@ -423,9 +408,6 @@ TEST(EmulatedServingAttention, FirstTilesAreFetchedAheadWhenLengthsAreReady) {
     serving.run();
     EXPECT_EQ(serving.wrong_values(), 0);
     EXPECT_EQ(serving.prefetched(), ready ? 64 : 0);
-    // A line each of the lengths of queries and keys, and with pages one of the table.
-    EXPECT_GE(serving.lengths_asked(), ready ? 0 : C.has_pages() ? 3 : 2);
-    EXPECT_EQ(serving.lengths_asked() == 0, ready);
     EXPECT_EQ(serving.strayed(), 0);
   };
   for (const bool ready : {false, true}) {

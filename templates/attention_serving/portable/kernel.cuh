@@ -177,7 +177,6 @@ __device__ inline long long take_item(const ServingAttentionParams& params, unsi
 template <ServingAttentionConfig C>
 __device__ inline void run(const ServingAttentionParams& params, unsigned smem) {
   if (!params.lengths_are_ready) {
-    fetch_lengths_ahead<C>(params);
     ptx::griddepcontrol_wait();
   }
   const SequenceList<C> list(params, smem);

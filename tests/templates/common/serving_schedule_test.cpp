@@ -80,28 +80,6 @@ struct Problem {
 
 KvTiles shifted(KvTiles tiles, int by) { return {tiles.first + by, tiles.count}; }
 
-/// The ranges of a launch, as the list of a kernel cuts them.
-Ranges dealt_ranges(const Problem& problem, const HostList& list, int ctas) {
-  const ServingAttentionParams& params = problem.params;
-  const Ranges ranges = cut_ranges(list.units(), ctas, params.least_units);
-  bool is_uniform = ranges.workers > 1 && sequences_per_entry(params.batch) == 1;
-  for (int place = 1; is_uniform && place < params.batch; ++place) {
-    is_uniform = list.end(place) - list.end(place - 1) == list.end(0);
-  }
-  if (!is_uniform) {
-    return ranges;
-  }
-  const int first = list.entry(0);
-  const SequenceItems items =
-      items_of(problem.tiles, params, query_length(params, first), key_length(params, first));
-  const int all = params.batch * static_cast<int>(items.items());
-  const int workers = even_workers(all, ranges.workers);
-  return have_one_q_tile(problem.tiles, params)
-             ? ranges_of_equal_items(ranges.units, all, items.units_per_item - params.item_overhead,
-                                     workers)
-             : Ranges{ranges.units, workers};
-}
-
 /// All that the CTAs of a launch do, in the way a kernel goes about it.
 std::vector<Scan> walk(const Problem& problem) {
   const ServingTiles& tiles = problem.tiles;
@@ -132,18 +110,14 @@ std::vector<Scan> walk(const Problem& problem) {
       }
       continue;
     }
-    const Ranges ranges = dealt_ranges(problem, list, ctas);
+    const Ranges ranges = cut_ranges(list.units(), ctas, params.least_units);
     if (cta >= ranges.workers) {
       continue;
     }
     for (long long unit = ranges.first(cta); unit < ranges.end(cta);) {
-      const bool is_even = ranges.parts_per_item > 0;
-      const ItemPlace place = is_even ? place_of_worker(tiles, params, list, ranges, cta)
-                                      : place_of_unit(tiles, params, list, unit);
+      const ItemPlace place = place_of_unit(tiles, params, list, unit);
       ItemPart part;
-      if (is_even) {
-        scan(cta, place, part_of_worker(kv_tiles(place), ranges, cta));
-      } else if (part_of_item(part, place, params.item_overhead, kv_tiles(place), ranges, cta)) {
+      if (part_of_item(part, place, params.item_overhead, kv_tiles(place), ranges, cta)) {
         scan(cta, place, part);
       }
       unit = place.first_unit + place.items.units_per_item;
@@ -429,70 +403,6 @@ TEST(ServingSchedule, EqualItemsAreDividedEvenly) {
       const long long last_item = (ranges.end(worker) - 1) / kUnits;
       const bool whole = ranges.first(worker) % kUnits == 0 && ranges.end(worker) % kUnits == 0;
       ASSERT_TRUE(first_item == last_item || whole) << items << " items, worker " << worker;
-    }
-  }
-}
-
-/// The longest part decides, and every part is combined: none is spare, and none is longer than it
-/// must be.
-TEST(ServingSchedule, PartsAreAsFewAsLeaveTheLongestNoLonger) {
-  EXPECT_EQ(fewest_parts(512, 33), 32);
-  EXPECT_EQ(fewest_parts(128, 16), 16);
-  EXPECT_EQ(fewest_parts(2048, 33), 33);
-  EXPECT_EQ(fewest_parts(1, 8), 1);
-  for (int tiles = 1; tiles < 300; ++tiles) {
-    for (int most = 1; most < 70; ++most) {
-      const int parts = fewest_parts(tiles, most);
-      const int longest = ceil_div(tiles, std::min(most, tiles));
-      ASSERT_EQ(ceil_div(tiles, parts), longest);
-      ASSERT_TRUE(parts == 1 || ceil_div(tiles, parts - 1) > longest) << tiles << ", " << most;
-    }
-  }
-}
-
-/// Decoding of equal sequences: what beginning costs every part alike makes none of them longer,
-/// and a worker finds its item without a search, which says the same.
-TEST(ServingSchedule, EqualItemsAreCutIntoEqualParts) {
-  struct Case {
-    int batch;
-    int keys;
-    int least;
-    std::size_t ctas;
-    int longest;
-  };
-  for (const auto& [batch, keys, least, ctas, longest] :
-       {Case{1, 8192, 8, 128, 8}, Case{1, 32768, 8, 256, 16}, Case{1, 131072, 8, 264, 63},
-        Case{8, 8192, 8, 256, 32}, Case{8, 32768, 8, 256, 128}, Case{64, 8192, 8, 256, 256}}) {
-    Problem problem;
-    problem.tiles = {.tile_n = 64, .pack_gqa = true, .deal = Deal::ranges};
-    problem.workers = 264;
-    problem.seqused_k.assign(static_cast<std::size_t>(batch), keys);
-    problem.params.batch = batch;
-    problem.params.heads_q = 32;
-    problem.params.heads_kv = 8;
-    problem.params.max_seq_q = 1;
-    problem.params.max_seq_kv = keys;
-    problem.params.item_overhead = 1;
-    problem.params.least_units = least;
-    problem.point();
-    std::map<int, int> tiles;
-    for (const Scan& scan : walk(problem)) {
-      tiles[scan.cta] += scan.kv_tiles.count;
-    }
-    EXPECT_EQ(tiles.size(), ctas) << batch << " x " << keys;
-    const auto shorter = [](const auto& a, const auto& b) { return a.second < b.second; };
-    EXPECT_EQ(std::ranges::max_element(tiles, shorter)->second, longest) << batch << " x " << keys;
-    EXPECT_GE(std::ranges::min_element(tiles, shorter)->second, longest - 1);
-    const HostList list(problem.tiles, problem.params);
-    const Ranges ranges = dealt_ranges(problem, list, 264);
-    for (int worker = 0; ranges.parts_per_item > 0 && worker < ranges.workers; ++worker) {
-      const ItemPlace quick = place_of_worker(problem.tiles, problem.params, list, ranges, worker);
-      const ItemPlace searched =
-          place_of_unit(problem.tiles, problem.params, list, ranges.first(worker));
-      ASSERT_EQ(quick.sequence, searched.sequence);
-      ASSERT_EQ(quick.item, searched.item);
-      ASSERT_EQ(quick.first_unit, searched.first_unit);
-      ASSERT_EQ(quick.items.units_per_item, searched.items.units_per_item);
     }
   }
 }
