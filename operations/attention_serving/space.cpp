@@ -368,12 +368,6 @@ ServingAttentionVariant hopper_prefill(int head_dim) {
           .item_order = ItemOrder::longest_first};
 }
 
-/// Whether as many CTAs share an SM as registers let, two, with so much shared memory each.
-bool two_fit(int smem_bytes, const DeviceInfo& device) {
-  return smem_bytes <= device.smem_per_cta_bytes &&
-         2 * (smem_bytes + device.smem_reserved_per_cta_bytes) <= device.smem_per_sm_bytes;
-}
-
 }  // namespace
 
 std::string_view to_string(KvSource value) { return enum_text(kKvSources, value); }
@@ -427,11 +421,6 @@ ServingAttentionVariant default_variant(const ServingAttentionProblem& problem,
     variant.tile_m = rows <= 16 ? 16 : 64;
     variant.tile_n = variant.tile_m == 64 && columns > 128 ? 32 : 64;
     variant.least_units = usual_least_units(variant.tile_n);
-    ServingAttentionVariant deeper = variant;
-    ++deeper.stages;
-    if (two_fit(smem_bytes_of(problem, deeper), device)) {
-      variant = deeper;  // More is under way where few CTAs have work.
-    }
   } else {
     const bool wide = columns > 192;
     variant.tile_m = wide ? 64 : 128;

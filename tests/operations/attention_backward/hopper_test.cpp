@@ -147,6 +147,10 @@ TEST(HopperBackwardSpace, IsTheDefaultWhereItIsLegal) {
     EXPECT_EQ(usual.family == Family::hopper, hopper) << to_string(Problem(problem));
     EXPECT_FALSE(check_constraints(problem, usual, device_of(90)));
     EXPECT_EQ(default_variant(Problem(problem), device_of(120)).as<V>().family, Family::portable);
+    if (hopper) {
+      const bool fits_in_turn = problem.head_dim <= 128;
+      EXPECT_EQ(usual.dq_sum, fits_in_turn ? DqSum::ordered : DqSum::atomic) << "the faster one";
+    }
   }
 }
 

@@ -216,22 +216,6 @@ TEST(ServingAttentionSpace, TheDefaultIsLegalOnEveryChip) {
   }
 }
 
-/// Decoding holds three tiles where two CTAs of them share an SM, and no CTA gets less than 512
-/// keys.
-TEST(ServingAttentionSpace, DecodingKeepsMemoryBusy) {
-  const auto usual = [](const ServingAttentionProblem& problem, int sm_arch) {
-    return default_variant(Problem(problem), device_of(sm_arch)).as<ServingAttentionVariant>();
-  };
-  for (const int sm_arch : {80, 90, 120}) {
-    const ServingAttentionVariant variant = usual(kDecode, sm_arch);
-    EXPECT_EQ(variant.stages, sm_arch == 90 ? 3 : 2) << sm_arch;
-    EXPECT_EQ(variant.least_units * variant.tile_n, 512);
-    EXPECT_EQ(variant.deal, Deal::ranges);
-  }
-  const auto narrow = with(kDecode, [](auto& p) { p.head_dim = p.head_dim_v = 64; });
-  EXPECT_EQ(usual(narrow, 80).stages, 3);
-}
-
 TEST(ServingAttentionKernel, DrawnVariantsCompileCleanForFourChips) {
   const Generator generator({});
   std::mt19937 random(5);
