@@ -353,8 +353,8 @@ class Candidates {
       // The consumers of a lone tile gain most from taking turns from its first step on.
       const bool takes_turns = problem_.head_dim <= 96 || tiles <= device_.sm_count;
       variant.mainloop = takes_turns ? Mainloop::overlap_ordered : Mainloop::overlap;
-      // Two or three tiles of a CTA are as even as they are dealt, not as tickets come.
-      if (problem_.causal && tiles <= 3LL * device_.sm_count) {
+      // Up to four tiles of a CTA are as even as they are dealt, not as tickets come.
+      if (problem_.causal && tiles <= 4LL * device_.sm_count) {
         variant.persistence = Persistence::snake;
       }
       add(variant);
