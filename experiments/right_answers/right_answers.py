@@ -31,6 +31,7 @@ TOLERANCE = 2e-2
 ROUNDS = 11
 PROFILE = "h200"
 JOBS_AHEAD = 3
+AHEAD = set()  # Processes that compile ahead.
 TUNING_SHARE = 0.8  # Of the time: comparing a shape takes about a fifth of tuning it.
 
 
@@ -122,8 +123,11 @@ def sizes_of(shape):
 def swr_tune(command, shape, *arguments):
     words = [word for name, value in sizes_of(shape).items()
              for word in ([f"--{name}"] if value is None else [f"--{name}", str(value)])]
-    subprocess.run([os.environ["SWR_TUNE"], command, *words, *arguments], check=False,
-                   stdout=subprocess.DEVNULL, preexec_fn=lambda: os.nice(10))
+    process = subprocess.Popen([os.environ["SWR_TUNE"], command, *words, *arguments],
+                               stdout=subprocess.DEVNULL, preexec_fn=lambda: os.nice(10))
+    AHEAD.add(process)
+    process.wait()
+    AHEAD.discard(process)
 
 
 def code_of(shape):
@@ -166,7 +170,11 @@ class Tuning:
 
     def wait(self):
         self.process.wait()
-        self.ahead.shutdown(cancel_futures=True)
+        # What compiles for shapes that do not come any more would be waited for.
+        self.ahead.shutdown(wait=False, cancel_futures=True)
+        for process in list(AHEAD):
+            process.terminate()
+        self.ahead.shutdown()
         self.folder.cleanup()
 
 
