@@ -203,11 +203,11 @@ TEST_F(GemmCApiTest, AnswersAsTheLookupDoes) {
   swr_lookup* lookup = nullptr;
   ASSERT_EQ(swr_lookup_open(database_.c_str(), nullptr, &lookup), SWR_OK) << swr_last_error();
   const swr_device device = first_device();
-  swr_gemm_problem problem = c_product(32);
+  swr_gemm_problem problem = c_product(48);
   swr_gemm_answer answer{};
   ASSERT_EQ(swr_lookup_best_gemm(lookup, &problem, &device, &answer), SWR_OK) << swr_last_error();
   EXPECT_EQ(answer.match, SWR_NEAREST);
-  EXPECT_EQ(answer.distance, 1.0);
+  EXPECT_DOUBLE_EQ(answer.distance, std::log2(64.0 / 48.0));
   EXPECT_EQ(answer.stored_problem.m, 64);
   EXPECT_EQ(answer.stored_problem.output, SWR_BF16);
   EXPECT_THAT(answer.variant, ::testing::HasSubstr("splits=3"));

@@ -7,6 +7,7 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
+#include <cmath>
 #include <thread>
 
 namespace swr {
@@ -104,12 +105,12 @@ TEST_F(GemmRuntimeTest, AnswersForANearShapeOfTheSameKindOnly) {
   record(product(128), hopper_tile(64, 64), 1.0);
   record(problem_of(4096), tile(128, 64), 5.0);
   const Runtime runtime(serving_only());
-  const Answer near = runtime.best(product(2048), device_);
+  const Answer near = runtime.best(product(3072), device_);
   EXPECT_EQ(near.level, MatchLevel::nearest);
   EXPECT_EQ(near.variant, good);
   EXPECT_EQ(near.stored_problem, product(4096));
-  EXPECT_DOUBLE_EQ(near.distance, 1.0);
-  EXPECT_DOUBLE_EQ(near.time_us.value(), 5.0) << "half the work";
+  EXPECT_DOUBLE_EQ(near.distance, std::log2(4.0 / 3.0));
+  EXPECT_DOUBLE_EQ(near.time_us.value(), 7.5) << "three quarters of the work";
   GemmProblem transposed = product(4096);
   transposed.layout = GemmLayout::tn;
   EXPECT_EQ(runtime.best(transposed, device_).level, MatchLevel::modelled);
