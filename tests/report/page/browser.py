@@ -11,8 +11,12 @@ import time
 
 
 def find_chromium():
-    """Path of the browser, or None."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    """Path of a browser that runs, or None. Ubuntu's package is a script that asks for a snap."""
+    for path in filter(None, map(shutil.which, ("chromium", "chromium-browser"))):
+        if subprocess.run([path, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0:
+            return path
+    return None
 
 
 class Browser:
