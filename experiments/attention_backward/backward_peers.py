@@ -349,7 +349,8 @@ def run_peers(options):
         "tflops", "ratio", "off_swr", "refused"])
     tunes = bool(options.database and os.environ.get("SWR_TUNE")) and not options.no_tuning
     ratios, wrong = {}, 0
-    shapes = list(enumerate(peer_shapes()))
+    shapes = [(number, shape) for number, shape in enumerate(peer_shapes())
+              if not options.head_dims or str(shape[1]) in options.head_dims.split(",")]
     # Tuning verifies in fp64, which takes long for what is large.
     passes = [(False, shapes)] + [(True, sorted(shapes, key=pairs_of))] * tunes
     # Not the default stream, which no graph is captured on.
@@ -457,6 +458,7 @@ def main():
     parser.add_argument("--database", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=10000, help="random problems at most")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--head-dims", help="peers of these alone, with a comma between")
     parser.add_argument("--steps", type=int, default=500, help="of training")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--no-graphs", action="store_false", dest="graphs", help="time plain launches")
