@@ -46,8 +46,8 @@ class BackwardPeers(test_torch.OnTheCpu):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.options = types.SimpleNamespace(
-            out=pathlib.Path(folder.name), begun=time.time(), seconds=600.0, database=None, count=8, head_dims=None,
-            rounds=2, no_tuning=False, tune_arguments="--budget 1", once=False, steps=20, graphs=True)
+            out=pathlib.Path(folder.name), begun=time.time(), seconds=600.0, database=None, count=8, rounds=2,
+            head_dims=None, no_tuning=False, tune_arguments="--budget 1", once=False, steps=20, graphs=True)
 
         def randn(*sizes, device, dtype):
             return torch.empty(*sizes, dtype=dtype).normal_()
