@@ -68,7 +68,7 @@ class PackageTest : public ServingTest {
   }
   /// Builds the consumers in a directory of its own.
   void build() const {
-    output_of("cmake -S " SWR_CONSUMER " -B " + build_.string() + " -DPACKAGE_DIR=" +
+    output_of("cmake -G Ninja -S " SWR_CONSUMER " -B " + build_.string() + " -DPACKAGE_DIR=" +
               package_.string() + " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR +
               " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "' > " + (directory_ / "log").string());
     output_of("cmake --build " + build_.string() + " > " + (directory_ / "log").string());

@@ -84,7 +84,8 @@ TEST_F(SoftmaxServing, AreCarriedByAPackageThatBuildsOutside) {
         << bytes_of(directory_ / "log");
     return bytes_of(directory_ / "log");
   };
-  run("cmake -S " SWR_CONSUMER " -B " + build.string() + " -DPACKAGE_DIR=" + package.string() +
+  run("cmake -G Ninja -S " SWR_CONSUMER " -B " + build.string() +
+      " -DPACKAGE_DIR=" + package.string() +
       " -Dmy_kernels_CUDA_INCLUDE_DIR=" SWR_CUDA_INCLUDE_DIR
       " -DCMAKE_CXX_FLAGS='" SWR_CONSUMER_FLAGS "'");
   run("cmake --build " + build.string());
