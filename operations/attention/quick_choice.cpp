@@ -116,6 +116,9 @@ double dram_bytes(const AttentionProblem& problem, const DeviceInfo& device) {
   return bytes * std::clamp((bytes - 0.5 * l2_bytes) / (0.3 * l2_bytes), 0.0, 1.0);
 }
 
+/// Up to so many keys sections of heads pay, whatever memory does.
+constexpr int kShortSection = 2048;
+
 struct CtaCosts {
   double step_clocks = 0.0;
   /// Of a step beside its work: what waits for what, hidden where other CTAs or warps work.
@@ -229,7 +232,6 @@ double dram_us_of_heads_side_by_side(const AttentionProblem& problem,
 AttentionSwizzle usual_swizzle(const AttentionProblem& problem, const DeviceInfo& device,
                                int& section_heads) {
   constexpr int kShort = 512;
-  constexpr int kShortSection = 2048;
   section_heads = 0;
   const bool has_one = problem.batch * problem.heads_q == 1;
   if (!problem.causal || problem.seq_q <= kShort || has_one) {
@@ -353,7 +355,8 @@ class Candidates {
       // The consumers of a lone tile gain most from taking turns from its first step on.
       const bool takes_turns = problem_.head_dim <= 96 || tiles <= device_.sm_count;
       variant.mainloop = takes_turns ? Mainloop::overlap_ordered : Mainloop::overlap;
-      // Up to four tiles of a CTA are as even as they are dealt, not as tickets come.
+      // With up to four tiles to a CTA, pairs of long and short ones end more evenly than tickets
+      // do.
       if (problem_.causal && tiles <= 4LL * device_.sm_count) {
         variant.persistence = Persistence::snake;
       }
@@ -378,10 +381,10 @@ class Candidates {
     }
   }
 
-  /// Where sections of heads would spare traffic that costs no time.
+  /// Whether K and V come fast enough when Q tiles of all heads run side by side, so that sections
+  /// of heads would spare traffic that costs no time.
   bool memory_keeps_up(const AttentionVariant& variant) const {
     constexpr double kHiddenShare = 0.5;
-    constexpr int kShortSection = 2048;
     return problem_.seq_kv > kShortSection &&
            dram_us_of_heads_side_by_side(problem_, variant, device_) <
                kHiddenShare * quick_time_us_of(problem_, variant, device_);

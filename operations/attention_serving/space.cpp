@@ -351,9 +351,9 @@ bool suits_hopper(const ServingAttentionProblem& problem, const HopperServingCon
          config.piece_rows >= kLeastRows;
 }
 
-/// The widest tile of a power of two or nearly, as causal masks and windows end at multiples of the
-/// Q tile's rows: a wider one is masked more. Where a third stage fits, copies that lanes make of
-/// what a window or an end cuts hide behind two tiles.
+/// K and V tiles of 128 rows, as a Q tile has, so that masks and windows end at tiles; of wide
+/// heads as many rows as shared memory admits. At head_dim 64 a third stage fits: behind it hide
+/// the copies that lanes make of what a window or a sequence's end cuts.
 ServingAttentionVariant hopper_prefill(int head_dim) {
   const bool is_narrow = head_dim <= 64;
   return {.family = Family::hopper,

@@ -36,10 +36,7 @@ constexpr ServingAttentionConfig kFourWarps{.head_dim = 16,
                                             .pack_gqa = false,
                                             .deal = Deal::whole};
 
-constexpr ServingAttentionConfig changed(ServingAttentionConfig config, auto change) {
-  change(config);
-  return config;
-}
+using serving_test::changed;
 using Config = ServingAttentionConfig;
 
 /// Queries for one warp, two, and all four of them, keys with and without a mask.

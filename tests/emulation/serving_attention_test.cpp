@@ -115,10 +115,6 @@ constexpr ServingAttentionConfig kPrefill{.head_dim = 32,
 
 constexpr int kRounds = 100;
 
-constexpr ServingAttentionConfig changed(ServingAttentionConfig config, auto change) {
-  change(config);
-  return config;
-}
 using Config = ServingAttentionConfig;
 
 TEST(EmulatedServingAttention, DecodesFromPages) {

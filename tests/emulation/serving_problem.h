@@ -22,6 +22,12 @@
 
 namespace swr::serving_test {
 
+/// A configuration that differs from another one in what `change` does to it.
+constexpr ServingAttentionConfig changed(ServingAttentionConfig config, auto change) {
+  change(config);
+  return config;
+}
+
 using emulation::CopyTime;
 using emulation::CtaOrder;
 using emulation::Fault;
