@@ -309,12 +309,13 @@ def timed_backwards(options, number, shape):
     torch.manual_seed(number)
     q, k, v, d_o = tensors(shape["batch"], shape["heads"], shape["kv_heads"], shape["seq"], shape["seq"],
                            shape["head_dim"], "bf16")
-    graphs, found, failed = {}, {}, {}
+    calls, graphs, found, failed = {}, {}, {}, {}
     for name, make in contenders(q, k, v, d_o, shape["causal"]).items():
         try:
-            call = make()
-            found[name] = call()
-            graphs[name] = repeated(call, options.graphs)
+            # Kept until all are timed: a graph reads what its forward left, and does not hold it.
+            calls[name] = make()
+            found[name] = calls[name]()
+            graphs[name] = repeated(calls[name], options.graphs)
         except Exception as error:  # noqa: BLE001: the others' times count without this one's.
             failed[name] = (str(error) or repr(error)).splitlines()[0]
             traceback.print_exc()

@@ -127,11 +127,59 @@ Values numbers(std::initializer_list<long long> values) { return {values.begin()
 Values one_text(std::string_view text) { return {std::string(text)}; }
 
 /// Bands of a head of so many K and V tiles where tiles take turns: a causal launch ends with the
-/// longest tiles of the last band, and a tile waits behind those of its band. Atomic sums gain
-/// nothing (experiments/attention_backward).
+/// longest tiles of the last band, and a tile waits behind those of its band. Fewer than four tiles
+/// to a band read Q and dO from DRAM once a band. Atomic sums gain nothing
+/// (experiments/attention_backward).
 int usual_bands(int kv_tiles) {
   constexpr int kBands = 4;
-  return std::min(kBands, kv_tiles);
+  constexpr int kTiles = 4;
+  return std::clamp(kv_tiles / kTiles, 1, kBands);
+}
+
+int kv_tiles_of(const AttentionBackwardProblem& problem, const V& v) {
+  return ceil_div(problem.seq_kv, v.tile_n);
+}
+
+/// CTAs of the pass over K and V tiles while each walks alone.
+long long whole_walks(const AttentionBackwardProblem& problem, const V& v) {
+  return 1LL * problem.batch * problem.heads_kv * kv_tiles_of(problem, v);
+}
+
+int group_of(const AttentionBackwardProblem& problem) { return problem.heads_q / problem.heads_kv; }
+
+/// CTAs that share the walk of a K and V tile: as many as the GPU has room for, and where tiles of
+/// causal heads take turns so many that a band fills it one and a half times. With fewer, tiles of
+/// the next band wait for those of this one; parts with query heads of their own wait for nobody
+/// (experiments/attention_backward).
+int usual_parts(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
+  constexpr int kMost = 4;
+  const long long walks = whole_walks(problem, v);
+  const int steps = group_of(problem) * ceil_div(problem.seq_q, v.tile_m);
+  int parts = 1;
+  while (2 * parts <= std::min(kMost, steps) && 2 * parts * walks <= sm_count) {
+    parts *= 2;
+  }
+  if (v.dq_sum != DqSum::ordered || !problem.causal) {
+    return parts;
+  }
+  const int bands = usual_bands(kv_tiles_of(problem, v));
+  while (2 * parts <= std::min(kMost, group_of(problem)) &&
+         2 * parts * walks < 3LL * bands * sm_count) {
+    parts *= 2;
+  }
+  return parts;
+}
+
+bool may_share_walks(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
+  const bool few = whole_walks(problem, v) < sm_count &&
+                   group_of(problem) * ceil_div(problem.seq_q, v.tile_m) > 1;
+  return few || usual_parts(problem, v, sm_count) > 1;
+}
+
+/// Without bands, with the usual number, and with twice as many.
+Values bands_to_try(int kv_tiles) {
+  const int usual = usual_bands(kv_tiles);
+  return numbers({1, usual, std::min(2 * usual, kv_tiles)});
 }
 
 /// What is enumerated of an axis that is not restricted; `v` has those before it. Two passes have
@@ -144,10 +192,6 @@ Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& d
   const bool hopper = v.family == Family::hopper;
   const bool hopper_turns = hopper && v.dq_sum == DqSum::ordered;
   const bool wide = atomic && !hopper && device.sm_arch >= kFirstWideArch;
-  const int group = problem.heads_q / problem.heads_kv;
-  const int kv_tiles = ceil_div(problem.seq_kv, v.tile_n);
-  const long long items = 1LL * problem.batch * problem.heads_kv * kv_tiles;
-  const bool few_items = items < device.sm_count && group * ceil_div(problem.seq_q, v.tile_m) > 1;
   const std::map<std::string_view, Values> all{
       {"stages", hopper_turns ? numbers({2})
                  : hopper     ? numbers({2, 3})
@@ -157,11 +201,11 @@ Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& d
                 : two_pass || hopper_turns ? one_text("cyclic")
                                            : Values{"cyclic", "right_to_left"}},
       {"persistence", atomic ? Values{"grid", "persistent"} : one_text("grid")},
-      {"parts", few_items ? numbers({1, 2, 4}) : numbers({1})},
+      {"parts", may_share_walks(problem, v, device.sm_count) ? numbers({1, 2, 4}) : numbers({1})},
       {"last_kv_first", !problem.causal ? one_text("off")
                         : hopper_turns  ? one_text("on")
                                         : texts(kSwitches)},
-      {"bands", hopper_turns ? numbers({1, usual_bands(kv_tiles)}) : numbers({1})},
+      {"bands", hopper_turns ? bands_to_try(kv_tiles_of(problem, v)) : numbers({1})},
       {"query_persistence",
        two_pass && problem.causal ? Values{"grid", "pairs"} : one_text("grid")}};
   const auto found = all.find(axis);
@@ -198,7 +242,7 @@ namespace {
 
 int bands_of(const AttentionBackwardProblem& problem, const V& variant) {
   const bool single = problem.batch * problem.heads_kv == 1 && !variant.last_kv_first;
-  return single ? 1 : usual_bands(ceil_div(problem.seq_kv, variant.tile_n));
+  return single ? 1 : usual_bands(kv_tiles_of(problem, variant));
 }
 
 /// The first offered tiles of a family that are legal: the widest that fit every chip come first.
@@ -214,6 +258,7 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
         variant.last_kv_first = problem.causal;
         variant.bands = bands_of(problem, variant);
       }
+      variant.parts = family == Family::hopper ? usual_parts(problem, variant, device.sm_count) : 1;
       variant.wide_adds =
           family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
       if (!broken_constraint(problem, variant, device)) {

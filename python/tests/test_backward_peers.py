@@ -12,6 +12,7 @@ import tempfile
 import time
 import types
 import unittest
+import weakref
 from unittest import mock
 
 import test_torch
@@ -96,6 +97,17 @@ class BackwardPeers(test_torch.OnTheCpu):
         self.assertEqual([row["tuned"] for row in self.rows("peers")], ["False"] * 8 + ["True"] * 8)
         self.assertIn("--deterministic", runs[1])
         self.assertEqual(len(runs), 6)
+
+    def test_what_a_graph_reads_lives_until_it_was_timed(self):
+        alive = []
+
+        def graph_of(call, graph_us, most):
+            call()
+            called = weakref.ref(call)
+            return Graph(lambda: alive.append(called() is not None)), 1
+        with mock.patch.object(self.script, "graph_of", graph_of):
+            self.assertEqual(self.script.run_peers(self.options), 0)
+        self.assertEqual(set(alive), {True})
 
     def test_only_the_deterministic_contender_asks_for_it(self):
         seen = []
