@@ -147,24 +147,20 @@ long long whole_walks(const AttentionBackwardProblem& problem, const V& v) {
 
 int group_of(const AttentionBackwardProblem& problem) { return problem.heads_q / problem.heads_kv; }
 
-/// CTAs that share the walk of a K and V tile: as many as the GPU has room for, and where tiles of
-/// causal heads take turns so many that a band fills it one and a half times. With fewer, tiles of
-/// the next band wait for those of this one; parts with query heads of their own wait for nobody
-/// (experiments/attention_backward).
+/// CTAs that share the walk of a K and V tile, each with query heads of its own: parts of one head
+/// would wait for each other. As many as the GPU has room for, and where tiles of causal heads take
+/// turns so many that a band fills it one and a half times; with fewer, tiles of the next band wait
+/// for those of this one (experiments/attention_backward).
 int usual_parts(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
   constexpr int kMost = 4;
-  const long long walks = whole_walks(problem, v);
-  const int steps = group_of(problem) * ceil_div(problem.seq_q, v.tile_m);
-  int parts = 1;
-  while (2 * parts <= std::min(kMost, steps) && 2 * parts * walks <= sm_count) {
-    parts *= 2;
-  }
-  if (v.dq_sum != DqSum::ordered || !problem.causal) {
-    return parts;
-  }
+  const bool bands_wait = v.dq_sum == DqSum::ordered && problem.causal;
   const int bands = usual_bands(kv_tiles_of(problem, v));
-  while (2 * parts <= std::min(kMost, group_of(problem)) &&
-         2 * parts * walks < 3LL * bands * sm_count) {
+  const auto twice_as_many_pay = [&](int parts) {
+    const long long ctas = 2 * parts * whole_walks(problem, v);
+    return ctas <= sm_count || (bands_wait && ctas < 3LL * bands * sm_count);
+  };
+  int parts = 1;
+  while (2 * parts <= std::min(kMost, group_of(problem)) && twice_as_many_pay(parts)) {
     parts *= 2;
   }
   return parts;
@@ -240,9 +236,11 @@ std::vector<Axis> axes_to_enumerate() {
 
 namespace {
 
-int bands_of(const AttentionBackwardProblem& problem, const V& variant) {
-  const bool single = problem.batch * problem.heads_kv == 1 && !variant.last_kv_first;
-  return single ? 1 : usual_bands(kv_tiles_of(problem, variant));
+/// None where all CTAs run at once: the second band would wait for the first from the start.
+int bands_of(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
+  const bool single = problem.batch * problem.heads_kv == 1 && !v.last_kv_first;
+  const bool at_once = v.parts * whole_walks(problem, v) <= sm_count;
+  return single || at_once ? 1 : usual_bands(kv_tiles_of(problem, v));
 }
 
 /// The first offered tiles of a family that are legal: the widest that fit every chip come first.
@@ -254,11 +252,13 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
     }
     for (const int stages : {variant.stages, 1}) {
       variant.stages = stages;
+      if (family == Family::hopper) {
+        variant.parts = usual_parts(problem, variant, device.sm_count);
+      }
       if (family == Family::hopper && sum == DqSum::ordered) {
         variant.last_kv_first = problem.causal;
-        variant.bands = bands_of(problem, variant);
+        variant.bands = bands_of(problem, variant, device.sm_count);
       }
-      variant.parts = family == Family::hopper ? usual_parts(problem, variant, device.sm_count) : 1;
       variant.wide_adds =
           family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
       if (!broken_constraint(problem, variant, device)) {

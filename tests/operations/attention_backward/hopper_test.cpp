@@ -286,29 +286,39 @@ TEST(HopperBackwardSpace, TakesTurnsWhereTheProblemIsDeterministic) {
   EXPECT_EQ(default_variant(Problem(short_keys), device_of(90)).as<V>().bands, 1);
 }
 
+/// The default of one sequence on a GPU of 132 SMs.
+V default_of(bool causal, int heads_q, int heads_kv, int length) {
+  const P problem = with(kHopperTraining, [&](P& p) {
+    p.batch = 1;
+    p.heads_q = heads_q;
+    p.heads_kv = heads_kv;
+    p.seq_q = p.seq_kv = length;
+    p.causal = causal;
+  });
+  DeviceInfo device = device_of(90);
+  device.sm_count = 132;
+  const Variant variant = default_variant(Problem(problem), device);
+  EXPECT_FALSE(check_constraints(Problem(problem), variant, device));
+  return variant.as<V>();
+}
+
 TEST(HopperBackwardSpace, SharesWalksWhereBandsDoNotFillTheGpu) {
-  const auto parts_of = [](bool causal, int heads_q, int heads_kv, int length) {
-    const P problem = with(kHopperTraining, [&](P& p) {
-      p.batch = 1;
-      p.heads_q = heads_q;
-      p.heads_kv = heads_kv;
-      p.seq_q = p.seq_kv = length;
-      p.causal = causal;
-    });
-    DeviceInfo device = device_of(90);
-    device.sm_count = 132;
-    const Variant variant = default_variant(Problem(problem), device);
-    EXPECT_FALSE(check_constraints(Problem(problem), variant, device));
-    return variant.as<V>().parts;
-  };
-  EXPECT_EQ(parts_of(true, 64, 8, 4096), 4);
-  EXPECT_EQ(parts_of(true, 64, 8, 8192), 2);
-  EXPECT_EQ(parts_of(true, 64, 8, 16384), 1);
-  EXPECT_EQ(parts_of(true, 16, 8, 4096), 2) << "no more than query heads of a group";
-  EXPECT_EQ(parts_of(true, 16, 16, 2048), 1) << "parts of one query head would wait for each other";
-  EXPECT_EQ(parts_of(false, 64, 8, 4096), 1) << "no band ends before another";
-  EXPECT_EQ(parts_of(false, 64, 8, 1024), 2) << "64 tiles on 132 SMs";
-  EXPECT_EQ(parts_of(false, 16, 16, 128), 2) << "a walk of two steps";
+  EXPECT_EQ(default_of(true, 64, 8, 4096).parts, 4);
+  EXPECT_EQ(default_of(true, 64, 8, 8192).parts, 2);
+  EXPECT_EQ(default_of(true, 64, 8, 16384).parts, 1);
+  EXPECT_EQ(default_of(true, 16, 8, 4096).parts, 2) << "no more than query heads of a group";
+  EXPECT_EQ(default_of(true, 16, 16, 2048).parts, 1) << "parts of a head would wait for each other";
+  EXPECT_EQ(default_of(false, 64, 8, 4096).parts, 1) << "no band ends before another";
+  EXPECT_EQ(default_of(false, 64, 8, 1024).parts, 2) << "64 tiles on 132 SMs";
+  EXPECT_EQ(default_of(false, 16, 16, 128).parts, 1);
+}
+
+TEST(HopperBackwardSpace, BandsHaveFourTilesAndMoreThanTheGpuHoldsAtOnce) {
+  EXPECT_EQ(default_of(true, 64, 64, 512).bands, 1);
+  EXPECT_EQ(default_of(true, 64, 64, 1024).bands, 2);
+  EXPECT_EQ(default_of(true, 64, 64, 2048).bands, 4);
+  EXPECT_EQ(default_of(true, 16, 16, 1024).bands, 1) << "128 tiles on 132 SMs";
+  EXPECT_EQ(default_of(true, 64, 8, 1024).bands, 2) << "256 parts of tiles";
 }
 
 /// experiments/attention_backward/hopper_h200.txt, 1 x 16384, 16 heads.
