@@ -121,6 +121,12 @@ inline constexpr HopperBackwardKernels kHopperKernels[] = {
     hopper_kernels("hopper 96 ordered causal bf16", {96, 64, 2, DType::bf16, true, DqSum::ordered}),
     hopper_kernels("hopper 80/48 ordered fp16", {80, 64, 4, DType::fp16, false, DqSum::ordered, 2,
                                                  QOrder::right_to_left, Persistence::grid, 48}),
+    hopper_kernels("hopper 256 ordered causal bf16",
+                   {256, 64, 11, DType::bf16, true, DqSum::ordered}),
+    hopper_kernels("hopper 256 ordered fp16", {256, 64, 11, DType::fp16, false, DqSum::ordered}),
+    hopper_kernels("hopper 192/128 ordered causal bf16",
+                   {192, 64, 10, DType::bf16, true, DqSum::ordered, 2, QOrder::cyclic,
+                    Persistence::grid, 128}),
 };
 inline constexpr std::size_t kBackwardCount =
     kPortableCount + sizeof(kHopperKernels) / sizeof(kHopperKernels[0]);

@@ -128,9 +128,6 @@ Reason family_axes(const Candidate& c) {
   if (v.dq_sum == DqSum::ordered && v.persistence != Persistence::grid) {
     return "hopper tiles that take turns are drawn one by one: persistence grid";
   }
-  if (v.dq_sum == DqSum::ordered && c.hopper()->key.divides_columns()) {
-    return "above head_dim 128 hopper has no room for dQ that waits for its turn";
-  }
   return unless(v.stages >= 2, "hopper holds two Q tiles or three");
 }
 

@@ -272,7 +272,8 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
 }  // namespace
 
 /// Hopper kernels where they are legal. Two passes kept 0.73 of the atomic kernel of the portable
-/// family on an H200, turns 0.34 (experiments/attention_backward); of the hopper family 0.50.
+/// family on an H200, turns 0.34 (experiments/attention_backward); of the hopper family 0.50. Turns
+/// of the hopper family above head_dim 128 have not been timed.
 V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
   struct Choice {
     Family family;
@@ -288,7 +289,12 @@ V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& dev
                                       Choice{Family::portable, DqSum::none}};
   const std::span<const Choice> choices =
       problem.deterministic ? std::span<const Choice>(kDeterministic) : kUsual;
+  constexpr int kTimedColumns = 128;
+  const bool wide = std::max(problem.head_dim, problem.head_dim_v) > kTimedColumns;
   for (const auto& [family, sum] : choices) {
+    if (wide && sum == DqSum::ordered) {
+      continue;
+    }
     if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
       return *variant;
     }

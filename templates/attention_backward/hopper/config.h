@@ -89,7 +89,8 @@ struct HopperKeyPassConfig {
   /// P^T likewise, where it crosses.
   SWR_HD constexpr int p_bytes() const { return divides_columns() ? tile_m * tile_n * 2 : 0; }
   SWR_HD constexpr bool stores_ds() const { return sums_dq() || divides_columns(); }
-  /// dQ goes to L2 through shared memory, or, where that has no room, from registers.
+  /// dQ goes to L2 through shared memory, or, where that has no room, from registers. With turns
+  /// other warps wait for those of what is staged, and consumers for their own.
   SWR_HD constexpr bool stages_dq() const { return sums_dq() && !divides_columns(); }
   SWR_HD constexpr int staged_dq_bytes() const {
     return stages_dq() ? tile_m * key_columns() * 4 : 0;
@@ -159,8 +160,7 @@ struct HopperKeyPassConfig {
     const bool rows = tile_m == 64 || (tile_m == 128 && !divides_columns());
     const bool tiles = warps == 8 && tile_n == (divides_columns() ? 64 : 128) && rows &&
                        dq_columns() % kPanelColumns == 0;
-    return dims && tiles && trades_what_it_has() && (stages == 2 || stages == 3) &&
-           !(takes_turns() && divides_columns());
+    return dims && tiles && trades_what_it_has() && (stages == 2 || stages == 3);
   }
 
  private:

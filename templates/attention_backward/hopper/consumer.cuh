@@ -13,6 +13,7 @@
 #include "attention_backward/portable/key_work.cuh"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
+#include "common/reduce_ptx.cuh"
 #include <swr/attention_backward_params.h>
 
 namespace swr::hopper {
@@ -46,6 +47,8 @@ class KeyConsumer {
   }
 
  private:
+  /// Without other warps that do.
+  static constexpr bool kWaitsForTurns = C.takes_turns() && !C.stages_dq();
   static constexpr int kConsumerThreads = C.consumers() * C.kWarpgroup;
   // Named barriers; 0 is __syncthreads.
   static constexpr int kDsBarrier = 1;
@@ -68,11 +71,13 @@ class KeyConsumer {
     for (int step = 0; step < work.steps.count; ++step) {
       take_step();
     }
+    pass_turn();
   }
 
   __device__ __forceinline__ void take_step() {
     start_scores();
     start_d_p();
+    pass_turn();
     ptx::wgmma_wait_group<1>();
     ptx::warpgroup_fence_operand(scores_);
     const StepPlace place = take_place(smem_.place(q_.stage), smem_.q_empty(q_.stage));
@@ -105,6 +110,7 @@ class KeyConsumer {
     }
     if constexpr (C.sums_dq()) {
       start_dq();
+      wait_for_turn(place);
       ptx::wgmma_wait_group<1>();
     } else {
       ptx::wgmma_wait_group<0>();
@@ -197,13 +203,42 @@ class KeyConsumer {
     ptx::wgmma_commit_group();
   }
 
-  /// Adds the warp's share to the sums in global memory.
+  /// Adds the warp's share to the sums in global memory. The first turn stores, so that nobody has
+  /// to write zeros before.
   __device__ __forceinline__ void add_dq(const StepPlace& place) const {
     const portable::DqShare<C> target(params_, place.batch_head, place.q_tile, dq_share());
+    const bool stores = C.takes_turns() && place.turn == 0;
 #pragma unroll
     for (int n = 0; n < C.dq_fragments(); ++n) {
       if (is_own_fragment(n)) {
-        target.add(n, {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]});
+        const float sums[4] = {dq_[4 * n], dq_[4 * n + 1], dq_[4 * n + 2], dq_[4 * n + 3]};
+        if (stores) {
+          target.leave(n, sums);
+        } else {
+          target.add(n, sums);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void wait_for_turn(const StepPlace& place) {
+    if constexpr (kWaitsForTurns) {
+      turn_ = portable::DqShare<C>(params_, place.batch_head, place.q_tile, dq_share()).turn();
+      turn_number_ = place.turn;
+      if (threadIdx.x % 32 == 0) {
+        ptx::ld_acquire_until(turn_, static_cast<unsigned>(turn_number_));
+      }
+      __syncwarp();
+    }
+  }
+
+  /// Lets the next tile add to what the last step has added to. Not at once: S and dP of the next
+  /// step are under way while the additions end.
+  __device__ __forceinline__ void pass_turn() {
+    if constexpr (kWaitsForTurns) {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0 && turn_ != nullptr) {
+        ptx::st_release(turn_, static_cast<unsigned>(turn_number_ + 1));
       }
     }
   }
@@ -376,6 +411,8 @@ class KeyConsumer {
   RoundedWeights<C> ds_;
   KeySums<C> dk_;
   ValueSums<C> dv_;
+  unsigned* turn_ = nullptr;  ///< Of the step before, which pass_turn() ends.
+  int turn_number_ = 0;
   RingPosition<C.stages> q_;
   RingPosition<C.kValueStages> d_o_;
 };

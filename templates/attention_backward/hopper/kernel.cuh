@@ -38,7 +38,7 @@ __device__ __forceinline__ void run_key_pass(const AttentionBackwardParams& para
     ptx::setmaxnreg_dec<C.producer_registers()>();
     if (threadIdx.x < 32) {
       KeyProducer<C>(smem, params, maps).run();
-    } else if constexpr (C.takes_turns()) {
+    } else if constexpr (C.takes_turns() && C.stages_dq()) {
       const int stage = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0) - 1;
       if (stage < C.dq_stages()) {
         DqAdder<C>(smem, stage, params).run();

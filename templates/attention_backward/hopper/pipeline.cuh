@@ -149,10 +149,11 @@ struct StepPlace {
   int q_tile;
   int batch_head;  ///< batch * heads_q + the query head.
   int masked;      ///< Other than 0: some pair of the tiles is hidden or past an end.
+  int turn;        ///< In the additions to dQ, where consumers wait for it.
 };
 
 __device__ __forceinline__ void store_place(unsigned shared, const StepPlace& place) {
-  ptx::st_shared(shared, make_uint4(place.q_tile, place.batch_head, place.masked, 0));
+  ptx::st_shared(shared, make_uint4(place.q_tile, place.batch_head, place.masked, place.turn));
 }
 /// One warp takes it. Lane 0 reads it and says so to the loading thread, which may then overwrite
 /// it.
@@ -163,7 +164,7 @@ __device__ __forceinline__ StepPlace take_place(unsigned shared, unsigned empty_
     ptx::mbarrier_arrive(empty_barrier);
   }
   __syncwarp();
-  return {uniform(words.x), uniform(words.y), uniform(words.z)};
+  return {uniform(words.x), uniform(words.y), uniform(words.z), uniform(words.w)};
 }
 
 /// The tensor maps of a launch, as kernel parameters.

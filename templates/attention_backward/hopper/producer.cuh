@@ -5,6 +5,7 @@
 
 #include "attention_backward/hopper/config.h"
 #include "attention_backward/hopper/pipeline.cuh"
+#include "attention_backward/portable/dq_sums.cuh"
 #include "attention_backward/portable/key_work.cuh"
 #include "attention_backward/portable/row_stats.cuh"
 #include "attention_backward/schedule.h"
@@ -85,7 +86,7 @@ class KeyProducer {
     const unsigned full = smem_.q_full(q_.stage);
     ptx::mbarrier_wait(smem_.q_empty(q_.stage), q_.parity ^ 1);
     if (issues_) {
-      store_place(smem_.place(q_.stage), {at.q_tile, batch_head, masked ? 1 : 0});
+      store_place(smem_.place(q_.stage), {at.q_tile, batch_head, masked ? 1 : 0, turn(work, at)});
     }
     load_tile(smem_.q(q_.stage), maps_.q, {0, first_row, head, work.batch}, C.row_box().rows,
               C.key_columns(), full, stats_bytes);
@@ -93,6 +94,17 @@ class KeyProducer {
       ptx::cp_async_bulk_global_to_shared(smem_.stats(q_.stage),
                                           portable::stats_of(params_, batch_head, first_row),
                                           stats_bytes, full);
+    }
+  }
+
+  /// That of the consumers, which have no registers for it; DqAdder knows its own.
+  __device__ __forceinline__ int turn(const portable::KeyWork& work,
+                                      const backward::Place& at) const {
+    if constexpr (C.takes_turns() && !C.stages_dq()) {
+      const int contributors = backward::kv_tiles_of(at.q_tile, C.tile_m, C.tile_n, work.shape);
+      return backward::turns_of(work.tile, portable::relay_of<C>(params_)).at(contributors);
+    } else {
+      return 0;
     }
   }
 
