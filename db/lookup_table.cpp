@@ -75,16 +75,21 @@ bool stands(const Decided& decided, const std::vector<const LookupRow*>& answers
   return std::ranges::any_of(answers, is_winner) && std::ranges::none_of(answers, beats);
 }
 
+struct NearAnswer {
+  const Variant& variant;
+  double octaves;  ///< From the problem asked.
+};
+
 /// True when a near answer is farther off than is trusted, or when the closed form calls it worse
 /// than its own choice by more than its error.
-bool loses(const Problem& problem, const Variant& near, double octaves, const Variant& modelled,
+bool loses(const NearAnswer& near, const Variant& modelled, const Problem& problem,
            const DeviceInfo& device) {
-  if (octaves > problem.operation().trusted_octaves(problem, device)) {
+  if (near.octaves > problem.operation().trusted_octaves(problem, device)) {
     return true;
   }
   // Four times what it loses in the mean on recorded spaces (experiments/right_answers).
   constexpr double kBeyondError = 1.15;
-  const auto of_near = problem.operation().quick_time_us(problem, near, device);
+  const auto of_near = problem.operation().quick_time_us(problem, near.variant, device);
   const auto of_modelled = problem.operation().quick_time_us(problem, modelled, device);
   return of_near && of_modelled && *of_near > kBeyondError * *of_modelled;
 }
@@ -600,7 +605,7 @@ Answer LookupTable::near_or_modelled(const Problem& problem, const DeviceInfo& d
   }
   const auto modelled = problem.operation().modelled_variant(problem, device);
   const auto loses_to = [&](const Variant& chosen) {
-    return loses(problem, hit->table->variants_[hit->candidate.variant], hit->distance, chosen,
+    return loses({hit->table->variants_[hit->candidate.variant], hit->distance}, chosen, problem,
                  device);
   };
   if (hit && !(modelled && loses_to(*modelled))) {

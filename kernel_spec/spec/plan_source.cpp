@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// The source that NVRTC compiles for a point of a plan's space.
+#include "kernel_spec/spec/error_place.h"
+#include "kernel_spec/spec/kernel_plan.h"
+#include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/words.h"
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <string_view>
+
+namespace swr::kernel_spec {
+namespace {
+
+/// Calls `found(begin, end)` for each word of a text that is a name.
+void for_each_name(std::string_view text,
+                   const std::function<void(std::size_t, std::size_t)>& found) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t begin = at;
+    while (at < text.size() && is_name_character(text[at])) {
+      ++at;
+    }
+    if (at > begin && std::isdigit(static_cast<unsigned char>(text[begin])) == 0) {
+      found(begin, at);
+    }
+    at += at == begin ? 1 : 0;
+  }
+}
+
+std::string template_arguments(const std::string& entry) {
+  const auto open = entry.find('<');
+  return open == std::string::npos ? "" : entry.substr(open);
+}
+
+/// `#pragma unroll NAME` goes where the factor is 0, as Kernel Tuner has it.
+std::string without_unrolling(std::string text, const std::string& name) {
+  constexpr std::string_view kPragma = "#pragma unroll";
+  for (std::size_t at = text.find(kPragma); at != std::string::npos;
+       at = text.find(kPragma, at + 1)) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (find_word(std::string_view(text).substr(at, end - at), name, 0) != std::string_view::npos) {
+      text.replace(at, end - at, end - at, ' ');
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string KernelPlan::entry_of(const KernelStep& step, std::span<const int> choice) const {
+  const std::string arguments = template_arguments(step.entry);
+  std::string entry = step.entry.substr(0, step.entry.size() - arguments.size());
+  std::size_t written = 0;
+  for_each_name(arguments, [&](std::size_t begin, std::size_t end) {
+    const std::string name = arguments.substr(begin, end - begin);
+    const auto parameter = std::ranges::find(spec_.parameters, name, &KernelParameter::name);
+    if (parameter == spec_.parameters.end()) {
+      return;
+    }
+    const auto place = static_cast<std::size_t>(parameter - spec_.parameters.begin());
+    entry += arguments.substr(written, begin - written) +
+             parameter->values[static_cast<std::size_t>(choice[place])];
+    written = end;
+  });
+  return entry + arguments.substr(written);
+}
+
+std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
+                               const std::vector<PlannedStep>& steps) const {
+  std::string text = "#define swr_tune 1\n#define kernel_tuner 1\n";
+  for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
+    const KernelParameter& parameter = spec_.parameters[i];
+    const std::string& value = parameter.values[static_cast<std::size_t>(choice[i])];
+    const auto is_template_argument_of = [&](const std::vector<PlannedStep>& some) {
+      return std::ranges::any_of(some, [&](const PlannedStep& step) {
+        return find_word(template_arguments(step.spec.entry), parameter.name, 0) !=
+               std::string_view::npos;
+      });
+    };
+    // A macro would also replace the names of another kernel's template parameters in the same
+    // file.
+    const bool shares_file = spec_.reference_file.empty();
+    if (is_template_argument_of(steps) ||
+        (shares_file && (is_template_argument_of(steps_) || is_template_argument_of(reference_))) ||
+        parameter.use == ParameterUse::launch) {
+      continue;
+    }
+    text += parameter.use == ParameterUse::constant
+                ? "constexpr auto " + parameter.name + " = " + value + ";\n"
+                : "#define " + parameter.name + " " + value + "\n";
+  }
+  for (const auto& [name, expression] : defines_) {
+    const Value value = at_place("define " + name, [&, &bound = expression] {
+      return bound.evaluate(point.table, point.heap);
+    });
+    if (value.kind == ValueKind::list) {
+      refuse_spec("define " + name, "it is a list");
+    }
+    const std::string written =
+        value.kind == ValueKind::truth ? (value.integer != 0 ? "true" : "false") : to_string(value);
+    text += "#define " + name + " " + written + "\n";
+  }
+  return text;
+}
+
+KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> choice,
+                                     const std::vector<PlannedStep>& steps, const std::string& file,
+                                     const std::string& text,
+                                     const std::map<std::string, std::string>& headers) const {
+  std::string source = text;
+  for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
+    const KernelParameter& parameter = spec_.parameters[i];
+    if (parameter.use == ParameterUse::constant &&
+        parameter.values[static_cast<std::size_t>(choice[i])] == "0") {
+      source = without_unrolling(std::move(source), parameter.name);
+    }
+  }
+  KernelProgram program{
+      .file = file,
+      .text = macros(point, choice, steps) + "#line 1 \"" + file + "\"\n" + source,
+      .headers = headers,
+      .options = spec_.options,
+      .kernels = {},
+      .compile_limit_s = spec_.compile_limit_s};
+  for (const PlannedStep& step : steps) {
+    program.kernels.push_back(entry_of(step.spec, choice));
+  }
+  return program;
+}
+
+bool KernelPlan::has_sizes_compiled_in() const {
+  return std::ranges::any_of(defines_, [this](const auto& define) {
+    return std::ranges::any_of(define.second.places(),
+                               [this](std::size_t place) { return place >= values_.size(); });
+  });
+}
+
+KernelProgram KernelPlan::program(const Point& point, std::span<const int> choice) const {
+  return program_of(point, choice, steps_, spec_.source_file, spec_.source, files_.headers);
+}
+
+KernelProgram KernelPlan::reference_program(const Point& point) const {
+  const std::vector<int> choice = reference_choice();
+  return spec_.reference_file.empty()
+             ? program_of(point, choice, reference_, spec_.source_file, spec_.source,
+                          files_.headers)
+             : program_of(point, choice, reference_, spec_.reference_file, files_.reference_source,
+                          files_.reference_headers);
+}
+
+}  // namespace swr::kernel_spec
