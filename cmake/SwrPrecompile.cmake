@@ -1,6 +1,5 @@
-# Headers that nearly every source includes, read once: one set for the libraries, which are
-# position-independent, and one with GoogleTest for the tests (tests/support). Sources still include
-# what they use; -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON shows where one does not.
+# Headers that nearly every source of the libraries includes, read once. Sources still include what they
+# use; -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON shows where one does not.
 set(SWR_PRECOMPILED_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cstddef> <cstdint>
     <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <ostream>
     <set> <span> <sstream> <stop_token> <string> <string_view> <thread> <tuple> <utility> <variant>
