@@ -219,11 +219,12 @@ struct QueryPassConfig {
   }
 };
 
-/// All kernels of a variant. The pass over Q tiles is that of BackwardForm::two_pass, and only
-/// there.
-struct AttentionBackwardConfig {
+/// All kernels of a variant, with a family's pass over K and V tiles. The pass over Q tiles is that
+/// of BackwardForm::two_pass, and only there.
+template <typename KeyConfig>
+struct BackwardKernelsConfig {
   BackwardForm form;
-  KeyPassConfig key;
+  KeyConfig key;
   QueryPassConfig query;
 
   SWR_HD constexpr bool has_query_pass() const { return form == BackwardForm::two_pass; }
@@ -235,5 +236,7 @@ struct AttentionBackwardConfig {
     return has_query_pass() ? max_of(key.smem_bytes(), query.smem_bytes()) : key.smem_bytes();
   }
 };
+
+using AttentionBackwardConfig = BackwardKernelsConfig<KeyPassConfig>;
 
 }  // namespace swr

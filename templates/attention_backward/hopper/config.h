@@ -171,20 +171,7 @@ struct HopperKeyPassConfig {
   }
 };
 
-/// All kernels of a Hopper variant; the pass over Q tiles is the portable one.
-struct HopperAttentionBackwardConfig {
-  BackwardForm form;
-  HopperKeyPassConfig key;
-  QueryPassConfig query;
-
-  SWR_HD constexpr bool has_query_pass() const { return form == BackwardForm::two_pass; }
-  /// Of the kernel with the most threads, and of the one with the most shared memory.
-  SWR_HD constexpr int threads() const {
-    return has_query_pass() ? max_of(key.threads(), query.threads()) : key.threads();
-  }
-  SWR_HD constexpr int smem_bytes() const {
-    return has_query_pass() ? max_of(key.smem_bytes(), query.smem_bytes()) : key.smem_bytes();
-  }
-};
+/// The pass over Q tiles is the portable one.
+using HopperAttentionBackwardConfig = BackwardKernelsConfig<HopperKeyPassConfig>;
 
 }  // namespace swr
