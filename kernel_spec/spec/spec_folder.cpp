@@ -4,13 +4,35 @@
 #include "core/regular_file.h"
 #include <swr/error.h>
 
-#include <cerrno>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace swr::kernel_spec {
+namespace {
+
+std::string link_to(const FileDescriptor& file) {
+  return "/proc/self/fd/" + std::to_string(file.get());
+}
+
+/// The system is asked where the open file lies, links and all, so that nobody can put a link
+/// between the check and the reading. openat2 would do it in one call, but Linux before 5.6 and
+/// some sandboxes do not have it.
+bool is_beneath(const FileDescriptor& file, const FileDescriptor& folder) {
+  std::error_code no_file;
+  std::error_code no_folder;
+  const std::string of_file = std::filesystem::read_symlink(link_to(file), no_file);
+  const std::string of_folder = std::filesystem::read_symlink(link_to(folder), no_folder);
+  return !no_file && !no_folder && of_file.starts_with(of_folder == "/" ? "/" : of_folder + "/");
+}
+
+/// What is outside is refused whether it is there or not.
+bool names_what_is_outside(const std::string& path) {
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  return normal.is_absolute() || (!normal.empty() && *normal.begin() == "..");
+}
+
+}  // namespace
 
 SpecFolder::SpecFolder(const std::filesystem::path& folder)
     : folder_(folder.empty() ? "." : folder),
@@ -20,21 +42,23 @@ SpecFolder::SpecFolder(const std::filesystem::path& folder)
   }
 }
 
-/// The system resolves the path beneath the folder, links and all; no check of a path's text can.
-int SpecFolder::open_beneath(const std::string& path) const {
-  open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  return static_cast<int>(syscall(SYS_openat2, descriptor_.get(), path.c_str(), &how, sizeof how));
+/// No data is read and no device is touched before it is known where the file lies.
+FileDescriptor SpecFolder::find(const std::string& path) const {
+  return FileDescriptor(openat(descriptor_.get(), path.c_str(), O_PATH | O_CLOEXEC));
+}
+
+bool SpecFolder::is_left_by(const std::string& path, const FileDescriptor& found) const {
+  return names_what_is_outside(path) || (found.get() >= 0 && !is_beneath(found, descriptor_));
 }
 
 bool SpecFolder::has(const std::string& path) const {
-  return FileDescriptor(open_beneath(path)).get() >= 0;
+  const FileDescriptor file = find(path);
+  return file.get() >= 0 && !is_left_by(path, file) && access(link_to(file).c_str(), R_OK) == 0;
 }
 
 std::string SpecFolder::read(const std::string& path, std::size_t most_bytes) const {
-  const FileDescriptor file(open_beneath(path));
-  if (file.get() < 0 && errno == EXDEV) {
+  const FileDescriptor file = find(path);
+  if (is_left_by(path, file)) {
     throw Error(ErrorCode::invalid_argument, "'" + path + "' leaves the folder of its spec, " +
                                                  folder_.string() +
                                                  "; a spec reads nothing outside of it");
@@ -44,7 +68,7 @@ std::string SpecFolder::read(const std::string& path, std::size_t most_bytes) co
                 "there is no file '" + path + "' in the spec's folder " + folder_.string());
   }
   try {
-    return read_regular_file("/proc/self/fd/" + std::to_string(file.get()), most_bytes);
+    return read_regular_file(link_to(file), most_bytes);
   } catch (const Error&) {
     throw Error(ErrorCode::unreadable, "'" + path + "' of the spec is no regular file of at most " +
                                            std::to_string(most_bytes) + " bytes");

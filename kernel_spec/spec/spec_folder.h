@@ -22,7 +22,9 @@ class SpecFolder {
   bool has(const std::string& path) const;
 
  private:
-  int open_beneath(const std::string& path) const;
+  /// -1 for a file that is not there.
+  FileDescriptor find(const std::string& path) const;
+  bool is_left_by(const std::string& path, const FileDescriptor& found) const;
 
   std::filesystem::path folder_;
   FileDescriptor descriptor_;

@@ -146,7 +146,9 @@ TEST_F(Spec, RefusesPathsThatLeaveTheFolder) {
   directory_.write("secret.cu", kSource);
   std::filesystem::create_symlink("../secret.cu", directory_ / "spec/link.cu");
   for (const std::string& path :
-       {std::string("../secret.cu"), std::string("link.cu"), (directory_ / "secret.cu").string()}) {
+       {std::string("../secret.cu"), std::string("link.cu"), (directory_ / "secret.cu").string(),
+        std::string("../not_there.cu"), std::string("a/../../not_there.cu"),
+        std::string("/not_there.cu"), std::string("..")}) {
     Json json = small();
     json["source"] = path;
     EXPECT_THAT(refusal(json), HasSubstr("leaves the folder of its spec")) << path;
@@ -155,6 +157,17 @@ TEST_F(Spec, RefusesPathsThatLeaveTheFolder) {
   data["arguments"][0]["fill"] = "file";
   data["arguments"][0]["file"] = "../secret.cu";
   EXPECT_THAT(refusal(data), HasSubstr("leaves the folder of its spec"));
+}
+
+TEST_F(Spec, FollowsLinksWithinTheFolder) {
+  std::filesystem::create_directory(directory_ / "spec/sub");
+  directory_.write("spec/sub/g.cu", kSource);
+  std::filesystem::create_symlink("sub/g.cu", directory_ / "spec/link.cu");
+  for (const char* const path : {"link.cu", "sub/../link.cu", "sub/g.cu"}) {
+    Json json = small();
+    json["source"] = path;
+    EXPECT_EQ(planned(json).spec().source, kSource) << path;
+  }
 }
 
 TEST_F(Spec, RefusesIncludesThatLeaveTheFolder) {
