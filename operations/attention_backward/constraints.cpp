@@ -189,8 +189,7 @@ Reason parts(const Candidate& c) {
   if (v.parts == 1) {
     return std::nullopt;
   }
-  const int group = c.problem.heads_q / c.problem.heads_kv;
-  const int steps = group * ceil_div(c.problem.seq_q, v.tile_m);
+  const int steps = walk_steps(c.problem, v);
   if (v.parts > steps) {
     return text(v.parts) + " parts exceed the " + text(steps) + " steps of a walk";
   }

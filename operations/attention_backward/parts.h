@@ -25,6 +25,15 @@ void enlarge_sizes(AttentionBackwardProblem& problem);
 std::optional<AttentionBackwardProblem> near_kind_of(AttentionBackwardProblem problem, int index);
 /// Pairs of a query row and a key that it sees, of one head.
 double visible_pairs(const AttentionBackwardProblem& problem);
+/// Query heads that share a head of K and V.
+inline int group_of(const AttentionBackwardProblem& problem) {
+  return problem.heads_q / problem.heads_kv;
+}
+/// The longest walk of a K and V tile: the Q tiles of every query head of its group.
+inline int walk_steps(const AttentionBackwardProblem& problem,
+                      const AttentionBackwardVariant& variant) {
+  return group_of(problem) * ceil_div(problem.seq_q, variant.tile_m);
+}
 
 // variant.cpp
 std::span<const Axis> attention_backward_axes();

@@ -145,8 +145,6 @@ long long whole_walks(const AttentionBackwardProblem& problem, const V& v) {
   return 1LL * problem.batch * problem.heads_kv * kv_tiles_of(problem, v);
 }
 
-int group_of(const AttentionBackwardProblem& problem) { return problem.heads_q / problem.heads_kv; }
-
 /// CTAs that share the walk of a K and V tile, each with query heads of its own: parts of one head
 /// would wait for each other. As many as the GPU has room for, and where tiles of causal heads take
 /// turns so many that a band fills it one and a half times; with fewer, tiles of the next band wait
@@ -167,8 +165,7 @@ int usual_parts(const AttentionBackwardProblem& problem, const V& v, int sm_coun
 }
 
 bool may_share_walks(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
-  const bool few = whole_walks(problem, v) < sm_count &&
-                   group_of(problem) * ceil_div(problem.seq_q, v.tile_m) > 1;
+  const bool few = whole_walks(problem, v) < sm_count && walk_steps(problem, v) > 1;
   return few || usual_parts(problem, v, sm_count) > 1;
 }
 
