@@ -7,9 +7,10 @@
 
 random   random problems against autograd in fp64; each that is wrong is printed
 repeat   100 deterministic launches of a shape equal to the bit, and what another process found
-peers    beside cuDNN and FlashAttention-2 through torch: backward alone, each in a CUDA graph, in turns, in
-         an order drawn anew each round. TFLOP/s of five products; causal counts half. All shapes as they
-         are served without tuning, then, while time is left, again with each tuned
+peers    beside cuDNN and FlashAttention-2 through torch and, where it is installed, FlashAttention-4: backward
+         alone, each in a CUDA graph, in turns, in an order drawn anew each round. TFLOP/s of five products;
+         causal counts half. All shapes as they are served without tuning, then, while time is left, again
+         with each tuned
 train    a decoder of 6 layers on random data with swr and with torch's back ends, from one seed
 
 Each writes OUT_DIR/backward_WHAT.csv, ends with 1 when something is wrong, and begins nothing new once
@@ -38,6 +39,11 @@ import swr
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from gpu_timing import elapsed_us, graph_of, sample_in_turns  # noqa: E402
+
+try:  # flash-attn-4 of PyPI, with kernels for Hopper. It compiles each when it is first asked for.
+    from flash_attn.cute import flash_attn_func
+except ImportError:
+    flash_attn_func = None
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # Half a unit in the last place, relative, and how many of them an error may have of the sizes below: of one
@@ -242,9 +248,14 @@ def contenders(q, k, v, d_o, causal):
         with sdpa_kernel(backend):
             return of_forward(lambda: functional.scaled_dot_product_attention(
                 q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]))
-    return {"swr": lambda: of_swr(False), "swr deterministic": lambda: of_swr(True),
-            "cudnn": lambda: of_torch(SDPBackend.CUDNN_ATTENTION),
-            "flash": lambda: of_torch(SDPBackend.FLASH_ATTENTION)}
+
+    def of_flash_4():
+        rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
+        return of_forward(lambda: flash_attn_func(*rows_first, causal=causal)[0].transpose(1, 2))
+    makers = {"swr": lambda: of_swr(False), "swr deterministic": lambda: of_swr(True),
+              "cudnn": lambda: of_torch(SDPBackend.CUDNN_ATTENTION),
+              "flash": lambda: of_torch(SDPBackend.FLASH_ATTENTION)}
+    return makers | ({"flash 4": of_flash_4} if flash_attn_func else {})
 
 
 def peer_shapes():

@@ -233,11 +233,19 @@ std::vector<Axis> axes_to_enumerate() {
 
 namespace {
 
-/// None where all CTAs run at once: the second band would wait for the first from the start.
+/// Consumers of the hopper family divide the columns of such heads (divides_columns).
+bool has_wide_heads(const AttentionBackwardProblem& problem) {
+  return std::max(problem.head_dim, problem.head_dim_v) > 128;
+}
+
+/// None where all CTAs run at once: the second band would wait for the first from the start. None
+/// for wide heads of their own keys either: each band streams Q and dO again, which costs up to 8 %
+/// there.
 int bands_of(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
   const bool single = problem.batch * problem.heads_kv == 1 && !v.last_kv_first;
   const bool at_once = v.parts * whole_walks(problem, v) <= sm_count;
-  return single || at_once ? 1 : usual_bands(kv_tiles_of(problem, v));
+  const bool wide = has_wide_heads(problem) && problem.heads_q == problem.heads_kv;
+  return single || at_once || wide ? 1 : usual_bands(kv_tiles_of(problem, v));
 }
 
 /// The first offered tiles of a family that are legal: the widest that fit every chip come first.
@@ -266,32 +274,34 @@ std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardPr
   return std::nullopt;
 }
 
+struct Choice {
+  Family family;
+  DqSum sum;
+};
+
+/// What to take, the first that is legal. In turn is 4 % faster than atomic too, in the mean of
+/// eight shapes up to head_dim 128 on an H200; for wide heads it has 0.68 to 0.83 of it, on an H100
+/// (experiments/attention_backward).
+std::span<const Choice> choices_of(const AttentionBackwardProblem& problem) {
+  static constexpr std::array kUsual{Choice{Family::hopper, DqSum::ordered},
+                                     Choice{Family::hopper, DqSum::atomic},
+                                     Choice{Family::portable, DqSum::atomic}};
+  static constexpr std::array kDeterministic{Choice{Family::hopper, DqSum::ordered},
+                                             Choice{Family::hopper, DqSum::none},
+                                             Choice{Family::portable, DqSum::none}};
+  if (problem.deterministic) {
+    return kDeterministic;
+  }
+  return std::span(kUsual).subspan(has_wide_heads(problem) ? 1 : 0);
+}
+
 }  // namespace
 
 /// Hopper kernels where they are legal. Two passes kept 0.73 of the atomic kernel of the portable
-/// family on an H200, turns 0.34 (experiments/attention_backward); of the hopper family 0.50. Turns
-/// of the hopper family above head_dim 128 have not been timed.
+/// family on an H200, turns 0.34; of the hopper family two passes kept 0.45 to 0.50
+/// (experiments/attention_backward).
 V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
-  struct Choice {
-    Family family;
-    DqSum sum;
-  };
-  // In turn is 4 % faster than atomic too, in the mean of eight shapes on an H200
-  // (experiments/attention_backward).
-  constexpr std::array kUsual{Choice{Family::hopper, DqSum::ordered},
-                              Choice{Family::hopper, DqSum::atomic},
-                              Choice{Family::portable, DqSum::atomic}};
-  constexpr std::array kDeterministic{Choice{Family::hopper, DqSum::ordered},
-                                      Choice{Family::hopper, DqSum::none},
-                                      Choice{Family::portable, DqSum::none}};
-  const std::span<const Choice> choices =
-      problem.deterministic ? std::span<const Choice>(kDeterministic) : kUsual;
-  constexpr int kTimedColumns = 128;
-  const bool wide = std::max(problem.head_dim, problem.head_dim_v) > kTimedColumns;
-  for (const auto& [family, sum] : choices) {
-    if (wide && sum == DqSum::ordered) {
-      continue;
-    }
+  for (const auto& [family, sum] : choices_of(problem)) {
     if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
       return *variant;
     }

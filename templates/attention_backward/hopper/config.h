@@ -150,9 +150,6 @@ struct HopperKeyPassConfig {
     return (own_key_columns() + own_value_columns()) / 2 + max_of(scores, dq);
   }
 
-  /// True when dV runs under the computation of dS; else dS and P take the registers in turn.
-  SWR_HD constexpr bool starts_dv_early() const { return tile_m == 64 && !divides_columns(); }
-
   /// True when every size divides as the kernel needs it.
   SWR_HD constexpr bool is_whole() const {
     const bool dims =

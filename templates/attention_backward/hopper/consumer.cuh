@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A computing warpgroup: 64 keys of every item of the CTA. While the exponentials of a step are
-// computed, dP is under way; while dS is, dV; while dQ is handed to the copy engine, dK. S of the
-// next step under dK as well would take more registers than there are.
+// computed, dP is under way; while dS crosses to the others, dV; while dQ is handed to the copy
+// engine, dK. S of the next step under dK as well would take more registers than there are.
 #pragma once
 
 #include "attention_backward/hopper/config.h"
@@ -78,9 +78,9 @@ class KeyConsumer {
     start_scores();
     start_d_p();
     pass_turn();
+    const StepPlace place = take_place(smem_.place(q_.stage), smem_.q_empty(q_.stage));
     ptx::wgmma_wait_group<1>();
     ptx::warpgroup_fence_operand(scores_);
-    const StepPlace place = take_place(smem_.place(q_.stage), smem_.q_empty(q_.stage));
     exponentiate<C>(scores_, own_stats(), params_.scale_log2);
     if (place.masked != 0) {
       hide<C>(scores_, place.q_tile * C.tile_m + score_row(), lane_key(), shape_);
@@ -89,24 +89,23 @@ class KeyConsumer {
     if constexpr (C.divides_columns()) {
       store_weights(smem_.p(d_o_.stage), p_);
     }
-    if constexpr (C.starts_dv_early()) {
-      start_dv();
-      ptx::wgmma_wait_group<1>();
-    } else {
-      ptx::wgmma_wait_group<0>();
-    }
+    ptx::wgmma_wait_group<0>();
     ptx::warpgroup_fence_operand(weights_);
     weigh<C>(weights_, scores_, own_stats());
     if (place.masked != 0) {
       hide<C>(weights_, place.q_tile * C.tile_m + score_row(), lane_key(), shape_);
     }
     round_pairs<C.dtype>(ds_, weights_, 1.0F);
-    if constexpr (!C.starts_dv_early() && !C.divides_columns()) {
-      start_dv();
+    if constexpr (C.stores_ds()) {
+      store_weights(smem_.ds(d_o_.stage), ds_);
     }
-    share_ds();
+    // Where P crosses as well, dV needs the others' first.
     if constexpr (C.divides_columns()) {
+      meet();
       start_dv();
+    } else {
+      start_dv();
+      meet();
     }
     if constexpr (C.sums_dq()) {
       start_dq();
@@ -183,11 +182,10 @@ class KeyConsumer {
     store_rounded<C.tile_n>(own_rows(tile), weights, warp_row(), score_row() / 8);
   }
 
-  /// dS of all keys to shared memory. Two stages, so that nobody waits for who still multiplies the
-  /// one before: that product has ended where its consumer comes to this barrier again.
-  __device__ __forceinline__ void share_ds() {
+  /// All consumers have stored their part of dS. It has two stages, so that nobody waits for who
+  /// still multiplies the one before: that product has ended where its consumer comes here again.
+  __device__ __forceinline__ void meet() {
     if constexpr (C.stores_ds()) {
-      store_weights(smem_.ds(d_o_.stage), ds_);
       ptx::fence_proxy_async();
     }
     ptx::bar_sync<kConsumerThreads>(kDsBarrier);

@@ -141,17 +141,32 @@ TEST(HopperBackwardSpace, IsTheDefaultWhereItIsLegal) {
            {problem_of(256, 256), true},
            {with(kHopperTraining, [](P& p) { p.alignment_bytes = 8; }), false},
            {with(kHopperTraining, [](P& p) { p.deterministic = true; }), true},
-           {with(problem_of(256, 256), [](P& p) { p.deterministic = true; }), false},
+           {with(problem_of(256, 256), [](P& p) { p.deterministic = true; }), true},
+           {with(problem_of(192, 128), [](P& p) { p.deterministic = true; }), true},
        }) {
     const V usual = default_variant(Problem(problem), device_of(90)).as<V>();
     EXPECT_EQ(usual.family == Family::hopper, hopper) << to_string(Problem(problem));
     EXPECT_FALSE(check_constraints(problem, usual, device_of(90)));
     EXPECT_EQ(default_variant(Problem(problem), device_of(120)).as<V>().family, Family::portable);
     if (hopper) {
-      const bool timed_in_turn = problem.head_dim <= 128;
-      EXPECT_EQ(usual.dq_sum, timed_in_turn ? DqSum::ordered : DqSum::atomic) << "the faster one";
+      const bool in_turn = problem.deterministic || problem.head_dim <= 128;
+      EXPECT_EQ(usual.dq_sum, in_turn ? DqSum::ordered : DqSum::atomic) << "the faster one";
     }
   }
+}
+
+TEST(HopperBackwardSpace, WideHeadsOfTheirOwnKeysTakeOneBand) {
+  const auto bands_of = [](int head_dim, int heads_kv) {
+    const P problem = with(problem_of(head_dim, head_dim), [&](P& p) {
+      p.deterministic = true;
+      p.heads_q = 16;
+      p.heads_kv = heads_kv;
+    });
+    return default_variant(Problem(problem), device_of(90)).as<V>().bands;
+  };
+  EXPECT_GT(bands_of(128, 16), 1);
+  EXPECT_EQ(bands_of(256, 16), 1);
+  EXPECT_GT(bands_of(256, 4), 1);
 }
 
 TEST(HopperBackwardSpace, HoldsBothFamilies) {
