@@ -29,6 +29,10 @@ double visible_pairs(const AttentionBackwardProblem& problem);
 inline int group_of(const AttentionBackwardProblem& problem) {
   return problem.heads_q / problem.heads_kv;
 }
+/// Heads whose dK and dV fit the registers of no one warp or warpgroup: several divide the columns.
+inline bool has_wide_heads(const AttentionBackwardProblem& problem) {
+  return problem.head_dim > 128 || problem.head_dim_v > 128;
+}
 /// The longest walk of a K and V tile: the Q tiles of every query head of its group.
 inline int walk_steps(const AttentionBackwardProblem& problem,
                       const AttentionBackwardVariant& variant) {

@@ -55,7 +55,7 @@ void validate(const AttentionBackwardProblem& problem) {
   require_between(1LL * problem.batch * problem.heads_kv * problem.seq_kv, 1, kMostRows,
                   "batch times kv-heads times seq-kv");
   // Warps divide the columns where those of dK and dV do not fit the registers of one.
-  const int unit = std::max(problem.head_dim, problem.head_dim_v) > 128 ? 32 : 16;
+  const int unit = has_wide_heads(problem) ? 32 : 16;
   require_columns(problem.head_dim, unit, "head-dim");
   require_columns(problem.head_dim_v, unit, "head-dim-v");
   require_alignment(problem.alignment_bytes);

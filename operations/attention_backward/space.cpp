@@ -233,11 +233,6 @@ std::vector<Axis> axes_to_enumerate() {
 
 namespace {
 
-/// Consumers of the hopper family divide the columns of such heads (divides_columns).
-bool has_wide_heads(const AttentionBackwardProblem& problem) {
-  return std::max(problem.head_dim, problem.head_dim_v) > 128;
-}
-
 /// None where all CTAs run at once: the second band would wait for the first from the start. None
 /// for wide heads of their own keys either: each band streams Q and dO again, which costs up to 8 %
 /// there.
