@@ -19,11 +19,10 @@ struct Cubin {
 }  // namespace
 
 ReferenceKernels::ReferenceKernels(const Generator& generator, int sm_arch) {
-  constexpr int kLargestHeadDim = 256;
   attention =
       Cubin(generator, sm_arch, "reference/attention_reference.cu", "swr_attention_reference")
           .kernel("swr_attention_reference");
-  attention.allow_dynamic_smem(reference::smem_bytes(kLargestHeadDim));
+  attention.allow_dynamic_smem(reference::kSmemBytes);
   random_fill = Cubin(generator, sm_arch, "reference/random_fill.cu", "swr_random_fill")
                     .kernel("swr_random_fill");
   const Cubin comparison(generator, sm_arch, "reference/compare.cu", "swr_compare_output");

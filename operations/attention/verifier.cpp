@@ -20,10 +20,9 @@ void compute_reference(const ReferenceKernels& kernels, const ProblemBuffers& bu
   params.lse = reinterpret_cast<float*>(lse);
   // NOLINTEND(performance-no-int-to-ptr)
   const long long ctas = reference::cta_count(problem.batch * problem.heads_q, problem.seq_q);
-  const LaunchShape shape{
-      .grid_x = static_cast<unsigned>(ctas),
-      .block_x = reference::kThreads,
-      .dynamic_smem_bytes = static_cast<unsigned>(reference::smem_bytes(problem.head_dim))};
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(ctas),
+                          .block_x = reference::kThreads,
+                          .dynamic_smem_bytes = reference::kSmemBytes};
   kernels.attention.launch(shape, stream, params, static_cast<int>(problem.dtype),
                            problem.causal ? 1 : 0, problem.head_dim);
   stream.synchronize();

@@ -6,18 +6,30 @@
 
 namespace swr::reference {
 
-inline constexpr int kRows = 32;      ///< Query rows of a CTA.
-inline constexpr int kKeys = 32;      ///< Keys staged at a time; one per lane of a warp.
-inline constexpr int kThreads = 128;  ///< Four warps of eight rows each.
+inline constexpr int kRows = 128;          ///< Query rows of a CTA.
+inline constexpr int kKeys = 128;          ///< Keys that it meets at a time.
+inline constexpr int kDepth = 64;          ///< Columns that are staged at a time.
+inline constexpr int kSliceKeys = 32;      ///< Keys whose V is in shared memory,
+inline constexpr int kSliceColumns = 128;  ///< and its columns.
+inline constexpr int kThreads = 256;       ///< 16 x 16, with 8 x 8 results each.
 
-/// Rows of a staged tile lie one float further apart than they are long, so that threads reading
-/// the same column of different rows meet different banks.
-SWR_HD constexpr int row_floats(int head_dim) { return head_dim + 1; }
+/// Floats from one row of a staged tile to the next. They keep the 16-byte alignment of vectors,
+/// and vectors of eight successive rows of Q or K meet eight different groups of four banks. A warp
+/// writes scores of two rows to 16 keys each: the rows are half of the 32 banks apart.
+inline constexpr int kDepthStride = kDepth + 4;
+inline constexpr int kScoreStride = kKeys + 16;
 
-/// Dynamic shared memory: Q rows, K or V rows, and the scores.
-SWR_HD constexpr int smem_bytes(int head_dim) {
-  return ((kRows + kKeys) * row_floats(head_dim) + kRows * (kKeys + 1)) * 4;
-}
+/// Probabilities take the place of the Q and K tiles that they were computed from.
+inline constexpr int kScoreFloats = kRows * kScoreStride;
+static_assert((kRows + kKeys) * kDepthStride <= kScoreFloats);
+
+/// Dynamic shared memory: the probabilities, a slice of V, two values of each row, and what the CTA
+/// works on. It must fit every GPU (99 KiB on sm_86, sm_89 and sm_120); two CTAs of it fit an SM of
+/// sm_90.
+inline constexpr int kBlockFloats = 8;
+inline constexpr int kSmemBytes =
+    (kScoreFloats + kSliceKeys * kSliceColumns + 2 * kRows + kBlockFloats) * 4;
+static_assert(kSmemBytes <= 99 * 1024);
 
 /// CTAs: one per block of query rows of every head.
 SWR_HD constexpr long long cta_count(int heads, int seq_q) {
