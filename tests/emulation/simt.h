@@ -29,16 +29,16 @@ inline Dim3 threadIdx;
 inline Dim3 blockIdx;
 inline Dim3 gridDim;
 
-struct float2 {
+struct alignas(8) float2 {
   float x, y;
 };
-struct float4 {
+struct alignas(16) float4 {
   float x, y, z, w;
 };
-struct uint2 {
+struct alignas(8) uint2 {
   unsigned x, y;
 };
-struct uint4 {
+struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
@@ -457,6 +457,7 @@ inline float __uint_as_float(unsigned bits) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
 inline float __shfl_xor_sync(unsigned /*mask*/, float value, int distance) {
   return emulation::collective<float>(value, [&](const auto& values, auto& results) {

@@ -34,7 +34,7 @@ TEST_P(ReferenceTemplate, CompilesWithoutSpills) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, ReferenceTemplate, ::testing::Values(80, 90, 121),
+INSTANTIATE_TEST_SUITE_P(Architectures, ReferenceTemplate, ::testing::Values(80, 86, 90, 121),
                          [](const auto& arch) { return "sm_" + std::to_string(arch.param); });
 
 }  // namespace
