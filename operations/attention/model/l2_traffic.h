@@ -25,6 +25,12 @@ struct L2Traffic {
 /// several heads that are scanned at once than of one (experiments/l2_model, "Traces").
 /// Throws: Error{invalid_argument} beyond the limits of walk_cost.h; so does miss_curve().
 L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy);
+/// The same with so many K and V tile pairs at once, where the other takes usual_tiles_at_once().
+L2Traffic simulate_l2(const ScheduleShape& shape, const L2Policy& policy, int tiles_at_once);
+
+/// K and V tile pairs that CTAs take at once in the walk of a launch: 1 unless there are so many
+/// steps that walks of a few hundred variants would take minutes.
+int usual_tiles_at_once(const ScheduleShape& shape);
 
 /// Walks the schedule once for the misses of every cache size, in steps of 1 KiB. One walk for all
 /// sizes cannot let CTAs wait for what only some sizes miss: dram_sectors_per_step is ignored. Nor

@@ -117,9 +117,9 @@ std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape) {
   return grid;
 }
 
-long long kv_pair_count(const ScheduleShape& shape) {
+long long kv_pair_count(const ScheduleShape& shape, int tiles_at_once) {
   return static_cast<long long>(shape.batch) * shape.heads_kv *
-         ceil_div(shape.seq_kv, shape.tile_n);
+         ceil_div(ceil_div(shape.seq_kv, shape.tile_n), tiles_at_once);
 }
 
 }  // namespace swr

@@ -5,6 +5,7 @@
 // Time goes in KV steps: every resident CTA computes one K and V tile pair per step, starts
 // its next Q tile or CTA as soon as one ends, and so keeps the causal imbalance. A pair that
 // several CTAs read in one step is reported once; the sectors they demand are counted for each.
+// Long launches may take several neighbouring pairs at once, which then count as one.
 //
 // Memory may be given a rate. Then pairs that miss queue for it in order of request and a CTA waits
 // until its pair has come, at least the latency that its copies in flight do not hide, while CTAs
@@ -126,9 +127,10 @@ constexpr std::size_t step_ticks_index(int active, int place) {
 /// same tiles in the same order then. Empty where there is none.
 std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape);
 
-/// Distinct K and V tile pairs: ids run from 0 to this, kv_head * kv_tiles + tile. More than an int
-/// holds for legal problems, which are not walked (walk_limits.h).
-long long kv_pair_count(const ScheduleShape& shape);
+/// Distinct K and V tile pairs, or runs of so many of a head: ids run from 0 to this, kv_head *
+/// runs
+/// + run. More than an int holds for legal problems, which are not walked (walk_limits.h).
+long long kv_pair_count(const ScheduleShape& shape, int tiles_at_once = 1);
 
 /// Time of the walk is counted in ticks, because waiting for memory and differences of pace are
 /// shorter than a KV step.
@@ -155,7 +157,9 @@ struct ScheduleSummary {
 template <typename Sink>
 class AttentionWalk {
  public:
-  AttentionWalk(const ScheduleShape& shape, Sink& sink);
+  /// `tiles_at_once` is how many pairs of a head a CTA takes before it looks at others again: they
+  /// are one pair to the sink. Totals stay exact.
+  AttentionWalk(const ScheduleShape& shape, Sink& sink, int tiles_at_once = 1);
 
   /// Walks the whole launch. Call once.
   ScheduleSummary run();
@@ -165,9 +169,10 @@ class AttentionWalk {
   struct Stream {
     int pair = 0;  ///< Next pair.
     int direction = 1;
-    int remaining = 0;  ///< Steps left to start, of the CTA that ends first.
-    int partition = 0;  ///< Of their SMs.
-    int step_ticks = kTicksPerStep;
+    int remaining = 0;   ///< Steps left to start, of the CTA that ends first.
+    int tiles_less = 0;  ///< Of what is taken at once, the next time.
+    int partition = 0;   ///< Of their SMs.
+    long long step_ticks = 0;
     long long free_at = 0;  ///< When the step in progress ends.
   };
   struct View;
@@ -178,7 +183,7 @@ class AttentionWalk {
     int iteration = 0;
     int remaining = 0;  ///< Steps of the Q tile left to start.
     int o_sectors = 0;  ///< Of the whole Q tile; 0 for all splits but the last.
-    int steps = 0;
+    int steps = 0;      ///< Of the Q tile, a pair each.
     Stream place;
     std::size_t stream = 0;  ///< Index of its stream during a burst.
   };
@@ -193,7 +198,7 @@ class AttentionWalk {
   void enter_item(Slot& slot, const WorkItem& item, bool backward);
   void finish_tile(Slot& slot);
   static bool go_together(const Stream& a, const Stream& b) {
-    return a.free_at == b.free_at && a.step_ticks == b.step_ticks;
+    return a.free_at == b.free_at && a.step_ticks == b.step_ticks && a.tiles_less == b.tiles_less;
   }
   void collect_streams();
   void join_stream(Slot& slot);
@@ -210,7 +215,9 @@ class AttentionWalk {
   ScheduleShape shape_;
   std::size_t partitions_;
   Sink& sink_;
-  int kv_tiles_per_head_ = 0;
+  int tiles_at_once_;
+  long long usual_ticks_;    ///< Of what a CTA takes at once.
+  int pairs_per_head_ = 0;   ///< What it takes at once is a pair from here on.
   long long residents_ = 0;  ///< CTAs at once.
   long long next_cta_ = 0;
   long long drawn_ = 0;  ///< Tiles of Persistence::dynamic beyond the first of each CTA.
@@ -219,7 +226,7 @@ class AttentionWalk {
   double memory_free_at_ = 0.0;  ///< When memory has delivered all it was asked for.
   std::vector<Slot> slots_;
   std::vector<Stream> streams_;
-  /// Streams with steps left: those free kTicksPerStep after they began, which come in order of
+  /// Streams with steps left: those free usual_ticks_ after they began, which come in order of
   /// time, and the others, which wait for memory or have a pace of their own.
   FreeQueue punctual_;
   FreeQueue others_;
@@ -244,16 +251,19 @@ class AttentionWalk {
 };
 
 template <typename Sink>
-AttentionWalk<Sink>::AttentionWalk(const ScheduleShape& shape, Sink& sink)
+AttentionWalk<Sink>::AttentionWalk(const ScheduleShape& shape, Sink& sink, int tiles_at_once)
     : shape_(shape),
       partitions_(static_cast<std::size_t>(shape.l2_partitions)),
       sink_(sink),
-      kv_tiles_per_head_(ceil_div(shape.seq_kv, shape.tile_n)) {
-  const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape));
+      tiles_at_once_(tiles_at_once),
+      usual_ticks_(1LL * kTicksPerStep * tiles_at_once),
+      pairs_per_head_(ceil_div(ceil_div(shape.seq_kv, shape.tile_n), tiles_at_once)) {
+  const auto pair_count = static_cast<std::size_t>(kv_pair_count(shape, tiles_at_once));
+  const int pair_rows = shape.tile_n * tiles_at_once;
   pair_sectors_.resize(pair_count);
   for (std::size_t pair = 0; pair < pair_count; ++pair) {
-    const int first_row = static_cast<int>(pair) % kv_tiles_per_head_ * shape.tile_n;
-    pair_sectors_[pair] = 2 * min_of(shape.tile_n, shape.seq_kv - first_row) * shape.row_sectors;
+    const int first_row = static_cast<int>(pair) % pairs_per_head_ * pair_rows;
+    pair_sectors_[pair] = 2 * min_of(pair_rows, shape.seq_kv - first_row) * shape.row_sectors;
   }
   const std::size_t places = pair_count * partitions_;
   views_.resize(places);
@@ -271,6 +281,7 @@ ScheduleSummary AttentionWalk<Sink>::run() {
     slot.sm = static_cast<int>(i % shape_.sm_count);
     slot.place.partition =
         partition_of_sm(shape_.partition_runs, shape_.l2_partitions, shape_.sm_count, slot.sm);
+    slot.place.step_ticks = usual_ticks_;
     if (start_next(slot)) {
       slots_.push_back(slot);
     }
@@ -314,12 +325,16 @@ bool AttentionWalk<Sink>::start_next(Slot& slot) {
 template <typename Sink>
 void AttentionWalk<Sink>::enter_item(Slot& slot, const WorkItem& item, bool backward) {
   const int count = item.kv_tiles.count;
-  const int first = item.kv_tiles.first + (count > 0 ? kv_tile_at(0, count, backward) : 0);
+  const int lowest = min_of(item.kv_tiles.first / tiles_at_once_, pairs_per_head_ - 1);
+  const int pairs = ceil_div(item.kv_tiles.first + count, tiles_at_once_) - lowest;
   const int kv_head = kv_head_of(shape_, item.tile);
   slot.steps = max_of(count, 1);  // An item that sees no key still occupies its CTA.
-  slot.remaining = count;
-  slot.place.pair = kv_head * kv_tiles_per_head_ + min_of(first, kv_tiles_per_head_ - 1);
+  slot.remaining = count > 0 ? pairs : 0;
+  slot.place.pair = kv_head * pairs_per_head_ + lowest +
+                    (count > 0 ? kv_tile_at(0, slot.remaining, backward) : 0);
   slot.place.direction = backward ? -1 : 1;
+  slot.place.tiles_less =
+      slot.remaining * tiles_at_once_ - count;  // So that the item takes its time.
   slot.place.free_at = now_ + pace_delay_ticks(shape_, slot.sm, slot.steps);
   slot.place.free_at += count > 0 ? 0 : kTicksPerStep;
 
@@ -386,7 +401,7 @@ long long AttentionWalk<Sink>::queue_streams() {
     if (streams_[i].remaining == 0) {
       end = std::min(end, free.first);
     } else {
-      (free.first <= now_ + kTicksPerStep ? punctual_ : others_).append(free);
+      (free.first <= now_ + usual_ticks_ ? punctual_ : others_).append(free);
     }
   }
   punctual_.sort();
@@ -406,7 +421,7 @@ FreeQueue* AttentionWalk<Sink>::next_queue(long long end) {
 /// Puts a stream back that has begun a step.
 template <typename Sink>
 void AttentionWalk<Sink>::put_back(long long free_at, std::size_t stream) {
-  (free_at == now_ + kTicksPerStep ? punctual_ : others_).push({free_at, stream});
+  (free_at == now_ + usual_ticks_ ? punctual_ : others_).push({free_at, stream});
 }
 
 /// Advances the streams, in order of time, until a CTA has computed the last step of its Q tile.
@@ -435,7 +450,9 @@ void AttentionWalk<Sink>::advance(Stream& stream) {
     view.touched_at = now_;
     touch(stream, view);
   }
-  stream.free_at = std::max(now_, view.arrives_at) + stream.step_ticks;
+  stream.free_at = std::max(now_, view.arrives_at) +
+                   stream.step_ticks * (tiles_at_once_ - stream.tiles_less) / tiles_at_once_;
+  stream.tiles_less = 0;
   stream.pair += stream.direction;
   --stream.remaining;
 }
@@ -464,8 +481,8 @@ long long AttentionWalk<Sink>::fetch(int sectors, int pair_sectors) {
   }
   memory_free_at_ = std::max(memory_free_at_, static_cast<double>(now_)) +
                     kTicksPerStep * static_cast<double>(sectors) / shape_.dram_sectors_per_step;
-  const long long delay = static_cast<long long>(shape_.miss_ticks) * sectors / pair_sectors;
-  return std::max(now_ + delay, static_cast<long long>(std::ceil(memory_free_at_)) - kTicksPerStep);
+  const long long delay = 1LL * shape_.miss_ticks * tiles_at_once_ * sectors / pair_sectors;
+  return std::max(now_ + delay, static_cast<long long>(std::ceil(memory_free_at_)) - usual_ticks_);
 }
 
 /// Moves the slots to where their streams have come and gives new work to those that are done.
@@ -506,6 +523,7 @@ void AttentionWalk<Sink>::set_paces() {
   for (Slot& slot : slots_) {
     const auto sm = static_cast<std::size_t>(slot.sm);
     slot.place.step_ticks =
+        1LL * tiles_at_once_ *
         shape_.step_ticks[step_ticks_index(active_on_sm_[sm], placed_on_sm_[sm]++)];
   }
 }

@@ -7,7 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -143,6 +146,101 @@ TEST(L2Model, AgreesWithTheNaiveSimulatorOnRandomSmallProblems) {
       ASSERT_EQ(miss_curve(shape).excess_misses(capacity), slow.excess_misses) << trial;
     }
   }
+}
+
+/// 16K rows, two K and V heads for four query heads each, on 27 SMs; 256 K and V tiles a head.
+ScheduleShape long_shape(bool causal, Order order, Persistence persistence,
+                         AttentionSwizzle swizzle) {
+  const AttentionProblem problem{.heads_q = 8,
+                                 .heads_kv = 2,
+                                 .seq_q = 16384,
+                                 .seq_kv = 16384,
+                                 .head_dim = 128,
+                                 .causal = causal};
+  const AttentionVariant variant{
+      .tile_m = 64, .tile_n = 64, .order = order, .persistence = persistence, .swizzle = swizzle};
+  ScheduleShape shape = make_schedule_shape(problem, variant, 27, 2);
+  shape.dram_sectors_per_step = 1500;
+  shape.miss_ticks = 200;
+  shape.pace_spread_ppm = 350;
+  shape.l2_partitions = 2;
+  return shape;
+}
+
+std::vector<ScheduleShape> long_shapes(bool causal) {
+  std::vector<ScheduleShape> shapes;
+  for (const Order order : {Order::cyclic, Order::sawtooth}) {
+    for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
+      for (const AttentionSwizzle swizzle :
+           {AttentionSwizzle::q_fastest, AttentionSwizzle::head_fastest}) {
+        shapes.push_back(long_shape(causal, order, persistence, swizzle));
+      }
+    }
+  }
+  return shapes;
+}
+
+double misses(const L2Traffic& traffic) {
+  return static_cast<double>(traffic.compulsory_misses + traffic.excess_misses);
+}
+
+TEST(L2Model, TilesTakenAtOnceDemandTheSame) {
+  for (const bool causal : {false, true}) {
+    for (ScheduleShape shape : long_shapes(causal)) {
+      shape.seq_kv -= 100;
+      const L2Traffic fine = simulate_l2(shape, bytes(1 << 17), 1);
+      for (const int at_once : {2, 3, 8}) {
+        const L2Traffic coarse = simulate_l2(shape, bytes(1 << 17), at_once);
+        EXPECT_EQ(coarse.schedule.read_sectors, fine.schedule.read_sectors);
+        EXPECT_EQ(coarse.schedule.write_sectors, fine.schedule.write_sectors);
+        EXPECT_EQ(coarse.schedule.q_tiles, fine.schedule.q_tiles);
+        EXPECT_EQ(coarse.schedule.steps, fine.schedule.steps);
+        EXPECT_EQ(coarse.compulsory_misses, fine.compulsory_misses);
+      }
+    }
+  }
+}
+
+TEST(L2Model, WithoutAMaskTilesTakenAtOnceMissTheSame) {
+  for (const int ways : {0, 16}) {
+    for (const long long mebibytes : {2, 4, 6, 10, 20}) {
+      const L2Policy policy{.effective_bytes = mebibytes << 20, .ways = ways};
+      for (const ScheduleShape& shape : long_shapes(false)) {
+        const L2Traffic fine = simulate_l2(shape, policy, 1);
+        const L2Traffic coarse = simulate_l2(shape, policy, 2);
+        EXPECT_NEAR(misses(coarse), misses(fine), 0.021 * misses(fine));
+        const auto makespan = static_cast<double>(fine.schedule.makespan_steps);
+        EXPECT_NEAR(static_cast<double>(coarse.schedule.makespan_steps), makespan, 0.02 * makespan);
+      }
+    }
+  }
+}
+
+TEST(L2Model, UnderTheMaskTilesTakenAtOnceMissTheSameInTheMedian) {
+  std::vector<double> errors;
+  for (const int ways : {0, 16}) {
+    for (const long long mebibytes : {2, 4, 6, 10, 20}) {
+      const L2Policy policy{.effective_bytes = mebibytes << 20, .ways = ways};
+      for (const ScheduleShape& shape : long_shapes(true)) {
+        const double fine = misses(simulate_l2(shape, policy, 1));
+        errors.push_back(std::abs(misses(simulate_l2(shape, policy, 2)) / fine - 1.0));
+      }
+    }
+  }
+  std::ranges::sort(errors);
+  EXPECT_LT(errors[errors.size() / 2], 0.02);
+}
+
+TEST(L2Model, OnlyLongLaunchesTakeSeveralTilesAtOnce) {
+  const auto usual = [](int heads, int seq) {
+    const AttentionProblem problem{
+        .heads_q = heads, .heads_kv = heads, .seq_q = seq, .seq_kv = seq, .head_dim = 128};
+    return usual_tiles_at_once(make_schedule_shape(problem, {.tile_m = 64, .tile_n = 64}, 132, 2));
+  };
+  EXPECT_EQ(usual(1, 64), 1);
+  EXPECT_EQ(usual(1, 262144), 1);
+  EXPECT_EQ(usual(16, 16384), 1);
+  EXPECT_EQ(usual(32, 131072), 16);
 }
 
 TEST(L2Model, PersistentCtasMoveWhatAGridMovesThatGoesInTurn) {
