@@ -132,10 +132,8 @@ class Call {
     plan.section_heads = dealing.section_heads;
     plan.parts = dealing.parts;
     plan.last_kv_first = dealing.last_kv_first;
-    plan.bands = K.dq_sum == DqSum::ordered && K.order == QOrder::rotated ? 1 : dealing.bands;
+    plan.bands = dealing.bands;
     plan.query_workers = sms * query_per_sm;
-    plan.sm_count = sms;
-    plan.ctas_per_sm = per_sm;
     return plan;
   }
   AttentionBackwardParams make_params(const AttentionBackwardPlan& plan) const {

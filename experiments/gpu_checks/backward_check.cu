@@ -224,11 +224,7 @@ template <std::size_t I>
 void check_random(int rounds) {
   Found found;
   std::vector<std::thread> threads;
-  // Rotated tiles in turns wait for each other: all their CTAs must fit the GPU, which others
-  // share.
-  constexpr auto K = backward_kernels_of<I>().key;
-  const bool alone = K.dq_sum == DqSum::ordered && K.order == QOrder::rotated;
-  for (int thread = 0; thread < (alone ? 1 : host_threads); ++thread) {
+  for (int thread = 0; thread < host_threads; ++thread) {
     threads.emplace_back([&] {
       for (int round = found.next++; round < rounds; round = found.next++) {
         check_problem<I>(round, found);

@@ -44,8 +44,6 @@ inline constexpr BackwardKernels kBackwardKernels[] = {
     backward_kernels("128 two passes causal bf16", {5, 7, DType::bf16, true, DqSum::none}),
     backward_kernels("128 atomic fp16", {5, 7, DType::fp16, false, DqSum::atomic, QOrder::sawtooth,
                                          Persistence::persistent}),
-    backward_kernels("128 ordered rotated bf16",
-                     {5, 7, DType::bf16, false, DqSum::ordered, QOrder::rotated}),
     backward_kernels("64 atomic causal bf16", {0, 0, DType::bf16, true, DqSum::atomic}),
     backward_kernels("64 two passes fp16", {0, 0, DType::fp16, false, DqSum::none}),
     backward_kernels("96 ordered bf16", {2, 2, DType::bf16, false, DqSum::ordered}),

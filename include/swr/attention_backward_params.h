@@ -52,8 +52,7 @@ struct AttentionBackwardParams {
   int parts = 1;
   /// Other than 0: the K and V tiles of every band of a head are dealt from last to first.
   int last_kv_first = 0;
-  /// QOrder::rotated: K and V tiles of a head that walk together, at least 1. With
-  /// DqSum::ordered: no more than there are Q tiles, and all their CTAs must run at the same time.
+  /// QOrder::rotated: K and V tiles of a head, at least 1.
   int rotation = 1;
 
   // Workspace, in pieces as operations/attention_backward/launch_plan.h lays it out. It may hold

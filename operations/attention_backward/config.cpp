@@ -173,8 +173,6 @@ AttentionBackwardPlan plan_of(const AttentionBackwardProblem& problem,
   plan.last_kv_first = variant.last_kv_first;
   plan.bands = variant.bands;
   plan.query_workers = resident;
-  plan.sm_count = sm_count;
-  plan.ctas_per_sm = ctas_per_sm;
   return plan;
 }
 

@@ -50,9 +50,6 @@ struct AttentionBackwardPlan {
   Persistence query_persistence = Persistence::grid;
   int query_workers = 1;
 
-  int sm_count = 1;     ///< Of the device.
-  int ctas_per_sm = 1;  ///< Of the pass over K and V tiles, that fit an SM.
-
   constexpr bool takes_tensor_maps() const { return row_box.columns > 0; }
 };
 
@@ -152,20 +149,6 @@ constexpr int section_heads(const AttentionBackwardPlan& plan, int heads) {
 /// An even number of rows, so that the pairs of two rows can be copied at once.
 constexpr int row_pitch(int seq_q) { return (seq_q + 1) / 2 * 2; }
 
-/// K and V tiles of a head that walk together. With turns, no more than all fit the device at the
-/// same time: who waits for a tile that has not been dealt would wait forever.
-constexpr int rotation(const AttentionBackwardPlan& plan, const AttentionBackwardParams& params) {
-  const int kv_tiles = ceil_div(params.seq_kv, plan.tile_n);
-  if (plan.dq_sum != DqSum::ordered) {
-    return kv_tiles;
-  }
-  const int fitting = plan.sm_count * plan.ctas_per_sm;
-  const int resident = is_persistent(plan.persistence) ? min_of(plan.workers, fitting) : fitting;
-  const int heads = section_heads(plan, params.batch * params.heads_kv);
-  const int together = resident / (heads * plan.parts);
-  return max_of(1, min_of(min_of(together, kv_tiles), ceil_div(params.seq_q, plan.tile_m)));
-}
-
 /// No term grows with seq_q times seq_kv.
 constexpr BackwardWorkspace workspace(const AttentionBackwardPlan& plan,
                                       const AttentionBackwardParams& params) {
@@ -220,7 +203,7 @@ constexpr AttentionBackwardGeometry attention_backward_geometry(
   geometry.section_heads = backward::section_heads(plan, items.heads);
   geometry.q_section_heads = geometry.section_heads * (params.heads_q / params.heads_kv);
   geometry.row_pitch = backward::row_pitch(params.seq_q);
-  geometry.rotation = backward::rotation(plan, params);
+  geometry.rotation = ceil_div(params.seq_kv, plan.tile_n);
   return geometry;
 }
 

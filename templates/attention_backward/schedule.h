@@ -150,28 +150,17 @@ SWR_HD constexpr Place place_at(const Walk& walk, int step, int group) {
   return place_within(walk, head, step - head * walk.tiles.count, group);
 }
 
-/// Of `width` tiles whose walks start at Q tiles 0, 1, ..., width - 1 and go around in step: how
-/// many come to Q tile `q` before the one that starts at `start` does. Requires: width is at most
-/// the number of Q tiles.
-SWR_HD constexpr int earlier_walks(int q, int start, int width) {
-  if (start <= q) {
-    return max_of(0, min_of(q, width - 1) - start);
-  }
-  return min_of(q + 1, width) + max_of(0, width - 1 - start);
-}
-
-/// How the K and V tiles of a head take turns in adding to dQ.
+/// How the K and V tiles of a head take turns in adding to dQ: in the order in which they are
+/// dealt, so that whoever waits has been dealt after those it waits for. Tiles that rotate take
+/// none: they would wait for each other in a circle.
 struct Relay {
-  QOrder order = QOrder::cyclic;
-  int rotation = 1;         ///< AttentionBackwardParams::rotation.
   bool last_first = false;  ///< Tiles of a band are dealt from last to first.
   int kv_tiles = 0;
-  int q_tiles = 0;
-  int bands = 1;  ///< QOrder::rotated: 1.
+  int bands = 1;
 };
 
-/// The turns of a K and V tile whose walk does not rotate: at a Q tile with `contributors` tiles
-/// the lesser of `latest` and `contributors + offset`.
+/// The turns of a K and V tile, from 0: at a Q tile with keys for it in `contributors` tiles of the
+/// head the lesser of `latest` and `contributors + offset`.
 struct Turns {
   int latest = 0;
   int offset = 0;
@@ -186,20 +175,6 @@ SWR_HD constexpr Turns turns_of(const KvTile& tile, const Relay& relay) {
   const Band band = band_of(tile.index, relay.kv_tiles, relay.bands);
   const int offset = band.first - 1 - tile.index;
   return {band.end + offset, offset};
-}
-
-/// The turn of a K and V tile in the additions to a Q tile: 0, 1, ... among the `contributors`
-/// tiles of the head that have keys for it. In the order in which tiles are dealt, so that whoever
-/// waits has been dealt after those it waits for; tiles that rotate together take turns as their
-/// walks arrive. QOrder::rotated: no causal mask, and rotation is at most q_tiles.
-SWR_HD constexpr int turn_of(const KvTile& tile, int q_index, int contributors,
-                             const Relay& relay) {
-  if (relay.order == QOrder::rotated) {
-    const int first = tile.place / relay.rotation * relay.rotation;
-    const int width = min_of(relay.rotation, relay.kv_tiles - first);
-    return first + earlier_walks(q_index, tile.place - first, width);
-  }
-  return turns_of(tile, relay).at(contributors);
 }
 
 }  // namespace swr::backward

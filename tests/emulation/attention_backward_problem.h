@@ -185,9 +185,7 @@ class BackwardProblem {
     plan.section_heads = choice_.section_heads;
     plan.parts = choice_.parts;
     plan.last_kv_first = choice_.last_kv_first;
-    const bool rotate_in_turn = K.order == swr::QOrder::rotated && K.dq_sum == swr::DqSum::ordered;
-    plan.bands = rotate_in_turn ? 1 : choice_.bands;
-    plan.sm_count = static_cast<int>(std::max(1U, choice_.room));
+    plan.bands = choice_.bands;
     return plan;
   }
 

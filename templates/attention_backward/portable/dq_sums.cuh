@@ -170,19 +170,15 @@ struct Turn {
 
 template <auto C>
 __device__ inline backward::Relay relay_of(const AttentionBackwardParams& params) {
-  return {C.order,
-          params.rotation,
-          params.last_kv_first != 0,
-          ceil_div(params.seq_kv, C.tile_n),
-          ceil_div(params.seq_q, C.tile_m),
-          params.bands};
+  static_assert(C.order != QOrder::rotated);
+  return {params.last_kv_first != 0, ceil_div(params.seq_kv, C.tile_n), params.bands};
 }
 
 template <KeyPassConfig C>
 __device__ inline Turn turn_at(const AttentionBackwardParams& params, const KeyWork& work,
                                int q_tile) {
   const int contributors = backward::kv_tiles_of(q_tile, C.tile_m, C.tile_n, work.shape);
-  const int number = backward::turn_of(work.tile, q_tile, contributors, relay_of<C>(params));
+  const int number = backward::turns_of(work.tile, relay_of<C>(params)).at(contributors);
   return {number, number == contributors - 1};
 }
 

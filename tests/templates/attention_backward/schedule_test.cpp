@@ -30,6 +30,7 @@ struct Case {
   Persistence persistence = Persistence::grid;
   int rotation = 1;
   int bands = 1;
+  bool waits_for_later = false;  ///< Turns the other way round than tiles are dealt.
 
   int q_tiles() const { return ceil_div(shape.seq_q, tile_m); }
   int kv_tiles() const { return ceil_div(shape.seq_kv, tile_n); }
@@ -52,13 +53,13 @@ std::vector<Step> steps_of(const Case& c, long long item) {
       steps_of_part(tiles.count * c.group, static_cast<int>(item % c.parts), c.parts);
   const Walk walk{c.order, tiles, round_of(c.persistence, item, c.parts, c.ctas()),
                   tile.place % c.rotation % tiles.count};
-  const Relay relay{c.order, c.rotation, c.last_first, c.kv_tiles(), c.q_tiles(), c.bands};
+  const Turns turns = turns_of(tile, {c.last_first != c.waits_for_later, c.kv_tiles(), c.bands});
   std::vector<Step> steps;
   for (int step = 0; step < part.count; ++step) {
     const Place at = place_at(walk, part.first + step, c.group);
     const int contributors = kv_tiles_of(at.q_tile, c.tile_m, c.tile_n, c.shape);
-    steps.push_back({tile.head * c.group + at.group_head, at.q_tile, tile.index,
-                     turn_of(tile, at.q_tile, contributors, relay)});
+    steps.push_back(
+        {tile.head * c.group + at.group_head, at.q_tile, tile.index, turns.at(contributors)});
   }
   return steps;
 }
@@ -149,13 +150,7 @@ struct Relayed {
 
 Relayed random_relay(std::mt19937& random) {
   Relayed relayed{random_case(random), 1 + static_cast<int>(random() % 12)};
-  Case& c = relayed.c;
-  if (c.order == QOrder::rotated) {
-    c.shape.causal = false;
-    c.bands = 1;
-    const int together = relayed.room / (c.section_heads * c.parts);
-    c.rotation = std::max(1, std::min({together, c.kv_tiles(), c.q_tiles()}));
-  }
+  relayed.c.order = static_cast<QOrder>(random() % 3);  // Rotated tiles take no turns.
   return relayed;
 }
 
@@ -248,10 +243,10 @@ TEST(AttentionBackwardSchedule, EveryTileHasABand) {
   }
 }
 
-/// What those that wait rest on: more tiles that walk together than there is room for.
-TEST(AttentionBackwardSchedule, WithoutRoomTheRotationWaitsForEver) {
+/// What those that wait rest on: the tiles that they wait for have been dealt.
+TEST(AttentionBackwardSchedule, WhoWaitsForTilesDealtLaterWaitsForEver) {
   std::mt19937 random(6);
-  Relayed relayed{{.shape = {128, 128, false}, .order = QOrder::rotated, .rotation = 8}, 3};
+  Relayed relayed{{.shape = {128, 128, false}, .waits_for_later = true}, 3};
   EXPECT_FALSE(relay_ends(relayed, random));
   relayed.room = 8;
   EXPECT_TRUE(relay_ends(relayed, random));
