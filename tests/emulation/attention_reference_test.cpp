@@ -6,6 +6,7 @@
 #include "tests/emulation/attention_backward_reference.h"
 #include "tests/emulation/simt.h"
 #include "tests/emulation/strided_tensor.h"
+#include "tests/support/float16.h"
 
 #include <gtest/gtest.h>
 
@@ -52,21 +53,6 @@ struct Choice {
   Fault fault = Fault::none;
   bool with_lse = true;
 };
-
-/// The bits of a 16-bit float, by its definition.
-double value_of(unsigned bits, DType dtype) {
-  const int fraction_bits = dtype == DType::fp16 ? 10 : 7;
-  const int bias = dtype == DType::fp16 ? 15 : 127;
-  const int exponents = dtype == DType::fp16 ? 32 : 256;
-  const int exponent = static_cast<int>(bits >> fraction_bits) % exponents;
-  const int fraction = static_cast<int>(bits) % (1 << fraction_bits);
-  const double sign = (bits & 0x8000U) != 0 ? -1.0 : 1.0;
-  if (exponent == exponents - 1) {
-    return fraction == 0 ? sign * INFINITY : NAN;
-  }
-  const int whole = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
-  return sign * std::ldexp(whole, std::max(exponent, 1) - bias - fraction_bits);
-}
 
 /// Finite, of both signs, from subnormal numbers up to 8.
 std::uint16_t random_bits(std::mt19937& random, DType dtype) {
@@ -275,18 +261,6 @@ TEST(EmulatedAttentionReference, WarpsWaitForEachOther) {
   Attention hurried(problem, {.fault = Fault::barriers_ignored});
   hurried.run();
   EXPECT_GT(hurried.wrong(), 0);
-}
-
-/// fp16 and bf16 of what is not finite, and 1.
-struct Special {
-  std::uint16_t nan;
-  std::uint16_t plus_infinity;
-  std::uint16_t minus_infinity;
-  std::uint16_t one;
-};
-Special special(DType dtype) {
-  return dtype == DType::bf16 ? Special{0x7fc0, 0x7f80, 0xff80, 0x3f80}
-                              : Special{0x7e00, 0x7c00, 0xfc00, 0x3c00};
 }
 
 class EmulatedAttentionReferenceOf : public ::testing::TestWithParam<std::tuple<DType, bool>> {

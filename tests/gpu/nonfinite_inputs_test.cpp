@@ -8,6 +8,7 @@
 #include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/float16.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>
 
@@ -63,18 +64,6 @@ std::vector<NonfiniteCase> cases() {
     }
   }
   return cases;
-}
-
-struct Special {
-  std::uint16_t nan;
-  std::uint16_t plus_infinity;
-  std::uint16_t minus_infinity;
-  std::uint16_t one;
-};
-
-Special special(DType dtype) {
-  return dtype == DType::bf16 ? Special{0x7fc0, 0x7f80, 0xff80, 0x3f80}
-                              : Special{0x7e00, 0x7c00, 0xfc00, 0x3c00};
 }
 
 /// Overwrites one element of a row, of all rows where `row` is negative.

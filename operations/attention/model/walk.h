@@ -127,9 +127,9 @@ constexpr std::size_t step_ticks_index(int active, int place) {
 /// same tiles in the same order then. Empty where there is none.
 std::optional<ScheduleShape> grid_in_turn(const ScheduleShape& shape);
 
-/// Distinct K and V tile pairs, or runs of so many of a head: ids run from 0 to this, kv_head *
-/// runs
-/// + run. More than an int holds for legal problems, which are not walked (walk_limits.h).
+/// Distinct K and V tile pairs, or groups of so many neighbours of a head: ids run from 0 to this,
+/// first those of head 0. More than an int holds for legal problems, which are not walked
+/// (walk_limits.h).
 long long kv_pair_count(const ScheduleShape& shape, int tiles_at_once = 1);
 
 /// Time of the walk is counted in ticks, because waiting for memory and differences of pace are
@@ -170,7 +170,7 @@ class AttentionWalk {
     int pair = 0;  ///< Next pair.
     int direction = 1;
     int remaining = 0;   ///< Steps left to start, of the CTA that ends first.
-    int tiles_less = 0;  ///< Of what is taken at once, the next time.
+    int tiles_less = 0;  ///< That the item has fewer than all it is yet to take at once.
     int partition = 0;   ///< Of their SMs.
     long long step_ticks = 0;
     long long free_at = 0;  ///< When the step in progress ends.
@@ -450,9 +450,10 @@ void AttentionWalk<Sink>::advance(Stream& stream) {
     view.touched_at = now_;
     touch(stream, view);
   }
+  const int less = min_of(stream.tiles_less, tiles_at_once_ - 1);
   stream.free_at = std::max(now_, view.arrives_at) +
-                   stream.step_ticks * (tiles_at_once_ - stream.tiles_less) / tiles_at_once_;
-  stream.tiles_less = 0;
+                   stream.step_ticks * (tiles_at_once_ - less) / tiles_at_once_;
+  stream.tiles_less -= less;
   stream.pair += stream.direction;
   --stream.remaining;
 }

@@ -3,13 +3,13 @@
 // sizes, strides, alignments and infinities, against fp64, element by element.
 #include "softmax/kernel.cuh"
 #include "tests/emulation/simt.h"
+#include "tests/support/float16.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,23 +20,6 @@ namespace {
 using emulation::CopyTime;
 using emulation::Fault;
 using emulation::Pace;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// The bits of a 16-bit float, by its definition.
-double value_of(unsigned bits, DType dtype) {
-  const int fraction_bits = dtype == DType::fp16 ? 10 : 7;
-  const int bias = dtype == DType::fp16 ? 15 : 127;
-  const int exponents = dtype == DType::fp16 ? 32 : 256;
-  const int exponent = static_cast<int>(bits >> fraction_bits) % exponents;
-  const int fraction = static_cast<int>(bits) % (1 << fraction_bits);
-  const double sign = (bits & 0x8000U) != 0 ? -1.0 : 1.0;
-  if (exponent == exponents - 1) {
-    return fraction == 0 ? sign * kInfinity : std::nan("");
-  }
-  const int whole = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
-  return sign * std::ldexp(whole, std::max(exponent, 1) - bias - fraction_bits);
-}
 
 /// A matrix whose rows lie one unit of alignment further apart than they must; 0xffff elsewhere.
 class Matrix {

@@ -231,6 +231,25 @@ TEST(L2Model, UnderTheMaskTilesTakenAtOnceMissTheSameInTheMedian) {
   EXPECT_LT(errors[errors.size() / 2], 0.02);
 }
 
+/// Splits begin and end within what is taken at once.
+TEST(L2Model, SplitsTakeTheirTimeWhenTilesAreTakenAtOnce) {
+  for (ScheduleShape shape : long_shapes(false)) {
+    if (shape.persistence != Persistence::grid) {
+      continue;
+    }
+    shape.dram_sectors_per_step = 0;
+    for (const int splits : {3, 37, 200}) {
+      shape.kv_splits = splits;
+      shape.ctas = shape.items().count();
+      const ScheduleSummary fine = simulate_l2(shape, bytes(1 << 17), 1).schedule;
+      const ScheduleSummary coarse = simulate_l2(shape, bytes(1 << 17), 8).schedule;
+      EXPECT_EQ(coarse.read_sectors, fine.read_sectors);
+      EXPECT_NEAR(static_cast<double>(coarse.makespan_steps),
+                  static_cast<double>(fine.makespan_steps), 1.0);
+    }
+  }
+}
+
 TEST(L2Model, OnlyLongLaunchesTakeSeveralTilesAtOnce) {
   const auto usual = [](int heads, int seq) {
     const AttentionProblem problem{
