@@ -2,6 +2,7 @@
 #include "model/profile/profile_inheritance.h"
 
 #include "model/profile/gpu_profile.h"
+#include "tests/support/temp_directory.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
@@ -104,9 +105,8 @@ TEST_F(Inheritance, RefusesNamesThatAreNoneAndCircles) {
 }
 
 GpuProfile load(const Json& document) {
-  const std::string path = ::testing::TempDir() + "/swr_inheriting_profile.json";
-  std::ofstream(path) << document.dump();
-  return load_profile(path);
+  const TempDirectory directory;  // Of its own: tests of this file run side by side.
+  return load_profile(directory.write("inheriting_profile.json", document.dump()).string());
 }
 
 TEST(InheritingProfile, OfAUserTakesABuiltInOneByName) {
