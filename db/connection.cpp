@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/connection.h"
 
+#include "db/companion_files.h"
 #include "db/database_error.h"
 #include "db/foreign_schema.h"
 #include "db/kernels.h"
@@ -106,7 +107,8 @@ bool has_write_ahead_log(const fs::path& path) {
 SQLite::Database open_and_read(const std::string& name, int flags,
                                std::chrono::milliseconds timeout) {
   // A connection serves one thread at a time: SQLite's own locks would cost half the reading time.
-  SQLite::Database database(name, flags | SQLite::OPEN_NOMUTEX, static_cast<int>(timeout.count()));
+  SQLite::Database database(name, flags | SQLite::OPEN_NOMUTEX, static_cast<int>(timeout.count()),
+                            careful_file_system());
   database.execAndGet("PRAGMA application_id");
   return database;
 }
@@ -275,7 +277,7 @@ SQLite::Database open_exclusively(const fs::path& path, std::span<const Migratio
     return until_unlocked(busy_timeout, [&] {
       SQLite::Database database(fs::absolute(path).string(),
                                 SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
-                                static_cast<int>(busy_timeout.count()));
+                                static_cast<int>(busy_timeout.count()), careful_file_system());
       database.exec("PRAGMA locking_mode = EXCLUSIVE");
       database.execAndGet("PRAGMA application_id");
       distrust(database);

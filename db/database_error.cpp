@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "db/database_error.h"
 
+#include "db/companion_files.h"
+
 #include <sqlite3.h>
 #include <string>
 
@@ -31,6 +33,9 @@ Error not_writable(const std::string& file, const std::string& cause) {
 Error database_error(const SQLite::Exception& failure, const std::filesystem::path& path) {
   const std::string file = path.string();
   const std::string cause = std::string(" (SQLite: ") + failure.what() + ")";
+  if (const std::string& refusal = companion_refusal(); !refusal.empty()) {
+    return {ErrorCode::unreadable, "database " + file + " is not opened: " + refusal};
+  }
   constexpr int kPrimaryCodeMask = 0xff;
   switch (failure.getErrorCode() & kPrimaryCodeMask) {
     case SQLITE_BUSY:
