@@ -9,14 +9,15 @@
 namespace swr {
 
 /// Listens on 127.0.0.1 alone, and answers only requests that name it so: a page of somebody else
-/// cannot read the state through a name of its own. Answers in threads of its own while it lives.
+/// cannot read the state through a name of its own. Answers in a thread of its own while it lives,
+/// to at most 16 connections, each for a few seconds: whatever clients send, its end waits for
+/// none.
 class LiveServer {
  public:
-  /// The page's data as JSON; called from the server's threads, one at a time.
+  /// The page's data as JSON; called from the server's thread.
   using State = std::function<std::string()>;
 
-  /// `port` 0 takes one that is free. Throws: Error{invalid_argument} when the port is taken, and
-  /// in a build without the live view.
+  /// `port` 0 takes one that is free. Throws: Error{invalid_argument} when the port is taken.
   LiveServer(std::string page, State state, int port);
   ~LiveServer();
   LiveServer(const LiveServer&) = delete;
