@@ -4,14 +4,13 @@
 #include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
+#include "core/regular_file.h"
 #include "core/reject.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <ostream>
 #include <set>
@@ -511,14 +510,23 @@ std::vector<RecordedSpace> parse_recorded_spaces(std::string_view text) {
   return SpacesReader().read(text);
 }
 
+namespace {
+
+/// In the format for one alone; that reader names also what cannot be opened.
+bool is_one_space(const std::filesystem::path& path) {
+  std::error_code failure;
+  return !std::filesystem::is_regular_file(path, failure) || RegularFile(path).read(0, 1) == "{";
+}
+
+}  // namespace
+
 std::vector<RecordedSpace> read_recorded_spaces(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || file.peek() == '{') {
+  if (is_one_space(path)) {
     return {read_recorded_space(path)};
   }
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   try {
-    return parse_recorded_spaces(text);
+    return parse_recorded_spaces(read_regular_file(path, kMostBytes));
   } catch (const Error& error) {
     throw Error(ErrorCode::unreadable, path.string() +
                                            " is no file of recorded spaces: " + error.what() +

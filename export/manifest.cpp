@@ -5,14 +5,13 @@
 #include "core/fields.h"
 #include "core/json.h"
 #include "core/operation.h"
+#include "core/regular_file.h"
 #include "core/reject.h"
 #include "core/sha256.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 namespace swr {
 namespace {
@@ -146,9 +145,11 @@ Manifest parse_manifest(const Json& json) {
 }
 
 /// Empty when the file cannot be read, which neither a manifest nor a cubin is.
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+std::string read_file(const fs::path& path) try {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  return read_regular_file(path, kMostBytes);
+} catch (const Error&) {
+  return {};
 }
 
 }  // namespace

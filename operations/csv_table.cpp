@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "operations/csv_table.h"
 
+#include "core/regular_file.h"
+
 namespace swr {
 
-CsvTable::CsvTable(const std::filesystem::path& file) : file_(file), stream_(file) {
-  if (!stream_) {
-    throw Error(ErrorCode::not_found, file.string() + " cannot be opened; check the path");
-  }
+CsvTable::CsvTable(const std::filesystem::path& file)
+    : file_(file), stream_(read_regular_file(file, kMostBytes)) {
   next();
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     columns_[fields_[i]] = i;

@@ -5,10 +5,11 @@
 #include <swr/error.h>
 
 #include <charconv>
+#include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace swr {
 
 class CsvTable {
  public:
-  /// Throws: Error{not_found} naming the file.
+  /// Throws: what read_regular_file() throws.
   explicit CsvTable(const std::filesystem::path& file);
 
   /// Goes to the next row; false at the end.
@@ -46,8 +47,10 @@ class CsvTable {
   [[noreturn]] void reject(const std::string& problem) const;
 
  private:
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+
   std::filesystem::path file_;
-  std::ifstream stream_;
+  std::istringstream stream_;
   std::map<std::string, std::size_t> columns_;
   std::vector<std::string> fields_;
   int row_ = 0;

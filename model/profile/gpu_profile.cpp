@@ -309,7 +309,7 @@ const EmbeddedFile* find_built_in(std::string_view id) {
 
 Json built_in_document(std::string_view id) {
   const EmbeddedFile* const file = find_built_in(id);
-  return file == nullptr ? Json() : Json::parse(file->text, nullptr, false);
+  return file == nullptr ? Json() : parse_json(file->text, "a built-in profile");
 }
 
 GpuProfile parse_profile(const std::string& file, std::string_view text) {

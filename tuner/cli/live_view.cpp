@@ -34,7 +34,10 @@ struct Followed {
   explicit Followed(const fs::path& file) : follower(file) {}
 
   void read() {
-    for (bool is_more = true; is_more;) {
+    // A browser asks again in a second: a long file comes in parts.
+    constexpr int kMostParts = 16;
+    bool is_more = true;
+    for (int part = 0; part < kMostParts && is_more; ++part) {
       const EventFollower::News news = follower.read();
       if (news.is_new_file) {
         state = LiveState{};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/output_guard.h"
 
+#include "core/regular_file.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,11 +33,13 @@ bool is_sqlite_database(const fs::path& path) {
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
   std::error_code failure;
   if (!fs::is_regular_file(path, failure)) {
+    return false;  // Opening a pipe would tell its writer that somebody reads.
+  }
+  try {
+    return RegularFile(path).read(0, kMagic.size()) == kMagic;
+  } catch (const Error&) {
     return false;
   }
-  std::array<char, kMagic.size()> head{};
-  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
-  return std::string_view(head.data(), head.size()) == kMagic;
 }
 
 /// The name less a companion's ending; empty for other names.

@@ -6,12 +6,12 @@
 #include "core/json.h"
 #include "core/make_problems.h"
 #include "core/operation.h"
+#include "core/regular_file.h"
 #include "core/reject.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <ostream>
 #include <sstream>
@@ -26,14 +26,6 @@ constexpr std::size_t kMaxProblems = 1'000'000;
 
 /// A shape as it was written, by key.
 using ShapeText = std::map<std::string, std::string>;
-
-std::ifstream open(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path)) {
-    throw Error(ErrorCode::not_found, "cannot read " + path.string());
-  }
-  return file;
-}
 
 /// Runs `read`; an error says where it happened.
 template <typename Read>
@@ -196,7 +188,8 @@ std::vector<Problem> read_json_shapes(const std::filesystem::path& path) {
 }
 
 std::vector<Problem> read_text_shapes(const std::filesystem::path& path) {
-  std::ifstream file = open(path);
+  constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+  std::istringstream file(read_regular_file(path, kMostBytes));
   std::vector<Problem> problems;
   int number = 0;
   for (std::string line; std::getline(file, line);) {

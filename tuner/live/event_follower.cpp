@@ -1,60 +1,68 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/live/event_follower.h"
 
-#include <algorithm>
-#include <fstream>
-#include <sys/stat.h>
+#include "core/regular_file.h"
+#include <swr/error.h>
+
+#include <optional>
+#include <utility>
 
 namespace swr {
 namespace {
 
 /// So that a long run that is watched from its middle does not keep the reader waiting.
-constexpr std::uintmax_t kMostBytes = 4U << 20U;
+constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+constexpr std::size_t kMostBytesOfALine = std::size_t{1} << 20;
 
-std::string read_part(const std::filesystem::path& path, std::uintmax_t offset,
-                      std::uintmax_t size) {
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(offset));
-  std::string text(static_cast<std::size_t>(size), '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return text;
-}
-
-/// Takes the whole lines out of the text.
-std::vector<std::string> take_lines(std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', begin)) {
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
+std::optional<RegularFile> opened(const std::filesystem::path& path) {
+  try {
+    return RegularFile(path);
+  } catch (const Error&) {
+    return std::nullopt;
   }
-  text.erase(0, begin);
-  return lines;
 }
 
 }  // namespace
 
 EventFollower::News EventFollower::read() {
-  struct stat status {};
-  if (stat(file_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+  const std::optional<RegularFile> file = opened(file_);
+  if (!file) {
     return {};
   }
   News news;
-  const auto size = static_cast<std::uintmax_t>(status.st_size);
-  const bool is_another = inode_ != 0 && (inode_ != status.st_ino || size < offset_);
-  if (is_another) {
+  const auto size = static_cast<std::size_t>(file->status().st_size);
+  const std::uint64_t inode = file->status().st_ino;
+  if (inode_ != 0 && (inode_ != inode || size < offset_)) {
+    *this = EventFollower(file_);
     news.is_new_file = true;
-    offset_ = 0;
-    begun_.clear();
   }
-  inode_ = status.st_ino;
-  const std::string text = read_part(file_, offset_, std::min(size - offset_, kMostBytes));
+  inode_ = inode;
+  const std::string text = file->read(offset_, kMostBytes);
   offset_ += text.size();
-  begun_ += text;
-  news.lines = take_lines(begun_);
+  news.lines = whole_lines(text);
   news.is_more = offset_ < size;
   return news;
+}
+
+std::vector<std::string> EventFollower::whole_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    begin_line(text.substr(0, end));
+    lines.push_back(std::exchange(begun_, {}));
+    is_too_long_ = false;
+    text.remove_prefix(end + 1);
+  }
+  begin_line(text);
+  return lines;
+}
+
+void EventFollower::begin_line(std::string_view part) {
+  is_too_long_ = is_too_long_ || begun_.size() + part.size() > kMostBytesOfALine;
+  if (is_too_long_) {
+    begun_.clear();
+  } else {
+    begun_ += part;
+  }
 }
 
 }  // namespace swr

@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/live/live_state.h"
 
+#include "core/bounded_json.h"
+#include <swr/error.h>
+
 #include <algorithm>
+#include <type_traits>
 
 namespace swr {
 namespace {
 
 constexpr long long kNoGpu = -1;
+/// More than there are; a file may say what it likes.
+constexpr std::size_t kMostGpus = 1024;
+constexpr std::size_t kMostStates = 32;
+constexpr std::size_t kMostTimes = std::size_t{1} << 18;
+constexpr std::size_t kMostFinished = 50;
 
 /// The field, or a default where it is not there or of another type.
 template <typename T>
 T field(const Json& event, const char* name, T otherwise) {
   const auto found = event.find(name);
-  if (found == event.end() || found->is_null()) {
+  // A fraction might be larger than any whole number.
+  const bool is_count = std::is_same_v<T, long long>;
+  if (found == event.end() || found->is_null() || (is_count && !found->is_number_integer())) {
     return otherwise;
   }
   try {
@@ -22,12 +33,28 @@ T field(const Json& event, const char* name, T otherwise) {
   }
 }
 
+/// Null for what is no JSON, or more than an event holds.
+Json event_of(const std::string& line) {
+  constexpr JsonLimits kEvent{.bytes = 1 << 20, .values = 1 << 16};
+  try {
+    return parse_json(line, "an event", kEvent);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 Json pairs_json(const std::vector<std::pair<long long, double>>& pairs) {
   Json json = Json::array();
   for (const auto& [done, time_us] : pairs) {
     json.push_back({done, time_us});
   }
   return json;
+}
+
+void note(std::vector<std::pair<long long, double>>& times, long long done, double time_us) {
+  if (times.size() < kMostTimes) {
+    times.emplace_back(done, time_us);
+  }
 }
 
 Json run_json(long long gpu, const LiveRun& run) {
@@ -62,13 +89,14 @@ std::string title_of(const Json& event) {
 }  // namespace
 
 void LiveState::take(const std::string& line) {
-  const Json event = Json::parse(line, nullptr, false);
-  if (event.is_discarded() || !event.is_object()) {
+  const Json event = event_of(line);
+  const auto gpu = event.is_object() ? field<long long>(event, "gpu", kNoGpu) : kNoGpu;
+  if (!event.is_object() || (by_gpu_.size() == kMostGpus && !by_gpu_.contains(gpu))) {
     ++unread_;
     return;
   }
   const std::string kind = field<std::string>(event, "event", "");
-  LiveRun& run = by_gpu_[field<long long>(event, "gpu", kNoGpu)];
+  LiveRun& run = by_gpu_[gpu];
   if (kind == "start") {
     start(run, event);
   } else if (kind == "variant") {
@@ -78,7 +106,7 @@ void LiveState::take(const std::string& line) {
   } else if (kind == "best") {
     run.best_key = field<std::string>(event, "key", "");
     run.best_us = field<double>(event, "time_us", 0.0);
-    run.bests_us.emplace_back(field<long long>(event, "done", run.done), run.best_us);
+    note(run.bests_us, field<long long>(event, "done", run.done), run.best_us);
   } else if (kind == "end") {
     end(run, event);
   } else if (kind != "finals") {
@@ -106,9 +134,10 @@ void LiveState::variant(LiveRun& run, const Json& event) {
   const std::string state = field<std::string>(event, "state", "ok");
   const double time_us = field<double>(event, "time_us", 0.0);
   if (state != "ok") {
-    ++run.failed[state];
+    const bool has_room = run.failed.size() < kMostStates || run.failed.contains(state);
+    ++run.failed[has_room ? state : "other"];
   } else if (time_us > 0.0) {
-    run.times_us.emplace_back(run.done, time_us);
+    note(run.times_us, run.done, time_us);
   }
 }
 
@@ -119,25 +148,24 @@ void LiveState::end(LiveRun& run, const Json& event) {
   // The finals may have decided otherwise than the times alone.
   run.best_key = field<std::string>(event, "best", run.best_key);
   run.best_us = field<double>(event, "time_us", run.best_us);
-  finished_.push_back({.title = run.title,
-                       .best_key = run.best_key,
-                       .best_us = run.best_us,
-                       .total_s = field<double>(event, "total_s", 0.0),
-                       .is_interrupted = run.is_interrupted});
+  ++finished_;
+  last_.push_front({.title = run.title,
+                    .best_key = run.best_key,
+                    .best_us = run.best_us,
+                    .total_s = field<double>(event, "total_s", 0.0),
+                    .is_interrupted = run.is_interrupted});
+  last_.resize(std::min(kMostFinished, last_.size()));
 }
 
 Json LiveState::snapshot() const {
-  constexpr std::size_t kMostFinished = 50;
   Json json = {{"runs", Json::array()},
-               {"finished", finished_.size()},
+               {"finished", finished_},
                {"last", Json::array()},
                {"unread", unread_}};
   for (const auto& [gpu, run] : by_gpu_) {
     json["runs"].push_back(run_json(gpu, run));
   }
-  const std::size_t shown = std::min(kMostFinished, finished_.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    const Finished& one = finished_[finished_.size() - 1 - i];
+  for (const Finished& one : last_) {
     json["last"].push_back({{"title", one.title},
                             {"best_key", one.best_key},
                             {"best_us", one.best_us > 0.0 ? Json(one.best_us) : Json()},

@@ -6,6 +6,7 @@
 #include "core/json.h"
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -58,7 +59,8 @@ class LiveState {
   void end(LiveRun& run, const Json& event);
 
   std::map<long long, LiveRun> by_gpu_;  ///< -1 where events name no GPU.
-  std::vector<Finished> finished_;
+  std::size_t finished_ = 0;
+  std::deque<Finished> last_;  ///< Of those that finished, the newest first.
   std::size_t unread_ = 0;
 };
 

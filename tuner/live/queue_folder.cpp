@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/live/queue_folder.h"
 
+#include "core/regular_file.h"
+#include <swr/error.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -28,13 +31,17 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-std::vector<std::string> lines_of(const fs::path& path) {
+/// None of what cannot be read.
+std::vector<std::string> lines_of(const fs::path& path) try {
+  constexpr std::size_t kMostBytesOfTheList = std::size_t{1} << 28;
   std::vector<std::string> lines;
-  std::ifstream file(path);
+  std::istringstream file(read_regular_file(path, kMostBytesOfTheList));
   for (std::string line; std::getline(file, line);) {
     lines.push_back(line);
   }
   return lines;
+} catch (const Error&) {
+  return {};
 }
 
 double silent_s(const fs::path& file) {

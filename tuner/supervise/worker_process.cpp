@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/worker_process.h"
 
+#include "core/regular_file.h"
 #include <swr/error.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <poll.h>
@@ -152,11 +153,16 @@ std::string last_line(std::string_view text) {
 
 /// What it uses of the machine's memory; 0 for a process that has ended.
 long long resident_bytes(pid_t process) {
-  std::ifstream pages("/proc/" + std::to_string(process) + "/statm");
-  long long mapped = 0;
-  long long resident = 0;
-  pages >> mapped >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
+  constexpr std::size_t kMostBytes = 4096;
+  long long pages = 0;
+  try {
+    const std::string sizes =
+        read_regular_file("/proc/" + std::to_string(process) + "/statm", kMostBytes);
+    const std::size_t second = sizes.find(' ') + 1;
+    std::from_chars(sizes.data() + second, sizes.data() + sizes.size(), pages);
+  } catch (const Error&) {
+  }
+  return pages * sysconf(_SC_PAGESIZE);
 }
 
 int poll_limit_ms(std::chrono::steady_clock::time_point deadline) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "operations/gemm/study/peer_times.h"
 
+#include "core/regular_file.h"
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
 
 #include <charconv>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,8 @@ bool read_number(std::string_view field, Number& number) {
 }  // namespace
 
 PeerTimes read_peer_times(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Error(ErrorCode::unreadable,
-                "cannot read " + path.string() + "; write it with gemm_peers --csv");
-  }
+  constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+  std::istringstream file(read_regular_file(path, kMostBytes));
   std::string text;
   std::getline(file, text);
   if (text != kHeader) {

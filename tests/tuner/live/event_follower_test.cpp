@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 
 namespace swr {
 namespace {
@@ -47,6 +48,27 @@ TEST_F(Following, HandsOutWholeLinesOnce) {
   EXPECT_THAT(follower.read().lines, IsEmpty());
   append("ee\n");
   EXPECT_THAT(follower.read().lines, ElementsAre("three"));
+}
+
+TEST_F(Following, ALineTooLongForAnEventIsNotKept) {
+  EventFollower follower(file_);
+  append("one\n");
+  follower.read();
+  append(std::string(3'000'000, 'x'));
+  EXPECT_THAT(follower.read().lines, IsEmpty());
+  append(std::string(3'000'000, 'x') + "\ntwo\n" + std::string(2'000'000, 'y') + "\nthree\n");
+  std::vector<std::string> lines;
+  for (bool is_more = true; is_more;) {
+    const auto news = follower.read();
+    lines.insert(lines.end(), news.lines.begin(), news.lines.end());
+    is_more = news.is_more;
+  }
+  EXPECT_THAT(lines, ElementsAre("", "two", "", "three"));
+}
+
+TEST_F(Following, WaitsForNoPipe) {
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_THAT(EventFollower(file_).read().lines, IsEmpty());
 }
 
 TEST_F(Following, NoticesAFileThatBeganAnew) {

@@ -83,6 +83,34 @@ TEST(LiveState, CountsWhatItCannotReadAndGoesOn) {
   EXPECT_EQ(state["runs"][0]["variants"], 4);
 }
 
+TEST(LiveState, TakesNoMoreThanAnEventHolds) {
+  std::string many = "{\"event\":\"start\"";
+  for (int i = 0; i < 70'000; ++i) {
+    many += ",\"k" + std::to_string(i) + "\":1";
+  }
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  const Json state = state_after({deep, R"({"event":"start","title":)" + deep + "}", many + "}",
+                                  R"({"event":"end","event":"start"})",
+                                  "{\"event\":\"" + std::string(2 << 20, 'x') + "\"}", kStart,
+                                  R"({"event":"variant","done":1e300,"state":"ok","time_us":2})"});
+  EXPECT_EQ(state["unread"], 5);
+  EXPECT_EQ(state["runs"][0]["done"], 1);
+}
+
+TEST(LiveState, HoldsNoMoreGpusAndStatesThanThereAre) {
+  LiveState live;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string number = std::to_string(i);
+    live.take(R"({"event":"variant","gpu":)" + number + "}");
+    live.take(R"({"event":"variant","gpu":0,"state":"s)" + number + R"("})");
+  }
+  const Json state = live.snapshot();
+  EXPECT_EQ(state["runs"].size(), 1024U);
+  EXPECT_EQ(state["unread"], 3000 - 1024);
+  EXPECT_EQ(state["runs"][0]["failed"].size(), 33U);
+  EXPECT_EQ(state["runs"][0]["failed"]["other"], 3000 - 32);
+}
+
 TEST(LiveState, ShowsTheNewestFirstAndNotAll) {
   LiveState state;
   for (int i = 0; i < 60; ++i) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 
 namespace swr {
 namespace {
@@ -49,6 +50,21 @@ TEST_F(QueueFolder, SaysForHowLongAWorkerGaveNoSign) {
   fs::last_write_time(dir_ / "queue/leased/000000~gone",
                       fs::file_time_type::clock::now() - std::chrono::seconds(500));
   EXPECT_NEAR(queue_json(dir_)["leased"][0]["silent_s"].get<double>(), 500.0, 60.0);
+}
+
+TEST_F(QueueFolder, WaitsForNoPipeAndReadsNoDevice) {
+  touch("queue/leased/000001~host-17-4");
+  for (const bool is_pipe : {true, false}) {
+    fs::remove(dir_ / "queue/list");
+    if (is_pipe) {
+      ASSERT_EQ(mkfifo((dir_ / "queue/list").c_str(), 0600), 0);
+    } else {
+      fs::create_symlink("/dev/zero", dir_ / "queue/list");
+    }
+    const Json queue = queue_json(dir_);
+    EXPECT_EQ(queue["pieces"], 0);
+    EXPECT_EQ(queue["leased"][0]["piece"], "000001");
+  }
 }
 
 TEST_F(QueueFolder, IsNullWithoutAQueue) {
