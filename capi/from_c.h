@@ -3,6 +3,7 @@
 // statuses.
 #pragma once
 
+#include "core/number_text.h"
 #include <swr/attention_params.h>
 #include <swr/axes.h>
 #include <swr/error.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numbers>
+#include <pthread.h>
 #include <string>
 
 struct swr_runtime {
@@ -31,9 +33,22 @@ inline std::string& last_error() {
   return message;
 }
 
+/// pthread_cancel() takes effect after the call: unwinding from within would end the program.
+class Uncancelled {
+ public:
+  Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_); }
+  ~Uncancelled() { pthread_setcancelstate(former_, nullptr); }
+  Uncancelled(const Uncancelled&) = delete;
+  Uncancelled& operator=(const Uncancelled&) = delete;
+
+ private:
+  int former_ = PTHREAD_CANCEL_ENABLE;
+};
+
 /// Runs `action`; whatever it throws becomes a status and a message.
 template <typename Action>
 swr_status guarded(Action&& action) noexcept {
+  const Uncancelled uncancelled;
   try {
     try {
       action();
@@ -124,7 +139,7 @@ inline float scale_log2_of(float scale) {
   if (!(scale >= 0.0F) || std::isinf(scale)) {
     throw swr::Error(
         swr::ErrorCode::invalid_argument,
-        "scale must be positive, or 0 for 1 / sqrt(head_dim), not " + std::to_string(scale));
+        "scale must be positive, or 0 for 1 / sqrt(head_dim), not " + swr::fixed_text(scale, 6));
   }
   return scale * std::numbers::log2e_v<float>;
 }

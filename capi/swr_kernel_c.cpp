@@ -75,7 +75,7 @@ swr_status swr_runtime_best_kernel(const swr_runtime* runtime, const swr_kernel*
     const swr::Answer best =
         runtime->runtime.best(problem_from(kernel, sizes, size_count), device_from(*device));
     *answer = {};
-    std::snprintf(answer->variant, sizeof answer->variant, "%s", to_key(best.variant).c_str());
+    to_key(best.variant).copy(answer->variant, sizeof answer->variant - 1);
     answer->match = static_cast<std::int32_t>(best.level);
     answer->on_same_device = best.on_same_device ? 1 : 0;
     answer->distance = best.distance;

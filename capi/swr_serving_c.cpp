@@ -54,7 +54,7 @@ void set_scale(swr::ServingAttentionCall& call, const swr_serving_attention& a) 
     return;
   }
   if (!(a.softcap > 0.0F) || std::isinf(a.softcap)) {
-    reject("softcap must be positive, or 0 for none, not " + std::to_string(a.softcap));
+    reject("softcap must be positive, or 0 for none, not " + swr::fixed_text(a.softcap, 6));
   }
   const float scale =
       a.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(std::max(1, a.head_dim))) : a.scale;

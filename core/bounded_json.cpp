@@ -5,6 +5,7 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <locale.h>
 #include <utility>
 #include <vector>
 
@@ -128,11 +129,30 @@ class Builder {
   std::size_t values_ = 0;
 };
 
+/// nlohmann's parser reads numbers with strtod(), and takes the first byte of the locale's decimal
+/// point for all of it: for as long as this lives, this thread has the locale of C.
+class ClassicLocale {
+ public:
+  ClassicLocale() : former_(uselocale(classic())) {}
+  ~ClassicLocale() { uselocale(former_); }
+  ClassicLocale(const ClassicLocale&) = delete;
+  ClassicLocale& operator=(const ClassicLocale&) = delete;
+
+ private:
+  static locale_t classic() {
+    static const locale_t only = newlocale(LC_ALL_MASK, "C", nullptr);
+    return only;
+  }
+
+  locale_t former_;
+};
+
 Json parse(std::string_view text, Json::input_format_t format, const std::string& name,
            const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
     reject(name, "is longer than " + std::to_string(limits.bytes) + " bytes");
   }
+  const ClassicLocale classic;
   Builder builder(name, limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder, format)) {
     reject(name, "is not JSON");

@@ -3,18 +3,19 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <span>
 #include <string_view>
 
 namespace swr {
 namespace {
 
-std::string fixed_text(double value, int decimals) {
-  std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.*f", decimals, value);
-  return buffer.data();
+std::string text_of(double value, std::chars_format format, int precision) {
+  std::array<char, 512> buffer{};  // The largest number has 309 digits before its point.
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format, precision).ptr;
+  return {buffer.data(), end};
 }
 
 /// Divides by `step` until the value is below it, choosing one unit further each time.
@@ -29,6 +30,14 @@ std::string scaled_text(double value, double step, std::span<const std::string_v
 }
 
 }  // namespace
+
+std::string fixed_text(double value, int decimals) {
+  return text_of(value, std::chars_format::fixed, decimals);
+}
+
+std::string general_text(double value, int digits) {
+  return text_of(value, std::chars_format::general, digits);
+}
 
 std::string significant_text(double value, int digits) {
   constexpr double kLargest = 1e15;

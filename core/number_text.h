@@ -6,6 +6,14 @@
 
 namespace swr {
 
+// In the same way in every locale: of a program that uses swr, none is known.
+
+/// As printf's "%.*f" in the C locale.
+std::string fixed_text(double value, int decimals);
+
+/// As printf's "%.*g" in the C locale.
+std::string general_text(double value, int digits = 6);
+
 /// `digits` significant digits without an exponent, e.g. significant_text(12.345, 3) is "12.3".
 /// Digits before the decimal point are never dropped.
 std::string significant_text(double value, int digits);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/recorded_space.h"
 
+#include "core/ascii.h"
 #include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/json.h"
@@ -9,7 +10,6 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <ostream>
@@ -252,9 +252,8 @@ RecordedSpace parse_space(const Json& json) {
 std::string file_word(const std::string& text) {
   std::string word;
   for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (std::isalnum(byte) != 0) {
-      word += static_cast<char>(std::tolower(byte));
+    if (ascii::is_alphanumeric(character)) {
+      word += ascii::lower(character);
     } else if (!word.empty() && word.back() != '-') {
       word += '-';
     }
@@ -315,7 +314,7 @@ void write_recorded_space(std::ostream& out, const RecordedSpace& space) {
   const auto text = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  out << "{\"format\": \"" << kFormat << "\",\n \"version\": " << kVersion
+  out << "{\"format\": \"" << kFormat << "\",\n \"version\": " << std::to_string(kVersion)
       << ",\n \"provenance\": \"" << to_string(provenance)
       << "\",\n \"problem\": " << text(space.problem) << ",\n \"device\": " << text(space.device)
       << ",\n \"origin\": " << text(space.origin) << ",\n \"columns\": " << text(Json(names))

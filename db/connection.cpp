@@ -12,6 +12,7 @@
 #include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/Transaction.h>
 
+#include <cstdint>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <string>
@@ -204,6 +205,21 @@ SQLite::Database open_for_reading(const fs::path& path, std::span<const Migratio
   return database;
 }
 
+/// The newest row has the largest id; after the last there is, SQLite would choose at random.
+void require_room_for_newer_rows(SQLite::Database& database, const fs::path& path) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 53;
+  for (const std::string table : {"run", "result", "decision"}) {
+    const auto id = database.execAndGet("SELECT coalesce(max(id), 0) FROM " + table).getInt64();
+    if (id > kLargest) {
+      throw Error(ErrorCode::unreadable, path.string() + ", table " + table +
+                                             ": the row with the id " + std::to_string(id) +
+                                             " would stay the newest for ever; `swr-tune db merge "
+                                             "--out NEW --from " +
+                                             path.string() + "` numbers rows anew");
+    }
+  }
+}
+
 SQLite::Database open_for_writing(const fs::path& path, std::span<const Migration> migrations,
                                   Store::Content content, std::chrono::milliseconds timeout) {
   SQLite::Database database =
@@ -222,6 +238,9 @@ SQLite::Database open_for_writing(const fs::path& path, std::span<const Migratio
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     write_operation_views(database);
     transaction.commit();
+  }
+  if (migrations.back().version >= kFirstSchemaWithViews) {
+    require_room_for_newer_rows(database, path);
   }
   // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
   database.exec("PRAGMA journal_mode = WAL");

@@ -10,6 +10,8 @@
 #include <swr/version.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fcntl.h>
 #include <fstream>
 #include <set>
 #include <span>
@@ -241,6 +243,10 @@ void put_in_place(const fs::path& staged, const fs::path& out) {
   if (!fs::exists(out, failure) || fs::is_empty(out, failure)) {
     fs::rename(staged, out, failure);
     require(failure, out);
+    return;
+  }
+  // Where the file system can, there is always one of the two; `staged` is removed with its owner.
+  if (renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, out.c_str(), RENAME_EXCHANGE) == 0) {
     return;
   }
   const fs::path former = out.string() + ".old-" + std::to_string(getpid());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "export/package_source.h"
 
+#include "core/ascii.h"
 #include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/json.h"
@@ -143,7 +144,7 @@ bool is_taken(std::string name) {
                                                  "while",
                                                  "xor",
                                                  "xor_eq"};
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ranges::transform(name, name.begin(), ascii::lower);
   return kTaken.contains(name);
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -217,7 +218,9 @@ CompiledKernel CubinCache::find_or_compile(const std::string& key,
     return std::move(*stored);
   }
   // Two hex digits: 256 locks keep the folder small and rarely make unrelated keys wait.
-  const FileDescriptor lock = lock_file(directory_ / "locks" / key.substr(0, 2));
+  // Who holds one may have been stopped: after a while the same is compiled twice.
+  constexpr std::chrono::seconds kLongestWait{5};
+  const FileDescriptor lock = lock_file(directory_ / "locks" / key.substr(0, 2), kLongestWait);
   if (auto stored = find(key)) {
     return std::move(*stored);
   }

@@ -9,7 +9,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -20,13 +22,18 @@ constexpr mode_t kReadableByAll = 0644;
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& beside)
-      : target_(beside), name_(beside.string() + ".tmp-XXXXXX"), file_(create(name_)) {
+      : target_(beside),
+        file_(open(beside.parent_path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)) {
+    if (file_.get() < 0) {  // Some file systems have no files without a name.
+      name_ = target_.string() + ".tmp-XXXXXX";
+      file_ = FileDescriptor(mkostemp(name_.data(), O_CLOEXEC));
+    }
     if (file_.get() < 0) {
       fail("created");
     }
   }
   ~TemporaryFile() {
-    if (file_.get() >= 0 && !renamed_) {
+    if (!name_.empty()) {
       unlink(name_.c_str());
     }
   }
@@ -47,16 +54,24 @@ class TemporaryFile {
 
   /// Others may share the cache, so the file is made readable to all.
   void publish() {
-    if (fchmod(file_.get(), kReadableByAll) != 0 || fsync(file_.get()) != 0 ||
+    if (fchmod(file_.get(), kReadableByAll) != 0 || fsync(file_.get()) != 0 || !give_name() ||
         rename(name_.c_str(), target_.c_str()) != 0) {
       fail("stored");
     }
-    renamed_ = true;
+    name_.clear();
   }
 
  private:
-  static FileDescriptor create(std::string& name) {
-    return FileDescriptor(mkostemp(name.data(), O_CLOEXEC));
+  /// Only once all is written, so that a process that is killed before leaves nothing behind.
+  bool give_name() {
+    if (name_.empty()) {
+      const std::string number = std::to_string(file_.get());
+      name_ = target_.string() + ".tmp-" + std::to_string(getpid()) + "-" + number;
+      unlink(name_.c_str());  // Of a process that had this number before.
+      return linkat(AT_FDCWD, ("/proc/self/fd/" + number).c_str(), AT_FDCWD, name_.c_str(),
+                    AT_SYMLINK_FOLLOW) == 0;
+    }
+    return true;
   }
 
   [[noreturn]] void fail(const std::string& action) const {
@@ -67,9 +82,8 @@ class TemporaryFile {
   }
 
   std::filesystem::path target_;
-  std::string name_;
+  std::string name_;  ///< Empty while it has none, and once it is its target.
   FileDescriptor file_;
-  bool renamed_ = false;
 };
 
 }  // namespace
@@ -89,9 +103,14 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
   file.publish();
 }
 
-FileDescriptor lock_file(const std::filesystem::path& path) {
-  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-  while (file.get() >= 0 && flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+FileDescriptor lock_file(const std::filesystem::path& path, std::chrono::milliseconds longest) {
+  constexpr std::chrono::milliseconds kPause{20};
+  const auto deadline = std::chrono::steady_clock::now() + longest;
+  FileDescriptor file(
+      open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  while (file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kPause);
   }
   return file;
 }

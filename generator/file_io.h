@@ -5,6 +5,7 @@
 #include "core/file_descriptor.h"
 #include "core/regular_file.h"
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -23,8 +24,9 @@ std::optional<std::string> read_text(const std::filesystem::path& path,
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> data);
 
 /// Waits for the advisory lock on `path`, which is created when missing; held until the result is
-/// destroyed. Excludes other threads and other processes. Where the file system has no locks
-/// nothing is excluded, so a lock may save work but must not be what keeps data valid.
-FileDescriptor lock_file(const std::filesystem::path& path);
+/// destroyed. Excludes other threads and other processes for at most `longest`: whoever holds it
+/// may have been stopped. Where the file system has no locks nothing is excluded either, so a lock
+/// may save work but must not be what keeps data valid.
+FileDescriptor lock_file(const std::filesystem::path& path, std::chrono::milliseconds longest);
 
 }  // namespace swr

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "model/walk_limits.h"
 
+#include "core/number_text.h"
 #include <swr/error.h>
-
-#include <array>
-#include <cstdio>
 
 namespace swr {
 namespace {
 
-std::string text_of(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g", number);
-  return text.data();
-}
+std::string text_of(double number) { return general_text(number, 3); }
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "operations/verdict.h"
 
+#include "core/number_text.h"
 #include <swr/variant.h>
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 namespace swr {
@@ -29,10 +29,8 @@ std::string excess(const char* what, double value, double limit) {
   if (value <= limit) {
     return "";
   }
-  std::ostringstream text;
-  text.precision(3);
-  text << what << " " << value << " exceeds " << limit << "; ";
-  return text.str();
+  return std::string(what) + " " + general_text(value, 3) + " exceeds " + general_text(limit, 3) +
+         "; ";
 }
 
 std::string disturbance(unsigned long long words) {

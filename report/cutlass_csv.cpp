@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/cutlass_csv.h"
 
+#include "core/number_text.h"
 #include "core/operation.h"
 
 #include <cstddef>
@@ -42,14 +43,15 @@ double least_bytes(const Problem& problem) {
 void write_rates(std::ostream& out, const Problem& problem, const VariantResult& result) {
   const double bytes = least_bytes(problem);
   const double flops = flop_count(problem);
-  out << bytes << ',' << flops << ',' << flops / bytes << ',';
+  out << general_text(bytes) << ',' << general_text(flops) << ',' << general_text(flops / bytes)
+      << ',';
   if (result.state != ResultState::ok) {
     out << ",,";
     return;
   }
   const double time_us = result.time_us();
-  out << time_us / kUsPerMs << ',' << bytes / time_us / kGigaPerUs << ','
-      << flops / time_us / kGigaPerUs;
+  out << general_text(time_us / kUsPerMs) << ',' << general_text(bytes / time_us / kGigaPerUs)
+      << ',' << general_text(flops / time_us / kGigaPerUs);
 }
 
 }  // namespace

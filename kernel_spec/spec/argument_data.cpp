@@ -2,6 +2,7 @@
 #include "kernel_spec/spec/argument_data.h"
 
 #include "core/mixed_hash.h"
+#include "core/number_text.h"
 #include "kernel_spec/spec/spec_object.h"
 #include <swr/error.h>
 
@@ -10,7 +11,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <sstream>
 
 namespace swr::kernel_spec {
 namespace {
@@ -228,12 +228,13 @@ ComparedOutput compare_output(const PlannedArgument& argument, std::span<const s
   }
   if (errors.wrong > 0) {
     const std::size_t first = errors.first * width;
-    std::ostringstream text;
-    text.precision(9);
-    text << errors.wrong << " of " << found.size() / width << " elements of " << argument.spec.name
-         << " are wrong; element " << errors.first << " is " << number_at(kind, &found[first])
-         << " and should be " << number_at(kind, &expected[first]);
-    result.failure = text.str();
+    const auto text_at = [&](std::span<const std::byte> data) {
+      return general_text(number_at(kind, &data[first]), 9);
+    };
+    result.failure = std::to_string(errors.wrong) + " of " + std::to_string(found.size() / width) +
+                     " elements of " + argument.spec.name + " are wrong; element " +
+                     std::to_string(errors.first) + " is " + text_at(found) + " and should be " +
+                     text_at(expected);
   }
   return result;
 }

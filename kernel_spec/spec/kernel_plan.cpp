@@ -2,6 +2,7 @@
 // From a spec to a plan: names, limits and expressions are checked once.
 #include "kernel_spec/spec/kernel_plan.h"
 
+#include "core/ascii.h"
 #include "core/sha256.h"
 #include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/objective_text.h"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -45,7 +45,7 @@ void require_name(const std::string& name, const std::string& where) {
       "gridDim",    "warpSize",   "family"};
   const bool is_word = !name.empty() && name.size() <= kLongest &&
                        std::ranges::all_of(name, is_name_character) &&
-                       std::isdigit(static_cast<unsigned char>(name.front())) == 0;
+                       !ascii::is_digit(name.front());
   if (!is_word) {
     refuse_spec(where, "'" + name + "' is no name: letters, digits and _, at most 64");
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What tells plans apart in databases.
+#include "core/number_text.h"
 #include "core/sha256.h"
 #include "kernel_spec/spec/kernel_plan.h"
 
@@ -60,9 +61,9 @@ std::string KernelPlan::digest_of_all() const {
     const KernelArgument& one = argument.spec;
     add_all({one.name, one.type, one.size.value_or(""), one.is_output ? "output" : "",
              one.is_constant ? "constant" : "", std::to_string(static_cast<int>(one.fill)),
-             one.value, std::to_string(one.low), std::to_string(one.high), std::to_string(one.seed),
+             one.value, fixed_text(one.low, 6), fixed_text(one.high, 6), std::to_string(one.seed),
              digest_of(one.file), digest_of(one.expected_file),
-             std::to_string(argument.absolute * 1e12), std::to_string(argument.relative * 1e12)});
+             fixed_text(argument.absolute * 1e12, 6), fixed_text(argument.relative * 1e12, 6)});
     if (one.texture) {
       add_all(one.texture->extent);
       add_all({"texture", std::to_string(static_cast<int>(one.texture->address)),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The source that NVRTC compiles for a point of a plan's space.
+#include "core/ascii.h"
 #include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/spec/words.h"
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <string_view>
 
@@ -22,7 +22,7 @@ void for_each_name(std::string_view text,
     while (at < text.size() && is_name_character(text[at])) {
       ++at;
     }
-    if (at > begin && std::isdigit(static_cast<unsigned char>(text[begin])) == 0) {
+    if (at > begin && !ascii::is_digit(text[begin])) {
       found(begin, at);
     }
     at += at == begin ? 1 : 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/source_closure.h"
 
+#include "core/ascii.h"
 #include <swr/error.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 
 namespace swr::kernel_spec {
@@ -62,8 +62,8 @@ std::string without_comments(std::string_view text) {
       const std::size_t end = text.find("*/", at + 2);
       plain += ' ';
       at = end == text.npos ? text.size() : end + 2;
-    } else if (text[at] == '"' || (text[at] == '\'' && at > 0 &&
-                                   !std::isalnum(static_cast<unsigned char>(text[at - 1])))) {
+    } else if (text[at] == '"' ||
+               (text[at] == '\'' && at > 0 && !ascii::is_alphanumeric(text[at - 1]))) {
       const bool is_raw = text[at] == '"' && at > 0 && text[at - 1] == 'R';
       const std::size_t end = is_raw ? end_of_raw(text, at) : end_of_quoted(text, at);
       // A line within a raw text is none of the preprocessor's.

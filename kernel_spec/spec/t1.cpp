@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // T1, the autotuning community's form, as published files have it. Where its readers differ, what
 // is chosen here is noted for people.
+#include "core/ascii.h"
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
@@ -8,7 +9,6 @@
 #include <swr/error.h>
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <iterator>
 #include <string_view>
@@ -82,7 +82,7 @@ class T1Reader {
     spec_.source_file = kernel_.text("KernelFile");
     std::string name = kernel_.text_or("BenchmarkName", kernel_.text("KernelName"));
     std::ranges::replace_if(
-        name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+        name, [](char c) { return !ascii::is_alphanumeric(c); }, '_');
     spec_.name = name;
     if (file_.has("verification")) {
       note("verification names a program of the host, and a spec executes nothing there");

@@ -3,15 +3,14 @@
 // name may contain and whose matching recurses by the length of the text.
 #pragma once
 
-#include <cctype>
+#include "core/ascii.h"
+
 #include <string>
 #include <string_view>
 
 namespace swr::kernel_spec {
 
-inline bool is_name_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
+inline bool is_name_character(char c) { return ascii::is_alphanumeric(c) || c == '_'; }
 
 /// Where `word` stands from `from` on and is not part of a longer word; npos where it does not, as
 /// for a word that is empty.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/profile/gpu_profile.h"
 
+#include "core/ascii.h"
 #include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/enum_text.h"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -335,8 +335,7 @@ GpuProfile parse_profile(const std::string& file, std::string_view text) {
 
 std::string lower(std::string_view text) {
   std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(result.begin(), result.end(), result.begin(), ascii::lower);
   return result;
 }
 

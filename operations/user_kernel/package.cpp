@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A user's kernel in exported C++ packages: a class of its own, and the spec as data.
+#include "core/ascii.h"
 #include "core/embedded_file.h"
 #include "operations/user_kernel/user_kernel.h"
 #include <swr/error.h>
 
 #include <algorithm>
-#include <cctype>
 
 namespace swr {
 
@@ -27,7 +27,7 @@ std::string class_name(const std::string& name) {
     if (c == '_') {
       is_first = true;
     } else {
-      text += static_cast<char>(is_first ? std::toupper(static_cast<unsigned char>(c)) : c);
+      text += is_first ? ascii::upper(c) : c;
       is_first = false;
     }
   }

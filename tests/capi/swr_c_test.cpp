@@ -8,7 +8,10 @@
 #include <swr/gemm_variant.h>
 #include <swr/swr_c.h>
 
+#include <chrono>
 #include <cmath>
+#include <pthread.h>
+#include <thread>
 
 namespace swr {
 namespace {
@@ -261,6 +264,32 @@ TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
   EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_NOT_COMPILED)
       << "no kernel that reads C is exported";
   swr_runtime_destroy(runtime);
+}
+
+/// Programs that cancel threads do so wherever these are.
+TEST(CancelledCApi, ACancelledThreadEndsAfterTheCall) {
+  const TempDirectory directory;
+  const std::string path = directory / "tuned.db";
+  { const Store store(path, Store::Mode::read_write); }
+  for (int i = 0; i < 30; ++i) {
+    pthread_t thread{};
+    pthread_create(
+        &thread, nullptr,
+        [](void* file) -> void* {
+          while (true) {
+            swr_lookup* lookup = nullptr;
+            swr_lookup_open(static_cast<const char*>(file), nullptr, &lookup);
+            swr_lookup_close(lookup);
+            pthread_testcancel();
+          }
+        },
+        const_cast<char*>(path.c_str()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 + i / 3));
+    pthread_cancel(thread);
+    void* end = nullptr;
+    ASSERT_EQ(pthread_join(thread, &end), 0);
+    EXPECT_EQ(end, PTHREAD_CANCELED);
+  }
 }
 
 }  // namespace

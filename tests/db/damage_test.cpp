@@ -243,6 +243,15 @@ TEST_F(DamageTest, TablesViewsAndIndexesThatSomebodyAddedAreLeftAlone) {
   EXPECT_EQ(Store(path_, kReadOnly).winners().size(), 1U);
 }
 
+/// The newest row counts, and SQLite numbers those after the last id at random.
+TEST_F(DamageTest, ARowThatNoneCouldFollowIsReadAndNotAddedTo) {
+  create();
+  edit_file(path_, "UPDATE result SET id = 9223372036854775807; "
+                   "UPDATE sample SET result_id = 9223372036854775807");
+  EXPECT_THAT(open_error(kReadWrite).what(), HasSubstr("swr-tune db merge --out NEW"));
+  EXPECT_EQ(Store(path_, kReadOnly).winners().size(), 1U);
+}
+
 TEST_F(DamageTest, ADirectoryIsNoDatabase) {
   const Error error = error_of([&] { Store(directory_.path(), kReadWrite); });
   EXPECT_EQ(error.code(), ErrorCode::unreadable);

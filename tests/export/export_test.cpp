@@ -8,8 +8,10 @@
 #include <swr/version.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 namespace swr {
 namespace {
@@ -70,6 +72,27 @@ class ExportTest : public ::testing::Test {
   Store store_{directory_ / "tuned.db", Store::Mode::read_write};
   long long run_ = store_.begin_run(some_run());
 };
+
+/// Programs load from it meanwhile, and the exporting process may be killed at any moment.
+TEST_F(ExportTest, IsThereAtEveryMomentWhileItIsReplaced) {
+  record(problem_of(4096), measured(tile(64, 64), 10.0));
+  do_export();
+  std::atomic<bool> is_over = false;
+  std::atomic<int> absent = 0;
+  std::thread watcher([&] {
+    struct stat status {};
+    while (!is_over) {
+      absent += stat(out_.c_str(), &status) == 0 ? 0 : 1;
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    do_export();
+  }
+  is_over = true;
+  watcher.join();
+  EXPECT_EQ(absent, 0);
+  EXPECT_THAT(leftovers(), ::testing::IsEmpty());
+}
 
 TEST_F(ExportTest, WritesTheWinnerWithItsCubinAndLaunch) {
   AttentionVariant persistent = tile(128, 64);

@@ -2,6 +2,7 @@
 #include "generator/cubin_cache.h"
 
 #include "core/sha256.h"
+#include "generator/file_io.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fictional_gpu.h"
 #include "tests/support/temp_directory.h"
@@ -13,9 +14,13 @@
 #include <nlohmann/json.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -200,6 +205,36 @@ TEST(CubinCache, CompilesAKeyOnceForManyThreads) {
     thread.join();
   }
   EXPECT_EQ(compilations, 1);
+}
+
+/// As a process does that was stopped while it compiles.
+TEST(CubinCache, AHeldLockDelaysByAFewSecondsOnly) {
+  const TempDirectory directory;
+  const CubinCache cache(directory.path(), {});
+  const CompiledKernel kernel = make_kernel("source", "cubin");
+  const std::filesystem::path lock =
+      directory.path() / "locks" / kernel.source_digest.substr(0, 2);
+  const FileDescriptor held = lock_file(lock, std::chrono::seconds(1));
+  const auto start = std::chrono::steady_clock::now();
+  expect_same(cache.find_or_compile(kernel.source_digest, [&] { return kernel; }), kernel);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+  EXPECT_TRUE(cache.find(kernel.source_digest));
+}
+
+TEST(WriteAtomically, AProcessThatIsKilledLeavesNothing) {
+  const TempDirectory directory;
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_DFL);  // Kills in the middle of a write.
+    const rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    write_atomically(directory / "file", std::vector<std::byte>(100'000));
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 TEST(CubinCache, StoresNothingWhenTheCompilationFails) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/calibrate/sweep.h"
 
+#include "core/number_text.h"
 #include "model/l2/lru_cache.h"
 #include <swr/result.h>
 
@@ -61,7 +62,7 @@ void write_sweep_csv(std::ostream& out, std::span<const SweepPoint> points,
   out << "buffer_bytes,order,rounds,time_us,dram_read_bytes,predicted_dram_read_bytes\n";
   for (const SweepPoint& point : points) {
     out << point.buffer_bytes << (point.sawtooth ? ",sawtooth," : ",cyclic,") << kSweepRounds << ','
-        << point.time_us << ',';
+        << general_text(point.time_us) << ',';
     if (point.dram_read_bytes) {
       out << *point.dram_read_bytes;
     }

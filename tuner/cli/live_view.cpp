@@ -11,11 +11,13 @@
 #include "tuner/measure/throttling.h"
 #include <swr/error.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <ostream>
-#include <unistd.h>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -97,6 +99,19 @@ class Gpus {
   std::string unknown_because_;
 };
 
+/// A folder of this user alone: others may write to the one around it.
+fs::path made_folder() {
+  std::error_code failure;
+  std::string name = (fs::temp_directory_path(failure) / "swr-events-XXXXXX").string();
+  if (failure || mkdtemp(name.data()) == nullptr) {
+    const std::string cause = failure ? failure.message() : std::generic_category().message(errno);
+    throw Error(ErrorCode::not_writable,
+                "there is no folder for the events of --watch (" + cause +
+                    "); set TMPDIR to a folder that can be written, or name a file with --events");
+  }
+  return name;
+}
+
 }  // namespace
 
 class LiveView::Watched {
@@ -139,8 +154,8 @@ WatchedRun::WatchedRun(const Session& asked) : session_(asked) {
     return;
   }
   if (!session_.options.events) {
-    own_file_ = fs::temp_directory_path() / ("swr-events-" + std::to_string(getpid()) + ".jsonl");
-    session_.options.events = own_file_;
+    own_folder_ = made_folder();
+    session_.options.events = own_folder_ / "events.jsonl";
   }
   view_ = std::make_unique<LiveView>(*session_.options.events, asked.options.port);
   asked.err << "swr-tune: live view on " + view_->url() + " (this machine only)\n" << std::flush;
@@ -149,8 +164,8 @@ WatchedRun::WatchedRun(const Session& asked) : session_(asked) {
 void WatchedRun::end() {
   view_.reset();
   std::error_code ignored;
-  if (!own_file_.empty()) {
-    fs::remove(own_file_, ignored);
+  if (!own_folder_.empty()) {
+    fs::remove_all(own_folder_, ignored);
   }
 }
 

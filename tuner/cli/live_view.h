@@ -29,8 +29,8 @@ class LiveView {
   std::unique_ptr<LiveServer> server_;
 };
 
-/// A run that --watch shows: a session whose events go to a file, one of its own where --events
-/// names none, and the view of that file. Without --watch it is the session as it came.
+/// A run that --watch shows: a session whose events go to a file, in a folder of its own where
+/// --events names none, and the view of that file. Without --watch it is the session as it came.
 class WatchedRun {
  public:
   /// Says on standard error where the page is. Its threads take no signal that is blocked here.
@@ -40,12 +40,12 @@ class WatchedRun {
   WatchedRun& operator=(const WatchedRun&) = delete;
 
   const Session& session() const { return session_; }
-  /// Stops serving, and removes a file of its own.
+  /// Stops serving, and removes a folder of its own.
   void end();
 
  private:
   Session session_;
-  std::filesystem::path own_file_;
+  std::filesystem::path own_folder_;
   std::unique_ptr<LiveView> view_;
 };
 

@@ -13,11 +13,6 @@
 namespace swr::cli {
 namespace {
 
-GpuChoice first_gpu(const Session& session) {
-  const Options& options = session.options;
-  return options.gpus.empty() ? choose_gpu(options.gpu) : choose_gpus(options.gpus).front();
-}
-
 /// Says of a problem whether it was tuned, in vain or not, as this session would tune it.
 class Answered {
  public:
@@ -44,6 +39,11 @@ class Answered {
 };
 
 }  // namespace
+
+GpuChoice first_gpu(const Session& session) {
+  const Options& options = session.options;
+  return options.gpus.empty() ? choose_gpu(options.gpu) : choose_gpus(options.gpus).front();
+}
 
 std::vector<Problem> missed_problems(const Session& session) {
   std::vector<Problem> missed =

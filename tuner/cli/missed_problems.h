@@ -10,6 +10,9 @@
 
 namespace swr::cli {
 
+/// The GPU that the session asks for, the first of several.
+GpuChoice first_gpu(const Session& session);
+
 /// Those that nothing stored answers yet, most asked first, on the GPU that the session asks for.
 /// Throws: as read_missed_questions() and choose_gpu().
 std::vector<Problem> missed_problems(const Session& session);

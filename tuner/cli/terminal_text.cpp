@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/cli/terminal_text.h"
 
+#include "core/ascii.h"
 #include "core/text_wrap.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <ostream>
 #include <sstream>
 
@@ -30,8 +30,7 @@ constexpr std::array kMeanings{
     Meaning{"modelled", kYellow},  Meaning{"broken", kRed}};
 
 bool is_of_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '/' ||
-         c == '.';
+  return ascii::is_alphanumeric(c) || c == '_' || c == '-' || c == '/' || c == '.';
 }
 
 /// The colour of the word that begins the text; empty for none.

@@ -214,6 +214,41 @@ void require_predictable(const Problem& problem, const SearchSpace& space,
   }
 }
 
+SearchSpace require_tunable(const Problem& problem, const GpuChoice& gpu,
+                            const SpaceOptions& options) {
+  SearchSpace space = require_variants(problem, gpu.device, options);
+  if (gpu.profile) {
+    require_predictable(problem, space, *gpu.profile);
+  }
+  return space;
+}
+
+/// Programs ask for what they like: a question that cannot be tuned must not keep others from it.
+/// Throws: Error of the last where none can.
+std::vector<Problem> tunable(const Session& session, std::vector<Problem> missed) {
+  if (missed.empty()) {
+    return missed;
+  }
+  const GpuChoice gpu = first_gpu(session);
+  std::optional<Error> reason;
+  std::erase_if(missed, [&](const Problem& problem) {
+    try {
+      require_tunable(problem, gpu, space_options(session.options));
+      return false;
+    } catch (const Error& error) {
+      reason = error;
+      session.err << "swr-tune: note: " + to_string(problem) + " is left out: " + error.what() +
+                         "\n"
+                  << std::flush;
+      return true;
+    }
+  });
+  if (missed.empty()) {
+    throw Error(*reason);
+  }
+  return missed;
+}
+
 /// The problems of the command, and the places of those that are this process's.
 struct TuningWork {
   const std::vector<Problem>& all;
@@ -366,7 +401,7 @@ int run_tune(const Session& asked) {
   const std::vector<int> lengths =
       is_listed ? std::vector<int>() : asked_range(asked.options.problem);
   const ShardChoice worker = choose_shard(asked.options.shard, asked.environment);
-  const std::vector<Problem> all = asked.options.missed ? missed_problems(asked)
+  const std::vector<Problem> all = asked.options.missed ? tunable(asked, missed_problems(asked))
                                    : asked.options.work ? read_work_list(*asked.options.work)
                                                         : problems(asked.options.problem);
   if (all.empty()) {
@@ -400,10 +435,7 @@ int run_tune(const Session& asked) {
   std::vector<double> seconds;
   for (const Problem& problem : wanted) {
     // Wrong values surface before the first problem is tuned, not after.
-    const SearchSpace space = require_variants(problem, gpu.device, tune_options.space);
-    if (gpu.profile) {
-      require_predictable(problem, space, *gpu.profile);
-    }
+    const SearchSpace space = require_tunable(problem, gpu, tune_options.space);
     seconds.push_back(search_seconds(problem, space.variants.size()));
   }
   if (limit_s) {

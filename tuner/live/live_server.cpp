@@ -3,6 +3,7 @@
 // whatever he sends: one thread waits for all, and each connection has bounds of its own.
 #include "tuner/live/live_server.h"
 
+#include "core/ascii.h"
 #include "core/file_descriptor.h"
 #include <swr/error.h>
 
@@ -17,7 +18,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string_view>
-#include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -62,8 +62,8 @@ std::string_view host_of(std::string_view headers) {
   int hosts = 0;
   while (!headers.empty()) {
     std::string_view value = take_until(headers, "\r\n");
-    const std::string name(take_until(value, ":"));
-    if (strcasecmp(name.c_str(), "host") == 0) {
+    const std::string_view name = take_until(value, ":");
+    if (std::ranges::equal(name, std::string_view("host"), {}, ascii::lower)) {
       const std::size_t begin = std::min(value.find_first_not_of(" \t"), value.size());
       host = value.substr(begin, value.find_last_not_of(" \t") + 1 - begin);
       ++hosts;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/predict/accuracy.h"
 
+#include "core/number_text.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include "tuner/predict/shortlist.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <numeric>
 
@@ -193,19 +193,19 @@ Accuracy assess(const std::vector<Comparison>& comparisons) {
 }
 
 std::string accuracy_row(const Problem& problem, const Accuracy& accuracy) {
-  char text[512];
-  std::snprintf(text, sizeof text,
-                "| %s | %zu | %.2f | %.1f / %.1f / %.1f %% | %s | %.2f | %.2f %% | "
-                "%.0f / %.0f %% of %zu | %zu of %zu |",
-                to_string(problem).c_str(), accuracy.variants, accuracy.rank_correlation,
-                100 * accuracy.regret_of_1, 100 * accuracy.regret_of_4, 100 * accuracy.regret_of_8,
-                accuracy.best_among_first_8   ? "yes"
-                : accuracy.tied_among_first_8 ? "tied"
-                                              : "no",
-                accuracy.time_ratio, 100 * accuracy.worst_sector_error,
-                100 * accuracy.median_dram_error, 100 * accuracy.worst_dram_error,
-                accuracy.dram_rows, accuracy.order_pairs_right, accuracy.order_pairs);
-  return text;
+  const auto percent = [](double share, int decimals) { return fixed_text(100 * share, decimals); };
+  const char* const first_8 = accuracy.best_among_first_8   ? "yes"
+                              : accuracy.tied_among_first_8 ? "tied"
+                                                            : "no";
+  return "| " + to_string(problem) + " | " + std::to_string(accuracy.variants) + " | " +
+         fixed_text(accuracy.rank_correlation, 2) + " | " + percent(accuracy.regret_of_1, 1) +
+         " / " + percent(accuracy.regret_of_4, 1) + " / " + percent(accuracy.regret_of_8, 1) +
+         " % | " + first_8 + " | " + fixed_text(accuracy.time_ratio, 2) + " | " +
+         percent(accuracy.worst_sector_error, 2) + " % | " +
+         percent(accuracy.median_dram_error, 0) + " / " + percent(accuracy.worst_dram_error, 0) +
+         " % of " + std::to_string(accuracy.dram_rows) + " | " +
+         std::to_string(accuracy.order_pairs_right) + " of " +
+         std::to_string(accuracy.order_pairs) + " |";
 }
 
 }  // namespace swr

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -50,11 +50,17 @@ double published_flop(const AttentionProblem& problem, std::string_view conventi
 /// "128x64x4", or "128x64" where the warps are not known.
 std::optional<AttentionVariant> parse_tile(const std::string& text, const CsvTable& table) {
   AttentionVariant tile;
-  tile.warps = 0;
+  tile.tile_m = tile.tile_n = tile.warps = 0;
   if (text.empty()) {
     return std::nullopt;
   }
-  if (std::sscanf(text.c_str(), "%dx%dx%d", &tile.tile_m, &tile.tile_n, &tile.warps) < 2) {
+  const char* at = text.data();
+  const char* const last = at + text.size();
+  for (int* const side : {&tile.tile_m, &tile.tile_n, &tile.warps}) {
+    at = std::from_chars(at, last, *side).ptr;
+    at += at != last && *at == 'x' ? 1 : 0;
+  }
+  if (at != last || tile.tile_n == 0) {
     table.reject("tile \"" + text + "\"; write rows x keys x warps");
   }
   return tile;
@@ -330,7 +336,7 @@ void write_predictions(std::ostream& out, const std::vector<JudgedTiming>& judge
         << problem.heads_q << ',' << problem.heads_kv << ',' << problem.seq_q << ','
         << problem.seq_kv << ',' << problem.head_dim << ',' << (problem.causal ? 1 : 0) << ',';
     if (one.timing.clock_mhz > 0) {
-      out << one.timing.clock_mhz;
+      out << general_text(one.timing.clock_mhz);
     }
     out << ',' << significant_text(one.timing.time_us, kCsvDigits) << ','
         << significant_text(one.best->time_us, kCsvDigits) << ','

@@ -279,6 +279,32 @@ TEST_F(SwrTune, TunesWhatProgramsMissedAndForgetsIt) {
   EXPECT_THAT(error_of({"tune", "--missed", "--seq", "256"}, 2), HasSubstr("--missed"));
 }
 
+TEST_F(SwrTune, AMissedQuestionThatCannotBeTunedKeepsNoOtherFromIt) {
+  const auto note = [&](const std::string& length) {
+    std::ofstream(path("tuned.db.missed"), std::ios::app)
+        << R"({"op":"attention","batch":1,"heads_q":1,"heads_kv":1,"seq_q":)" << length
+        << R"(,"seq_kv":)" << length
+        << R"(,"head_dim":64,"dtype":"fp16","causal":false,"alignment_bytes":16})" << "\n";
+  };
+  Arguments tune{"tune", "--missed", "--db", path("tuned.db"), "--quiet"};
+  tune.insert(tune.end(), kSmallTune.begin(), kSmallTune.begin() + 2);  // --gpu
+  tune.insert(tune.end(), kSmallTune.begin() + 4, kSmallTune.end());    // The axes.
+  note("33554432");
+  EXPECT_EQ(run(tune).exit_code, 2);
+  note("384");
+  const ProgramResult tuned = run(tune, {"--json"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_EQ(json::parse(tuned.out)["reports"].size(), 1U);
+  EXPECT_THAT(tuned.err, HasSubstr("s33554432/33554432 d64 fp16 is left out: "));
+  EXPECT_TRUE(fs::exists(path("tuned.db.missed"))) << "the large one is left";
+}
+
+TEST_F(SwrTune, SaysWhereEventsCannotBeKept) {
+  setenv("TMPDIR", path("nowhere").c_str(), 1);
+  EXPECT_THAT(error_of({"--gpu", "rtx5090", "--seq", "256", "--watch"}, 1), HasSubstr("TMPDIR"));
+  unsetenv("TMPDIR");
+}
+
 TEST_F(SwrTune, WritesOneJsonDocumentForSeveralProblems) {
   Arguments arguments = kSmallTune;
   arguments[3] = "256,384";
