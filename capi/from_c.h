@@ -33,10 +33,13 @@ inline std::string& last_error() {
   return message;
 }
 
-/// pthread_cancel() takes effect after the call: unwinding from within would end the program.
+/// pthread_cancel() takes effect before a call: unwinding from within would end the program.
 class Uncancelled {
  public:
-  Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_); }
+  Uncancelled() {
+    pthread_testcancel();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_);
+  }
   ~Uncancelled() { pthread_setcancelstate(former_, nullptr); }
   Uncancelled(const Uncancelled&) = delete;
   Uncancelled& operator=(const Uncancelled&) = delete;
@@ -47,8 +50,7 @@ class Uncancelled {
 
 /// Runs `action`; whatever it throws becomes a status and a message.
 template <typename Action>
-swr_status guarded(Action&& action) noexcept {
-  const Uncancelled uncancelled;
+swr_status status_of(Action&& action) noexcept {
   try {
     try {
       action();
@@ -63,6 +65,13 @@ swr_status guarded(Action&& action) noexcept {
     // Not even the message could be kept.
   }
   return SWR_INTERNAL;
+}
+
+/// The same, of a thread that may be cancelled.
+template <typename Action>
+swr_status guarded(Action&& action) {
+  const Uncancelled uncancelled;
+  return status_of(action);
 }
 
 inline void require_pointer(const void* pointer, const char* name) {

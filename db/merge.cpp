@@ -403,7 +403,12 @@ MergeSummary merge_staged(const fs::path& out, Staging& staging) {
     require_comparable(staging.environments());
     // The machine may lose power as soon as the workers' files are deleted.
     database.exec("PRAGMA synchronous = FULL");
-    return merge_into(database, staging.database());
+    MergeSummary summary = merge_into(database, staging.database());
+    const auto ahead = database.execAndGet(
+        "SELECT count(*) FROM run WHERE started_at > "
+        "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+1 day')");
+    summary.runs_ahead = static_cast<std::size_t>(ahead.getInt64());
+    return summary;
   });
 }
 

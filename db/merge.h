@@ -10,11 +10,14 @@
 
 namespace swr {
 
-/// What a merge added; all zero when everything was there already.
+/// What a merge added; zero when everything was there already.
 struct MergeSummary {
   std::size_t runs = 0;
   std::size_t results = 0;
   std::size_t decisions = 0;
+  /// Of all runs there, those that began more than a day after now, by a clock that was ahead: they
+  /// stay the newest.
+  std::size_t runs_ahead = 0;
 };
 
 /// Adds the rows of `sources` to `out`, which is created when missing. Runs keep what is known of

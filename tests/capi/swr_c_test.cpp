@@ -267,7 +267,7 @@ TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
 }
 
 /// Programs that cancel threads do so wherever these are.
-TEST(CancelledCApi, ACancelledThreadEndsAfterTheCall) {
+TEST(CancelledCApi, ACancelledThreadEndsAtTheNextCall) {
   const TempDirectory directory;
   const std::string path = directory / "tuned.db";
   { const Store store(path, Store::Mode::read_write); }
@@ -280,7 +280,6 @@ TEST(CancelledCApi, ACancelledThreadEndsAfterTheCall) {
             swr_lookup* lookup = nullptr;
             swr_lookup_open(static_cast<const char*>(file), nullptr, &lookup);
             swr_lookup_close(lookup);
-            pthread_testcancel();
           }
         },
         const_cast<char*>(path.c_str()));

@@ -3,6 +3,7 @@
 #include "db/connection.h"
 #include "db/database_error.h"
 #include "db/history.h"
+#include "db/merge.h"
 #include "tests/db/edited_file.h"
 #include "tests/db/fixtures.h"
 #include <swr/lookup.h>
@@ -246,10 +247,17 @@ TEST_F(DamageTest, TablesViewsAndIndexesThatSomebodyAddedAreLeftAlone) {
 /// The newest row counts, and SQLite numbers those after the last id at random.
 TEST_F(DamageTest, ARowThatNoneCouldFollowIsReadAndNotAddedTo) {
   create();
-  edit_file(path_, "UPDATE result SET id = 9223372036854775807; "
-                   "UPDATE sample SET result_id = 9223372036854775807");
+  edit_file(path_,
+            "UPDATE result SET id = 9223372036854775807; "
+            "UPDATE sample SET result_id = 9223372036854775807");
   EXPECT_THAT(open_error(kReadWrite).what(), HasSubstr("swr-tune db merge --out NEW"));
   EXPECT_EQ(Store(path_, kReadOnly).winners().size(), 1U);
+}
+
+TEST_F(DamageTest, AMergeCountsRunsOfAClockThatWasAhead) {
+  create();
+  edit_file(path_, "UPDATE run SET started_at = '2999-01-01T00:00:00.000Z'");
+  EXPECT_EQ(merge_databases(directory_ / "merged.db", std::array{path_}).runs_ahead, 1U);
 }
 
 TEST_F(DamageTest, ADirectoryIsNoDatabase) {

@@ -142,6 +142,12 @@ int run_merge(const Session& session) {
   const MergeSummary added = merge_databases(*session.options.out, sources);
   session.out << "added " << added.results << " results and " << added.decisions << " decisions of "
               << added.runs << " new runs to " << session.options.out->string() << "\n";
+  if (added.runs_ahead > 0) {
+    session.err
+        << "swr-tune: note: " << added.runs_ahead
+        << " of its runs began later than it is by this machine's clock; the newest counts, "
+           "so until then no new run outdoes them\n";
+  }
   return kExitSuccess;
 }
 

@@ -332,9 +332,11 @@ void write_predictions(std::ostream& out, const std::vector<JudgedTiming>& judge
          "predicted_us,tile_us\n";
   for (const JudgedTiming& one : judged) {
     const AttentionProblem& problem = one.timing.problem;
-    out << one.timing.chip << ',' << to_string(problem.dtype) << ',' << problem.batch << ','
-        << problem.heads_q << ',' << problem.heads_kv << ',' << problem.seq_q << ','
-        << problem.seq_kv << ',' << problem.head_dim << ',' << (problem.causal ? 1 : 0) << ',';
+    out << one.timing.chip << ',' << to_string(problem.dtype) << ',';
+    for (const int number : {problem.batch, problem.heads_q, problem.heads_kv, problem.seq_q,
+                             problem.seq_kv, problem.head_dim, problem.causal ? 1 : 0}) {
+      out << std::to_string(number) << ',';
+    }
     if (one.timing.clock_mhz > 0) {
       out << general_text(one.timing.clock_mhz);
     }
