@@ -212,8 +212,7 @@ TEST(CubinCache, AHeldLockDelaysByAFewSecondsOnly) {
   const TempDirectory directory;
   const CubinCache cache(directory.path(), {});
   const CompiledKernel kernel = make_kernel("source", "cubin");
-  const std::filesystem::path lock =
-      directory.path() / "locks" / kernel.source_digest.substr(0, 2);
+  const std::filesystem::path lock = directory.path() / "locks" / kernel.source_digest.substr(0, 2);
   const FileDescriptor held = lock_file(lock, std::chrono::seconds(1));
   const auto start = std::chrono::steady_clock::now();
   expect_same(cache.find_or_compile(kernel.source_digest, [&] { return kernel; }), kernel);

@@ -284,7 +284,8 @@ TEST_F(SwrTune, AMissedQuestionThatCannotBeTunedKeepsNoOtherFromIt) {
     std::ofstream(path("tuned.db.missed"), std::ios::app)
         << R"({"op":"attention","batch":1,"heads_q":1,"heads_kv":1,"seq_q":)" << length
         << R"(,"seq_kv":)" << length
-        << R"(,"head_dim":64,"dtype":"fp16","causal":false,"alignment_bytes":16})" << "\n";
+        << R"(,"head_dim":64,"dtype":"fp16","causal":false,"alignment_bytes":16})"
+        << "\n";
   };
   Arguments tune{"tune", "--missed", "--db", path("tuned.db"), "--quiet"};
   tune.insert(tune.end(), kSmallTune.begin(), kSmallTune.begin() + 2);  // --gpu
