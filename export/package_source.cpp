@@ -6,7 +6,7 @@
 #include "core/embedded_file.h"
 #include "core/json.h"
 #include "core/operation.h"
-#include "export/package_text.h"
+#include "core/package_text.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 // maps and no memory of their own: workload, launches by programs, rows of exported packages.
 #pragma once
 
+#include "core/package_text.h"
 #include "core/typed_operation.h"
 #include "driver/ready_launch.h"
-#include "export/package_text.h"
 #include "operations/workload.h"
 #include <swr/kernel.h>
 

@@ -6,7 +6,7 @@
 // another GPU.
 #include "experiments/kernel_costs/fitting.h"
 #include "experiments/kernel_costs/spaces.h"
-#include "tuner/predict/accuracy.h"
+#include "experiments/l2_model/accuracy.h"
 #include "tuner/predict/shortlist.h"
 #include "tuner/run/robust_choice.h"
 #include <swr/error.h>

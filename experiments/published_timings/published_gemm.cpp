@@ -2,10 +2,10 @@
 // Predictions of GEMM beside what others have published for the same products on the same chips.
 // Needs no GPU.
 #include "core/operation.h"
+#include "experiments/published_timings/csv_table.h"
+#include "experiments/published_timings/judged_timings.h"
 #include "model/predictor.h"
 #include "model/profile/gpu_profile.h"
-#include "operations/attention/model/published_timings.h"
-#include "operations/csv_table.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/gemm_problem.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Compiles the portable attention kernels that predictions for published timings need and writes
 // what ptxas gave each: experiments/published_timings/kernels.csv. Needs no GPU.
-#include "operations/attention/model/published_timings.h"
+#include "experiments/published_timings/judged_timings.h"
 #include <swr/error.h>
 #include <swr/generator.h>
 

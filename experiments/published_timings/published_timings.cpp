@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Predictions beside what others have published for the same problems on the same chips: a table
 // by chip, and of the published tiles. Needs no GPU.
-#include "operations/attention/model/published_timings.h"
-
+#include "experiments/published_timings/judged_timings.h"
 #include <swr/error.h>
 
 #include <CLI/CLI.hpp>

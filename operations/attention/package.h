@@ -2,7 +2,7 @@
 // Attention in exported packages.
 #pragma once
 
-#include "export/package_text.h"
+#include "core/package_text.h"
 
 #include <string>
 

@@ -152,10 +152,10 @@ CtaCosts hopper_costs(const AttentionProblem& problem, const AttentionVariant& v
 
 /// CTAs that shared memory and registers admit.
 int portable_ctas_per_sm(const PortableAttentionConfig& config, const DeviceInfo& device) {
-  constexpr int kOperandRegisters = 90;
+  constexpr int kRegistersBesideSums = 90;
   constexpr int kMostRegisters = 255;
   const int registers =
-      std::min(kMostRegisters, config.accumulator_registers() + kOperandRegisters);
+      std::min(kMostRegisters, config.accumulator_registers() + kRegistersBesideSums);
   const int by_registers = device.registers_per_sm / (registers * config.threads());
   const int by_smem =
       device.smem_per_sm_bytes / (config.smem_bytes() + device.smem_reserved_per_cta_bytes);
@@ -249,7 +249,7 @@ AttentionSwizzle usual_swizzle(const AttentionProblem& problem, const DeviceInfo
 }
 
 /// One to be judged.
-struct Candidate {
+struct QuickCandidate {
   AttentionVariant variant;
   double time_us = 0.0;
 };
@@ -267,8 +267,8 @@ class Candidates {
       add_portable();
     }
     // Of equal ones the first: more stages.
-    std::ranges::stable_sort(all_, {}, &Candidate::time_us);
-    for (const Candidate& candidate : all_) {
+    std::ranges::stable_sort(all_, {}, &QuickCandidate::time_us);
+    for (const QuickCandidate& candidate : all_) {
       if (!broken_constraint(problem_, candidate.variant, device_)) {
         return candidate.variant;
       }
@@ -405,7 +405,7 @@ class Candidates {
 
   const AttentionProblem& problem_;
   const DeviceInfo& device_;
-  std::vector<Candidate> all_;
+  std::vector<QuickCandidate> all_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 // A kernel of a user's as an operation: its sizes are the problem, its parameters the variant.
 #pragma once
 
-#include "export/package_text.h"
+#include "core/package_text.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "operations/workload.h"
 

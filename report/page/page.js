@@ -442,65 +442,6 @@
         `${group[0].provenance === "predicted" ? "Predicted" : "Measured"}; at the bytes that memory really moved. Roofs: profile ${chip.profile}.`,
         rooflineSpec(chip, observed, [], []));
     });
-  // ---- Studies of papers.
-  const kStudyMetrics = {
-    l2_sectors: ["L2 sectors", whole, "~s"], formula_sectors: ["formula", (v) => whole(Math.round(v)), "~s"],
-    deviation: ["deviation", percent, ".1%"], compulsory_sectors: ["compulsory", whole, "~s"],
-    l2_miss_sectors: ["L2 misses", whole, "~s"], dram_bytes: ["DRAM bytes", whole, "~s"],
-    excess_sectors: ["excess misses", whole, "~s"], hit_rate: ["hit rate", (v) => `${digits(v * 100, 4)} %`, ".0%"],
-    time_us: ["time", time, "~s"], p95_us: ["p95", time, "~s"], tflop_per_s: ["TFLOP/s", (v) => digits(v, 4), "~r"] };
-  const ofStudy = (study) => `${study.provenance === "predicted" ? "Predicted for" : "Measured on"} ${device(study).device.name}`;
-  const strideFigure = (study, one) => {
-    const strides = [...new Set(one.sweeps.flatMap((sweep) => sweep.strides.map((cell) => cell.stride)))].sort((a, b) => a - b);
-    const cells = one.sweeps.flatMap((sweep) => sweep.strides.map((cell) => (
-      { size: sweep.size, stride: cell.stride, share: 1 / (1 + cell.loss), text: digits(cell.tflop_per_s, 3),
-        best: cell.stride === sweep.best, predicted: cell.stride === sweep.predicted,
-        tip: `${sweep.size}, stride ${whole(cell.stride)}: ${digits(cell.tflop_per_s, 4)} TFLOP/s, ${percent(cell.loss)} slower than the best` +
-          (cell.hit_rate === null ? "" : `\nL2 hit rate ${percent(cell.hit_rate)}`) +
-          (cell.dram_mb === null ? "" : `\n${digits(cell.dram_mb, 4)} MB of memory moved`) })));
-    const repeats = one.sweeps.flatMap((sweep) => strides.filter((stride) => stride >= sweep.n).map((stride) => ({ size: sweep.size, stride })));
-    const judged = one.sweeps.some((sweep) => sweep.predicted !== null);
-    return figure("strides", one.title, `${ofStudy(study)}: TFLOP/s; the frame marks the best stride of a size` +
-      `${judged ? ", the diamond the one that the model predicted" : ""}. A stride of n or more gives the order of stride 0.`,
-      (colours, width) => swrCharts.strides(cells, repeats, one.sweeps.map((sweep) => sweep.size), strides, colours, width), true);
-  };
-  const sweepTable = (study, one) => table({
-    caption: `${one.title}: best stride, ${study.provenance}`, name: `sweeps-${one.id}`, records: one.sweeps, limit: 20,
-    columns: [{ title: "m x n x k", sort: (s) => s.n, get: (s) => s.size }, { title: "tile", get: (s) => s.tile },
-      { title: "best stride", kind: "number", get: (s) => s.best, text: whole },
-      { title: "gain over 0", kind: "number", get: (s) => s.gain, text: percent },
-      { title: "sensitivity", kind: "number", get: (s) => s.sensitivity, text: percent },
-      ...(one.sweeps.some((s) => s.predicted !== null) ? [
-        { title: "predicted stride", kind: "number", get: (s) => s.predicted, text: whole },
-        { title: "it loses", kind: "number", get: (s) => s.predicted_loss, text: percent }] : [])] });
-  const experiment = (study, one) => {
-    if (one.sweeps) return strideFigure(study, one);
-    const [title, text, format] = kStudyMetrics[one.metric];
-    const points = one.points.filter((point) => point[one.metric] !== null).map((point) => (
-      { series: point.series, x: point.x, y: point[one.metric],
-        tip: `${point.series}, ${one.x_title} ${whole(point.x)}: ${text(point[one.metric])}` }));
-    if (one.metric === "l2_sectors") {
-      for (const point of one.points) points.push({ series: "formula", x: point.x, y: point.formula_sectors, tip: `formula: ${text(Math.round(point.formula_sectors))}` });
-    }
-    return figure("study", one.title, `${ofStudy(study)}.`,
-      (colours, width) => swrCharts.study(points, one.x_title, title, format, colours, width));
-  };
-  const experimentTable = (study, one) => table({
-    caption: `${one.title}, ${study.provenance}`, name: `study-${one.id}`, records: one.points, limit: 12,
-    columns: [{ title: "series", get: (p) => p.series }, { title: one.x_title, kind: "number", sort: (p) => p.x, get: (p) => p.x_text },
-      ...Object.entries(kStudyMetrics).filter(([key]) => one.points.some((p) => p[key] !== null))
-        .map(([key, [title, text]]) => ({ title, kind: "number", get: (p) => p[key], text }))] });
-  const studySection = (study) => [
-    h("h2", {}, `Study: ${study.title} `, h("span", { class: `badge ${study.provenance}` }, study.provenance)),
-    h("p", { class: "muted" }, `${device(study).text}`),
-    h("div", { class: "charts" }, ...study.experiments.filter((one) => one.metric).map((one) => experiment(study, one))),
-    ...study.experiments.flatMap((one) => [...(one.sweeps ? [sweepTable(study, one)] : []), experimentTable(study, one)]),
-    ...(study.choices.length === 0 ? [] : [table({
-      caption: `Best tile by shape, ${study.provenance}`, name: "study-choices", records: study.choices, limit: 20,
-      columns: [{ title: "shape", get: (c) => c.problem }, { title: "best variant", get: (c) => c.best },
-        { title: "time", kind: "number", get: (c) => c.time_us, text: time },
-        { title: "best of another tile", get: (c) => c.runner_up },
-        { title: "loses", kind: "number", get: (c) => c.loss, text: percent }] })])];
 
   const fact = (name, value) => h("li", {}, h("span", { class: "muted" }, `${name} `), value);
   const header = () => {
@@ -550,7 +491,7 @@
       ...(maps.length ? [h("h2", {}, "Across shapes"), h("div", { class: "charts" }, ...maps)] : []),
       ...(shapes.length > 1 ? [h("h2", { id: "shapes" }, "The other shapes"), h("p", { class: "muted" }, "What is open is printed."),
         h("div", { class: "tools" }, openAll, closeAll), ...shapes.filter((_, index) => index !== opened)] : []),
-      ...data.studies.flatMap(studySection), ...environment());
+      ...environment());
     const openTarget = () => {
       const target = document.getElementById(location.hash.slice(1));
       if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }

@@ -9,7 +9,6 @@
 #include "report/page/problem_story.h"
 #include "report/page/variant_rows.h"
 #include "report/report.h"
-#include "tuner/study/study.h"
 #include <swr/version.h>
 
 #include <algorithm>
@@ -69,42 +68,6 @@ Json device_json(const ProblemStory& field) {
           {"l2_effective_bytes", profile.l2_effective_bytes}};
 }
 
-/// Looks up the results of fields, all of one device and provenance.
-ResultOf results_of(const std::vector<const ProblemStory*>& fields) {
-  std::map<std::pair<Problem, Variant>, const VariantResult*> results;
-  for (const ProblemStory* field : fields) {
-    for (const VariantStory& story : field->stories) {
-      results.try_emplace({field->problem, story.result().variant}, &story.result());
-    }
-  }
-  return [results = std::move(results)](const StudyPoint& point) {
-    const auto result = results.find({point.problem, point.variant});
-    return result != results.end() ? std::optional(*result->second) : std::nullopt;
-  };
-}
-
-/// Fields by the place of their device and their provenance.
-using FieldGroups = std::map<std::pair<std::size_t, Provenance>, std::vector<const ProblemStory*>>;
-
-/// The studies of which results are among the fields of a group.
-void add_studies(const FieldGroups& groups, const FieldGroups::value_type& group, Json& studies) {
-  const auto& [device, provenance] = group.first;
-  const ResultOf result_of = results_of(group.second);
-  StudyContext context;
-  const auto predicted = groups.find({device, Provenance::predicted});
-  if (provenance == Provenance::measured && predicted != groups.end()) {
-    context.predictions = results_of(predicted->second);
-  }
-  for (const StudyEntry& entry : swr::studies()) {
-    Json study = study_json(entry.make(group.second.front()->device), result_of, context);
-    if (!study.is_null()) {
-      study["device"] = device;
-      study["provenance"] = std::string(to_string(provenance));
-      studies.push_back(std::move(study));
-    }
-  }
-}
-
 Json run_json(const RecordedRun& run) {
   return {{"id", run.id},
           {"started_at", run.started_at},
@@ -119,10 +82,9 @@ Json run_json(const RecordedRun& run) {
           {"seed", run.info.seed}};
 }
 
-/// Fills the lists of devices and fields; returns the fields by device and provenance.
-FieldGroups add_fields(const std::vector<ProblemStory>& fields, Json& data) {
+/// Fills the lists of devices and fields.
+void add_fields(const std::vector<ProblemStory>& fields, Json& data) {
   std::vector<DeviceInfo> devices;
-  FieldGroups groups;
   for (const ProblemStory& field : fields) {
     const auto known = std::ranges::find_if(
         devices, [&](const DeviceInfo& device) { return same_device(device, field.device); });
@@ -132,9 +94,7 @@ FieldGroups add_fields(const std::vector<ProblemStory>& fields, Json& data) {
       data["devices"].push_back(device_json(field));
     }
     data["fields"].push_back(field_json(field, index));
-    groups[{index, field.provenance}].push_back(&field);
   }
-  return groups;
 }
 
 }  // namespace
@@ -145,14 +105,10 @@ Json page_data(const History& history, const std::set<long long>& winners,
   Json data = {{"swr_version", SWR_VERSION},      {"database", origin.database},
                {"command", origin.command},       {"written_at", origin.written_at},
                {"columns", page::columns_json()}, {"metrics", page::metrics_json()}};
-  for (const char* list : {"devices", "fields", "studies", "runs"}) {
+  for (const char* list : {"devices", "fields", "runs"}) {
     data[list] = Json::array();
   }
-  const std::vector<page::ProblemStory> fields = page::fields_of(history, winners);
-  const page::FieldGroups groups = page::add_fields(fields, data);
-  for (const auto& group : groups) {
-    page::add_studies(groups, group, data["studies"]);
-  }
+  page::add_fields(page::fields_of(history, winners), data);
   for (const RecordedRun& run : history.runs) {
     data["runs"].push_back(page::run_json(run));
   }

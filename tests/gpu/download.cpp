@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/gpu/download.h"
 
-#include "operations/attention/oracle.h"
+#include "tests/support/attention_oracle.h"
 
 #include <cmath>
 #include <cstdint>

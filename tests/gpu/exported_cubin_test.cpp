@@ -3,7 +3,6 @@
 // the driver's C interface alone.
 #include "export/export.h"
 #include "export/manifest.h"
-#include "operations/attention/oracle.h"
 #include "operations/gemm/buffers.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/kernel.h"
@@ -11,6 +10,7 @@
 #include "tests/gpu/download.h"
 #include "tests/gpu/driver_api_launcher.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/attention_oracle.h"
 #include "tuner/measure/measuring_evaluator.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

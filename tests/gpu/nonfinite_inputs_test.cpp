@@ -4,10 +4,10 @@
 #include "operations/attention/kernel.h"
 #include "operations/attention/kv_split_memory.h"
 #include "operations/attention/launch.h"
-#include "operations/attention/oracle.h"
 #include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/attention_oracle.h"
 #include "tests/support/float16.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The GPU reference against float64 on the CPU, and the random inputs both read.
-#include "operations/attention/oracle.h"
 #include "operations/attention/verifier.h"
 #include "tests/gpu/download.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attention.h"
+#include "tests/support/attention_oracle.h"
 #include <swr/attention_problem.h>
 
 #include <cmath>

@@ -6,6 +6,7 @@
 #include "tuner/cli/options.h"
 #include <swr/store.h>
 
+#include <functional>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -48,7 +49,6 @@ int run_merge(const Session& session);
 int run_export_csv(const Session& session);
 int run_judge(const Session& session);
 int run_report(const Session& session);
-int run_study(const Session& session);
 int run_watch(const Session& session);
 int run_doctor(const Session& session);
 int run_completion(const Session& session);
@@ -57,9 +57,16 @@ int run_man_page(const Session& session);
 int run_measure_worker(const Session& session);
 int run_compile_worker(const Session& session);
 
+/// What `body` returns; what it throws is reported in one line on `err`.
+int run_reporting(const std::function<int()>& body, const Environment& environment,
+                  std::ostream& err);
+
 /// The whole program: parses, runs, reports an error in one line on `err`; returns the exit code.
 int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
         std::ostream& err);
+
+/// A command line as typed, for databases and documents.
+std::string command_line(const std::string& program, std::span<const std::string> arguments);
 
 /// The generator's settings: options win over the environment.
 GeneratorOptions generator_options(const Session& session);

@@ -58,7 +58,6 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
   add_db(program, options);
   add_judge(program, options);
   add_report(program, options);
-  add_study(program, options);
   add_watch(program, options);
   add_doctor(program, options);
   add_completion(program, options);
@@ -67,7 +66,7 @@ void add_subcommands(CLI::App& program, Options& options, std::size_t width) {
   group(program, "Ask what is stored", {"query", "explain", "report"});
   group(program, "Use it elsewhere", {"export", "emit", "db"});
   group(program, "GPUs and this machine", {"devices", "calibrate", "doctor", "completion"});
-  group(program, "Experiments", {"study", "judge"});
+  group(program, "Experiments", {"judge"});
   program.footer(kFooter);  // After the commands, each of which would begin with a copy.
 }
 
@@ -89,7 +88,6 @@ const std::map<std::string, Command>& commands() {
                                                         {"db export-csv", Command::export_csv},
                                                         {"judge", Command::judge},
                                                         {"report", Command::report},
-                                                        {"study", Command::study},
                                                         {"watch", Command::watch},
                                                         {"doctor", Command::doctor},
                                                         {"completion", Command::completion},

@@ -38,7 +38,6 @@ enum class Command {
   export_csv,
   judge,
   report,
-  study,
   doctor,
   completion,
   man_page,
@@ -144,12 +143,8 @@ struct Options {
   std::vector<std::string> replay;
   /// Whose completion is to be written: bash, zsh or fish.
   std::string shell;
-  /// Name of the study.
-  std::string study;
   /// Database that report compares with.
   std::optional<std::filesystem::path> against;
-  /// A library's times beside those of a study.
-  std::optional<std::filesystem::path> peers;
   std::string strategies = "exhaustive,random,model";
 
   std::size_t top = 20;

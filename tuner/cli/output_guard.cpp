@@ -89,8 +89,8 @@ void add_database(std::vector<Kept>& kept, const fs::path& path, const std::stri
 /// The files that the command line names for reading.
 std::vector<fs::path> inputs_of(const Options& options) {
   std::vector<fs::path> inputs{options.gpu, options.export_gpu};
-  for (const auto& one : {options.work, options.keep, options.plan.shapes, options.plan.model,
-                          options.peers, options.against}) {
+  for (const auto& one :
+       {options.work, options.keep, options.plan.shapes, options.plan.model, options.against}) {
     inputs.push_back(one.value_or(fs::path()));
   }
   for (const auto* files : {&options.imports, &options.tune_replay, &options.replay}) {
@@ -143,10 +143,6 @@ std::vector<fs::path> outputs_of(const Options& options) {
     case Command::report:
     case Command::calibrate:
       outputs.push_back(options.out.value_or(fs::path()));
-      break;
-    case Command::study:
-      outputs.push_back(*options.out / (options.study + ".csv"));
-      outputs.push_back(*options.out / (options.study + ".md"));
       break;
     default:  // Directories, whose files are checked when their names are known.
       break;

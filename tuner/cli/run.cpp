@@ -28,15 +28,6 @@ int report_error(std::ostream& err, const Environment& environment, const std::s
   return exit_code;
 }
 
-std::string command_line(std::span<const std::string> arguments) {
-  std::string line = "swr-tune";
-  for (const std::string& argument : arguments) {
-    const bool plain = !argument.empty() && argument.find_first_of(" \t\n'\"\\$") == argument.npos;
-    line += plain ? " " + argument : " '" + argument + "'";
-  }
-  return line;
-}
-
 /// Opening a database tells the process of its kernels.
 void learn_stored_kernels(const Options& options, const Environment& environment) {
   const std::filesystem::path database =
@@ -90,8 +81,6 @@ int run_command(const Session& session) {
       return run_judge(session);
     case Command::report:
       return run_report(session);
-    case Command::study:
-      return run_study(session);
     case Command::watch:
       return run_watch(session);
     case Command::doctor:
@@ -105,6 +94,15 @@ int run_command(const Session& session) {
 }
 
 }  // namespace
+
+std::string command_line(const std::string& program, std::span<const std::string> arguments) {
+  std::string line = program;
+  for (const std::string& argument : arguments) {
+    const bool plain = !argument.empty() && argument.find_first_of(" \t\n'\"\\$") == argument.npos;
+    line += plain ? " " + argument : " '" + argument + "'";
+  }
+  return line;
+}
 
 GeneratorOptions generator_options(const Session& session) {
   GeneratorOptions options;
@@ -133,25 +131,10 @@ std::filesystem::path database_path(const Session& session) {
                                   : default_database(session.environment);
 }
 
-int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
-        std::ostream& err) {
+int run_reporting(const std::function<int()>& body, const Environment& environment,
+                  std::ostream& err) {
   try {
-    Options options = parse_options(arguments, environment.stdout_width);
-    learn_stored_kernels(options, environment);
-    take_kernels(options);
-    const Session session{.options = std::move(options),
-                          .environment = environment,
-                          .command_line = command_line(arguments),
-                          .arguments = {arguments.begin(), arguments.end()},
-                          .out = out,
-                          .err = err};
-    check_outputs(session);
-    const int exit_code = run_command(session);
-    if (!out.flush()) {
-      return report_error(err, environment, "cannot write to standard output; is the disk full?",
-                          kExitFailure);
-    }
-    return exit_code;
+    return body();
   } catch (const Error& error) {
     const bool bad_value = error.code() == ErrorCode::invalid_argument;
     return report_error(err, environment, error.what(), bad_value ? kExitBadUsage : kExitFailure);
@@ -166,6 +149,28 @@ int run(std::span<const std::string> arguments, const Environment& environment, 
   } catch (const std::exception& error) {
     return report_error(err, environment, std::string("unexpected: ") + error.what(), kExitFailure);
   }
+}
+
+int run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
+        std::ostream& err) {
+  const auto body = [&] {
+    Options options = parse_options(arguments, environment.stdout_width);
+    learn_stored_kernels(options, environment);
+    take_kernels(options);
+    const Session session{.options = std::move(options),
+                          .environment = environment,
+                          .command_line = command_line("swr-tune", arguments),
+                          .arguments = {arguments.begin(), arguments.end()},
+                          .out = out,
+                          .err = err};
+    check_outputs(session);
+    const int exit_code = run_command(session);
+    if (!out.flush()) {
+      throw Error(ErrorCode::not_writable, "cannot write to standard output; is the disk full?");
+    }
+    return exit_code;
+  };
+  return run_reporting(body, environment, err);
 }
 
 }  // namespace swr::cli

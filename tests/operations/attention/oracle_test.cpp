@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "operations/attention/oracle.h"
-
+#include "tests/support/attention_oracle.h"
 #include <swr/attention_problem.h>
 
 #include <gmock/gmock.h>

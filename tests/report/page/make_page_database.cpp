@@ -2,14 +2,12 @@
 // Writes a database for the browser's test: make_page_database OUT SPACES stores the recorded H200
 // spaces of a file with finals of the fastest, predictions of one, texts that try to leave their
 // place, and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT
-// stores made-up results, measured and predicted, of the study of GEMM's block scheduling, and of a
-// kernel without counters.
+// stores one result, of a kernel without counters.
 #include "core/operation.h"
 #include "core/recorded_spaces_file.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/attention.h"
-#include "tuner/study/study_run.h"
 #include <swr/attention_variant.h>
 #include <swr/constraints.h>
 #include <swr/gemm_problem.h>
@@ -99,52 +97,11 @@ int make(const char* out, const char* file) {
   return EXIT_SUCCESS;
 }
 
-/// Measured rates are best at a stride of 2,048, predicted ones at 1,024.
-VariantResult strided(const StudyPoint& point, int best_stride) {
-  const auto& variant = point.variant.as<GemmVariant>();
-  const auto& problem = point.problem.as<GemmProblem>();
-  const double width = variant.swizzle_stride > 0 ? variant.swizzle_stride : problem.n;
-  const double time_us =
-      flop_count(problem) / 600e6 * (1 + 0.02 * std::abs(std::log2(width / best_stride)));
-  VariantResult result{.variant = AttentionVariant{}};
-  result.variant = variant;
-  result.ctas_per_sm = 1;
-  result.resources.registers_per_thread = 168;
-  if (best_stride == 1024) {
-    result.outcome = Prediction{.time_us = time_us, .read_sectors = 1'000'000};
-  } else {
-    result.outcome = Measurement{.samples_us = {time_us},
-                                 .median_us = time_us,
-                                 .p95_us = 1.01 * time_us,
-                                 .counters = Counters{.sectors_demanded = 4'000'000,
-                                                      .l2_lookups = 4'000'000,
-                                                      .l2_hits = 3'000'000,
-                                                      .l2_misses = 1'000'000,
-                                                      .dram_read_bytes = 2'000'000'000}};
-  }
-  return result;
-}
-
-int make_gemm_study(const char* out) {
-  constexpr int kMeasuredBest = 2048;
-  constexpr int kPredictedBest = 1024;
+/// Of a kernel that somebody else wrote, on a GPU whose counters are refused, little is known.
+int make_uncounted(const char* out) {
   Store store(out, Store::Mode::read_write);
-  const long long run_id = store.begin_run({.command = "swr-tune study gemm-swizzle",
-                                            .swr_version = "0.1.0",
-                                            .templates_digest = "00ff",
-                                            .nvrtc_version = "13.0",
-                                            .driver_version = "13.0",
-                                            .l2_state = "warm"});
+  const long long run_id = store.begin_run({.command = "swr-tune kernel scale.json"});
   const DeviceInfo device = load_profile("h200").device;
-  const Study study = make_study("gemm-swizzle", device);
-  for (const StudyGroup& group : study_groups(study)) {
-    for (const StudyPoint* point : group.points) {
-      for (const int best : {kMeasuredBest, kPredictedBest}) {
-        store.record(run_id, point->problem, device, strided(*point, best));
-      }
-    }
-  }
-  // Of a kernel that somebody else wrote, on a GPU whose counters are refused, little is known.
   const Problem own = register_kernel(test::scale_spec()).default_problem();
   VariantResult uncounted{.variant = default_variant(own, device)};
   uncounted.outcome = Measurement{.samples_us = {5.0}, .median_us = 5.0, .p95_us = 5.1};
@@ -161,5 +118,5 @@ int main(int argc, char** argv) {
     std::cerr << "usage: make_page_database OUT [SPACES]\n";
     return EXIT_FAILURE;
   }
-  return argc == 2 ? swr::make_gemm_study(argv[1]) : swr::make(argv[1], argv[2]);
+  return argc == 2 ? swr::make_uncounted(argv[1]) : swr::make(argv[1], argv[2]);
 }

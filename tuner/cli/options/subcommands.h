@@ -23,7 +23,6 @@ void add_plan(CLI::App& program, Options& options);
 void add_db(CLI::App& program, Options& options);
 void add_judge(CLI::App& program, Options& options);
 void add_report(CLI::App& program, Options& options);
-void add_study(CLI::App& program, Options& options);
 void add_watch(CLI::App& program, Options& options);
 void add_doctor(CLI::App& program, Options& options);
 void add_completion(CLI::App& program, Options& options);
