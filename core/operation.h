@@ -95,7 +95,7 @@ struct Advice {
 struct KernelProgram {
   std::string file;  ///< As messages name it.
   std::string text;
-  /// What it includes by name, and what these include.
+  /// What it may include, by the names that its directives have.
   std::map<std::string, std::string> headers;
   /// Of the compiler, beside those that every kernel is compiled with.
   std::vector<std::string> options;

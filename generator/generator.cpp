@@ -2,6 +2,7 @@
 #include "core/operation.h"
 #include "core/sha256.h"
 #include "generator/compile_log.h"
+#include "generator/confined.h"
 #include "generator/cubin_cache.h"
 #include "generator/digest.h"
 #include "generator/emit.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -53,13 +55,31 @@ CompileTask task_of(const Job& job) {
   return task;
 }
 
+/// The only way to NVRTC, of whatever process. Nothing that is compiled can open a file: what it
+/// may read is handed over with it.
 CompiledProgram compile_with(const Nvrtc& nvrtc, const CompileTask& task) {
   std::vector<TemplateFile> files;
   for (const auto& [name, text] : task.files) {
     files.push_back({.path = name, .text = text});
   }
+  std::ranges::move(nvrtc.toolkit_headers(files), std::back_inserter(files));
   const std::vector<std::string_view> options(task.options.begin(), task.options.end());
-  return nvrtc.compile(files, task.sm_arch, task.arch_suffix, options, task.kernels, task.limit_s);
+  CompiledProgram program;
+  const auto compile = [&] {
+    program =
+        nvrtc.compile(files, task.sm_arch, task.arch_suffix, options, task.kernels, task.limit_s);
+  };
+  nvrtc.prepare();
+  if (!run_confined(compile)) {
+    if (task.is_foreign) {
+      throw Error(ErrorCode::compile_failed,
+                  "this system cannot keep the compiler away from files (seccomp filters are "
+                  "missing or forbidden), so swr compiles no kernel of a spec here; compile it "
+                  "where Linux has CONFIG_SECCOMP_FILTER, and export it from there");
+    }
+    compile();
+  }
+  return program;
 }
 
 void require_family_arch(const FamilySource& source, int sm_arch) {
@@ -167,15 +187,6 @@ struct Generator::Impl {
     return cache ? cache->find_or_compile(source_digest, build_now) : build_now();
   }
 
-  std::vector<std::string> program_options(const KernelProgram& program) const {
-    std::vector<std::string> options(kProgramOptions.begin(), kProgramOptions.end());
-    for (const std::filesystem::path& folder : nvrtc.header_folders()) {
-      options.push_back("--include-path=" + folder.string());
-    }
-    options.insert(options.end(), program.options.begin(), program.options.end());
-    return options;
-  }
-
   /// Digest of everything the cubin depends on; the toolkit's headers count by its version.
   std::string key(const KernelProgram& program, int sm_arch) const {
     const std::string arch = std::to_string(sm_arch);
@@ -198,10 +209,12 @@ struct Generator::Impl {
     CompileTask task{.files = {{program.file, program.text}},
                      .sm_arch = sm_arch,
                      .arch_suffix = "",
-                     .options = program_options(program),
+                     .options = {kProgramOptions.begin(), kProgramOptions.end()},
                      .kernels = program.kernels,
-                     .limit_s = program.compile_limit_s};
+                     .limit_s = program.compile_limit_s,
+                     .is_foreign = true};
     task.files.insert(task.files.end(), program.headers.begin(), program.headers.end());
+    task.options.insert(task.options.end(), program.options.begin(), program.options.end());
     CompiledProgram output = compile(task);
     CompiledKernel kernel{
         .entry = output.lowered_names.at(0),

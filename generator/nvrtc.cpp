@@ -3,12 +3,14 @@
 
 #include "core/dynamic_library.h"
 #include "generator/compile_log.h"
+#include "generator/toolkit_headers.h"
 
 #include <nvrtc.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 namespace swr {
@@ -46,8 +48,31 @@ std::optional<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc,
                         std::string(kAdvice));
 }
 
+std::string advice_on(const std::string& log) {
+  return log.find("cannot open source file") == log.npos
+             ? ""
+             : "; there are the headers of CUDA and, for a spec, those below its folder that a "
+               "directive names";
+}
+
 std::string arch_option(int sm_arch, std::string_view suffix) {
   return "--gpu-architecture=sm_" + std::to_string(sm_arch) + std::string(suffix);
+}
+
+/// The toolkit's folders of headers, first the most important; none where there is no toolkit.
+std::vector<std::filesystem::path> header_folders(const std::filesystem::path& library) {
+  for (const auto& folder :
+       {library.parent_path() / "../include", std::filesystem::path(SWR_NVRTC_DIR) / "../include",
+        std::filesystem::path("/usr/local/cuda/include")}) {
+    if (folder.is_absolute() && std::filesystem::exists(folder / "cuda_fp16.h")) {
+      std::vector<std::filesystem::path> folders{folder.lexically_normal()};
+      if (std::filesystem::exists(folder / "cccl")) {
+        folders.push_back((folder / "cccl").lexically_normal());
+      }
+      return folders;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -121,6 +146,8 @@ struct Nvrtc::Impl {
     return std::to_string(major) + "." + std::to_string(minor);
   }
 
+  ToolkitHeaders toolkit{header_folders(library.name())};
+  mutable std::once_flag is_prepared;
   std::optional<DynamicLibrary> builtins = open_builtins(library.name(), version_text());
 
   class Program;
@@ -218,19 +245,23 @@ class Nvrtc::Impl::Program {
 };
 
 Nvrtc::Nvrtc(const std::optional<std::filesystem::path>& library)
-    : impl_(std::make_unique<const Impl>(library)) {
-  compile_nothing();
-}
+    : impl_(std::make_unique<const Impl>(library)) {}
 
 Nvrtc::~Nvrtc() = default;
 
-/// The first compilation of a process sets SIGINT to be ignored for a moment, which discards one
-/// that has been sent and not been taken yet, and then has a handler of its own until it ends. Done
-/// here, no later compilation loses a Ctrl-C. What fails here fails again, with its reason, when
-/// something is compiled.
-void Nvrtc::compile_nothing() const {
-  constexpr std::array nothing{TemplateFile{.path = "nothing.cu", .text = ""}};
-  Impl::Program(*impl_, nothing).compile({});
+/// The first compilation of a process loads NVRTC's builtins, which a confined one could not. It
+/// sets SIGINT to be ignored for a moment, which discards one that has been sent and not been taken
+/// yet, and then has a handler of its own until it ends. Done here, no later compilation loses a
+/// Ctrl-C. What fails here fails again, with its reason, when something is compiled.
+void Nvrtc::prepare() const {
+  std::call_once(impl_->is_prepared, [this] {
+    constexpr std::array nothing{TemplateFile{.path = "nothing.cu", .text = ""}};
+    Impl::Program(*impl_, nothing).compile({});
+  });
+}
+
+std::vector<TemplateFile> Nvrtc::toolkit_headers(std::span<const TemplateFile> files) const {
+  return impl_->toolkit.named_by(files);
 }
 
 std::string Nvrtc::version() const { return impl_->version_text(); }
@@ -282,30 +313,14 @@ CompiledProgram Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
   if (result != NVRTC_SUCCESS) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC cannot compile " + std::string(files.front().path) + " for sm_" +
-                    std::to_string(sm_arch) + " (" + impl_->error_string(result) +
-                    "): " + first_error_line(output.log) + "\n" + output.log);
+                    std::to_string(sm_arch) + " (" + impl_->error_string(result) + "): " +
+                    first_error_line(output.log) + advice_on(output.log) + "\n" + output.log);
   }
   output.cubin = program.cubin();
   for (const std::string& kernel : kernels) {
     output.lowered_names.push_back(program.lowered_name(kernel));
   }
   return output;
-}
-
-std::vector<std::filesystem::path> Nvrtc::header_folders() const {
-  const std::filesystem::path library = impl_->library.name();
-  for (const auto& folder :
-       {library.parent_path() / "../include", std::filesystem::path(SWR_NVRTC_DIR) / "../include",
-        std::filesystem::path("/usr/local/cuda/include")}) {
-    if (folder.is_absolute() && std::filesystem::exists(folder / "cuda_fp16.h")) {
-      std::vector<std::filesystem::path> folders{folder.lexically_normal()};
-      if (std::filesystem::exists(folder / "cccl")) {
-        folders.push_back((folder / "cccl").lexically_normal());
-      }
-      return folders;
-    }
-  }
-  return {};
 }
 
 }  // namespace swr

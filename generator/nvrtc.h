@@ -19,8 +19,7 @@ namespace swr {
 /// Thread-safe: NVRTC compiles different programs at the same time.
 class Nvrtc {
  public:
-  /// Opens `library`, or searches the usual places when there is none. The first one of a process
-  /// changes the handlers of SIGINT and SIGTERM for some milliseconds; compilations do not.
+  /// Opens `library`, or searches the usual places when there is none.
   /// Throws: Error{no_nvrtc} naming what was tried.
   explicit Nvrtc(const std::optional<std::filesystem::path>& library);
   ~Nvrtc();
@@ -35,6 +34,13 @@ class Nvrtc {
   /// Throws: Error{invalid_argument} listing the architectures there are.
   void require_arch(int sm_arch) const;
 
+  /// CUDA's own headers that `files` name and do not have. They live as long as this.
+  std::vector<TemplateFile> toolkit_headers(std::span<const TemplateFile> files) const;
+
+  /// Comes before what is compiled on a confined thread (generator/confined.h). The first call in a
+  /// process changes the handlers of SIGINT and SIGTERM for some milliseconds.
+  void prepare() const;
+
   /// Compiles the first file; the others are the headers it includes, by the names they are
   /// included with, so that messages name the real files. `arch_suffix` is "a" for code that
   /// runs on that architecture alone.
@@ -46,12 +52,7 @@ class Nvrtc {
                           std::span<const std::string> kernels = {},
                           std::optional<double> limit_s = {}) const;
 
-  /// The toolkit's folders of headers, first the most important; none where there is no toolkit.
-  std::vector<std::filesystem::path> header_folders() const;
-
  private:
-  void compile_nothing() const;
-
   struct Impl;
   std::unique_ptr<const Impl> impl_;
 };

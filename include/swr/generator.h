@@ -36,6 +36,8 @@ struct CompileTask {
   std::vector<std::string> kernels = {};
   /// Beyond it the compilation fails, where NVRTC can be stopped.
   std::optional<double> limit_s = {};
+  /// Its text may be anybody's: refused where the compiler cannot be kept from opening files.
+  bool is_foreign = false;
 };
 
 struct CompiledProgram {

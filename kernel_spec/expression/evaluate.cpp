@@ -13,9 +13,13 @@ class Evaluation {
  public:
   Evaluation(const Expression& expression, std::span<const Value> table, ValueHeap& heap)
       : expression_(expression), table_(table), heap_(heap), locals_(expression.locals_) {}
+  ~Evaluation() { heap_.take_steps(steps_); }
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
 
   Value result() {
     try {
+      heap_.require_budget();
       return compute(expression_.root_);
     } catch (const Error& error) {
       reject_expression(expression_.text_, expression_.nodes_[last_].column, error.what());

@@ -3,6 +3,7 @@
 
 #include <swr/error.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -35,6 +36,21 @@ std::string list_text(const std::vector<Value>& list) {
 }
 
 }  // namespace
+
+void StepBudget::take(long long steps) {
+  long long taken = taken_;
+  while (!taken_.compare_exchange_weak(taken, std::max(0LL, taken + steps - kFreeSteps))) {
+  }
+}
+
+void ValueHeap::require_budget() const {
+  if (has_spent_budget()) {
+    throw Error(ErrorCode::invalid_argument,
+                "the expressions of this spec take more than " +
+                    std::to_string(StepBudget::kMostSteps) +
+                    " steps over its points; write them without long lists");
+  }
+}
 
 Value ValueHeap::keep(std::string text) {
   text_bytes_ += text.size();

@@ -3,11 +3,14 @@
 // and lists, as Python has them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace swr::kernel_spec {
@@ -32,9 +35,34 @@ struct Value {
   bool is_number() const { return kind <= ValueKind::real; }
 };
 
+/// What all evaluations of a spec may take together. Each gives some back, so that ordinary
+/// expressions may be computed for any number of points. Thread-safe.
+class StepBudget {
+ public:
+  static constexpr long long kMostSteps = 400'000'000;
+  static constexpr long long kFreeSteps = 1'000;  ///< Of each evaluation.
+
+  void take(long long steps);
+  bool is_spent() const { return taken_ > kMostSteps; }
+
+ private:
+  std::atomic<long long> taken_{0};
+};
+
 /// Keeps text and lists; bounded. Not thread-safe.
 class ValueHeap {
  public:
+  /// From now on, evaluations that use this heap take their steps from there.
+  void draw_on(std::shared_ptr<StepBudget> budget) { budget_ = std::move(budget); }
+  bool has_spent_budget() const { return budget_ && budget_->is_spent(); }
+  /// Throws: Error{invalid_argument} where it is spent.
+  void require_budget() const;
+  void take_steps(long long steps) const {
+    if (budget_) {
+      budget_->take(steps);
+    }
+  }
+
   /// Of all lists together.
   static constexpr std::size_t kMostItems = 1'000'000;
   /// Of all texts together.
@@ -54,6 +82,7 @@ class ValueHeap {
   std::list<std::vector<Value>> lists_;
   std::size_t items_ = 0;
   std::size_t text_bytes_ = 0;
+  std::shared_ptr<StepBudget> budget_;
 };
 
 /// The value of a parameter's text: a number, true or false, else the text itself.

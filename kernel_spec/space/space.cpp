@@ -42,6 +42,7 @@ class Space::Walk {
  public:
   Walk(Space& space, Part& part, const SpaceLimits& limits)
       : space_(space), part_(part), limits_(limits), table_(space.table_) {
+    heap_.draw_on(limits.budget);
     part_.axes = walking_order();
     part_.dropped.assign(space_.conditions_.size(), 0);
     closing_.resize(part_.axes.size());
@@ -189,7 +190,7 @@ Space::Space(std::vector<SpaceAxis> axes, std::vector<SpaceCondition> conditions
   for (Part& part : parts_) {
     Walk(*this, part, limits).list();
   }
-  count();
+  count(limits);
 }
 
 bool Space::holds(std::size_t condition, std::span<const Value> table, ValueHeap& heap) {
@@ -199,6 +200,7 @@ bool Space::holds(std::size_t condition, std::span<const Value> table, ValueHeap
   try {
     return is_true(bound_[condition].evaluate_number(table, heap));
   } catch (const Error& error) {
+    heap.require_budget();
     if (errors_[condition].empty()) {
       errors_[condition] = error.what();
     }
@@ -244,8 +246,9 @@ void Space::find_parts() {
   }
 }
 
-void Space::count() {
+void Space::count(const SpaceLimits& limits) {
   ValueHeap heap;
+  heap.draw_on(limits.budget);
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     const bool names_axis = std::ranges::any_of(
         bound_[i].places(), [&](std::size_t place) { return place < axes_.size(); });

@@ -46,13 +46,15 @@ struct SpaceLimits {
   std::size_t listed_points = 5'000'000;
   /// Conditions computed.
   long long checks = 200'000'000;
+  /// Of the spec that the conditions belong to.
+  std::shared_ptr<StepBudget> budget = nullptr;
 };
 
 /// Immutable; safe from any thread.
 class Space {
  public:
-  /// Throws: Error{invalid_argument} for unknown names, a raw product above 2^62 and parts beyond
-  /// the limits.
+  /// Throws: Error{invalid_argument} for unknown names, a raw product above 2^62, parts beyond the
+  /// limits and a spent budget.
   Space(std::vector<SpaceAxis> axes, std::vector<SpaceCondition> conditions,
         std::span<const NamedValue> constants, const SpaceLimits& limits = {});
 
@@ -84,7 +86,7 @@ class Space {
 
   bool holds(std::size_t condition, std::span<const Value> table, ValueHeap& heap);
   void find_parts();
-  void count();
+  void count(const SpaceLimits& limits);
 
   std::vector<SpaceAxis> axes_;
   std::vector<SpaceCondition> conditions_;

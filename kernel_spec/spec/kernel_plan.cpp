@@ -24,8 +24,8 @@
 namespace swr::kernel_spec {
 namespace {
 
-constexpr std::size_t kMostSourceBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostDataBytes = std::size_t{1} << 30;
+constexpr double kLongestLimitS = 86'400;
 constexpr std::size_t kMostValues = 65535;
 constexpr std::size_t kMostArguments = 64;
 constexpr std::size_t kMostSteps = 64;
@@ -33,16 +33,41 @@ constexpr std::size_t kMostSteps = 64;
 void require_name(const std::string& name, const std::string& where) {
   constexpr std::size_t kLongest = 64;
   static const std::set<std::string, std::less<>> kKeywords{
-      "auto",       "bool",       "break",        "case",      "char",     "class",
-      "const",      "constexpr",  "continue",     "default",   "delete",   "do",
-      "double",     "else",       "enum",         "extern",    "false",    "float",
-      "for",        "goto",       "if",           "inline",    "int",      "long",
-      "namespace",  "new",        "operator",     "private",   "public",   "return",
-      "short",      "signed",     "sizeof",       "static",    "struct",   "switch",
-      "template",   "this",       "true",         "typedef",   "typename", "union",
-      "unsigned",   "using",      "void",         "volatile",  "while",    "__global__",
-      "__device__", "__shared__", "__constant__", "threadIdx", "blockIdx", "blockDim",
-      "gridDim",    "warpSize",   "family"};
+      "alignas",       "alignof",     "and",
+      "and_eq",        "asm",         "auto",
+      "bitand",        "bitor",       "bool",
+      "break",         "case",        "catch",
+      "char",          "char8_t",     "char16_t",
+      "char32_t",      "class",       "co_await",
+      "co_return",     "co_yield",    "compl",
+      "concept",       "const",       "const_cast",
+      "consteval",     "constexpr",   "constinit",
+      "continue",      "decltype",    "default",
+      "delete",        "do",          "double",
+      "dynamic_cast",  "else",        "enum",
+      "explicit",      "export",      "extern",
+      "false",         "float",       "for",
+      "friend",        "goto",        "if",
+      "inline",        "int",         "long",
+      "mutable",       "namespace",   "new",
+      "noexcept",      "not",         "not_eq",
+      "nullptr",       "operator",    "or",
+      "or_eq",         "private",     "protected",
+      "public",        "register",    "reinterpret_cast",
+      "requires",      "return",      "short",
+      "signed",        "sizeof",      "static",
+      "static_assert", "static_cast", "struct",
+      "switch",        "template",    "this",
+      "thread_local",  "throw",       "true",
+      "try",           "typedef",     "typeid",
+      "typename",      "union",       "unsigned",
+      "using",         "virtual",     "void",
+      "volatile",      "wchar_t",     "while",
+      "xor",           "xor_eq",      "NULL",
+      "EOF",           "errno",       "__global__",
+      "__device__",    "__shared__",  "__constant__",
+      "threadIdx",     "blockIdx",    "blockDim",
+      "gridDim",       "warpSize",    "family"};
   const bool is_word = !name.empty() && name.size() <= kLongest &&
                        std::ranges::all_of(name, is_name_character) &&
                        !ascii::is_digit(name.front());
@@ -50,7 +75,7 @@ void require_name(const std::string& name, const std::string& where) {
     refuse_spec(where, "'" + name + "' is no name: letters, digits and _, at most 64");
   }
   if (kKeywords.contains(name)) {
-    refuse_spec(where, "'" + name + "' is a word of CUDA or of swr; choose another name");
+    refuse_spec(where, "'" + name + "' is a word of C++, CUDA or swr; choose another name");
   }
 }
 
@@ -119,6 +144,11 @@ KernelPlan::KernelPlan(StoredSpec stored)
 
 void KernelPlan::plan() {
   check_names();
+  for (const double limit_s : {spec_.deadline_s, spec_.compile_limit_s}) {
+    if (!(limit_s > 0 && limit_s <= kLongestLimitS)) {
+      refuse_spec(spec_.name, "deadline_s and compile_limit_s must be above 0 and at most 86400");
+    }
+  }
   read_parameters();
   for (const auto& [name, items] : spec_.lists) {
     auto& list = lists_.emplace_back(name, std::vector<BoundExpression>{});
@@ -333,18 +363,20 @@ PlannedStep KernelPlan::planned(const KernelStep& step, const std::string& where
 
 void KernelPlan::read_sources() {
   const SpecFolder folder(spec_.folder);
-  const auto read = [&](const std::string& file, std::string text,
-                        std::map<std::string, std::string>& headers) {
-    if (text.empty()) {
-      text = folder.read(file, kMostSourceBytes);
-    }
-    SourceClosure closure = source_closure(folder, file, std::move(text), spec_.include_folders);
-    headers = std::move(closure.headers);
-    return std::move(closure.text);
+  std::string defined;  // A macro may name a header.
+  for (const auto& [name, text] : spec_.defines) {
+    defined.append("#define ").append(name).append(" ").append(text).append("\n");
+  }
+  const auto headers_of = [&](const std::string& file, const std::string& text) {
+    return headers_below(folder, file, defined + text, spec_.include_folders);
   };
-  spec_.source = read(spec_.source_file, spec_.source, files_.headers);
+  if (spec_.source.empty()) {
+    spec_.source = folder.read(spec_.source_file, kMostSourceBytes);
+  }
+  files_.headers = headers_of(spec_.source_file, spec_.source);
   if (!spec_.reference_file.empty()) {
-    files_.reference_source = read(spec_.reference_file, "", files_.reference_headers);
+    files_.reference_source = folder.read(spec_.reference_file, kMostSourceBytes);
+    files_.reference_headers = headers_of(spec_.reference_file, files_.reference_source);
   }
   for (PlannedArgument& argument : arguments_) {
     if (!argument.spec.file.empty()) {

@@ -161,6 +161,8 @@ class KernelPlan {
   std::optional<BoundExpression> flops_;
   std::optional<BoundExpression> bytes_;
   std::string digest_;
+  /// Of all expressions, at all points.
+  std::shared_ptr<StepBudget> budget_ = std::make_shared<StepBudget>();
 };
 
 /// True for a whole number that an axis can hold as such.

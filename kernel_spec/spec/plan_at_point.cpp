@@ -47,6 +47,7 @@ double real(const std::optional<BoundExpression>& expression, const Point& point
 
 void KernelPlan::fill(Point& point, std::span<const int> sizes, std::span<const int> choice) const {
   point.heap.clear();
+  point.heap.draw_on(budget_);
   point.table.assign(names_.size(), Value::of(0LL));
   std::size_t at = 0;
   for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -101,6 +102,7 @@ std::optional<KernelPlan::Broken> KernelPlan::broken(const Point& point) const {
         return Broken{i, "it does not hold"};
       }
     } catch (const Error& error) {
+      point.heap.require_budget();
       return Broken{i, error.what()};
     }
   }
@@ -132,7 +134,7 @@ Space KernelPlan::space(std::span<const int> sizes,
   for (const std::string& text : spec_.constraints) {
     conditions.push_back({text, Expression(text, dialect)});
   }
-  return Space(std::move(axes), std::move(conditions), constants);
+  return Space(std::move(axes), std::move(conditions), constants, {.budget = budget_});
 }
 
 PlannedLaunch KernelPlan::launch(const PlannedStep& step, const Point& point) const {

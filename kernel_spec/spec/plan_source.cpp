@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The source that NVRTC compiles for a point of a plan's space.
 #include "core/ascii.h"
+#include "core/header_names.h"
 #include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "kernel_spec/spec/spec_object.h"
@@ -32,6 +33,14 @@ void for_each_name(std::string_view text,
 std::string template_arguments(const std::string& entry) {
   const auto open = entry.find('<');
   return open == std::string::npos ? "" : entry.substr(open);
+}
+
+/// A directive for what a spec says. A macro is one line, and takes no part of the next.
+std::string define_line(const std::string& name, const std::string& text) {
+  if (text.find_first_of("\n\r") != text.npos || text.ends_with('\\')) {
+    refuse_spec("define " + name, "a macro is one line, and no backslash ends it");
+  }
+  return "#define " + name + " " + text + "\n";
 }
 
 /// `#pragma unroll NAME` goes where the factor is 0, as Kernel Tuner has it.
@@ -89,7 +98,7 @@ std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
     }
     text += parameter.use == ParameterUse::constant
                 ? "constexpr auto " + parameter.name + " = " + value + ";\n"
-                : "#define " + parameter.name + " " + value + "\n";
+                : define_line(parameter.name, value);
   }
   for (const auto& [name, expression] : defines_) {
     const Value value = at_place("define " + name, [&, &bound = expression] {
@@ -100,7 +109,7 @@ std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
     }
     const std::string written =
         value.kind == ValueKind::truth ? (value.integer != 0 ? "true" : "false") : to_string(value);
-    text += "#define " + name + " " + written + "\n";
+    text += define_line(name, written);
   }
   return text;
 }
@@ -117,13 +126,24 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
       source = without_unrolling(std::move(source), parameter.name);
     }
   }
-  KernelProgram program{
-      .file = file,
-      .text = macros(point, choice, steps) + "#line 1 \"" + file + "\"\n" + source,
-      .headers = headers,
-      .options = spec_.options,
-      .kernels = {},
-      .compile_limit_s = spec_.compile_limit_s};
+  const auto resolved = [&](const std::string& includer, const std::string& including) {
+    return with_header_paths(including, [&](const HeaderName& name) {
+      const auto places = header_places(name, includer, spec_.include_folders);
+      const auto found = std::ranges::find_if(
+          places, [&](const std::string& place) { return headers.contains(place); });
+      return found == places.end() ? std::string() : *found;
+    });
+  };
+  KernelProgram program{.file = file,
+                        .text = resolved(file, macros(point, choice, steps) + "#line 1 " +
+                                                   literal(file) + "\n" + source),
+                        .headers = {},
+                        .options = spec_.options,
+                        .kernels = {},
+                        .compile_limit_s = spec_.compile_limit_s};
+  for (const auto& [path, header] : headers) {
+    program.headers[path] = resolved(path, header);
+  }
   for (const PlannedStep& step : steps) {
     program.kernels.push_back(entry_of(step.spec, choice));
   }

@@ -2,12 +2,13 @@
 #include "core/bounded_json.h"
 #include "core/regular_file.h"
 #include "kernel_spec/spec/readers.h"
+#include "kernel_spec/spec/spec_folder.h"
 #include <swr/error.h>
 
 namespace swr {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostJsonBytes = std::size_t{1} << 20;
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   const std::filesystem::path parent = file.parent_path();
@@ -17,7 +18,7 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
 }  // namespace
 
 KernelSpec read_kernel_spec(const std::filesystem::path& file) {
-  const std::string text = read_regular_file(file, kMostBytes);
+  const std::string text = read_regular_file(file, kernel_spec::kMostSourceBytes);
   const std::string where = file.filename().string();
   KernelSpec spec;
   if (file.extension() == ".cu" || file.extension() == ".cuh") {
@@ -25,7 +26,7 @@ KernelSpec read_kernel_spec(const std::filesystem::path& file) {
     spec.source_file = where;
     spec.source = text;
   } else {
-    const Json json = parse_json(text, where, {.bytes = kMostBytes});
+    const Json json = parse_json(text, where, {.bytes = kMostJsonBytes});
     spec = kernel_spec::is_t1(json) ? kernel_spec::read_t1(json, where)
                                     : kernel_spec::read_swr_json(json, where);
   }

@@ -5,6 +5,7 @@
 #include <swr/error.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -53,7 +54,9 @@ bool SpecFolder::is_left_by(const std::string& path, const FileDescriptor& found
 
 bool SpecFolder::has(const std::string& path) const {
   const FileDescriptor file = find(path);
-  return file.get() >= 0 && !is_left_by(path, file) && access(link_to(file).c_str(), R_OK) == 0;
+  struct stat status {};
+  return file.get() >= 0 && !is_left_by(path, file) && fstat(file.get(), &status) == 0 &&
+         S_ISREG(status.st_mode) && access(link_to(file).c_str(), R_OK) == 0;
 }
 
 std::string SpecFolder::read(const std::string& path, std::size_t most_bytes) const {

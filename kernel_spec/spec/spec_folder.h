@@ -10,6 +10,9 @@
 
 namespace swr::kernel_spec {
 
+/// Of one file of a source.
+constexpr std::size_t kMostSourceBytes = std::size_t{16} << 20;
+
 class SpecFolder {
  public:
   /// Throws: Error{not_found} when there is no such folder.
@@ -18,7 +21,7 @@ class SpecFolder {
   /// Throws: Error{invalid_argument} for a path that leaves the folder, also by a link;
   /// Error{not_found}; Error{unreadable} for what is longer or no regular file.
   std::string read(const std::string& path, std::size_t most_bytes) const;
-  /// False for a file that is not there, and for one that may not be read.
+  /// False for what is no regular file, and for one that may not be read.
   bool has(const std::string& path) const;
 
  private:

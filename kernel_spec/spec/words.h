@@ -12,6 +12,26 @@ namespace swr::kernel_spec {
 
 inline bool is_name_character(char c) { return ascii::is_alphanumeric(c) || c == '_'; }
 
+/// A literal of C++ with this text, whatever it holds: how text of a spec goes into a source.
+inline std::string literal(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < ' ') {
+      quoted += '\\';
+      quoted += '0';
+      quoted += static_cast<char>('0' + code / 8);
+      quoted += static_cast<char>('0' + code % 8);
+      continue;
+    }
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+    }
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
 /// Where `word` stands from `from` on and is not part of a longer word; npos where it does not, as
 /// for a word that is empty.
 inline std::size_t find_word(std::string_view text, std::string_view word, std::size_t from) {

@@ -304,6 +304,7 @@ std::optional<BrokenConstraint> UserKernel::broken_constraint(const Problem& pro
       return BrokenConstraint{constraints_[own + which], std::move(*reason)};
     }
   } catch (const Error& error) {
+    point.heap.require_budget();
     return BrokenConstraint{constraints_[own + kLaunchable], error.what()};
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 // A user's kernel in exported C++ packages: a class of its own, and the spec as data.
 #include "core/ascii.h"
 #include "core/embedded_file.h"
+#include "kernel_spec/spec/words.h"
 #include "operations/user_kernel/user_kernel.h"
 #include <swr/error.h>
 
@@ -15,9 +16,23 @@ std::span<const EmbeddedFile> user_kernel_package_templates();
 namespace {
 
 using kernel_spec::KernelPlan;
+using kernel_spec::literal;
 using kernel_spec::NumberKind;
 using kernel_spec::PlannedArgument;
 using kernel_spec::PlannedStep;
+
+/// True for types of the files that every package has and of the driver, and for macros of C.
+bool is_taken(const std::string& name) {
+  static constexpr std::array<std::string_view, 8> kTaken{
+      "Sizes", "LoadedKernels", "Embedded", "NULL", "EOF", "NAN", "INFINITY", "BUFSIZ"};
+  const auto declares = [&](const EmbeddedFile& file) {
+    return std::ranges::any_of(std::array{"class ", "struct ", "using "}, [&](const char* kind) {
+      return kernel_spec::find_word(file.text, kind + name, 0) != std::string_view::npos;
+    });
+  };
+  return name.starts_with("CU") || std::ranges::find(kTaken, name) != kTaken.end() ||
+         std::ranges::any_of(user_kernel_package_templates(), declares);
+}
 
 /// "vector_add" as "VectorAdd".
 std::string class_name(const std::string& name) {
@@ -31,17 +46,7 @@ std::string class_name(const std::string& name) {
       is_first = false;
     }
   }
-  static constexpr std::array<std::string_view, 6> kTaken{"Choice", "Error",    "ErrorCode",
-                                                          "Sizes",  "UserSpec", "UserKernel"};
-  return std::ranges::find(kTaken, text) == kTaken.end() ? text : text + "Of";
-}
-
-std::string literal(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-  }
-  return quoted + "\"";
+  return is_taken(text) ? text + "Of" : text;
 }
 
 template <typename Items, typename Text>

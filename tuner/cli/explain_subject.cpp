@@ -3,6 +3,7 @@
 
 #include "core/number_text.h"
 #include "model/predictor.h"
+#include "tuner/cli/measuring.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/predict/predicting_evaluator.h"
 #include "tuner/run/compile_queue.h"
@@ -57,7 +58,7 @@ ExplainSubject named_subject(const Session& session, const Problem& problem,
   if (subject.measured) {
     subject.resources = subject.measured->resources;
   } else {
-    const Generator generator(generator_options(session));
+    const Generator generator(supervised_generator_options(session));
     subject.resources = generator.compile(problem, subject.variant, device.sm_arch).resources;
   }
   return subject;
@@ -103,7 +104,7 @@ ExplainSubject first_of_ranking(const Session& session, const Problem& problem,
   std::vector<std::size_t> ranked(space.size());
   std::iota(ranked.begin(), ranked.end(), std::size_t{0});
   std::ranges::stable_sort(ranked, {}, [&](std::size_t place) { return times_us[place]; });
-  const Generator generator(generator_options(session));
+  const Generator generator(supervised_generator_options(session));
   for (const std::size_t place : ranked) {
     const KernelResources resources =
         generator.compile(problem, space[place], device.sm_arch).resources;
@@ -124,7 +125,7 @@ ExplainSubject best_of_compiled(const Session& session, const Problem& problem,
   for (const auto& group : groups) {
     kernels.push_back(group.front());
   }
-  const Generator generator(generator_options(session));
+  const Generator generator(supervised_generator_options(session));
   const int threads = thread_count(0);
   CompileQueue queue(threads, [&](const Variant& variant) {
     return generator.compile(problem, variant, profile.device.sm_arch);

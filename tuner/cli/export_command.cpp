@@ -6,6 +6,7 @@
 #include "report/report.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_choice.h"
+#include "tuner/cli/measuring.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -113,7 +114,7 @@ int run_export(const Session& session) {
   if (filter.devices.size() > 1 && filter.ops.empty()) {
     throw Error(ErrorCode::invalid_argument, "--gpu takes a list of GPUs with --spec alone");
   }
-  const Generator generator(generator_options(session));
+  const Generator generator(supervised_generator_options(session));
   const Manifest manifest =
       options.export_format == "cpp"
           ? export_package(store, cubins_of(generator), *options.out, options.package_name, filter)

@@ -35,7 +35,8 @@ Json request_of(const CompileTask& task) {
   return {
       {"files", std::move(files)},       {"sm_arch", task.sm_arch},
       {"arch_suffix", task.arch_suffix}, {"options", task.options},
-      {"kernels", task.kernels},         {"limit_s", task.limit_s ? Json(*task.limit_s) : Json()}};
+      {"kernels", task.kernels},         {"limit_s", task.limit_s ? Json(*task.limit_s) : Json()},
+      {"is_foreign", task.is_foreign}};
 }
 
 CompileTask read_request(const Json& request) {
@@ -57,6 +58,7 @@ CompileTask read_request(const Json& request) {
   if (const Json& limit = json_field(request, "limit_s"); limit.is_number()) {
     task.limit_s = limit.get<double>();
   }
+  task.is_foreign = json_field(request, "is_foreign") != false;
   if (task.files.empty()) {
     throw Error(ErrorCode::invalid_argument, "a compilation has no file");
   }

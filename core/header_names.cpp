@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "core/header_names.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace swr {
+namespace {
+
+/// One past the line that begins at `begin`, with those that a backslash joins to it.
+std::size_t end_of_line(std::string_view text, std::size_t begin) {
+  for (std::size_t at = text.find('\n', begin); at != text.npos; at = text.find('\n', at + 1)) {
+    const std::size_t last = at > begin && text[at - 1] == '\r' ? at - 1 : at;
+    if (last == begin || text[last - 1] != '\\') {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+bool may_name_headers(std::string_view line) {
+  return line.find('#') != line.npos || line.find("%:") != line.npos;
+}
+
+/// Where the name ends that begins behind `open`; npos where none does.
+std::size_t end_of_name(std::string_view line, std::size_t open) {
+  constexpr std::size_t kLongest = 1024;
+  const char close = line[open] == '<' ? '>' : '"';
+  const auto rest = line.substr(open + 1, kLongest);
+  const auto end = std::ranges::find_if(
+      rest, [&](char c) { return c == close || static_cast<unsigned char>(c) < ' '; });
+  const bool is_name = end != rest.end() && *end == close && end != rest.begin();
+  return is_name ? open + 1 + static_cast<std::size_t>(end - rest.begin()) : line.npos;
+}
+
+}  // namespace
+
+std::string with_header_paths(std::string_view text,
+                              const std::function<std::string(const HeaderName&)>& path_of) {
+  std::string changed;
+  std::size_t kept = 0;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = end_of_line(text, begin);
+    const std::string_view line = text.substr(0, end);
+    std::size_t at = may_name_headers(line.substr(begin)) ? begin : line.npos;
+    while ((at = line.find_first_of("\"<", at)) != line.npos) {
+      const std::size_t close = end_of_name(line, at);
+      const auto name = close == line.npos ? "" : line.substr(at + 1, close - at - 1);
+      const std::string path = name.empty() ? "" : path_of({name, line[at] == '"'});
+      ++at;
+      if (!path.empty()) {
+        changed.append(text, kept, at - kept).append(path);
+        kept = close;
+        at = close + 1;
+      }
+    }
+  }
+  return changed.append(text, kept);
+}
+
+std::vector<std::string> header_places(const HeaderName& name, std::string_view includer,
+                                       std::span<const std::string> folders) {
+  std::vector<std::filesystem::path> where{""};
+  if (name.is_quoted) {
+    where.insert(where.begin(), std::filesystem::path(includer).parent_path());
+  }
+  where.insert(where.end(), folders.begin(), folders.end());
+  std::vector<std::string> places;
+  for (const std::filesystem::path& folder : where) {
+    const std::filesystem::path place = (folder / name.text).lexically_normal();
+    if (place.is_relative() && place.has_filename() && *place.begin() != "..") {
+      places.push_back(place.string());
+    }
+  }
+  return places;
+}
+
+}  // namespace swr
