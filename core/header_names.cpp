@@ -68,7 +68,7 @@ std::vector<std::string> header_places(const HeaderName& name, std::string_view 
   std::vector<std::string> places;
   for (const std::filesystem::path& folder : where) {
     const std::filesystem::path place = (folder / name.text).lexically_normal();
-    if (place.is_relative() && place.has_filename() && *place.begin() != "..") {
+    if (place.is_relative() && place.has_filename() && place != "." && *place.begin() != "..") {
       places.push_back(place.string());
     }
   }

@@ -75,7 +75,7 @@ void restore_kernels(SQLite::Database& database, const std::filesystem::path& pa
   }
   SQLite::Statement row(database,
                         "SELECT id, op, spec_digest, spec FROM main.kernel WHERE spec IS NOT NULL "
-                        "ORDER BY id DESC");
+                        "ORDER BY op IN (SELECT op FROM main.problem) DESC, id DESC");
   while (row.executeStep()) {
     const bool has_room = read_row_named(
         [&] { return row.getColumn(0).getString(); }, {path, "kernel"},

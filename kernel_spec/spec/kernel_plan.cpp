@@ -33,41 +33,16 @@ constexpr std::size_t kMostSteps = 64;
 void require_name(const std::string& name, const std::string& where) {
   constexpr std::size_t kLongest = 64;
   static const std::set<std::string, std::less<>> kKeywords{
-      "alignas",       "alignof",     "and",
-      "and_eq",        "asm",         "auto",
-      "bitand",        "bitor",       "bool",
-      "break",         "case",        "catch",
-      "char",          "char8_t",     "char16_t",
-      "char32_t",      "class",       "co_await",
-      "co_return",     "co_yield",    "compl",
-      "concept",       "const",       "const_cast",
-      "consteval",     "constexpr",   "constinit",
-      "continue",      "decltype",    "default",
-      "delete",        "do",          "double",
-      "dynamic_cast",  "else",        "enum",
-      "explicit",      "export",      "extern",
-      "false",         "float",       "for",
-      "friend",        "goto",        "if",
-      "inline",        "int",         "long",
-      "mutable",       "namespace",   "new",
-      "noexcept",      "not",         "not_eq",
-      "nullptr",       "operator",    "or",
-      "or_eq",         "private",     "protected",
-      "public",        "register",    "reinterpret_cast",
-      "requires",      "return",      "short",
-      "signed",        "sizeof",      "static",
-      "static_assert", "static_cast", "struct",
-      "switch",        "template",    "this",
-      "thread_local",  "throw",       "true",
-      "try",           "typedef",     "typeid",
-      "typename",      "union",       "unsigned",
-      "using",         "virtual",     "void",
-      "volatile",      "wchar_t",     "while",
-      "xor",           "xor_eq",      "NULL",
-      "EOF",           "errno",       "__global__",
-      "__device__",    "__shared__",  "__constant__",
-      "threadIdx",     "blockIdx",    "blockDim",
-      "gridDim",       "warpSize",    "family"};
+      "auto",       "bool",       "break",        "case",      "char",     "class",
+      "const",      "constexpr",  "continue",     "default",   "delete",   "do",
+      "double",     "else",       "enum",         "extern",    "false",    "float",
+      "for",        "goto",       "if",           "inline",    "int",      "long",
+      "namespace",  "new",        "operator",     "private",   "public",   "return",
+      "short",      "signed",     "sizeof",       "static",    "struct",   "switch",
+      "template",   "this",       "true",         "typedef",   "typename", "union",
+      "unsigned",   "using",      "void",         "volatile",  "while",    "__global__",
+      "__device__", "__shared__", "__constant__", "threadIdx", "blockIdx", "blockDim",
+      "gridDim",    "warpSize",   "family"};
   const bool is_word = !name.empty() && name.size() <= kLongest &&
                        std::ranges::all_of(name, is_name_character) &&
                        !ascii::is_digit(name.front());
@@ -75,7 +50,7 @@ void require_name(const std::string& name, const std::string& where) {
     refuse_spec(where, "'" + name + "' is no name: letters, digits and _, at most 64");
   }
   if (kKeywords.contains(name)) {
-    refuse_spec(where, "'" + name + "' is a word of C++, CUDA or swr; choose another name");
+    refuse_spec(where, "'" + name + "' is a word of CUDA or of swr; choose another name");
   }
 }
 

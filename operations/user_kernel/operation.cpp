@@ -506,6 +506,13 @@ std::mutex& registering() {
 
 }  // namespace
 
+namespace {
+
+/// Places that databases leave to kernels whose specs are read.
+constexpr std::size_t kKeptForSpecs = 32;
+
+}  // namespace
+
 const Operation& register_kernel(const KernelSpec& spec, const std::filesystem::path& file) {
   kernel_spec::KernelPlan plan(spec);
   const std::lock_guard lock(registering());
@@ -527,7 +534,7 @@ const Operation* restore_operation(std::string_view name, std::string_view diges
     }
     return known;
   }
-  if (operations().size() == kMostOperations) {
+  if (operations().size() >= kMostOperations - kKeptForSpecs) {
     return nullptr;
   }
   kernel_spec::KernelPlan plan(kernel_spec::read_stored_text(stored_text));

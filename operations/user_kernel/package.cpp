@@ -34,6 +34,19 @@ bool is_taken(const std::string& name) {
          std::ranges::any_of(user_kernel_package_templates(), declares);
 }
 
+/// Words that a spec may have and C++20, C's headers or the code around them do not leave to
+/// others.
+bool is_reserved(std::string_view name) {
+  constexpr std::string_view kWords =
+      "alignas alignof and and_eq asm bitand bitor catch char8_t char16_t char32_t co_await "
+      "co_return co_yield compl concept const_cast consteval constinit decltype dynamic_cast "
+      "explicit export friend mutable noexcept not not_eq nullptr or or_eq protected register "
+      "reinterpret_cast requires static_assert static_cast thread_local throw try typeid virtual "
+      "wchar_t xor xor_eq NULL EOF NAN INFINITY errno assert stdin stdout stderr sizes stream "
+      "arguments pointer_to problem_of impl_ std Sizes";
+  return kernel_spec::find_word(kWords, name, 0) != std::string_view::npos;
+}
+
 /// "vector_add" as "VectorAdd".
 std::string class_name(const std::string& name) {
   std::string text;
@@ -207,14 +220,18 @@ std::string source(const KernelPlan& plan) {
 
 PackageTexts user_package_files(const Operation& operation) {
   const KernelPlan& plan = dynamic_cast<const UserKernel&>(operation).plan();
-  for (const PlannedArgument& argument : plan.arguments()) {
-    for (const char* const taken : {"sizes", "stream"}) {
-      if (argument.spec.name == taken) {
-        throw Error(ErrorCode::invalid_argument,
-                    "argument " + argument.spec.name + " of " + plan.spec().name +
-                        " has the name of one that packages add; give it another name");
-      }
+  const auto require_free = [&](const char* what, const std::string& name) {
+    if (is_reserved(name)) {
+      throw Error(ErrorCode::invalid_argument,
+                  what + (" " + name) + " of " + plan.spec().name +
+                      " has a name that packages cannot use; give it another name");
     }
+  };
+  for (const PlannedArgument& argument : plan.arguments()) {
+    require_free("argument", argument.spec.name);
+  }
+  for (const KernelSize& size : plan.spec().sizes) {
+    require_free("size", size.name);
   }
   const std::string name = plan.spec().name;
   return {{"include/swr_package/" + name + ".h", header(plan)},

@@ -61,6 +61,7 @@ TEST(Nvrtc, ReportsErrorsAtTheRealFileAndLine) {
 
 TEST(Nvrtc, CompilingLosesNoInterruptThatIsUnderWay) {
   const Nvrtc nvrtc(std::nullopt);
+  nvrtc.prepare();
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);

@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SupervisedCompiler : public ::testing::Test {
  protected:
@@ -67,6 +68,9 @@ TEST_F(SupervisedCompiler, PassesOnTheKernelsOfAUserAndTheirLimit) {
   const CompiledProgram program = compiler_(named);
   EXPECT_THAT(program.lowered_names, ElementsAre("_Zadd<4>", "_Zscale"));
   EXPECT_THAT(program.log, HasSubstr(" within 2.5"));
+  EXPECT_THAT(program.log, Not(HasSubstr("foreign")));
+  named.is_foreign = true;
+  EXPECT_THAT(compiler_(named).log, HasSubstr(" foreign"));
 }
 
 TEST_F(SupervisedCompiler, PassesOnWhatTheCompilerSays) {

@@ -75,6 +75,9 @@ CompiledProgram compile(const CompileTask& task) {
   for (const std::string& kernel : task.kernels) {
     program.lowered_names.push_back("_Z" + kernel);
   }
+  if (task.is_foreign) {
+    program.log += " foreign";
+  }
   if (task.limit_s) {
     program.log += " within " + std::to_string(*task.limit_s);
   }
