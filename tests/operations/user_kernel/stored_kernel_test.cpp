@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 namespace fs = std::filesystem;
@@ -166,6 +167,62 @@ TEST_F(StoredKernel, IsReportedAndExported) {
       run({"export", "--op", "stored_scale", "--out", path("out").string()}, file);
   EXPECT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_THAT(exported.out, HasSubstr("wrote 1 kernel"));
+}
+
+TEST_F(StoredKernel, ThatIncludesAFileBringsItNowhere) {
+  const fs::path secret = directory_.write("secret", "password = hunter2 ;\n");
+  KernelSpec spec = test::scale_spec("curious");
+  spec.source = "#define S(...) #__VA_ARGS__\n__constant__ const char s[] = S(\n#include \"" +
+                secret.string() + "\"\n);\n" + spec.source;
+  const fs::path file = mixed("curious.db", register_kernel(spec), 10.0);
+  const auto exported = run({"export", "--op", "curious", "--out", path("out").string()}, file);
+  EXPECT_EQ(exported.exit_code, 1);
+  EXPECT_THAT(exported.err, AllOf(HasSubstr("cannot open source file"), Not(HasSubstr("hunter2"))));
+  EXPECT_FALSE(fs::exists(path("out") / "manifest.json"));
+}
+
+TEST_F(StoredKernel, IsKnownAmongHundredsWithoutResults) {
+  const fs::path file = mixed("crowd.db", scale_, 10.0);
+  SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+  database.exec("BEGIN");
+  for (int i = 0; i < 300; ++i) {
+    const kernel_spec::KernelPlan plan(test::scale_spec("z" + std::to_string(i)));
+    SQLite::Statement row(database, "INSERT INTO kernel (op, spec_digest, spec) VALUES (?, ?, ?)");
+    row.bind(1, plan.spec().name + "_" + plan.digest().substr(0, 8));
+    row.bind(2, plan.digest());
+    row.bind(3, plan.text());
+    row.exec();
+  }
+  database.exec("COMMIT");
+  const auto found =
+      run({"query", "--op", "stored_scale", "--arg", "n=5000", "--gpu", "h200"}, file);
+  EXPECT_THAT(found.out, HasSubstr("match    exact")) << found.err;
+  const fs::path spec = fs::path(SWR_KERNEL_EXAMPLES) / "vector_add.json";
+  const auto compiled = run({"kernel", spec.string(), "--gpu", "h200", "--enumerate"}, file);
+  EXPECT_EQ(compiled.exit_code, 0) << compiled.err;
+}
+
+TEST_F(StoredKernel, PackagesHaveNamesThatCompile) {
+  const auto package_of = [&](const KernelSpec& spec) {
+    const fs::path file = mixed(spec.name + ".db", register_kernel(spec), 10.0);
+    fs::remove_all(path("package"));
+    return run({"export", "--format", "cpp", "--name", "p", "--op", spec.name, "--out",
+                path("package").string()},
+               file);
+  };
+  for (const char* const name : {"loaded_kernels", "user_spec", "NULL", "CUstream"}) {
+    EXPECT_EQ(package_of(test::scale_spec(name)).exit_code, 0);
+    std::ifstream header(path("package/include/swr_package") / (std::string(name) + ".h"));
+    const std::string text{std::istreambuf_iterator<char>(header), {}};
+    EXPECT_THAT(text, ::testing::ContainsRegex("class [A-Za-z]+Of ")) << name;
+  }
+  for (const char* const name : {"co_await", "concept", "errno", "arguments"}) {
+    KernelSpec spec = test::scale_spec(std::string("with_") + name);
+    spec.arguments[2].name = name;
+    const auto refused = package_of(spec);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr(std::string("argument ") + name)) << name;
+  }
 }
 
 TEST_F(StoredKernel, VersionsOfOneNameStayApart) {
