@@ -37,13 +37,15 @@ std::size_t end_of_name(std::string_view line, std::size_t open) {
 
 std::string with_header_paths(std::string_view text,
                               const std::function<std::string(const HeaderName&)>& path_of) {
+  constexpr int kMostTried = 65'536;  // More are no directives, and would take long.
   std::string changed;
   std::size_t kept = 0;
+  int tried = 0;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     end = end_of_line(text, begin);
     const std::string_view line = text.substr(0, end);
     std::size_t at = may_name_headers(line.substr(begin)) ? begin : line.npos;
-    while ((at = line.find_first_of("\"<", at)) != line.npos) {
+    while ((at = line.find_first_of("\"<", at)) != line.npos && ++tried <= kMostTried) {
       const std::size_t close = end_of_name(line, at);
       const auto name = close == line.npos ? "" : line.substr(at + 1, close - at - 1);
       const std::string path = name.empty() ? "" : path_of({name, line[at] == '"'});

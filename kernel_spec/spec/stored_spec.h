@@ -15,7 +15,7 @@ namespace swr::kernel_spec {
 struct SpecFiles {
   /// Texts by path below the spec's folder. Earlier versions of swr had the names in directives.
   std::map<std::string, std::string> headers;
-  std::string reference_source;                ///< Empty where the source has the reference.
+  std::string reference_source;  ///< Empty where the source has the reference.
   std::map<std::string, std::string> reference_headers;
   /// SHA-256 of data, by file: data may have a GiB, and compiling needs none of it.
   std::map<std::string, std::string> data_digests;

@@ -36,6 +36,19 @@ TEST(HeaderNames, ArePutInTheirPlaces) {
             "#include \"long/A\" // \"long/A\" <b>\nf(\"a\");\n#include <long/A>");
 }
 
+TEST(HeaderNames, TakeNoTimeInTextsMadeOfQuotes) {
+  for (const char* const part : {"\"a", "<", "#<a>\n", "\\\n"}) {
+    std::string text = "#";
+    while (text.size() < std::size_t{16} << 20) {
+      text += part;
+    }
+    int asked = 0;
+    EXPECT_EQ(with_header_paths(text, [&](const HeaderName&) { return ++asked, std::string(); }),
+              text);
+    EXPECT_LE(asked, 65'536);
+  }
+}
+
 TEST(HeaderNames, HavePlacesBelowTheFolderAlone) {
   const std::vector<std::string> folders{"inc"};
   EXPECT_THAT(header_places({"b.h", true}, "a/k.cu", folders),

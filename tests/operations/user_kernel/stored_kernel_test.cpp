@@ -212,7 +212,7 @@ TEST_F(StoredKernel, PackagesHaveNamesThatCompile) {
   };
   for (const char* const name : {"loaded_kernels", "user_spec", "NULL", "CUstream"}) {
     EXPECT_EQ(package_of(test::scale_spec(name)).exit_code, 0);
-    std::ifstream header(path("package/include/swr_package") / (std::string(name) + ".h"));
+    std::ifstream header(path("package/include/p") / (std::string(name) + ".h"));
     const std::string text{std::istreambuf_iterator<char>(header), {}};
     EXPECT_THAT(text, ::testing::ContainsRegex("class [A-Za-z]+Of ")) << name;
   }
