@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
+#include "operations/reference_trials.h"
 #include "operations/verdict.h"
 #include <swr/generator.h>
 #include <swr/problem.h>
@@ -21,6 +22,7 @@ struct WorkloadTools {
   const Stream& stream;
   int sm_arch = 0;
   int sm_count = 0;
+  ReferenceTrials reference_trials = {};
 
   /// Kernels of an operation's own, such as its reference, made when they are first asked for.
   template <typename Kernels>

@@ -3,6 +3,7 @@
 // or faked in a test.
 #pragma once
 
+#include "operations/reference_trials.h"
 #include <swr/device.h>
 #include <swr/kernel.h>
 #include <swr/problem.h>
@@ -87,6 +88,8 @@ class Evaluator {
   /// does it while kernels compile. May return before it is done; what fails fails again in
   /// evaluate().
   virtual void prepare(const Problem& /*problem*/) {}
+  /// What is told of variants that prepare() and others may have to run; nullptr where none is.
+  virtual ReferenceTrials* reference_trials() { return nullptr; }
 
   /// Verifies and times the kernel, or models it. A variant that fails is a result whose state
   /// says how; all fields of the result are filled in; a measurement waits for count().

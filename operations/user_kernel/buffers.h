@@ -129,7 +129,7 @@ class BoundLaunches {
 /// Outputs that are right, by argument.
 using ExpectedOutputs = std::map<std::size_t, std::vector<std::byte>>;
 
-/// From files, the reference's kernels, or the first variant that two others agree with.
+/// From files, the reference's kernels, or the first two variants that agree.
 /// Throws: Error{compile_failed}, Error{invalid_argument} where there is none; DriverError.
 ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
                                  const WorkloadTools& tools, ArgumentBuffers& buffers);

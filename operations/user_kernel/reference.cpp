@@ -3,6 +3,8 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 namespace swr {
 namespace {
@@ -48,7 +50,7 @@ bool agree(const UserKernel& user, const ExpectedOutputs& a, const ExpectedOutpu
 /// The usual variant, then others spread over the space.
 std::vector<Variant> candidates(const UserKernel& user, const Problem& problem, int sm_arch) {
   constexpr long long kMost = 16;
-  constexpr int kSmemBytes = 99 * 1024;  // What every chip of today's allows a CTA.
+  constexpr int kSmemBytes = 227 * 1024;  // Some chips allow less: those are passed over there.
   const DeviceInfo device{.name = "any GPU",
                           .sm_arch = sm_arch,
                           .smem_per_cta_bytes = kSmemBytes,
@@ -66,49 +68,83 @@ std::vector<Variant> candidates(const UserKernel& user, const Problem& problem, 
   return all;
 }
 
-ExpectedOutputs outputs_that_agree(const UserKernel& user, const Problem& problem,
-                                   const WorkloadTools& tools, ArgumentBuffers& buffers) {
-  constexpr std::size_t kOthers = 2;
-  std::vector<ExpectedOutputs> seen;
-  std::vector<std::size_t> others_like;  // By place among those seen.
-  const std::vector<Variant> all = candidates(user, problem, tools.sm_arch);
-  for (const Variant& variant : all) {
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// Runs candidates until two agree. Those that cannot run, or agree with none, are named where that
+/// never happens.
+class Agreement {
+ public:
+  Agreement(const UserKernel& user, const Problem& problem, const WorkloadTools& tools,
+            ArgumentBuffers& buffers)
+      : user_(user), problem_(problem), tools_(tools), buffers_(buffers) {}
+
+  /// Where only one candidate can run, what it leaves.
+  ExpectedOutputs outputs() {
+    for (const Variant& variant : candidates(user_, problem_, tools_.sm_arch)) {
+      auto outputs = outputs_of(variant);
+      if (!outputs) {
+        continue;
+      }
+      const auto like = std::ranges::find_if(
+          ran_, [&](const ExpectedOutputs& others) { return agree(user_, others, *outputs); });
+      if (like != ran_.end()) {
+        return *std::move(outputs);
+      }
+      ran_.push_back(*std::move(outputs));
+      note(variant, "agrees with none before it");
+    }
+    if (ran_.size() == 1) {
+      return ran_.front();
+    }
+    throw Error(ErrorCode::invalid_argument,
+                user_.text(problem_) + " has no reference, and no two variants agree:" + fates_ +
+                    "; name a reference in the spec");
+  }
+
+ private:
+  std::optional<ExpectedOutputs> outputs_of(const Variant& variant) {
+    const ReferenceTrials& trials = tools_.reference_trials;
+    if (std::ranges::find(trials.unfit, variant) != trials.unfit.end()) {
+      note(variant, "ended the measuring process");
+      return std::nullopt;
+    }
+    std::optional<ExpectedOutputs> outputs;
+    trials.announce(&variant);
     try {
-      Point point;
-      user.fill(point, problem, variant);
-      const auto kernel =
-          std::make_shared<const Kernel>(tools.generator.compile(problem, variant, tools.sm_arch));
-      const BoundLaunches launches(user, user.plan().steps(), kernel, point, buffers);
-      seen.push_back(outputs_after(user, launches, tools.stream));
+      outputs = run(variant);
     } catch (const DriverError& error) {
       if (error.context_is_lost()) {
-        throw;
+        throw DriverError(error.result(), to_key(variant) + ", run to find out what is right: " +
+                                              error.what() + "; name a reference in the spec");
       }
-      continue;
+      note(variant, error.what());
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::compile_failed) {
-        throw;
-      }
-      continue;
+      note(variant, error.what());
     }
-    others_like.push_back(0);
-    for (std::size_t place = 0; place + 1 < seen.size(); ++place) {
-      if (agree(user, seen.back(), seen[place])) {
-        ++others_like[place];
-        ++others_like.back();
-      }
-    }
-    const auto agreed = std::ranges::find_if(others_like, [&](std::size_t others) {
-      return others >= std::min(kOthers, all.size() - 1);
-    });
-    if (agreed != others_like.end()) {
-      return seen[static_cast<std::size_t>(agreed - others_like.begin())];
-    }
+    trials.announce(nullptr);
+    return outputs;
   }
-  throw Error(ErrorCode::invalid_argument,
-              user.text(problem) + " has no reference, and of " + std::to_string(all.size()) +
-                  " variants no three agree; name a reference in the spec");
-}
+
+  ExpectedOutputs run(const Variant& variant) {
+    Point point;
+    user_.fill(point, problem_, variant);
+    const auto kernel =
+        std::make_shared<const Kernel>(tools_.generator.compile(problem_, variant, tools_.sm_arch));
+    return outputs_after(user_, {user_, user_.plan().steps(), kernel, point, buffers_},
+                         tools_.stream);
+  }
+
+  void note(const Variant& variant, const std::string& fate) {
+    fates_ += (fates_.empty() ? " " : "; ") + to_key(variant) + ": " + first_line(fate);
+  }
+
+  const UserKernel& user_;
+  const Problem& problem_;
+  const WorkloadTools& tools_;
+  ArgumentBuffers& buffers_;
+  std::vector<ExpectedOutputs> ran_;
+  std::string fates_;
+};
 
 }  // namespace
 
@@ -129,7 +165,7 @@ ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
     return expected;
   }
   ExpectedOutputs found = user.plan().reference().empty()
-                              ? outputs_that_agree(user, problem, tools, buffers)
+                              ? Agreement(user, problem, tools, buffers).outputs()
                               : outputs_of_reference(user, problem, tools, buffers);
   expected.merge(found);  // Those from files stay.
   return expected;

@@ -139,8 +139,8 @@ void print_notes(const Session& session, const KernelSpec& spec) {
   }
   if (!has_reference) {
     session.err << "swr-tune: note: " << spec.name
-                << " has no reference: outputs are compared with those of the first variant that "
-                   "two others agree with\n";
+                << " has no reference: outputs are compared with those of the first two variants "
+                   "that agree\n";
   }
   session.err << std::flush;
 }

@@ -350,8 +350,16 @@ const DeviceInfo& MeasuringEvaluator::device() const { return impl_->device; }
 void MeasuringEvaluator::prepare(const Problem& problem) {
   try {
     impl_->prepare(problem);
+  } catch (const DriverError& error) {
+    if (error.context_is_lost()) {
+      throw;
+    }
   } catch (const Error&) {  // evaluate() meets it again.
   }
+}
+
+ReferenceTrials* MeasuringEvaluator::reference_trials() {
+  return &impl_->session->tools.reference_trials;
 }
 
 VariantResult MeasuringEvaluator::evaluate(const Problem& problem, const Variant& variant,
@@ -374,6 +382,8 @@ VariantResult MeasuringEvaluator::evaluate(const Problem& problem, const Variant
     impl_->measure({variant, &kernel}, result);
   } catch (const DriverError& error) {
     impl_->handle(error, result);
+  } catch (const Error& error) {  // Such as vectors that this variant has no room for.
+    fail(result, ResultState::launch, error.what());
   }
   return result;
 }

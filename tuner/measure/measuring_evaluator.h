@@ -33,6 +33,7 @@ class MeasuringEvaluator final : public Evaluator {
   const DeviceInfo& device() const override;
   /// The reference is computed once per problem and kept for the following variants.
   void prepare(const Problem& problem) override;
+  ReferenceTrials* reference_trials() override;
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override;
   std::vector<CounterReading> count(const Problem& problem,

@@ -63,14 +63,18 @@ std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions&
 
 std::vector<Variant> choose_rivals(const TuneReport& report, const TuneOptions& options,
                                    const std::vector<Variant>& space) {
-  std::vector<Variant> rivals = options.rivals;
+  std::vector<Variant> rivals;
   const Variant usual = default_variant(report.problem, report.device);
   if (options.finals && report.provenance == Provenance::measured &&
       std::ranges::find(space, usual) != space.end()) {
     rivals.push_back(usual);
   }
-  std::ranges::sort(rivals);
-  rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
+  for (const Variant& rival : options.rivals) {
+    if (std::ranges::find(rivals, rival) == rivals.end()) {
+      rivals.push_back(rival);
+    }
+  }
+  rivals.resize(std::min(rivals.size(), options.search.max_variants.value_or(rivals.size())));
   return rivals;
 }
 

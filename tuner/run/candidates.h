@@ -16,8 +16,8 @@ std::vector<Variant> candidates(TuneReport& report, const TuneOptions& options);
 std::unique_ptr<Strategy> choose_strategy(TuneReport& report, const TuneOptions& options,
                                           std::vector<Variant> variants, Progress& progress);
 
-/// Those of the options, and the default variant where finals will compare to it and the axes
-/// allow it.
+/// The default variant where finals will compare to it and the axes allow it, then those of the
+/// options: as many as the budget has places for.
 std::vector<Variant> choose_rivals(const TuneReport& report, const TuneOptions& options,
                                    const std::vector<Variant>& space);
 

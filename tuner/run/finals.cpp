@@ -299,6 +299,24 @@ std::vector<Contender> contenders_of(std::span<const Variant> variants,
   return contenders;
 }
 
+/// Those that race without a failure; none where the GPU itself fails.
+std::vector<VariantResult> racing_alone(const Problem& problem, Evaluator& evaluator,
+                                        std::span<const Contender> contenders,
+                                        std::span<const VariantResult> finalists) {
+  std::vector<VariantResult> sound;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    try {
+      evaluator.race(problem, contenders.subspan(i, 1), {});
+      sound.push_back(finalists[i]);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::driver_failed) {
+        throw;
+      }
+    }
+  }
+  return sound;
+}
+
 }  // namespace
 
 std::vector<VariantResult> choose_finalists(std::span<const VariantResult> results,
@@ -337,7 +355,15 @@ FinalsOutcome run_finals(const Problem& problem, Evaluator& evaluator, const Ker
   std::ranges::transform(finalists, std::back_inserter(variants), &VariantResult::variant);
   const std::vector<CompiledKernel> ready = compiled(kernels, variants);
   SharedRaces shared(problem, evaluator, contenders_of(variants, ready), options);
-  run_races(problem, finalists, shared, options);
+  try {
+    run_races(problem, finalists, shared, options);
+  } catch (const Error&) {  // A finalist that ends the process every time ends no run.
+    const auto sound = racing_alone(problem, evaluator, contenders_of(variants, ready), finalists);
+    if (sound.empty() || sound.size() == finalists.size()) {
+      throw;
+    }
+    return run_finals(problem, evaluator, kernels, sound, options);
+  }
   if (!shared.outcome().degraded_because.empty()) {
     return {{}, shared.outcome().degraded_because};
   }

@@ -63,8 +63,8 @@ std::size_t choose_winner(const Problem& problem, std::span<const VariantResult>
 
 /// Runs races until no doubt is left that could change the winner, and decides. Only those take
 /// part in all races that may still matter. The outcome's results carry the new samples.
-/// Fewer than two finalists leave nothing to decide. Throws: what the evaluator and the source
-/// throw.
+/// Fewer than two finalists leave nothing to decide. Where races fail, those who fail alone as well
+/// are left out. Throws: what the evaluator and the source throw.
 FinalsOutcome run_finals(const Problem& problem, Evaluator& evaluator, const KernelSource& kernels,
                          std::span<const VariantResult> finalists, const FinalsOptions& options);
 

@@ -42,7 +42,7 @@ struct TuneOptions {
   /// True when the evaluator replays a recording, whose variants are the space: nothing is
   /// compiled.
   bool replays = false;
-  /// Tried whatever the search chooses. Requires: legal for the problem.
+  /// Tried whatever the search chooses, within its budget. Requires: legal for the problem.
   std::vector<Variant> rivals;
   /// Ends the search, as SearchOptions::max_s does.
   std::optional<std::chrono::steady_clock::time_point> search_until;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -101,7 +102,30 @@ class VariantSearch {
     }
     const PhaseTimer timer(report_.times.search_s);
     progress_.phase("");
-    return strategy_.propose();
+    return within_budget(strategy_.propose());
+  }
+
+  /// What leaves a place in the budget for every rival that has yet to be tried.
+  std::vector<Variant> within_budget(std::vector<Variant> batch) const {
+    const auto is_open = [&](const Variant& rival) {
+      return std::ranges::find(batch, rival) == batch.end() && !is_tried(rival);
+    };
+    const auto used = std::ranges::count_if(report_.results, reached_device) +
+                      std::ranges::count_if(rivals_, is_open);
+    std::size_t left = options_.search.max_variants.value_or(SIZE_MAX);
+    left -= std::min(left, static_cast<std::size_t>(used));
+    for (auto last = batch.end(); batch.size() > left && last != batch.begin();) {
+      --last;
+      if (std::ranges::find(rivals_, *last) == rivals_.end()) {
+        last = batch.erase(last);
+      }
+    }
+    return batch;
+  }
+
+  bool is_tried(const Variant& variant) const {
+    return std::ranges::find(report_.results, variant, &VariantResult::variant) !=
+           report_.results.end();
   }
 
   bool has_to_stop() {
@@ -164,10 +188,7 @@ class VariantSearch {
 
   /// Also when the time is over: they are few, and without them the answer may lose to one.
   void try_rivals() {
-    std::erase_if(rivals_, [this](const Variant& rival) {
-      return std::ranges::any_of(report_.results,
-                                 [&](const auto& result) { return result.variant == rival; });
-    });
+    std::erase_if(rivals_, [this](const Variant& rival) { return is_tried(rival); });
     if (rivals_.empty() || report_.interrupted) {
       return;
     }

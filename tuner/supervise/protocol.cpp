@@ -197,6 +197,16 @@ Json answer_race(const Json& request, const Problem& problem, Evaluator& evaluat
           {"after", race.after}};
 }
 
+std::vector<Variant> unfit_variants(const Json& request, const Operation& operation) {
+  std::vector<Variant> unfit;
+  if (request.contains("unfit")) {
+    for (const Json& variant : request["unfit"]) {
+      unfit.push_back(variant_from_json(operation, variant));
+    }
+  }
+  return unfit;
+}
+
 struct Answerer {
   std::string_view request;
   Json (*answer)(const Json& request, const Problem& problem, Evaluator& evaluator);
@@ -248,6 +258,15 @@ Json race_request(const Problem& problem, std::span<const Contender> contenders,
   return json;
 }
 
+Json trial_note(const Variant* variant) {
+  return {{"note", variant == nullptr ? Json() : Json(*variant)}};
+}
+
+Json without_trials_of(Json request, const std::vector<Json>& noted) {
+  request["unfit"] = noted;
+  return request;
+}
+
 Json greeting(const DeviceInfo& device) { return {{"device", device}}; }
 
 Json error_answer(const Error& error) {
@@ -259,6 +278,9 @@ Json error_answer(const Error& error) {
 Json answer(const Json& request, Evaluator& evaluator) {
   const std::string name = json_text(request, "request");
   const auto problem = json_field(request, "problem").get<Problem>();
+  if (ReferenceTrials* const trials = evaluator.reference_trials(); trials != nullptr) {
+    trials->unfit = unfit_variants(request, problem.operation());
+  }
   for (const Answerer& answerer : kAnswerers) {
     if (answerer.request == name) {
       return answerer.answer(request, problem, evaluator);

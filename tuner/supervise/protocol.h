@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What tuner and measuring process say to each other, one document each way: a request names what
-// the evaluator shall do, the answer holds what it returned, or the Error it threw. A further
+// the evaluator shall do, the answer holds what it returned, or the Error it threw. Notes between
+// the two say which variant a reference trial runs (operations/reference_trials.h). A further
 // request is a writer of it, a reader of its answer and an entry in the table of answers.
 #pragma once
 
@@ -25,6 +26,11 @@ Json race_request(const Problem& problem, std::span<const Contender> contenders,
 /// What the measuring process says of itself when it is ready.
 Json greeting(const DeviceInfo& device);
 Json error_answer(const Error& error);
+
+/// WorkerProcess::note() is then the variant, or null.
+Json trial_note(const Variant* variant);
+/// The request, with the variants of such notes left out of reference trials.
+Json without_trials_of(Json request, const std::vector<Json>& noted);
 
 /// Has the evaluator do what is asked.
 /// Throws: Error from the evaluator; Error{invalid_argument} when the request cannot be read.

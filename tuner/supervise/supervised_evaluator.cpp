@@ -48,10 +48,24 @@ void SupervisedEvaluator::wait_until_prepared(milliseconds limit) {
   if (is_preparing_ && !is_ready_) {
     start();
   }
-  if (std::exchange(is_preparing_, false) &&
-      std::holds_alternative<Silence>(worker_->receive(limit))) {
-    worker_.reset();
+  if (std::exchange(is_preparing_, false)) {
+    const WorkerProcess::Reply reply = worker_->receive(limit);
+    const Json* const document = std::get_if<Json>(&reply);
+    if (document == nullptr || find_error(*document)) {
+      give_up_in_trial();
+    }
   }
+}
+
+/// True when a reference trial was going on, which will not run that variant again.
+bool SupervisedEvaluator::give_up_in_trial() {
+  const Json trial = worker_ ? worker_->note() : Json();
+  worker_.reset();
+  if (trial.is_null() || std::ranges::find(unfit_, trial) != unfit_.end()) {
+    return false;
+  }
+  unfit_.push_back(trial);
+  return true;
 }
 
 VariantResult SupervisedEvaluator::evaluate(const Problem& problem, const Variant& variant,
@@ -157,12 +171,25 @@ RaceResult SupervisedEvaluator::race(const Problem& problem, std::span<const Con
                   "; the variants' own results are stored, run the command again");
 }
 
-/// A process that did not answer, or ended after what it answered, is not asked again.
+/// What a reference trial did is not blamed on the request: it is asked again without that trial.
 template <typename Answer>
 SupervisedEvaluator::Attempt<Answer> SupervisedEvaluator::ask(
     const Json& request, milliseconds limit, const std::function<Answer(const Json&)>& read) {
+  for (;;) {
+    Attempt<Answer> outcome = ask_once(request, limit, read);
+    if (std::holds_alternative<Answer>(outcome) || !give_up_in_trial()) {
+      return outcome;
+    }
+  }
+}
+
+/// A process that did not answer, or ended after what it answered, is not to be asked again.
+template <typename Answer>
+SupervisedEvaluator::Attempt<Answer> SupervisedEvaluator::ask_once(
+    const Json& request, milliseconds limit, const std::function<Answer(const Json&)>& read) {
   wait_until_prepared(limit);
-  WorkerProcess::Reply reply = worker().ask(request, limit);
+  WorkerProcess::Reply reply =
+      worker().ask(unfit_.empty() ? request : without_trials_of(request, unfit_), limit);
   Failure failure;
   if (const Json* const document = std::get_if<Json>(&reply)) {
     try {
@@ -178,7 +205,6 @@ SupervisedEvaluator::Attempt<Answer> SupervisedEvaluator::ask(
   } else {
     failure.silence = std::get<Silence>(std::move(reply));
   }
-  worker_.reset();
   return failure;
 }
 

@@ -32,7 +32,8 @@ std::chrono::milliseconds default_deadline(const Problem& problem);
 
 /// Keeps one measuring process. A variant during which the process dies, falls silent or loses its
 /// context is tried again, alone in a new process, because a variant before it may have damaged the
-/// old one; the second outcome counts. Used by one thread, which must outlive it.
+/// old one; the second outcome counts. One that does so in a reference trial is left out of these
+/// from then on. Used by one thread, which must outlive it.
 class SupervisedEvaluator final : public Evaluator {
  public:
   /// Starts the process. Throws: what its evaluator's construction throws; Error{driver_failed}
@@ -69,6 +70,10 @@ class SupervisedEvaluator final : public Evaluator {
   template <typename Answer>
   Attempt<Answer> ask(const Json& request, std::chrono::milliseconds limit,
                       const std::function<Answer(const Json&)>& read);
+  template <typename Answer>
+  Attempt<Answer> ask_once(const Json& request, std::chrono::milliseconds limit,
+                           const std::function<Answer(const Json&)>& read);
+  bool give_up_in_trial();
   CounterReading count_alone(const Problem& problem, const Contender& contender);
   VariantResult blame(const Problem& problem, const Variant& variant, const CompiledKernel& kernel,
                       const Failure& failure) const;
@@ -85,6 +90,7 @@ class SupervisedEvaluator final : public Evaluator {
   bool is_ready_ = false;            ///< It has said which GPU it has.
   std::optional<Problem> prepared_;  ///< What the process was last told to prepare.
   bool is_preparing_ = false;        ///< It has yet to answer.
+  std::vector<Json> unfit_;          ///< Variants that ended a process in a reference trial.
 };
 
 }  // namespace swr

@@ -71,6 +71,9 @@ void serve_evaluator(int socket,
   Tuner tuner(socket);
   try {
     const std::unique_ptr<Evaluator> evaluator = make_evaluator();
+    if (ReferenceTrials* const trials = evaluator->reference_trials(); trials != nullptr) {
+      trials->announce = [&](const Variant* variant) { tuner.tell(trial_note(variant)); };
+    }
     bool listening = tuner.tell(greeting(evaluator->device()));
     while (listening) {
       const auto request = tuner.next_request();

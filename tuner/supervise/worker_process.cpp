@@ -204,7 +204,11 @@ WorkerProcess::Reply WorkerProcess::exchange(milliseconds limit) {
   try {
     for (;;) {
       if (auto document = frames_.next()) {
-        return *std::move(document);
+        if (!document->is_object() || !document->contains("note")) {
+          return *std::move(document);
+        }
+        note_ = std::move((*document)["note"]);
+        continue;
       }
       if (!wait_for_events(deadline)) {
         return Silence{ResultState::timeout,

@@ -59,6 +59,8 @@ class WorkerProcess {
   }
   /// Sends a request whose answer receive() gets later.
   void post(const Json& request);
+  /// The last {"note": ...} that the process sent ahead of an answer; null where there was none.
+  const Json& note() const { return note_; }
   /// False when the process has died, or speaks without having been asked.
   bool is_waiting() const;
 
@@ -80,6 +82,7 @@ class WorkerProcess {
   FileDescriptor socket_;
   FileDescriptor output_;
   FrameReader frames_;
+  Json note_;
   std::string unsent_;  ///< What the process could not take yet.
   /// The end of what the process printed.
   std::string printed_;

@@ -309,5 +309,35 @@ TEST(ChooseWinner, PutsAKnownCountBeforeAnUnknownOne) {
   EXPECT_EQ(choose_winner(kProblem, results, kEqualTimes, {}), 1U);
 }
 
+TEST(Finals, WhoFailsEveryRaceIsLeftOut) {
+  class Faulty final : public test::NoisyEvaluator {
+   public:
+    using NoisyEvaluator::NoisyEvaluator;
+    RaceResult race(const Problem& problem, std::span<const Contender> contenders,
+                    const RaceOptions& options) override {
+      for (const Contender& contender : contenders) {
+        if (attention(contender.variant).tile_n >= least_faulty) {
+          throw Error(ErrorCode::driver_failed, "the race failed twice");
+        }
+      }
+      return NoisyEvaluator::race(problem, contenders, options);
+    }
+    int least_faulty = 96;
+  };
+  Faulty gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  const std::vector<VariantResult> finalists{measured(with_tile_n(96), 9.0),
+                                             measured(with_tile_n(64), 10.0),
+                                             measured(with_tile_n(32), 10.0)};
+  FinalsOutcome outcome = decide(gpu, finalists);
+  ASSERT_THAT(outcome.finalists, SizeIs(2));
+  EXPECT_LT(attention(outcome.finalists.front().result.variant).tile_n, 96);
+  gpu.least_faulty = 64;
+  outcome = decide(gpu, finalists);
+  EXPECT_THAT(outcome.undecided_because, HasSubstr("fewer than two"));
+  gpu.least_faulty = 0;
+  EXPECT_THROW(decide(gpu, finalists), Error) << "then it is the GPU";
+}
+
 }  // namespace
 }  // namespace swr

@@ -284,7 +284,7 @@ TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt)
   const AttentionVariant& tile = attention(rival);
   options_.space.tiles = {{.tile_m = tile.tile_m, .tile_n = tile.tile_n, .warps = tile.warps}};
   options_.space.restrictions["stages"] = {1LL, 2LL};
-  options_.search = {.strategy = StrategyKind::exhaustive, .max_variants = 1};
+  options_.search = {.strategy = StrategyKind::exhaustive, .max_variants = 2};
   // Slower than all others: it takes part whatever its time.
   test::NoisyEvaluator gpu(
       test::fictional_device(),
@@ -294,6 +294,52 @@ TEST_F(MeasuredStory, TheDefaultVariantMeetsTheOthersThoughTheSearchDidNotTryIt)
   EXPECT_EQ(report.finalists.back().result.variant, rival);
   EXPECT_THAT(report.results, SizeIs(2));
   EXPECT_NE(report.best()->variant, rival);
+}
+
+TEST_F(MeasuredStory, ABudgetIsALimitAndHasAPlaceForTheDefaultVariant) {
+  const Variant usual = default_variant(problem_, test::fictional_device());
+  std::vector<Variant> space;
+  for (const int tile_m : {16, 32, 64, 128}) {
+    for (const int stages : {1, 2, 3}) {
+      space.push_back(
+          AttentionVariant{.tile_m = tile_m, .tile_n = 16, .warps = 2, .stages = stages});
+    }
+  }
+  const std::vector<Variant> neighbours{space[7], space[9]};
+  space.push_back(usual);
+  options_.variants = space;
+  const KernelSource kernels = [](const Variant&) {
+    return CompiledKernel{.sm_arch = 80, .resources = {.registers_per_thread = 64}};
+  };
+  test::NoisyEvaluator gpu(
+      test::fictional_device(), [](const Variant&) { return 10.0; }, 1);
+  for (const StrategyKind strategy : {StrategyKind::exhaustive, StrategyKind::random,
+                                      StrategyKind::model, StrategyKind::learned}) {
+    for (const std::size_t budget : {1U, 2U, 3U, 6U, 12U, 13U, 20U}) {
+      for (const bool has_neighbours : {false, true}) {
+        SCOPED_TRACE(std::string(to_string(strategy)) + " " + std::to_string(budget));
+        options_.search = {.strategy = strategy, .max_variants = budget};
+        options_.rivals = has_neighbours ? neighbours : std::vector<Variant>{};
+        for (const bool resumed : {false, true}) {
+          options_.run_id = store_->begin_run({.command = "test",
+                                               .swr_version = "0",
+                                               .templates_digest = "digest",
+                                               .nvrtc_version = "0.0",
+                                               .driver_version = "0.0",
+                                               .l2_state = "warm",
+                                               .conditions = "fake",
+                                               .starts_over = !resumed});
+          const TuneReport report = tune(problem_, gpu, kernels, *store_, options_, progress_);
+          EXPECT_THAT(report.results, SizeIs(std::min(budget, space.size())));
+          EXPECT_THAT(report.results,
+                      ::testing::Contains(::testing::Field(&VariantResult::variant, usual)));
+          if (strategy != StrategyKind::learned) {  // What was decided since teaches it otherwise.
+            EXPECT_EQ(report.known, resumed ? report.results.size() : 0U);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_F(MeasuredStory, ReadsCountersOfAllVariantsBeforeTheyAreRecorded) {

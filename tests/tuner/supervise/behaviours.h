@@ -39,6 +39,9 @@ inline constexpr int kTellsHowOftenItPrepared = 15;
 inline constexpr int kCrashesWhenPrepared = 2;
 /// Only the first process hangs.
 inline constexpr int kHangsWhenPreparedOnce = 3;
+/// Runs reference trials of variants that behave as kCrashes, kHangs, kLosesTheDevice and kGood do,
+/// as long as they are not left out; evaluates only where it came to the good one.
+inline constexpr int kRunsTrials = 4;
 
 /// Arguments of the worker program: the directory of the meeting place, then perhaps one of these.
 inline constexpr const char* kWithoutDevice = "without-device";

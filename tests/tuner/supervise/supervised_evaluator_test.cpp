@@ -128,6 +128,23 @@ TEST_F(Supervision, RefusesAnotherGpuThanTheOneThatIsKnown) {
               ::testing::ThrowsMessage<Error>(HasSubstr("the GPU changed")));
 }
 
+TEST_F(Supervision, LeavesOutOfReferenceTrialsWhatEndedOne) {
+  options_.deadline = std::chrono::milliseconds(500);
+  AttentionProblem problem = kProblem;
+  problem.batch = kRunsTrials;
+  for (const bool prepares : {false, true}) {
+    evaluator_.emplace(options_);
+    if (prepares) {
+      evaluator().prepare(problem);
+    }
+    const VariantResult good = evaluator().evaluate(problem, behaving(kGood), kernel_);
+    EXPECT_EQ(good.state, ResultState::ok) << good.detail;
+    EXPECT_EQ(evaluator().evaluate(problem, behaving(kCrashes), kernel_).state, ResultState::crash)
+        << "what a variant does after the trials is its own";
+    EXPECT_EQ(evaluator().evaluate(problem, behaving(kGood), kernel_).state, ResultState::ok);
+  }
+}
+
 TEST_F(Supervision, AProcessThatDiesWhilePreparingCostsNoVariant) {
   AttentionProblem problem = kProblem;
   problem.batch = kCrashesWhenPrepared;

@@ -5,8 +5,10 @@
 #include "tests/support/fake_evaluator.h"
 #include "tests/tuner/supervise/behaviours.h"
 #include "tuner/supervise/worker.h"
+#include <swr/attention_variant.h>
 #include <swr/error.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -79,13 +81,20 @@ class MisbehavingEvaluator final : public Evaluator {
         crash();
       case kHangsWhenPreparedOnce:
         return is_first(kHangsWhenPreparedOnce) ? hang() : void();
+      case kRunsTrials:
+        return run_trials();
       default:
         return;
     }
   }
 
+  ReferenceTrials* reference_trials() override { return &trials_; }
+
   VariantResult evaluate(const Problem& problem, const Variant& variant,
                          const CompiledKernel& kernel) override {
+    if (attention(problem).batch == kRunsTrials) {
+      run_trials();
+    }
     VariantResult result;
     result.variant = variant;
     result.resources = kernel.resources;
@@ -191,6 +200,18 @@ class MisbehavingEvaluator final : public Evaluator {
     }
   }
 
+  void run_trials() {
+    for (const int behaviour : {kCrashes, kHangs, kLosesTheDevice, kGood}) {
+      const Variant variant = AttentionVariant{.workers = behaviour};
+      if (std::ranges::find(trials_.unfit, variant) == trials_.unfit.end()) {
+        VariantResult unused;
+        trials_.announce(&variant);
+        behave(behaviour, unused);
+        trials_.announce(nullptr);
+      }
+    }
+  }
+
   /// True in the first process that asks.
   bool is_first(int behaviour) const {
     const fs::path mark = directory_ / ("seen-" + std::to_string(behaviour));
@@ -204,6 +225,7 @@ class MisbehavingEvaluator final : public Evaluator {
     hang();
   }
 
+  ReferenceTrials trials_;
   fs::path directory_;
   DeviceInfo device_ = fictional_device();
   bool damaged_ = false;
