@@ -89,8 +89,10 @@ swr_status swr_runtime_prepare_backward(swr_runtime* runtime,
                                         int64_t* workspace_bytes) {
   return guarded([&] {
     require_pointer(runtime, "runtime");
+    const swr_attention_backward call = known_backward(backward);
+    const bool needs_some = !swr::is_empty(call_from(call));
     const long long bytes =
-        runtime->runtime.attention_backward_workspace(problem_from(known_backward(backward)));
+        needs_some ? runtime->runtime.attention_backward_workspace(problem_from(call), call.q) : 0;
     if (workspace_bytes != nullptr) {
       *workspace_bytes = bytes;
     }

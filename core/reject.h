@@ -13,4 +13,7 @@ namespace swr {
   throw Error(ErrorCode::invalid_argument, message);
 }
 
+/// For checks of a call whose tensors may have no element: a size of 0 is as good as 1.
+constexpr int at_least_one(int size) { return size == 0 ? 1 : size; }
+
 }  // namespace swr

@@ -3,12 +3,21 @@
 
 #include <array>
 #include <memory>
+#include <pthread.h>
 
 namespace swr {
 namespace {
 
 constexpr const char* kAdvice =
     "install NVIDIA's driver, or name a GPU with --gpu (such as gb10) to predict without one";
+
+constexpr const char* kForked =
+    "CUDA had been used before this process was forked, and no forked process can use it; start "
+    "the "
+    "process anew (Python: multiprocessing's start method 'spawn'), or fork before the first use";
+
+/// True in processes that were forked after the driver was opened.
+bool was_forked = false;
 
 DynamicLibrary open_driver() {
   const std::array<std::string, 2> candidates{"libcuda.so.1", "libcuda.so"};
@@ -55,6 +64,9 @@ CudaDriver::CudaDriver() : library(open_driver()) {
   if (result == CUDA_SUCCESS) {
     return;
   }
+  if (result == CUDA_ERROR_NOT_INITIALIZED) {  // By the CUDA of another library in this process.
+    throw Error(ErrorCode::driver_failed, kForked);
+  }
   // cuGetErrorName works without initialisation.
   const char* name = nullptr;
   get_error_name.result_of(result, &name);
@@ -66,8 +78,35 @@ CudaDriver::CudaDriver() : library(open_driver()) {
 const CudaDriver& cuda_driver() {
   // Kept until the process ends: the driver and CUPTI run threads of their own, so closing the
   // library is not safe.
-  static const CudaDriver* const driver = std::make_unique<CudaDriver>().release();
+  static const CudaDriver* const driver = [] {
+    auto opened = std::make_unique<CudaDriver>();
+    pthread_atfork(nullptr, nullptr, [] { was_forked = true; });
+    return opened.release();
+  }();
   return *driver;
+}
+
+CUcontext enter_context(const void* memory) {
+  const CudaDriver& driver = cuda_driver();
+  if (was_forked) {
+    throw Error(ErrorCode::driver_failed, kForked);
+  }
+  CUcontext context = nullptr;
+  driver.context_get_current(&context);
+  if (context != nullptr) {
+    return context;
+  }
+  int ordinal = 0;
+  if (memory != nullptr) {
+    driver.pointer_get_attribute(static_cast<void*>(&ordinal), CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 reinterpret_cast<CUdeviceptr>(memory));
+  }
+  CUdevice device = 0;
+  driver.device_get(&device, ordinal);
+  // Retained for ever: kernels are loaded into it.
+  driver.primary_context_retain(&context, device);
+  driver.context_set_current(context);
+  return context;
 }
 
 void require_success(CUresult result, const char* call) {

@@ -93,6 +93,8 @@ struct CudaDriver {
   DriverCall<decltype(cuMemcpyDtoH)> copy_to_host{library, "cuMemcpyDtoH_v2"};
   DriverCall<decltype(cuMemcpyDtoDAsync)> copy_on_device{library, "cuMemcpyDtoDAsync_v2"};
   DriverCall<decltype(cuMemsetD8Async)> memset_async{library, "cuMemsetD8Async"};
+  DriverCall<decltype(cuMemsetD2D8Async)> memset_rows_async{library, "cuMemsetD2D8Async"};
+  DriverCall<decltype(cuMemsetD32Async)> memset_words_async{library, "cuMemsetD32Async"};
   DriverCall<decltype(cuArray3DCreate)> array_create{library, "cuArray3DCreate_v2"};
   DriverCall<decltype(cuArrayDestroy)> array_destroy{library, "cuArrayDestroy"};
   DriverCall<decltype(cuMemcpy3D)> copy_box{library, "cuMemcpy3D_v2"};
@@ -132,6 +134,12 @@ struct CudaDriver {
 /// The driver, opened and initialised on first use; a failed attempt is repeated on the next call.
 /// Throws: Error{no_driver}. Safe from any thread.
 const CudaDriver& cuda_driver();
+
+/// The context that a call works in, current on this thread afterwards: the one that is current, or
+/// that of the device on which `memory` lies, or the first device's for null, as CUDA's runtime has
+/// it. Throws: Error{no_driver}; Error{driver_failed} in a process that was forked from one which
+/// had used the driver; DriverError for memory that is not the driver's.
+CUcontext enter_context(const void* memory);
 
 /// Throws DriverError unless the result is success; `call` is the driver's name of the function.
 void require_success(CUresult result, const char* call);

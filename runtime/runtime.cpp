@@ -22,33 +22,6 @@
 namespace swr {
 namespace {
 
-/// The device on which the memory lies gets its primary context, current on this thread.
-CUcontext adopt_context_of(const void* memory) {
-  const CudaDriver& driver = cuda_driver();
-  int ordinal = 0;
-  driver.pointer_get_attribute(static_cast<void*>(&ordinal), CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                               reinterpret_cast<CUdeviceptr>(memory));
-  CUdevice device = 0;
-  driver.device_get(&device, ordinal);
-  CUcontext context = nullptr;
-  // Retained for ever: whoever allocated the memory holds it as well.
-  driver.primary_context_retain(&context, device);
-  driver.context_set_current(context);
-  return context;
-}
-
-CUcontext current_context() {
-  CUcontext context = nullptr;
-  cuda_driver().context_get_current(&context);
-  return context;
-}
-
-/// The current context, or that of the memory where none is current.
-CUcontext context_for(const void* memory) {
-  const CUcontext context = current_context();
-  return context == nullptr ? adopt_context_of(memory) : context;
-}
-
 /// The calls of a launch, with tensor maps from those of this thread's launches before.
 const LaunchCalls& serving_calls() {
   static const LaunchCalls calls = [] {
@@ -274,31 +247,26 @@ Runtime::~Runtime() = default;
 
 void Runtime::launch(const Problem& problem, const void* call, const void* memory,
                      CUstream_st* stream) {
-  const CUcontext context = context_for(memory);
+  const CUcontext context = enter_context(memory);
   const ReadyKernel& kernel = impl_->get(context, problem);
   use_recent_tensor_maps_of(context);
   kernel.launch->launch(call, {serving_calls(), kernel.functions, kernel.overlap, stream});
 }
 
-long long Runtime::prepare(const Problem& problem, const void* call) {
-  prepare(problem);
-  return impl_->get(current_context(), problem).launch->prepare(call);
-}
-
 void Runtime::launch_fixed(const void* memory,
                            const std::function<void(const FixedSite&)>& launch) {
-  const LoadedKernels& loaded = impl_->kernels_of(context_for(memory));
+  const LoadedKernels& loaded = impl_->kernels_of(enter_context(memory));
   launch({loaded.device(), loaded.fixed_kernels(), serving_calls()});
 }
 
 Answer Runtime::prepare(const Problem& problem) {
   validate(problem);
-  const CUcontext context = current_context();
-  if (context == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                "no CUDA context is current on this thread; make one current before prepare()");
-  }
-  return impl_->get(context, problem).answer;
+  return impl_->get(enter_context(nullptr), problem).answer;
+}
+
+long long Runtime::prepare(const Problem& problem, const void* call, const void* memory) {
+  validate(problem);
+  return impl_->get(enter_context(memory), problem).launch->prepare(call);
 }
 
 Answer Runtime::best(const Problem& problem, const DeviceInfo& device) const {

@@ -17,7 +17,7 @@ struct MatrixStrides {
 ///
 /// All matrices are row-major. C is [m, n]; A is [m, k], or [k, m] with GemmLayout::tn; B is [k,
 /// n], or [n, k] with GemmLayout::nt. m, n, k and batch are at least 1. C is read only by kernels
-/// built with reads_c; others require beta = 0.
+/// built with reads_c; others require beta = 0. With alpha = 0 neither A nor B is read.
 struct GemmParams {
   const void* a = nullptr;
   const void* b = nullptr;

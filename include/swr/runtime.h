@@ -67,6 +67,9 @@ struct AttentionBackwardCall {
 
 /// As for attention.
 AttentionBackwardProblem problem_of(const AttentionBackwardCall& call);
+/// True where there is no score, because the batch is empty or there are no queries or no keys: all
+/// gradients are then 0, which takes no workspace.
+bool is_empty(const AttentionBackwardCall& call);
 
 /// One matrix product for each item of a batch, on device memory.
 struct GemmCall {
@@ -110,10 +113,13 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   /// Enqueues one pass on `stream` of the current context, or of that of the Q tensor where none is
-  /// current, which it then becomes. The first call for a problem in a context looks up, gets and
-  /// loads its kernel; later ones launch without allocation. Never synchronises, and may be
-  /// captured in a graph. Throws: Error{invalid_argument}; Error{not_compiled} where nothing may be
-  /// compiled and nothing that is there fits; Error{driver_failed}; what Generator::compile throws.
+  /// current on this thread, which it then becomes. The first call for a problem in a context looks
+  /// up, gets and loads its kernel; later ones launch without allocation. Never synchronises, and
+  /// may be captured in a graph. Batch and lengths may be 0, here as in all that follows: rows
+  /// without keys are 0 and have a log-sum-exp of -infinity, and tensors without elements may be
+  /// null. Throws: Error{invalid_argument}; Error{not_compiled} where nothing may be compiled and
+  /// nothing that is there fits; Error{driver_failed}, also in a process that was forked from one
+  /// that had used CUDA; what Generator::compile throws.
   void attention(const AttentionCall& call, CUstream_st* stream);
 
   /// The same for backward. Throws: as attention(); Error{invalid_argument} for a workspace that is
@@ -121,12 +127,14 @@ class Runtime {
   void attention_backward(const AttentionBackwardCall& call, CUstream_st* stream);
 
   /// Bytes of workspace that calls of this problem need now. Does all that the first of them would
-  /// do but the launches. No term of it grows with seq_q times seq_kv. Requires a current context.
-  /// Throws: as attention().
-  long long attention_backward_workspace(const AttentionBackwardProblem& problem);
+  /// do but the launches. No term of it grows with seq_q times seq_kv. Where no context is current
+  /// that of `memory` is taken, or with null the first device's. Throws: as attention().
+  long long attention_backward_workspace(const AttentionBackwardProblem& problem,
+                                         const void* memory = nullptr);
 
-  /// The same for a matrix product. Kernels that split k among CTAs take memory of the runtime,
-  /// which the first such launch on a stream and every captured one allocate.
+  /// The same for a matrix product, whose A and B may be null where alpha is 0. Kernels that split
+  /// k among CTAs take memory of the runtime, which the first such launch on a stream and every
+  /// captured one allocate.
   void gemm(const GemmCall& call, CUstream_st* stream);
 
   /// Attention over unequal sequences, whose lengths stay on the device, after rows have been
@@ -136,8 +144,8 @@ class Runtime {
 
   /// Does all that the first such call would do but the launches, and says how many bytes of
   /// ServingWorkspace it takes with any lengths within its bounds, until refresh() changes the
-  /// choice. Tensors may be null, which other pointers that are to be used may not. Requires and
-  /// throws: as prepare().
+  /// choice. Tensors may be null, which other pointers that are to be used may not. Throws: as
+  /// prepare().
   long long prepare(const ServingAttentionCall& call);
 
   /// Merges attention over different keys. Throws: Error{invalid_argument}, Error{not_compiled}.
@@ -148,10 +156,11 @@ class Runtime {
   void launch(const Problem& problem, const void* call, const void* memory, CUstream_st* stream);
 
   /// Does all that the first call for this problem would do but the launch, and says what was
-  /// chosen. Requires a current context. Throws: as attention().
+  /// chosen. Where no context is current it takes the first device's. Throws: as attention().
   Answer prepare(const Problem& problem);
-  /// The same for one call, as launch() takes it; ReadyLaunch says how much memory it takes.
-  long long prepare(const Problem& problem, const void* call);
+  /// The same for one call and in the context of its memory, as launch() takes them; ReadyLaunch
+  /// says how much memory it takes.
+  long long prepare(const Problem& problem, const void* call, const void* memory = nullptr);
 
   /// What would run on a device, which need not be present.
   Answer best(const Problem& problem, const DeviceInfo& device) const;

@@ -58,7 +58,7 @@ typedef struct swr_attention_backward {
  * nothing is allocated and nobody waits, also while a graph is captured. */
 swr_status swr_runtime_attention_backward(swr_runtime* runtime,
                                           const swr_attention_backward* backward, void* stream);
-/* All but the launches, in the current context. Tensors that are NULL count as aligned to 16 bytes.
+/* All but the launches, in the same context. Tensors that are NULL count as aligned to 16 bytes.
  * `workspace_bytes`, which may be NULL, is what the call takes until swr_runtime_refresh; no term
  * of it grows with seq_q times seq_kv. */
 swr_status swr_runtime_prepare_backward(swr_runtime* runtime,

@@ -195,7 +195,8 @@ typedef struct swr_matrix_strides {
   int64_t row;
 } swr_matrix_strides;
 
-/* C = alpha A B + beta C over matrices in device memory. C is read when beta is not 0. */
+/* C = alpha A B + beta C over matrices in device memory. C is read when beta is not 0, and A and B
+ * when alpha is not 0: else they may be NULL. Sizes may be 0. */
 typedef struct swr_gemm {
   const void* a;
   const void* b;
@@ -216,8 +217,11 @@ typedef struct swr_gemm {
 
 typedef struct swr_runtime swr_runtime;
 swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime);
-/* Enqueues on `stream` (CUstream or cudaStream_t) of the current context. The first call for a
- * problem in a context gets and loads its kernel; later ones neither allocate nor synchronise. */
+/* Enqueues on `stream` (CUstream or cudaStream_t) of the current context, or of that of the tensors
+ * where none is current on this thread, which it then becomes; so do all that follow. The first
+ * call for a problem in a context gets and loads its kernel; later ones neither allocate nor
+ * synchronise. Batch and lengths may be 0: rows without keys are 0 and have a log-sum-exp of
+ * -infinity. */
 swr_status swr_runtime_attention(swr_runtime* runtime, const swr_attention* attention,
                                  void* stream);
 /* The same for callers that keep descriptions: the pointers in `attention` are ignored and those
@@ -230,7 +234,8 @@ swr_status swr_runtime_attention_at(swr_runtime* runtime, const swr_attention* a
 swr_status swr_runtime_gemm(swr_runtime* runtime, const swr_gemm* gemm, void* stream);
 swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const void* a,
                                const void* b, void* c, void* stream);
-/* All but the launch, in the current context. `answer` may be NULL. */
+/* All but the launch, in the current context, or the first device's where none is current. `answer`
+ * may be NULL. */
 swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,
                                swr_answer* answer);
 swr_status swr_runtime_prepare_gemm(swr_runtime* runtime, const swr_gemm_problem* problem,

@@ -59,7 +59,9 @@ typedef struct swr_kv_append {
  * [batch, heads_q, max_seq_q, head_dim].
  * Keys: page_size is 0 and k is [heads_kv, rows, head_dim] with cu_seqlens_k, or [batch, heads_kv,
  * rows, head_dim]; or page_size is given and k is [pages, heads_kv, page_size, head_dim], with
- * page_table, or with page_indptr, page_indices and last_page_len. */
+ * page_table, or with page_indptr, page_indices and last_page_len.
+ * max_seq_kv 0 says that there is no key, whatever lengths say: k and v may then be NULL, as q and o
+ * without queries. */
 typedef struct swr_serving_attention {
   uint64_t size; /* sizeof(swr_serving_attention) */
   const void* q;
@@ -126,7 +128,7 @@ enum { SWR_WORKSPACE_ZEROED = 65536 };
  * allocated and nobody waits, also while a graph is captured. */
 swr_status swr_runtime_serving_attention(swr_runtime* runtime,
                                          const swr_serving_attention* attention, void* stream);
-/* All but the launches, in the current context; q, k, v and o may be NULL. `workspace_bytes`, which
+/* All but the launches, in the same context; q, k, v and o may be NULL. `workspace_bytes`, which
  * may be NULL, is what any lengths within the bounds take, until swr_runtime_refresh. */
 swr_status swr_runtime_prepare_serving(swr_runtime* runtime, const swr_serving_attention* attention,
                                        int64_t* workspace_bytes);

@@ -37,7 +37,7 @@ std::string pair(int a, int b) {
 }  // namespace
 
 void validate(const AttentionBackwardProblem& problem) {
-  constexpr int kMostBatch = 1 << 16;
+  constexpr int kMostBatch = 1 << 20;
   constexpr int kMostHeads = 1 << 15;
   constexpr int kMostLength = 1 << 24;
   constexpr long long kMostRows = 1LL << 30;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "core/reject.h"
+#include "driver/cuda_driver.h"
+#include "operations/strided_memset.h"
 #include "runtime/alignment.h"
 #include <swr/attention_backward_problem.h>
 #include <swr/kernel.h>
@@ -16,7 +19,31 @@ struct AlignedTensor {
   int seq;
 };
 
+/// Where there is no score all gradients are 0.
+void differentiate_nothing(const AttentionBackwardCall& call, CUstream stream) {
+  const AttentionBackwardParams& p = call.params;
+  validate(AttentionBackwardProblem{.batch = at_least_one(p.batch),
+                                    .heads_q = p.heads_q,
+                                    .heads_kv = p.heads_kv,
+                                    .seq_q = at_least_one(p.seq_q),
+                                    .seq_kv = at_least_one(p.seq_kv),
+                                    .head_dim = call.head_dim,
+                                    .head_dim_v = call.head_dim_v});
+  if (p.batch == 0 || p.seq_q == p.seq_kv) {
+    return;
+  }
+  enter_context(p.seq_q == 0 ? p.dk : p.dq);
+  zero({p.dq, p.dq_strides, p.batch, p.heads_q, p.seq_q, call.head_dim}, stream);
+  zero({p.dk, p.dk_strides, p.batch, p.heads_kv, p.seq_kv, call.head_dim}, stream);
+  zero({p.dv, p.dv_strides, p.batch, p.heads_kv, p.seq_kv, call.head_dim_v}, stream);
+}
+
 }  // namespace
+
+bool is_empty(const AttentionBackwardCall& call) {
+  const AttentionBackwardParams& p = call.params;
+  return p.batch == 0 || p.seq_q == 0 || p.seq_kv == 0;
+}
 
 AttentionBackwardProblem problem_of(const AttentionBackwardCall& call) {
   const AttentionBackwardParams& p = call.params;
@@ -57,11 +84,17 @@ AttentionBackwardProblem problem_of(const AttentionBackwardCall& call) {
 }
 
 void Runtime::attention_backward(const AttentionBackwardCall& call, CUstream_st* stream) {
+  if (is_empty(call)) {
+    differentiate_nothing(call, stream);
+    return;
+  }
   launch(problem_of(call), &call, call.params.q, stream);
 }
 
 /// What fits an SM changes nothing of it.
-long long Runtime::attention_backward_workspace(const AttentionBackwardProblem& problem) {
+long long Runtime::attention_backward_workspace(const AttentionBackwardProblem& problem,
+                                                const void* memory) {
+  enter_context(memory);
   return launch_geometry(problem, prepare(problem).variant, 1, 1).partials_bytes;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls by programs: everything that a caller can get wrong, and the problem that a call poses.
+#include "core/reject.h"
 #include "operations/attention_serving/call_checks.h"
 #include "operations/attention_serving/parts.h"
 
@@ -9,18 +10,19 @@
 namespace swr {
 namespace {
 
+constexpr int kMostBatch = 1 << 20;
 constexpr long long kMostRows = 1LL << 30;
 constexpr int kMostLength = 1 << 24;
 
 void check_sizes(const ServingAttentionCall& call) {
   const ServingAttentionParams& p = call.params;
-  require_count(p.batch, 1, 1 << 16, "batch");
+  require_count(p.batch, 0, kMostBatch, "batch");
   require_count(p.heads_q, 1, 1 << 15, "heads_q");
   require_count(p.heads_kv, 1, 1 << 15, "heads_kv");
-  require_count(p.max_seq_q, 1, kMostLength, "max_seq_q");
-  require_count(p.max_seq_kv, 1, kMostLength, "max_seq_kv");
+  require_count(p.max_seq_q, 0, kMostLength, "max_seq_q");
+  require_count(p.max_seq_kv, call.append ? 1 : 0, kMostLength, "max_seq_kv");
   if (p.lengths.cu_seqlens_q != nullptr) {
-    require_count(p.total_q, 1, kMostRows, "total_q");
+    require_count(p.total_q, 0, kMostRows, "total_q");
   }
 }
 
@@ -63,7 +65,7 @@ void check_pages(const PageTable& pages) {
     return;
   }
   require_aligned(pages.table, "the page table", alignof(int));
-  require_count(pages.pages_per_sequence, 1, kMostLength, "pages_per_sequence");
+  require_count(pages.pages_per_sequence, 0, kMostLength, "pages_per_sequence");
   require_call(pages.table_stride >= 0, "the stride of the page table must not be negative");
 }
 
@@ -122,6 +124,10 @@ void check_append(const ServingAttentionCall& call) {
   check_rotary(call);
 }
 
+bool has_queries(const ServingAttentionParams& p) {
+  return p.batch > 0 && p.max_seq_q > 0 && (p.lengths.cu_seqlens_q == nullptr || p.total_q > 0);
+}
+
 /// Keys before its own that a query sees at most.
 int reach_of(const KeyWindow& window) {
   constexpr int kMost = 65535;
@@ -139,11 +145,11 @@ ServingAttentionProblem problem_of(const ServingAttentionCall& call) {
   check_append(call);
   const ServingAttentionParams& p = call.params;
   ServingAttentionProblem problem{
-      .batch = p.batch,
+      .batch = at_least_one(p.batch),
       .heads_q = p.heads_q,
       .heads_kv = p.heads_kv,
-      .seq_q = p.max_seq_q,
-      .seq_kv = p.max_seq_kv,
+      .seq_q = at_least_one(p.max_seq_q),
+      .seq_kv = at_least_one(p.max_seq_kv),
       .head_dim = call.head_dim,
       .head_dim_v = call.head_dim_v,
       .dtype = call.dtype,
@@ -162,10 +168,14 @@ void require_tensors(const ServingAttentionCall& call) {
   constexpr long long kMultiple = 8;
   constexpr long long kMany = 2;
   const ServingAttentionParams& p = call.params;
-  require_tensor(p.q, "q");
-  require_tensor(p.k, "k");
-  require_tensor(p.v, "v");
-  require_tensor(p.o, "o");
+  if (has_queries(p)) {
+    require_tensor(p.q, "q");
+    require_tensor(p.o, "o");
+  }
+  if (p.max_seq_kv > 0) {
+    require_tensor(p.k, "k");
+    require_tensor(p.v, "v");
+  }
   require_aligned(p.lse, "lse", alignof(float));
   const long long q_batch = p.lengths.cu_seqlens_q == nullptr ? p.batch : 1;
   const long long q_rows = p.lengths.cu_seqlens_q == nullptr ? p.max_seq_q : p.total_q;

@@ -39,11 +39,14 @@ void validate(const MergeStatesCall& call) {
                "the parts must have the output's type, or be fp32");
   require_count(p.part_count, 1, 1 << 20, "parts");
   require_count(p.heads, 1, 1 << 15, "heads");
-  require_count(p.rows, 1, 1LL << 30, "rows");
+  require_count(p.rows, 0, 1LL << 30, "rows");
   require_count(p.head_dim, 8, 1024, "head_dim");
   require_call(p.head_dim % 8 == 0, "head_dim must be a multiple of 8 to be merged");
   require_call(p.lse_unit > 0.0F && std::isfinite(p.lse_unit),
                "the unit of logarithms must be positive");
+  if (p.rows == 0) {
+    return;
+  }
   require_tensor(p.parts, "parts");
   require_tensor(p.o, "o");
   require_call(p.part_lse != nullptr, "parts need their log-sum-exps: part_lse is NULL");

@@ -49,7 +49,7 @@ std::string_view to_string(ServingMask value) { return enum_text(kMasks, value);
 std::string_view to_string(Softcap value) { return enum_text(kSoftcaps, value); }
 
 void validate(const ServingAttentionProblem& problem) {
-  constexpr int kMostBatch = 1 << 16;
+  constexpr int kMostBatch = 1 << 20;
   constexpr int kMostHeads = 1 << 15;
   constexpr int kMostLength = 1 << 24;
   constexpr long long kMostRows = 1LL << 30;

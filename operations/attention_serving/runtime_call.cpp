@@ -8,16 +8,22 @@ namespace swr {
 void Runtime::attention(const ServingAttentionCall& call, CUstream_st* stream) {
   const ServingAttentionProblem problem = problem_of(call);
   require_tensors(call);
-  launch(problem, &call, call.params.q, stream);
+  const ServingAttentionParams& p = call.params;
+  if (p.batch > 0) {
+    launch(problem, &call, p.q == nullptr ? p.k : p.q, stream);
+  }
 }
 
 void Runtime::merge_states(const MergeStatesCall& call, CUstream_st* stream) {
   validate(call);
+  if (call.params.rows == 0) {
+    return;
+  }
   launch_fixed(call.params.parts, [&](const FixedSite& site) { launch_merge(call, site, stream); });
 }
 
 long long Runtime::prepare(const ServingAttentionCall& call) {
-  return prepare(problem_of(call), &call);
+  return prepare(problem_of(call), &call, call.params.q);
 }
 
 }  // namespace swr

@@ -13,6 +13,8 @@ namespace {
 
 static_assert(kMostWorkers * sizeof(unsigned) <= ServingWorkspace::kZeroedBytes);
 
+constexpr long long kPieceElements = 8;  ///< Of 16 bytes.
+
 constexpr const char* kAppendFile = "attention_serving/append/append_kv.cu";
 
 const char* append_entry(DType dtype) {
@@ -89,6 +91,10 @@ class ReadyServingAttention final : public ReadyLaunch {
   ServingAttentionParams chosen(const ServingAttentionCall& call) const {
     ServingAttentionParams params = call.params;
     set_choices(params, variant_);
+    if (params.max_seq_kv == 0) {  // Nothing is read there, but maps ask for an address.
+      params.k = params.v = params.o;
+      params.k_strides = params.v_strides = {kPieceElements, kPieceElements, kPieceElements};
+    }
     if (params.scale_log2 == 0.0F) {
       params.scale_log2 =
           std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(call.head_dim));

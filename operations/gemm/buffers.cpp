@@ -90,11 +90,9 @@ GemmBuffers::GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels&
 }
 
 void GemmBuffers::compute_expected(const Stream& stream) const {
-  const LaunchShape shape{.grid_x = static_cast<unsigned>((problem_.n + 15) / 16),
-                          .grid_y = static_cast<unsigned>((problem_.m + 15) / 16),
-                          .grid_z = static_cast<unsigned>(problem_.batch),
-                          .block_x = 16,
-                          .block_y = 16};
+  const auto tiles = [](int length) { return (length + 15LL) / 16; };
+  const long long ctas = tiles(problem_.n) * tiles(problem_.m) * problem_.batch;
+  const LaunchShape shape{.grid_x = static_cast<unsigned>(ctas), .block_x = 16, .block_y = 16};
   kernels_.reference.launch(shape, stream, params(), static_cast<int>(problem_.dtype),
                             static_cast<int>(problem_.output), static_cast<int>(problem_.layout),
                             expected_.address());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/reject.h"
 #include "runtime/alignment.h"
 #include <swr/gemm_problem.h>
 #include <swr/runtime.h>
@@ -12,6 +13,22 @@ void add_strides(Alignment& alignment, const MatrixStrides& strides, int batch, 
                  int element_bytes) {
   alignment.add_stride(strides.batch, batch, element_bytes);
   alignment.add_stride(strides.row, rows, element_bytes);
+}
+
+/// With alpha = 0, or no column of A, nobody reads A and B, which then need not be there.
+GemmCall without_unread_inputs(GemmCall call) {
+  GemmParams& p = call.params;
+  if (p.k == 0) {
+    constexpr long long kPieceElements = 8;  // Of 16 bytes, the largest alignment that counts.
+    p.a_strides = p.b_strides = {kPieceElements, kPieceElements};
+    p.k = 1;
+    p.alpha = 0.0F;
+  }
+  if (p.alpha == 0.0F) {
+    p.a = p.a == nullptr ? p.c : p.a;
+    p.b = p.b == nullptr ? p.c : p.b;
+  }
+  return call;
 }
 
 }  // namespace
@@ -43,7 +60,16 @@ GemmProblem problem_of(const GemmCall& call) {
 }
 
 void Runtime::gemm(const GemmCall& call, CUstream_st* stream) {
-  launch(problem_of(call), &call, call.params.a, stream);
+  const GemmParams& p = call.params;
+  if (p.m == 0 || p.n == 0 || p.batch == 0) {
+    validate(GemmProblem{.m = at_least_one(p.m),
+                         .n = at_least_one(p.n),
+                         .k = at_least_one(p.k),
+                         .batch = at_least_one(p.batch)});
+    return;
+  }
+  const GemmCall whole = without_unread_inputs(call);
+  launch(problem_of(whole), &whole, p.c, stream);
 }
 
 }  // namespace swr

@@ -148,7 +148,7 @@ def _lse_strides(lse, is_ragged, tokens_first):
 class _Plan:
     """A checked call without its tensors' addresses."""
 
-    __slots__ = ("template", "device", "is_empty", "has_no_keys", "o_shape", "lse_shape")
+    __slots__ = ("template", "device", "o_shape", "lse_shape")
 
     def __init__(self, q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first):
         _check_shapes(q, k, v, lengths)
@@ -164,8 +164,6 @@ class _Plan:
         self.device = q.get_device()
         self.o_shape = (*q.shape[:-1], v.shape[-1])
         self.lse_shape = _lse_shape(q, is_ragged, tokens_first)
-        self.is_empty = q.numel() == 0 or max_seq_q <= 0
-        self.has_no_keys = max_seq_kv <= 0
         o = torch.empty(self.o_shape, dtype=q.dtype, device="meta")
         lse = torch.empty(self.lse_shape, dtype=torch.float32, device="meta")
         table = lengths["page_table"]
@@ -176,7 +174,7 @@ class _Plan:
             lse_strides=_lse_strides(lse, is_ragged, tokens_first), batch=batch,
             heads_q=q.shape[-2], heads_kv=k.shape[-2], head_dim=q.shape[-1],
             head_dim_v=v.shape[-1], dtype=DTYPES[q.dtype], max_seq_q=max_seq_q,
-            max_seq_kv=max_seq_kv, total_q=q.shape[0] if is_ragged else 0,
+            max_seq_kv=max_seq_kv if k.numel() else 0, total_q=q.shape[0] if is_ragged else 0,
             page_table_stride=0 if table is None else table.stride(0),
             pages_per_sequence=0 if table is None else table.shape[1],
             page_size=k.shape[1] if pages else 0, mask=scores.mask, window_left=scores.left,
@@ -209,10 +207,6 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
     lse = None
     if return_lse:
         lse = torch.empty(plan.lse_shape, dtype=torch.float32, device=q.device)
-    if plan.is_empty:
-        return o, lse
-    if plan.has_no_keys:
-        return o.zero_(), lse.fill_(-math.inf) if return_lse else None
     call = ServingAttention.from_buffer_copy(plan.template)
     call.q, call.k, call.v, call.o = q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()
     call.lse = _pointer(lse)

@@ -80,8 +80,8 @@ __device__ double sum_over_lanes(double value) {
 }  // namespace
 }  // namespace swr::reference
 
-/// expected = alpha * A * B + beta * C in fp32, [batch, m, n] contiguous. Grid: (n / 16, m / 16,
-/// batch) rounded up; block: 16 x 16.
+/// expected = alpha * A * B + beta * C in fp32, [batch, m, n] contiguous. Grid: n / 16 times m /
+/// 16, both rounded up, times batch, all along x, where no limit is met; block: 16 x 16.
 extern "C" __global__ void swr_gemm_reference(const __grid_constant__ swr::GemmParams params,
                                               int dtype, int output, int layout, float* expected) {
   using namespace swr::reference;
@@ -92,9 +92,12 @@ extern "C" __global__ void swr_gemm_reference(const __grid_constant__ swr::GemmP
   const bool b_transposed = static_cast<swr::GemmLayout>(layout) == swr::GemmLayout::nt;
   const int x = static_cast<int>(threadIdx.x);
   const int y = static_cast<int>(threadIdx.y);
-  const int row = static_cast<int>(blockIdx.y) * kTile + y;
-  const int column = static_cast<int>(blockIdx.x) * kTile + x;
-  const long long item = blockIdx.z;
+  const int columns = (params.n + kTile - 1) / kTile;
+  const int rows = (params.m + kTile - 1) / kTile;
+  const int line = static_cast<int>(blockIdx.x) / columns;
+  const int row = line % rows * kTile + y;
+  const int column = static_cast<int>(blockIdx.x) % columns * kTile + x;
+  const long long item = line / rows;
   float sum = 0.0F;
   for (int k = 0; k < params.k; k += kTile) {
     a_tile[y][x] = 0.0F;

@@ -154,15 +154,15 @@ TEST_F(ServingCApiTest, EveryBadArgumentIsOneClearError) {
   refuses([](auto& c) { c.o = static_cast<char*>(c.o) + 2; }, "address of o must be a multiple");
   refuses([](auto& c) { c.k_strides.seq = 129; }, "stride of k from row to row");
   refuses([](auto& c) { c.q_strides.head = 63; }, "stride of q from head to head");
-  refuses([](auto& c) { c.batch = 0; }, "batch must be 1 to");
+  refuses([](auto& c) { c.batch = -1; }, "batch must be 0 to");
   refuses([](auto& c) { c.heads_kv = 3; }, "multiple of kv-heads");
   refuses([](auto& c) { c.heads_q = -8; }, "heads_q must be 1 to");
   refuses([](auto& c) { c.head_dim = 72; }, "multiple of 16 from 16 to 256, not 72");
   refuses([](auto& c) { c.head_dim_v = 512; }, "head-dim-v must be");
   refuses([](auto& c) { c.dtype = SWR_FP32; }, "dtype must be SWR_FP16 or SWR_BF16");
-  refuses([](auto& c) { c.max_seq_q = 0; }, "max_seq_q must be 1 to");
-  refuses([](auto& c) { c.max_seq_kv = 1 << 30; }, "max_seq_kv must be 1 to");
-  refuses([](auto& c) { c.total_q = 0; }, "total_q must be 1 to");
+  refuses([](auto& c) { c.max_seq_q = -1; }, "max_seq_q must be 0 to");
+  refuses([](auto& c) { c.max_seq_kv = 1 << 30; }, "max_seq_kv must be 0 to");
+  refuses([](auto& c) { c.total_q = -1; }, "total_q must be 0 to");
   refuses([](auto& c) { c.cu_seqlens_k = c.cu_seqlens_q; }, "with pages pass seqused_k");
   refuses([](auto& c) { c.kv_batch_index = c.cu_seqlens_q; }, "kv_batch_index is for");
   refuses([](auto& c) { c.page_size = 0; }, "a page table needs page_size");
@@ -176,7 +176,7 @@ TEST_F(ServingCApiTest, EveryBadArgumentIsOneClearError) {
         c.page_indptr = c.cu_seqlens_q;
       },
       "belong together");
-  refuses([](auto& c) { c.pages_per_sequence = 0; }, "pages_per_sequence must be 1 to");
+  refuses([](auto& c) { c.pages_per_sequence = -1; }, "pages_per_sequence must be 0 to");
   refuses([](auto& c) { c.page_table_stride = -1; }, "must not be negative");
   refuses([](auto& c) { c.mask = 3; }, "mask must be 0 to 2, not 3");
   refuses(
@@ -272,8 +272,44 @@ TEST_F(ServingCApiTest, AndThoseOfMerges) {
   refuses_states([](auto& s) { s.head_dim = 100; }, "multiple of 8");
   refuses_states([](auto& s) { s.part_dtype = SWR_FP16; }, "must have the output's type");
   refuses_states([](auto& s) { s.o_strides.seq = 65; }, "stride of o");
-  refuses_states([](auto& s) { s.rows = -1; }, "rows must be 1 to");
+  refuses_states([](auto& s) { s.rows = -1; }, "rows must be 0 to");
   EXPECT_EQ(swr_merge_states(runtime_, nullptr, nullptr), SWR_INVALID_ARGUMENT);
+}
+
+TEST_F(ServingCApiTest, WithoutKeysKAndVNeedNotBeThere) {
+  swr_serving_attention none = call();
+  none.k = none.v = nullptr;
+  none.k_strides = none.v_strides = {};
+  none.max_seq_kv = none.pages_per_sequence = 0;
+  ASSERT_EQ(swr_runtime_serving_attention(runtime_, &none, nullptr), SWR_OK) << swr_last_error();
+  EXPECT_EQ(fake_last_serving()->max_seq_kv, 0) << "whatever lengths say, no key is read";
+  EXPECT_EQ(swr_runtime_prepare_serving(runtime_, &none, nullptr), SWR_OK) << swr_last_error();
+}
+
+TEST_F(ServingCApiTest, WithoutQueriesNothingIsLaunched) {
+  const long long launches = fake_launches();
+  for (const auto size : {&swr_serving_attention::batch, &swr_serving_attention::max_seq_q}) {
+    swr_serving_attention none = call();
+    none.*size = 0;
+    none.q = none.o = nullptr;
+    EXPECT_EQ(swr_runtime_serving_attention(runtime_, &none, nullptr), SWR_OK) << swr_last_error();
+  }
+  swr_serving_attention none = call();
+  none.total_q = 0;
+  none.q = none.o = nullptr;
+  EXPECT_EQ(swr_runtime_serving_attention(runtime_, &none, nullptr), SWR_OK) << swr_last_error();
+  EXPECT_LE(fake_launches(), launches + 1) << "CTAs without sequences end at once";
+}
+
+TEST_F(ServingCApiTest, TakesBatchesOfAMillion) {
+  swr_serving_attention many = call();
+  many.batch = 1 << 20;
+  many.total_q = 1 << 20;
+  EXPECT_EQ(swr_runtime_serving_attention(runtime_, &many, nullptr), SWR_OK) << swr_last_error();
+  EXPECT_EQ(fake_last_serving()->batch, 1 << 20);
+  many.batch = (1 << 20) + 1;
+  EXPECT_EQ(swr_runtime_serving_attention(runtime_, &many, nullptr), SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), HasSubstr("batch must be 0 to 1048576, not 1048577"));
 }
 
 }  // namespace

@@ -66,6 +66,39 @@ TEST_F(GemmRuntimeTest, MakesTheMapsOfTheSameTensorsOnce) {
   EXPECT_EQ(maps_of_launch(), 1);
 }
 
+TEST_F(GemmRuntimeTest, NeedsNeitherANorBWhereNobodyReadsThem) {
+  record(product(4096), hopper_tile(64, 128), 10.0);
+  Runtime runtime(serving_only());
+  GemmCall call = call_of(product(4096));
+  call.params.a = call.params.b = nullptr;
+  EXPECT_EQ(error_of([&] { runtime.gemm(call, stream_); }).code(), ErrorCode::invalid_argument);
+  call.params.alpha = 0.0F;
+  runtime.gemm(call, stream_);
+  EXPECT_EQ(fake_last_launch().gemm.alpha, 0.0F);
+  EXPECT_EQ(fake_last_launch().gemm.k, 4096);
+  call.params.alpha = 2.0F;
+  call.params.k = 0;
+  call.params.a_strides.row = call.params.b_strides.row = 1;
+  runtime.gemm(call, stream_);
+  EXPECT_EQ(fake_last_launch().gemm.alpha, 0.0F) << "a sum over nothing is 0";
+  EXPECT_EQ(fake_last_launch().gemm.k, 1);
+}
+
+TEST_F(GemmRuntimeTest, EmptyProductsLaunchNothing) {
+  record(product(4096), hopper_tile(64, 128), 10.0);
+  Runtime runtime(serving_only());
+  const long long launches = fake_launches();
+  for (int GemmParams::*const size : {&GemmParams::m, &GemmParams::n, &GemmParams::batch}) {
+    GemmCall call = call_of(product(4096));
+    call.params.*size = 0;
+    call.params.c = nullptr;
+    runtime.gemm(call, stream_);
+    call.params.k = -1;
+    EXPECT_EQ(error_of([&] { runtime.gemm(call, stream_); }).code(), ErrorCode::invalid_argument);
+  }
+  EXPECT_EQ(fake_launches(), launches);
+}
+
 TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
   GemmVariant variant = hopper_tile(64, 128);
   variant.cluster_m = 2;

@@ -14,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <set>
 #include <thread>
@@ -311,13 +312,132 @@ TEST_F(RuntimeTest, ARefreshChoosesAnew) {
   EXPECT_EQ(fake_last_launch().grid_x, 8U * 64);
 }
 
-TEST_F(RuntimeTest, PrepareNeedsAContext) {
+TEST_F(RuntimeTest, OnAThreadWithoutAContextPrepareTakesTheFirstDevices) {
   record(problem_of(4096), tile(128, 64), 10.0);
   Runtime runtime(serving_only());
   std::thread([&] {
-    EXPECT_EQ(error_of([&] { runtime.prepare(problem_of(4096)); }).code(),
-              ErrorCode::invalid_argument);
+    EXPECT_EQ(runtime.prepare(problem_of(4096)).level, MatchLevel::exact);
+    CUdevice device = -1;
+    cuda_driver().context_get_device(&device);
+    EXPECT_EQ(device, 0);
   }).join();
+}
+
+/// Elements of 2 bytes [batch, heads, seq, columns] in some order, with gaps that nobody may touch.
+struct GappedTensor {
+  GappedTensor(int batch, int heads, int seq, int columns, const TensorStrides& strides)
+      : elements(static_cast<std::size_t>((batch - 1) * strides.batch + (heads - 1) * strides.head +
+                                          (seq - 1) * strides.seq + columns),
+                 kTouched),
+        of(strides) {
+    for (int b = 0; b < batch; ++b) {
+      for (int h = 0; h < heads; ++h) {
+        for (int s = 0; s < seq; ++s) {
+          for (int c = 0; c < columns; ++c) {
+            expected.insert(static_cast<std::size_t>(b * of.batch + h * of.head + s * of.seq + c));
+          }
+        }
+      }
+    }
+  }
+  void expect_zeros() const {
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      ASSERT_EQ(elements[i], expected.contains(i) ? 0 : kTouched) << i;
+    }
+  }
+
+  static constexpr unsigned short kTouched = 0x1234;
+  std::vector<unsigned short> elements;
+  TensorStrides of;
+  std::set<std::size_t> expected;
+};
+
+TEST_F(RuntimeTest, RowsWithoutKeysAreZerosInAnyLayout) {
+  Runtime runtime(RuntimeOptions{});
+  constexpr int kBatch = 3;
+  constexpr int kHeads = 2;
+  constexpr int kSeq = 5;
+  constexpr int kColumns = 16;
+  const std::vector<std::pair<TensorStrides, int>> layouts{
+      {{kHeads * kSeq * 16, kSeq * 16, 16}, 1},            // Contiguous.
+      {{kHeads * kSeq * 16, 16, kHeads * 16}, 1},          // [batch, seq, heads, columns]
+      {{kHeads * kSeq * 24, kSeq * 24, 24}, 1},            // Rows apart.
+      {{16 * kSeq + 8, kBatch * (16 * kSeq + 8), 16}, 1},  // Heads outermost.
+      {{1000, 400, 40}, kBatch * kHeads}};
+  for (const auto& [strides, memsets] : layouts) {
+    GappedTensor o(kBatch, kHeads, kSeq, kColumns, strides);
+    std::vector<float> lse(kBatch * kHeads * kSeq + 1, 7.0F);
+    AttentionCall call{.head_dim = kColumns, .dtype = DType::bf16, .causal = true};
+    AttentionParams& p = call.params;
+    p.o = o.elements.data();
+    p.lse = lse.data();
+    p.o_strides = strides;
+    p.batch = kBatch;
+    p.heads_q = p.heads_kv = kHeads;
+    p.seq_q = kSeq;
+    const long long before = fake_memsets();
+    runtime.attention(call, stream_);
+    EXPECT_EQ(fake_memsets() - before, memsets + 1);
+    o.expect_zeros();
+    EXPECT_EQ(lse.back(), 7.0F);
+    lse.pop_back();
+    EXPECT_THAT(lse, ::testing::Each(-std::numeric_limits<float>::infinity()));
+  }
+}
+
+TEST_F(RuntimeTest, EmptyBatchesLaunchNothingAndWrongSizesAreRefusedThereToo) {
+  Runtime runtime(RuntimeOptions{});
+  const long long launches = fake_launches();
+  for (int AttentionParams::*const size : {&AttentionParams::batch, &AttentionParams::seq_q}) {
+    AttentionCall call = call_of(problem_of(64));
+    call.params.*size = 0;
+    call.params.o = nullptr;
+    runtime.attention(call, stream_);
+    call.params.heads_kv = 3;
+    EXPECT_EQ(error_of([&] { runtime.attention(call, stream_); }).code(),
+              ErrorCode::invalid_argument);
+  }
+  AttentionCall call = call_of(problem_of(64));
+  call.params.seq_kv = 0;
+  call.params.o = nullptr;
+  EXPECT_THAT(error_of([&] { runtime.attention(call, stream_); }).what(),
+              ::testing::HasSubstr("has no memory"));
+  call = call_of(problem_of(64));
+  call.params.seq_kv = -1;
+  EXPECT_THAT(error_of([&] { runtime.attention(call, stream_); }).what(),
+              ::testing::HasSubstr("seq-kv must be at least 1, not -1"));
+  EXPECT_EQ(fake_launches(), launches);
+}
+
+TEST_F(RuntimeTest, GradientsAreZerosWhereThereIsNoScore) {
+  Runtime runtime(RuntimeOptions{});
+  for (const auto [seq_q, seq_kv] : {std::pair{4, 0}, {0, 6}, {0, 0}}) {
+    const int q_rows = std::max(1, seq_q);
+    const int k_rows = std::max(1, seq_kv);
+    GappedTensor dq(2, 4, q_rows, 32, {4 * q_rows * 32, q_rows * 32, 32});
+    GappedTensor dk(2, 2, k_rows, 32, {k_rows * 2 * 32, 32, 2 * 32});
+    GappedTensor dv(2, 2, k_rows, 16, {k_rows * 2 * 24, 24, 2 * 24});
+    AttentionBackwardCall call{.head_dim = 32, .head_dim_v = 16};
+    AttentionBackwardParams& p = call.params;
+    p.dq = dq.elements.data();
+    p.dk = dk.elements.data();
+    p.dv = dv.elements.data();
+    p.dq_strides = dq.of;
+    p.dk_strides = dk.of;
+    p.dv_strides = dv.of;
+    p.batch = 2;
+    p.heads_q = 4;
+    p.heads_kv = 2;
+    p.seq_q = seq_q;
+    p.seq_kv = seq_kv;
+    runtime.attention_backward(call, stream_);
+    for (auto [tensor, rows] : {std::pair{&dq, seq_q}, {&dk, seq_kv}, {&dv, seq_kv}}) {
+      if (rows == 0) {
+        tensor->expected.clear();
+      }
+      tensor->expect_zeros();
+    }
+  }
 }
 
 TEST_F(RuntimeTest, AnUnreadableExportIsRefusedAtOnce) {

@@ -47,11 +47,14 @@ class GemmProducer {
     const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
     const int tiles = schedule.rows() * schedule.columns();
     const int cluster_tile = linear - (work.batch * (schedule.splits - 1) + work.split) * tiles;
-    const GemmJob job{slab.count, tile.m * C.tile_m, tile.n * C.tile_n,
-                      work.batch, work.split,        cluster_tile * C.ctas_per_cluster() + rank()};
+    GemmJob job{slab.count, tile.m * C.tile_m, tile.n * C.tile_n,
+                work.batch, work.split,        cluster_tile * C.ctas_per_cluster() + rank()};
     push(job);
     if (iteration == 0) {
       await_inputs();
+    }
+    if (params_.alpha == 0.0F) {
+      job.batch = -1;  // Outside of A and B the copy engine reads nothing, as BLAS has it.
     }
     const bool backward = schedule.walks_backward(iteration);
     for (int step = 0; step < slab.count; ++step) {

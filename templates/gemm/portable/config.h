@@ -51,7 +51,7 @@ struct PortableGemmConfig {
   SWR_HD constexpr GemmSchedule schedule(const GemmParams& params) const {
     return {.m = params.m,
             .n = params.n,
-            .k = params.k,
+            .k = params.alpha == 0.0F ? 0 : params.k,  // Nothing is read, as in BLAS.
             .batch = params.batch,
             .tile_m = tile_m,
             .tile_n = tile_n,

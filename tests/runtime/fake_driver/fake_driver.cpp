@@ -49,6 +49,7 @@ thread_local swr::AttentionBackwardParams last_backward{};
 std::atomic<long long> loads = 0;
 std::atomic<long long> unloads = 0;
 std::atomic<long long> launches = 0;
+std::atomic<long long> memsets = 0;
 std::atomic<long long> tensor_maps = 0;
 std::atomic<long long> replaced_addresses = 0;
 std::atomic<bool> refuses_to_replace = false;
@@ -116,6 +117,7 @@ const swr::AttentionBackwardParams* fake_last_backward() { return &last_backward
 int fake_last_overlaps() { return last_launch.overlaps ? 1 : 0; }
 long long fake_module_loads() { return loads; }
 long long fake_launches() { return launches; }
+long long fake_memsets() { return memsets; }
 long long fake_tensor_maps() { return tensor_maps; }
 long long fake_replaced_addresses() { return replaced_addresses; }
 void fake_refuse_to_replace_addresses(bool refuse) { refuses_to_replace = refuse; }
@@ -245,7 +247,21 @@ CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resou
 CUresult cuTexObjectDestroy(CUtexObject /*texture*/) { return CUDA_SUCCESS; }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t size_bytes,
                          CUstream /*stream*/) {
+  ++memsets;
   std::memset(reinterpret_cast<void*>(to), value, size_bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr to, std::size_t pitch, unsigned char value,
+                           std::size_t width, std::size_t height, CUstream /*stream*/) {
+  ++memsets;
+  for (std::size_t row = 0; row < height; ++row) {
+    std::memset(reinterpret_cast<void*>(to + row * pitch), value, width);
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t words, CUstream /*stream*/) {
+  ++memsets;
+  std::fill_n(reinterpret_cast<unsigned*>(to), words, value);
   return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule* module, const void* /*image*/) {

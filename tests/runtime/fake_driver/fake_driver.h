@@ -59,10 +59,11 @@ const swr::MergeStatesParams* fake_last_merge();
 /// Of the last launch of attention backward.
 const swr::AttentionBackwardParams* fake_last_backward();
 int fake_last_overlaps();
-/// Modules loaded, launches made, tensor maps encoded and such whose address was replaced since the
-/// process began.
+/// Modules loaded, launches and memsets made, tensor maps encoded and such whose address was
+/// replaced since the process began.
 long long fake_module_loads();
 long long fake_launches();
+long long fake_memsets();
 long long fake_tensor_maps();
 long long fake_replaced_addresses();
 /// From now on cuTensorMapReplaceAddress fails, or no longer.
