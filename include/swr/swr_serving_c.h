@@ -60,8 +60,8 @@ typedef struct swr_kv_append {
  * Keys: page_size is 0 and k is [heads_kv, rows, head_dim] with cu_seqlens_k, or [batch, heads_kv,
  * rows, head_dim]; or page_size is given and k is [pages, heads_kv, page_size, head_dim], with
  * page_table, or with page_indptr, page_indices and last_page_len.
- * max_seq_kv 0 says that there is no key, whatever lengths say: k and v may then be NULL, as q and o
- * without queries. */
+ * max_seq_kv 0 says that there is no key, whatever lengths say: k and v may then be NULL, as q and
+ * o without queries. */
 typedef struct swr_serving_attention {
   uint64_t size; /* sizeof(swr_serving_attention) */
   const void* q;

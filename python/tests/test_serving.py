@@ -148,6 +148,11 @@ class Varlen(OnTheCpu):
                                               int32(0, 0), 3, 0, return_attn_probs=True)
         self.assertTrue(torch.equal(out, torch.zeros_like(out)))
         self.assertTrue((lse == -math.inf).all())
+        sinks = torch.randn(2)
+        out, lse = swr.flash_attn_varlen_func(normal(3, 2, 16), empty, empty, int32(0, 3), int32(0, 0), 3, 1,
+                                              s_aux=sinks, return_attn_probs=True)
+        self.assertTrue(torch.equal(out, torch.zeros_like(out)))
+        torch.testing.assert_close(lse, sinks[:, None].expand(2, 3))
 
     def test_refusals_name_the_argument(self):
         q, starts = normal(4, 2, 16), int32(0, 4)

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: MIT
 """swr.sdpa against PyTorch's math SDPA, and swr.matmul against torch.matmul in fp32, on a GPU: random
-shapes and strides, log-sum-exp, torch.compile, CUDA graphs, streams, and the overhead per call. Prints what it finds; ends with 1 when a check fails.
+shapes and strides, log-sum-exp, torch.compile, CUDA graphs, streams, threads, empty and large sizes, and
+the overhead per call. Prints what it finds; ends with 1 when a check fails.
 
-    PYTHONPATH=python SWR_LIBRARY=.../libswr.so python python/tests/torch_checks.py
+    PYTHONPATH=python SWR_LIBRARY=.../libswr.so python python/tests/torch_checks.py [CHECK...]
 """
 
 import contextlib
+import ctypes
+import math
+import os
 import random
 import sys
+import threading
 import time
 
 import torch
 import torch.nn.functional as F
 
 import swr
+from swr import _library, _torch
 
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
@@ -265,6 +271,158 @@ def check_streams():
     print("another stream: equal")
 
 
+def in_new_thread(action):
+    """What it gives on a thread that never touched CUDA."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(action()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@swr.kernel(source="""extern "C" __global__ void twice(float* y, const float* x, int n) {
+  const int i = blockIdx.x * block_size_x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+""", parameters={"block_size_x": [64, 128]}, block="block_size_x", grid="div_ceil(n, block_size_x)")
+def twice(y=swr.array("float32", "n", output=True), x=swr.array("float32", "n"), n=swr.size(1000)):
+    pass
+
+
+def check_threads():
+    q, k, v = some_tensors(length=100, heads=4, head_dim=64)
+    rows = [t.transpose(1, 2) for t in (q, k, v)]
+    tokens = [t[0].contiguous() for t in rows]
+    starts = torch.tensor([0, 40, 100], dtype=torch.int32, device="cuda")
+    cache = torch.randn(8, 2, 16, 4, 64, device="cuda", dtype=torch.float16)
+    plan = swr.plan_paged(starts, *[torch.tensor(t, dtype=torch.int32, device="cuda")
+                                    for t in ([0, 3, 7], [4, 2, 0, 1, 3, 5, 6], [9, 2])],
+                          4, 4, 64, 16, max_seqlen_q=60, max_seqlen_k=64)
+    part_lse = torch.randn(100, 2, 4, device="cuda")
+    parts = torch.randn(100, 2, 4, 64, device="cuda", dtype=torch.float16)
+    x, y = torch.randn(1000, device="cuda"), torch.empty(1000, device="cuda")
+
+    def append():
+        caches = torch.zeros(2, 2, 128, 4, 64, device="cuda", dtype=torch.float16)
+        return swr.flash_attn_with_kvcache(rows[0], *caches, k=rows[1], v=rows[2], cache_seqlens=3, causal=True)
+
+    def backward():
+        return torch.cat(gradients(lambda *t: swr.sdpa(*t, causal=True), leaves(q, k, v), torch.ones_like(q)))
+
+    def users_kernel():
+        twice(y, x, 1000)
+        return y
+    functions = {"sdpa": lambda: swr.sdpa(q, k, v), "gradients": backward,
+                 "matmul": lambda: swr.matmul(q[0, 0], k[0, 0].T),
+                 "flash_attn_func": lambda: swr.flash_attn_func(*rows, causal=True),
+                 "flash_attn_varlen_func": lambda: swr.flash_attn_varlen_func(
+                     *tokens, starts, starts, 60, 60, causal=True),
+                 "flash_attn_with_kvcache": append, "run_paged": lambda: swr.run_paged(plan, tokens[0], cache),
+                 "merge_states": lambda: swr.merge_states(parts, part_lse)[0], "kernel": users_kernel}
+    for name, function in functions.items():
+        # In a thread first: there everything is yet to be loaded.
+        in_thread = in_new_thread(lambda: (function(), torch.cuda.synchronize())[0])
+        assert torch.equal(in_thread, function()), name
+    print(f"threads that never touched CUDA: {', '.join(functions)}")
+
+
+def check_fork():
+    q, k, v = some_tensors(length=64, heads=1, head_dim=64)
+    swr.sdpa(q, k, v)
+    plan = next(iter(swr._sdpa._plans._plans.values()))
+    child = os.fork()
+    if child == 0:  # Nothing of PyTorch's CUDA works here either.
+        status = _library.library.swr_runtime_attention_at(
+            _torch._handle(), plan.address, *[256] * 4, None, None)
+        told = status != 0 and "forked" in str(_library.library.error(status))
+        os._exit(0 if told else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, f"the forked process ended with {status}"
+    print("after a fork: told what to do")
+
+
+def check_empty():
+    q, k, v = some_tensors(length=70, heads=4, head_dim=64)
+    empty = slice(0, 0)
+    out, lse = swr.sdpa(q, k[:, :, empty], v[:, :, empty], return_lse=True)
+    assert not out.any() and (lse == -math.inf).all(), "no key"
+    assert swr.sdpa(q[empty], k[empty], v[empty]).shape == q[empty].shape, "no batch"
+    rows = [t.transpose(1, 2) for t in (q, k, v)]
+    sinks = torch.randn(4, device="cuda")
+    for causal in (False, True):
+        out, lse = swr.flash_attn_func(rows[0], rows[1][:, empty], rows[2][:, empty], causal=causal,
+                                       s_aux=sinks, return_attn_probs=True)
+        assert not out.any() and torch.allclose(lse, sinks[:, None]), "no key but a sink"
+    assert swr.flash_attn_func(*[t[empty] for t in rows]).numel() == 0, "no batch"
+    assert swr.flash_attn_func(rows[0][:, empty], rows[1], rows[2]).numel() == 0, "no query"
+    for queries, keys in ((70, 0), (0, 70)):
+        inputs = leaves(q[:, :, :queries], k[:, :, :keys], v[:, :, :keys])
+        for gradient, tensor in zip(gradients(swr.sdpa, inputs, torch.ones_like(inputs[0])), inputs):
+            assert gradient.shape == tensor.shape and not gradient.any()
+    print("empty batches, queries and keys: zeros, -inf or the sink")
+
+
+def check_large_batches(batch=70001):
+    q, k, v = [torch.randn(batch, 3, 2, 64, device="cuda", dtype=torch.float16) for _ in range(3)]
+    d_o = torch.randn_like(q)
+    out = swr.flash_attn_func(q, k, v)
+    heads = [t.transpose(1, 2) for t in (q, k, v)]
+    worst = relative_error(out.transpose(1, 2), math_sdpa(*heads, False)[0])
+    assert worst < TOLERANCE[torch.float16], f"serving: {worst:.1e}"
+    d_o = d_o.transpose(1, 2)
+    found = gradients(lambda *t: swr.sdpa(*t, causal=True), leaves(*heads), d_o)
+    right = gradients(lambda *t: math_sdpa(*t, True)[0], leaves(*[t.float() for t in heads]), d_o.float())
+    for name, one, other in zip(("dq", "dk", "dv"), found, right):
+        assert relative_error(one, other) < 2 * TOLERANCE[torch.float16], name
+    print(f"batch {batch}: O {worst:.1e}, gradients as well")
+
+
+def product_at(a, b, c, layout, alpha, beta, k):
+    """C = alpha A B + beta C by the C function; a and b may be None. Of A and B the rows are k or m, n long."""
+    m, n = c.shape
+    a_row, b_row = (m if layout == 2 else k), (k if layout == 0 else n)
+    types = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
+    call = _library.Gemm(None, None, None, _library.MatrixStrides(0, max(a_row, 1)),
+                         _library.MatrixStrides(0, max(b_row, 1)), _library.MatrixStrides(0, c.stride(0)), m, n, k, 1,
+                         1, types[c.dtype], layout, alpha, beta)
+    pointer = [None if t is None else t.data_ptr() for t in (a, b)]
+    _torch.launch(_library.library.swr_runtime_gemm_at, 0, ctypes.addressof(call), *pointer, c.data_ptr())
+
+
+def check_alpha_zero():
+    count = 0
+    for m, n, k in ((128, 256, 192), (70, 96, 64), (33, 47, 19), (1, 512, 4096)):  # Either family.
+        nan = torch.full((max(m, n) * k + 64,), math.nan, device="cuda", dtype=torch.bfloat16)
+        for layout in range(3):
+            # A C of float32 asks for factors whose rows lie at multiples of 4 bytes.
+            for dtype in (torch.bfloat16, torch.float32) if k % 2 == 0 else (torch.bfloat16,):
+                for inputs, inner in ((nan, k), (None, k), (None, 0)):
+                    c = torch.full((m, n), math.nan, device="cuda", dtype=dtype)
+                    product_at(inputs, inputs, c, layout, 0.0 if inner else 2.0, 0.0, inner)
+                    assert not c.any(), (m, n, k, layout, dtype)
+                    c = torch.randn(m, n, device="cuda").to(dtype)
+                    expected = -2 * c
+                    product_at(inputs, inputs, c, layout, 0.0 if inner else 2.0, -2.0, inner)
+                    assert torch.equal(c, expected), (m, n, k, layout, dtype)
+                    count += 2
+    print(f"alpha 0 and k 0: {count} products without a read of A and B")
+
+
+def check_few_keys():
+    """With one key dQ and dK are differences of equal numbers, which fp32 leaves a rounding of."""
+    worst = 0.0
+    for dtype in (torch.float16, torch.bfloat16):
+        for head_dim in (32, 64, 128, 256):
+            q, k, v = [torch.randn(2, 8, rows, head_dim, device="cuda", dtype=dtype) for rows in (146, 1, 1)]
+            dq, dk, _ = gradients(swr.sdpa, leaves(q, k, v), torch.randn_like(q))
+            scale = head_dim ** 0.5 * torch.finfo(torch.float32).eps
+            bound = 64 * scale * max(1.0, k.abs().max().item())
+            assert dq.abs().max().item() <= bound, (dtype, head_dim, dq.abs().max().item(), bound)
+            worst = max(worst, dq.abs().max().item() / bound, dk.abs().max().item() / (146 * bound))
+    assert worst <= 1, worst
+    print(f"one key: dQ and dK within {worst:.2f} of what rounding allows")
+
+
 def raises(kind, action):
     try:
         action()
@@ -317,9 +475,11 @@ def measure_overhead():
 def main():
     print("torch", torch.__version__, "on", torch.cuda.get_device_name())
     failures = 0
-    for check in (check_random_shapes, check_random_gradients, check_random_products, check_streams, check_graph,
-                  check_matmul_graph, check_refusals, check_compile, check_backward_modes, check_matmul_compile,
-                  measure_overhead):
+    checks = (check_threads, check_random_shapes, check_random_gradients, check_random_products, check_streams,
+              check_graph, check_matmul_graph, check_refusals, check_compile, check_backward_modes,
+              check_matmul_compile, check_empty, check_large_batches, check_alpha_zero, check_few_keys, check_fork,
+              measure_overhead)
+    for check in [one for one in checks if not sys.argv[1:] or one.__name__ in sys.argv[1:]]:
         try:
             with torch.no_grad():
                 check()
