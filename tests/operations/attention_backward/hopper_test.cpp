@@ -330,7 +330,7 @@ TEST(HopperBackwardSpace, BandsHaveFourTilesAndMoreThanTheGpuHoldsAtOnce) {
   EXPECT_EQ(default_of(true, 64, 8, 1024).bands, 2) << "256 parts of tiles";
 }
 
-/// experiments/attention_backward/hopper_h200.txt, 1 x 16384, 16 heads.
+/// experiments/attention_backward, "Hopper family", 1 x 16384, 16 heads.
 TEST(HopperBackwardModel, IsNearTheRatesMeasuredOnAnH200) {
   const std::unique_ptr<Predictor> model =
       attention_backward_operation().make_predictor(load_profile("h200"));

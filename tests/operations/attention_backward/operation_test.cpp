@@ -304,7 +304,7 @@ class AttentionBackwardModel : public ::testing::Test {
     p.seq_q = p.seq_kv = 16384;
     p.causal = false;
   });
-  /// As measured, experiments/attention_backward/h200.txt.
+  /// As measured (experiments/attention_backward, "Portable family").
   const V atomic_{.tile_m = 32, .tile_n = 128, .warps = 8, .wide_adds = true};
 };
 
