@@ -824,7 +824,7 @@ TEST_F(SwrTune, EveryOptionOfTheHelpIsInTheDocumentationAndTheReverse) {
   std::string help = run({"--help"}).out;
   for (const std::string command :
        {"tune", "query", "explain", "calibrate", "export", "devices", "emit", "axes", "plan",
-        "judge", "report", "study", "watch", "doctor", "completion", "kernel"}) {
+        "judge", "report", "watch", "doctor", "completion", "kernel"}) {
     EXPECT_THAT(documentation, HasSubstr("swr-tune " + command)) << command;
     help += run({command, "--help"}).out;
   }
