@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Specs of kernels: JSON of swr's form or T1 where the input begins with a brace, else a source
-// with pragmas. What is understood is planned, as before tuning.
+// with pragmas. What is understood is planned, and computed for one point, as before tuning.
 #include "fuzz/harness.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include <swr/kernel_spec.h>
@@ -22,6 +22,10 @@ void run_one(std::string_view input) {
   const kernel_spec::KernelPlan plan(read_kernel_spec(file));
   require(!plan.spec().name.empty(), "a kernel has a name");
   require(!plan.steps().empty(), "a plan launches something");
+  kernel_spec::Point point;
+  plan.fill(point, std::vector<int>(plan.spec().sizes.size(), 1000), plan.usual_choice());
+  static_cast<void>(plan.broken(point));
+  static_cast<void>(plan.launch(plan.steps().front(), point));
 }
 
 }  // namespace swr::fuzz

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <compare>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,6 +108,31 @@ double quotient(long long a, long long b) {
   const Wide bits = shifted / divisor | (shifted % divisor != 0 ? 1 : 0);
   const double result = std::ldexp(static_cast<double>(bits), -shift);
   return (a < 0) != (b < 0) ? -result : result;
+}
+
+long long shifted_left(long long value, long long bits) {
+  constexpr long long kWidth = 64;
+  if (bits < 0) {
+    reject("a shift by less than 0 bits");
+  }
+  if (value == 0) {
+    return 0;
+  }
+  // Of a negative number as well: the bits that are lost must all be its sign.
+  const auto shifted =
+      static_cast<long long>(static_cast<unsigned long long>(value) << std::min(bits, kWidth - 1));
+  if (bits >= kWidth || shifted >> bits != value) {
+    reject_overflow();
+  }
+  return shifted;
+}
+
+long long shifted_right(long long value, long long bits) {
+  constexpr long long kMost = 63;
+  if (bits < 0) {
+    reject("a shift by less than 0 bits");
+  }
+  return value >> std::min(bits, kMost);
 }
 
 long long integer_power(long long base, long long exponent) {
@@ -321,6 +348,18 @@ Value on_numbers(const char* op, const Value& a, const Value& b, OnIntegers on_i
                                             : Value::of(on_reals(as_real(a), as_real(b)));
 }
 
+/// Bits of two truth values are a truth value, but for shifts.
+template <typename OnIntegers>
+Value on_bits(const char* op, const Value& a, const Value& b, bool keeps_truth,
+              OnIntegers on_integers) {
+  if (!a.is_integral() || !b.is_integral()) {
+    reject_kinds(op, a, b);
+  }
+  const long long bits = on_integers(a.integer, b.integer);
+  const bool is_truth = keeps_truth && a.kind == ValueKind::truth && b.kind == ValueKind::truth;
+  return is_truth ? Value::of(bits != 0) : Value::of(bits);
+}
+
 Value divide_as_c(const Value& a, const Value& b) {
   return on_numbers(
       "/", a, b,
@@ -398,6 +437,44 @@ Value extreme(const char* function, std::span<const Value> arguments, bool large
   return found;
 }
 
+const std::vector<Value>& only_list(const char* function, std::span<const Value> arguments) {
+  require_count(function, arguments, 1, 1);
+  if (arguments[0].kind != ValueKind::list) {
+    reject(std::string(function) + " takes a list, not " +
+           std::string(kind_name(arguments[0].kind)));
+  }
+  return *arguments[0].list;
+}
+
+Value greatest_divisor(std::span<const Value> arguments) {
+  require_count("gcd", arguments, 2, 2);
+  if (!arguments[0].is_integral() || !arguments[1].is_integral()) {
+    reject_kinds("gcd", arguments[0], arguments[1]);
+  }
+  const unsigned long long divisor =
+      std::gcd(magnitude(arguments[0].integer), magnitude(arguments[1].integer));
+  if (divisor > static_cast<unsigned long long>(std::numeric_limits<long long>::max())) {
+    reject_overflow();
+  }
+  return Value::of(static_cast<long long>(divisor));
+}
+
+Value logarithm(std::span<const Value> arguments) {
+  const double number = as_real(only_number("log2", arguments));
+  if (number <= 0.0) {
+    reject("log2 takes a number above 0");
+  }
+  return Value::of(std::log2(number));
+}
+
+Value square_root(std::span<const Value> arguments) {
+  const double number = as_real(only_number("sqrt", arguments));
+  if (number < 0.0) {
+    reject("sqrt takes no negative number");
+  }
+  return Value::of(std::sqrt(number));
+}
+
 Value length_of(std::span<const Value> arguments) {
   require_count("len", arguments, 1, 1);
   if (arguments[0].is_number()) {
@@ -406,14 +483,6 @@ Value length_of(std::span<const Value> arguments) {
   const std::size_t length =
       arguments[0].kind == ValueKind::text ? arguments[0].text->size() : arguments[0].list->size();
   return Value::of(static_cast<long long>(length));
-}
-
-Value list_of(std::span<const Value> arguments) {
-  require_count("list", arguments, 1, 1);
-  if (arguments[0].kind != ValueKind::list) {
-    reject("list takes a list or a range, not " + std::string(kind_name(arguments[0].kind)));
-  }
-  return arguments[0];
 }
 
 Value range_of(std::span<const Value> arguments, ValueHeap& heap) {
@@ -498,6 +567,16 @@ Value apply_to_any(BinaryOperator op, const Value& a, const Value& b, ValueHeap&
       return Value::of(is_in(a, b));
     case Operator::not_in:
       return Value::of(!is_in(a, b));
+    case Operator::bit_and:
+      return on_bits("&", a, b, true, std::bit_and<>());
+    case Operator::bit_or:
+      return on_bits("|", a, b, true, std::bit_or<>());
+    case Operator::bit_xor:
+      return on_bits("^", a, b, true, std::bit_xor<>());
+    case Operator::shift_left:
+      return on_bits("<<", a, b, false, shifted_left);
+    case Operator::shift_right:
+      return on_bits(">>", a, b, false, shifted_right);
   }
   return {};
 }
@@ -552,7 +631,34 @@ Value call(Function function, std::span<const Value> arguments, ValueHeap& heap)
     case Function::length:
       return length_of(arguments);
     case Function::to_list:
-      return list_of(arguments);
+      only_list("list", arguments);
+      return arguments[0];
+    case Function::all:
+      return Value::of(std::ranges::all_of(only_list("all", arguments), is_true));
+    case Function::any:
+      return Value::of(std::ranges::any_of(only_list("any", arguments), is_true));
+    case Function::to_truth:
+      require_count("bool", arguments, 1, 1);
+      return Value::of(is_true(arguments[0]));
+    case Function::to_text:
+      require_count("str", arguments, 1, 1);
+      return heap.keep(to_string(arguments[0]));
+    case Function::gcd:
+      return greatest_divisor(arguments);
+    case Function::log2:
+      return logarithm(arguments);
+    case Function::sqrt:
+      return square_root(arguments);
+    case Function::pow:
+      require_count("pow", arguments, 2, 2);
+      return apply(BinaryOperator::power, arguments[0], arguments[1], heap);
+    case Function::sum: {
+      Value total = Value::of(0LL);
+      for (const Value& item : only_list("sum", arguments)) {
+        total = apply(BinaryOperator::add, total, item, heap);
+      }
+      return total;
+    }
     case Function::max:
       return extreme("max", arguments, true);
     case Function::min:

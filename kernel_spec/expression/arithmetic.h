@@ -27,22 +27,36 @@ enum class BinaryOperator : unsigned char {
   greater_equal,
   in,
   not_in,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right,  ///< Rounds down.
 };
 
 /// What expressions may call.
 enum class Function : unsigned char {
   abs,
+  all,
+  any,
+  to_truth,  ///< bool
   ceil,
   div_ceil,
+  to_real,  ///< float
   floor,
-  to_real,     ///< float
+  gcd,
   to_integer,  ///< int
   length,      ///< len
   to_list,     ///< list
+  log2,
   max,
   min,
+  pow,
   range,
   round,
+  sqrt,
+  to_text,  ///< str
+  sum,
 };
 
 // Throw, all of them: Error{invalid_argument} where Python raises an error, or a whole number needs

@@ -97,14 +97,21 @@ class Evaluation {
       throw Error(ErrorCode::invalid_argument,
                   "'for' takes a list, not " + std::string(kind_name(source.kind)));
     }
+    // The rest of what any() and all() take is not computed once they are decided.
+    const bool is_any = node.function == Function::any;
+    const bool is_all = node.function == Function::all;
     std::vector<Value> items;
     for (const Value& item : *source.list) {
       locals_[node.place] = item;
-      if (is_true(compute(node.operands[2]))) {
-        items.push_back(compute(node.operands[0]));
+      if (!is_true(compute(node.operands[2]))) {
+        continue;
+      }
+      items.push_back(compute(node.operands[0]));
+      if ((is_any || is_all) && is_true(items.back()) == is_any) {
+        return Value::of(is_any);
       }
     }
-    return heap_.keep(std::move(items));
+    return is_any || is_all ? Value::of(is_all) : heap_.keep(std::move(items));
   }
 
   void count() {

@@ -36,7 +36,8 @@ struct ExpressionNode {
     list,
     call,
     item,
-    comprehension,  ///< Operands: the item, the list, and what must be true.
+    /// Operands: the item, the list, and what must be true. Of any() and all() with that function.
+    comprehension,
   };
 
   Kind kind = Kind::constant;

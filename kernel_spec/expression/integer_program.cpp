@@ -17,6 +17,8 @@ bool is_for_integers(BinaryOperator op) {
     case BinaryOperator::power:
     case BinaryOperator::in:
     case BinaryOperator::not_in:
+    case BinaryOperator::shift_left:
+    case BinaryOperator::shift_right:
       return false;
     default:
       return true;
@@ -79,6 +81,15 @@ bool computed(BinaryOperator op, long long a, long long b, long long& result) {
       return true;
     case Operator::greater_equal:
       result = a >= b ? 1 : 0;
+      return true;
+    case Operator::bit_and:
+      result = a & b;
+      return true;
+    case Operator::bit_or:
+      result = a | b;
+      return true;
+    case Operator::bit_xor:
+      result = a ^ b;
       return true;
     default:
       return false;

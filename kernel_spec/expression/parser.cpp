@@ -17,25 +17,41 @@ using namespace std::string_view_literals;
 using Kind = ExpressionNode::Kind;
 using Index = std::uint32_t;
 
-constexpr std::array kFunctions{"abs"sv, "ceil"sv, "div_ceil"sv, "floor"sv, "float"sv, "int"sv,
-                                "len"sv, "list"sv, "max"sv,      "min"sv,   "range"sv, "round"sv};
+/// In the order of Function.
+constexpr std::array kFunctions{"abs"sv,   "all"sv,   "any"sv, "bool"sv, "ceil"sv,  "div_ceil"sv,
+                                "float"sv, "floor"sv, "gcd"sv, "int"sv,  "len"sv,   "list"sv,
+                                "log2"sv,  "max"sv,   "min"sv, "pow"sv,  "range"sv, "round"sv,
+                                "sqrt"sv,  "str"sv,   "sum"sv};
 
 constexpr std::array kPythonWords{"and"sv,  "or"sv,     "not"sv,   "if"sv,   "else"sv,
                                   "for"sv,  "in"sv,     "is"sv,    "True"sv, "False"sv,
                                   "None"sv, "lambda"sv, "await"sv, "yield"sv};
 
 struct BinarySpelling {
-  std::string_view spelling;
-  BinaryOperator python;
-  BinaryOperator c;
+  std::string_view spelling = {};  ///< Empty behind the last of a level.
+  BinaryOperator python = BinaryOperator::add;
+  BinaryOperator c = BinaryOperator::add;
 };
 using Operator = BinaryOperator;
-constexpr std::array kSums{BinarySpelling{"+", Operator::add, Operator::add},
-                           BinarySpelling{"-", Operator::subtract, Operator::subtract}};
-constexpr std::array kProducts{BinarySpelling{"*", Operator::multiply, Operator::multiply},
-                               BinarySpelling{"//", Operator::floor_divide, Operator::floor_divide},
-                               BinarySpelling{"/", Operator::divide, Operator::c_divide},
-                               BinarySpelling{"%", Operator::modulo, Operator::c_modulo}};
+/// What binds loosest comes first.
+constexpr std::array kArithmetic{
+    std::array{BinarySpelling{"|", Operator::bit_or, Operator::bit_or}, BinarySpelling{},
+               BinarySpelling{}, BinarySpelling{}},
+    std::array{BinarySpelling{"^", Operator::bit_xor, Operator::bit_xor}, BinarySpelling{},
+               BinarySpelling{}, BinarySpelling{}},
+    std::array{BinarySpelling{"&", Operator::bit_and, Operator::bit_and}, BinarySpelling{},
+               BinarySpelling{}, BinarySpelling{}},
+    std::array{BinarySpelling{"<<", Operator::shift_left, Operator::shift_left},
+               BinarySpelling{">>", Operator::shift_right, Operator::shift_right}, BinarySpelling{},
+               BinarySpelling{}},
+    std::array{BinarySpelling{"+", Operator::add, Operator::add},
+               BinarySpelling{"-", Operator::subtract, Operator::subtract}, BinarySpelling{},
+               BinarySpelling{}},
+    std::array{BinarySpelling{"*", Operator::multiply, Operator::multiply},
+               BinarySpelling{"//", Operator::floor_divide, Operator::floor_divide},
+               BinarySpelling{"/", Operator::divide, Operator::c_divide},
+               BinarySpelling{"%", Operator::modulo, Operator::c_modulo}}};
+constexpr std::size_t kShifts = 3;  ///< Their place in kArithmetic.
 constexpr std::array kComparisons{
     BinarySpelling{"==", Operator::equal, Operator::equal},
     BinarySpelling{"!=", Operator::not_equal, Operator::not_equal},
@@ -52,6 +68,7 @@ class ExpressionParser {
       : made_(made), dialect_(dialect), tokens_(tokens_of(made.text_, dialect)) {}
 
   void parse() {
+    skip_lambda();
     made_.root_ = expression();
     if (current().kind != TokenKind::end) {
       reject("'" + std::string(current().spelling) + "' does not continue the expression");
@@ -59,6 +76,19 @@ class ExpressionParser {
   }
 
  private:
+  /// `lambda p: p["x"] > 1` and `lambda x: x > 1` are their bodies: p[...] names a parameter.
+  void skip_lambda() {
+    if (!take_word("lambda")) {
+      return;
+    }
+    for (lambda_ = current().spelling; !is_symbol(":"); ++at_) {
+      if (current().kind != TokenKind::name && !is_symbol(",")) {
+        reject("':' is missing");
+      }
+    }
+    ++at_;
+  }
+
   /// Counts how deep the functions below call each other.
   class Depth {
    public:
@@ -174,7 +204,7 @@ class ExpressionParser {
   Index inversion() {
     const std::size_t column = current().column;
     if (!take_word("not")) {
-      return comparison();
+      return is_python() ? comparison() : arithmetic(0);
     }
     const Depth depth(*this);
     return add(Kind::logical_not, column, {inversion()});
@@ -183,7 +213,7 @@ class ExpressionParser {
   template <std::size_t Count>
   std::optional<BinaryOperator> take_operator(const std::array<BinarySpelling, Count>& spellings) {
     for (const BinarySpelling& one : spellings) {
-      if (take_symbol(one.spelling)) {
+      if (!one.spelling.empty() && take_symbol(one.spelling)) {
         return is_python() ? one.python : one.c;
       }
     }
@@ -205,9 +235,10 @@ class ExpressionParser {
     return take_operator(kComparisons);
   }
 
-  /// `a < b < c` is `a < b and b < c`.
+  /// `a < b < c` is `a < b and b < c`. Bits bind closer than comparisons in Python, looser in C.
   Index comparison() {
-    Index left = sum();
+    const std::size_t operand = is_python() ? 0 : kShifts;
+    Index left = arithmetic(operand);
     Index all = left;
     for (bool is_first = true;; is_first = false) {
       const std::size_t column = current().column;
@@ -218,35 +249,31 @@ class ExpressionParser {
       if (!is_first && !is_python()) {
         reject("comparisons cannot be chained in C; join them with &&");
       }
-      const Index right = sum();
+      const Index right = arithmetic(operand);
       const Index compared = add_binary(*op, column, left, right);
       all = is_first ? compared : add(Kind::logical_and, column, {all, compared});
       left = right;
     }
   }
 
-  Index sum() {
-    Index left = product();
+  /// Operators of one level, between what binds closer.
+  Index arithmetic(std::size_t level) {
+    Index left = closer_than(level);
     for (;;) {
       const std::size_t column = current().column;
-      const auto op = take_operator(kSums);
+      const auto op = take_operator(kArithmetic[level]);
       if (!op) {
         return left;
       }
-      left = add_binary(*op, column, left, product());
+      left = add_binary(*op, column, left, closer_than(level));
     }
   }
 
-  Index product() {
-    Index left = sign();
-    for (;;) {
-      const std::size_t column = current().column;
-      const auto op = take_operator(kProducts);
-      if (!op) {
-        return left;
-      }
-      left = add_binary(*op, column, left, sign());
+  Index closer_than(std::size_t level) {
+    if (level + 1 == kArithmetic.size()) {
+      return sign();
     }
+    return !is_python() && level + 1 == kShifts ? comparison() : arithmetic(level + 1);
   }
 
   Index sign() {
@@ -255,11 +282,15 @@ class ExpressionParser {
                       : is_symbol("+") ? Kind::plus
                       : is_symbol("!") ? Kind::logical_not
                                        : Kind::constant;
-    if (kind == Kind::constant) {
+    if (kind == Kind::constant && !is_symbol("~")) {
       return power();
     }
     ++at_;
     const Depth depth(*this);
+    if (kind == Kind::constant) {
+      const Index value = sign();
+      return add_binary(Operator::bit_xor, column, value, add_constant(Value::of(-1LL), column));
+    }
     return add(kind, column, {sign()});
   }
 
@@ -304,7 +335,7 @@ class ExpressionParser {
         return word(token);
       case TokenKind::symbol:
         if (take_symbol("(")) {
-          return parenthesised();
+          return parenthesised(token.column);
         }
         if (is_python() && take_symbol("[")) {
           return list(token.column);
@@ -317,11 +348,19 @@ class ExpressionParser {
   }
 
   Index integer(const Token& token) {
+    constexpr int kDecimal = 10;
+    constexpr int kHexadecimal = 16;
+    const bool is_hexadecimal = token.spelling.find_first_of("xX") != token.spelling.npos;
+    const std::string_view digits = token.spelling.substr(is_hexadecimal ? 2 : 0);
     long long value = 0;
-    const auto [end, error] = std::from_chars(token.spelling.data(),
-                                              token.spelling.data() + token.spelling.size(), value);
-    if (error != std::errc{}) {
+    const char* const last = digits.data() + digits.size();
+    const auto [end, error] =
+        std::from_chars(digits.data(), last, value, is_hexadecimal ? kHexadecimal : kDecimal);
+    if (error == std::errc::result_out_of_range) {
       reject("a whole number needs more than 64 bits");
+    }
+    if (error != std::errc{} || end != last) {
+      reject("a number is followed by letters");
     }
     ++at_;
     return add_constant(Value::of(value), token.column);
@@ -338,19 +377,36 @@ class ExpressionParser {
     return add_constant(Value::of(value), token.column);
   }
 
-  Index parenthesised() {
+  /// One value, or a tuple, which is a list here.
+  Index parenthesised(std::size_t column) {
+    if (is_python() && is_symbol(")")) {
+      ++at_;
+      return add_many({.kind = Kind::list}, {}, column);
+    }
     const Index value = expression();
-    if (is_symbol(",")) {
-      reject("tuples are not supported; write a list, [a, b]");
+    if (is_python() && take_symbol(",")) {
+      return items({value}, ")", column);
     }
     require_symbol(")");
     return value;
   }
 
+  /// Of a list, from where the next one begins.
+  Index items(std::vector<Index> all, std::string_view close, std::size_t column) {
+    while (!is_symbol(close)) {
+      all.push_back(expression());
+      if (!take_symbol(",") && !is_symbol(close)) {
+        reject("',' or '" + std::string(close) + "' is missing");
+      }
+    }
+    ++at_;
+    return add_many({.kind = Kind::list}, all, column);
+  }
+
   Index word(const Token& token) {
     ++at_;
-    const bool is_true = token.spelling == (is_python() ? "True" : "true");
-    if (is_true || token.spelling == (is_python() ? "False" : "false")) {
+    const bool is_true = token.spelling == "true" || (is_python() && token.spelling == "True");
+    if (is_true || token.spelling == "false" || (is_python() && token.spelling == "False")) {
       return add_constant(Value::of(is_true), token.column);
     }
     if (is_python() && std::ranges::count(kPythonWords, token.spelling) > 0) {
@@ -376,6 +432,14 @@ class ExpressionParser {
              function_names());
     }
     require_symbol("(");
+    ExpressionNode node{.kind = Kind::call,
+                        .function = static_cast<Function>(function - kFunctions.begin())};
+    if (const auto for_word = is_python() ? find_for() : std::nullopt) {
+      const bool is_decided = node.function == Function::any || node.function == Function::all;
+      const Index made = comprehension(*for_word, ")", token.column,
+                                       is_decided ? node.function : Function::to_list);
+      return is_decided ? made : add_many(node, {made}, token.column);
+    }
     std::vector<Index> arguments;
     if (!is_symbol(")")) {
       arguments.push_back(expression());
@@ -384,8 +448,6 @@ class ExpressionParser {
       }
     }
     require_symbol(")");
-    ExpressionNode node{.kind = Kind::call,
-                        .function = static_cast<Function>(function - kFunctions.begin())};
     return add_many(node, arguments, token.column);
   }
 
@@ -402,10 +464,16 @@ class ExpressionParser {
     if (local != locals_.rend()) {
       return add(ExpressionNode{.kind = Kind::local, .place = local->second}, token.column);
     }
-    const auto known = std::ranges::find(made_.names_, token.spelling);
+    std::string_view spelling = token.spelling;
+    if (spelling == lambda_ && is_symbol("[") && tokens_[at_ + 1].kind == TokenKind::text) {
+      spelling = tokens_[at_ + 1].spelling;
+      at_ += 2;
+      require_symbol("]");
+    }
+    const auto known = std::ranges::find(made_.names_, spelling);
     const auto place = static_cast<Index>(known - made_.names_.begin());
     if (known == made_.names_.end()) {
-      made_.names_.emplace_back(token.spelling);
+      made_.names_.emplace_back(spelling);
     }
     return add(ExpressionNode{.kind = Kind::name, .place = place}, token.column);
   }
@@ -413,17 +481,9 @@ class ExpressionParser {
   /// Behind its opening bracket.
   Index list(std::size_t column) {
     if (const auto for_word = find_for()) {
-      return comprehension(*for_word, column);
+      return comprehension(*for_word, "]", column, Function::to_list);
     }
-    std::vector<Index> items;
-    while (!is_symbol("]")) {
-      items.push_back(expression());
-      if (!take_symbol(",") && !is_symbol("]")) {
-        reject("',' or ']' is missing");
-      }
-    }
-    ++at_;
-    return add_many({.kind = Kind::list}, items, column);
+    return items({}, "]", column);
   }
 
   /// The `for` of the list that begins here, before its closing bracket.
@@ -445,7 +505,8 @@ class ExpressionParser {
   }
 
   /// The item stands before the variable that it uses, so it is read last.
-  Index comprehension(std::size_t for_word, std::size_t column) {
+  Index comprehension(std::size_t for_word, std::string_view close, std::size_t column,
+                      Function function) {
     const std::size_t item = std::exchange(at_, for_word + 1);
     const Token variable = current();
     if (variable.kind != TokenKind::name ||
@@ -454,7 +515,7 @@ class ExpressionParser {
     }
     ++at_;
     require_word("in");
-    ExpressionNode node{.kind = Kind::comprehension};
+    ExpressionNode node{.kind = Kind::comprehension, .function = function};
     node.operands[1] = disjunction();
     node.place = made_.locals_++;
     locals_.emplace_back(variable.spelling, node.place);
@@ -466,7 +527,7 @@ class ExpressionParser {
     }
     locals_.pop_back();
     at_ = end;
-    require_symbol("]");
+    require_symbol(close);
     return add(node, column);
   }
 
@@ -489,6 +550,7 @@ class ExpressionParser {
   std::size_t at_ = 0;
   int depth_ = 0;
   std::vector<std::pair<std::string_view, Index>> locals_;
+  std::string_view lambda_;  ///< Of a lambda, its first name; else empty.
 };
 
 Expression::Expression(std::string text, Dialect dialect)

@@ -20,12 +20,16 @@ constexpr bool continues_name(char c) { return starts_name(c) || is_digit(c); }
 constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // The longest come first.
-constexpr std::array kPythonSymbols{"**"sv, "//"sv, "<="sv, ">="sv, "=="sv, "!="sv,
-                                    "+"sv,  "-"sv,  "*"sv,  "/"sv,  "%"sv,  "<"sv,
-                                    ">"sv,  "("sv,  ")"sv,  "["sv,  "]"sv,  ","sv};
-constexpr std::array kCSymbols{"&&"sv, "||"sv, "<="sv, ">="sv, "=="sv, "!="sv, "+"sv,
-                               "-"sv,  "*"sv,  "/"sv,  "%"sv,  "<"sv,  ">"sv,  "("sv,
-                               ")"sv,  "["sv,  "]"sv,  ","sv,  "!"sv,  "?"sv,  ":"sv};
+constexpr std::array kPythonSymbols{"**"sv, "//"sv, "<<"sv, ">>"sv, "<="sv, ">="sv, "=="sv,
+                                    "!="sv, "+"sv,  "-"sv,  "*"sv,  "/"sv,  "%"sv,  "<"sv,
+                                    ">"sv,  "&"sv,  "|"sv,  "^"sv,  "~"sv,  "("sv,  ")"sv,
+                                    "["sv,  "]"sv,  ","sv,  ":"sv};
+constexpr std::array kCSymbols{"&&"sv, "||"sv, "<<"sv, ">>"sv, "<="sv, ">="sv, "=="sv,
+                               "!="sv, "+"sv,  "-"sv,  "*"sv,  "/"sv,  "%"sv,  "<"sv,
+                               ">"sv,  "&"sv,  "|"sv,  "^"sv,  "~"sv,  "("sv,  ")"sv,
+                               "["sv,  "]"sv,  ","sv,  "!"sv,  "?"sv,  ":"sv};
+/// Modules whose functions are known by their names alone.
+constexpr std::array kModules{"math."sv, "np."sv, "numpy."sv};
 
 class Tokenizer {
  public:
@@ -40,6 +44,9 @@ class Tokenizer {
     }
     const char first = text_[at_];
     if (starts_name(first)) {
+      const auto module = std::ranges::find_if(
+          kModules, [&](std::string_view one) { return text_.substr(at_).starts_with(one); });
+      at_ += module != kModules.end() && starts_name(peek(module->size())) ? module->size() : 0;
       return take(TokenKind::name, length_while(at_, continues_name));
     }
     if (is_digit(first) || (first == '.' && is_digit(peek(1)))) {
@@ -69,6 +76,9 @@ class Tokenizer {
   }
 
   Token number() {
+    if (text_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X')) {
+      return take(TokenKind::integer, length_while(at_, continues_name));
+    }
     std::size_t length = length_while(at_, is_digit);
     bool is_real = false;
     if (peek(length) == '.') {

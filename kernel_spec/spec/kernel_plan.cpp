@@ -7,6 +7,7 @@
 #include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/objective_text.h"
 #include "kernel_spec/spec/source_closure.h"
+#include "kernel_spec/spec/spec_checks.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/spec/texture.h"
@@ -105,7 +106,9 @@ bool is_axis_number(const std::string& text) {
 
 KernelPlan::KernelPlan(KernelSpec spec) : spec_(std::move(spec)) {
   plan();
+  require_settings_with_effect(spec_);
   read_sources();
+  require_arguments_of_kernels(spec_);
   digest_ = digest_of_all();
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Kernels annotated for kernel_launcher: `#pragma kernel tune(...)` and its like before a kernel.
-// What a program would say at run time stands in `#pragma swr size(...)` and `types(...)`.
+// Pragmas as kernel_launcher has them (github.com/KernelTuner/kernel_launcher), and swr's own for
+// what its callers say at run time.
 #include "kernel_spec/expression/expression.h"
+#include "kernel_spec/source/signatures.h"
+#include "kernel_spec/spec/element_type.h"
 #include "kernel_spec/spec/objective_text.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
@@ -10,65 +12,261 @@
 
 #include <algorithm>
 #include <charconv>
-#include <regex>
 #include <string_view>
 
 namespace swr::kernel_spec {
 namespace {
 
 constexpr int kUsualSize = 1 << 20;
-/// Of what a regular expression looks at: its matching recurses by the length of the text.
-constexpr std::size_t kLongestMatched = 4096;
+constexpr const char* kUsualValue = "1.5";
 /// Of an expression with all that its names stand for.
 constexpr std::size_t kLongestText = std::size_t{1} << 16;
 
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == text.npos) {
-    return "";
+/// What C makes of a constant, such as `1 << 4` or "a text"; a type and other text stays.
+std::string constant_text(const std::string& text) {
+  try {
+    ValueHeap heap;
+    const BoundExpression bound(Expression(text, Dialect::c), {});
+    const Value value = bound.evaluate({}, heap);
+    return value.kind == ValueKind::truth ? text : to_string(value);
+  } catch (const Error&) {
+    return text;
   }
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
 }
 
-/// The parts between commas that stand in no bracket.
-std::vector<std::string> parts_of(std::string_view text) {
-  std::vector<std::string> parts;
-  int depth = 0;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    const char c = i < text.size() ? text[i] : ',';
-    depth += c == '(' || c == '[' || c == '<' ? 1 : 0;
-    depth -= c == ')' || c == ']' || c == '>' ? 1 : 0;
-    if (c == ',' && (depth == 0 || i == text.size())) {
-      parts.push_back(trimmed(text.substr(begin, i - begin)));
-      begin = i + 1;
+using Named = std::pair<std::string, std::string>;
+
+/// What the pragmas of one kernel say, before anything is made of it.
+struct PragmaTexts {
+  std::vector<KernelParameter> parameters;
+  std::vector<std::string> constraints;
+  std::vector<Named> set;
+  std::vector<Named> sizes;
+  std::vector<Named> values;
+  std::vector<Named> types;
+  std::vector<Named> buffers;
+  std::vector<std::string> outputs;
+  std::vector<std::string> problem;
+  std::vector<std::string> block;
+  std::vector<std::string> divisors;
+  std::vector<std::string> grid;
+  std::string shared;
+  std::string objective;
+  std::string objective_is_large;
+  std::vector<std::string> notes;
+};
+
+const Named* find_named(const std::vector<Named>& all, std::string_view name) {
+  const auto found = std::ranges::find(all, name, &Named::first);
+  return found == all.end() ? nullptr : &*found;
+}
+
+class DirectiveReader {
+ public:
+  explicit DirectiveReader(const std::string& where) : where_(where) {}
+
+  PragmaTexts read(const std::vector<SourceDirective>& directives) {
+    for (const SourceDirective& directive : directives) {
+      directive_ = &directive;
+      take();
+    }
+    return std::move(texts_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    refuse_spec(where_, "line " + std::to_string(directive_->line) + ": " + what);
+  }
+
+  void take() {
+    constexpr std::size_t kLongestBody = 4096;
+    const std::string& word = directive_->word;
+    if (directive_->body.size() > kLongestBody) {
+      refuse(word + "(...) is longer than " + std::to_string(kLongestBody) + " characters");
+    }
+    if (word == "tune") {
+      take_parameter();
+    } else if (word == "default") {
+      take_default();
+    } else if (word == "restriction") {
+      const std::vector<std::string> all = parts();
+      texts_.constraints.insert(texts_.constraints.end(), all.begin(), all.end());
+    } else if (word == "buffers" || word == "buffer") {
+      take_buffers();
+    } else if (word == "output") {
+      const std::vector<std::string> all = parts();
+      texts_.outputs.insert(texts_.outputs.end(), all.begin(), all.end());
+    } else if (word == "tuning_key") {
+      texts_.notes.emplace_back(
+          "tuning_key is kernel_launcher's; swr keys by the kernel and its sizes");
+    } else if (!take_named() && !take_list() && !take_text()) {
+      refuse_unknown();
     }
   }
-  return parts.size() == 1 && parts.front().empty() ? std::vector<std::string>{} : parts;
-}
 
-struct Directive {
-  std::string word;
-  std::string body;
+  [[noreturn]] void refuse_unknown() const {
+    const std::vector<std::string> known{"tune",
+                                         "set",
+                                         "restriction",
+                                         "problem_size",
+                                         "block_size",
+                                         "grid_size",
+                                         "grid_divisor",
+                                         "shared_memory",
+                                         "buffers",
+                                         "output",
+                                         "size",
+                                         "value",
+                                         "types",
+                                         "default",
+                                         "tuning_key",
+                                         "objective",
+                                         "objective_higher_is_better"};
+    refuse("unknown pragma '" + directive_->word + "'" +
+           advice_for_unknown(directive_->word, known));
+  }
+
+  std::vector<std::string> parts() const {
+    std::vector<std::string> all = parts_between_commas(directive_->body, false);
+    if (all.empty()) {
+      refuse(directive_->word + "() says nothing");
+    }
+    return all;
+  }
+
+  /// NAME = TEXT.
+  Named assignment() const {
+    const std::string& body = directive_->body;
+    const auto equals = body.find('=');
+    const auto trimmed = [](std::string_view text) {
+      const auto first = text.find_first_not_of(' ');
+      return first == text.npos
+                 ? std::string()
+                 : std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
+    };
+    Named named{trimmed(std::string_view(body).substr(0, equals)),
+                equals == body.npos ? "" : trimmed(std::string_view(body).substr(equals + 1))};
+    if (named.first.empty() || named.second.empty()) {
+      refuse("write " + directive_->word + "(NAME = ...), not " + directive_->word + "(" + body +
+             ")");
+    }
+    return named;
+  }
+
+  void take_parameter() {
+    const auto [name, values] = assignment();
+    KernelParameter& parameter = texts_.parameters.emplace_back();
+    parameter.name = name;
+    for (const std::string& part : parts_between_commas(values, true)) {
+      const bool is_usual = part.starts_with("default(") && part.ends_with(")");
+      const std::string value = constant_text(is_usual ? part.substr(8, part.size() - 9) : part);
+      if (is_usual) {
+        parameter.usual = value;
+      } else {
+        parameter.values.push_back(value);
+      }
+    }
+    if (parameter.usual && std::ranges::count(parameter.values, *parameter.usual) == 0) {
+      parameter.values.push_back(*parameter.usual);
+    }
+  }
+
+  void take_default() {
+    if (texts_.parameters.empty() || texts_.parameters.back().usual) {
+      refuse("default(...) belongs to the one tune(...) before it");
+    }
+    texts_.parameters.back().usual = constant_text(directive_->body);
+  }
+
+  void take_buffers() {
+    for (const std::string& buffer : parts()) {
+      const auto open = buffer.find('[');
+      if (open == buffer.npos || open == 0 || buffer.back() != ']') {
+        refuse("write buffers(NAME[SIZE]), not buffers(" + buffer + ")");
+      }
+      const std::string name = buffer.substr(0, buffer.find_last_not_of(' ', open - 1) + 1);
+      require_first(find_named(texts_.buffers, name) == nullptr, name);
+      texts_.buffers.emplace_back(name, buffer.substr(open + 1, buffer.size() - open - 2));
+    }
+  }
+
+  void require_first(bool is_first, const std::string& name) const {
+    if (!is_first) {
+      refuse("'" + name + "' is there twice");
+    }
+  }
+
+  bool take_named() {
+    const std::string& word = directive_->word;
+    std::vector<Named>* const taken = word == "set"                       ? &texts_.set
+                                      : word == "size"                    ? &texts_.sizes
+                                      : word == "value"                   ? &texts_.values
+                                      : word == "types" || word == "type" ? &texts_.types
+                                                                          : nullptr;
+    if (taken != nullptr) {
+      Named named = assignment();
+      require_first(find_named(*taken, named.first) == nullptr, named.first);
+      taken->push_back(std::move(named));
+    }
+    return taken != nullptr;
+  }
+
+  bool take_list() {
+    const std::string& word = directive_->word;
+    std::vector<std::string>* const taken = word == "problem_size" ? &texts_.problem
+                                            : word == "block_size" ? &texts_.block
+                                            : word == "grid_size"  ? &texts_.grid
+                                            : word == "grid_divisor" || word == "grid_divisors"
+                                                ? &texts_.divisors
+                                                : nullptr;
+    if (taken != nullptr) {
+      require_first(taken->empty(), word);
+      *taken = parts();
+      if (constexpr std::size_t kAxes = 3; taken->size() > kAxes) {
+        refuse(word + " has more than three expressions");
+      }
+    }
+    return taken != nullptr;
+  }
+
+  bool take_text() {
+    const std::string& word = directive_->word;
+    std::string* const taken = word == "shared_memory"                ? &texts_.shared
+                               : word == "objective"                  ? &texts_.objective
+                               : word == "objective_higher_is_better" ? &texts_.objective_is_large
+                                                                      : nullptr;
+    if (taken != nullptr) {
+      require_first(taken->empty(), word);
+      static_cast<void>(parts());
+      *taken = directive_->body;
+    }
+    return taken != nullptr;
+  }
+
+  const std::string& where_;
+  const SourceDirective* directive_ = nullptr;
+  PragmaTexts texts_;
 };
 
 class PragmaReader {
  public:
-  PragmaReader(const std::string& source, const std::string& where)
-      : source_(source), where_(where) {
-    spec_.dialect = SpecDialect::c;
-  }
+  PragmaReader(const KernelSignature& kernel, const std::string& where)
+      : where_(where), kernel_(kernel), texts_(DirectiveReader(where).read(kernel.directives)) {}
 
   KernelSpec read() {
-    const std::size_t behind = read_directives();
-    read_signature(behind);
+    spec_.dialect = SpecDialect::c;
+    spec_.name = kernel_.name;
+    spec_.parameters = texts_.parameters;
+    spec_.constraints = replaced(texts_.constraints);
+    spec_.notes = texts_.notes;
     KernelStep& step = spec_.steps.emplace_back();
     step.entry = entry();
-    step.block = replaced(block_.empty() ? std::vector<std::string>{"block_size_x"} : block_);
+    step.block =
+        replaced(texts_.block.empty() ? std::vector<std::string>{"block_size_x"} : texts_.block);
     step.grid = grid();
-    step.shared_bytes = replaced(shared_);
-    spec_.constraints = replaced(spec_.constraints);
+    step.shared_bytes = texts_.shared.empty() ? "0" : replaced(texts_.shared);
     read_arguments();
+    require_names_of_the_kernel();
     read_objective();
     return std::move(spec_);
   }
@@ -76,128 +274,20 @@ class PragmaReader {
  private:
   [[noreturn]] void refuse(const std::string& what) const { refuse_spec(where_, what); }
 
-  /// Returns where the text behind the last directive begins.
-  std::size_t read_directives() {
-    std::size_t behind = std::string::npos;
-    for (std::size_t begin = 0; begin < source_.size();) {
-      const std::size_t end = std::min(source_.find('\n', begin), source_.size());
-      if (take_line(std::string_view(source_).substr(begin, end - begin))) {
-        behind = end;
-      }
-      begin = end + 1;
-    }
-    if (behind == std::string::npos) {
-      refuse("it has no line '#pragma kernel tune(NAME = VALUES)'");
-    }
-    return behind;
-  }
-
-  /// Whether the line is a directive, which is taken then.
-  bool take_line(std::string_view text) {
-    static const std::regex directive(
-        R"([ \t]*#[ \t]*pragma[ \t]+(kernel|swr)[ \t]+(\w+)[ \t]*\((.*)\)[ \t\r]*)");
-    const std::size_t first = text.find_first_not_of(" \t");
-    if (first == text.npos || text[first] != '#' || text.find("pragma") == text.npos) {
-      return false;
-    }
-    if (text.size() > kLongestMatched) {
-      refuse("a line with a pragma is longer than " + std::to_string(kLongestMatched) +
-             " characters");
-    }
-    std::match_results<std::string_view::const_iterator> found;
-    if (!std::regex_match(text.begin(), text.end(), found, directive)) {
-      return false;
-    }
-    take({found[2], found[3]});
-    return true;
-  }
-
-  static std::pair<std::string, std::string> assignment(const std::string& body) {
-    const auto equals = body.find('=');
-    return equals == body.npos ? std::pair{trimmed(body), std::string()}
-                               : std::pair{trimmed(std::string_view(body).substr(0, equals)),
-                                           trimmed(std::string_view(body).substr(equals + 1))};
-  }
-
-  void take(const Directive& directive) {
-    const auto& [word, body] = directive;
-    if (word == "tune") {
-      take_parameter(body);
-    } else if (word == "set") {
-      set_.push_back(assignment(body));
-    } else if (word == "restriction") {
-      spec_.constraints.push_back(body);
-    } else if (word == "problem_size") {
-      problem_ = parts_of(body);
-    } else if (word == "block_size") {
-      block_ = parts_of(body);
-    } else if (word == "grid_divisor" || word == "grid_divisors") {
-      divisors_ = parts_of(body);
-    } else if (word == "grid_size") {
-      grid_ = parts_of(body);
-    } else if (word == "shared_memory") {
-      shared_ = body;
-    } else if (word == "buffers" || word == "output") {
-      const std::vector<std::string> buffers = parts_of(body);
-      (word == "output" ? outputs_ : buffers_)
-          .insert((word == "output" ? outputs_ : buffers_).end(), buffers.begin(), buffers.end());
-    } else if (word == "size") {
-      sizes_.push_back(assignment(body));
-    } else if (word == "types" || word == "type") {
-      types_.push_back(assignment(body));
-    } else if (word == "objective" || word == "objective_higher_is_better") {
-      take_objective(directive);
-    } else if (word == "tuning_key") {
-      spec_.notes.push_back(
-          "tuning_key is kernel_launcher's; swr keys by the kernel and its sizes");
-    } else {
-      const std::vector<std::string> known{
-          "tune",         "set",           "restriction",
-          "problem_size", "block_size",    "grid_divisor",
-          "grid_size",    "shared_memory", "buffers",
-          "output",       "size",          "types",
-          "tuning_key",   "objective",     "objective_higher_is_better"};
-      refuse("unknown pragma '" + word + "'" + advice_for_unknown(word, known));
-    }
-  }
-
-  void take_parameter(const std::string& body) {
-    const auto [name, values] = assignment(body);
-    KernelParameter& parameter = spec_.parameters.emplace_back();
-    parameter.name = name;
-    for (const std::string& value : parts_of(values)) {
-      if (value.starts_with("default(") && value.ends_with(")")) {
-        parameter.usual = trimmed(value.substr(8, value.size() - 9));
-      } else {
-        parameter.values.push_back(value);
-      }
-    }
-  }
-
-  void take_objective(const Directive& directive) {
-    std::string& taken = directive.word == "objective" ? objective_ : objective_is_large_;
-    if (!taken.empty()) {
-      refuse("'#pragma swr " + directive.word + "(...)' is there twice");
-    }
-    taken = trimmed(directive.body);
-    if (taken.empty()) {
-      refuse("'#pragma swr " + directive.word + "()' says nothing");
-    }
-  }
-
   void read_objective() {
-    const bool is_to_be_large = objective_is_large_ == "true";
-    if (!is_to_be_large && !objective_is_large_.empty() && objective_is_large_ != "false") {
-      refuse("objective_higher_is_better must be true or false, not '" + objective_is_large_ + "'");
+    const std::string& is_large = texts_.objective_is_large;
+    const bool is_to_be_large = is_large == "true";
+    if (!is_to_be_large && !is_large.empty() && is_large != "false") {
+      refuse("objective_higher_is_better must be true or false, not '" + is_large + "'");
     }
-    if (objective_.empty()) {
+    if (texts_.objective.empty()) {
       if (is_to_be_large) {
         refuse("objective_higher_is_better needs '#pragma swr objective(...)'");
       }
       return;
     }
     try {
-      spec_.objective = kept_objective(objective_, is_to_be_large);
+      spec_.objective = kept_objective(texts_.objective, is_to_be_large);
     } catch (const Error& error) {
       refuse(error.what());
     }
@@ -205,7 +295,7 @@ class PragmaReader {
 
   /// `set` names stand for their expressions.
   std::string replaced(std::string text) const {
-    for (auto at = set_.rbegin(); at != set_.rend(); ++at) {
+    for (auto at = texts_.set.rbegin(); at != texts_.set.rend(); ++at) {
       text = with_word_replaced(text, at->first, "(" + at->second + ")");
       require_bounded(text);
     }
@@ -225,150 +315,204 @@ class PragmaReader {
     return texts;
   }
 
-  /// What follows the directives: `template <...> __global__ void NAME(...)`.
-  void read_signature(std::size_t behind) {
-    static const std::regex head(
-        R"(^\s*(?:template\s*<([^{};]*)>\s*)?(?:extern\s+"C"\s+)?__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(([^)]*)\))");
-    std::smatch found;
-    const std::string text = source_.substr(behind, kLongestMatched);
-    if (!std::regex_search(text, found, head)) {
-      refuse("no kernel '__global__ void NAME(...)' follows the pragmas within " +
-             std::to_string(kLongestMatched) + " characters");
-    }
-    for (const std::string& part : parts_of(found[1].str())) {
-      const std::string plain = trimmed(part.substr(0, part.find('=')));
-      template_parameters_.push_back(plain.substr(plain.find_last_of(" \t\n.") + 1));
-    }
-    kernel_ = found[2];
-    spec_.name = kernel_;
-    parameters_ = parts_of(found[3].str());
-  }
-
   std::string entry() {
-    std::string text = kernel_;
-    for (std::size_t i = 0; i < template_parameters_.size(); ++i) {
-      text += (i == 0 ? "<" : ", ") + template_value(template_parameters_[i]);
+    std::string text = kernel_.qualified_name;
+    for (std::size_t i = 0; i < kernel_.template_parameters.size(); ++i) {
+      text += (i == 0 ? "<" : ", ") + template_value(kernel_.template_parameters[i]);
     }
-    return text + (template_parameters_.empty() ? "" : ">");
+    return text + (kernel_.template_parameters.empty() ? "" : ">");
   }
 
-  std::string template_value(const std::string& name) {
-    const auto is_it = [&](const auto& one) { return one.first == name; };
-    if (const auto set = std::ranges::find_if(set_, is_it); set != set_.end()) {
-      return "(" + replaced(set->second) + ")";
+  std::string template_value(const SignatureParameter& parameter) {
+    const std::string& name = parameter.name;
+    const bool is_type = parameter.type == "typename" || parameter.type == "class";
+    if (const Named* const set = find_named(texts_.set, name)) {
+      return is_type ? set->second : "(" + replaced(set->second) + ")";
     }
-    if (std::ranges::find(spec_.parameters, name, &KernelParameter::name) !=
-        spec_.parameters.end()) {
+    if (std::ranges::count(spec_.parameters, name, &KernelParameter::name) > 0) {
       return name;
     }
-    const auto type = std::ranges::find_if(types_, is_it);
-    if (type == types_.end()) {
-      types_.emplace_back(name, "float");
-      spec_.notes.push_back("template parameter " + name + " is float; '#pragma swr types(" + name +
-                            " = TYPE)' says another");
-      return "float";
+    if (const Named* const type = find_named(texts_.types, name)) {
+      return type->second;
     }
-    return type->second;
+    if (!is_type && parameter.usual.empty()) {
+      refuse("template parameter '" + name + "' has no value; '#pragma kernel tune(" + name +
+             " = VALUES)' or set(" + name + " = VALUE) says one");
+    }
+    const std::string& value =
+        texts_.types.emplace_back(name, parameter.usual.empty() ? "float" : parameter.usual).second;
+    spec_.notes.push_back("template parameter " + name + " is " + value + "; '#pragma swr types(" +
+                          name + " = TYPE)' says another");
+    return value;
   }
 
   std::vector<std::string> grid() const {
-    if (!grid_.empty()) {
-      return replaced(grid_);
+    if (!texts_.grid.empty()) {
+      return replaced(texts_.grid);
     }
-    if (problem_.empty()) {
+    if (texts_.problem.empty()) {
       refuse("it needs '#pragma kernel problem_size(...)' or grid_size(...)");
     }
-    const std::vector<std::string>& divisors = divisors_.empty() ? block_ : divisors_;
+    const std::vector<std::string>& divisors =
+        texts_.divisors.empty() ? texts_.block : texts_.divisors;
     std::vector<std::string> all;
-    for (std::size_t i = 0; i < problem_.size(); ++i) {
+    for (std::size_t i = 0; i < texts_.problem.size(); ++i) {
       all.push_back(replaced(i < divisors.size()
-                                 ? "div_ceil(" + problem_[i] + ", " + divisors[i] + ")"
-                                 : problem_[i]));
+                                 ? "div_ceil(" + texts_.problem[i] + ", " + divisors[i] + ")"
+                                 : texts_.problem[i]));
     }
     return all;
   }
 
   std::string type_of(std::string type) const {
-    for (const auto& [name, value] : types_) {
+    for (const auto& [name, value] : texts_.types) {
       type = with_word_replaced(type, name, value);
       require_bounded(type);
     }
     return type;
   }
 
-  int usual_size(const std::string& name) {
-    for (const auto& [known, text] : sizes_) {
-      int value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (known == name && (error != std::errc{} || *end != '\0' || value < 1)) {
-        refuse("size " + name + " must be a whole number above 0, not '" + text + "'");
-      }
-      if (known == name) {
-        return value;
-      }
-    }
-    spec_.notes.push_back("size " + name + " is " + std::to_string(kUsualSize) +
-                          "; '#pragma swr size(" + name + " = N)' says another");
-    return kUsualSize;
-  }
-
-  /// Scalars are sizes of the problem; pointers are vectors of the sizes that `buffers` says.
+  /// Whole scalars are sizes of the problem unless they have a value, others have one; pointers are
+  /// vectors of the sizes that `buffers` says.
   void read_arguments() {
-    for (const std::string& parameter : parameters_) {
-      const auto split = parameter.find_last_of(" \t\n*&");
-      const std::string name = trimmed(parameter.substr(split + 1));
-      const std::string type = type_of(parameter.substr(0, split + 1));
+    for (const SignatureParameter& parameter : kernel_.parameters) {
+      if (parameter.name.empty()) {
+        refuse("parameter '" + parameter.type.substr(0, 60) + "' of " + kernel_.name +
+               " has no name or no type that can be read");
+      }
       KernelArgument& argument = spec_.arguments.emplace_back();
-      argument.name = name;
-      argument.type = type;
-      if (parameter.find('*') == parameter.npos) {
-        argument.value = name;
-        spec_.sizes.push_back({name, usual_size(name)});
+      argument.name = parameter.name;
+      argument.type = type_of(parameter.type);
+      if (parameter.is_pointer()) {
+        read_vector(argument);
       } else {
-        argument.size = replaced(length_of(name));
-        const bool is_const = type.find("const") != type.npos;
-        argument.is_output =
-            outputs_.empty() ? !is_const : std::ranges::find(outputs_, name) != outputs_.end();
-        argument.fill = argument.is_output ? KernelFill::nothing : KernelFill::random;
+        argument.value = scalar(argument);
       }
     }
   }
 
-  std::string length_of(const std::string& name) const {
-    for (const std::string& buffer : buffers_) {
-      const auto open = buffer.find('[');
-      if (open != buffer.npos && buffer.back() == ']' && trimmed(buffer.substr(0, open)) == name) {
-        return buffer.substr(open + 1, buffer.size() - open - 2);
-      }
+  void read_vector(KernelArgument& argument) const {
+    const Named* const buffer = find_named(texts_.buffers, argument.name);
+    if (buffer == nullptr) {
+      refuse("'#pragma kernel buffers(" + argument.name + "[SIZE])' is missing");
     }
-    refuse("'#pragma kernel buffers(" + name + "[SIZE])' is missing");
+    argument.size = replaced(buffer->second);
+    const std::string_view element(argument.type.data(), argument.type.find('*'));
+    const bool is_const = find_word(element, "const", 0) != element.npos;
+    argument.is_output =
+        texts_.outputs.empty() ? !is_const : std::ranges::count(texts_.outputs, argument.name) > 0;
+    argument.fill = argument.is_output ? KernelFill::nothing : KernelFill::random;
   }
 
-  const std::string& source_;
-  std::string where_;
+  static bool may_be_size(const std::string& type) {
+    try {
+      const ElementType element = element_type(type);
+      return !element.is_real() && element.lanes == 1 && element.bytes() >= sizeof(int);
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  std::string scalar(const KernelArgument& argument) {
+    const std::string& name = argument.name;
+    const Named* const size = find_named(texts_.sizes, name);
+    const Named* const value = find_named(texts_.values, name);
+    if (value != nullptr && size != nullptr) {
+      refuse("'" + name + "' has a size and a value; one of them says what it is");
+    }
+    if (value != nullptr) {
+      return replaced(value->second);
+    }
+    if (may_be_size(argument.type)) {
+      spec_.sizes.push_back({name, usual_size(name, size)});
+      return name;
+    }
+    if (size != nullptr) {
+      refuse("'" + name + "' is " + argument.type + " and no size; write '#pragma swr value(" +
+             name + " = " + size->second + ")'");
+    }
+    spec_.notes.push_back("scalar " + name + " is " + kUsualValue + "; '#pragma swr value(" + name +
+                          " = VALUE)' says another");
+    return kUsualValue;
+  }
+
+  int usual_size(const std::string& name, const Named* said) {
+    if (said == nullptr) {
+      spec_.notes.push_back("size " + name + " is " + std::to_string(kUsualSize) +
+                            "; '#pragma swr size(" + name + " = N)' says another");
+      return kUsualSize;
+    }
+    const std::string& text = said->second;
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || *end != '\0' || value < 1) {
+      refuse("size " + name + " must be a whole number above 0, not '" + text + "'");
+    }
+    return value;
+  }
+
+  /// A name that the kernel does not have would be a setting without effect.
+  void require_names_of_the_kernel() const {
+    std::vector<std::string> known;
+    std::string types;
+    for (const SignatureParameter& parameter : kernel_.parameters) {
+      known.push_back(parameter.name);
+      types += parameter.type + " ";
+    }
+    const auto require_known = [&](const char* word, const std::string& name) {
+      if (std::ranges::count(known, name) == 0) {
+        refuse(std::string(word) + "(" + name + " ...): " + kernel_.name + " has no parameter '" +
+               name + "'" + advice_for_unknown(name, known));
+      }
+    };
+    for (const auto& [word, all] :
+         {std::pair("buffers", &texts_.buffers), std::pair("size", &texts_.sizes),
+          std::pair("value", &texts_.values)}) {
+      for (const auto& [name, text] : *all) {
+        require_known(word, name);
+      }
+    }
+    for (const std::string& name : texts_.outputs) {
+      require_known("output", name);
+    }
+    for (const auto& [name, text] : texts_.types) {
+      const bool is_template_parameter =
+          std::ranges::count(kernel_.template_parameters, name, &SignatureParameter::name) > 0;
+      if (!is_template_parameter && find_word(types, name, 0) == std::string::npos) {
+        refuse("types(" + name + " = " + text + "): " + kernel_.name + " has no type '" + name +
+               "'");
+      }
+    }
+  }
+
+  const std::string& where_;
+  const KernelSignature& kernel_;
+  PragmaTexts texts_;
   KernelSpec spec_;
-  std::vector<std::pair<std::string, std::string>> set_;
-  std::vector<std::pair<std::string, std::string>> sizes_;
-  std::vector<std::pair<std::string, std::string>> types_;
-  std::vector<std::string> problem_;
-  std::vector<std::string> block_;
-  std::vector<std::string> divisors_;
-  std::vector<std::string> grid_;
-  std::vector<std::string> buffers_;
-  std::vector<std::string> outputs_;
-  std::string shared_ = "0";
-  std::string objective_;
-  std::string objective_is_large_;
-  std::vector<std::string> template_parameters_;
-  std::string kernel_;
-  std::vector<std::string> parameters_;
 };
 
 }  // namespace
 
 KernelSpec read_pragmas(const std::string& source, const std::string& where) {
-  KernelSpec spec = PragmaReader(source, where).read();
-  return spec;
+  const SourceKernels found = kernels_of(source, where);
+  const KernelSignature* annotated = nullptr;
+  for (const KernelSignature& kernel : found.kernels) {
+    if (annotated != nullptr && !kernel.directives.empty()) {
+      refuse_spec(where, "line " + std::to_string(kernel.line) +
+                             ": it has pragmas of two kernels, " + annotated->name + " and " +
+                             kernel.name +
+                             "; give each a file of its own, as a file with pragmas is one spec");
+    }
+    annotated = kernel.directives.empty() ? annotated : &kernel;
+  }
+  if (!found.unused.empty()) {
+    refuse_spec(where, "line " + std::to_string(found.unused.front().line) +
+                           ": no kernel '__global__ void NAME(...)' follows the pragmas");
+  }
+  if (annotated == nullptr) {
+    refuse_spec(where, "it has no line '#pragma kernel tune(NAME = VALUES)'");
+  }
+  return PragmaReader(*annotated, where).read();
 }
 
 }  // namespace swr::kernel_spec

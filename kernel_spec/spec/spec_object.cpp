@@ -122,20 +122,17 @@ std::string expression_text(const Json& json, const std::string& where) {
   if (json.is_string()) {
     return json.get<std::string>();
   }
-  if (json.is_number()) {
+  if (json.is_number() || json.is_boolean()) {
     return json.dump();
   }
-  refuse_spec(where, "it must be a number or an expression as text");
+  refuse_spec(where, "it must be a number, true, false or an expression as text");
 }
 
 std::string value_text(const Json& json, const std::string& where) {
-  if (json.is_boolean()) {
-    return json.get<bool>() ? "true" : "false";
+  if (!json.is_primitive() || json.is_null()) {
+    refuse_spec(where, "a value must be a number, a text, true or false");
   }
-  if (json.is_string() || json.is_number()) {
-    return expression_text(json, where);
-  }
-  refuse_spec(where, "a value must be a number, a text, true or false");
+  return expression_text(json, where);
 }
 
 std::vector<std::string> parameter_values(const Json& json, const std::string& where) {

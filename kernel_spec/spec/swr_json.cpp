@@ -82,7 +82,11 @@ void read_named(const SpecObject& spec, const char* key,
 }
 
 void read_fill(const SpecObject& object, KernelArgument& argument) {
-  const std::string fill = object.text_or("fill", object.has("value") ? "value" : "");
+  const char* const implied = object.has("value")                       ? "value"
+                              : object.has("file")                      ? "file"
+                              : object.has("low") || object.has("high") ? "random"
+                                                                        : "";
+  const std::string fill = object.text_or("fill", implied);
   constexpr std::array kFills{""sv, "zeros"sv, "value"sv, "random"sv, "index"sv, "file"sv};
   for (std::size_t i = 0; i < kFills.size(); ++i) {
     if (kFills[i] == fill) {
@@ -115,6 +119,14 @@ void read_argument(const Json& json, const std::string& where, KernelSpec& kerne
   argument.is_output = object.flag_or("output", false);
   argument.is_constant = object.flag_or("constant", false);
   read_fill(object, argument);
+  if (!argument.size && !argument.texture && !object.has("value")) {
+    refuse_spec(where, "a scalar needs a 'value', a vector a 'size'");
+  }
+  const bool is_read_only = argument.size && argument.type.find("const") != std::string::npos;
+  if (is_read_only && argument.fill == KernelFill::nothing) {
+    kernel.notes.push_back("argument " + argument.name +
+                           " is const and has no fill: all its bytes are 0xff");
+  }
   argument.expected_file = object.text_or("expected", "");
   if (object.has("absolute")) {
     argument.absolute = object.number_or("absolute", 0.0);
@@ -153,6 +165,15 @@ std::vector<KernelStep> read_steps(const Json& json, const std::string& where) {
   return steps;
 }
 
+/// Steps have all that a single launch would say.
+void require_steps_alone(const SpecObject& object) {
+  for (const char* const key : {"entry", "block", "grid", "shared_bytes"}) {
+    if (object.has("steps") && object.has(key)) {
+      refuse_spec(object.place(key), "it belongs into 'steps', which are there too");
+    }
+  }
+}
+
 void read_reference(const SpecObject& spec, KernelSpec& kernel) {
   if (!spec.has("reference")) {
     return;
@@ -161,6 +182,7 @@ void read_reference(const SpecObject& spec, KernelSpec& kernel) {
       spec.at("reference"), spec.place("reference"),
       {"source", "entry", "block", "grid", "shared_bytes", "arguments", "steps", "parameters"});
   kernel.reference_file = object.text_or("source", "");
+  require_steps_alone(object);
   if (object.has("steps")) {
     kernel.reference = read_steps(object.at("steps"), object.place("steps"));
   } else {
@@ -212,6 +234,7 @@ KernelSpec read_swr_json(const Json& json, const std::string& where) {
     read_argument(spec.at("arguments")[i], spec.place("arguments") + "[" + std::to_string(i) + "]",
                   kernel);
   }
+  require_steps_alone(spec);
   if (spec.has("steps")) {
     kernel.steps = read_steps(spec.at("steps"), spec.place("steps"));
   } else {

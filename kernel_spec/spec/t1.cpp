@@ -3,6 +3,7 @@
 // is chosen here is noted for people.
 #include "core/ascii.h"
 #include "kernel_spec/expression/expression.h"
+#include "kernel_spec/spec/objective_text.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_object.h"
 #include "kernel_spec/spec/words.h"
@@ -88,9 +89,42 @@ class T1Reader {
       note("verification names a program of the host, and a spec executes nothing there");
     }
     read_objective(file_, spec_);
+    read_general_objective();
     for (const char* const key : {"Search", "SearchSettings", "Budget"}) {
       if (file_.has(key)) {
         note(std::string(key) + " is left to swr's options --strategy, --budget and --time");
+      }
+    }
+    for (const char* const key : {"SimulationInput", "Device", "Platform", "Profiling", "Stream"}) {
+      if (kernel_.has(key)) {
+        note("KernelSpecification." + std::string(key) + " has no effect");
+      }
+    }
+  }
+
+  /// General.Objective is taken where it is one of swr's; others are named, with what is done.
+  void read_general_objective() {
+    if (!file_.has("General") || !file_.at("General").is_object()) {
+      return;
+    }
+    const Json& general = file_.at("General");
+    const auto objective = general.find("Objective");
+    if (objective == general.end() || !spec_.objective.empty()) {
+      return;
+    }
+    const std::string place = file_.place("General") + ".Objective";
+    const std::string text = value_text(*objective, place);
+    const auto minimizes = general.find("Minimize");
+    const bool is_to_be_large = minimizes != general.end() && *minimizes == false;
+    try {
+      spec_.objective = kept_objective(text, is_to_be_large);
+    } catch (const Error&) {
+      std::string word = text;
+      std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (is_to_be_large || (word != "time" && word != "runtime")) {
+        note("General.Objective " + text +
+             " is none of swr's, and the shortest time is looked for; "
+             "--objective says another");
       }
     }
   }
@@ -134,9 +168,11 @@ class T1Reader {
 
   /// Parameters of a condition can be incomplete in published files: its expression says them.
   void read_conditions() {
-    for (const Json& json : list(space_, "Conditions")) {
-      const SpecObject object(json, space_.place("Conditions"), {"Expression", "Parameters"});
-      spec_.constraints.push_back(object.text("Expression"));
+    for (const char* const key : {"Conditions", "Constraints"}) {
+      for (const Json& json : list(space_, key)) {
+        const SpecObject object(json, space_.place(key), {"Expression", "Parameters"});
+        spec_.constraints.push_back(object.text("Expression"));
+      }
     }
   }
 
@@ -362,6 +398,9 @@ class T1Reader {
     const std::string fill = object.text_or("FillType", "Constant");
     if (fill == "Constant" || (is_scalar && fill == "Random")) {
       argument.fill = KernelFill::value;
+      if (is_scalar && (!object.has("FillValue") || fill == "Random")) {
+        note("scalar " + argument.name + " is its FillValue, and 0 without one");
+      }
       argument.value = object.expression_or("FillValue", "0");
     } else if (fill == "Random") {
       argument.fill = KernelFill::random;

@@ -64,6 +64,21 @@ TEST(Expression, DividesAsCWhereItIsC) {
   EXPECT_EQ(text_of("5 && 7", Dialect::c), "True");
 }
 
+TEST(Expression, HasTheOperatorsOfPublishedFiles) {
+  EXPECT_EQ(text_of("(block_size_x & (block_size_x - 1)) == 0"), "True");
+  EXPECT_EQ(text_of("6 & 3 == 2"), "True") << "Python's bits bind closer than comparisons";
+  EXPECT_EQ(text_of("6 & 3 == 2", Dialect::c), "0") << "C's do not";
+  EXPECT_EQ(text_of("1 << 2 + 1 | 1 ^ 3 & 2", Dialect::c), "11");
+  EXPECT_EQ(text_of("1 | 2 == 2 && 0", Dialect::c), "False");
+  EXPECT_EQ(text_of("~0x0F & 0xff"), "240");
+  EXPECT_EQ(text_of("n in (10, 1000, 20) and n not in ()"), "True");
+  EXPECT_EQ(text_of("all(n % v == 0 for v in [10, 20] if v > 5)"), "True");
+  EXPECT_EQ(text_of("any(1 // v for v in [1, 0])"), "True") << "what follows is not computed";
+  EXPECT_EQ(text_of("sum(v * v for v in range(4)) + math.log2(8) + np.ceil(0.5)"), "18.0");
+  EXPECT_EQ(text_of("lambda p: p[\"n\"] - p['block_size_x']"), text_of("n - block_size_x"));
+  EXPECT_EQ(text_of("lambda n, block_size_x: n - block_size_x"), text_of("n - block_size_x"));
+}
+
 TEST(Expression, OverWholeNumbersIsAProgram) {
   const std::vector<std::string> names{"a", "b"};
   const auto program_of = [&](const char* text, Dialect dialect = Dialect::python) {
@@ -76,21 +91,28 @@ TEST(Expression, OverWholeNumbersIsAProgram) {
   EXPECT_EQ(program_of("b == 2 or a // 0").run(table), 1) << "what is decided is not computed";
   EXPECT_EQ(program_of("not a or -b == -2").run(table), 1);
   EXPECT_EQ(program_of("a && b || 0", Dialect::c).run(table), 1);
+  EXPECT_EQ(program_of("~a & 4 | b ^ 1").run(table), 7);
   for (const char* const without : {"a // (b - 2)", "9223372036854775807 + b"}) {
     EXPECT_EQ(program_of(without).run(table), std::nullopt) << without;
   }
   EXPECT_EQ(program_of("a + b").run(std::vector{Value::of(0.5), Value::of(1LL)}), std::nullopt);
-  for (const char* const other : {"a / b", "2 ** b", "max(a, b)", "a + 0.5", "'a' < 'b'"}) {
+  for (const char* const other :
+       {"a / b", "2 ** b", "a << b", "max(a, b)", "a + 0.5", "'a' < 'b'"}) {
     EXPECT_TRUE(program_of(other).is_empty()) << other;
   }
 }
 
 TEST(Expression, SaysWhereWhatCannotBeReadIs) {
   EXPECT_THAT(error_of("1 + "), HasSubstr("column 5: a value is missing"));
-  EXPECT_THAT(error_of("(1, 2)"), HasSubstr("write a list"));
+  EXPECT_THAT(error_of("(1, 2)", Dialect::c), HasSubstr("')' is missing"));
+  EXPECT_THAT(error_of("0x1g"), HasSubstr("followed by letters"));
+  EXPECT_THAT(error_of("1 << -1"), HasSubstr("less than 0 bits"));
+  EXPECT_THAT(error_of("3 << 62"), HasSubstr("more than 64 bits"));
+  EXPECT_THAT(error_of("n & 0.5"), HasSubstr("& does not take"));
   EXPECT_THAT(error_of("__import__('os')"), HasSubstr("there is no function '__import__'"));
   EXPECT_THAT(error_of("n.real"), HasSubstr("column 2: '.' is no operator"));
-  EXPECT_THAT(error_of("lambda n"), HasSubstr("'lambda' stands where a value"));
+  EXPECT_THAT(error_of("lambda n"), HasSubstr("':' is missing"));
+  EXPECT_THAT(error_of("1 + lambda"), HasSubstr("'lambda' stands where a value"));
   EXPECT_THAT(error_of("007"), HasSubstr("begins with 0"));
   EXPECT_THAT(error_of("1 < 2 < 3", Dialect::c), HasSubstr("join them with &&"));
   EXPECT_THAT(error_of("n(1)"), HasSubstr("there is no function 'n'"));

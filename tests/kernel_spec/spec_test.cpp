@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reading specs: what is understood, and the one clear error for everything that is refused.
+#include "kernel_spec/spec/argument_data.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_directory.h"
@@ -405,6 +406,7 @@ TEST_F(Spec, ReadsT1AsPublishedFilesHaveIt) {
 }
 
 TEST_F(Spec, TakesReferencesOfT1ForOutputs) {
+  directory_.write("spec/f.cu", "__global__ void f(float* y, const float* x) {}\n");
   Json json = Json::parse(kT1);
   Json& arguments = json["KernelSpecification"]["Arguments"];
   arguments[0].erase("Output");
@@ -418,6 +420,94 @@ TEST_F(Spec, TakesReferencesOfT1ForOutputs) {
   EXPECT_EQ(plan.arguments()[0].absolute, 0.1);
   json["kernelSpecification"] = Json::object();
   EXPECT_THAT(refusal(json), HasSubstr("the form before T1"));
+}
+
+TEST_F(Spec, NothingOfT1IsDroppedSilently) {
+  directory_.write("spec/f.cu", "");
+  const auto with = [](const char* part, const char* key, const Json& value) {
+    Json json = Json::parse(kT1);
+    json[part][key] = value;
+    return json;
+  };
+  EXPECT_EQ(planned(with("General", "Objective", "energy")).spec().objective, "energy");
+  Json large = with("General", "Objective", "gflops_per_s");
+  large["General"]["Minimize"] = false;
+  EXPECT_THAT(planned(large).spec().notes,
+              testing::Contains(HasSubstr("General.Objective gflops_per_s is none of swr's")));
+  for (const char* const usual : {"time", "Runtime"}) {
+    EXPECT_THAT(planned(with("General", "Objective", usual)).spec().notes,
+                testing::Not(testing::Contains(HasSubstr("Objective"))));
+  }
+  EXPECT_THAT(planned(with("KernelSpecification", "Device", 1)).spec().notes,
+              testing::Contains("KernelSpecification.Device has no effect"));
+  EXPECT_EQ(planned(with("ConfigurationSpace", "Constraints", {{{"Expression", "1 > 2"}}}))
+                .spec()
+                .constraints.back(),
+            "1 > 2");
+  Json flagged = Json::parse(kT1);
+  flagged["KernelSpecification"]["Arguments"].push_back(
+      {{"Name", "flag"}, {"Type", "bool"}, {"MemoryType", "Scalar"}, {"FillValue", true}});
+  flagged["KernelSpecification"]["Arguments"].push_back(
+      {{"Name", "none"}, {"Type", "int"}, {"MemoryType", "Scalar"}});
+  const KernelPlan plan = planned(flagged);
+  Point point;
+  plan.fill(point, std::vector{1, 1}, std::vector{0, 0, 0});
+  EXPECT_EQ(scalar_bytes(plan.arguments()[3], point), std::vector{std::byte{1}});
+  EXPECT_THAT(plan.spec().notes,
+              testing::Contains("scalar none is its FillValue, and 0 without one"));
+}
+
+TEST_F(Spec, RefusesSettingsWithoutEffect) {
+  const auto refused = [&](const char* changes) {
+    Json json = small();
+    json.merge_patch(Json::parse(changes));
+    return refusal(json);
+  };
+  EXPECT_THAT(refused(R"({"parameters": {"block_size_x": {"values": [32], "default": 64}}})"),
+              HasSubstr("its default 64 is none of its values"));
+  EXPECT_THAT(refused(R"({"parameters": {"nvml_gr_clock": [900, 1200]}})"),
+              HasSubstr("Kernel Tuner sets clocks or power by this name"));
+  const auto refused_argument = [&](const char* changes) {
+    Json json = small();
+    json["arguments"][0].merge_patch(Json::parse(changes));
+    return refusal(json);
+  };
+  EXPECT_THAT(refused_argument(R"({"fill": "zeros", "low": -1})"),
+              HasSubstr("low and high belong"));
+  EXPECT_THAT(refused_argument(R"({"fill": "random", "value": 3})"), HasSubstr("a value belongs"));
+  EXPECT_THAT(refused_argument(R"({"fill": "zeros", "file": "a"})"), HasSubstr("a file belongs"));
+  EXPECT_THAT(refused_argument(R"({"size": null})"), HasSubstr("a scalar needs a 'value'"));
+  EXPECT_THAT(refused(R"({"steps": [{"entry": "f", "block": 1, "grid": 1}]})"),
+              HasSubstr("k.json.entry: it belongs into 'steps'"));
+  Json input = small();
+  input["arguments"].push_back({{"name", "x"}, {"type", "const float*"}, {"size", "n"}});
+  EXPECT_THAT(read(input.dump()).notes,
+              testing::Contains(HasSubstr("argument x is const and has no fill")));
+  input["arguments"].back()["low"] = 1;
+  EXPECT_EQ(read(input.dump()).arguments.back().fill, KernelFill::random);
+}
+
+TEST_F(Spec, ComparesArgumentsWithTheKernel) {
+  const auto with = [&](const std::string& parameters) {
+    directory_.write("spec/f.cu",
+                     "namespace n { __global__ void g(int); }\n"
+                     "__global__ void f(" +
+                         parameters + ") {}\n");
+    return small();
+  };
+  EXPECT_EQ(refusal(with("float* y, int n, double* sum")),
+            "small: f takes (float* y, int n, double* sum), and the spec has 2 arguments for it; "
+            "'sum' is missing");
+  EXPECT_THAT(refusal(with("float* y")), HasSubstr("the spec has 2 arguments for it"));
+  EXPECT_THAT(refusal(with("int n, float* y")), HasSubstr("argument y: f takes (int n, float* y)"));
+  EXPECT_THAT(refusal(with("float* y, float n")), HasSubstr("is not of its argument's type int"));
+  EXPECT_THAT(refusal(with("float* y, long long n")),
+              HasSubstr("'n' is not of its argument's type"));
+  for (const char* const parameters :
+       {"float *__restrict__ y, const unsigned n", "float y[], int", "real* y, count n",
+        "float* y MORE", "\n#ifdef A\nfloat* y\n#endif\n, int n, int m"}) {
+    EXPECT_EQ(planned(with(parameters)).arguments().size(), 2U) << parameters;
+  }
 }
 
 TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {
@@ -436,6 +526,7 @@ TEST_F(Spec, RefusesT1ThatExecutesOrIsOfAnotherLanguage) {
 }
 
 TEST_F(Spec, ReadsTextures) {
+  directory_.write("spec/f.cu", "__global__ void f(float*, int, cudaTextureObject_t) {}\n");
   Json json = small();
   json["arguments"].push_back(Json::parse(R"json({"name": "image", "type": "unsigned char",
       "fill": "random", "texture": {"extent": ["n", "block_size_x"], "address": "border",
@@ -572,7 +663,9 @@ TEST_F(Spec, PragmasOfAnyContentAreReadOrRefused) {
   EXPECT_THAT(refused("#pragma kernel tune(a = " + std::string(kLong, '1') + ")\n" + kernel),
               HasSubstr("longer than 4096"));
   EXPECT_THAT(refused(tuned + "__global__ void f(" + std::string(kLong, 'n') + ") {}\n"),
-              HasSubstr("no kernel"));
+              HasSubstr("has no name or no type"));
+  EXPECT_EQ(refused(std::string(1 << 19, '{')),
+            "k.cu: it has no line '#pragma kernel tune(NAME = VALUES)'");
 }
 
 TEST_F(Spec, RefusesPragmasThatItDoesNotKnow) {
