@@ -20,7 +20,8 @@ namespace {
 /// they end: an ordered_json that grows copies all that is below it.
 class Builder {
  public:
-  Builder(const std::string& name, const JsonLimits& limits) : name_(name), limits_(limits) {}
+  Builder(std::string_view text, const std::string& name, const JsonLimits& limits)
+      : text_(text), name_(name), limits_(limits) {}
 
   Json take() { return std::move(root_); }
 
@@ -63,7 +64,17 @@ class Builder {
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& /*cause*/) {
-    reject(name_, "is not JSON (byte " + std::to_string(position) + ")");
+    // The parser has read what it does not take.
+    const std::size_t at = std::min(position, text_.size()) - (position > 0 ? 1 : 0);
+    const std::string_view before = text_.substr(0, at);
+    const std::size_t line = static_cast<std::size_t>(std::ranges::count(before, '\n')) + 1;
+    const std::size_t column = at - (before.rfind('\n') + 1) + 1;
+    const bool is_comment = text_.substr(at).starts_with('/') || text_.substr(at).starts_with('#');
+    reject(name_, "is not JSON (line " + std::to_string(line) + ", column " +
+                      std::to_string(column) +
+                      (is_comment                ? ": comments are no JSON)"
+                       : position > text_.size() ? ": it ends too early)"
+                                                 : ")"));
   }
 
  private:
@@ -122,6 +133,7 @@ class Builder {
     }
   }
 
+  std::string_view text_;
   const std::string& name_;
   const JsonLimits& limits_;
   std::vector<Open> open_;
@@ -153,7 +165,7 @@ Json parse(std::string_view text, Json::input_format_t format, const std::string
     reject(name, "is longer than " + std::to_string(limits.bytes) + " bytes");
   }
   const ClassicLocale classic;
-  Builder builder(name, limits);
+  Builder builder(text, name, limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder, format)) {
     reject(name, "is not JSON");
   }

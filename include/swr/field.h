@@ -23,6 +23,7 @@ struct Field {
   /// The spellings of a choice by enumerator, and of a flag that is spelt "off" and "on"; a flag
   /// without them is a truth value.
   std::span<const std::string_view> spellings = {};
+  bool is_byte = false;  ///< A choice of at most 256, held in one byte.
 
   bool is_text() const { return !spellings.empty(); }
 
@@ -31,6 +32,9 @@ struct Field {
     const char* const member = static_cast<const char*>(object) + offset;
     if (type == FieldType::flag) {
       return *reinterpret_cast<const bool*>(member) ? 1 : 0;
+    }
+    if (is_byte) {
+      return static_cast<unsigned char>(*member);
     }
     int value = 0;
     std::memcpy(&value, member, sizeof value);
@@ -41,6 +45,8 @@ struct Field {
     char* const member = static_cast<char*>(object) + offset;
     if (type == FieldType::flag) {
       *reinterpret_cast<bool*>(member) = value != 0;
+    } else if (is_byte) {
+      *member = static_cast<char>(value);
     } else {
       std::memcpy(member, &value, sizeof value);
     }

@@ -270,6 +270,22 @@ SourceKernels kernels_of(std::string_view source, const std::string& where) {
   return SignatureReader(source, where).read();
 }
 
+bool declares_template_parameter(std::string_view source, std::string_view name) {
+  const SourceTokens tokens(source);
+  const SourceToken* const end = tokens.tokens().data() + tokens.tokens().size() - 1;
+  for (const SourceToken* at = tokens.tokens().data(); at != end; ++at) {
+    const bool begins = at->is("template") && at + 1 != end && at[1].is("<");
+    const SourceToken* const behind = begins ? behind_bracket(at + 1, end) : nullptr;
+    for (const Tokens& item :
+         items_between_commas(behind == nullptr ? Tokens{} : Tokens{at + 2, behind - 1})) {
+      if (parameter_of(item).name == name) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::vector<std::string> parts_between_commas(std::string_view text, bool has_types) {
   const SourceTokens source(text);
   const std::vector<SourceToken>& tokens = source.tokens();

@@ -46,6 +46,9 @@ struct SourceKernels {
 /// Throws: Error{invalid_argument} where such a line is no list of directives.
 SourceKernels kernels_of(std::string_view source, const std::string& where);
 
+/// True where a list of a template declares a parameter of this name.
+bool declares_template_parameter(std::string_view source, std::string_view name);
+
 /// The parts between commas that stand in no bracket and no quotes. With types, < behind a name is
 /// a bracket, too.
 std::vector<std::string> parts_between_commas(std::string_view text, bool has_types);

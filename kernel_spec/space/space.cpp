@@ -13,7 +13,17 @@
 namespace swr::kernel_spec {
 namespace {
 
-constexpr long long kMostRawPoints = 1LL << 62;
+constexpr long long kMostPoints = 1LL << 62;
+
+/// Of counts, the largest of which stands for more.
+long long bounded_product(long long a, long long b) {
+  long long product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<long long>::max() : product;
+}
+long long bounded_sum(long long a, long long b) {
+  long long sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<long long>::max() : sum;
+}
 constexpr std::size_t kMostValues = std::numeric_limits<std::uint16_t>::max();
 
 void require_axis(const SpaceAxis& axis) {
@@ -51,7 +61,7 @@ class Space::Walk {
     }
     below_.assign(part_.axes.size() + 1, 1);
     for (std::size_t i = part_.axes.size(); i-- > 0;) {
-      below_[i] = below_[i + 1] * size_of(part_.axes[i]);
+      below_[i] = bounded_product(below_[i + 1], size_of(part_.axes[i]));
     }
     part_.raw_points = below_[0];
     chosen_.resize(part_.axes.size());
@@ -122,7 +132,7 @@ class Space::Walk {
       table_[axis] = values[i];
       chosen_[depth] = static_cast<std::uint16_t>(i);
       if (const auto broken = first_broken(closing_[depth])) {
-        part_.dropped[*broken] += below_[depth + 1];
+        part_.dropped[*broken] = bounded_sum(part_.dropped[*broken], below_[depth + 1]);
       } else {
         descend(depth + 1);
       }
@@ -172,11 +182,7 @@ Space::Space(std::vector<SpaceAxis> axes, std::vector<SpaceCondition> conditions
   for (const SpaceAxis& axis : axes_) {
     require_axis(axis);
     table_.push_back(axis.values.front());
-    if (__builtin_mul_overflow(raw_points_, static_cast<long long>(axis.values.size()),
-                               &raw_points_) ||
-        raw_points_ > kMostRawPoints) {
-      reject("the parameters have more than 2^62 combinations; restrict some of them");
-    }
+    raw_points_ = bounded_product(raw_points_, static_cast<long long>(axis.values.size()));
   }
   for (const NamedValue& constant : constants) {
     table_.push_back(constant.value);
@@ -258,13 +264,20 @@ void Space::count(const SpaceLimits& limits) {
       return;
     }
   }
-  long long behind = raw_points_;
-  for (const Part& part : parts_) {
-    behind /= part.raw_points;
+  std::vector<long long> behind(parts_.size() + 1, 1);
+  for (std::size_t part = parts_.size(); part-- > 0;) {
+    behind[part] = bounded_product(behind[part + 1], parts_[part].raw_points);
+  }
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
     for (std::size_t i = 0; i < dropped_.size(); ++i) {
-      dropped_[i].points += points_ * part.dropped[i] * behind;
+      const long long dropped = bounded_product(points_, parts_[part].dropped[i]);
+      dropped_[i].points =
+          bounded_sum(dropped_[i].points, bounded_product(dropped, behind[part + 1]));
     }
-    points_ *= part.points;
+    points_ = bounded_product(points_, parts_[part].points);
+  }
+  if (points_ > kMostPoints) {
+    reject("more than 2^62 points satisfy the conditions; restrict some parameters");
   }
 }
 

@@ -53,11 +53,12 @@ struct SpaceLimits {
 /// Immutable; safe from any thread.
 class Space {
  public:
-  /// Throws: Error{invalid_argument} for unknown names, a raw product above 2^62, parts beyond the
-  /// limits and a spent budget.
+  /// Throws: Error{invalid_argument} for unknown names, more than 2^62 points that satisfy the
+  /// conditions, parts beyond the limits and a spent budget.
   Space(std::vector<SpaceAxis> axes, std::vector<SpaceCondition> conditions,
         std::span<const NamedValue> constants, const SpaceLimits& limits = {});
 
+  /// The largest number where there are more; the same of dropped points.
   long long raw_points() const { return raw_points_; }
   long long points() const { return points_; }
   /// In the order of the conditions; those that drop nothing have 0.

@@ -42,31 +42,29 @@ double random_at(unsigned long long seed, unsigned long long place) {
   return static_cast<double>((x ^ (x >> 31U)) >> 11U) * kUnit;
 }
 
-void fill_random(const PlannedArgument& argument, std::vector<std::byte>& bytes,
-                 unsigned long long seed) {
-  const std::size_t width = argument.type.lane_bytes();
+void fill_random(const PlannedArgument& argument, const ElementType& type,
+                 std::vector<std::byte>& bytes, unsigned long long seed) {
+  const std::size_t width = type.lane_bytes();
   const bool is_unsaid = argument.spec.low == 0.0 && argument.spec.high == 1.0;
   constexpr double kUsualIntegers = 100.0;
-  const double high = is_unsaid && !argument.type.is_real() ? kUsualIntegers : argument.spec.high;
+  const double high = is_unsaid && !type.is_real() ? kUsualIntegers : argument.spec.high;
   const double span = high - argument.spec.low;
   for (std::size_t i = 0; i * width < bytes.size(); ++i) {
     const double number = argument.spec.low + span * random_at(seed + argument.spec.seed, i);
-    write_number(argument.type.kind, argument.type.is_real() ? number : std::floor(number),
-                 bytes.data() + i * width);
+    write_number(type.kind, type.is_real() ? number : std::floor(number), bytes.data() + i * width);
   }
 }
 
 /// Every lane of element i is computed with `i`; the table has room for it at its end.
-void fill_by_index(const PlannedArgument& argument, std::vector<std::byte>& bytes,
-                   const Point& point) {
+void fill_by_index(const PlannedArgument& argument, const ElementType& type,
+                   std::vector<std::byte>& bytes, const Point& point) {
   std::vector<Value> table = point.table;
   table.push_back(Value::of(0LL));
-  const std::size_t width = argument.type.lane_bytes();
+  const std::size_t width = type.lane_bytes();
   ValueHeap heap;
   for (std::size_t i = 0; i * width < bytes.size(); ++i) {
-    table.back() =
-        Value::of(static_cast<long long>(i / static_cast<std::size_t>(argument.type.lanes)));
-    write_value(argument.type.kind, value_of(argument, table, heap), bytes.data() + i * width,
+    table.back() = Value::of(static_cast<long long>(i / static_cast<std::size_t>(type.lanes)));
+    write_value(type.kind, value_of(argument, table, heap), bytes.data() + i * width,
                 "argument " + argument.spec.name);
     heap.clear();
   }
@@ -83,8 +81,9 @@ void repeat_first(std::vector<std::byte>& bytes, std::size_t width) {
 std::vector<std::byte> initial_bytes(const KernelPlan& plan, const PlannedArgument& argument,
                                      const Point& point, unsigned long long seed) {
   const std::string where = "argument " + argument.spec.name;
+  const ElementType& type = argument.type_at(point);
   const auto count = static_cast<std::size_t>(plan.elements(argument, point));
-  std::vector<std::byte> bytes(count * argument.type.bytes());
+  std::vector<std::byte> bytes(count * type.bytes());
   switch (argument.spec.fill) {
     case KernelFill::nothing:
       std::ranges::fill(bytes, std::byte{0xff});
@@ -92,15 +91,14 @@ std::vector<std::byte> initial_bytes(const KernelPlan& plan, const PlannedArgume
     case KernelFill::zeros:
       break;
     case KernelFill::value:
-      write_value(argument.type.kind, value_of(argument, point.table, point.heap), bytes.data(),
-                  where);
-      repeat_first(bytes, argument.type.lane_bytes());
+      write_value(type.kind, value_of(argument, point.table, point.heap), bytes.data(), where);
+      repeat_first(bytes, type.lane_bytes());
       break;
     case KernelFill::random:
-      fill_random(argument, bytes, seed);
+      fill_random(argument, type, bytes, seed);
       break;
     case KernelFill::index:
-      fill_by_index(argument, bytes, point);
+      fill_by_index(argument, type, bytes, point);
       break;
     case KernelFill::file:
       if (argument.file.size() != bytes.size()) {
@@ -115,11 +113,26 @@ std::vector<std::byte> initial_bytes(const KernelPlan& plan, const PlannedArgume
 }
 
 std::vector<std::byte> scalar_bytes(const PlannedArgument& argument, const Point& point) {
-  std::vector<std::byte> bytes(argument.type.bytes());
-  write_value(argument.type.kind, value_of(argument, point.table, point.heap), bytes.data(),
+  const ElementType& type = argument.type_at(point);
+  std::vector<std::byte> bytes(type.bytes());
+  write_value(type.kind, value_of(argument, point.table, point.heap), bytes.data(),
               "argument " + argument.spec.name);
-  repeat_first(bytes, argument.type.lane_bytes());
+  repeat_first(bytes, type.lane_bytes());
   return bytes;
+}
+
+void make_comparable(const PlannedArgument& argument, const ElementType& type,
+                     std::vector<std::byte>& bytes) {
+  if (argument.types.empty()) {
+    return;
+  }
+  const std::size_t count = bytes.size() / type.lane_bytes();
+  std::vector<std::byte> numbers(count * sizeof(double));
+  for (std::size_t i = 0; i < count; ++i) {
+    write_number(NumberKind::f64, number_at(type.kind, &bytes[i * type.lane_bytes()]),
+                 &numbers[i * sizeof(double)]);
+  }
+  bytes = std::move(numbers);
 }
 
 namespace {
@@ -130,6 +143,15 @@ struct Errors {
   double expected_squared = 0.0;
   std::size_t wrong = 0;
   std::size_t first = 0;  ///< The first wrong number.
+};
+
+/// As number_at() reads it.
+template <typename Bits, NumberKind kKind>
+struct SmallNumber {
+  Bits bits;
+  explicit operator double() const {
+    return number_at(kKind, reinterpret_cast<const std::byte*>(&bits));
+  }
 };
 
 template <typename Number>
@@ -183,7 +205,7 @@ Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> ex
 
 Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> expected,
                  const PlannedArgument& argument, bool is_exact) {
-  switch (argument.type.kind) {
+  switch (argument.compared_as()) {
     case NumberKind::i8:
       return errors_of<std::int8_t>(found, expected, argument, is_exact);
     case NumberKind::u8:
@@ -204,6 +226,18 @@ Errors errors_of(std::span<const std::byte> found, std::span<const std::byte> ex
       return errors_of<float>(found, expected, argument, is_exact);
     case NumberKind::f64:
       return errors_of<double>(found, expected, argument, is_exact);
+    case NumberKind::f16:
+      return errors_of<SmallNumber<std::uint16_t, NumberKind::f16>>(found, expected, argument,
+                                                                    is_exact);
+    case NumberKind::bf16:
+      return errors_of<SmallNumber<std::uint16_t, NumberKind::bf16>>(found, expected, argument,
+                                                                     is_exact);
+    case NumberKind::e4m3:
+      return errors_of<SmallNumber<std::uint8_t, NumberKind::e4m3>>(found, expected, argument,
+                                                                    is_exact);
+    case NumberKind::e5m2:
+      return errors_of<SmallNumber<std::uint8_t, NumberKind::e5m2>>(found, expected, argument,
+                                                                    is_exact);
   }
   return {};
 }
@@ -215,11 +249,11 @@ ComparedOutput compare_output(const PlannedArgument& argument, std::span<const s
   if (std::memcmp(found.data(), expected.data(), expected.size()) == 0) {
     return {};
   }
-  const std::size_t width = argument.type.lane_bytes();
-  const NumberKind kind = argument.type.kind;
+  const NumberKind kind = argument.compared_as();
+  const std::size_t width = ElementType{.kind = kind}.lane_bytes();
   // Whole numbers have no rounding to forgive, unless the argument itself says so.
   const bool is_exact =
-      !argument.type.is_real() && !argument.spec.absolute && !argument.spec.relative;
+      kind < NumberKind::f32 && !argument.spec.absolute && !argument.spec.relative;
   const Errors errors = errors_of(found, expected, argument, is_exact);
   ComparedOutput result;
   if (errors.squared > 0.0 || std::isnan(errors.squared)) {

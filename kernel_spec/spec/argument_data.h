@@ -25,8 +25,14 @@ struct ComparedOutput {
   std::string failure;  ///< What is wrong; empty when all elements are within the tolerances.
 };
 
-/// An element is right where |found - expected| <= absolute + relative * |expected|. Elements that
-/// are equal bit by bit are right whatever they are. Requires: equal lengths.
+/// Makes of an output's elements what is compared: where a parameter names their type, numbers in
+/// fp64; else they stay.
+void make_comparable(const PlannedArgument& argument, const ElementType& type,
+                     std::vector<std::byte>& bytes);
+
+/// Of comparable outputs. An element is right where |found - expected| <= absolute + relative *
+/// |expected|. Elements that are equal bit by bit are right whatever they are. Requires: equal
+/// lengths.
 ComparedOutput compare_output(const PlannedArgument& argument, std::span<const std::byte> found,
                               std::span<const std::byte> expected);
 

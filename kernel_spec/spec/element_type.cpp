@@ -3,9 +3,13 @@
 
 #include <swr/error.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -13,7 +17,62 @@
 namespace swr::kernel_spec {
 namespace {
 
-constexpr std::array<std::size_t, 10> kBytes{1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+constexpr std::array<std::size_t, 14> kBytes{1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 2, 2, 1, 1};
+
+/// Bits of a small real number: sign, exponent, fraction.
+struct SmallReal {
+  int exponent_bits;
+  int fraction_bits;
+  int bias;
+  bool has_infinity;  ///< Else the largest exponent has numbers, and all ones are NaN.
+};
+constexpr SmallReal kHalf{5, 10, 15, true};
+constexpr SmallReal kBrain{8, 7, 127, true};
+constexpr SmallReal kE4m3{4, 3, 7, false};
+constexpr SmallReal kE5m2{5, 2, 15, true};
+
+double number_of_bits(const SmallReal& form, unsigned bits) {
+  const unsigned ones = (1U << form.exponent_bits) - 1;
+  const unsigned fraction = bits & ((1U << form.fraction_bits) - 1);
+  const unsigned exponent = bits >> form.fraction_bits & ones;
+  const bool is_negative = (bits >> (form.fraction_bits + form.exponent_bits) & 1U) != 0;
+  const bool is_nan =
+      form.has_infinity ? fraction != 0 : fraction == (1U << form.fraction_bits) - 1;
+  double number = 0.0;
+  if (exponent == ones && is_nan) {
+    number = std::numeric_limits<double>::quiet_NaN();
+  } else if (exponent == ones && form.has_infinity) {
+    number = std::numeric_limits<double>::infinity();
+  } else {
+    const double units = fraction + (exponent == 0 ? 0.0 : std::ldexp(1.0, form.fraction_bits));
+    const int power = static_cast<int>(exponent == 0 ? 1 : exponent) - form.bias;
+    number = std::ldexp(units, power - form.fraction_bits);
+  }
+  return is_negative ? -number : number;
+}
+
+/// Rounded to nearest, ties to even; what is too large becomes infinite, or the largest number
+/// where there is no infinity.
+unsigned bits_of_number(const SmallReal& form, double number) {
+  const unsigned sign = std::signbit(number) ? 1U << (form.fraction_bits + form.exponent_bits) : 0;
+  const unsigned ones = (1U << form.exponent_bits) - 1;
+  const unsigned infinite = ones << form.fraction_bits;
+  if (std::isnan(number)) {
+    return sign | infinite | ((1U << form.fraction_bits) - 1);
+  }
+  const unsigned largest = form.has_infinity ? infinite : infinite + (1U << form.fraction_bits) - 2;
+  if (std::isinf(number)) {
+    return sign | largest;
+  }
+  int power = 0;
+  std::frexp(number, &power);
+  const int exponent = std::max(power - 1 + form.bias, 1);
+  const double units =
+      std::nearbyint(std::ldexp(std::fabs(number), form.bias + form.fraction_bits - exponent));
+  // A carry out of the fraction goes into the exponent by itself.
+  const double bits = units + std::ldexp(exponent - 1, form.fraction_bits);
+  return sign | (bits >= largest ? largest : static_cast<unsigned>(bits));
+}
 
 const std::map<std::string, NumberKind, std::less<>>& spellings() {
   using enum NumberKind;
@@ -57,7 +116,18 @@ const std::map<std::string, NumberKind, std::less<>>& spellings() {
                                                                   {"float", f32},
                                                                   {"float32", f32},
                                                                   {"double", f64},
-                                                                  {"float64", f64}};
+                                                                  {"float64", f64},
+                                                                  {"half", f16},
+                                                                  {"__half", f16},
+                                                                  {"half_t", f16},
+                                                                  {"float16", f16},
+                                                                  {"bfloat16", bf16},
+                                                                  {"__nv_bfloat16", bf16},
+                                                                  {"nv_bfloat16", bf16},
+                                                                  {"__nv_fp8_e4m3", e4m3},
+                                                                  {"float8_e4m3fn", e4m3},
+                                                                  {"__nv_fp8_e5m2", e5m2},
+                                                                  {"float8_e5m2", e5m2}};
   return all;
 }
 
@@ -70,6 +140,8 @@ std::string plain_name(const std::string& name) {
   std::istringstream words(text);
   std::string plain;
   for (std::string word; words >> word;) {
+    const std::size_t space = word.rfind("::");
+    word.erase(0, space == word.npos ? 0 : space + 2);  // Of std:: and the like.
     if (word != "const" && word != "__restrict__" && word != "volatile") {
       plain += (plain.empty() ? "" : " ") + word;
     }
@@ -77,11 +149,41 @@ std::string plain_name(const std::string& name) {
   return plain;
 }
 
+/// Of two equal parts.
+const std::map<std::string, NumberKind, std::less<>>& complex_spellings() {
+  using enum NumberKind;
+  static const std::map<std::string, NumberKind, std::less<>> all{
+      {"cuComplex", f32},       {"cuFloatComplex", f32},  {"complex64", f32},
+      {"complex<float>", f32},  {"cuDoubleComplex", f64}, {"complex128", f64},
+      {"complex<double>", f64}, {"complex<half>", f16},   {"complex<__half>", f16},
+      {"__nv_bfloat162", bf16}, {"nv_bfloat162", bf16}};
+  return all;
+}
+
+/// Of "struct<24>"; 0 where it is none.
+int structure_bytes(std::string_view plain) {
+  constexpr std::string_view kOpen = "struct<";
+  constexpr int kMost = 4096;
+  int bytes = 0;
+  if (plain.starts_with(kOpen)) {
+    const char* const last = plain.data() + plain.size();
+    const auto [end, error] = std::from_chars(plain.data() + kOpen.size(), last, bytes);
+    const bool is_closed = error == std::errc{} && end + 1 == last && *end == '>';
+    bytes = is_closed && bytes <= kMost ? std::max(bytes, 0) : 0;
+  }
+  return bytes;
+}
+
 template <typename Number>
-double read(const std::byte* place) {
+Number number_of(const std::byte* place) {
   Number number{};
   std::memcpy(&number, place, sizeof number);
-  return static_cast<double>(number);
+  return number;
+}
+
+template <typename Number>
+double read(const std::byte* place) {
+  return static_cast<double>(number_of<Number>(place));
 }
 
 template <typename Number, typename Value>
@@ -109,10 +211,33 @@ void write_any(NumberKind kind, Value value, std::byte* place) {
       return write<float>(value, place);
     case NumberKind::f64:
       return write<double>(value, place);
+    case NumberKind::f16:
+      return write<std::uint16_t>(bits_of_number(kHalf, static_cast<double>(value)), place);
+    case NumberKind::bf16:
+      return write<std::uint16_t>(bits_of_number(kBrain, static_cast<double>(value)), place);
+    case NumberKind::e4m3:
+      return write<std::uint8_t>(bits_of_number(kE4m3, static_cast<double>(value)), place);
+    case NumberKind::e5m2:
+      return write<std::uint8_t>(bits_of_number(kE5m2, static_cast<double>(value)), place);
   }
 }
 
 }  // namespace
+
+TypeTolerance tolerance_of(NumberKind kind) {
+  switch (kind) {
+    case NumberKind::f16:
+      return {.absolute = 1e-3, .relative = 4e-3};
+    case NumberKind::bf16:
+      return {.absolute = 1e-2, .relative = 3e-2};
+    case NumberKind::e4m3:
+      return {.absolute = 4e-3, .relative = 0.13};
+    case NumberKind::e5m2:
+      return {.absolute = 4e-3, .relative = 0.26};
+    default:
+      return {};
+  }
+}
 
 std::size_t ElementType::lane_bytes() const { return kBytes[static_cast<std::size_t>(kind)]; }
 
@@ -127,10 +252,18 @@ ElementType element_type(const std::string& name) {
       return {base->second, plain.back() - '0'};
     }
   }
-  throw Error(ErrorCode::invalid_argument,
-              "'" + name +
-                  "' is no type of an argument; there are char to long long, signed or not, float, "
-                  "double and their vectors such as float4");
+  if (const auto complex = complex_spellings().find(plain); complex != complex_spellings().end()) {
+    return {complex->second, 2};
+  }
+  if (const int bytes = structure_bytes(plain); bytes > 0) {
+    return {NumberKind::u8, bytes};
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      "'" + name +
+          "' is no type of an argument; there are bool, char to long long, signed or not, "
+          "float, double, half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, vectors such as "
+          "float4, complex<float>, and struct<BYTES> for a structure");
 }
 
 double number_at(NumberKind kind, const std::byte* place) {
@@ -155,6 +288,14 @@ double number_at(NumberKind kind, const std::byte* place) {
       return read<float>(place);
     case NumberKind::f64:
       return read<double>(place);
+    case NumberKind::f16:
+      return number_of_bits(kHalf, number_of<std::uint16_t>(place));
+    case NumberKind::bf16:
+      return number_of_bits(kBrain, number_of<std::uint16_t>(place));
+    case NumberKind::e4m3:
+      return number_of_bits(kE4m3, number_of<std::uint8_t>(place));
+    case NumberKind::e5m2:
+      return number_of_bits(kE5m2, number_of<std::uint8_t>(place));
   }
   return 0.0;
 }

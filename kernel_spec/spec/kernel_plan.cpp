@@ -55,46 +55,6 @@ void require_name(const std::string& name, const std::string& where) {
   }
 }
 
-/// What a compiler's option may be: nothing that names a file or another tool's options.
-bool is_allowed_option(std::string_view option) {
-  static constexpr std::array<std::string_view, 20> kWhole{"--use_fast_math",
-                                                           "-use_fast_math",
-                                                           "--fmad=true",
-                                                           "--fmad=false",
-                                                           "-fmad=true",
-                                                           "-fmad=false",
-                                                           "--ftz=true",
-                                                           "--ftz=false",
-                                                           "--prec-div=true",
-                                                           "--prec-div=false",
-                                                           "--prec-sqrt=true",
-                                                           "--prec-sqrt=false",
-                                                           "-lineinfo",
-                                                           "--generate-line-info",
-                                                           "--restrict",
-                                                           "-restrict",
-                                                           "--extra-device-vectorization",
-                                                           "-extra-device-vectorization",
-                                                           "-w",
-                                                           "--disable-warnings"};
-  if (std::ranges::find(kWhole, option) != kWhole.end()) {
-    return true;
-  }
-  const auto has_value = [&](std::string_view start, auto&& is_fine) {
-    return option.starts_with(start) && option.size() > start.size() &&
-           std::ranges::all_of(option.substr(start.size()), is_fine);
-  };
-  const auto is_word = [](char c) { return is_name_character(c) || c == '+'; };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto is_definition = [](char c) {
-    return is_name_character(c) ||
-           std::string_view("=.+-*/()<>, ").find(c) != std::string_view::npos;
-  };
-  return has_value("-D", is_definition) || has_value("--define-macro=", is_definition) ||
-         has_value("--std=", is_word) || has_value("-std=", is_word) ||
-         has_value("--maxrregcount=", is_digit) || has_value("-maxrregcount=", is_digit);
-}
-
 }  // namespace
 
 bool is_axis_number(const std::string& text) {
@@ -104,11 +64,29 @@ bool is_axis_number(const std::string& text) {
          std::to_string(number) == text;
 }
 
+std::string key_text(const std::string& value) {
+  constexpr std::string_view kTaken = ",=\"'{}%";
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  if (!value.empty() && value.front() != '%' &&
+      value.find_first_of(kTaken.substr(0, kTaken.size() - 1)) == value.npos) {
+    return value;
+  }
+  std::string text = "%";
+  for (const char c : value) {
+    const auto code = static_cast<unsigned char>(c);
+    text += kTaken.find(c) == kTaken.npos
+                ? std::string(1, c)
+                : std::string("%") + kDigits[code / 16] + kDigits[code % 16];
+  }
+  return text;
+}
+
 KernelPlan::KernelPlan(KernelSpec spec) : spec_(std::move(spec)) {
   plan();
   require_settings_with_effect(spec_);
   read_sources();
   require_arguments_of_kernels(spec_);
+  find_macros();
   digest_ = digest_of_all();
 }
 
@@ -117,6 +95,7 @@ KernelPlan::KernelPlan(StoredSpec stored)
       files_(std::move(stored.files)),
       has_data_(files_.data_digests.empty()) {
   plan();
+  find_macros();
   digest_ = digest_of_all();
 }
 
@@ -147,11 +126,7 @@ void KernelPlan::plan() {
   steps_ = planned(spec_.steps, "step");
   reference_ = planned(spec_.reference, "reference");
   for (const std::string& option : spec_.options) {
-    if (!is_allowed_option(option)) {
-      refuse_spec(spec_.name,
-                  "the compiler's option '" + option +
-                      "' is not allowed in a spec; docs/kernels.md lists those that are");
-    }
+    require_option(option, spec_);
   }
   if (!spec_.flops.empty()) {
     flops_ = bound(spec_.flops, "flops");
@@ -185,6 +160,11 @@ void KernelPlan::check_names() {
                                 " sizes, and a problem has room for " + std::to_string(kMostSizes));
   }
   for (const KernelParameter& parameter : spec_.parameters) {
+    constexpr std::size_t kMostBytes = 256;
+    if (spec_.parameters.size() > kMostLarge && parameter.values.size() > kMostBytes) {
+      refuse_spec("parameter " + parameter.name,
+                  "of more than 31 parameters each has at most 256 values");
+    }
     require_name(parameter.name, "parameter");
     names_.push_back(parameter.name);
   }
@@ -216,9 +196,9 @@ void KernelPlan::read_parameters() {
     std::set<std::string> seen;
     std::vector<Value>& values = values_.emplace_back();
     for (const std::string& text : parameter.values) {
-      // What would read as another value in a variant's key, or as more than a value in a source.
-      if (text.empty() || text.find_first_of(",=\n\r\\\"'#;{}") != std::string::npos) {
-        refuse_spec(where, "the value '" + text + "' is empty or has one of , = ; # \" ' \\ { }");
+      // What would read as more than a value in a source.
+      if (text.find_first_of("\n\r\\#;") != std::string::npos) {
+        refuse_spec(where, "the value '" + text + "' has one of ; # \\ or a line's end");
       }
       if (!seen.insert(text).second) {
         refuse_spec(where, "the value " + text + " is there twice");
@@ -253,9 +233,7 @@ void KernelPlan::plan_arguments() {
     }
     PlannedArgument& planned = arguments_.emplace_back();
     planned.spec = argument;
-    planned.type = at_place(where, [&] { return element_type(argument.type); });
-    planned.absolute = argument.absolute.value_or(spec_.absolute);
-    planned.relative = argument.relative.value_or(spec_.relative);
+    plan_type(planned, where);
     if (argument.texture) {
       require_texture(argument, planned.type, where);
       for (const std::string& side : argument.texture->extent) {
@@ -284,6 +262,39 @@ void KernelPlan::plan_arguments() {
   if (!has_output) {
     refuse_spec(spec_.name, "no argument is an output, so no result could be checked");
   }
+}
+
+/// The type, or one for each value of the parameter that it names, and the tolerance that fits.
+void KernelPlan::plan_type(PlannedArgument& planned, const std::string& where) const {
+  const KernelArgument& argument = planned.spec;
+  const auto named = std::ranges::find_if(spec_.parameters, [&](const KernelParameter& one) {
+    return find_word(argument.type, one.name, 0) != std::string::npos;
+  });
+  planned.absolute = argument.absolute.value_or(spec_.absolute);
+  planned.relative = argument.relative.value_or(spec_.relative);
+  const auto take = [&](const std::string& type) {
+    planned.type = at_place(where, [&] { return element_type(type); });
+    const TypeTolerance tolerance = tolerance_of(planned.type.kind);
+    if (!argument.absolute && spec_.absolute == KernelSpec().absolute) {
+      planned.absolute = std::max(planned.absolute, tolerance.absolute);
+    }
+    if (!argument.relative && spec_.relative == KernelSpec().relative) {
+      planned.relative = std::max(planned.relative, tolerance.relative);
+    }
+  };
+  if (named == spec_.parameters.end()) {
+    return take(argument.type);
+  }
+  if (argument.texture || argument.is_constant) {
+    refuse_spec(where, "a parameter names the types of vectors and scalars alone");
+  }
+  planned.type_place = static_cast<std::size_t>(named - spec_.parameters.begin());
+  for (const std::string& value : named->values) {
+    take(with_word_replaced(argument.type, named->name, value));
+    planned.types[to_string(values_[planned.type_place][planned.types.size()])] = planned.type;
+  }
+  const auto usual = static_cast<std::size_t>(usual_choice()[planned.type_place]);
+  planned.type = planned.types.at(to_string(values_[planned.type_place][usual]));
 }
 
 std::vector<PlannedStep> KernelPlan::planned(const std::vector<KernelStep>& steps,

@@ -5,6 +5,7 @@
 #include "core/operation.h"
 #include "kernel_spec/expression/expression.h"
 #include "kernel_spec/space/space.h"
+#include "kernel_spec/spec/compiler_options.h"
 #include "kernel_spec/spec/element_type.h"
 #include "kernel_spec/spec/stored_spec.h"
 #include <swr/kernel_spec.h>
@@ -45,7 +46,10 @@ struct PlannedLaunch {
 
 struct PlannedArgument {
   KernelArgument spec;
-  ElementType type;
+  ElementType type;  ///< Where a parameter names it, of its usual value.
+  /// By value of the parameter that names the type, whose place in the table is `type_place`.
+  std::map<std::string, ElementType> types = {};
+  std::size_t type_place = 0;
   std::optional<BoundExpression> size;  ///< Of a vector.
   std::vector<BoundExpression> extent;  ///< Of a texture: one to three.
   std::optional<BoundExpression> value;
@@ -53,6 +57,13 @@ struct PlannedArgument {
   std::string expected;
   double absolute = 0.0;
   double relative = 0.0;
+
+  /// What its elements are at a point.
+  const ElementType& type_at(const Point& point) const {
+    return types.empty() ? type : types.at(to_string(point.table[type_place]));
+  }
+  /// What outputs are compared as: where a parameter names their type, in fp64.
+  NumberKind compared_as() const { return types.empty() ? type.kind : NumberKind::f64; }
 };
 
 struct PlannedStep {
@@ -69,7 +80,10 @@ struct PlannedStep {
 class KernelPlan {
  public:
   static constexpr std::size_t kMostSizes = 5;
-  static constexpr std::size_t kMostParameters = 31;
+  /// A variant has room for so many, of at most 256 values each where there are more than
+  /// kMostLarge.
+  static constexpr std::size_t kMostParameters = 124;
+  static constexpr std::size_t kMostLarge = 31;
 
   /// Reads the source and all files. Throws: Error{invalid_argument} naming what cannot be;
   /// Error{not_found}, Error{unreadable} for files.
@@ -134,6 +148,7 @@ class KernelPlan {
   void read_parameters();
   void read_sources();
   void plan_arguments();
+  void plan_type(PlannedArgument& planned, const std::string& where) const;
   std::vector<PlannedStep> planned(const std::vector<KernelStep>& steps,
                                    const std::string& where) const;
   PlannedStep planned(const KernelStep& step, const std::string& where) const;
@@ -142,6 +157,10 @@ class KernelPlan {
                            const std::vector<PlannedStep>& steps, const std::string& file,
                            const std::string& text,
                            const std::map<std::string, std::string>& headers) const;
+  /// Whether sources read a parameter as a macro, which is a template's argument too.
+  void find_macros();
+  /// Of the compiler, with values in place of parameters.
+  std::vector<std::string> options(std::span<const int> choice) const;
   std::string macros(const Point& point, std::span<const int> choice,
                      const std::vector<PlannedStep>& steps) const;
   std::string digest_of_all() const;
@@ -154,6 +173,7 @@ class KernelPlan {
   std::vector<BoundExpression> constraints_;
   std::vector<std::pair<std::string, BoundExpression>> defines_;
   SpecFiles files_;
+  std::vector<bool> is_macro_too_;  ///< By parameter.
   bool has_data_ = true;
   std::vector<PlannedArgument> arguments_;
   std::vector<PlannedStep> steps_;
@@ -167,5 +187,10 @@ class KernelPlan {
 
 /// True for a whole number that an axis can hold as such.
 bool is_axis_number(const std::string& text);
+
+/// A parameter's value as a variant's key has it: the same text, but for values that are empty or
+/// have characters which keys need themselves. These become % and the text with such characters as
+/// in URLs: "1, 2" is "%1%2C 2".
+std::string key_text(const std::string& value);
 
 }  // namespace swr::kernel_spec

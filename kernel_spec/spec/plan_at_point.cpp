@@ -157,8 +157,8 @@ PlannedLaunch KernelPlan::launch(const PlannedStep& step, const Point& point) co
     for (std::size_t i = 0; i < from.size(); ++i) {
       const long long count = whole(from[i], point, place(what));
       if (count < 1 || count > kMost) {
-        refuse_spec(place(what),
-                    "it is " + std::to_string(count) + ", and must be 1 to 2147483647");
+        refuse_spec(place(what), "'" + from[i].expression().text() + "' is " +
+                                     std::to_string(count) + ", and must be 1 to 2147483647");
       }
       to[i] = static_cast<unsigned>(count);
     }

@@ -2,6 +2,7 @@
 // The source that NVRTC compiles for a point of a plan's space.
 #include "core/ascii.h"
 #include "core/header_names.h"
+#include "kernel_spec/source/signatures.h"
 #include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "kernel_spec/spec/spec_object.h"
@@ -76,6 +77,31 @@ std::string KernelPlan::entry_of(const KernelStep& step, std::span<const int> ch
   return entry + arguments.substr(written);
 }
 
+void KernelPlan::find_macros() {
+  std::vector<std::string_view> texts{spec_.source, files_.reference_source};
+  for (const auto* const headers : {&files_.headers, &files_.reference_headers}) {
+    for (const auto& [name, text] : *headers) {
+      texts.emplace_back(text);
+    }
+  }
+  for (const KernelParameter& parameter : spec_.parameters) {
+    const auto reads = [&](std::string_view text) {
+      return find_word(text, parameter.name, 0) != text.npos;
+    };
+    const auto declares = [&](std::string_view text) {
+      return reads(text) && declares_template_parameter(text, parameter.name);
+    };
+    const auto is_argument = [&](const KernelStep& step) {
+      return find_word(template_arguments(step.entry), parameter.name, 0) != std::string::npos;
+    };
+    // Where no entry names it, nobody asks.
+    const bool is_asked = std::ranges::any_of(spec_.steps, is_argument) ||
+                          std::ranges::any_of(spec_.reference, is_argument);
+    is_macro_too_.push_back(is_asked && std::ranges::any_of(texts, reads) &&
+                            std::ranges::none_of(texts, declares));
+  }
+}
+
 std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
                                const std::vector<PlannedStep>& steps) const {
   std::string text = "#define swr_tune 1\n#define kernel_tuner 1\n";
@@ -91,9 +117,10 @@ std::string KernelPlan::macros(const Point& point, std::span<const int> choice,
     // A macro would also replace the names of another kernel's template parameters in the same
     // file.
     const bool shares_file = spec_.reference_file.empty();
-    if (is_template_argument_of(steps) ||
-        (shares_file && (is_template_argument_of(steps_) || is_template_argument_of(reference_))) ||
-        parameter.use == ParameterUse::launch) {
+    const bool is_template_argument =
+        is_template_argument_of(steps) ||
+        (shares_file && (is_template_argument_of(steps_) || is_template_argument_of(reference_)));
+    if ((is_template_argument && !is_macro_too_[i]) || parameter.use == ParameterUse::launch) {
       continue;
     }
     text += parameter.use == ParameterUse::constant
@@ -138,7 +165,7 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
                         .text = resolved(file, macros(point, choice, steps) + "#line 1 " +
                                                    literal(file) + "\n" + source),
                         .headers = {},
-                        .options = spec_.options,
+                        .options = options(choice),
                         .kernels = {},
                         .compile_limit_s = spec_.compile_limit_s};
   for (const auto& [path, header] : headers) {
@@ -148,6 +175,18 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
     program.kernels.push_back(entry_of(step.spec, choice));
   }
   return program;
+}
+
+std::vector<std::string> KernelPlan::options(std::span<const int> choice) const {
+  std::vector<std::string> all = spec_.options;
+  for (std::string& option : all) {
+    for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
+      const KernelParameter& parameter = spec_.parameters[i];
+      option = with_option_value(option, parameter.name,
+                                 parameter.values[static_cast<std::size_t>(choice[i])]);
+    }
+  }
+  return all;
 }
 
 bool KernelPlan::has_sizes_compiled_in() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/bounded_json.h"
 #include "core/regular_file.h"
+#include "kernel_spec/spec/compiler_options.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_folder.h"
 #include <swr/error.h>
@@ -30,6 +31,7 @@ KernelSpec read_kernel_spec(const std::filesystem::path& file) {
     spec = kernel_spec::is_t1(json) ? kernel_spec::read_t1(json, where)
                                     : kernel_spec::read_swr_json(json, where);
   }
+  kernel_spec::read_compiler_options(spec);
   spec.folder = folder_of(file);
   return spec;
 }

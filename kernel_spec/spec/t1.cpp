@@ -364,12 +364,15 @@ class T1Reader {
     const SpecObject object(json, kernel_.place("Arguments"),
                             {"Name", "Type", "Size", "MemoryType", "MemType", "AccessType",
                              "FillType", "FillValue", "DataSource", "RandomSeed", "Output",
-                             // In bytes; the type says it.
+                             // In bytes; only a custom type does not say it.
                              "TypeSize"});
     KernelArgument& argument = spec_.arguments.emplace_back();
     argument.name =
         object.text_or("Name", "argument_" + std::to_string(spec_.arguments.size() - 1));
     argument.type = object.text("Type");
+    if (argument.type == "custom" && object.has("TypeSize")) {
+      argument.type = "struct<" + object.expression_or("TypeSize", "") + ">";
+    }
     const std::string memory = object.text_or("MemoryType", "Vector");
     if (memory != "Scalar" && memory != "Vector" && memory != "Symbol") {
       refuse_spec(object.place("MemoryType"), "it must be Scalar, Vector or Symbol, not " + memory);

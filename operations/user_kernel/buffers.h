@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace swr {
@@ -68,8 +69,8 @@ class TextureMemory {
   CUtexObject object_ = 0;
 };
 
-/// The vectors of one problem, by argument and number of elements: variants may ask for different
-/// numbers. Textures are kept by their extent.
+/// The vectors of one problem, by argument, type and number of elements: variants may ask for
+/// different ones. Textures are kept by their extent.
 class ArgumentBuffers {
  public:
   ArgumentBuffers(const UserKernel& kernel, unsigned long long seed)
@@ -87,7 +88,10 @@ class ArgumentBuffers {
   const TextureMemory& texture(std::size_t argument, const kernel_spec::Point& point);
 
  private:
-  using VectorKey = std::pair<std::size_t, long long>;
+  /// Argument, elements, and the kind and lanes of their type, which a parameter may name.
+  using VectorKey = std::tuple<std::size_t, long long, kernel_spec::NumberKind, int>;
+
+  VectorKey key_of(std::size_t argument, const kernel_spec::Point& point) const;
 
   std::vector<std::byte> initial(std::size_t argument, const kernel_spec::Point& point) const;
 
@@ -110,6 +114,8 @@ class BoundLaunches {
   void enqueue(const Stream& stream) const;
   /// The vector of an output argument.
   const GuardedVector& vector(std::size_t argument) const { return *vectors_.at(argument); }
+  /// What an output argument holds, as it is compared, into memory that is there.
+  void read_output(std::size_t argument, std::vector<std::byte>& bytes) const;
   std::size_t disturbed_bytes() const;
 
  private:
@@ -120,7 +126,9 @@ class BoundLaunches {
     std::vector<void*> pointers;  ///< To the values of arguments.
   };
 
+  const UserKernel& user_;
   std::shared_ptr<const Kernel> kernel_;
+  std::map<std::size_t, kernel_spec::ElementType> types_;
   std::map<std::size_t, const GuardedVector*> vectors_;
   std::vector<std::vector<std::byte>> values_;  ///< By argument: an address, a texture or a scalar.
   std::vector<Launch> launches_;

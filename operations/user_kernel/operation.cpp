@@ -50,7 +50,9 @@ bool is_number_axis(const KernelParameter& parameter) {
 }
 
 int index_of(const KernelParameter& parameter, const std::string& value) {
-  const auto found = std::ranges::find(parameter.values, value);
+  const auto found = std::ranges::find_if(parameter.values, [&](const std::string& one) {
+    return one == value || kernel_spec::key_text(one) == value;
+  });
   return found == parameter.values.end() ? -1 : static_cast<int>(found - parameter.values.begin());
 }
 
@@ -109,13 +111,15 @@ void UserKernel::make_axes() {
   family.summary = "Kernel family.";
   family.type = FieldType::choice;
   family.spellings = one_family();
+  const bool is_crowded = plan_.spec().parameters.size() > kernel_spec::KernelPlan::kMostLarge;
   for (const KernelParameter& parameter : plan_.spec().parameters) {
     Axis& axis = axes_.emplace_back();
     axis.name = parameter.name;
     axis.summary = "A parameter of the kernel.";
-    axis.offset = (axes_.size() - 1) * kMemberBytes;
+    axis.offset = is_crowded ? kMemberBytes + axes_.size() - 2 : (axes_.size() - 1) * kMemberBytes;
+    axis.is_byte = is_crowded;
     std::vector<int>& numbers = numbers_.emplace_back();
-    if (is_number_axis(parameter)) {
+    if (is_number_axis(parameter) && !is_crowded) {
       std::ranges::transform(parameter.values, std::back_inserter(numbers),
                              [](const std::string& value) { return std::stoi(value); });
       axis.type = FieldType::integer;
@@ -123,8 +127,11 @@ void UserKernel::make_axes() {
       continue;
     }
     axis.type = FieldType::choice;
-    spellings_.emplace_back(parameter.values.begin(), parameter.values.end());
-    axis.spellings = spellings_.back();
+    auto& spellings = spellings_.emplace_back();
+    for (const std::string& value : parameter.values) {
+      spellings.push_back(sentences_.emplace_back(kernel_spec::key_text(value)));
+    }
+    axis.spellings = spellings;
     axis.most = static_cast<int>(parameter.values.size()) - 1;
   }
 }

@@ -73,19 +73,24 @@ std::string braces(const Items& items, Text text) {
 std::string literals(const std::vector<std::string>& texts) { return braces(texts, literal); }
 
 std::string number_name(NumberKind kind) {
-  static constexpr std::array<const char*, 10> kNames{
-      "signed char", "unsigned char",      "short", "unsigned short", "int", "unsigned int",
-      "long long",   "unsigned long long", "float", "double"};
+  // Of 16 and 8 bits of CUDA's own the bits.
+  static constexpr std::array<const char*, 14> kNames{
+      "signed char",   "unsigned char", "short",          "unsigned short",
+      "int",           "unsigned int",  "long long",      "unsigned long long",
+      "float",         "double",        "unsigned short", "unsigned short",
+      "unsigned char", "unsigned char"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// As C++ without CUDA's headers: vectors of float4 and the like are void*.
+/// As C++ without CUDA's headers: vectors of float4, half and the like are void*.
 std::string parameter_text(const PlannedArgument& argument) {
   const std::string name = argument.spec.name;
   if (argument.spec.texture) {
     return "unsigned long long " + name;
   }
-  const bool is_plain = argument.type.lanes == 1;
+  const bool is_small = argument.type.kind > NumberKind::f64;
+  const bool is_plain =
+      argument.type.lanes == 1 && argument.types.empty() && !(argument.size && is_small);
   if (!argument.size) {
     return (is_plain ? number_name(argument.type.kind)
                      : "std::array<" + number_name(argument.type.kind) + ", " +
@@ -229,6 +234,11 @@ PackageTexts user_package_files(const Operation& operation) {
   };
   for (const PlannedArgument& argument : plan.arguments()) {
     require_free("argument", argument.spec.name);
+    if (!argument.size && !argument.types.empty()) {
+      throw Error(ErrorCode::invalid_argument,
+                  "argument " + argument.spec.name + " of " + plan.spec().name +
+                      " is a scalar whose type a parameter names; a package has one type for it");
+    }
   }
   for (const KernelSize& size : plan.spec().sizes) {
     require_free("size", size.name);

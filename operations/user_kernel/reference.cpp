@@ -21,7 +21,7 @@ ExpectedOutputs outputs_after(const UserKernel& user, const BoundLaunches& launc
   const std::vector<PlannedArgument>& arguments = user.plan().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].spec.is_output) {
-      outputs[i] = launches.vector(i).contents();
+      launches.read_output(i, outputs[i]);
     }
   }
   return outputs;
@@ -157,6 +157,7 @@ ExpectedOutputs expected_outputs(const UserKernel& user, const Problem& problem,
     if (!arguments[i].expected.empty()) {
       const auto bytes = std::as_bytes(std::span(arguments[i].expected));
       expected[i].assign(bytes.begin(), bytes.end());
+      kernel_spec::make_comparable(arguments[i], arguments[i].type, expected[i]);
     } else {
       is_complete = is_complete && !arguments[i].spec.is_output;
     }

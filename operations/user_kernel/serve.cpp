@@ -57,7 +57,7 @@ class ReadyUserKernel final : public ReadyLaunch {
       if (argument.spec.texture) {
         expected.bytes = sizeof(CUtexObject);
       } else if (!expected.is_vector) {
-        expected.bytes = argument.type.bytes();
+        expected.bytes = argument.type_at(point).bytes();
       }
       if (argument.spec.is_constant) {
         expected.variable = variable_of(functions.front(), argument.spec.name);

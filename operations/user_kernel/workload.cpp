@@ -76,9 +76,14 @@ ArgumentBuffers ArgumentBuffers::elsewhere() const {
   return buffers;
 }
 
+ArgumentBuffers::VectorKey ArgumentBuffers::key_of(std::size_t argument, const Point& point) const {
+  const kernel_spec::PlannedArgument& planned = kernel_.plan().arguments()[argument];
+  const kernel_spec::ElementType& type = planned.type_at(point);
+  return {argument, kernel_.plan().elements(planned, point), type.kind, type.lanes};
+}
+
 const GuardedVector& ArgumentBuffers::get(std::size_t argument, const Point& point) {
-  const kernel_spec::KernelPlan& plan = kernel_.plan();
-  const VectorKey key{argument, plan.elements(plan.arguments()[argument], point)};
+  const VectorKey key = key_of(argument, point);
   if (const auto known = vectors_.find(key); known != vectors_.end()) {
     return known->second;
   }
@@ -97,16 +102,16 @@ void ArgumentBuffers::require_room(const Point& point) const {
     if (!argument.size && !argument.spec.texture) {
       continue;
     }
-    const long long elements = plan.elements(argument, point);
-    if (!vectors_.contains({i, elements}) && !argument.spec.texture) {
+    const double bytes = static_cast<double>(plan.elements(argument, point)) *
+                         static_cast<double>(argument.type_at(point).bytes());
+    if (!argument.spec.texture && !vectors_.contains(key_of(i, point))) {
       // Beside what it holds lies what it held at first, unless that is there already.
       const bool is_kept = argument.spec.fill != KernelFill::nothing &&
                            argument.spec.fill != KernelFill::zeros &&
-                           !initials_.contains({i, elements});
-      needed += static_cast<double>(elements) * static_cast<double>(argument.type.bytes()) *
-                (is_kept ? 2.0 : 1.0);
+                           !initials_.contains(key_of(i, point));
+      needed += bytes * (is_kept ? 2.0 : 1.0);
     } else if (argument.spec.texture && !textures_.contains({i, plan.extent(argument, point)})) {
-      needed += static_cast<double>(elements) * static_cast<double>(argument.type.bytes());
+      needed += bytes;
     }
   }
   std::size_t free_bytes = 0;
@@ -154,7 +159,7 @@ BoundLaunches::BoundLaunches(const UserKernel& user,
                              std::span<const kernel_spec::PlannedStep> steps,
                              std::shared_ptr<const Kernel> kernel, const Point& point,
                              ArgumentBuffers& buffers)
-    : kernel_(std::move(kernel)) {
+    : user_(user), kernel_(std::move(kernel)) {
   const kernel_spec::KernelPlan& plan = user.plan();
   values_.resize(plan.arguments().size());
   buffers.require_room(point);
@@ -170,6 +175,7 @@ BoundLaunches::BoundLaunches(const UserKernel& user,
     }
     const GuardedVector& vector = buffers.get(i, point);
     vectors_[i] = &vector;
+    types_[i] = argument.type_at(point);
     values_[i] = bytes_of(vector.address());
     if (argument.spec.is_constant) {
       kernel_->set_variable(argument.spec.name,
@@ -210,6 +216,11 @@ void BoundLaunches::enqueue(const Stream& stream) const {
   }
 }
 
+void BoundLaunches::read_output(std::size_t argument, std::vector<std::byte>& bytes) const {
+  vectors_.at(argument)->read_into(bytes);
+  kernel_spec::make_comparable(user_.plan().arguments()[argument], types_.at(argument), bytes);
+}
+
 std::size_t BoundLaunches::disturbed_bytes() const {
   std::size_t bytes = 0;
   for (const auto& [argument, vector] : vectors_) {
@@ -247,7 +258,7 @@ class UserTrial final : public Trial {
   Verdict judge() const {
     Verdict verdict;
     for (const auto& [argument, expected] : expected_) {
-      launches_.vector(argument).read_into(found_);
+      launches_.read_output(argument, found_);
       const kernel_spec::PlannedArgument& planned = user_.plan().arguments()[argument];
       if (found_.size() != expected.size()) {
         verdict.failure = planned.spec.name + " has " + std::to_string(found_.size()) +

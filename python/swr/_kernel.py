@@ -30,9 +30,11 @@ from ._library import (Device, Error, RawKernelAnswer, RawKernelArgument, Runtim
 _TYPES = {"float32": ("float", "f"), "float64": ("double", "d"), "int8": ("signed char", "b"),
           "uint8": ("unsigned char", "B"), "bool": ("unsigned char", "B"), "int16": ("short", "h"),
           "uint16": ("unsigned short", "H"), "int32": ("int", "i"), "uint32": ("unsigned int", "I"),
-          "int64": ("long long", "q"), "uint64": ("unsigned long long", "Q")}
+          "int64": ("long long", "q"), "uint64": ("unsigned long long", "Q"),
+          "float16": ("half", "e")}
 _DTYPES = {cpp: dtype for dtype, (cpp, _) in _TYPES.items() if dtype != "bool"}
-_DTYPES["unsigned"] = "uint32"
+_DTYPES.update({"unsigned": "uint32", "__half": "float16", "__nv_bfloat16": "bfloat16", "complex64": "complex64",
+                "complex128": "complex128", "__nv_fp8_e4m3": "float8_e4m3fn", "__nv_fp8_e5m2": "float8_e5m2"})
 
 Expression = Union[str, int, float]
 Expressions = Union[Expression, Sequence[Expression]]
@@ -42,7 +44,8 @@ def _cpp_type(dtype: Any) -> str:
     """"float" of "float32", numpy.float32, torch.float32 or "float"; others, such as "float4", stay."""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     name = name.removeprefix("torch.")
-    return _TYPES[name][0] if name in _TYPES else name
+    of_cuda = {"bfloat16": "__nv_bfloat16", "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2"}
+    return _TYPES[name][0] if name in _TYPES else of_cuda.get(name, name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Kernel:
     """A kernel with its spec. Immutable; calls from several threads are safe."""
 
     def __init__(self, spec: dict[str, Any], files: Mapping[str, str]) -> None:
-        self.spec = spec
+        self.spec = {key: _plain(value, key) for key, value in spec.items()}
         self._files = dict(files)
         self._handle: Optional[ctypes.c_void_p] = None
         self._path: Optional[pathlib.Path] = None
@@ -277,7 +280,7 @@ def _address(given: Any, asked: Mapping[str, Any]) -> int:
         if described.get("strides") is not None:
             raise Error("invalid_argument", f"{name} must be contiguous")
         address = described["data"][0]
-        dtype = {"f": "float", "i": "int", "u": "uint", "b": "bool"}.get(described["typestr"][1], "?")
+        dtype = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}.get(described["typestr"][1], "?")
         dtype += "" if dtype == "bool" else str(8 * int(described["typestr"][2:]))
     else:
         raise Error("invalid_argument", f"{name} must be an array on the GPU, not {type(given).__name__}")
@@ -295,11 +298,11 @@ def _device_index(given: Any) -> int:
 
 def _scalar(given: Any, asked: Mapping[str, Any]) -> bytes:
     dtype = _DTYPES.get(_base(asked))
-    if dtype is None:
+    if dtype not in _TYPES:
         raise Error("invalid_argument", f"{asked['name']} is a {asked['type']}, which Python cannot pass")
     try:
         code = _TYPES[dtype][1]
-        return struct.pack(code, float(given) if code in "fd" else int(given))
+        return struct.pack(code, float(given) if code in "efd" else int(given))
     except (struct.error, TypeError, ValueError) as error:
         raise Error("invalid_argument", f"{asked['name']} must be a number that {asked['type']} holds, "
                     f"not {given!r}") from error
@@ -316,6 +319,27 @@ def _text_of(source: Union[str, "os.PathLike[str]"], beside: pathlib.Path, usual
         raise Error("not_found", f"{path} cannot be read: {error.strerror}") from error
 
 
+def _plain(value: Any, where: str) -> Any:
+    """What a spec can hold of a value; raises Error that names the place."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one, f"{where}[{key!r}]") for key, one in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [_plain(one, f"{where}[{place}]") for place, one in enumerate(value)]
+    if callable(getattr(value, "item", None)):  # A number of NumPy's.
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if value - value == 0:
+            return value
+        raise Error("invalid_argument", f"{where} is {value}, and must be a finite number")
+    why = ("functions cannot be in a spec: write the expression as text, \"block_size_x > 64\""
+           if callable(value) else "sets have no order: give a list" if isinstance(value, (set, frozenset))
+           else f"it must be text, a number, true or false, or a list of these, not {type(value).__name__}; "
+                "list(...) makes one of a generator")
+    raise Error("invalid_argument", f"{where}: {why}")
+
+
 def _described(name: str, argument: Argument) -> dict[str, Any]:
     described: dict[str, Any] = {"name": name, "type": argument.type}
     if argument.size is not None:
@@ -326,7 +350,7 @@ def _described(name: str, argument: Argument) -> dict[str, Any]:
 
 
 def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, Any], block: Expressions,
-           grid: Expressions, entry: Optional[str] = None, constraints: Sequence[str] = (),
+           grid: Expressions, entry: Optional[str] = None, constraints: Union[str, Sequence[str]] = (),
            problem: Optional[Mapping[str, int]] = None, reference: Optional[Mapping[str, Any]] = None,
            headers: Sequence[Union[str, "os.PathLike[str]"]] = (), objective: Optional[str] = None,
            objective_higher_is_better: bool = False, **more: Any) -> Callable[..., Kernel]:
@@ -359,9 +383,8 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
         spec: dict[str, Any] = {
             "swr_kernel": 1, "name": name, "summary": (inspect.getdoc(function) or "").split("\n")[0],
             "source": file, "entry": entry or name, "problem": {**sizes, **(problem or {})},
-            "parameters": {parameter: list(values) if isinstance(values, (range, tuple)) else values
-                           for parameter, values in parameters.items()},
-            "constraints": list(constraints), "block": _listed(block), "grid": _listed(grid),
+            "parameters": dict(parameters),
+            "constraints": [constraints] if isinstance(constraints, str) else _listed(constraints), "block": _listed(block), "grid": _listed(grid),
             "arguments": [_described(parameter, argument) for parameter, argument in described.items()], **more}
         if objective is not None:
             spec["objective"] = objective

@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <limits>
 #include <set>
 
 namespace swr::kernel_spec {
@@ -113,6 +115,29 @@ TEST(Space, DropsAllWhereAConditionOverConstantsFails) {
   const Space space({axis("a", "[0, 1, 2]")}, {condition("n > 7")}, constants);
   EXPECT_EQ(space.points(), 0);
   EXPECT_EQ(space.dropped().front().points, 3);
+}
+
+/// As spaces of generated kernels are: most parameters follow from others.
+TEST(Space, IsWalkedWhereTheRawProductIsBeyondAnyCount) {
+  std::vector<SpaceAxis> axes;
+  std::vector<SpaceCondition> conditions;
+  constexpr int kAxes = 50;
+  for (int i = 0; i < kAxes; ++i) {
+    axes.push_back(axis("p" + std::to_string(i), "[1, 2, 4, 8]"));
+    if (i >= 2) {
+      conditions.push_back(condition("p" + std::to_string(i) + " == p" + std::to_string(i % 2)));
+    }
+  }
+  const Space space(axes, conditions, {});
+  EXPECT_EQ(space.raw_points(), std::numeric_limits<long long>::max()) << "4^50";
+  ASSERT_EQ(space.points(), 16);
+  EXPECT_LT(space.checks(), 10'000);
+  const std::vector<int> last = space.at(15);
+  for (int i = 0; i < kAxes; ++i) {
+    EXPECT_EQ(last[static_cast<std::size_t>(i)], 3);
+  }
+  EXPECT_EQ(std::ranges::max(space.dropped(), {}, &DroppedPoints::points).points,
+            std::numeric_limits<long long>::max());
 }
 
 TEST(Space, RefusesWhatIsBeyondItsLimits) {

@@ -10,16 +10,27 @@
 #include <swr/kernel_spec.h>
 
 #include <algorithm>
+#include <limits>
 #include <ostream>
 #include <vector>
 
 namespace swr::cli {
 namespace {
 
-long long sum_of(const std::map<std::string, long long>& counts) {
-  long long sum = 0;
+/// Stands for counts that are larger.
+constexpr long long kUncounted = std::numeric_limits<long long>::max();
+
+std::string count_text(long long count) {
+  return count == kUncounted ? "more than 2^63" : std::to_string(count);
+}
+
+/// All points: those that are dropped, and the variants.
+long long points_of(const std::map<std::string, long long>& counts, std::size_t variants) {
+  auto sum = static_cast<long long>(variants);
   for (const auto& [constraint, count] : counts) {
-    sum += count;
+    if (__builtin_add_overflow(sum, count, &sum)) {
+      return kUncounted;
+    }
   }
   return sum;
 }
@@ -35,7 +46,7 @@ Json space_json(const Problem& problem, const SearchSpace& space) {
   const auto dropped = dropped_by_constraint(space.dropped, space.left_out);
   Json json = Json::object();
   json["problem"] = problem;
-  json["points"] = static_cast<long long>(space.variants.size()) + sum_of(dropped);
+  json["points"] = points_of(dropped, space.variants.size());
   json["legal"] = satisfying(space);
   json["variants"] = space.variants.size();
   json["dropped_by_constraint"] = dropped;
@@ -45,12 +56,18 @@ Json space_json(const Problem& problem, const SearchSpace& space) {
 void print_space(std::ostream& out, const Problem& problem, const DeviceInfo& device,
                  const SearchSpace& space) {
   const auto dropped = dropped_by_constraint(space.dropped, space.left_out);
-  const long long variants = static_cast<long long>(space.variants.size());
-  out << to_string(problem) << ": " << variants << " variants of " << variants + sum_of(dropped)
-      << " points; " << satisfying(space) << " satisfy the spec, " << space.dropped.size()
-      << " of these cannot be launched on " << device.name << "\n";
+  const std::size_t variants = space.variants.size();
+  out << to_string(problem) << ": " << variants << " variants of "
+      << count_text(points_of(dropped, variants)) << " points; " << satisfying(space)
+      << " satisfy the spec, " << space.dropped.size() << " of these cannot be launched on "
+      << device.name << "\n";
   for (const auto& [constraint, count] : dropped) {
-    out << "dropped by " << constraint << ": " << count << "\n";
+    out << "dropped by " << constraint << ": " << count_text(count);
+    const auto example = std::ranges::find(space.dropped, constraint, &DroppedVariant::constraint);
+    if (example != space.dropped.end()) {
+      out << " (" << example->reason << ", with " << to_key(example->variant) << ")";
+    }
+    out << "\n";
   }
 }
 

@@ -27,11 +27,13 @@ std::string nothing_left_message(const Problem& problem, const DeviceInfo& devic
     return message + ": the axes leave none; give every axis at least one value";
   }
   const auto example = std::ranges::find(space.dropped, most->first, &DroppedVariant::constraint);
-  const long long all =
-      std::accumulate(counts.begin(), counts.end(), 0LL,
-                      [](long long sum, const auto& count) { return sum + count.second; });
-  return message + ": constraint " + most->first + " drops " + std::to_string(most->second) +
-         " of " + std::to_string(all) +
+  // A share: counts of large spaces stand for more.
+  const double all =
+      std::accumulate(counts.begin(), counts.end(), 0.0, [](double sum, const auto& count) {
+        return sum + static_cast<double>(count.second);
+      });
+  const auto percent = static_cast<int>(100.0 * static_cast<double>(most->second) / all);
+  return message + ": constraint " + most->first + " drops " + std::to_string(percent) + " %" +
          (example == space.dropped.end() ? "" : " (" + example->reason + ")") +
          "; choose other tiles or axis values";
 }

@@ -23,6 +23,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
 int whole_number(const std::string& text, const std::string& option) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    reject(option + " takes whole numbers of at most 2147483647, not '" + text + "'");
+  }
   if (error != std::errc{} || end != text.data() + text.size()) {
     reject(option + " takes whole numbers, not '" + text + "'");
   }
