@@ -104,4 +104,41 @@ std::string first_error_line(std::string_view log) {
   return std::string(take_line(log));
 }
 
+namespace {
+
+/// What people of other tools meet most often: they compile a whole file with nvcc.
+std::string advice_on(const std::string& log) {
+  constexpr std::array kMarks{
+      std::pair{"thrust/system"sv,
+                "cub's and thrust's umbrellas have code for the host; include the parts for "
+                "threads, such as <cub/block/block_reduce.cuh>"sv},
+      std::pair{"thrust/detail"sv,
+                "thrust is for the host; include parts for threads, such as "
+                "<cub/block/block_reduce.cuh>"sv},
+      std::pair{"open source file"sv,
+                "there are the headers of CUDA, of libcu++ by their standard names, and for a spec "
+                "those below its folder; code for the host belongs between #ifndef swr_tune and "
+                "#endif"sv},
+      std::pair{"identifier \"cuda"sv,
+                "code for the host belongs between #ifndef swr_tune and #endif: swr compiles "
+                "kernels alone"sv},
+      std::pair{"<<<"sv,
+                "launches and other code for the host belong between #ifndef swr_tune and "
+                "#endif: swr compiles kernels alone"sv}};
+  const auto known = std::ranges::find_if(
+      kMarks, [&](const auto& mark) { return log.find(mark.first) != log.npos; });
+  return known == kMarks.end() ? "" : "; " + std::string(known->second);
+}
+
+}  // namespace
+
+std::string failure_text(const std::string& log) {
+  const std::string first = first_error_line(log);
+  std::string rest = log;
+  const std::size_t at = rest.find(first);
+  const std::size_t end = at == rest.npos ? at : rest.find('\n', at);
+  rest.erase(at == rest.npos ? 0 : at, end == rest.npos ? rest.npos : end + 1 - at);
+  return first + advice_on(log) + (rest.empty() ? "" : "\n" + rest);
+}
+
 }  // namespace swr

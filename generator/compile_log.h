@@ -17,4 +17,8 @@ std::optional<KernelResources> parse_resources(std::string_view log, std::string
 /// The first line that reports an error, or the first line when none does.
 std::string first_error_line(std::string_view log);
 
+/// A compiler's log for people: the first error with what to do about it, where that is known, and
+/// the rest once, from the next line on.
+std::string failure_text(const std::string& log);
+
 }  // namespace swr

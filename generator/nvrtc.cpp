@@ -47,14 +47,6 @@ std::optional<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc,
   return DynamicLibrary(candidates, ErrorCode::no_nvrtc, "NVRTC's builtins library",
                         std::string(kAdvice));
 }
-
-std::string advice_on(const std::string& log) {
-  return log.find("cannot open source file") == log.npos
-             ? ""
-             : "; there are the headers of CUDA and, for a spec, those below its folder that a "
-               "directive names";
-}
-
 std::string arch_option(int sm_arch, std::string_view suffix) {
   return "--gpu-architecture=sm_" + std::to_string(sm_arch) + std::string(suffix);
 }
@@ -313,8 +305,8 @@ CompiledProgram Nvrtc::compile(std::span<const TemplateFile> files, int sm_arch,
   if (result != NVRTC_SUCCESS) {
     throw Error(ErrorCode::compile_failed,
                 "NVRTC cannot compile " + std::string(files.front().path) + " for sm_" +
-                    std::to_string(sm_arch) + " (" + impl_->error_string(result) + "): " +
-                    first_error_line(output.log) + advice_on(output.log) + "\n" + output.log);
+                    std::to_string(sm_arch) + " (" + impl_->error_string(result) +
+                    "): " + failure_text(output.log));
   }
   output.cubin = program.cubin();
   for (const std::string& kernel : kernels) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/source/source_tokens.h"
 
+#include "core/ascii.h"
 #include "kernel_spec/spec/words.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 
 namespace swr::kernel_spec {
@@ -58,7 +58,7 @@ class SourceTokenizer {
       in_directive_ = true;
       return take(Kind::directive, 1);
     }
-    if (std::isdigit(static_cast<unsigned char>(first)) != 0) {
+    if (ascii::is_digit(first)) {
       return take(Kind::number, length_of_number());
     }
     if (is_name_character(first)) {
@@ -96,7 +96,7 @@ class SourceTokenizer {
         is_line_begin_ = true;
         ++line_;
         ++at_;
-      } else if (rest.front() != '\n' && std::isspace(static_cast<unsigned char>(rest.front()))) {
+      } else if (std::string_view(" \t\v\f").find(rest.front()) != rest.npos) {
         ++at_;
       } else {
         return;

@@ -61,8 +61,8 @@ unsigned bits_of_number(const SmallReal& form, double number) {
     return sign | infinite | ((1U << form.fraction_bits) - 1);
   }
   const unsigned largest = form.has_infinity ? infinite : infinite + (1U << form.fraction_bits) - 2;
-  if (std::isinf(number)) {
-    return sign | largest;
+  if (std::isinf(number) || number == 0.0) {
+    return sign | (number == 0.0 ? 0 : largest);
   }
   int power = 0;
   std::frexp(number, &power);

@@ -6,6 +6,7 @@
 #include "kernel_spec/spec/error_place.h"
 #include "kernel_spec/spec/kernel_plan.h"
 #include "kernel_spec/spec/spec_object.h"
+#include "kernel_spec/spec/standard_headers.h"
 #include "kernel_spec/spec/words.h"
 
 #include <algorithm>
@@ -174,6 +175,7 @@ KernelProgram KernelPlan::program_of(const Point& point, std::span<const int> ch
   for (const PlannedStep& step : steps) {
     program.kernels.push_back(entry_of(step.spec, choice));
   }
+  add_standard_headers(program);
   return program;
 }
 

@@ -120,7 +120,7 @@ class T1Reader {
       spec_.objective = kept_objective(text, is_to_be_large);
     } catch (const Error&) {
       std::string word = text;
-      std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+      std::ranges::transform(word, word.begin(), ascii::lower);
       if (is_to_be_large || (word != "time" && word != "runtime")) {
         note("General.Objective " + text +
              " is none of swr's, and the shortest time is looked for; "
@@ -462,13 +462,25 @@ class T1Reader {
 
 }  // namespace
 
-bool is_t1(const Json& json) {
+namespace {
+
+bool has_any(const Json& json, std::initializer_list<const char*> keys) {
   return json.is_object() &&
-         (json.contains("ConfigurationSpace") || json.contains("KernelSpecification"));
+         std::ranges::any_of(keys, [&](const char* key) { return json.contains(key); });
+}
+
+bool is_before_t1(const Json& json) {
+  return has_any(json, {"kernelSpecification", "configurationSpace", "configuration_space"});
+}
+
+}  // namespace
+
+bool is_t1(const Json& json) {
+  return has_any(json, {"ConfigurationSpace", "KernelSpecification"}) || is_before_t1(json);
 }
 
 KernelSpec read_t1(const Json& json, const std::string& where) {
-  if (json.contains("kernelSpecification")) {
+  if (is_before_t1(json)) {
     refuse_spec(where,
                 "it is of the form before T1 (FormatVersion 0.0.1, 'kernelSpecification'), "
                 "and swr reads T1 1.0");

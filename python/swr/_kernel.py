@@ -383,8 +383,9 @@ def kernel(source: Union[str, "os.PathLike[str]"], *, parameters: Mapping[str, A
         spec: dict[str, Any] = {
             "swr_kernel": 1, "name": name, "summary": (inspect.getdoc(function) or "").split("\n")[0],
             "source": file, "entry": entry or name, "problem": {**sizes, **(problem or {})},
-            "parameters": dict(parameters),
-            "constraints": [constraints] if isinstance(constraints, str) else _listed(constraints), "block": _listed(block), "grid": _listed(grid),
+            "parameters": parameters,
+            "constraints": [constraints] if isinstance(constraints, str) else _listed(constraints),
+            "block": _listed(block), "grid": _listed(grid),
             "arguments": [_described(parameter, argument) for parameter, argument in described.items()], **more}
         if objective is not None:
             spec["objective"] = objective

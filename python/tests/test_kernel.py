@@ -78,6 +78,35 @@ class OwnKernel(unittest.TestCase):
             blur_of().space(gpu="h200", m=4)
         self.assertIn("the kernel has no size 'm'", str(caught.exception))
 
+    def test_what_a_spec_cannot_hold_is_named(self):
+        def refused(**more):
+            with self.assertRaises(swr.Error) as caught:
+                described(**more)
+            return str(caught.exception)
+
+        def described(**more):
+            given = {"parameters": {"block_size_x": [64, 128]}, "constraints": ["block_size_x <= n"], **more}
+
+            @swr.kernel(SOURCE, block="block_size_x", grid="div_ceil(n, block_size_x)", **given)
+            def blur(out=swr.array("float32", "n", output=True), source=swr.array("float32", "n"), n=swr.size(1000)):
+                pass
+            return blur.spec
+
+        self.assertEqual(described(constraints="block_size_x > 64")["constraints"], ["block_size_x > 64"])
+        self.assertEqual(described(parameters={"a": range(2), "b": (1, 2.5)})["parameters"], {"a": [0, 1], "b": [1, 2.5]})
+        self.assertIn("constraints[0]: functions cannot be in a spec", refused(constraints=[lambda p: True]))
+        self.assertIn("constraints: functions cannot be in a spec", refused(constraints=lambda p: True))
+        self.assertIn("parameters['a']: sets have no order", refused(parameters={"a": {1, 2}}))
+        self.assertIn("parameters['a']: it must be text", refused(parameters={"a": (i for i in range(2))}))
+        self.assertIn("parameters['a'][1] is inf", refused(parameters={"a": [1.0, float("inf")]}))
+        self.assertIn("tolerance['absolute'] is nan", refused(tolerance={"absolute": float("nan")}))
+
+    def test_small_types_are_cudas(self):
+        self.assertEqual(swr.array("float16", 1).type, "const half*")
+        self.assertEqual(swr.array("torch.bfloat16", 1).type, "const __nv_bfloat16*")
+        self.assertEqual(swr.array("complex64", 1, output=True).type, "complex64*")
+        self.assertEqual(swr.scalar("float16", 0.5).type, "half")
+
     def test_an_objective_is_that_of_spec_files(self):
         self.assertNotIn("objective", blur_of().spec)
         self.assertEqual(blur_of(objective="edp").spec["objective"], "edp")

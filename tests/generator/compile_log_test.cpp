@@ -95,5 +95,19 @@ TEST(CompileLog, FindsTheFirstErrorLine) {
   EXPECT_EQ(first_error_line(""), "");
 }
 
+TEST(CompileLog, SaysWhatToDoAndEachLineOnce) {
+  EXPECT_EQ(failure_text("a.cu(1): warning: w\na.cu(3): error: bad\n  x;\n1 error\n"),
+            "a.cu(3): error: bad\na.cu(1): warning: w\n  x;\n1 error\n");
+  EXPECT_EQ(failure_text("only an error"), "only an error");
+  EXPECT_EQ(failure_text(""), "");
+  const std::string host = failure_text("k.cu(9): error: identifier \"cudaFree\" is undefined\nx");
+  EXPECT_EQ(host.substr(0, host.find('\n')),
+            "k.cu(9): error: identifier \"cudaFree\" is undefined; code for the host belongs "
+            "between #ifndef swr_tune and #endif: swr compiles kernels alone");
+  EXPECT_EQ(host.substr(host.find('\n') + 1), "x");
+  EXPECT_NE(failure_text("cccl/thrust/system/x.h(1): error: A function").find("block_reduce.cuh"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace swr

@@ -400,6 +400,24 @@ TEST_F(Spec, OptionsOfOtherToolsAreReadOrNoted) {
   EXPECT_THAT(refusal(json), HasSubstr("'--maxrregcount=many' is not allowed"));
 }
 
+TEST_F(Spec, StandardHeadersAreThoseOfLibcuxx) {
+  const auto headers = [&](const std::string& source) {
+    directory_.write("spec/f.cu", source + kSource);
+    const KernelPlan plan = planned(small());
+    Point point;
+    plan.fill(point, std::vector{10}, std::vector{0});
+    return plan.program(point, std::vector{0}).headers;
+  };
+  EXPECT_TRUE(headers("#include <cuda_fp16.h>\n").empty());
+  const auto found = headers("#include <limits>\n");
+  EXPECT_THAT(found.at("limits"), HasSubstr("#include <cuda/std/limits>\n"));
+  EXPECT_THAT(found.at("math.h"), HasSubstr("M_PI")) << "headers that others name";
+  directory_.write("spec/inner.h", "#include \"stdint.h\"\n");
+  EXPECT_TRUE(headers("#include \"inner.h\"\n").contains("stdint.h"));
+  directory_.write("spec/math.h", "#define MINE 1\n");
+  EXPECT_EQ(headers("#include \"math.h\"\n").at("math.h"), "#define MINE 1\n");
+}
+
 TEST_F(Spec, TypesHaveTheirNumbers) {
   const auto written = [](const char* type, double number) {
     const ElementType element = element_type(type);
@@ -572,6 +590,8 @@ TEST_F(Spec, TakesReferencesOfT1ForOutputs) {
   EXPECT_EQ(plan.arguments()[0].absolute, 0.1);
   json["kernelSpecification"] = Json::object();
   EXPECT_THAT(refusal(json), HasSubstr("the form before T1"));
+  EXPECT_THAT(refusal({{"general", Json::object()}, {"configuration_space", Json::object()}}),
+              HasSubstr("the form before T1"));
 }
 
 TEST_F(Spec, NothingOfT1IsDroppedSilently) {

@@ -74,6 +74,92 @@ TEST(UserKernel, HasThePointsOfItsSpecAndSaysWhatDropsOthers) {
   EXPECT_EQ(space.left_out.at("mode == 'fast' or block_size_x <= 64"), 4);
 }
 
+TEST(UserKernel, CompilesWithTheHeadersOfTheStandardLibrary) {
+  KernelSpec spec = test::scale_spec("standard");
+  spec.source = R"(
+#include <array>
+#include <assert.h>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <float.h>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <limits.h>
+#include <limits>
+#include <math.h>
+#include <numeric>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <cub/block/block_reduce.cuh>
+#ifndef swr_tune
+#include <iostream>
+int main() { std::cout << "host"; }
+#endif
+__device__ int sum_of(std::initializer_list<int> all) { int s = 0; for (int i : all) s += i; return s; }
+extern "C" __global__ void scale(float* y, const float* x, float factor, int n) {
+  static_assert(std::is_same<std::int32_t, int32_t>::value && INT_MAX == 2147483647 && CHAR_BIT == 8);
+  static_assert(std::numeric_limits<float>::max() == FLT_MAX && DBL_MAX > 1e308);
+  using Reduce = cub::BlockReduce<float, block_size_x>;
+  __shared__ typename Reduce::TempStorage storage;
+  std::array<float, 2> two{1.f, float(M_PI)};
+  std::complex<float> c(1.f, 2.f);
+  std::size_t i = blockIdx.x * block_size_x + threadIdx.x;
+  assert(n > 0);
+  if (i < n) y[i] = factor * Reduce(storage).Sum(x[i]) + two[1] + std::sqrt(c.real()) + sum_of({1, 2})
+                  + std::get<0>(std::make_tuple(1)) + std::max(1, 2) + INFINITY;
+}
+)";
+  const Operation& standard = register_kernel(spec);
+  const Problem problem = kernel_problem(standard, {});
+  const CompiledKernel compiled =
+      Generator({}).compile(problem, default_variant(problem, limits()), 90);
+  EXPECT_GT(compiled.resources.registers_per_thread, 0);
+}
+
+/// More than variants have room for as numbers, and values that keys need characters of.
+TEST(UserKernel, HasManyParametersAndValuesOfAnyText) {
+  KernelSpec spec = test::scale_spec("crowd");
+  for (int i = 0; i < 60; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    spec.parameters.push_back({name, {"7", "1, 1", "", "{a=b}"}});
+    spec.constraints.push_back(i == 0 ? name + " in ['1, 1', '']" : name + " == p0");
+  }
+  const Operation& crowd = register_kernel(spec);
+  const Problem problem = kernel_problem(crowd, {});
+  const SearchSpace space = enumerate_space(problem, limits(), {});
+  ASSERT_EQ(space.variants.size(), 20U) << "ten, and two values of p0";
+  std::set<std::string> keys;
+  for (const Variant& variant : space.variants) {
+    const std::string key = to_key(variant);
+    keys.insert(key);
+    EXPECT_EQ(parse_variant(crowd, key), variant);
+    EXPECT_EQ(Json(variant).dump(), Json(parse_variant(crowd, key)).dump());
+    EXPECT_THAT(key, HasSubstr(",p59=%"));
+    const bool is_empty = key.ends_with("%");
+    EXPECT_THAT(crowd.program(problem, variant)->text,
+                HasSubstr(is_empty ? "#define p59 \n" : "#define p59 1, 1\n"));
+  }
+  EXPECT_EQ(keys.size(), 20U);
+  spec.parameters.resize(130, {"more", {"1"}});
+  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { register_kernel(spec); }),
+              HasSubstr("there must be 1 to 124"));
+}
+
 TEST(UserKernel, LooksAtAMillionPointsSpreadOverALargerSpace) {
   KernelSpec spec = test::scale_spec("large");
   std::vector<std::string> numbers;

@@ -101,8 +101,15 @@ std::vector<int> lengths_of_range(const std::string& option, const std::string& 
   return lengths_between(low, high);
 }
 
-std::vector<int> values_of(const ProblemField& field, const std::string& text) {
-  const std::string name = dashed(field.option);
+/// Sizes of users' kernels have no options of their own.
+std::string asked_as(const Operation& operation, const ProblemField& field) {
+  return operation.source_digest().empty() ? dashed(field.option)
+                                           : "--arg " + std::string(field.option);
+}
+
+std::vector<int> values_of(const Operation& operation, const ProblemField& field,
+                           const std::string& text) {
+  const std::string name = asked_as(operation, field);
   if (field.type == FieldType::flag) {
     return {1};
   }
@@ -139,7 +146,7 @@ ProblemValues given_values(const ProblemText& text, const Operation& operation) 
   for (const ProblemField& field : operation.fields()) {
     const auto given = text.given.find(std::string(field.option));
     if (given != text.given.end()) {
-      values[std::string(field.name)] = values_of(field, given->second);
+      values[std::string(field.name)] = values_of(operation, field, given->second);
     }
   }
   return values;
