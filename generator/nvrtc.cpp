@@ -47,6 +47,7 @@ std::optional<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc,
   return DynamicLibrary(candidates, ErrorCode::no_nvrtc, "NVRTC's builtins library",
                         std::string(kAdvice));
 }
+
 std::string arch_option(int sm_arch, std::string_view suffix) {
   return "--gpu-architecture=sm_" + std::to_string(sm_arch) + std::string(suffix);
 }

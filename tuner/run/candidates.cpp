@@ -28,10 +28,9 @@ std::string nothing_left_message(const Problem& problem, const DeviceInfo& devic
   }
   const auto example = std::ranges::find(space.dropped, most->first, &DroppedVariant::constraint);
   // A share: counts of large spaces stand for more.
-  const double all =
-      std::accumulate(counts.begin(), counts.end(), 0.0, [](double sum, const auto& count) {
-        return sum + static_cast<double>(count.second);
-      });
+  const double all = std::accumulate(
+      counts.begin(), counts.end(), 0.0,
+      [](double sum, const auto& count) { return sum + static_cast<double>(count.second); });
   const auto percent = static_cast<int>(100.0 * static_cast<double>(most->second) / all);
   return message + ": constraint " + most->first + " drops " + std::to_string(percent) + " %" +
          (example == space.dropped.end() ? "" : " (" + example->reason + ")") +
