@@ -20,8 +20,8 @@ namespace {
 /// they end: an ordered_json that grows copies all that is below it.
 class Builder {
  public:
-  Builder(std::string_view text, const std::string& name, const JsonLimits& limits)
-      : text_(text), name_(name), limits_(limits) {}
+  Builder(std::string_view text, bool is_binary, const std::string& name, const JsonLimits& limits)
+      : text_(text), is_binary_(is_binary), name_(name), limits_(limits) {}
 
   Json take() { return std::move(root_); }
 
@@ -64,8 +64,12 @@ class Builder {
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& /*cause*/) {
+    if (is_binary_) {
+      reject(name_, "is not CBOR (byte " + std::to_string(position) + ")");
+    }
     // The parser has read what it does not take.
-    const std::size_t at = std::min(position, text_.size()) - (position > 0 ? 1 : 0);
+    const std::size_t read = std::min(position, text_.size());
+    const std::size_t at = read - (read > 0 ? 1 : 0);
     const std::string_view before = text_.substr(0, at);
     const std::size_t line = static_cast<std::size_t>(std::ranges::count(before, '\n')) + 1;
     const std::size_t column = at - (before.rfind('\n') + 1) + 1;
@@ -134,6 +138,7 @@ class Builder {
   }
 
   std::string_view text_;
+  bool is_binary_;
   const std::string& name_;
   const JsonLimits& limits_;
   std::vector<Open> open_;
@@ -165,7 +170,7 @@ Json parse(std::string_view text, Json::input_format_t format, const std::string
     reject(name, "is longer than " + std::to_string(limits.bytes) + " bytes");
   }
   const ClassicLocale classic;
-  Builder builder(text, name, limits);
+  Builder builder(text, format != Json::input_format_t::json, name, limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder, format)) {
     reject(name, "is not JSON");
   }

@@ -129,7 +129,10 @@ void make_comparable(const PlannedArgument& argument, const ElementType& type,
   const std::size_t count = bytes.size() / type.lane_bytes();
   std::vector<std::byte> numbers(count * sizeof(double));
   for (std::size_t i = 0; i < count; ++i) {
-    write_number(NumberKind::f64, number_at(type.kind, &bytes[i * type.lane_bytes()]),
+    const double number = number_at(type.kind, &bytes[i * type.lane_bytes()]);
+    // Of elements that nobody writes, one NaN for all types.
+    write_number(NumberKind::f64,
+                 std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number,
                  &numbers[i * sizeof(double)]);
   }
   bytes = std::move(numbers);

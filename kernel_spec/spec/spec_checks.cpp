@@ -7,6 +7,7 @@
 #include <swr/error.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -104,10 +105,12 @@ void require_arguments(const KernelSpec& spec, const KernelStep& step,
   };
   if (given.size() != kernel.parameters.size()) {
     const auto missing = std::ranges::find_if_not(kernel.parameters, is_given);
-    const bool is_short = given.size() < kernel.parameters.size();
+    const auto unnamed =
+        static_cast<std::size_t>(std::ranges::count_if(kernel.parameters, std::not_fn(is_given)));
+    const bool is_short = given.size() + unnamed == kernel.parameters.size();
     refuse_spec(
         spec.name,
-        takes + ", and the spec has " + std::to_string(given.size()) + " arguments for it" +
+        takes + ", and the spec has " + std::to_string(given.size()) + " of them" +
             (is_short && missing != kernel.parameters.end() ? "; '" + missing->name + "' is missing"
                                                             : ""));
   }

@@ -66,9 +66,14 @@ TEST(BoundedJson, ReadsWhatTheParserReads) {
 
 TEST(BoundedJson, RefusesWhatIsNoJson) {
   for (const char* text : {"", "{", "[1,]", "{\"a\":1}x", "nul", "\"\xff\"", "1e999", "[1}"}) {
-    EXPECT_THAT(error_in(text), HasSubstr("in.json is not JSON")) << text;
+    EXPECT_THAT(error_in(text), HasSubstr("in.json is not JSON (line ")) << text;
   }
-  EXPECT_THAT(error_of([] { parse_cbor("\x9f\x01", "frame"); }), HasSubstr("frame is not JSON"));
+  EXPECT_EQ(error_in("{\n  \"a\": 1,\n  // why\n}"),
+            "in.json is not JSON (line 3, column 3: comments are no JSON)");
+  EXPECT_EQ(error_in("[1,\n2"), "in.json is not JSON (line 2, column 1: it ends too early)");
+  EXPECT_EQ(error_in("[1,\n 2 3]"), "in.json is not JSON (line 2, column 4)");
+  EXPECT_THAT(error_of([] { parse_cbor("\x9f\x01", "frame"); }),
+              HasSubstr("frame is not CBOR (byte"));
 }
 
 TEST(BoundedJson, RefusesDeepNestingInTextAndBinary) {
@@ -96,7 +101,7 @@ TEST(BoundedJson, NamesEveryOtherLimit) {
   EXPECT_NO_THROW(parse_json(object_of(2), "in.json", {.keys = 2}));
   // A length that is only announced costs no memory.
   EXPECT_THAT(error_of([] { parse_cbor("\x9b\x7f\xff\xff\xff\xff\xff\xff\xff", "frame"); }),
-              HasSubstr("is not JSON"));
+              HasSubstr("is not CBOR"));
 }
 
 /// 8 s before: every key was looked for among all earlier ones, and growing copied what was below.

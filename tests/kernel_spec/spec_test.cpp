@@ -668,9 +668,9 @@ TEST_F(Spec, ComparesArgumentsWithTheKernel) {
     return small();
   };
   EXPECT_EQ(refusal(with("float* y, int n, double* sum")),
-            "small: f takes (float* y, int n, double* sum), and the spec has 2 arguments for it; "
+            "small: f takes (float* y, int n, double* sum), and the spec has 2 of them; "
             "'sum' is missing");
-  EXPECT_THAT(refusal(with("float* y")), HasSubstr("the spec has 2 arguments for it"));
+  EXPECT_THAT(refusal(with("float* y")), HasSubstr("the spec has 2 of them"));
   EXPECT_THAT(refusal(with("int n, float* y")), HasSubstr("argument y: f takes (int n, float* y)"));
   EXPECT_THAT(refusal(with("float* y, float n")), HasSubstr("is not of its argument's type int"));
   EXPECT_THAT(refusal(with("float* y, long long n")),
