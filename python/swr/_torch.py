@@ -19,6 +19,7 @@ DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 _lock = threading.Lock()
 _runtime = None
 _background = None
+_refreshes = 0
 
 # What PyTorch's compiler calls too; the public functions, which make a Stream object, take 1 us.
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
@@ -68,6 +69,7 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     def swap():
         if database is not None:
             library.swr_runtime_refresh(handle, None)
+            _count_refresh()
         else:  # The first results have made the file.
             configure(database=beside, exported=exported, cache_dir=cache_dir, may_compile=may_compile,
                       nvrtc=nvrtc, l2=l2, tune=tune, tune_seconds=tune_seconds)
@@ -80,9 +82,20 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     global _runtime, _background
     # A former runtime is kept: its kernels may be running, or be part of a captured graph.
     _runtime = handle
+    _count_refresh()
     former, _background = _background, background
     if former is not None:
         former.stop()
+
+
+def _count_refresh():
+    global _refreshes
+    _refreshes += 1
+
+
+def refreshes():
+    """How often kernels may have been chosen anew: what is known of the choice before is stale."""
+    return _refreshes
 
 
 def _handle():

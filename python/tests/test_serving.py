@@ -15,7 +15,7 @@ except ImportError:
 
 if torch is not None:
     import swr
-    from serving_reference import merge, serving
+    from serving_reference import merge, prepare, serving
     from swr import _flash, _library, _paged, _serving, _torch
 
 
@@ -27,9 +27,11 @@ def on_the_cpu():
         mock.patch.object(_torch, "_current_device", lambda: -1),
         mock.patch.object(_torch, "_raw_stream", lambda index: 0),
         mock.patch.object(_serving, "require_cuda", lambda **tensors: None),
+        mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False),
         mock.patch.object(_paged, "require_cuda", lambda **tensors: None),
         mock.patch.dict(_library.library.__dict__, {
             "swr_runtime_serving_attention": mock.Mock(side_effect=serving),
+            "swr_runtime_prepare_serving": mock.Mock(side_effect=prepare),
             "swr_merge_states": mock.Mock(side_effect=merge)}))
     with contextlib.ExitStack() as stack:
         for patch in patches:
