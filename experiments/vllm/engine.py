@@ -17,19 +17,19 @@ def fill(model):
     import torch
 
     generator = torch.Generator(device="cuda").manual_seed(7)
+    is_gemma = "Gemma" in type(model).__name__  # It adds 1 to its norms and scales its embeddings.
     for name, weight in sorted(model.named_parameters()):
         if not weight.is_floating_point():
             continue
-        if name.endswith("sinks") or weight.dim() == 1:
-            is_norm = "norm" in name
-            # Gemma adds 1 to the weights of its norms.
-            mean = float(is_norm and "Gemma" not in type(model).__name__)
-            weight.data.normal_(mean, 0.1 if is_norm else 0.5, generator=generator)
+        if weight.dim() == 1:  # Norms, biases, sinks.
+            mean, deviation = (float(not is_gemma), 0.1) if "norm" in name else (0.0, 0.5)
         else:
-            scale = 1.0 if "embed_tokens" in name else weight.shape[-1] ** -0.5
-            # Attention's share of the residual stream is what is compared.
-            scale *= 2.0 if "o_proj" in name or "qkv" in name else 1.0
-            weight.data.normal_(0.0, scale, generator=generator)
+            mean, deviation = 0.0, weight.shape[-1] ** -0.5
+        if "embed_tokens" in name and not is_gemma:
+            deviation = 1.0
+        if "qkv_proj" in name or "o_proj" in name:  # What is compared has a large share.
+            deviation *= 2.0
+        weight.data.normal_(mean, deviation, generator=generator)
 
 
 class Engine:

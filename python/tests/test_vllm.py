@@ -1,32 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""The plug-in inside an installed vLLM, without a GPU: registry, validation, and the back end on batches
-as vLLM's own harness draws them (tests/v1/attention), a computation on the CPU standing for the kernels.
-    pip install vllm==0.24.0; PYTHONPATH=python:python/tests:contrib/vllm python3 contrib/vllm/check_on_cpu.py"""
+"""vLLM's plug-in without a GPU: registry, validation, and batches as vLLM's own harness draws them, with
+a computation on the CPU in the place of swr's kernels. In vLLM's code where that is installed, which
+contrib/vllm/check_versions does; else in stubs with the signatures of several versions."""
 
 import dataclasses
+import importlib
+import importlib.util
 import inspect
+import pathlib
 import random
 import sys
 import types
 import unittest
 from unittest import mock
 
-import torch
-import vllm
-from vllm.platforms.interface import DeviceCapability
-from vllm.v1.attention import selector
-from vllm.v1.attention.backend import CommonAttentionMetadata
-from vllm.v1.attention.backends.registry import AttentionBackendEnum
-from vllm.v1.kv_cache_interface import FullAttentionSpec
+import vllm_stub
 
-import swr_vllm
-from test_serving import expected, on_the_cpu
+try:
+    import torch
+except ImportError:
+    torch = None
 
-swr_vllm.register()
-GOOD = {"head_size": 128, "dtype": torch.bfloat16, "kv_cache_dtype": "auto", "block_size": 16,
+if torch is not None:
+    from test_serving import expected, on_the_cpu
+
+PLUGIN = pathlib.Path(__file__).parents[2] / "contrib" / "vllm"
+GOOD = {"head_size": 128, "dtype": getattr(torch, "bfloat16", None), "kv_cache_dtype": "auto", "block_size": 16,
         "use_mla": False, "has_sink": True, "use_sparse": False, "use_mm_prefix": False,
         "use_per_head_quant_scales": False, "attn_type": "decoder"}
-BAD = {"head_size": 72, "dtype": torch.float32, "kv_cache_dtype": "fp8", "block_size": 24,
+BAD = {"head_size": 72, "dtype": getattr(torch, "float32", None), "kv_cache_dtype": "fp8", "block_size": 24,
        "use_mla": True, "use_sparse": True, "use_mm_prefix": True, "use_per_head_quant_scales": True,
        "attn_type": "encoder_only", "use_non_causal": True, "use_batch_invariant": True}
 
@@ -49,28 +51,44 @@ def configuration(layer, max_model_len=256):
             "layer": types.SimpleNamespace(impl=layer)}))
 
 
-class Harness(unittest.TestCase):
+class Harness:
+    version = None  # Of the stubs; None where vLLM is installed.
+
+    def enter(self, context):
+        context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+
     def setUp(self):
         random.seed(1)
         torch.manual_seed(1)
-        for context in (on_the_cpu(),
-                        mock.patch("vllm._custom_ops.reshape_and_cache_flash", scatter)):
-            context.__enter__()
-            self.addCleanup(context.__exit__, None, None, None)
-        self.backend = AttentionBackendEnum.CUSTOM.get_class()
+        self.enter(on_the_cpu())
+        self.enter(mock.patch.object(sys, "path", [str(PLUGIN), *sys.path]))
+        if self.version:
+            ours = {"swr_vllm", "swr_vllm.attention"}  # Are to be imported under these stubs.
+            self.enter(mock.patch.dict(sys.modules, vllm_stub.modules(self.version)))
+            for name in ours & set(sys.modules):
+                del sys.modules[name]
+        self.enter(mock.patch("vllm._custom_ops.reshape_and_cache_flash", scatter))
+        importlib.import_module("swr_vllm").register()
+        self.vllm = importlib.import_module("vllm.v1.attention.backend")
+        self.selector = importlib.import_module("vllm.v1.attention.selector")
+        self.capability = importlib.import_module("vllm.platforms.interface").DeviceCapability
+        self.spec_class = importlib.import_module("vllm.v1.kv_cache_interface").FullAttentionSpec
+        registry = importlib.import_module("vllm.v1.attention.backends.registry")
+        self.backend = registry.AttentionBackendEnum.CUSTOM.get_class()
 
     def test_every_question_of_the_selector_is_answered(self):
-        asked = selector.AttentionSelectorConfig(**GOOD)
+        asked = self.selector.AttentionSelectorConfig(**GOOD)
         self.assertEqual(self.backend.validate_configuration(
-            device_capability=DeviceCapability(9, 0), **asked._asdict()), [])
+            device_capability=self.capability(9, 0), **asked._asdict()), [])
 
     def test_what_is_not_served_is_refused_with_a_reason(self):
         for name, value in BAD.items():
-            asked = selector.AttentionSelectorConfig(**{**GOOD, name: value})
+            asked = self.selector.AttentionSelectorConfig(**{**GOOD, name: value})
             self.assertTrue(self.backend.validate_configuration(
-                device_capability=DeviceCapability(9, 0), **asked._asdict()), name)
+                device_capability=self.capability(9, 0), **asked._asdict()), name)
         self.assertTrue(self.backend.validate_configuration(
-            device_capability=DeviceCapability(7, 5), **GOOD))
+            device_capability=self.capability(7, 5), **GOOD))
 
     def test_classes_have_all_that_vllm_declares(self):
         for cls in (self.backend, self.backend.get_impl_cls(), self.backend.get_builder_cls()):
@@ -87,7 +105,7 @@ class Harness(unittest.TestCase):
         slots = [int(table[i, at // page_size]) * page_size + at % page_size
                  for i, count in enumerate(keys) for at in range(context[i], count)]
         starts = torch.tensor([sum(queries[:i]) for i in range(len(keys) + 1)], dtype=torch.int32)
-        return keys, CommonAttentionMetadata(
+        return keys, self.vllm.CommonAttentionMetadata(
             query_start_loc=starts, query_start_loc_cpu=starts,
             seq_lens=torch.tensor(keys, dtype=torch.int32), num_reqs=len(keys),
             num_actual_tokens=sum(queries), max_query_len=max(queries), max_seq_len=max(keys),
@@ -97,7 +115,7 @@ class Harness(unittest.TestCase):
                    page_size=16):
         layer = self.backend.get_impl_cls()(heads[0], 32, 0.2, heads[1], None, window, "auto", softcap,
                                             sinks=sinks)
-        spec = FullAttentionSpec(block_size=page_size, num_kv_heads=heads[1], head_size=32,
+        spec = self.spec_class(block_size=page_size, num_kv_heads=heads[1], head_size=32,
                                  dtype=torch.bfloat16)
         builder = self.backend.get_builder_cls()(spec, ["layer"], configuration(layer), "cpu")
         keys, common = self.batch(context, queries, page_size, pages=64)
@@ -123,10 +141,14 @@ class Harness(unittest.TestCase):
         self.assertTrue((out[sum(queries):] == 7.0).all())
 
     def cache(self, spec):
-        shape = getattr(self.backend, "get_kv_cache_shape", None)
-        if hasattr(vllm.v1.attention.backend.AttentionBackend, "get_kv_cache_shape"):
-            return torch.zeros(shape(64, spec.block_size, spec.num_kv_heads, spec.head_size),
-                               dtype=spec.dtype)
+        if hasattr(self.vllm.AttentionBackend, "get_kv_cache_shape"):
+            shape = self.backend.get_kv_cache_shape(64, spec.block_size, spec.num_kv_heads,
+                                                    spec.head_size)
+            if self.version is None:  # The layout asks vLLM's configuration.
+                return torch.zeros(shape, dtype=spec.dtype)
+            order = self.backend.get_kv_cache_stride_order()
+            stored = torch.zeros([shape[i] for i in order], dtype=spec.dtype)
+            return stored.permute([order.index(i) for i in range(len(order))])
         return torch.zeros(64, spec.num_kv_heads, spec.block_size, 2 * spec.head_size,
                            dtype=spec.dtype)
 
@@ -148,7 +170,7 @@ class Harness(unittest.TestCase):
 
     def test_tables_change_between_groups_of_layers(self):
         layer = self.backend.get_impl_cls()(4, 32, 0.2, 2)
-        spec = FullAttentionSpec(block_size=16, num_kv_heads=2, head_size=32, dtype=torch.bfloat16)
+        spec = self.spec_class(block_size=16, num_kv_heads=2, head_size=32, dtype=torch.bfloat16)
         builder = self.backend.get_builder_cls()(spec, ["layer"], configuration(layer), "cpu")
         first = builder.build(0, self.batch([3], [1], 16, 8)[1])
         other = builder.update_block_table(first, torch.ones(1, 8), torch.ones(1))
@@ -156,6 +178,18 @@ class Harness(unittest.TestCase):
                                              slot_mapping=first.slot_mapping), first)
 
 
+if torch is None:
+    @unittest.skip("PyTorch is not installed")
+    class Vllm(unittest.TestCase):
+        pass
+elif importlib.util.find_spec("vllm"):
+    class InstalledVllm(Harness, unittest.TestCase):
+        pass
+else:
+    for _version in vllm_stub.VERSIONS:
+        _name = f"Vllm{_version.replace('.', '_')}"
+        globals()[_name] = type(_name, (Harness, unittest.TestCase), {"version": _version})
+
+
 if __name__ == "__main__":
-    print("vllm", vllm.__version__)
-    sys.exit(not unittest.main(exit=False, verbosity=2).result.wasSuccessful())
+    unittest.main(verbosity=2)
