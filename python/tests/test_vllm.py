@@ -7,9 +7,12 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
+import os
 import pathlib
 import random
+import subprocess
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -22,6 +25,7 @@ except ImportError:
     torch = None
 
 if torch is not None:
+    import swr
     from test_serving import expected, on_the_cpu
 
 PLUGIN = pathlib.Path(__file__).parents[2] / "contrib" / "vllm"
@@ -46,7 +50,7 @@ def configuration(layer, max_model_len=256):
     return types.SimpleNamespace(
         model_config=types.SimpleNamespace(max_model_len=max_model_len),
         scheduler_config=types.SimpleNamespace(max_num_batched_tokens=128, max_num_seqs=4),
-        parallel_config=types.SimpleNamespace(use_ubatching=False),
+        parallel_config=types.SimpleNamespace(use_ubatching=False, tensor_parallel_size=1),
         compilation_config=types.SimpleNamespace(static_forward_context={
             "layer": types.SimpleNamespace(impl=layer)}))
 
@@ -64,10 +68,10 @@ class Harness:
         self.enter(on_the_cpu())
         self.enter(mock.patch.object(sys, "path", [str(PLUGIN), *sys.path]))
         if self.version:
-            ours = {"swr_vllm", "swr_vllm.attention"}  # Are to be imported under these stubs.
             self.enter(mock.patch.dict(sys.modules, vllm_stub.modules(self.version)))
-            for name in ours & set(sys.modules):
-                del sys.modules[name]
+            # An operator is made once in a process; the rest is imported under these stubs.
+            for name in ("swr_vllm", "swr_vllm.attention"):
+                sys.modules.pop(name, None)
         self.enter(mock.patch("vllm._custom_ops.reshape_and_cache_flash", scatter))
         importlib.import_module("swr_vllm").register()
         self.vllm = importlib.import_module("vllm.v1.attention.backend")
@@ -168,6 +172,32 @@ class Harness:
         self.run_layers([64, 5], [4, 4], softcap=8.0, page_size=64)
         self.run_layers([10, 70], [3, 30], window=16, sinks=torch.randn(4).bfloat16())
 
+    def test_linear_layers_without_quantisation_run_on_swr(self):
+        layers = importlib.import_module("vllm.model_executor.layers.linear")
+        linear = importlib.import_module("swr_vllm.linear")
+        if self.version is None:  # vLLM's layers ask for their rank.
+            self.enter(mock.patch("vllm.distributed.parallel_state._TP",
+                                  types.SimpleNamespace(rank_in_group=0, world_size=1)))
+        registry = importlib.import_module("vllm.model_executor.custom_op").op_registry_oot
+        self.enter(mock.patch.dict(registry))
+        linear.replace_layers()
+        layer = layers.ReplicatedLinear(32, 16, params_dtype=torch.bfloat16, disable_tp=True)
+        self.assertIsInstance(layer.quant_method, linear.SwrLinearMethod)
+        precise = layers.ReplicatedLinear(32, 16, params_dtype=torch.float32, disable_tp=True)
+        self.assertNotIsInstance(precise.quant_method, linear.SwrLinearMethod)
+        self.assertEqual(len(registry), 5)
+
+    def test_products_are_those_of_pytorch(self):
+        linear = importlib.import_module("swr_vllm.linear")
+        weight, bias = torch.randn(16, 32), torch.randn(16)
+        multiply = mock.Mock(side_effect=torch.matmul)
+        with mock.patch.object(linear.swr, "matmul", multiply):
+            for rows, bias in ((3, None), (5, bias), (513, bias)):
+                x = torch.randn(rows, 32)
+                torch.testing.assert_close(linear.product(x, weight, bias),
+                                           torch.nn.functional.linear(x, weight, bias))
+        self.assertEqual(multiply.call_count, 2, "long batches stay with PyTorch")
+
     def test_tables_change_between_groups_of_layers(self):
         layer = self.backend.get_impl_cls()(4, 32, 0.2, 2)
         spec = self.spec_class(block_size=16, num_kv_heads=2, head_size=32, dtype=torch.bfloat16)
@@ -178,6 +208,77 @@ class Harness:
                                              slot_mapping=first.slot_mapping), first)
 
 
+class Ranks:
+    """Two processes of one model, as tensor parallelism has them."""
+
+    version = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def tune(self, database, keys):
+        swr.tune(keys, head_dim=64, gpu="rtx5090", database=database, arguments=(
+            "--tile", "32x32", "--stages", "1", "--persistence", "persistent", "--cache-dir",
+            str(self.folder / "cache")))
+
+    def start(self, databases):
+        meeting = self.folder / f"meeting{len(list(self.folder.iterdir()))}"
+        ranks = [subprocess.Popen(
+            [sys.executable, __file__, "rank", str(i), str(meeting), self.version or ""],
+            env={**os.environ, "SWR_DB": str(database)}, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i, database in enumerate(databases)]
+        for rank in ranks:
+            self.addCleanup(rank.__exit__, None, None, None)
+            self.addCleanup(rank.kill)
+        return ranks
+
+    def test_ranks_choose_alike_while_somebody_tunes(self):
+        database = self.folder / "tuned.db"
+        self.tune(database, 256)
+        ranks = self.start([database, database])
+        before = [rank.stdout.readline() for rank in ranks]
+        self.assertIn("tile_m=32", before[0])
+        self.assertEqual(before[0], before[1])
+        self.tune(database, 4096)
+        for rank in ranks:
+            after, errors = rank.communicate("again\n", timeout=120)
+            self.assertEqual((after, rank.returncode), (before[0], 0), errors)
+
+    def test_ranks_with_other_results_do_not_start(self):
+        databases = self.folder / "one.db", self.folder / "other.db"
+        for database, keys in zip(databases, (256, 512)):
+            self.tune(database, keys)
+        first, second = self.start(databases)
+        self.assertIn("tile_m=32", first.stdout.readline())
+        self.assertIn("rank 1 chooses kernels by other results than rank 0",
+                      second.communicate(timeout=120)[1])
+        self.assertEqual(second.returncode, 1)
+
+
+def run_rank(number, meeting, version):
+    """One of the two: agrees with the other, and prints what is chosen before and after a line."""
+    sys.path.insert(0, str(PLUGIN))
+    if version:
+        sys.modules.update(vllm_stub.modules(version))
+    from swr_vllm.attention import require_ranks_to_agree
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=number,
+                                         world_size=2)
+
+    def broadcast(digest, src):
+        shared = [digest]
+        torch.distributed.broadcast_object_list(shared, src=src)
+        return shared[0]
+    lookup, device = swr.Lookup(os.environ["SWR_DB"]), swr.profiled_device("rtx5090")
+    require_ranks_to_agree(types.SimpleNamespace(rank_in_group=number, broadcast_object=broadcast))
+    for _ in range(2):
+        print([lookup.best(swr.Problem(keys, head_dim=64), device).variant
+               for keys in (256, 4096)], flush=True)
+        sys.stdin.readline()
+
+
 if torch is None:
     @unittest.skip("PyTorch is not installed")
     class Vllm(unittest.TestCase):
@@ -185,11 +286,18 @@ if torch is None:
 elif importlib.util.find_spec("vllm"):
     class InstalledVllm(Harness, unittest.TestCase):
         pass
+
+    class InstalledRanks(Ranks, unittest.TestCase):
+        pass
 else:
     for _version in vllm_stub.VERSIONS:
         _name = f"Vllm{_version.replace('.', '_')}"
         globals()[_name] = type(_name, (Harness, unittest.TestCase), {"version": _version})
+    StubbedRanks = type("StubbedRanks", (Ranks, unittest.TestCase), {"version": "0.24.0"})
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    if sys.argv[1:2] == ["rank"]:
+        run_rank(int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    else:
+        unittest.main(verbosity=2)

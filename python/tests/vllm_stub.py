@@ -138,6 +138,42 @@ class FullAttentionSpec:
     dtype: typing.Any
 
 
+op_registry_oot = {}
+
+
+class UnquantizedLinearMethod:
+    pass
+
+
+class ReplicatedLinear:
+    def __new__(cls, *arguments, **options):
+        return super().__new__(op_registry_oot.get(cls.__name__, cls))
+
+    def __init__(self, input_size, output_size, params_dtype=None, *, disable_tp=False):
+        self.params_dtype = params_dtype
+        self.quant_method = UnquantizedLinearMethod()
+
+    @classmethod
+    def register_oot(cls, layer, name=None):
+        op_registry_oot[name or cls.__name__] = layer
+
+
+class ColumnParallelLinear(ReplicatedLinear):
+    pass
+
+
+class MergedColumnParallelLinear(ColumnParallelLinear):
+    pass
+
+
+class QKVParallelLinear(ColumnParallelLinear):
+    pass
+
+
+class RowParallelLinear(ReplicatedLinear):
+    pass
+
+
 def modules(version):
     """By name, for sys.modules."""
     asked, has_layout = VERSIONS[version]
@@ -147,6 +183,9 @@ def modules(version):
             if not name.startswith("_")}
     contents = {
         "vllm": {"__version__": version}, "vllm._custom_ops": {"reshape_and_cache_flash": None},
+        "vllm.distributed": {}, "vllm.distributed.parallel_state": {"get_tp_group": None},
+        "vllm.model_executor": {}, "vllm.model_executor.layers": {},
+        "vllm.model_executor.layers.linear": here, "vllm.model_executor.custom_op": here,
         "vllm.platforms": {}, "vllm.platforms.interface": here, "vllm.v1": {}, "vllm.v1.attention": {},
         "vllm.v1.attention.backend": {**here, "AttentionBackend": _backend(asked, has_layout)},
         "vllm.v1.attention.selector": {"AttentionSelectorConfig": config},

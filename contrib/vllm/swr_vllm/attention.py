@@ -10,6 +10,7 @@ import time
 
 import torch
 from vllm import _custom_ops
+from vllm.distributed.parallel_state import get_tp_group
 from vllm.v1.attention.backend import (AttentionBackend, AttentionCGSupport, AttentionImpl,
                                        AttentionMetadata, AttentionMetadataBuilder, AttentionType)
 
@@ -37,6 +38,15 @@ def keys_and_values(kv_cache, head_size):
     if kv_cache.dim() == 5:
         return kv_cache.unbind(1)
     return kv_cache.transpose(1, 2).split(head_size, dim=-1)
+
+
+def require_ranks_to_agree(group):
+    """Ranks of a model wait for one another, so all run the same kernels, or it does not start."""
+    digest = swr.results_digest()
+    first = group.broadcast_object(digest, src=0)
+    if digest != first:
+        raise RuntimeError(f"rank {group.rank_in_group} chooses kernels by other results than rank 0; "
+                           "give all ranks the same file in SWR_DB, which nobody writes meanwhile")
 
 
 class SwrAttentionBackend(AttentionBackend):
@@ -119,6 +129,8 @@ class SwrMetadataBuilder(AttentionMetadataBuilder):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
         if getattr(vllm_config.parallel_config, "use_ubatching", False):
             raise ValueError("swr's attention backend runs one batch at a time; leave out --enable-dbo")
+        if vllm_config.parallel_config.tensor_parallel_size > 1:
+            require_ranks_to_agree(get_tp_group())
         self._most_keys = vllm_config.model_config.max_model_len
         self._most_tokens = vllm_config.scheduler_config.max_num_batched_tokens
         self._load_kernels(vllm_config, device)
