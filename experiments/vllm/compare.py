@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """vLLM on swr beside vLLM on FlashAttention: tokens, then times in turns.
-    python3 compare.py FOLDER MODEL... [--rounds 5] [--check-only]"""
+    python3 compare.py FOLDER MODEL... [--rounds 5] [--soak REQUESTS]"""
 
 import argparse
 import json
@@ -20,11 +20,14 @@ OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens":
            "enable_prefix_caching": True, "enable_chunked_prefill": True,
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
 
+# A cache that does not hold all that runs at a time.
+OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 6 << 20, "disable_log_stats": False}
+
 
 class Process:
-    def __init__(self, path, backend, log):
+    def __init__(self, path, backend, options, log):
         self.child = subprocess.Popen(
-            [sys.executable, str(HERE / "engine.py"), path, backend, json.dumps(OPTIONS)],
+            [sys.executable, str(HERE / "engine.py"), path, backend, json.dumps(options)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def answer(self):
@@ -33,8 +36,11 @@ class Process:
             raise RuntimeError(f"the engine ended: {self.child.wait()}")
         return json.loads(line)
 
-    def ask(self, do, **arguments):
+    def tell(self, do, **arguments):
         print(json.dumps({"do": do, **arguments}), file=self.child.stdin, flush=True)
+
+    def ask(self, do, **arguments):
+        self.tell(do, **arguments)
         return self.answer()
 
     def close(self):
@@ -88,6 +94,30 @@ def compare_tokens(engines, name):
     return all_right
 
 
+def soak(engines, name, count, folder):
+    """Requests that come, are cancelled and preempted at random: those that ended in both engines have
+    the same tokens but for ties."""
+    paths = [pathlib.Path(folder) / f"soak.{backend}" for backend in BACKENDS]
+    for at, (engine, path) in enumerate(zip(engines, paths)):
+        engine.tell("soak", count=count, seed=at, path=str(path))
+    for backend, engine in zip(BACKENDS, engines):
+        print(f"soak | {name} | {backend} | {engine.answer()}", flush=True)
+    ended = []
+    for path in paths:
+        with open(path) as lines:
+            ended.append({number: {"tokens": tokens, "logprobs": best}
+                          for number, tokens, best in map(json.loads, lines)})
+    found = [parting(ended[0][i], ended[1][i]) for i in ended[0].keys() & ended[1].keys()]
+    gaps = [gap for _, _, gap in found if gap is not None]
+    noise = sorted(noise for _, noise, _ in found)
+    right = noise[-1] < 0.3 and all(gap <= 2 * noise[-1] for gap in gaps)
+    print(f"soak | {name} | {len(found)} of {count} ended in both | {sum(n for n, _, _ in found)} tokens | "
+          f"{len(gaps)} part | largest gap {max(gaps, default=0.0):.4f} | logarithms differ by "
+          f"{noise[-1]:.4f}, at the median {noise[len(noise) // 2]:.4f} | "
+          f"{'right' if right else 'WRONG'}", flush=True)
+    return right
+
+
 WORKLOADS = {  # Prompts, their length, tokens in common, tokens to generate.
     "decode, batch 1": (1, 2048, 0, 128), "decode, batch 16": (16, 2048, 0, 128),
     "decode, batch 128": (128, 1024, 0, 128), "prompts of 4096": (12, 4096, 0, 1),
@@ -110,15 +140,18 @@ def time_in_turns(engines, name, rounds):
               f"{[round(t * 1e3, 1) for t in times['CUSTOM']]}", flush=True)
 
 
-def run(name, folder, rounds, check_only):
+def run(name, folder, rounds, soak_count):
     path = models.write(name, folder)
     logs = [open(pathlib.Path(folder) / f"{name}.{backend}.log", "w") for backend in BACKENDS]
-    engines = [Process(path, backend, log) for backend, log in zip(BACKENDS, logs)]
+    options = {**OPTIONS, **OF_SOAK} if soak_count else OPTIONS
+    engines = [Process(path, backend, options, log) for backend, log in zip(BACKENDS, logs)]
     for backend, engine in zip(BACKENDS, engines):
         ready = engine.answer()
         print(f"start | {name} | {backend} | {ready['ready']:.1f} s | {ready['backends']}", flush=True)
-    right = compare_tokens(engines, name)
-    if not check_only:
+    if soak_count:
+        right = soak(engines, name, soak_count, folder)
+    else:
+        right = compare_tokens(engines, name)
         time_in_turns(engines, name, rounds)
     for engine in engines:
         engine.close()
@@ -130,10 +163,10 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--check-only", action="store_true")
+    parser.add_argument("--soak", type=int, default=0, help="requests, in place of tokens and times")
     given = parser.parse_args()
     pathlib.Path(given.folder).mkdir(parents=True, exist_ok=True)
-    right = [run(name, given.folder, given.rounds, given.check_only) for name in given.models]
+    right = [run(name, given.folder, given.rounds, given.soak) for name in given.models]
     return 0 if all(right) else 1
 
 

@@ -4,8 +4,11 @@
 Answers are lines of JSON on the descriptor that was standard output; what vLLM prints goes to standard
 error."""
 
+import itertools
 import json
 import os
+import pathlib
+import random
 import sys
 import time
 
@@ -56,6 +59,53 @@ class Engine:
                                           key=lambda pair: -pair[1]) for step in o.outputs[0].logprobs]
                                   for o in outputs]
         return answer
+
+    def soak(self, count, seed, path):
+        """So many requests of random lengths, a part of them cancelled at random. Tokens and the two best
+        of each step of those that ended go to a file, by number."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        draw, engine = random.Random(seed), self.llm.llm_engine
+        waiting, running, cancelled = iter(range(count)), set(), 0
+        memory = {}
+        with open(path, "w") as file:
+            while True:
+                for number in itertools.islice(waiting, max(0, 384 - len(running))):
+                    own = random.Random(number)  # The same request in every engine.
+                    prompt = [own.randrange(3, 500) for _ in range(min(400, int(own.expovariate(1 / 40)) + 1))]
+                    engine.add_request(str(number), {"prompt_token_ids": prompt}, SamplingParams(
+                        temperature=0.0, max_tokens=own.randrange(1, 17), ignore_eos=True,
+                        detokenize=False, logprobs=2, output_kind=RequestOutputKind.FINAL_ONLY))
+                    running.add(number)
+                if not running:
+                    break
+                for output in engine.step():
+                    running.discard(int(output.request_id))
+                    of = output.outputs[0]
+                    if of.finish_reason != "length":
+                        continue
+                    print(json.dumps([int(output.request_id), list(of.token_ids), [
+                        [(t, p.logprob) for t, p in step.items()] for step in of.logprobs]]), file=file)
+                if running and draw.random() < 0.2:
+                    number = draw.choice(sorted(running))
+                    engine.abort_request([str(number)])
+                    running.discard(number)
+                    cancelled += 1
+                if not memory and max(running, default=0) > count // 10:
+                    memory["after a tenth"] = self.memory()
+        memory["at the end"] = self.memory()
+        preempted = sum(metric.value for metric in self.llm.get_metrics()
+                        if metric.name == "vllm:num_preemptions")
+        return {"cancelled": cancelled, "preempted": preempted, **memory}
+
+    @staticmethod
+    def memory():
+        import torch
+
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+        return {"allocated_mib": torch.cuda.memory_allocated() >> 20,
+                "reserved_mib": torch.cuda.memory_reserved() >> 20, "process_mib": pages >> 8}
 
     def backends(self):
         """The class that attends in each layer."""

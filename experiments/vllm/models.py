@@ -9,6 +9,11 @@ _COMMON = {"torch_dtype": "bfloat16", "vocab_size": 32000, "max_position_embeddi
            "num_hidden_layers": 4, "attention_bias": False, "attention_dropout": 0.0}
 
 MODELS = {
+    # For many requests: what it takes is the attention's and vLLM's own work.
+    "small": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512,
+              "intermediate_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2,
+              "head_dim": 64, "hidden_act": "silu", "rope_theta": 10000.0, "vocab_size": 512,
+              "num_hidden_layers": 2},
     "llama": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
               "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
               "head_dim": 128, "hidden_act": "silu", "rope_theta": 500000.0},
