@@ -5,6 +5,7 @@
 import argparse
 import json
 import math
+import os
 import pathlib
 import random
 import statistics
@@ -14,9 +15,13 @@ import sys
 import models
 
 HERE = pathlib.Path(__file__).parent
-BACKENDS = ("FLASH_ATTN", "CUSTOM")
+# By name: the back end, options and variables of the environment. The first is whom others are beside.
+CONTENDERS = {
+    "FLASH_ATTN": ("FLASH_ATTN", {}, {}), "swr": ("CUSTOM", {}, {}),
+    "swr, pages of 64": ("CUSTOM", {"block_size": 64}, {}),
+    "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"})}
 OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens": 8192,
-           "gpu_memory_utilization": 0.45, "kv_cache_memory_bytes": 8 << 30,
+           "gpu_memory_utilization": 0.25, "kv_cache_memory_bytes": 8 << 30,
            "enable_prefix_caching": True, "enable_chunked_prefill": True,
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
 
@@ -25,10 +30,13 @@ OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 6 << 20, "disable_log_
 
 
 class Process:
-    def __init__(self, path, backend, options, log):
+    def __init__(self, label, path, options, log):
+        backend, own, variables = CONTENDERS[label]
+        self.label = label
         self.child = subprocess.Popen(
-            [sys.executable, str(HERE / "engine.py"), path, backend, json.dumps(options)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            [sys.executable, str(HERE / "engine.py"), path, backend, json.dumps({**options, **own})],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            env={**os.environ, **variables})
 
     def answer(self):
         line = self.child.stdout.readline()
@@ -69,9 +77,18 @@ def parting(first, second):
     return common, noise, best[1] - best[0] if is_second else math.inf
 
 
+def right_of(found):
+    """Whether all part where the two best are as near as the engines are, and how that is said."""
+    gaps = [gap for _, _, gap in found if gap is not None]
+    noise = sorted(noise for _, noise, _ in found)
+    right = noise[-1] < 0.3 and all(gap <= 2 * noise[-1] for gap in gaps)
+    return right, (f"{sum(steps for steps, _, _ in found)} tokens | {len(gaps)} of {len(found)} part | "
+                   f"largest gap {max(gaps, default=0.0):.4f} | logarithms differ by {noise[-1]:.4f}, at "
+                   f"the median {noise[len(noise) // 2]:.4f} | {'right' if right else 'WRONG'}")
+
+
 def compare_tokens(engines, name):
-    """Greedy tokens of both. They may part where the gap of the two best is within what differs
-    between the two engines anyway."""
+    """Greedy tokens of all beside those of the first."""
     draw = random.Random(5)
     kinds = {
         "64 prompts of 1 to 3000 tokens": prompts_of([draw.randrange(1, 3000) for _ in range(64)], 1),
@@ -82,39 +99,31 @@ def compare_tokens(engines, name):
     all_right = True
     for kind, prompts in kinds.items():
         answers = [e.ask("generate", prompts=prompts, tokens=48, logprobs=2) for e in engines]
-        found = [parting(*({"tokens": a["tokens"][i], "logprobs": a["logprobs"][i]} for a in answers))
-                 for i in range(len(prompts))]
-        gaps = [gap for _, _, gap in found if gap is not None]
-        noise = max(noise for _, noise, _ in found)
-        right = noise < 0.2 and all(gap <= 2 * noise for gap in gaps)
-        all_right &= right
-        print(f"tokens | {name} | {kind} | {sum(steps for steps, _, _ in found)} | {len(gaps)} of "
-              f"{len(prompts)} | {max(gaps, default=0.0):.4f} | {noise:.4f} | "
-              f"{'right' if right else 'WRONG'}", flush=True)
+        rows = [[{"tokens": a["tokens"][i], "logprobs": a["logprobs"][i]} for i in range(len(prompts))]
+                for a in answers]
+        for engine, row in zip(engines[1:], rows[1:]):
+            right, text = right_of([parting(*pair) for pair in zip(rows[0], row)])
+            all_right &= right
+            print(f"tokens | {name} | {engine.label} | {kind} | {text}", flush=True)
     return all_right
 
 
 def soak(engines, name, count, folder):
     """Requests that come, are cancelled and preempted at random: those that ended in both engines have
     the same tokens but for ties."""
-    paths = [pathlib.Path(folder) / f"soak.{backend}" for backend in BACKENDS]
+    paths = [pathlib.Path(folder) / f"soak.{i}" for i in range(len(engines))]
     for at, (engine, path) in enumerate(zip(engines, paths)):
         engine.tell("soak", count=count, seed=at, path=str(path))
-    for backend, engine in zip(BACKENDS, engines):
-        print(f"soak | {name} | {backend} | {engine.answer()}", flush=True)
+    for engine in engines:
+        print(f"soak | {name} | {engine.label} | {engine.answer()}", flush=True)
     ended = []
     for path in paths:
         with open(path) as lines:
             ended.append({number: {"tokens": tokens, "logprobs": best}
                           for number, tokens, best in map(json.loads, lines)})
     found = [parting(ended[0][i], ended[1][i]) for i in ended[0].keys() & ended[1].keys()]
-    gaps = [gap for _, _, gap in found if gap is not None]
-    noise = sorted(noise for _, noise, _ in found)
-    right = noise[-1] < 0.3 and all(gap <= 2 * noise[-1] for gap in gaps)
-    print(f"soak | {name} | {len(found)} of {count} ended in both | {sum(n for n, _, _ in found)} tokens | "
-          f"{len(gaps)} part | largest gap {max(gaps, default=0.0):.4f} | logarithms differ by "
-          f"{noise[-1]:.4f}, at the median {noise[len(noise) // 2]:.4f} | "
-          f"{'right' if right else 'WRONG'}", flush=True)
+    right, text = right_of(found)
+    print(f"soak | {name} | {len(found)} of {count} ended in both | {text}", flush=True)
     return right
 
 
@@ -126,33 +135,36 @@ WORKLOADS = {  # Prompts, their length, tokens in common, tokens to generate.
 
 def time_in_turns(engines, name, rounds):
     for kind, (count, length, shared, tokens) in WORKLOADS.items():
-        times = {backend: [] for backend in BACKENDS}
+        times = {engine.label: [] for engine in engines}
         for turn in range(rounds + 1):
             prompts = prompts_of([length] * count, 100 + turn, shared)
-            for at in random.Random(turn).sample(range(2), 2):
-                engines[at].ask("forget")
-                seconds = engines[at].ask("generate", prompts=prompts, tokens=tokens)["seconds"]
+            for engine in random.Random(turn).sample(engines, len(engines)):
+                engine.ask("forget")
+                seconds = engine.ask("generate", prompts=prompts, tokens=tokens)["seconds"]
                 if turn > 0:  # The first warms up.
-                    times[BACKENDS[at]].append(seconds)
-        peer, ours = (statistics.median(times[backend]) for backend in BACKENDS)
-        print(f"times | {name} | {kind} | FLASH_ATTN {peer * 1e3:.1f} ms | swr {ours * 1e3:.1f} ms | "
-              f"{peer / ours:.3f} | {[round(t * 1e3, 1) for t in times['FLASH_ATTN']]} "
-              f"{[round(t * 1e3, 1) for t in times['CUSTOM']]}", flush=True)
+                    times[engine.label].append(seconds * 1e3)
+        peer = statistics.median(times[engines[0].label])
+        for label, of_label in times.items():
+            print(f"times | {name} | {kind} | {label} | {statistics.median(of_label):.1f} ms | "
+                  f"{peer / statistics.median(of_label):.3f} | {[round(t, 1) for t in of_label]}",
+                  flush=True)
 
 
-def run(name, folder, rounds, soak_count):
-    path = models.write(name, folder)
-    logs = [open(pathlib.Path(folder) / f"{name}.{backend}.log", "w") for backend in BACKENDS]
-    options = {**OPTIONS, **OF_SOAK} if soak_count else OPTIONS
-    engines = [Process(path, backend, options, log) for backend, log in zip(BACKENDS, logs)]
-    for backend, engine in zip(BACKENDS, engines):
+def run(name, given):
+    path = models.write(name, given.folder)
+    options = {**OPTIONS, **OF_SOAK} if given.soak else OPTIONS
+    labels = [label for label in CONTENDERS if label in given.contenders]
+    engines = [Process(label, path, options, open(f"{given.folder}/{name}.{label}.log", "w"))
+               for label in labels]
+    for engine in engines:
         ready = engine.answer()
-        print(f"start | {name} | {backend} | {ready['ready']:.1f} s | {ready['backends']}", flush=True)
-    if soak_count:
-        right = soak(engines, name, soak_count, folder)
+        print(f"start | {name} | {engine.label} | {ready['ready']:.1f} s | {ready['backends']}",
+              flush=True)
+    if given.soak:
+        right = soak(engines, name, given.soak, given.folder)
     else:
         right = compare_tokens(engines, name)
-        time_in_turns(engines, name, rounds)
+        time_in_turns(engines, name, given.rounds)
     for engine in engines:
         engine.close()
     return right
@@ -163,10 +175,11 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--contenders", nargs="+", default=["FLASH_ATTN", "swr"])
     parser.add_argument("--soak", type=int, default=0, help="requests, in place of tokens and times")
     given = parser.parse_args()
     pathlib.Path(given.folder).mkdir(parents=True, exist_ok=True)
-    right = [run(name, given.folder, given.rounds, given.soak) for name in given.models]
+    right = [run(name, given) for name in given.models]
     return 0 if all(right) else 1
 
 

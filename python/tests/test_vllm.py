@@ -281,7 +281,7 @@ def run_rank(number, meeting, version):
 
 if torch is None:
     @unittest.skip("PyTorch is not installed")
-    class Vllm(unittest.TestCase):
+    class Vllm(Harness, unittest.TestCase):
         pass
 elif importlib.util.find_spec("vllm"):
     class InstalledVllm(Harness, unittest.TestCase):
