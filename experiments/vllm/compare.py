@@ -15,11 +15,15 @@ import sys
 import models
 
 HERE = pathlib.Path(__file__).parent
+SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3,
+               "prompt_lookup_min": 1}
 # By name: the back end, options and variables of the environment. The first is whom others are beside.
 CONTENDERS = {
     "FLASH_ATTN": ("FLASH_ATTN", {}, {}), "swr": ("CUSTOM", {}, {}),
     "swr, pages of 64": ("CUSTOM", {"block_size": 64}, {}),
-    "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"})}
+    "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"}),
+    "FLASH_ATTN, ngram": ("FLASH_ATTN", {"speculative_config": SPECULATIVE}, {}),
+    "swr, ngram": ("CUSTOM", {"speculative_config": SPECULATIVE}, {})}
 OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens": 8192,
            "gpu_memory_utilization": 0.25, "kv_cache_memory_bytes": 8 << 30,
            "enable_prefix_caching": True, "enable_chunked_prefill": True,
