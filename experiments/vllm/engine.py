@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""vLLM's engine in a process of its own, which does what lines of JSON on its standard input say:
+"""vLLM's engine, which does what lines of JSON on its standard input say, the first of which starts it:
     python3 engine.py MODEL_DIRECTORY BACKEND '{"max_model_len": 8192}'
 Answers are lines of JSON on the descriptor that was standard output; what vLLM prints goes to standard
 error."""
@@ -12,7 +12,7 @@ import random
 import sys
 import time
 
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # The model is reached in this process.
+os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # Functions below go to the model's process.
 os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # Nothing is drawn: tokens are greedy.
 
 
@@ -31,18 +31,41 @@ def fill(model):
             mean, deviation = 0.0, weight.shape[-1] ** -0.5
         if "embed_tokens" in name and not is_gemma:
             deviation = 1.0
-        if "qkv_proj" in name or "o_proj" in name:  # What is compared has a large share.
+        if "o_proj" in name:  # What is compared has a large share.
             deviation *= 2.0
         weight.data.normal_(mean, deviation, generator=generator)
+        if "lm_head" in name or ("embed_tokens" in name and is_gemma):
+            # Some tokens are likelier than others: the two best of alike ones are nearly always near.
+            spread = torch.empty(len(weight), 1, device="cuda").normal_(0.0, 1.0, generator=generator)
+            weight.data.mul_(0.1 * spread.exp())
+
+
+def classes_that_attend(model):
+    return sorted({type(layer.impl).__name__ for layer in model.modules() if hasattr(layer, "impl")})
+
+
+def memory_of(model):
+    """Of the process that has the model, in MiB."""
+    import torch
+
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return {"allocated": torch.cuda.memory_allocated() >> 20,
+            "reserved": torch.cuda.memory_reserved() >> 20, "process": pages >> 8}
 
 
 class Engine:
     def __init__(self, path, backend, options):
         from vllm import LLM
 
-        self.llm = LLM(model=path, load_format="dummy", skip_tokenizer_init=True, seed=0,
-                       attention_backend=backend, **options)
+        self.make = lambda: LLM(model=path, load_format="dummy", skip_tokenizer_init=True, seed=0,
+                                attention_backend=backend, **options)
+
+    def start(self):
+        begin = time.perf_counter()
+        self.llm = self.make()
         self.llm.apply_model(fill)
+        return {"seconds": time.perf_counter() - begin,
+                "classes": self.llm.apply_model(classes_that_attend)[0]}
 
     def generate(self, prompts, tokens, logprobs=None):
         from vllm import SamplingParams
@@ -76,7 +99,7 @@ class Engine:
                     prompt = [own.randrange(3, 500) for _ in range(min(400, int(own.expovariate(1 / 40)) + 1))]
                     engine.add_request(str(number), {"prompt_token_ids": prompt}, SamplingParams(
                         temperature=0.0, max_tokens=own.randrange(1, 17), ignore_eos=True,
-                        detokenize=False, logprobs=2, output_kind=RequestOutputKind.FINAL_ONLY))
+                        detokenize=False, logprobs=8, output_kind=RequestOutputKind.FINAL_ONLY))
                     running.add(number)
                 if not running:
                     break
@@ -93,25 +116,11 @@ class Engine:
                     running.discard(number)
                     cancelled += 1
                 if not memory and max(running, default=0) > count // 10:
-                    memory["after a tenth"] = self.memory()
-        memory["at the end"] = self.memory()
+                    memory["after a tenth"] = self.llm.apply_model(memory_of)[0]
+        memory["at the end"] = self.llm.apply_model(memory_of)[0]
         preempted = sum(metric.value for metric in self.llm.get_metrics()
                         if metric.name == "vllm:num_preemptions")
         return {"cancelled": cancelled, "preempted": preempted, **memory}
-
-    @staticmethod
-    def memory():
-        import torch
-
-        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
-        return {"allocated_mib": torch.cuda.memory_allocated() >> 20,
-                "reserved_mib": torch.cuda.memory_reserved() >> 20, "process_mib": pages >> 8}
-
-    def backends(self):
-        """The class that attends in each layer."""
-        context = self.llm.llm_engine.vllm_config.compilation_config.static_forward_context
-        return sorted({type(layer.impl).__name__ for layer in context.values()
-                       if hasattr(layer, "impl")})
 
     def forget(self):
         """Empties the prefix cache."""
@@ -121,10 +130,7 @@ class Engine:
 def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    begin = time.perf_counter()
     engine = Engine(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
-    print(json.dumps({"ready": time.perf_counter() - begin, "backends": engine.backends()}),
-          file=answers, flush=True)
     for line in sys.stdin:
         call = json.loads(line)
         print(json.dumps(getattr(engine, call.pop("do"))(**call)), file=answers, flush=True)

@@ -6,7 +6,7 @@ import pathlib
 
 _COMMON = {"torch_dtype": "bfloat16", "vocab_size": 32000, "max_position_embeddings": 40960,
            "bos_token_id": 1, "eos_token_id": 2, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
-           "num_hidden_layers": 4, "attention_bias": False, "attention_dropout": 0.0}
+           "num_hidden_layers": 8, "attention_bias": False, "attention_dropout": 0.0}
 
 MODELS = {
     # For many requests: what it takes is the attention's and vLLM's own work.
@@ -30,7 +30,7 @@ MODELS = {
                 "intermediate_size": 2880, "num_attention_heads": 64, "num_key_value_heads": 8,
                 "head_dim": 64, "hidden_act": "silu", "sliding_window": 128, "num_local_experts": 32,
                 "num_experts_per_tok": 4, "swiglu_limit": 7.0, "attention_bias": True,
-                "layer_types": ["sliding_attention", "full_attention"] * 2, "rope_theta": 150000.0,
+                "layer_types": ["sliding_attention", "full_attention"] * 4, "rope_theta": 150000.0,
                 "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0,
                                  "beta_slow": 1.0, "truncate": False,
                                  "original_max_position_embeddings": 4096}},

@@ -85,6 +85,8 @@ class Harness:
         asked = self.selector.AttentionSelectorConfig(**GOOD)
         self.assertEqual(self.backend.validate_configuration(
             device_capability=self.capability(9, 0), **asked._asdict()), [])
+        self.assertIn(self.backend.get_preferred_block_size(16),
+                      self.backend.get_supported_kernel_block_sizes())
 
     def test_what_is_not_served_is_refused_with_a_reason(self):
         for name, value in BAD.items():

@@ -82,6 +82,11 @@ class SwrAttentionBackend(AttentionBackend):
         return [16, 32, 64, 128, 256]
 
     @classmethod
+    def get_preferred_block_size(cls, default_block_size):
+        """Prompts run faster from pages that hold half a tile of keys or more."""
+        return max(64, default_block_size)
+
+    @classmethod
     def supports_head_size(cls, head_size):
         return head_size % 16 == 0 and 16 <= head_size <= 256
 
