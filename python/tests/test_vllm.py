@@ -261,6 +261,8 @@ class Ranks:
 
 def run_rank(number, meeting, version):
     """One of the two: agrees with the other, and prints what is chosen before and after a line."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # vLLM logs to its standard output.
     sys.path.insert(0, str(PLUGIN))
     if version:
         sys.modules.update(vllm_stub.modules(version))
@@ -277,7 +279,7 @@ def run_rank(number, meeting, version):
     require_ranks_to_agree(types.SimpleNamespace(rank_in_group=number, broadcast_object=broadcast))
     for _ in range(2):
         print([lookup.best(swr.Problem(keys, head_dim=64), device).variant
-               for keys in (256, 4096)], flush=True)
+               for keys in (256, 4096)], file=answers, flush=True)
         sys.stdin.readline()
 
 
