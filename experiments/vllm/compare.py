@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """vLLM on swr beside vLLM on FlashAttention: tokens, then times in turns.
-    python3 compare.py FOLDER MODEL... [--rounds 5] [--soak REQUESTS]"""
+    python3 compare.py FOLDER MODEL... --do tokens times soak"""
 
 import argparse
 import json
@@ -26,8 +26,7 @@ CONTENDERS = {
     "FLASH_ATTN, ngram": ("FLASH_ATTN", {"speculative_config": SPECULATIVE}, {}),
     "swr, ngram": ("CUSTOM", {"speculative_config": SPECULATIVE}, {})}
 OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens": 8192,
-           "gpu_memory_utilization": 0.25, "kv_cache_memory_bytes": 9 << 30,
-           "enable_prefix_caching": True, "enable_chunked_prefill": True,
+           "gpu_memory_utilization": 0.25, "enable_prefix_caching": True, "enable_chunked_prefill": True,
            "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
 
 # A cache that does not hold all that runs at a time.
@@ -113,12 +112,12 @@ def compare_tokens(engines, name):
     return all_right
 
 
-def soak(engines, name, count, folder):
+def soak(engines, name, count, seconds, folder):
     """Requests that come, are cancelled and preempted at random: those that ended in both engines have
     the same tokens but for ties."""
     paths = [pathlib.Path(folder) / f"soak.{i}" for i in range(len(engines))]
     for at, (engine, path) in enumerate(zip(engines, paths)):
-        engine.tell("soak", count=count, seed=at, path=str(path))
+        engine.tell("soak", count=count, seconds=seconds, seed=at, path=str(path))
     for engine in engines:
         print(f"soak | {name} | {engine.label} | {engine.answer()}", flush=True)
     ended = []
@@ -128,13 +127,13 @@ def soak(engines, name, count, folder):
                           for number, tokens, best in map(json.loads, lines)})
     found = [parting(ended[0][i], ended[1][i]) for i in ended[0].keys() & ended[1].keys()]
     right, text = right_of(found)
-    print(f"soak | {name} | {len(found)} of {count} ended in both | {text}", flush=True)
+    print(f"soak | {name} | {len(found)} requests ended in both | {text}", flush=True)
     return right
 
 
 WORKLOADS = {  # Prompts, their length, tokens in common, tokens to generate.
     "decode, batch 1": (1, 2048, 0, 128), "decode, batch 16": (16, 2048, 0, 128),
-    "decode, batch 128": (128, 1024, 0, 128), "prompts of 4096": (12, 4096, 0, 1),
+    "decode, batch 128": (128, 512, 0, 128), "prompts of 4096": (12, 4096, 0, 1),
     "shared prefix of 4096": (64, 128, 4096, 32)}
 
 
@@ -159,23 +158,24 @@ def time_in_turns(engines, name, rounds):
 
 def start(name, given):
     """Processes, which only import vLLM until they are told to start."""
-    path = models.write(name, given.folder)
-    options = {**OPTIONS, **OF_SOAK} if given.soak else OPTIONS
+    path = models.write(name, given.layers, given.folder)
+    options = {**OPTIONS, "kv_cache_memory_bytes": given.layers << 29}
+    options = {**options, **OF_SOAK} if "soak" in given.do else options
     return [Process(label, path, options, open(f"{given.folder}/{name}.{label}.log", "w"))
             for label in CONTENDERS if label in given.contenders]
 
 
 def run(name, engines, given):
     for engine in engines:
-        engine.tell("start")
-    for engine in engines:
         ready = engine.answer()
         print(f"start | {name} | {engine.label} | {ready['seconds']:.1f} s | {ready['classes']}",
               flush=True)
-    if given.soak:
-        right = soak(engines, name, given.soak, given.folder)
-    else:
-        right = compare_tokens(engines, name)
+    right = True
+    if "tokens" in given.do:
+        right &= compare_tokens(engines, name)
+    if "soak" in given.do:
+        right &= soak(engines, name, given.requests, given.seconds, given.folder)
+    if "times" in given.do:
         time_in_turns(engines, name, given.rounds)
     for engine in engines:
         engine.close()
@@ -188,11 +188,21 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contenders", nargs="+", default=["FLASH_ATTN", "swr"])
-    parser.add_argument("--soak", type=int, default=0, help="requests, in place of tokens and times")
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=100000)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--do", nargs="+", choices=["tokens", "times", "soak"], default=["tokens", "times"],
+                        help="soak is alone: its cache holds less than runs at a time")
     given = parser.parse_args()
     pathlib.Path(given.folder).mkdir(parents=True, exist_ok=True)
     processes = {name: start(name, given) for name in given.models}
-    right = [run(name, engines, given) for name, engines in processes.items()]
+    right, at_once = [], "times" not in given.do
+    for engine in [e for engines in processes.values() for e in engines] if at_once else []:
+        engine.tell("start")
+    for name, engines in processes.items():
+        for engine in engines if not at_once else []:
+            engine.tell("start")
+        right.append(run(name, engines, given))
     return 0 if all(right) else 1
 
 

@@ -83,18 +83,19 @@ class Engine:
                                   for o in outputs]
         return answer
 
-    def soak(self, count, seed, path):
-        """So many requests of random lengths, a part of them cancelled at random. Tokens and the two best
-        of each step of those that ended go to a file, by number."""
+    def soak(self, count, seconds, seed, path):
+        """So many requests of random lengths as there is time for, a part of them cancelled at random.
+        Tokens and the best of each step of those that ended go to a file, by number."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         draw, engine = random.Random(seed), self.llm.llm_engine
-        waiting, running, cancelled = iter(range(count)), set(), 0
+        waiting, running, cancelled, begun = iter(range(count)), set(), 0, time.monotonic()
         memory = {}
         with open(path, "w") as file:
             while True:
-                for number in itertools.islice(waiting, max(0, 384 - len(running))):
+                is_late = time.monotonic() - begun > seconds
+                for number in itertools.islice(waiting, 0 if is_late else max(0, 384 - len(running))):
                     own = random.Random(number)  # The same request in every engine.
                     prompt = [own.randrange(3, 500) for _ in range(min(400, int(own.expovariate(1 / 40)) + 1))]
                     engine.add_request(str(number), {"prompt_token_ids": prompt}, SamplingParams(

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Models of current widths with few layers, as directories that vLLM loads with --load-format dummy."""
+"""Models of current widths, as directories that vLLM loads with --load-format dummy."""
 
 import json
 import pathlib
 
 _COMMON = {"torch_dtype": "bfloat16", "vocab_size": 32000, "max_position_embeddings": 40960,
            "bos_token_id": 1, "eos_token_id": 2, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
-           "num_hidden_layers": 8, "attention_bias": False, "attention_dropout": 0.0}
+           "attention_bias": False, "attention_dropout": 0.0}
 
 MODELS = {
     # For many requests: what it takes is the attention's and vLLM's own work.
     "small": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512,
               "intermediate_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2,
-              "head_dim": 64, "hidden_act": "silu", "rope_theta": 10000.0, "vocab_size": 512,
-              "num_hidden_layers": 2},
+              "head_dim": 64, "hidden_act": "silu", "rope_theta": 10000.0, "vocab_size": 512},
     "llama": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
               "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
               "head_dim": 128, "hidden_act": "silu", "rope_theta": 500000.0},
@@ -30,16 +29,19 @@ MODELS = {
                 "intermediate_size": 2880, "num_attention_heads": 64, "num_key_value_heads": 8,
                 "head_dim": 64, "hidden_act": "silu", "sliding_window": 128, "num_local_experts": 32,
                 "num_experts_per_tok": 4, "swiglu_limit": 7.0, "attention_bias": True,
-                "layer_types": ["sliding_attention", "full_attention"] * 4, "rope_theta": 150000.0,
+                "rope_theta": 150000.0,
                 "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0,
                                  "beta_slow": 1.0, "truncate": False,
                                  "original_max_position_embeddings": 4096}},
 }
 
 
-def write(name, folder):
-    """The directory of a model."""
+def write(name, layers, folder):
+    """The directory of a model with so many layers."""
     path = pathlib.Path(folder) / name
     path.mkdir(parents=True, exist_ok=True)
-    (path / "config.json").write_text(json.dumps({**_COMMON, **MODELS[name]}))
+    config = {**_COMMON, **MODELS[name], "num_hidden_layers": layers}
+    if name == "gpt_oss":
+        config["layer_types"] = (["sliding_attention", "full_attention"] * layers)[:layers]
+    (path / "config.json").write_text(json.dumps(config))
     return str(path)
