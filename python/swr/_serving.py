@@ -264,7 +264,7 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
     call.lengths_are_ready = int(lengths_are_ready)
     if append is not None:
         call.append = ctypes.addressof(append)
-    if workspace is not None:
+    if workspace is not None and q.numel() > 0:
         part = workspace.part_of(_workspace_bytes(plan, call), q.device)
         call.workspace, call.workspace_bytes = part.data_ptr(), part.numel()
     launch(library.swr_runtime_serving_attention, plan.device, ctypes.addressof(call))
