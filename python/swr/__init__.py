@@ -24,19 +24,21 @@ if TYPE_CHECKING:
     from ._matmul import matmul
     from ._paged import PagedPlan, merge_states, plan_paged, run_paged
     from ._sdpa import sdpa
-    from ._torch import configure
+    from ._serving import Workspace
+    from ._torch import configure, results_digest
 
 __all__ = [
-    "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
+    "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "Workspace", "__version__",
     "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "matmul",
-    "merge_states", "plan_paged", "present_device", "profiled_device", "run_paged", "sdpa", "tune",
+    "merge_states", "plan_paged", "present_device", "profiled_device", "results_digest", "run_paged",
+    "sdpa", "tune",
 ]
 
 # Which module has what needs PyTorch.
 _OF_TORCH = {
-    "configure": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "flash_attn_func": "_flash",
+    "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "flash_attn_func": "_flash",
     "flash_attn_varlen_func": "_flash", "flash_attn_with_kvcache": "_flash", "PagedPlan": "_paged",
-    "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged"}
+    "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged", "Workspace": "_serving"}
 
 
 def __getattr__(name: str) -> Any:

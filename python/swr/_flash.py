@@ -10,7 +10,7 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from ._serving import Scores, append_and_attend, attend
+from ._serving import Scores, Workspace, append_and_attend, attend
 
 
 def _refuse(**arguments):
@@ -51,13 +51,18 @@ def flash_attn_varlen_func(
         k_descale=None, v_descale=None, window_size: Tuple[int, int] = (-1, -1),
         attention_chunk: int = 0, softcap: float = 0.0, num_splits: int = 1, pack_gqa=None,
         deterministic: bool = False, sm_margin: int = 0, return_attn_probs: bool = False, *,
-        s_aux: Optional[torch.Tensor] = None, block_table: Optional[torch.Tensor] = None
+        s_aux: Optional[torch.Tensor] = None, block_table: Optional[torch.Tensor] = None,
+        out: Optional[torch.Tensor] = None, workspace: Optional[Workspace] = None,
+        lengths_are_ready: bool = False
         ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """q [total, heads, head_dim], of which sequence i has rows [cu_seqlens_q[i],
     cu_seqlens_q[i + 1]), k and v alike: O as q, and with return_attn_probs the log-sum-exp [heads,
     total]. With `block_table` [batch, pages] k and v are [pages, page_size, heads of k, head_dim],
     cu_seqlens_k is None and seqused_k says how many keys there are (vLLM's form). `s_aux` as in
-    flash_attn_func."""
+    flash_attn_func. O is written to `out`, a contiguous tensor, if given.
+
+    lengths_are_ready promises that lengths and table were complete before the launch ahead of this
+    one began, as in every layer of a model: work is then dealt while that launch still ends."""
     _refuse(qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
             sm_margin=sm_margin or None)
     if (cu_seqlens_k is None) == (block_table is None):
@@ -70,7 +75,8 @@ def flash_attn_varlen_func(
                "seqused_k": seqused_k, "page_table": block_table}
     return _result(*attend(q, k, v, lengths=lengths, max_seq_q=int(max_seqlen_q),
                            max_seq_kv=int(max_seqlen_k), scores=scores, sinks=s_aux,
-                           return_lse=return_attn_probs), return_attn_probs)
+                           return_lse=return_attn_probs, out=out, workspace=workspace,
+                           lengths_are_ready=lengths_are_ready), return_attn_probs)
 
 
 def flash_attn_with_kvcache(

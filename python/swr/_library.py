@@ -249,6 +249,7 @@ _LAUNCHES = {
     "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
     "swr_runtime_serving_attention": [c_void_p] * 3,
+    "swr_runtime_prepare_serving": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,
     "swr_runtime_launch_kernel": [c_void_p] * 3 + [c_int32, c_void_p, c_int32, c_void_p, c_void_p],
 }

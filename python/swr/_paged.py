@@ -91,9 +91,6 @@ def run_paged(plan: PagedPlan, q: torch.Tensor,
                          f"k, not {q.shape[-2]} and {k.shape[-2]}")
     if k.shape[1] != plan.page_size:
         raise ValueError(f"planned for pages of {plan.page_size} rows, not {k.shape[1]}")
-    if out is not None and (out.shape != (*q.shape[:-1], v.shape[-1]) or not out.is_contiguous()
-                            or out.dtype != q.dtype or out.device != q.device):
-        raise ValueError("out must be a contiguous tensor of q's type and device, and of O's shape")
     lengths = {"cu_seqlens_q": plan.qo_indptr, "page_indptr": plan.kv_indptr,
                "page_indices": plan.kv_indices, "last_page_len": plan.kv_last_page_len}
     o, lse = attend(q, k, v, lengths=lengths, max_seq_q=plan.max_seqlen_q,

@@ -10,6 +10,7 @@ from typing import Optional, Tuple
 
 import torch
 
+from . import _torch
 from ._library import Error, KvAppend, ServingAttention, Strides, library
 from ._torch import DTYPES, Plans, launch, needs_gradient, require_cuda, skips_dispatcher
 
@@ -59,6 +60,28 @@ class Scores:
 
 
 _checked_before = functools.lru_cache(maxsize=1 << 12)(Scores._checked)  # Most calls are alike.
+
+
+class Workspace:
+    """Device memory of PyTorch's for calls that follow each other on a stream, whatever their
+    shapes: calls that are given one allocate nothing once it is large enough, and captured graphs
+    share it too. It grows outside of captures, and keeps what it had before, which graphs may still
+    use. Calls that may run at the same time need one each."""
+
+    def __init__(self):
+        self._parts = []
+
+    def part_of(self, size_bytes, device):
+        """Memory of at least so many bytes on the device, zeroed before its first use."""
+        for part in reversed(self._parts):
+            if part.numel() >= size_bytes and part.device == device:
+                return part
+        if torch.cuda.is_current_stream_capturing():
+            raise Error("invalid_argument", f"the workspace has too little memory for a captured "
+                        f"call, which takes {size_bytes} bytes; make the call once before capturing")
+        part = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
+        self._parts.append(part)
+        return part
 
 
 # Names of the tensors of int32 that a call may have, in the order of the operators' arguments.
@@ -130,7 +153,9 @@ def _check_shapes(q, k, v, lengths):
 def _strides(tensor):
     """Of [.., rows, heads, head_dim], with or without a dimension before."""
     first = tensor.stride(0) if tensor.dim() == 4 else 0
-    return Strides(first, tensor.stride(-2), tensor.stride(-3))
+    # PyTorch says anything of the stride of one head, which nobody steps over.
+    head = tensor.stride(-2) if tensor.shape[-2] > 1 else tensor.shape[-1]
+    return Strides(first, head, tensor.stride(-3))
 
 
 def _lse_shape(q, is_ragged, tokens_first):
@@ -148,7 +173,7 @@ def _lse_strides(lse, is_ragged, tokens_first):
 class _Plan:
     """A checked call without its tensors' addresses."""
 
-    __slots__ = ("template", "device", "o_shape", "lse_shape")
+    __slots__ = ("template", "device", "o_shape", "lse_shape", "workspace_bytes")
 
     def __init__(self, q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first):
         _check_shapes(q, k, v, lengths)
@@ -164,6 +189,7 @@ class _Plan:
         self.device = q.get_device()
         self.o_shape = (*q.shape[:-1], v.shape[-1])
         self.lse_shape = _lse_shape(q, is_ragged, tokens_first)
+        self.workspace_bytes = None  # With the number of refreshes; nobody has asked yet.
         o = torch.empty(self.o_shape, dtype=q.dtype, device="meta")
         lse = torch.empty(self.lse_shape, dtype=torch.float32, device="meta")
         table = lengths["page_table"]
@@ -195,15 +221,36 @@ def _pointer(tensor):
     return None if tensor is None else tensor.data_ptr()
 
 
+def _checked_out(out, plan, q):
+    if (out.shape != plan.o_shape or not out.is_contiguous() or out.dtype != q.dtype
+            or out.device != q.device):
+        raise ValueError("out must be a contiguous tensor of q's type and device, and of O's shape")
+    return out
+
+
+def _workspace_bytes(plan, call):
+    """What the call takes, asked once for every choice of kernels."""
+    refreshes = _torch.refreshes()
+    if plan.workspace_bytes is None or plan.workspace_bytes[0] != refreshes:
+        size_bytes = ctypes.c_int64()
+        _torch.call(library.swr_runtime_prepare_serving, plan.device, ctypes.addressof(call),
+                    ctypes.byref(size_bytes))
+        plan.workspace_bytes = refreshes, size_bytes.value
+    return plan.workspace_bytes[1]
+
+
 def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, return_lse,
-         append=None, out=None, lengths_are_ready=False):
+         append=None, out=None, workspace=None, lengths_are_ready=False):
     key = (_traits(q), _traits(k), _traits(v),
            *[t if t is None else _traits(t) for t in (*lengths, sinks)],
            max_seq_q, max_seq_kv, scores, tokens_first)
     plan = _plans.find(key) or _plans.remember(
         key, _Plan(q, k, v, dict(zip(_LENGTHS, lengths)), sinks, max_seq_q, max_seq_kv, scores,
                    tokens_first))
-    o = torch.empty(plan.o_shape, dtype=q.dtype, device=q.device) if out is None else out
+    if out is None:
+        o = torch.empty(plan.o_shape, dtype=q.dtype, device=q.device)
+    else:
+        o = _checked_out(out, plan, q)
     lse = None
     if return_lse:
         lse = torch.empty(plan.lse_shape, dtype=torch.float32, device=q.device)
@@ -217,6 +264,9 @@ def _run(q, k, v, lengths, sinks, max_seq_q, max_seq_kv, scores, tokens_first, r
     call.lengths_are_ready = int(lengths_are_ready)
     if append is not None:
         call.append = ctypes.addressof(append)
+    if workspace is not None and q.numel() > 0:
+        part = workspace.part_of(_workspace_bytes(plan, call), q.device)
+        call.workspace, call.workspace_bytes = part.data_ptr(), part.numel()
     launch(library.swr_runtime_serving_attention, plan.device, ctypes.addressof(call))
     return o, lse
 
@@ -307,17 +357,17 @@ def _(q, k, v, k_new, v_new, cu_seqlens_k_new, rotary_cos, rotary_sin, rotary_po
 
 
 def attend(q, k, v, *, lengths, max_seq_q, max_seq_kv, scores, sinks=None, tokens_first=False,
-           return_lse=False, out=None, lengths_are_ready=False):
+           return_lse=False, out=None, workspace=None, lengths_are_ready=False):
     """O and, where it is asked for, the log-sum-exp. `lengths` maps names of _LENGTHS to
     tensors, of which the caller may promise that they were complete before the launch ahead of this
-    one began (traced calls do without the promise)."""
+    one began (traced calls do without the promise, and without the workspace)."""
     if needs_gradient(q, k, v):
         raise Error("invalid_argument", "attention of swr over unequal sequences has no backward "
                     "pass; call it under torch.no_grad(), or pass tensors that need no gradient")
     in_order = [lengths.get(name) for name in _LENGTHS]
     if skips_dispatcher(q, k, v):
         return _run(q, k, v, in_order, sinks, max_seq_q, max_seq_kv, scores, tokens_first,
-                    return_lse, out=out, lengths_are_ready=lengths_are_ready)
+                    return_lse, out=out, workspace=workspace, lengths_are_ready=lengths_are_ready)
     o, lse = _operator(q, k, v, *in_order, sinks, max_seq_q, max_seq_kv,
                        *dataclasses.astuple(scores), tokens_first, return_lse)
     return (o if out is None else out.copy_(o)), lse

@@ -3,6 +3,7 @@
 calls of one kind, and the launch."""
 
 import ctypes
+import hashlib
 import os
 import pathlib
 import threading
@@ -19,6 +20,8 @@ DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 _lock = threading.Lock()
 _runtime = None
 _background = None
+_refreshes = 0
+_results = ()  # Where kernels are chosen by: a database, an exported directory.
 
 # What PyTorch's compiler calls too; the public functions, which make a Stream object, take 1 us.
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
@@ -68,6 +71,7 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     def swap():
         if database is not None:
             library.swr_runtime_refresh(handle, None)
+            _count_refresh()
         else:  # The first results have made the file.
             configure(database=beside, exported=exported, cache_dir=cache_dir, may_compile=may_compile,
                       nvrtc=nvrtc, l2=l2, tune=tune, tune_seconds=tune_seconds)
@@ -77,12 +81,24 @@ def configure(*, database: Union[str, "os.PathLike[str]", None] = None,
     background = None
     if tune == "background":
         background = BackgroundTuning(beside, swap, seconds=tune_seconds, arguments=("--l2", l2))
-    global _runtime, _background
+    global _runtime, _background, _results
+    _results = tuple(pathlib.Path(path) for path in (database, exported) if path is not None)
     # A former runtime is kept: its kernels may be running, or be part of a captured graph.
     _runtime = handle
+    _count_refresh()
     former, _background = _background, background
     if former is not None:
         former.stop()
+
+
+def _count_refresh():
+    global _refreshes
+    _refreshes += 1
+
+
+def refreshes():
+    """How often kernels may have been chosen anew: what is known of the choice before is stale."""
+    return _refreshes
 
 
 def _handle():
@@ -92,6 +108,19 @@ def _handle():
                 database = _default_database()
                 configure(database=database if database.exists() else None)
     return _runtime
+
+
+def results_digest() -> str:
+    """A digest of the stored results by which kernels are chosen from now on. Processes on GPUs of one
+    kind that have the same one, and do not tune, choose alike."""
+    _handle()
+    digest = hashlib.sha256()
+    for path in _results:
+        files = path.rglob("*") if path.is_dir() else (path, path.with_name(path.name + "-wal"))
+        for file in sorted(files):
+            if file.is_file():
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def call(function, index, *arguments):

@@ -182,9 +182,21 @@ def _attend(sequence):
                   torch.float32).copy_(lse / math.log(2.0) if call.lse_in_base_2 else lse)
 
 
+def bytes_of(call):
+    """What the calls below take of a workspace: more for more queries, as partial results do."""
+    return 65536 + 256 * call.max_seq_q
+
+
+def prepare(runtime, description, size_bytes):
+    """What swr_runtime_prepare_serving does."""
+    size_bytes._obj.value = bytes_of(_library.ServingAttention.from_address(description))
+    return 0
+
+
 def serving(runtime, description, stream):
     """What swr_runtime_serving_attention does."""
     call = _library.ServingAttention.from_address(description)
+    assert not call.workspace or call.workspace_bytes >= bytes_of(call)
     append = _library.KvAppend.from_address(call.append) if call.append else None
     assert call.size == ctypes.sizeof(call)
     sequences = [_Sequence(call, append, i) for i in range(call.batch)]

@@ -15,7 +15,7 @@ except ImportError:
 
 if torch is not None:
     import swr
-    from serving_reference import merge, serving
+    from serving_reference import merge, prepare, serving
     from swr import _flash, _library, _paged, _serving, _torch
 
 
@@ -27,9 +27,11 @@ def on_the_cpu():
         mock.patch.object(_torch, "_current_device", lambda: -1),
         mock.patch.object(_torch, "_raw_stream", lambda index: 0),
         mock.patch.object(_serving, "require_cuda", lambda **tensors: None),
+        mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False),
         mock.patch.object(_paged, "require_cuda", lambda **tensors: None),
         mock.patch.dict(_library.library.__dict__, {
             "swr_runtime_serving_attention": mock.Mock(side_effect=serving),
+            "swr_runtime_prepare_serving": mock.Mock(side_effect=prepare),
             "swr_merge_states": mock.Mock(side_effect=merge)}))
     with contextlib.ExitStack() as stack:
         for patch in patches:
@@ -178,6 +180,71 @@ class Varlen(OnTheCpu):
         self.refuses("multiple of those", lambda: call(k=normal(4, 3, 16), v=normal(4, 3, 16)))
         self.refuses("contiguous", lambda: call(k=normal(4, 2, 32)[..., ::2]))
         self.refuses("no backward", lambda: call(q=q.clone().requires_grad_()), _library.Error)
+
+
+class Memory(OnTheCpu):
+    """What a caller brings, so that a call allocates nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.launches = []
+
+        def launch(runtime, address, stream):
+            call = _library.ServingAttention.from_address(address)
+            self.launches.append((call.workspace, call.workspace_bytes, call.lengths_are_ready,
+                                  call.k_strides.head))
+            return serving(runtime, address, stream)
+        _library.library.__dict__["swr_runtime_serving_attention"].side_effect = launch
+        self.prepare = _library.library.__dict__["swr_runtime_prepare_serving"]
+        self.prepare.reset_mock()
+
+    def call(self, queries=3, heads=2, kv_heads=2, **more):
+        q, k = normal(queries, heads, 16), normal(5, kv_heads, 16)
+        out = swr.flash_attn_varlen_func(q, k, k, int32(0, queries), int32(0, 5), queries, 5, **more)
+        self.assert_close(out, expected(q, k, k)[0])
+        return out
+
+    def test_the_output_is_written_where_the_caller_wants_it(self):
+        given = torch.zeros(3, 2, 16, dtype=torch.bfloat16)
+        self.assertIs(self.call(out=given), given)
+        for wrong in (given[:2], given.float(), torch.zeros(2, 3, 16).bfloat16().transpose(0, 1)):
+            self.refuses("out must be a contiguous", lambda: self.call(out=wrong))
+
+    def test_a_workspace_grows_and_is_shared(self):
+        workspace = swr.Workspace()
+        for queries in (21, 29, 21, 29, 24):
+            self.call(queries, workspace=workspace)
+        memory = [address for address, *_ in self.launches]
+        self.assertEqual(len(set(memory)), 2)
+        self.assertEqual(memory[1:], memory[1:2] * 4, "the largest serves all")
+        self.assertEqual(self.prepare.call_count, 3, "asked once for each kind of call")
+        self.assertTrue(all(not part.any() for part in workspace._parts), "zeroed")
+
+    def test_after_a_refresh_the_workspace_is_asked_for_anew(self):
+        workspace = swr.Workspace()
+        self.call(6, workspace=workspace)
+        self.prepare.side_effect = lambda runtime, address, size_bytes: setattr(
+            size_bytes._obj, "value", 1 << 20) or 0
+        self.call(6, workspace=workspace)
+        self.assertLess(self.launches[-1][1], 1 << 20)
+        _torch._count_refresh()
+        self.call(6, workspace=workspace)
+        self.assertEqual(self.launches[-1][1], 1 << 20)
+
+    def test_a_workspace_does_not_grow_in_a_captured_call(self):
+        workspace = swr.Workspace()
+        self.call(2, workspace=workspace)
+        with mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: True):
+            self.call(2, workspace=workspace)
+            self.refuses("make the call once before capturing",
+                         lambda: self.call(50, workspace=workspace), _library.Error)
+
+    def test_a_promise_and_the_stride_of_a_single_head_reach_the_kernel(self):
+        self.call(lengths_are_ready=True)
+        self.assertEqual(self.launches[-1][2], 1)
+        q, k = normal(3, 2, 16), normal(5, 1, 16).as_strided((5, 1, 16), (16, 1, 1))
+        swr.flash_attn_varlen_func(q, k, k, int32(0, 3), int32(0, 5), 3, 5)
+        self.assertEqual(self.launches[-1][2:], (0, 16))
 
 
 class KvCache(OnTheCpu):

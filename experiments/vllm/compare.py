@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""vLLM on swr beside vLLM on FlashAttention: tokens, then times in turns.
+    python3 compare.py FOLDER MODEL... --do tokens times soak"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+
+import models
+
+HERE = pathlib.Path(__file__).parent
+SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3,
+               "prompt_lookup_min": 1}
+# By name: the back end, options and variables of the environment. The first is whom others are beside.
+CONTENDERS = {
+    "FLASH_ATTN": ("FLASH_ATTN", {}, {}), "swr": ("CUSTOM", {}, {}),
+    "TRITON_ATTN": ("TRITON_ATTN", {}, {}),  # How much two of vLLM's own differ.
+    "swr, pages of 16": ("CUSTOM", {"block_size": 16}, {}),
+    "swr, linear layers too": ("CUSTOM", {}, {"SWR_VLLM_LINEAR": "1"}),
+    "FLASH_ATTN, ngram": ("FLASH_ATTN", {"speculative_config": SPECULATIVE}, {}),
+    "swr, ngram": ("CUSTOM", {"speculative_config": SPECULATIVE}, {})}
+OPTIONS = {"max_model_len": 8704, "max_num_seqs": 128, "max_num_batched_tokens": 8192,
+           "gpu_memory_utilization": 0.25, "enable_prefix_caching": True, "enable_chunked_prefill": True,
+           "compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64, 128]}}
+
+# A cache that does not hold all that runs at a time.
+OF_SOAK = {"max_model_len": 512, "kv_cache_memory_bytes": 6 << 20, "disable_log_stats": False}
+
+
+class Process:
+    def __init__(self, label, path, options, log):
+        backend, own, variables = CONTENDERS[label]
+        self.label = label
+        self.child = subprocess.Popen(
+            [sys.executable, str(HERE / "engine.py"), path, backend, json.dumps({**options, **own})],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            env={**os.environ, **variables})
+
+    def answer(self):
+        line = self.child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the engine ended: {self.child.wait()}")
+        return json.loads(line)
+
+    def tell(self, do, **arguments):
+        print(json.dumps({"do": do, **arguments}), file=self.child.stdin, flush=True)
+
+    def ask(self, do, **arguments):
+        self.tell(do, **arguments)
+        return self.answer()
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.wait(60)
+
+
+def prompts_of(lengths, seed, shared=0):
+    draw = random.Random(seed)
+    prefix = [draw.randrange(3, 32000) for _ in range(shared)]
+    return [prefix + [draw.randrange(3, 32000) for _ in range(n)] for n in lengths]
+
+
+def parting(first, second):
+    """Of one sequence: steps compared, the largest difference of a logarithm that both engines give
+    one token after the same tokens, and where they part, if they do, how far the second engine's token
+    is from the best in the first."""
+    steps = next((j for j, (a, b) in enumerate(zip(first["tokens"], second["tokens"])) if a != b),
+                 len(first["tokens"]))
+    common = min(steps + 1, len(first["tokens"]))
+    tables = [[dict(map(tuple, step)) for step in e["logprobs"][:common]] for e in (first, second)]
+    noise = max(abs(a[t] - b[t]) for a, b in zip(*tables) for t in a.keys() & b.keys())
+    if steps == common:
+        return common, noise, None
+    other = tables[0][steps].get(second["tokens"][steps], -math.inf)
+    return common, noise, max(tables[0][steps].values()) - other
+
+
+def right_of(found):
+    """Whether all part where the two best are as near as the engines are, and how that is said."""
+    gaps = [gap for _, _, gap in found if gap is not None]
+    noise = sorted(noise for _, noise, _ in found)
+    right = noise[-1] < 0.5 and all(gap <= 2 * noise[-1] for gap in gaps)
+    return right, (f"{sum(steps for steps, _, _ in found)} tokens | {len(gaps)} of {len(found)} part | "
+                   f"largest gap {max(gaps, default=0.0):.4f} | logarithms differ by {noise[-1]:.4f}, at "
+                   f"the median {noise[len(noise) // 2]:.4f} | {'right' if right else 'WRONG'}")
+
+
+def compare_tokens(engines, name):
+    """Greedy tokens of all beside those of the first."""
+    draw = random.Random(5)
+    kinds = {
+        "64 prompts of 1 to 3000 tokens": prompts_of([draw.randrange(1, 3000) for _ in range(64)], 1),
+        "8 prompts of 8000, in chunks": prompts_of([8000] * 8, 2),
+        "32 prompts with 2048 tokens in common": prompts_of([64] * 32, 3, shared=2048),
+        "the same again, from the prefix cache": prompts_of([64] * 32, 3, shared=2048),
+        "one prompt of 700": prompts_of([700], 4)}
+    all_right = True
+    for kind, prompts in kinds.items():
+        answers = [e.ask("generate", prompts=prompts, tokens=48, logprobs=8) for e in engines]
+        rows = [[{"tokens": a["tokens"][i], "logprobs": a["logprobs"][i]} for i in range(len(prompts))]
+                for a in answers]
+        for engine, row in zip(engines[1:], rows[1:]):
+            right, text = right_of([parting(*pair) for pair in zip(rows[0], row)])
+            all_right &= right
+            print(f"tokens | {name} | {engine.label} | {kind} | {text}", flush=True)
+    return all_right
+
+
+def soak(engines, name, count, seconds, folder):
+    """Requests that come, are cancelled and preempted at random: those that ended in both engines have
+    the same tokens but for ties."""
+    paths = [pathlib.Path(folder) / f"soak.{i}" for i in range(len(engines))]
+    for at, (engine, path) in enumerate(zip(engines, paths)):
+        engine.tell("soak", count=count, seconds=seconds, seed=at, path=str(path))
+    for engine in engines:
+        print(f"soak | {name} | {engine.label} | {engine.answer()}", flush=True)
+    ended = []
+    for path in paths:
+        with open(path) as lines:
+            ended.append({number: {"tokens": tokens, "logprobs": best}
+                          for number, tokens, best in map(json.loads, lines)})
+    found = [parting(ended[0][i], ended[1][i]) for i in ended[0].keys() & ended[1].keys()]
+    right, text = right_of(found)
+    print(f"soak | {name} | {len(found)} requests ended in both | {text}", flush=True)
+    return right
+
+
+WORKLOADS = {  # Prompts, their length, tokens in common, tokens to generate.
+    "decode, batch 1": (1, 2048, 0, 128), "decode, batch 16": (16, 2048, 0, 128),
+    "decode, batch 128": (128, 512, 0, 128), "prompts of 4096": (12, 4096, 0, 1),
+    "shared prefix of 4096": (64, 128, 4096, 32)}
+
+
+def time_in_turns(engines, name, rounds):
+    for kind, (count, length, shared, tokens) in WORKLOADS.items():
+        times = {engine.label: [] for engine in engines}
+        for turn in range(rounds + 1):
+            prompts = prompts_of([length] * count, 100 + turn, shared)
+            for engine in random.Random(turn).sample(engines, len(engines)):
+                engine.ask("forget")
+                if kind.startswith("decode"):  # From then on the prompts are in the prefix cache.
+                    engine.ask("generate", prompts=prompts, tokens=1)
+                seconds = engine.ask("generate", prompts=prompts, tokens=tokens)["seconds"]
+                if turn > 0:  # The first warms up.
+                    times[engine.label].append(seconds * 1e3)
+        peer = statistics.median(times[engines[0].label])
+        for label, of_label in times.items():
+            print(f"times | {name} | {kind} | {label} | {statistics.median(of_label):.1f} ms | "
+                  f"{peer / statistics.median(of_label):.3f} | {[round(t, 1) for t in of_label]}",
+                  flush=True)
+
+
+def start(name, given):
+    """Processes, which only import vLLM until they are told to start."""
+    path = models.write(name, given.layers, given.folder)
+    options = {**OPTIONS, "kv_cache_memory_bytes": given.layers << 29}
+    options = {**options, **OF_SOAK} if "soak" in given.do else options
+    return [Process(label, path, options, open(f"{given.folder}/{name}.{label}.log", "w"))
+            for label in CONTENDERS if label in given.contenders]
+
+
+def run(name, engines, given):
+    for engine in engines:
+        ready = engine.answer()
+        print(f"start | {name} | {engine.label} | {ready['seconds']:.1f} s | {ready['classes']}",
+              flush=True)
+    right = True
+    if "tokens" in given.do:
+        right &= compare_tokens(engines, name)
+    if "soak" in given.do:
+        right &= soak(engines, name, given.requests, given.seconds, given.folder)
+    if "times" in given.do:
+        time_in_turns(engines, name, given.rounds)
+    for engine in engines:
+        engine.close()
+    return right
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--contenders", nargs="+", default=["FLASH_ATTN", "swr"])
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=100000)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--do", nargs="+", choices=["tokens", "times", "soak"], default=["tokens", "times"],
+                        help="soak is alone: its cache holds less than runs at a time")
+    given = parser.parse_args()
+    pathlib.Path(given.folder).mkdir(parents=True, exist_ok=True)
+    processes = {name: start(name, given) for name in given.models}
+    right, at_once = [], "times" not in given.do
+    for engine in [e for engines in processes.values() for e in engines] if at_once else []:
+        engine.tell("start")
+    for name, engines in processes.items():
+        for engine in engines if not at_once else []:
+            engine.tell("start")
+        right.append(run(name, engines, given))
+    return 0 if all(right) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""vLLM's engine, which does what lines of JSON on its standard input say, the first of which starts it:
+    python3 engine.py MODEL_DIRECTORY BACKEND '{"max_model_len": 8192}'
+Answers are lines of JSON on the descriptor that was standard output; what vLLM prints goes to standard
+error."""
+
+import itertools
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+
+os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # Functions below go to the model's process.
+os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # Nothing is drawn: tokens are greedy.
+
+
+def fill(model):
+    """Weights with which attention decides the tokens: vLLM's dummy weights make all scores alike."""
+    import torch
+
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    is_gemma = "Gemma" in type(model).__name__  # It adds 1 to its norms and scales its embeddings.
+    for name, weight in sorted(model.named_parameters()):
+        if not weight.is_floating_point():
+            continue
+        if weight.dim() == 1:  # Norms, biases, sinks.
+            mean, deviation = (float(not is_gemma), 0.1) if "norm" in name else (0.0, 0.5)
+        else:
+            mean, deviation = 0.0, weight.shape[-1] ** -0.5
+        if "embed_tokens" in name and not is_gemma:
+            deviation = 1.0
+        if "o_proj" in name:  # What is compared has a large share.
+            deviation *= 2.0
+        weight.data.normal_(mean, deviation, generator=generator)
+        if "lm_head" in name or ("embed_tokens" in name and is_gemma):
+            # Some tokens are likelier than others: the two best of alike ones are nearly always near.
+            spread = torch.empty(len(weight), 1, device="cuda").normal_(0.0, 1.0, generator=generator)
+            weight.data.mul_(0.1 * spread.exp())
+
+
+def classes_that_attend(model):
+    return sorted({type(layer.impl).__name__ for layer in model.modules() if hasattr(layer, "impl")})
+
+
+def memory_of(model):
+    """Of the process that has the model, in MiB."""
+    import torch
+
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return {"allocated": torch.cuda.memory_allocated() >> 20,
+            "reserved": torch.cuda.memory_reserved() >> 20, "process": pages >> 8}
+
+
+class Engine:
+    def __init__(self, path, backend, options):
+        from vllm import LLM
+
+        self.make = lambda: LLM(model=path, load_format="dummy", skip_tokenizer_init=True, seed=0,
+                                attention_backend=backend, **options)
+
+    def start(self):
+        begin = time.perf_counter()
+        self.llm = self.make()
+        self.llm.apply_model(fill)
+        return {"seconds": time.perf_counter() - begin,
+                "classes": self.llm.apply_model(classes_that_attend)[0]}
+
+    def generate(self, prompts, tokens, logprobs=None):
+        from vllm import SamplingParams
+
+        parameters = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True,
+                                    detokenize=False, logprobs=logprobs)
+        begin = time.perf_counter()
+        outputs = self.llm.generate([{"prompt_token_ids": p} for p in prompts], parameters,
+                                    use_tqdm=False)
+        seconds = time.perf_counter() - begin
+        answer = {"seconds": seconds, "tokens": [list(o.outputs[0].token_ids) for o in outputs]}
+        if logprobs:
+            answer["logprobs"] = [[sorted(((t, p.logprob) for t, p in step.items()),
+                                          key=lambda pair: -pair[1]) for step in o.outputs[0].logprobs]
+                                  for o in outputs]
+        return answer
+
+    def soak(self, count, seconds, seed, path):
+        """So many requests of random lengths as there is time for, a part of them cancelled at random.
+        Tokens and the best of each step of those that ended go to a file, by number."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        draw, engine = random.Random(seed), self.llm.llm_engine
+        waiting, running, cancelled, begun = iter(range(count)), set(), 0, time.monotonic()
+        memory = {}
+        with open(path, "w") as file:
+            while True:
+                is_late = time.monotonic() - begun > seconds
+                for number in itertools.islice(waiting, 0 if is_late else max(0, 384 - len(running))):
+                    own = random.Random(number)  # The same request in every engine.
+                    prompt = [own.randrange(3, 500) for _ in range(min(400, int(own.expovariate(1 / 40)) + 1))]
+                    engine.add_request(str(number), {"prompt_token_ids": prompt}, SamplingParams(
+                        temperature=0.0, max_tokens=own.randrange(1, 17), ignore_eos=True,
+                        detokenize=False, logprobs=8, output_kind=RequestOutputKind.FINAL_ONLY))
+                    running.add(number)
+                if not running:
+                    break
+                for output in engine.step():
+                    running.discard(int(output.request_id))
+                    of = output.outputs[0]
+                    if of.finish_reason != "length":
+                        continue
+                    print(json.dumps([int(output.request_id), list(of.token_ids), [
+                        [(t, p.logprob) for t, p in step.items()] for step in of.logprobs]]), file=file)
+                if running and draw.random() < 0.2:
+                    number = draw.choice(sorted(running))
+                    engine.abort_request([str(number)])
+                    running.discard(number)
+                    cancelled += 1
+                if not memory and max(running, default=0) > count // 10:
+                    memory["after a tenth"] = self.llm.apply_model(memory_of)[0]
+        memory["at the end"] = self.llm.apply_model(memory_of)[0]
+        preempted = sum(metric.value for metric in self.llm.get_metrics()
+                        if metric.name == "vllm:num_preemptions")
+        return {"cancelled": cancelled, "preempted": preempted, **memory}
+
+    def forget(self):
+        """Empties the prefix cache."""
+        return bool(self.llm.reset_prefix_cache())
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    engine = Engine(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+    for line in sys.stdin:
+        call = json.loads(line)
+        print(json.dumps(getattr(engine, call.pop("do"))(**call)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
