@@ -82,6 +82,11 @@ LaunchGeometry geometry_of(const AttentionBackwardProblem& problem,
                            const AttentionBackwardVariant& variant, int sm_count, int ctas_per_sm);
 
 // model.cpp
+/// Bytes that cross shared memory in a step of the pass over K and V tiles: Q and dO are written,
+/// and S, dP, dV and dK read them once per warp of a column group; S and dP read K or V for each of
+/// the rows that are computed together; dQ reads dS and K. P and dS that cross warps are stored,
+/// and read by all of a key's.
+double key_step_smem_bytes(const KeyPassConfig& config);
 std::unique_ptr<Predictor> make_attention_backward_predictor(const GpuProfile& profile);
 
 // workload.cpp

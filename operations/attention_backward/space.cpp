@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace swr {
@@ -243,30 +244,41 @@ int bands_of(const AttentionBackwardProblem& problem, const V& v, int sm_count) 
   return single || at_once || wide ? 1 : usual_bands(kv_tiles_of(problem, v));
 }
 
-/// The first offered tiles of a family that are legal: the widest that fit every chip come first.
-std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
-                             const DeviceInfo& device) {
+/// What to take of two legal variants where nothing is known. Chips with this much shared memory
+/// have tensor cores that outrun it, so the tiles that read least of it for a pair of a row and a
+/// key are the fastest; on the others tensor cores bind, and all tiles keep them equally busy.
+bool reads_less(const AttentionBackwardProblem& problem, const V& left, const V& right,
+                const DeviceInfo& device) {
+  const auto bytes_of_pair = [&](const V& v) {
+    const KeyPassConfig key = std::get<AttentionBackwardConfig>(config_of(problem, v)).key;
+    return key_step_smem_bytes(key) / (key.tile_m * key.tile_n);
+  };
+  return device.smem_per_cta_bytes >= backward::kLargeSmemBytes &&
+         left.family == Family::portable && bytes_of_pair(left) < bytes_of_pair(right);
+}
+
+/// The best legal variant of a family with offered tiles: the first, unless another reads less.
+std::optional<V> best_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
+                            const DeviceInfo& device) {
+  std::optional<V> best;
   for (V variant : forms_and_tiles(family, problem)) {
     if (variant.dq_sum != sum) {
       continue;
     }
-    for (const int stages : {variant.stages, 1}) {
-      variant.stages = stages;
-      if (family == Family::hopper) {
-        variant.parts = usual_parts(problem, variant, device.sm_count);
-      }
-      if (family == Family::hopper && sum == DqSum::ordered) {
-        variant.last_kv_first = problem.causal;
-        variant.bands = bands_of(problem, variant, device.sm_count);
-      }
-      variant.wide_adds =
-          family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
-      if (!broken_constraint(problem, variant, device)) {
-        return variant;
-      }
+    if (family == Family::hopper) {
+      variant.parts = usual_parts(problem, variant, device.sm_count);
+    }
+    if (family == Family::hopper && sum == DqSum::ordered) {
+      variant.last_kv_first = problem.causal;
+      variant.bands = bands_of(problem, variant, device.sm_count);
+    }
+    variant.wide_adds = family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
+    if (!broken_constraint(problem, variant, device) &&
+        (!best || reads_less(problem, variant, *best, device))) {
+      best = variant;
     }
   }
-  return std::nullopt;
+  return best;
 }
 
 struct Choice {
@@ -297,7 +309,7 @@ std::span<const Choice> choices_of(const AttentionBackwardProblem& problem) {
 /// (experiments/attention_backward).
 V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
   for (const auto& [family, sum] : choices_of(problem)) {
-    if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
+    if (const std::optional<V> variant = best_legal(family, sum, problem, device)) {
       return *variant;
     }
   }
