@@ -154,21 +154,36 @@ Pass query_pass(const AttentionBackwardProblem& problem, const AttentionBackward
           .uneven = uneven(items, 1.0, places)};
 }
 
-/// Bytes that come from memory again because L2 holds less than the tiles that walk together go
-/// through: every round of tiles of a head goes through its Q, dO and sums of dQ.
+/// Of Q, dO and sums of dQ of a query head: what the tiles of the head go through, half of it under
+/// the mask.
+double head_walk_bytes(const AttentionBackwardProblem& problem,
+                       const AttentionBackwardVariant& variant) {
+  const double sums = variant.dq_sum != DqSum::none ? 2.0 * kFloatBytes * problem.head_dim : 0.0;
+  const double row = kElementBytes * (problem.head_dim + problem.head_dim_v) + sums;
+  return row * problem.seq_q * (problem.causal ? 0.5 : 1.0);
+}
+
+/// Query heads over which the CTAs of a part spread.
+int query_heads_apart(const AttentionBackwardProblem& problem,
+                      const AttentionBackwardVariant& variant) {
+  return problem.causal ? ceil_div(group_of(problem), variant.parts) : 1;
+}
+
+/// Bytes that come from memory again because L2 holds less than the CTAs that run together go
+/// through: each round of tiles of a query head reads it again, tiles that have drifted apart each
+/// on its own, and each band reads all heads.
 double reread_bytes(const AttentionBackwardProblem& problem,
                     const AttentionBackwardVariant& variant, double places, double l2_bytes) {
-  const bool sums = variant.dq_sum != DqSum::none;
   const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
-  const double heads = 1.0 * problem.batch * problem.heads_kv;
-  const double group = 1.0 * problem.heads_q / problem.heads_kv;
-  const double row = kElementBytes * (problem.head_dim + problem.head_dim_v) +
-                     (sums ? 2.0 * kFloatBytes * problem.head_dim : 0.0);
-  const double walk = row * group * problem.seq_q * (problem.causal ? 0.5 : 1.0);
-  const double together = std::clamp(places / kv_tiles, 1.0, heads);
+  const double all = head_walk_bytes(problem, variant) * problem.batch * problem.heads_q;
+  const double together = bytes_walked_together(problem, variant, places);
+  const bool sawtooth = variant.order == QOrder::sawtooth;
+  const double of_bands = (variant.bands - 1.0) * all * reread_miss_share(all, sawtooth, l2_bytes);
+  if (query_heads_apart(problem, variant) > 1) {
+    return of_bands + (kv_tiles - 1.0) * all * std::max(0.0, 1.0 - l2_bytes / together);
+  }
   const double rounds = std::max(1.0, kv_tiles / places);
-  return (rounds - 1.0) * walk * heads *
-         reread_miss_share(walk * together, variant.order == QOrder::sawtooth, l2_bytes);
+  return of_bands + (rounds - 1.0) * all * reread_miss_share(together, sawtooth, l2_bytes);
 }
 
 class AttentionBackwardPredictor final : public Predictor {
@@ -293,6 +308,14 @@ class AttentionBackwardPredictor final : public Predictor {
 };
 
 }  // namespace
+
+double bytes_walked_together(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& variant, double places) {
+  const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
+  const double heads = 1.0 * problem.batch * problem.heads_kv * variant.parts;
+  return head_walk_bytes(problem, variant) * query_heads_apart(problem, variant) *
+         std::clamp(places / kv_tiles, 1.0, heads);
+}
 
 double key_step_smem_bytes(const KeyPassConfig& c) {
   const double m = c.tile_m;
