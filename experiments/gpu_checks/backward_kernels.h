@@ -39,16 +39,16 @@ constexpr BackwardKernels backward_kernels(const char* name, const BackwardChoic
 }
 
 inline constexpr BackwardKernels kBackwardKernels[] = {
-    backward_kernels("128 atomic causal bf16", {5, 7, DType::bf16, true, DqSum::atomic}),
-    backward_kernels("128 ordered causal bf16", {5, 7, DType::bf16, true, DqSum::ordered}),
-    backward_kernels("128 two passes causal bf16", {5, 7, DType::bf16, true, DqSum::none}),
-    backward_kernels("128 atomic fp16", {5, 7, DType::fp16, false, DqSum::atomic, QOrder::sawtooth,
+    backward_kernels("128 atomic causal bf16", {9, 7, DType::bf16, true, DqSum::atomic}),
+    backward_kernels("128 ordered causal bf16", {10, 7, DType::bf16, true, DqSum::ordered}),
+    backward_kernels("128 two passes causal bf16", {7, 7, DType::bf16, true, DqSum::none}),
+    backward_kernels("128 atomic fp16", {10, 7, DType::fp16, false, DqSum::atomic, QOrder::sawtooth,
                                          Persistence::persistent}),
-    backward_kernels("64 atomic causal bf16", {0, 0, DType::bf16, true, DqSum::atomic}),
-    backward_kernels("64 two passes fp16", {0, 0, DType::fp16, false, DqSum::none}),
-    backward_kernels("96 ordered bf16", {2, 2, DType::bf16, false, DqSum::ordered}),
-    backward_kernels("192/128 ordered causal bf16", {8, 10, DType::bf16, true, DqSum::ordered}),
-    backward_kernels("256 atomic causal bf16", {11, 11, DType::bf16, true, DqSum::atomic}),
+    backward_kernels("64 atomic causal bf16", {2, 0, DType::bf16, true, DqSum::atomic}),
+    backward_kernels("64 two passes fp16", {2, 0, DType::fp16, false, DqSum::none}),
+    backward_kernels("96 ordered bf16", {5, 2, DType::bf16, false, DqSum::ordered}),
+    backward_kernels("192/128 ordered causal bf16", {13, 10, DType::bf16, true, DqSum::ordered}),
+    backward_kernels("256 atomic causal bf16", {16, 11, DType::bf16, true, DqSum::atomic}),
 };
 inline constexpr std::size_t kPortableCount =
     sizeof(kBackwardKernels) / sizeof(kBackwardKernels[0]);

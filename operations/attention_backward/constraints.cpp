@@ -184,7 +184,6 @@ Reason bands(const Candidate& c) {
 }
 
 Reason parts(const Candidate& c) {
-  constexpr long long kMostBytes = 1LL << 30;
   const AttentionBackwardVariant& v = c.variant;
   if (v.parts == 1) {
     return std::nullopt;
@@ -193,11 +192,10 @@ Reason parts(const Candidate& c) {
   if (v.parts > steps) {
     return text(v.parts) + " parts exceed the " + text(steps) + " steps of a walk";
   }
-  const long long bytes =
-      4LL * v.parts * kv_heads(c) * c.problem.seq_kv * (c.problem.head_dim + c.problem.head_dim_v);
-  return unless(bytes <= kMostBytes, "the sums of " + text(v.parts) + " parts take " +
-                                         text(bytes >> 20) + " MiB of the " +
-                                         text(kMostBytes >> 20) + " allowed");
+  const long long bytes = part_bytes(c.problem, v.parts);
+  return unless(bytes <= kMostPartBytes, "the sums of " + text(v.parts) + " parts take " +
+                                             text(bytes >> 20) + " MiB of the " +
+                                             text(kMostPartBytes >> 20) + " allowed");
 }
 
 Reason shared_memory(const Candidate& c) {

@@ -19,6 +19,9 @@ namespace {
 /// Of a floor's rate, what the kernels reach: 229 and 211 TFLOP/s of 301 and 301 calculated at
 /// head_dim 128 and 256 on an H200.
 constexpr double kReached = 0.75;
+/// The same where several warps share keys and meet once more a step: 311 of 475 at head_dim 128,
+/// 252 of 404 at 256 on an H100.
+constexpr double kSharedReached = 0.64;
 /// The same of the hopper family, whose step is taken as the sum of its parts: 563 of 632 TFLOP/s
 /// calculated at head_dim 128 without a mask.
 constexpr double kHopperReached = 0.89;
@@ -72,25 +75,6 @@ double uneven(double items, double longest_share, double places) {
   return std::max({1.0, std::ceil(waves) / waves, longest_share * std::min(1.0, places / items)});
 }
 
-/// S, dP, dV and dK read Q or dO once per warp, S and dP read K or V for each of the rows that are
-/// computed together, dQ reads dS and K; dS, Q and dO are written.
-double key_step_smem_bytes(const KeyPassConfig& c) {
-  const double m = c.tile_m;
-  const double n = c.tile_n;
-  const double columns = c.head_dim + c.value_dim;
-  const double of_rows = c.warps * m * columns * (1.0 + 1.0 / c.column_groups);
-  const double of_keys = n * columns * (m / c.rows_at_once);
-  double bytes = kElementBytes * (of_rows + of_keys + m * columns);
-  if (c.stores_ds()) {
-    bytes += kElementBytes * m * n * (c.column_groups > 1 ? 4.0 : 1.0);
-  }
-  if (c.sums_dq()) {
-    const double rows = c.dq_row_warps();
-    bytes += kElementBytes * (m * n * c.warps / rows + n * c.head_dim * rows);
-  }
-  return bytes;
-}
-
 Pass step_cost(const KeyPassConfig& c, const GpuProfile& profile) {
   const double columns = c.head_dim + c.value_dim;
   const double products = 2 * c.head_dim + 2 * c.value_dim + (c.sums_dq() ? c.head_dim : 0);
@@ -100,7 +84,8 @@ Pass step_cost(const KeyPassConfig& c, const GpuProfile& profile) {
   return {.matrix_clocks = matrix,
           .sm_clocks = std::max(matrix, key_step_smem_bytes(c) / kWavefrontBytes),
           .exponentials = scores,
-          .l2_bytes = kElementBytes * c.tile_m * columns + sums};
+          .l2_bytes = kElementBytes * c.tile_m * columns + sums,
+          .reached = c.column_groups > 1 ? kSharedReached : kReached};
 }
 
 /// wgmma of all consumers, exponentials and what goes with them, and dQ on its way through shared
@@ -169,21 +154,36 @@ Pass query_pass(const AttentionBackwardProblem& problem, const AttentionBackward
           .uneven = uneven(items, 1.0, places)};
 }
 
-/// Bytes that come from memory again because L2 holds less than the tiles that walk together go
-/// through: every round of tiles of a head goes through its Q, dO and sums of dQ.
+/// Of Q, dO and sums of dQ of a query head: what the tiles of the head go through, half of it under
+/// the mask.
+double head_walk_bytes(const AttentionBackwardProblem& problem,
+                       const AttentionBackwardVariant& variant) {
+  const double sums = variant.dq_sum != DqSum::none ? 2.0 * kFloatBytes * problem.head_dim : 0.0;
+  const double row = kElementBytes * (problem.head_dim + problem.head_dim_v) + sums;
+  return row * problem.seq_q * (problem.causal ? 0.5 : 1.0);
+}
+
+/// Query heads over which the CTAs of a part spread.
+int query_heads_apart(const AttentionBackwardProblem& problem,
+                      const AttentionBackwardVariant& variant) {
+  return problem.causal ? ceil_div(group_of(problem), variant.parts) : 1;
+}
+
+/// Bytes that come from memory again because L2 holds less than the CTAs that run together go
+/// through: each round of tiles of a query head reads it again, tiles that have drifted apart each
+/// on its own, and each band reads all heads.
 double reread_bytes(const AttentionBackwardProblem& problem,
                     const AttentionBackwardVariant& variant, double places, double l2_bytes) {
-  const bool sums = variant.dq_sum != DqSum::none;
   const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
-  const double heads = 1.0 * problem.batch * problem.heads_kv;
-  const double group = 1.0 * problem.heads_q / problem.heads_kv;
-  const double row = kElementBytes * (problem.head_dim + problem.head_dim_v) +
-                     (sums ? 2.0 * kFloatBytes * problem.head_dim : 0.0);
-  const double walk = row * group * problem.seq_q * (problem.causal ? 0.5 : 1.0);
-  const double together = std::clamp(places / kv_tiles, 1.0, heads);
+  const double all = head_walk_bytes(problem, variant) * problem.batch * problem.heads_q;
+  const double together = bytes_walked_together(problem, variant, places);
+  const bool sawtooth = variant.order == QOrder::sawtooth;
+  const double of_bands = (variant.bands - 1.0) * all * reread_miss_share(all, sawtooth, l2_bytes);
+  if (query_heads_apart(problem, variant) > 1) {
+    return of_bands + (kv_tiles - 1.0) * all * std::max(0.0, 1.0 - l2_bytes / together);
+  }
   const double rounds = std::max(1.0, kv_tiles / places);
-  return (rounds - 1.0) * walk * heads *
-         reread_miss_share(walk * together, variant.order == QOrder::sawtooth, l2_bytes);
+  return of_bands + (rounds - 1.0) * all * reread_miss_share(together, sawtooth, l2_bytes);
 }
 
 class AttentionBackwardPredictor final : public Predictor {
@@ -308,6 +308,33 @@ class AttentionBackwardPredictor final : public Predictor {
 };
 
 }  // namespace
+
+double bytes_walked_together(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& variant, double places) {
+  const double kv_tiles = ceil_div(problem.seq_kv, variant.tile_n);
+  const double heads = 1.0 * problem.batch * problem.heads_kv * variant.parts;
+  return head_walk_bytes(problem, variant) * query_heads_apart(problem, variant) *
+         std::clamp(places / kv_tiles, 1.0, heads);
+}
+
+double key_step_smem_bytes(const KeyPassConfig& c) {
+  const double m = c.tile_m;
+  const double n = c.tile_n;
+  const double columns = c.head_dim + c.value_dim;
+  const double of_rows = 2.0 * c.warps * m * columns / c.column_groups;
+  const double of_keys = n * columns * (m / c.rows_at_once);
+  double elements = of_rows + of_keys + m * columns;
+  if (c.column_groups > 1) {
+    elements += m * n * (2.0 + 2.0 * c.column_groups);
+  } else if (c.stores_ds()) {
+    elements += m * n;
+  }
+  if (c.sums_dq()) {
+    const double rows = c.dq_row_warps();
+    elements += m * n * c.warps / rows + n * c.head_dim * rows;
+  }
+  return kElementBytes * elements;
+}
 
 std::unique_ptr<Predictor> make_attention_backward_predictor(const GpuProfile& profile) {
   return std::make_unique<AttentionBackwardPredictor>(profile);

@@ -39,6 +39,13 @@ inline int walk_steps(const AttentionBackwardProblem& problem,
   return group_of(problem) * ceil_div(problem.seq_q, variant.tile_m);
 }
 
+/// Bytes of fp32 dK and dV of so many parts, and how many the workspace may have.
+inline constexpr long long kMostPartBytes = 1LL << 30;
+inline long long part_bytes(const AttentionBackwardProblem& problem, int parts) {
+  return 4LL * parts * problem.batch * problem.heads_kv * problem.seq_kv *
+         (problem.head_dim + problem.head_dim_v);
+}
+
 // variant.cpp
 std::span<const Axis> attention_backward_axes();
 AttentionBackwardVariant kernel_choices(AttentionBackwardVariant variant);
@@ -82,6 +89,16 @@ LaunchGeometry geometry_of(const AttentionBackwardProblem& problem,
                            const AttentionBackwardVariant& variant, int sm_count, int ctas_per_sm);
 
 // model.cpp
+/// Bytes that cross shared memory in a step of the pass over K and V tiles: Q and dO are written,
+/// and S, dP, dV and dK read them once per warp of a column group; S and dP read K or V for each of
+/// the rows that are computed together; dQ reads dS and K. P and dS that cross warps are stored,
+/// and read by all of a key's.
+double key_step_smem_bytes(const KeyPassConfig& config);
+/// Bytes of Q, dO and sums of dQ that `places` CTAs which run together go through. Without a mask
+/// all walks are equally long and go through one query head after the other together; under the
+/// mask the short ones run ahead, and the CTAs spread over all query heads of their part.
+double bytes_walked_together(const AttentionBackwardProblem& problem,
+                             const AttentionBackwardVariant& variant, double places);
 std::unique_ptr<Predictor> make_attention_backward_predictor(const GpuProfile& profile);
 
 // workload.cpp

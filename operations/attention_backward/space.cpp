@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace swr {
@@ -145,28 +146,47 @@ long long whole_walks(const AttentionBackwardProblem& problem, const V& v) {
   return 1LL * problem.batch * problem.heads_kv * kv_tiles_of(problem, v);
 }
 
-/// CTAs that share the walk of a K and V tile, each with query heads of its own: parts of one head
-/// would wait for each other. As many as the GPU has room for, and where tiles of causal heads take
-/// turns so many that a band fills it one and a half times; with fewer, tiles of the next band wait
-/// for those of this one (experiments/attention_backward).
-int usual_parts(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
-  constexpr int kMost = 4;
-  const bool bands_wait = v.dq_sum == DqSum::ordered && problem.causal;
-  const int bands = usual_bands(kv_tiles_of(problem, v));
-  const auto twice_as_many_pay = [&](int parts) {
-    const long long ctas = 2 * parts * whole_walks(problem, v);
-    return ctas <= sm_count || (bands_wait && ctas < 3LL * bands * sm_count);
-  };
-  int parts = 1;
-  while (2 * parts <= std::min(kMost, group_of(problem)) && twice_as_many_pay(parts)) {
-    parts *= 2;
+/// True where as many CTAs as these parts make fill the GPU. Where tiles of causal heads take turns
+/// a band has to fill it one and a half times: with fewer, tiles of the next band wait for those of
+/// this one (experiments/attention_backward).
+bool fill_the_gpu(const AttentionBackwardProblem& problem, const V& v, int parts, int sm_count) {
+  const long long twice = 2 * parts * whole_walks(problem, v);
+  if (v.dq_sum == DqSum::ordered && problem.causal) {
+    return twice >= 3LL * usual_bands(kv_tiles_of(problem, v)) * sm_count;
   }
-  return parts;
+  return twice > sm_count;
 }
 
-bool may_share_walks(const AttentionBackwardProblem& problem, const V& v, int sm_count) {
-  const bool few = whole_walks(problem, v) < sm_count && walk_steps(problem, v) > 1;
-  return few || usual_parts(problem, v, sm_count) > 1;
+/// True where L2 keeps what the CTAs of a causal launch go through together: each half of L2 keeps
+/// a copy. Without a mask they stay together.
+bool stays_in_l2(const AttentionBackwardProblem& problem, const V& v, const DeviceInfo& device) {
+  return !problem.causal || 2 * bytes_walked_together(problem, v, device.sm_count) <=
+                                static_cast<double>(device.l2_bytes);
+}
+
+/// CTAs that share the walk of a K and V tile, each with whole query heads: parts of one head would
+/// wait for each other. The fewest that fill the GPU and leave what runs together in L2.
+int usual_parts(const AttentionBackwardProblem& problem, V v, const DeviceInfo& device) {
+  constexpr int kMostToFill = 4;
+  const int group = group_of(problem);
+  v.parts = 1;
+  for (int more = 2; more <= group && part_bytes(problem, more) <= kMostPartBytes; ++more) {
+    const bool fills = v.parts >= kMostToFill || fill_the_gpu(problem, v, v.parts, device.sm_count);
+    if (fills && stays_in_l2(problem, v, device)) {
+      break;
+    }
+    v.parts = group % more == 0 ? more : v.parts;
+  }
+  return v.parts;
+}
+
+/// One part, those that are usual, and all query heads of a group apart; more where CTAs are few.
+Values parts_to_try(const AttentionBackwardProblem& problem, const V& v, const DeviceInfo& device) {
+  if (whole_walks(problem, v) < device.sm_count && walk_steps(problem, v) > 1) {
+    return numbers({1, 2, 4});
+  }
+  const int usual = usual_parts(problem, v, device);
+  return usual > 1 ? numbers({1, usual, group_of(problem)}) : numbers({1});
 }
 
 /// Without bands, with the usual number, and with twice as many.
@@ -194,7 +214,7 @@ Values usual_values(const AttentionBackwardProblem& problem, const DeviceInfo& d
                 : two_pass || hopper_turns ? one_text("cyclic")
                                            : Values{"cyclic", "right_to_left"}},
       {"persistence", atomic ? Values{"grid", "persistent"} : one_text("grid")},
-      {"parts", may_share_walks(problem, v, device.sm_count) ? numbers({1, 2, 4}) : numbers({1})},
+      {"parts", parts_to_try(problem, v, device)},
       {"last_kv_first", !problem.causal ? one_text("off")
                         : hopper_turns  ? one_text("on")
                                         : texts(kSwitches)},
@@ -243,30 +263,41 @@ int bands_of(const AttentionBackwardProblem& problem, const V& v, int sm_count) 
   return single || at_once || wide ? 1 : usual_bands(kv_tiles_of(problem, v));
 }
 
-/// The first offered tiles of a family that are legal: the widest that fit every chip come first.
-std::optional<V> first_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
-                             const DeviceInfo& device) {
+/// What to take of two legal variants where nothing is known. Chips with this much shared memory
+/// have tensor cores that outrun it, so the tiles that read least of it for a pair of a row and a
+/// key are the fastest; on the others tensor cores bind, and all tiles keep them equally busy.
+bool reads_less(const AttentionBackwardProblem& problem, const V& left, const V& right,
+                const DeviceInfo& device) {
+  const auto bytes_of_pair = [&](const V& v) {
+    const KeyPassConfig key = std::get<AttentionBackwardConfig>(config_of(problem, v)).key;
+    return key_step_smem_bytes(key) / (key.tile_m * key.tile_n);
+  };
+  return device.smem_per_cta_bytes >= backward::kLargeSmemBytes &&
+         left.family == Family::portable && bytes_of_pair(left) < bytes_of_pair(right);
+}
+
+/// The best legal variant of a family with offered tiles: the first, unless another reads less.
+std::optional<V> best_legal(Family family, DqSum sum, const AttentionBackwardProblem& problem,
+                            const DeviceInfo& device) {
+  std::optional<V> best;
   for (V variant : forms_and_tiles(family, problem)) {
     if (variant.dq_sum != sum) {
       continue;
     }
-    for (const int stages : {variant.stages, 1}) {
-      variant.stages = stages;
-      if (family == Family::hopper) {
-        variant.parts = usual_parts(problem, variant, device.sm_count);
-      }
-      if (family == Family::hopper && sum == DqSum::ordered) {
-        variant.last_kv_first = problem.causal;
-        variant.bands = bands_of(problem, variant, device.sm_count);
-      }
-      variant.wide_adds =
-          family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
-      if (!broken_constraint(problem, variant, device)) {
-        return variant;
-      }
+    if (family == Family::hopper) {
+      variant.parts = usual_parts(problem, variant, device);
+    }
+    if (family == Family::hopper && sum == DqSum::ordered) {
+      variant.last_kv_first = problem.causal;
+      variant.bands = bands_of(problem, variant, device.sm_count);
+    }
+    variant.wide_adds = family == Family::portable && sum == DqSum::atomic && device.sm_arch >= 90;
+    if (!broken_constraint(problem, variant, device) &&
+        (!best || reads_less(problem, variant, *best, device))) {
+      best = variant;
     }
   }
-  return std::nullopt;
+  return best;
 }
 
 struct Choice {
@@ -275,9 +306,11 @@ struct Choice {
 };
 
 /// What to take, the first that is legal. In turn is 4 % faster than atomic too, in the mean of
-/// eight shapes up to head_dim 128 on an H200; for wide heads it has 0.68 to 0.83 of it, on an H100
+/// eight shapes up to head_dim 128 on an H200; for wide heads it has 0.68 to 0.83 of it, on an
+/// H100, and where grouped heads exceed L2 0.90 to 0.95: who waits for DRAM is waited for
 /// (experiments/attention_backward).
-std::span<const Choice> choices_of(const AttentionBackwardProblem& problem) {
+std::span<const Choice> choices_of(const AttentionBackwardProblem& problem,
+                                   const DeviceInfo& device) {
   static constexpr std::array kUsual{Choice{Family::hopper, DqSum::ordered},
                                      Choice{Family::hopper, DqSum::atomic},
                                      Choice{Family::portable, DqSum::atomic}};
@@ -287,7 +320,10 @@ std::span<const Choice> choices_of(const AttentionBackwardProblem& problem) {
   if (problem.deterministic) {
     return kDeterministic;
   }
-  return std::span(kUsual).subspan(has_wide_heads(problem) ? 1 : 0);
+  const V whole = with_hopper_tiles({}, problem);
+  const bool exceeds_l2 = group_of(problem) > 1 && whole_walks(problem, whole) > device.sm_count &&
+                          !stays_in_l2(problem, whole, device);
+  return std::span(kUsual).subspan(has_wide_heads(problem) || exceeds_l2 ? 1 : 0);
 }
 
 }  // namespace
@@ -296,8 +332,8 @@ std::span<const Choice> choices_of(const AttentionBackwardProblem& problem) {
 /// family on an H200, turns 0.34; of the hopper family two passes kept 0.45 to 0.50
 /// (experiments/attention_backward).
 V default_variant(const AttentionBackwardProblem& problem, const DeviceInfo& device) {
-  for (const auto& [family, sum] : choices_of(problem)) {
-    if (const std::optional<V> variant = first_legal(family, sum, problem, device)) {
+  for (const auto& [family, sum] : choices_of(problem, device)) {
+    if (const std::optional<V> variant = best_legal(family, sum, problem, device)) {
       return *variant;
     }
   }

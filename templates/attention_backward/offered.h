@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The configurations of the portable attention backward that are worth compiling, before a search
 // has measured any: per head_dim those whose shared memory fits every GPU from sm_80 on (99 KiB),
-// and larger ones for those with 163 KiB and more.
+// the one with most warps first, and larger ones for those with 163 KiB and more.
 #pragma once
 
 #include "attention_backward/config.h"
@@ -29,11 +29,14 @@ struct KeyTiles {
 
 inline constexpr KeyTiles kKeyTiles[] = {
     {64, 64, 64, 128, 8, 32, 1, 2},  {64, 64, 64, 64, 4, 32, 1, 2},
-    {96, 96, 64, 128, 8, 32, 1, 1},  {96, 96, 64, 64, 4, 32, 1, 1},
+    {64, 64, 64, 128, 4, 16, 1, 1},  {96, 96, 64, 128, 8, 32, 1, 1},
+    {96, 96, 64, 64, 4, 32, 1, 1},   {96, 96, 64, 64, 4, 32, 2, 1},
     {112, 112, 64, 64, 4, 16, 1, 1}, {128, 128, 32, 128, 8, 16, 1, 1},
-    {128, 128, 32, 64, 4, 16, 1, 1}, {128, 128, 64, 128, 8, 16, 1, 1},
-    {192, 128, 32, 64, 8, 16, 2, 1}, {192, 128, 32, 32, 4, 16, 2, 1},
-    {256, 256, 32, 32, 4, 16, 2, 1}, {256, 256, 32, 64, 8, 16, 2, 1},
+    {128, 128, 32, 64, 4, 16, 1, 1}, {128, 128, 64, 128, 8, 32, 2, 2},
+    {128, 128, 64, 64, 4, 32, 2, 1}, {192, 128, 32, 64, 8, 16, 2, 1},
+    {192, 128, 32, 32, 4, 16, 2, 1}, {192, 128, 64, 64, 8, 16, 4, 1},
+    {256, 256, 32, 64, 8, 16, 2, 1}, {256, 256, 32, 32, 4, 16, 2, 1},
+    {256, 256, 64, 64, 8, 16, 4, 1},
 };
 inline constexpr int kKeyTilesCount = sizeof(kKeyTiles) / sizeof(kKeyTiles[0]);
 

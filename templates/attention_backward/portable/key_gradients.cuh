@@ -24,7 +24,7 @@ struct KeyGradients {
 template <DType Type, TileLayout Layout, int Blocks, int Groups>
 __device__ inline void store_sums(unsigned tile, const Sums<Blocks, Groups>& sums, WarpKeys place,
                                   float factor) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x % 32));
 #pragma unroll
   for (int m = 0; m < Blocks; ++m) {
 #pragma unroll
@@ -46,7 +46,7 @@ __device__ inline void store_sums(unsigned tile, const Sums<Blocks, Groups>& sum
 template <int Blocks, int Groups>
 __device__ inline void store_part(float* target, const Sums<Blocks, Groups>& sums, WarpKeys place,
                                   int columns, int keys_left) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int lane = ptx::opaque(static_cast<int>(threadIdx.x % 32));
 #pragma unroll
   for (int m = 0; m < Blocks; ++m) {
 #pragma unroll
@@ -101,8 +101,9 @@ __device__ inline void write_gradients(const AttentionBackwardParams& params, un
   store_sums<C.dtype, C.k_layout()>(smem + C.k_offset(), gradients.dk, place, params.scale);
   store_sums<C.dtype, C.v_layout()>(smem + C.v_offset(), gradients.dv, place, 1.0F);
   __syncthreads();
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int thread = ptx::opaque(static_cast<int>(threadIdx.x));
+  const int warp = thread / 32;
+  const int lane = thread % 32;
   copy_rows_out<kKeyRows, kRows>(
       smem + C.k_offset(),
       head_rows(params.dk, params.dk_strides, work.batch, work.head_kv, params.seq_kv), first_key,

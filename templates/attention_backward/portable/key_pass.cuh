@@ -105,7 +105,8 @@ class KeyPass {
         place_(warp_keys<C>(static_cast<int>(threadIdx.x / 32))),
         stream_(params, smem, work) {}
 
-  __device__ void run() {
+  /// `item` is the one of the work.
+  __device__ void run(const KeyItems<C>& items, long long item) {
     stream_.request_tile();
     stream_.request(0);
     ptx::cp_async_commit_group();
@@ -115,7 +116,10 @@ class KeyPass {
     }
     ptx::cp_async_wait_group<0>();
     __syncthreads();  // All have read K and V, whose places dK and dV leave through.
-    write_gradients<C>(params_, smem_, work_, place_, gradients_);
+    // What the item is, worked out again, takes no registers during the walk.
+    const KeyWork work = items.work(ptx::opaque(static_cast<int>(item)));
+    const WarpKeys place = warp_keys<C>(ptx::opaque(static_cast<int>(threadIdx.x)) / 32);
+    write_gradients<C>(params_, smem_, work, place, gradients_);
   }
 
  private:
@@ -167,7 +171,7 @@ class KeyPass {
     const LaneOffset<C.scores_layout()> ds_place(place_.key + lane() / 4, 0);
     const ColumnSpan<C.d_o_layout(), C.value_dim / 16> d_o(tiles.d_o, 0);
     const ColumnSpan<C.q_layout(), C.head_dim / 16> q(tiles.q, 0);
-#pragma unroll
+#pragma unroll 1
     for (int row = 0; row < C.tile_m; row += C.rows_at_once) {
       Weights<C> p;
       Weights<C> ds;
@@ -189,7 +193,7 @@ class KeyPass {
   /// Several warps have the same keys: each computes P^T and dS^T of its rows, and then dV and dK
   /// of its columns from those of all.
   __device__ void share_rows(const StepTiles& tiles, int q_tile, bool masked) {
-    const LaneOffset<C.scores_layout()> store_place(place_.key + lane() / 4, 0);
+    const LaneOffset<C.scores_layout()> store_place(place_.key + ptx::opaque(lane()) / 4, 0);
 #pragma unroll
     for (int at = 0; at < C.score_rows(); at += C.rows_at_once) {
       Weights<C> p;
@@ -205,7 +209,7 @@ class KeyPass {
         tiles.d_o, place_.group * C.value_columns() / 8);
     const ColumnSpan<C.q_layout(), C.key_columns() / 16> q(tiles.q,
                                                            place_.group * C.key_columns() / 8);
-#pragma unroll
+#pragma unroll 1
     for (int step = 0; step < C.tile_m / 16; ++step) {
       OperandA<C.key_blocks()> left;
       load_weights(left, smem_ + C.p_offset(), load_place, step);
@@ -248,7 +252,7 @@ __device__ inline void run_key_pass(const AttentionBackwardParams& params, unsig
     }
     __syncthreads();  // The item before has left shared memory.
     const KeyWork work = items.work(item);
-    KeyPass<C>(params, smem, work).run();
+    KeyPass<C>(params, smem, work).run(items, item);
   }
   ptx::griddepcontrol_launch_dependents();
 }

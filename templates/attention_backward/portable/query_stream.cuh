@@ -36,12 +36,13 @@ class QueryStream {
   /// K and V of the item.
   __device__ void request_tile() const {
     const int first = work_.tile.index * C.tile_n;
+    const int of_item = ptx::opaque(thread());
     copy_tile_in<kKeyRows, C.tile_n>(
         smem_ + C.k_offset(), rows(params_.k, params_.k_strides, work_.head_kv, params_.seq_kv),
-        first, thread());
+        first, of_item);
     copy_tile_in<kValueRows, C.tile_n>(
         smem_ + C.v_offset(), rows(params_.v, params_.v_strides, work_.head_kv, params_.seq_kv),
-        first, thread());
+        first, of_item);
   }
 
   /// Q, dO and pairs of a step; nothing past the last one.

@@ -144,7 +144,9 @@ TEST(HopperBackwardSpace, IsTheDefaultWhereItIsLegal) {
            {with(problem_of(256, 256), [](P& p) { p.deterministic = true; }), true},
            {with(problem_of(192, 128), [](P& p) { p.deterministic = true; }), true},
        }) {
-    const V usual = default_variant(Problem(problem), device_of(90)).as<V>();
+    DeviceInfo device = device_of(90);
+    device.l2_bytes = 50LL << 20;
+    const V usual = default_variant(Problem(problem), device).as<V>();
     EXPECT_EQ(usual.family == Family::hopper, hopper) << to_string(Problem(problem));
     EXPECT_FALSE(check_constraints(problem, usual, device_of(90)));
     EXPECT_EQ(default_variant(Problem(problem), device_of(120)).as<V>().family, Family::portable);
@@ -306,20 +308,34 @@ V default_of(bool causal, int heads_q, int heads_kv, int length) {
   });
   DeviceInfo device = device_of(90);
   device.sm_count = 132;
+  device.l2_bytes = 50LL << 20;
   const Variant variant = default_variant(Problem(problem), device);
   EXPECT_FALSE(check_constraints(Problem(problem), variant, device));
   return variant.as<V>();
 }
 
 TEST(HopperBackwardSpace, SharesWalksWhereBandsDoNotFillTheGpu) {
-  EXPECT_EQ(default_of(true, 64, 8, 4096).parts, 4);
-  EXPECT_EQ(default_of(true, 64, 8, 8192).parts, 2);
-  EXPECT_EQ(default_of(true, 64, 8, 16384).parts, 1);
   EXPECT_EQ(default_of(true, 16, 8, 4096).parts, 2) << "no more than query heads of a group";
   EXPECT_EQ(default_of(true, 16, 16, 2048).parts, 1) << "parts of a head would wait for each other";
   EXPECT_EQ(default_of(false, 64, 8, 4096).parts, 1) << "no band ends before another";
   EXPECT_EQ(default_of(false, 64, 8, 1024).parts, 2) << "64 tiles on 132 SMs";
   EXPECT_EQ(default_of(false, 16, 16, 128).parts, 1);
+}
+
+/// Measured on an H100 (experiments/attention_backward/grouped_heads.md): 132 CTAs spread over 66
+/// MiB of a group of 8 heads, of which L2 keeps two copies in 50.
+TEST(HopperBackwardSpace, SharesWalksUntilTheGroupStaysInL2) {
+  for (const int length : {4096, 8192, 16384}) {
+    const V grouped = default_of(true, 64, 8, length);
+    EXPECT_EQ(grouped.parts, 4) << length;
+    EXPECT_EQ(grouped.dq_sum, DqSum::atomic) << length;
+  }
+  EXPECT_EQ(default_of(true, 64, 8, 2048).dq_sum, DqSum::ordered) << "128 tiles on 132 SMs";
+  EXPECT_EQ(default_of(true, 32, 8, 8192).parts, 2) << "50 MiB of a group of 4";
+  EXPECT_EQ(default_of(true, 40, 8, 8192).parts, 5) << "parts hold whole query heads";
+  EXPECT_EQ(default_of(true, 64, 8, 65536).parts, 2) << "sums of four parts exceed 1 GiB";
+  EXPECT_EQ(default_of(false, 64, 8, 8192).dq_sum, DqSum::ordered) << "all walks are equally long";
+  EXPECT_EQ(default_of(true, 16, 16, 8192).dq_sum, DqSum::ordered) << "a head of its own";
 }
 
 TEST(HopperBackwardSpace, BandsHaveFourTilesAndMoreThanTheGpuHoldsAtOnce) {
@@ -348,6 +364,30 @@ TEST(HopperBackwardModel, IsNearTheRatesMeasuredOnAnH200) {
   EXPECT_NEAR(tflops(96, true, kHopper), 444.0, 45.0);
   EXPECT_NEAR(tflops(256, true, with(kHopper, [](V& v) { v.tile_n = 64; })), 422.0, 45.0);
   EXPECT_NEAR(tflops(64, false, with(kHopper, [](V& v) { v.tile_m = 128; })), 475.0, 45.0);
+}
+
+/// experiments/attention_backward/grouped_heads.md: 10.81 ms and 512 M sectors from memory with one
+/// part, 7.26 ms and 105 M with four.
+TEST(HopperBackwardModel, PartsKeepTheHeadsOfAGroupInL2) {
+  const std::unique_ptr<Predictor> model =
+      attention_backward_operation().make_predictor(load_profile("h100"));
+  const P problem = with(problem_of(256, 256), [](P& p) {
+    p.batch = 1;
+    p.heads_q = 32;
+    p.seq_q = p.seq_kv = 8192;
+  });
+  const auto predicted = [&](int parts) {
+    return model->predict(problem,
+                          with(kHopper,
+                               [&](V& v) {
+                                 v.tile_n = 64;
+                                 v.parts = parts;
+                               }),
+                          {}, 1);
+  };
+  EXPECT_NEAR(predicted(1).time_us, 10810.0, 2500.0);
+  EXPECT_NEAR(predicted(4).time_us, 7260.0, 700.0);
+  EXPECT_GT(predicted(1).excess_misses, 4 * predicted(4).excess_misses);
 }
 
 /// Of the schedule, each tile followed: 0.93 of the atomic rate with one band, 0.98 with four.
