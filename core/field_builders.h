@@ -25,6 +25,8 @@ inline constexpr std::array<std::string_view, 5> kPersistences{"grid", "persiste
                                                                "snake", "dynamic"};
 inline constexpr std::array<std::string_view, 2> kSwitches{"off", "on"};
 inline constexpr std::array<std::string_view, 2> kDTypes{"fp16", "bf16"};
+/// Every DType.
+inline constexpr std::array<std::string_view, 4> kGemmDTypes{"fp16", "bf16", "e4m3", "e5m2"};
 
 /// The offset of a member, which pointers to members do not give away.
 template <typename Owner, typename Value>

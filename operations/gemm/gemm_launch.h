@@ -64,8 +64,9 @@ inline CUresult encode_matrix_map(const LaunchCalls& calls, const MappedMatrix& 
 /// fills whole 16 bytes, because that is what the copy engine writes.
 inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfig& config,
                                  const GemmParams& params, GemmTensorMaps& maps) {
-  const CUtensorMapDataType input = config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const CUtensorMapDataType input = is_fp8(config.dtype)          ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                    : config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const CUtensorMapDataType output =
       config.output == OutputType::fp32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
       : config.output == OutputType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
@@ -76,14 +77,14 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
                        config.a_along_k() ? params.m : params.k,
                        config.a_along_k() ? params.k : params.m,
                        input,
-                       2};
+                       config.element_bytes()};
   const MappedMatrix b{params.b,
                        params.b_strides,
                        params.batch,
                        config.b_along_k() ? params.n : params.k,
                        config.b_along_k() ? params.k : params.n,
                        input,
-                       2};
+                       config.element_bytes()};
   const MappedMatrix c{params.c, params.c_strides, params.batch,         params.m,
                        params.n, output,           config.output_bytes()};
   for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(params.m), maps.a),

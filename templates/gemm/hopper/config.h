@@ -14,10 +14,11 @@ namespace swr {
 
 /// One warpgroup loads by TMA, one or two compute with wgmma.
 ///
-/// Tiles of A and B lie in shared memory as panels: lines of 64 elements, 128 bytes, swizzled. An
-/// operand contiguous along k has tile_k / 64 panels with one line per row of the tile; one
-/// contiguous along m or n has a panel per 64 rows of the tile, with one line per k. Results leave
-/// through staging slots, of which each computing warp owns a few.
+/// Tiles of A and B lie in shared memory as panels: lines of 128 bytes (64 elements, 128 of FP8),
+/// swizzled. An operand contiguous along k has one line per row of the tile in each panel; one
+/// contiguous along m or n has a panel per 64 rows of the tile, with one line per k. FP8 is
+/// multiplied only where both are contiguous along k. Results leave through staging slots, of which
+/// each computing warp owns a few.
 ///
 /// TMA asks for addresses that are multiples of 16 bytes: of A, B and C, their rows and their batch
 /// items. It also writes whole 16 bytes at the end of a row of C, so that n must fill them. The
@@ -29,7 +30,7 @@ struct HopperGemmConfig {
   bool reads_c;  ///< beta may differ from 0.
   int tile_m;    ///< 64 to 256, whole 64-row blocks per consumer.
   int tile_n;    ///< A multiple of 16, at most 256.
-  int tile_k;    ///< 64 or 128.
+  int tile_k;    ///< One or two lines.
   int stages;    ///< Tiles of A, and of B, in shared memory.
   GemmMainloop mainloop;
   int consumers;  ///< Computing warpgroups, 1 or 2; pingpong has 2.
@@ -43,8 +44,12 @@ struct HopperGemmConfig {
 
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
   static constexpr int kWarpgroup = 128;
-  static constexpr int kPanelColumns = 64;
   static constexpr int kLineBytes = 128;
+
+  SWR_HD constexpr int element_bytes() const { return swr::element_bytes(dtype); }
+  SWR_HD constexpr int panel_columns() const { return kLineBytes / element_bytes(); }
+  /// Elements of k that one wgmma multiplies.
+  SWR_HD constexpr int product_depth() const { return 32 / element_bytes(); }
 
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
@@ -65,10 +70,10 @@ struct HopperGemmConfig {
 
   /// Rows of B's tile as stored: whole panels when B is contiguous along n.
   SWR_HD constexpr int stored_tile_n() const {
-    return b_along_k() ? tile_n : ceil_div(tile_n, kPanelColumns) * kPanelColumns;
+    return b_along_k() ? tile_n : ceil_div(tile_n, panel_columns()) * panel_columns();
   }
-  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * 2; }
-  SWR_HD constexpr int b_tile_bytes() const { return stored_tile_n() * tile_k * 2; }
+  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * element_bytes(); }
+  SWR_HD constexpr int b_tile_bytes() const { return stored_tile_n() * tile_k * element_bytes(); }
   SWR_HD constexpr int stage_bytes() const { return a_tile_bytes() + b_tile_bytes(); }
 
   /// Rows of A's tile that are loaded. When C has fewer rows than a tile the others keep what they
@@ -77,15 +82,15 @@ struct HopperGemmConfig {
     return a_along_k() && cluster_n == 1 ? min_of(tile_m, m) : tile_m;
   }
   SWR_HD constexpr int loaded_bytes(int m) const {
-    return loaded_a_rows(m) * tile_k * 2 + b_tile_bytes();
+    return loaded_a_rows(m) * tile_k * element_bytes() + b_tile_bytes();
   }
 
   /// Boxes that one CTA loads at once; CTAs that share a tile load one part of each panel each.
   SWR_HD constexpr TensorBox a_box(int m) const {
-    return {kPanelColumns, (a_along_k() ? loaded_a_rows(m) : tile_k) / cluster_n, kLineBytes};
+    return {panel_columns(), (a_along_k() ? loaded_a_rows(m) : tile_k) / cluster_n, kLineBytes};
   }
   SWR_HD constexpr TensorBox b_box() const {
-    return {kPanelColumns, (b_along_k() ? tile_n : tile_k) / cluster_m, kLineBytes};
+    return {panel_columns(), (b_along_k() ? tile_n : tile_k) / cluster_m, kLineBytes};
   }
 
   /// Columns of C that leave at once: a line of at most 128 bytes. When they do not divide tile_n,

@@ -93,7 +93,7 @@ class GemmConsumer {
     const unsigned long long b =
         descriptor<C.kLineBytes>(smem_.b(stage_.stage), C.tile_k * C.kLineBytes);
 #pragma unroll
-    for (int step = 0; step < C.tile_k / 16; ++step) {
+    for (int step = 0; step < C.tile_k / C.product_depth(); ++step) {
 #pragma unroll
       for (int block = 0; block < C.m_blocks(); ++block) {
         const int row = first_row() + 64 * block;
@@ -104,15 +104,16 @@ class GemmConsumer {
     }
   }
 
-  /// From the start of a tile to row `row` (a multiple of 64) and k = 16 step, in descriptor units.
+  /// From the start of a tile to row `row` (a multiple of 64) and the k of product `step`, in
+  /// descriptor units.
   template <bool AlongK, int Rows>
   __device__ __forceinline__ static unsigned long long operand_offset(int row, int step) {
     if constexpr (AlongK) {
       const int panel = step / 4;
       return in_units((panel * Rows + row) * C.kLineBytes + step % 4 * 32);
     } else {
-      const int panel = row / C.kPanelColumns;
-      return in_units((panel * C.tile_k + 16 * step) * C.kLineBytes);
+      const int panel = row / C.panel_columns();
+      return in_units((panel * C.tile_k + C.product_depth() * step) * C.kLineBytes);
     }
   }
 

@@ -95,12 +95,12 @@ class GemmProducer {
   __device__ __forceinline__ void load_operand(const TensorMap& map, unsigned tile, unsigned full,
                                                int row, int k, int batch) const {
     constexpr int kLines = AlongK ? Rows : C.tile_k;
-    constexpr int kPanels = ceil_div(AlongK ? C.tile_k : Rows, C.kPanelColumns);
+    constexpr int kPanels = ceil_div(AlongK ? C.tile_k : Rows, C.panel_columns());
     const int first_line = Sharers > 1 ? rank() * (kLines / Sharers) : 0;
 #pragma unroll
     for (int panel = 0; panel < kPanels; ++panel) {
       const unsigned target = tile + (panel * kLines + first_line) * C.kLineBytes;
-      const int offset = panel * C.kPanelColumns;
+      const int offset = panel * C.panel_columns();
       const ptx::MatrixCorner corner = AlongK
                                            ? ptx::MatrixCorner{k + offset, row + first_line, batch}
                                            : ptx::MatrixCorner{row + offset, k + first_line, batch};

@@ -51,8 +51,8 @@ int boxed_bytes(const TensorBox& box, int panels, int sharers) {
 
 TEST(HopperGemmConfig, BoxesFillTheTiles) {
   for (const HopperGemmConfig& c : every_config()) {
-    const int a_panels = (c.a_along_k() ? c.tile_k : c.tile_m) / c.kPanelColumns;
-    const int b_panels = (c.b_along_k() ? c.tile_k : c.stored_tile_n()) / c.kPanelColumns;
+    const int a_panels = (c.a_along_k() ? c.tile_k : c.tile_m) / c.panel_columns();
+    const int b_panels = (c.b_along_k() ? c.tile_k : c.stored_tile_n()) / c.panel_columns();
     EXPECT_EQ(boxed_bytes(c.a_box(1 << 20), a_panels, c.cluster_n), c.a_tile_bytes());
     EXPECT_EQ(boxed_bytes(c.b_box(), b_panels, c.cluster_m), c.b_tile_bytes());
     EXPECT_EQ(c.loaded_bytes(1 << 20), c.stage_bytes());
