@@ -49,7 +49,7 @@ std::strong_ordering operator<=>(const Variant& a, const Variant& b) {
                                                : compare_members(a, b, a.operation_->axes());
 }
 
-std::string_view to_string(DType value) { return enum_text(kGemmDTypes, value); }
+std::string_view to_string(DType value) { return enum_text(kEveryDType, value); }
 DType parse_dtype(std::string_view text) { return parse_enum<DType>(kDTypes, text, "dtype"); }
 
 std::string_view name_of(const Operation& operation) { return operation.name(); }

@@ -23,6 +23,9 @@ struct Field {
   /// The spellings of a choice by enumerator, and of a flag that is spelt "off" and "on"; a flag
   /// without them is a truth value.
   std::span<const std::string_view> spellings = {};
+  /// Set when problems or variants were stored before the field came: they have its default, with
+  /// which it is not stored.
+  bool came_later = false;
 
   bool is_text() const { return !spellings.empty(); }
 
