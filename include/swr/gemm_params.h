@@ -45,4 +45,30 @@ struct GemmParams {
   unsigned* arrivals = nullptr;
 };
 
+/// What a product takes beside A, B and C: a kernel reads the members that it was built for.
+///
+///   P = alpha * scales * A * B + bias
+///   D = activation(P), or where the product is gated activation(P[:, :n]) * P[:, n:]
+///   C = D + beta * addend, then scaled and rounded to its type
+///
+/// Pointers are multiples of 8 bytes.
+struct GemmExtras {
+  /// Of Scaling::tensor one value each; of row, m of A and one of each column of the product; of
+  /// block, [k / 128][m] of A and [n / 128][k / 128] of B, sizes rounded up.
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
+  /// Of block: elements from one row of scales to the next; of A a multiple of 4, and its first
+  /// scale lies at a multiple of 16 bytes.
+  int a_scale_stride = 0;
+  int b_scale_stride = 0;
+  /// One value of each column of the product, of C's type, or bf16 where that is e4m3.
+  const void* bias = nullptr;
+  /// Read instead of C where beta is not 0, with C's strides; bf16 where C is e4m3.
+  const void* addend = nullptr;
+  /// Of a C of e4m3: by what it is multiplied (tensor), or where the scales go that a reader
+  /// multiplies it by (block), [n / 128][m].
+  float* c_scales = nullptr;
+  int c_scale_stride = 0;
+};
+
 }  // namespace swr

@@ -5,7 +5,10 @@
 #include <swr/attention_params.h>
 #include <swr/gemm_problem.h>
 
+#include <cmath>
+#include <random>
 #include <span>
+#include <vector>
 
 namespace swr {
 namespace {
@@ -20,8 +23,25 @@ Kernel load(const Generator& generator, int sm_arch, const char* path, const cha
 
 int rows_of_a(const GemmProblem& p) { return p.layout == GemmLayout::tn ? p.k : p.m; }
 int columns_of_a(const GemmProblem& p) { return p.layout == GemmLayout::tn ? p.m : p.k; }
-int rows_of_b(const GemmProblem& p) { return p.layout == GemmLayout::nt ? p.n : p.k; }
-int columns_of_b(const GemmProblem& p) { return p.layout == GemmLayout::nt ? p.k : p.n; }
+int rows_of_b(const GemmProblem& p) {
+  return p.layout == GemmLayout::nt ? product_columns(p) : p.k;
+}
+int columns_of_b(const GemmProblem& p) {
+  return p.layout == GemmLayout::nt ? p.k : product_columns(p);
+}
+
+/// Blocks of 128 that hold so many elements.
+int scale_blocks(int elements) { return (elements + kScaleBlock - 1) / kScaleBlock; }
+/// Rows of A's and C's block scales are padded to whole 16 bytes.
+int padded_rows(const GemmProblem& p) { return (p.m + 3) / 4 * 4; }
+
+/// Bytes of so many scales: one of a tensor, `by_row`, or `by_block`.
+std::size_t scale_bytes(Scaling scaling, long long by_row, long long by_block) {
+  const long long count = scaling == Scaling::block ? by_block
+                          : scaling == Scaling::row ? by_row
+                                                    : 1;
+  return sizeof(float) * static_cast<std::size_t>(count);
+}
 
 MatrixStrides strides_of(int rows, int columns, int element_bytes, int alignment_bytes,
                          RowGap gap) {
@@ -74,14 +94,28 @@ GemmBuffers::GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels&
       seed_(seed),
       alpha_(alpha),
       beta_(beta),
-      a_(problem.batch, rows_of_a(problem), columns_of_a(problem), 2, problem.alignment_bytes, gap),
-      b_(problem.batch, rows_of_b(problem), columns_of_b(problem), 2, problem.alignment_bytes, gap),
+      a_(problem.batch, rows_of_a(problem), columns_of_a(problem), element_bytes(problem.dtype),
+         problem.alignment_bytes, gap),
+      b_(problem.batch, rows_of_b(problem), columns_of_b(problem), element_bytes(problem.dtype),
+         problem.alignment_bytes, gap),
       c_(problem.batch, problem.m, problem.n, output_bytes(problem.output), problem.alignment_bytes,
          gap),
+      a_scales_(scale_bytes(problem.scaling, problem.m,
+                            1LL * scale_blocks(problem.k) * padded_rows(problem))),
+      b_scales_(
+          scale_bytes(problem.scaling, product_columns(problem),
+                      1LL * scale_blocks(product_columns(problem)) * scale_blocks(problem.k))),
+      c_scales_(scale_bytes(problem.output_scaling, 1,
+                            1LL * scale_blocks(problem.n) * padded_rows(problem))),
+      bias_(sizeof(float) * static_cast<std::size_t>(product_columns(problem))),
       expected_(expected_bytes(problem, expected)) {
   const int dtype = static_cast<int>(problem.dtype);
   fill(a_, dtype, inputs, 3 * seed, stream);
   fill(b_, dtype, inputs, 3 * seed + 1, stream);
+  fill_scales(a_scales_, 5 * seed);
+  fill_scales(b_scales_, 5 * seed + 1);
+  fill_scales(c_scales_, 5 * seed + 2);
+  fill_bias(stream);
   reset_output(stream);
   if (expected == ExpectedC::computed) {
     compute_expected(stream);
@@ -93,9 +127,51 @@ void GemmBuffers::compute_expected(const Stream& stream) const {
   const auto tiles = [](int length) { return (length + 15LL) / 16; };
   const long long ctas = tiles(problem_.n) * tiles(problem_.m) * problem_.batch;
   const LaunchShape shape{.grid_x = static_cast<unsigned>(ctas), .block_x = 16, .block_y = 16};
-  kernels_.reference.launch(shape, stream, params(), static_cast<int>(problem_.dtype),
-                            static_cast<int>(problem_.output), static_cast<int>(problem_.layout),
-                            expected_.address());
+  kernels_.reference.launch(shape, stream, params(), extras(), reference(), expected_.address());
+}
+
+reference::GemmReference GemmBuffers::reference() const {
+  return {.dtype = problem_.dtype,
+          .output = problem_.output,
+          .layout = problem_.layout,
+          .scaling = problem_.scaling,
+          .activation = problem_.activation,
+          .output_scaling = problem_.output_scaling,
+          .has_bias = problem_.has_bias,
+          .gated = problem_.gated};
+}
+
+/// Between 1/4 and 4; powers of two for inputs whose products are exact, each its own so that one
+/// of another row or block shows.
+void GemmBuffers::fill_scales(const DeviceBuffer& scales, unsigned long long seed) const {
+  std::mt19937_64 draw(seed);
+  std::uniform_real_distribution<float> exponents(-2.0F, 2.0F);
+  std::vector<float> values(scales.size_bytes() / sizeof(float));
+  for (float& value : values) {
+    const float exponent = exponents(draw);
+    value = std::exp2(inputs_ == GemmInputs::binary ? std::round(exponent) : exponent);
+  }
+  scales.upload(std::as_bytes(std::span(values)));
+}
+
+/// Of C's type. Two bf16 patterns side by side are one finite fp32 element, which is not exact.
+void GemmBuffers::fill_bias(const Stream& stream) const {
+  const int columns = product_columns(problem_);
+  const bool is_fp32 = problem_.output == OutputType::fp32;
+  if (is_fp32 && inputs_ == GemmInputs::binary) {
+    bias_.fill(0, stream);
+    return;
+  }
+  const int dtype =
+      static_cast<int>(problem_.output == OutputType::fp16 ? DType::fp16 : DType::bf16);
+  const unsigned long long seed = 5 * seed_ + 3;
+  if (inputs_ == GemmInputs::binary) {
+    kernels_.binary_fill.launch(kElementwise, stream, bias_.address(), MatrixStrides{}, 1, 1,
+                                columns, dtype, seed);
+  } else {
+    kernels_.random_fill.launch(kElementwise, stream, bias_.address(), TensorStrides{}, 1, 1, 1,
+                                is_fp32 ? 2 * columns : columns, dtype, seed);
+  }
 }
 
 void GemmBuffers::fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs,
@@ -113,6 +189,9 @@ void GemmBuffers::fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs
 
 void GemmBuffers::reset_output(const Stream& stream) const {
   c_.memory().fill(kPoison, stream);
+  if (problem_.output_scaling == Scaling::block) {
+    c_scales_.fill(kPoison, stream);  // The kernel writes them.
+  }
   if (problem_.reads_c) {
     fill_c(stream);
   }
@@ -147,11 +226,26 @@ GemmParams GemmBuffers::params() const {
   return params;
 }
 
+GemmExtras GemmBuffers::extras() const {
+  // NOLINTBEGIN(performance-no-int-to-ptr): device addresses are integers.
+  const auto floats = [](const DeviceBuffer& memory) {
+    return reinterpret_cast<float*>(memory.address());
+  };
+  return {.a_scales = floats(a_scales_),
+          .b_scales = floats(b_scales_),
+          .a_scale_stride = padded_rows(problem_),
+          .b_scale_stride = scale_blocks(problem_.k),
+          .bias = problem_.has_bias ? reinterpret_cast<const void*>(bias_.address()) : nullptr,
+          .c_scales = floats(c_scales_),
+          .c_scale_stride = padded_rows(problem_)};
+  // NOLINTEND(performance-no-int-to-ptr)
+}
+
 reference::GemmComparison GemmBuffers::compare(const Stream& stream) const {
   const DeviceBuffer result(sizeof(reference::GemmComparison));
   result.fill(0, stream);
-  kernels_.compare.launch(kElementwise, stream, params(), expected_.address(),
-                          static_cast<int>(problem_.output), result.address());
+  kernels_.compare.launch(kElementwise, stream, params(), extras(), reference(),
+                          expected_.address(), result.address());
   stream.synchronize();
   reference::GemmComparison comparison;
   result.download(std::as_writable_bytes(std::span(&comparison, 1)));

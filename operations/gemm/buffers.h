@@ -25,7 +25,8 @@ struct GemmReferenceKernels {
 /// What the inputs hold.
 enum class GemmInputs {
   random,  ///< Normally distributed.
-  binary,  ///< 0 and 1: sums up to 2^24 are exact before they are rounded to the type of C.
+  binary,  ///< 0 and 1: sums up to 2^24, of FP8 2^13, are exact before they are rounded to the type
+           ///< of C. Scales are powers of two.
 };
 
 /// How far apart the rows of matrices lie.
@@ -78,6 +79,7 @@ class GemmBuffers {
 
   /// Arguments of a launch; schedule, partials and arrivals are the caller's.
   GemmParams params() const;
+  GemmExtras extras() const;
 
   /// Fills C and what surrounds it with 0xff bytes and, where the problem reads it, C with its
   /// input.
@@ -94,6 +96,9 @@ class GemmBuffers {
             const Stream& stream) const;
   void compute_expected(const Stream& stream) const;
   void fill_c(const Stream& stream) const;
+  void fill_scales(const DeviceBuffer& scales, unsigned long long seed) const;
+  void fill_bias(const Stream& stream) const;
+  reference::GemmReference reference() const;
 
   GemmProblem problem_;
   const GemmReferenceKernels& kernels_;
@@ -104,6 +109,11 @@ class GemmBuffers {
   GuardedMatrix a_;
   GuardedMatrix b_;
   GuardedMatrix c_;
+  // Of GemmExtras; one element where the problem has none.
+  DeviceBuffer a_scales_;
+  DeviceBuffer b_scales_;
+  DeviceBuffer c_scales_;
+  DeviceBuffer bias_;
   DeviceBuffer expected_;
 };
 

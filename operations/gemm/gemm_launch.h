@@ -11,6 +11,8 @@
 
 #include <cuda.h>
 
+#include <initializer_list>
+
 namespace swr {
 
 /// The maps a Hopper kernel takes after GemmParams.
@@ -64,11 +66,13 @@ inline CUresult encode_matrix_map(const LaunchCalls& calls, const MappedMatrix& 
 /// fills whole 16 bytes, because that is what the copy engine writes.
 inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfig& config,
                                  const GemmParams& params, GemmTensorMaps& maps) {
-  const CUtensorMapDataType input = is_fp8(config.dtype)          ? CU_TENSOR_MAP_DATA_TYPE_UINT8
-                                    : config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const CUtensorMapDataType input = is_fp8(config.dtype) ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                    : config.dtype == DType::fp16
+                                        ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const CUtensorMapDataType output =
-      config.output == OutputType::fp32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+      config.output == OutputType::fp8    ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+      : config.output == OutputType::fp32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
       : config.output == OutputType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const MappedMatrix a{params.a,
@@ -78,9 +82,11 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
                        config.a_along_k() ? params.k : params.m,
                        input,
                        config.element_bytes()};
+  // The rows of the gate and those of `up` are two items to the copy engine.
+  const MatrixStrides halves{params.n * params.b_strides.row, params.b_strides.row};
   const MappedMatrix b{params.b,
-                       params.b_strides,
-                       params.batch,
+                       config.gated ? halves : params.b_strides,
+                       config.gated ? 2 : params.batch,
                        config.b_along_k() ? params.n : params.k,
                        config.b_along_k() ? params.k : params.n,
                        input,
@@ -114,7 +120,7 @@ CUresult prepare_gemm(const LaunchCalls& calls, CUfunction function, const Confi
 /// Requires: the function's context is current and the function was prepared.
 template <typename Config>
 CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config& config,
-                     GemmParams params, const GemmTensorMaps& maps, int workers,
+                     GemmParams params, GemmExtras extras, const GemmTensorMaps& maps, int workers,
                      LaunchOverlap overlap, CUstream stream) {
   const GemmSchedule schedule = config.schedule(params);
   const CtaGrid grid{
@@ -124,7 +130,10 @@ CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config
       .ctas_per_cluster = schedule.ctas_per_cluster()};
   // The driver copies its arguments, and takes them by pointers that are not const.
   GemmTensorMaps copied = maps;
-  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c};
+  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c, &extras};
+  if constexpr (!Config::kTakesMaps) {
+    arguments[1] = &extras;
+  }
   return launch_grid(calls, function, grid, overlap, stream, arguments);
 }
 

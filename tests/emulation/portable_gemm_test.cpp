@@ -144,7 +144,7 @@ class Product {
                         .smem_bytes = C.smem_bytes(),
                         .copies = copies,
                         .pace = launch.pace},
-                       [&] { portable::run<C>(params, 0); });
+                       [&] { portable::run<C>(params, {}, 0); });
     EXPECT_EQ(traffic[emulation::Access::ldmatrix].conflicts(), 0);
     std::size_t wrong = 0;
     for (int item = 0; item < size_.batch; ++item) {

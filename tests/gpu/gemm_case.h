@@ -34,6 +34,11 @@ GemmCase fitted(const std::string& name, const GemmProblem& problem, Config conf
   config.output = problem.output;
   config.layout = problem.layout;
   config.reads_c = problem.reads_c;
+  config.scaling = problem.scaling;
+  config.has_bias = problem.has_bias;
+  config.activation = problem.activation;
+  config.gated = problem.gated;
+  config.output_scaling = problem.output_scaling;
   if constexpr (requires { config.alignment_bytes; }) {
     config.alignment_bytes = problem.alignment_bytes;
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/json.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -140,6 +141,102 @@ TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
   GemmProblem unaligned = problem_of(100, 512, 300);
   unaligned.alignment_bytes = 8;
   EXPECT_EQ(constraint_of(hopper(), 90, unaligned), "copy_alignment");
+}
+
+GemmProblem fp8(Scaling scaling, Accuracy accuracy) {
+  GemmProblem problem = problem_of(4096, 4096, 4096);
+  problem.dtype = DType::e4m3;
+  problem.scaling = scaling;
+  problem.accuracy = accuracy;
+  return problem;
+}
+
+TEST(GemmConstraints, Fp8IsSummedAsExactlyAsAsked) {
+  const GemmProblem fast = fp8(Scaling::row, Accuracy::fast);
+  const GemmProblem exact = fp8(Scaling::row, Accuracy::two_level);
+  const GemmProblem block = fp8(Scaling::block, Accuracy::two_level);
+  GemmVariant wide = hopper();
+  EXPECT_EQ(constraint_of(wide, 90, fast), "tile_shape") << "half a line";
+  wide.tile_k = 128;
+  EXPECT_EQ(constraint_of(wide, 90, fast), "");
+  EXPECT_EQ(constraint_of(wide, 90, exact), "promotion") << "nothing is promoted";
+  wide.tile_n = 192;
+  wide.promote_every = 128;
+  EXPECT_EQ(constraint_of(wide, 90, fast), "promotion");
+  EXPECT_EQ(constraint_of(wide, 90, exact), "");
+  EXPECT_EQ(constraint_of(wide, 90, block), "");
+  wide.promote_every = 192;
+  EXPECT_EQ(constraint_of(wide, 90, exact), "promotion") << "no whole k-blocks";
+  wide.promote_every = 1024;
+  EXPECT_EQ(constraint_of(wide, 90, exact), "promotion") << "more than the stages hold";
+  wide.promote_every = 256;
+  EXPECT_EQ(constraint_of(wide, 90, block), "promotion");
+  GemmVariant portable{.tile_k = 128, .stages = 2};
+  EXPECT_EQ(constraint_of(portable, 121, exact), "") << "tensor cores there sum in fp32";
+  EXPECT_EQ(constraint_of(portable, 89, exact), "promotion");
+  EXPECT_EQ(constraint_of(portable, 121, block), "promotion") << "blocks are scaled apart";
+  EXPECT_EQ(constraint_of(portable, 86, fast), "architecture");
+}
+
+TEST(GemmConstraints, ThreadsHoldWhatTheyFinishTogether) {
+  GemmProblem gated = problem_of(4096, 4096, 4096);
+  gated.gated = true;
+  GemmVariant variant = hopper();
+  EXPECT_EQ(constraint_of(variant, 90, gated), "");
+  variant.tile_n = 208;
+  EXPECT_EQ(constraint_of(variant, 90, gated), "columns_of_c");
+  GemmProblem scaled = problem_of(4096, 4096, 4096);
+  scaled.output = OutputType::fp8;
+  scaled.output_scaling = Scaling::block;
+  variant.tile_n = 128;
+  EXPECT_EQ(constraint_of(variant, 90, scaled), "");
+  variant.tile_n = 192;
+  EXPECT_EQ(constraint_of(variant, 90, scaled), "columns_of_c");
+  EXPECT_EQ(constraint_of({.tile_n = 128, .warps_m = 4, .warps_n = 1}, 121, scaled), "");
+  EXPECT_EQ(constraint_of({.tile_n = 128}, 121, scaled), "columns_of_c") << "two warps share them";
+}
+
+TEST(GemmProblem, NamesWhatNoKernelServes) {
+  const auto message = [](const std::function<void(GemmProblem&)>& change) {
+    GemmProblem problem = fp8(Scaling::row, Accuracy::fast);
+    change(problem);
+    try {
+      validate(problem);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(message([](GemmProblem&) {}), "");
+  EXPECT_THAT(message([](GemmProblem& p) { p.dtype = DType::bf16; }), HasSubstr("scaling at none"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.layout = GemmLayout::nn; }), HasSubstr("layout nt"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.alignment_bytes = 2; }), HasSubstr("4 bytes"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.scaling = Scaling::block; }), HasSubstr("two_level"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.batch = 2; }), HasSubstr("batch 1"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.output = OutputType::fp8; }),
+              HasSubstr("output_scaling"));
+  EXPECT_THAT(message([](GemmProblem& p) {
+                p.output = OutputType::fp8;
+                p.output_scaling = Scaling::block;
+                p.n = 4000;
+              }),
+              HasSubstr("multiples of 128"));
+}
+
+TEST(GemmProblem, WhatCameLaterIsWrittenWhereItIsNotAsBefore) {
+  EXPECT_EQ(to_string(problem_of(1, 2, 3)), "gemm b1 m1 n2 k3 bf16 nt bf16");
+  GemmProblem problem = fp8(Scaling::block, Accuracy::two_level);
+  problem.has_bias = true;
+  problem.activation = Activation::silu;
+  EXPECT_EQ(to_string(problem),
+            "gemm b1 m4096 n4096 k4096 e4m3 nt bf16 scale_block two_level bias silu");
+  const Json plain = Problem(problem_of(1, 2, 3));
+  EXPECT_FALSE(plain.contains("scaling"));
+  EXPECT_EQ(plain.get<Problem>(), Problem(problem_of(1, 2, 3)));
+  const Json fused = Problem(problem);
+  EXPECT_EQ(fused.at("activation"), "silu");
+  EXPECT_EQ(fused.get<Problem>(), Problem(problem));
 }
 
 TEST(GemmConstraints, EveryCtaOfAClusterAlongKHasAKBlock) {
