@@ -21,6 +21,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from ._flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+    from ._fused import linear, scaled_mm
     from ._matmul import matmul
     from ._paged import PagedPlan, merge_states, plan_paged, run_paged
     from ._sdpa import sdpa
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "__version__",
     "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "matmul",
-    "merge_states", "plan_paged", "present_device", "profiled_device", "run_paged", "sdpa", "tune",
+    "linear", "merge_states", "plan_paged", "present_device", "profiled_device", "run_paged",
+    "scaled_mm", "sdpa", "tune",
 ]
 
 # Which module has what needs PyTorch.
 _OF_TORCH = {
-    "configure": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "flash_attn_func": "_flash",
+    "configure": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "linear": "_fused",
+    "scaled_mm": "_fused", "flash_attn_func": "_flash",
     "flash_attn_varlen_func": "_flash", "flash_attn_with_kvcache": "_flash", "PagedPlan": "_paged",
     "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged"}
 

@@ -214,6 +214,13 @@ class Gemm(ctypes.Structure):
         ("layout", c_int32), ("alpha", c_float), ("beta", c_float)]
 
 
+class GemmExtras(ctypes.Structure):
+    _fields_ = [(name, c_int32) for name in (
+        "scaling", "accuracy", "activation", "gated", "output_scaling", "a_scale_stride",
+        "b_scale_stride", "c_scale_stride")] + [(name, c_void_p) for name in (
+            "a_scales", "b_scales", "bias", "addend", "c_scales")]
+
+
 class RawKernelArgument(ctypes.Structure):
     """Where the bytes of an argument lie. Its Python object also holds them, as `kept`."""
 
@@ -248,6 +255,7 @@ _LAUNCHES = {
     "swr_runtime_attention_backward": [c_void_p] * 3,
     "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
+    "swr_runtime_fused_gemm": [c_void_p] * 4,
     "swr_runtime_serving_attention": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,
     "swr_runtime_launch_kernel": [c_void_p] * 3 + [c_int32, c_void_p, c_int32, c_void_p, c_void_p],

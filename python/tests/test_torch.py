@@ -13,9 +13,9 @@ except ImportError:
     torch = None
 
 if torch is not None:
-    from swr import _library, _matmul, _sdpa, _torch
+    from swr import _fused, _library, _matmul, _sdpa, _torch
 
-    DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+    DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def tensor_at(address, shape, strides, dtype):
@@ -39,6 +39,41 @@ def product(runtime, description, a, b, c, stream):
     a = a.mT if g.layout == 2 else a
     b = b.mT if g.layout == 0 else b
     matrices(c, (g.m, g.n), g.c_strides, g.output).copy_(a @ b)
+    return 0
+
+
+def fused_product(runtime, description, extras, stream):
+    """What a kernel with scales, bias, activation or gate does, by the descriptions alone."""
+    g, e = _library.Gemm.from_address(description), _library.GemmExtras.from_address(extras)
+    columns = 2 * g.n if e.gated else g.n
+    blocks, column_blocks = -(-g.k // 128), -(-columns // 128)
+    a = tensor_at(g.a, (g.m, g.k), (g.a_strides.row, 1), DTYPES[g.dtype]).float()
+    b = tensor_at(g.b, (columns, g.k), (g.b_strides.row, 1), DTYPES[g.dtype]).float()
+
+    def scales(address, shape, strides):
+        return tensor_at(address, shape, strides, torch.float32)
+    if e.scaling in (1, 2):
+        a = a * scales(e.a_scales, (g.m if e.scaling == 2 else 1, 1), (1, 1))
+        b = b * scales(e.b_scales, (columns if e.scaling == 2 else 1, 1), (1, 1))
+    if e.scaling == 3:
+        assert e.accuracy == 1 and e.a_scale_stride % 4 == 0 and e.a_scales % 16 == 0
+        of_a = scales(e.a_scales, (g.m, blocks), (1, e.a_scale_stride))
+        of_b = scales(e.b_scales, (column_blocks, blocks), (e.b_scale_stride, 1))
+        a = a * of_a.repeat_interleave(128, 1)[:, :g.k]
+        b = b * of_b.repeat_interleave(128, 0)[:columns].repeat_interleave(128, 1)[:, :g.k]
+    out = DTYPES[g.output]
+    x = g.alpha * (a @ b.T)
+    if e.bias:
+        x = x + tensor_at(e.bias, (columns,), (1,), torch.bfloat16 if g.output == 3 else out).float()
+    activate = [lambda x: x, torch.nn.functional.gelu,
+                lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+                torch.nn.functional.silu][e.activation]
+    x = activate(x[:, :g.n]) * x[:, g.n:] if e.gated else activate(x)
+    if g.beta:
+        x = x + g.beta * tensor_at(e.addend or g.c, (g.m, g.n), (g.c_strides.row, 1), out).float()
+    if e.output_scaling == 1:
+        x = (x * scales(e.c_scales, (1,), (1,))).clamp(-448, 448)
+    tensor_at(g.c, (g.m, g.n), (g.c_strides.row, 1), out).copy_(x)
     return 0
 
 
@@ -113,8 +148,10 @@ class OnTheCpu(unittest.TestCase):
                 mock.patch.object(_torch, "_raw_stream", lambda index: 0),
                 mock.patch.object(_sdpa, "require_cuda", lambda **tensors: None),
                 mock.patch.object(_matmul, "require_cuda", lambda **tensors: None),
+                mock.patch.object(_fused, "require_cuda", lambda **tensors: None),
                 mock.patch.dict(_library.library.__dict__, {
                     "swr_runtime_gemm_at": mock.Mock(side_effect=product),
+                    "swr_runtime_fused_gemm": mock.Mock(side_effect=fused_product),
                     "swr_runtime_prepare_backward": mock.Mock(side_effect=prepare_backward),
                     "swr_runtime_attention_backward": mock.Mock(side_effect=attention_backward),
                     "swr_runtime_attention_at": mock.Mock(side_effect=attention)}),
@@ -126,6 +163,74 @@ class OnTheCpu(unittest.TestCase):
         self.assertEqual(out.shape, reference.shape)
         error = (out.float() - reference).norm() / reference.norm()
         self.assertLess(error, 1e-2)
+
+
+class ScaledMm(OnTheCpu):
+    """With the conventions of torch._scaled_mm."""
+
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+        self.a = torch.randn(70, 272).to(torch.float8_e4m3fn)
+        self.w = torch.randn(144, 272).to(torch.float8_e4m3fn)
+
+    def check(self, scale_a, scale_b, every_a, every_b, **more):
+        out = _fused.scaled_mm(self.a, self.w.t(), scale_a, scale_b, **more)
+        reference = (self.a.float() * every_a) @ (self.w.float() * every_b).T
+        self.assert_close(out, reference + (more["bias"].float() if "bias" in more else 0))
+        self.assertEqual(out.dtype, more.get("out_dtype", torch.bfloat16))
+
+    def test_scales_of_tensors_and_rows(self):
+        one, other = torch.tensor(0.5), torch.tensor([3.0])
+        self.check(one, other, 0.5, 3.0, bias=normal(144))
+        rows, columns = torch.rand(70, 1) + 1, torch.rand(1, 144) + 1
+        for fast in (False, True):
+            self.check(rows, columns, rows, columns.T, use_fast_accum=fast, out_dtype=torch.float32)
+
+    def test_scales_of_blocks(self):
+        of_a, of_b = torch.rand(3, 70) + 1, torch.rand(2, 4) + 1
+        every_a = of_a.T.repeat_interleave(128, 1)[:, :272]
+        every_b = of_b[:, :3].repeat_interleave(128, 0)[:144].repeat_interleave(128, 1)[:, :272]
+        for padded in (torch.zeros(3, 72), torch.zeros(3, 70)):  # The second is copied.
+            padded[:, :70] = of_a
+            self.check(padded.T[:70], of_b.T, every_a, every_b)
+        with self.assertRaisesRegex(ValueError, "contiguous along their first"):
+            _fused.scaled_mm(self.a, self.w.t(), of_a.T.contiguous(), of_b[:, :3].T)
+
+    def test_output_of_fp8(self):
+        out = _fused.scaled_mm(self.a, self.w.t(), torch.tensor(1.0), torch.tensor(1.0),
+                               scale_result=torch.tensor(4.0), out_dtype=torch.float8_e4m3fn)
+        reference = (4 * self.a.float() @ self.w.float().T).clamp(-448, 448)
+        self.assertLess((out.float() - reference).norm() / reference.norm(), 0.04)
+
+    def test_what_no_kernel_serves_is_refused(self):
+        one = torch.tensor(1.0)
+        for wrong, message in (((self.a.float(), self.w.t(), one, one), "float8"),
+                               ((self.a, self.w, one, one), "takes b"),
+                               ((self.a, self.w.t().contiguous(), one, one), "contiguous columns"),
+                               ((self.a, self.w.t(), torch.ones(70, 1), one), "give one value"),
+                               ((self.a, self.w.t(), one.double(), one), "float32")):
+            with self.assertRaisesRegex((TypeError, ValueError), message):
+                _fused.scaled_mm(*wrong)
+
+
+class Linear(OnTheCpu):
+    def test_epilogues(self):
+        x, w, bias, residual = normal(2, 5, 32), normal(24, 32), normal(24), normal(2, 5, 24)
+        functional = torch.nn.functional
+        plain = x.float() @ w.float().T
+        for options, reference in (
+                ({}, plain), ({"residual": residual}, plain + residual.float()),
+                ({"bias": bias, "activation": "gelu"}, functional.gelu(plain + bias.float())),
+                ({"activation": "silu", "residual": residual},
+                 functional.silu(plain) + residual.float()),
+                ({"activation": "gelu_tanh"}, functional.gelu(plain, approximate="tanh"))):
+            self.assert_close(_fused.linear(x, w, **options), reference)
+        gate, up = (plain + bias.float()).chunk(2, -1)
+        self.assert_close(_fused.linear(x, w, bias, activation="silu", gated=True),
+                          functional.silu(gate) * up)
+        with self.assertRaisesRegex(ValueError, "relu"):
+            _fused.linear(x, w, activation="relu")
 
 
 class Matmul(OnTheCpu):
