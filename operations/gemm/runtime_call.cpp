@@ -37,7 +37,7 @@ GemmCall without_unread_inputs(GemmCall call) {
 void require_extras(const GemmProblem& p, const GemmExtras& extras, const void* c) {
   const auto require = [](bool holds, const char* otherwise) {
     if (!holds) {
-      throw Error(ErrorCode::invalid_argument, otherwise);
+      reject(otherwise);
     }
   };
   require(p.scaling == Scaling::none || (extras.a_scales != nullptr && extras.b_scales != nullptr),
@@ -91,8 +91,8 @@ GemmProblem problem_of(const GemmCall& call) {
   alignment.add_pointer(p.c, "C");
   add_strides(alignment, p.a_strides, p.batch, call.layout == GemmLayout::tn ? p.k : p.m,
               input_bytes);
-  add_strides(alignment, p.b_strides, p.batch, call.layout == GemmLayout::nt ? p.n : p.k,
-              input_bytes);
+  add_strides(alignment, p.b_strides, p.batch,
+              call.layout == GemmLayout::nt ? product_columns(problem) : p.k, input_bytes);
   add_strides(alignment, p.c_strides, p.batch, p.m, c_bytes);
   problem.alignment_bytes = alignment.bytes(std::max(input_bytes, c_bytes));
   validate(problem);
