@@ -244,6 +244,26 @@ swr::GemmCall call_from(const swr_gemm& g, const swr_gemm_extras& e) {
   return call;
 }
 
+swr::GemmCall call_from(const swr_grouped_gemm& g) {
+  if (g.groups < SWR_OFFSETS || g.groups > SWR_MASKED) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "groups must be a value of swr_groups, not " + std::to_string(g.groups));
+  }
+  swr::GemmCall call = call_from(g.gemm, g.extras);
+  call.grouping = {.form = static_cast<swr::GemmGroups>(g.groups),
+                   .expected_rows = g.expected_rows,
+                   .skewed = g.skewed != 0};
+  return call;
+}
+
+void launch_at(swr_runtime* runtime, swr::GemmCall call, const void* a, const void* b, void* c,
+               void* stream) {
+  call.params.a = a;
+  call.params.b = b;
+  call.params.c = c;
+  runtime->runtime.gemm(call, static_cast<CUstream_st*>(stream));
+}
+
 template <typename CProblem, typename CAnswer>
 swr_status best_of(const swr_lookup* lookup, const CProblem* problem, const swr_device* device,
                    CAnswer* answer) {
@@ -378,11 +398,19 @@ swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const
   return guarded([&] {
     require_pointer(runtime, "runtime");
     require_pointer(gemm, "gemm");
+    launch_at(runtime, call_from(*gemm), a, b, c, stream);
+  });
+}
+
+swr_status swr_runtime_grouped_gemm_at(swr_runtime* runtime, const swr_grouped_gemm* gemm,
+                                       const void* a, const void* b, void* c,
+                                       const int32_t* numbers, void* stream) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(gemm, "gemm");
     swr::GemmCall call = call_from(*gemm);
-    call.params.a = a;
-    call.params.b = b;
-    call.params.c = c;
-    runtime->runtime.gemm(call, static_cast<CUstream_st*>(stream));
+    call.params.groups = numbers;
+    launch_at(runtime, call, a, b, c, stream);
   });
 }
 

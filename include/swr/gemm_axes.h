@@ -18,6 +18,23 @@ enum class GemmLayout {
   tn,  ///< A [k, m], B [k, n].
 };
 
+/// Where the rows of A and C lie that belong to each item of B's batch, an expert's matrix, say.
+/// How many an item has stands in GemmParams::groups, on the device.
+enum class GemmGroups {
+  none,     ///< A strided batch: every item has m rows.
+  offsets,  ///< Items follow one another in one matrix; item i ends before row groups[i].
+  /// The same in whole runs of kContiguousRows rows: groups[row] is the item of a row. Rows of
+  /// padding have -1; those that follow others in a run may be written.
+  contiguous,
+  masked,  ///< A strided batch of m rows, of which item i has the first groups[i].
+};
+inline constexpr int kContiguousRows = 128;
+
+/// False where all items share one matrix.
+SWR_HD constexpr bool has_matrix_per_item(GemmGroups groups) {
+  return groups == GemmGroups::none || groups == GemmGroups::masked;
+}
+
 /// Element type of C, fp8 being e4m3. A and B have a DType; accumulation is always fp32.
 enum class OutputType { fp16, bf16, fp32, fp8 };
 

@@ -43,6 +43,19 @@ struct GemmParams {
   /// at 0. Launches that may overlap need their own.
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
+
+  /// For kernels built with GemmGroups other than none, 32-bit numbers on the device that
+  /// swr/gemm_axes.h describes: `batch` of them, or m with contiguous. m counts the rows of A and
+  /// C, with masked those of one item. Kernels read them when launches before have ended.
+  const int* groups = nullptr;
+};
+
+/// What a caller says of GemmParams::groups; only `form` decides what is computed, the rest which
+/// kernel does.
+struct GemmGrouping {
+  GemmGroups form = GemmGroups::none;
+  int expected_rows = 0;  ///< Of an item, on average; 0 stands for what m and batch allow.
+  bool skewed = false;    ///< One item has about half of the rows, and many have none.
 };
 
 /// What a product takes beside A, B and C: a kernel reads the members that it was built for.

@@ -31,7 +31,11 @@ struct GemmProblem {
   Activation activation = Activation::none;
   /// B has 2 n columns (rows as stored), of the gate and then of what it multiplies.
   bool gated = false;
+  bool skewed = false;  ///< Of groups: one item has half of the rows, and a quarter of them none.
   Scaling output_scaling = Scaling::none;  ///< Of a C of FP8: tensor or block.
+  /// Other than with none, m is what an item of the batch has on average, and the rows of an item
+  /// are known on the device alone. A is not transposed, and C not read.
+  GemmGroups groups = GemmGroups::none;
 
   auto operator<=>(const GemmProblem&) const = default;
 
@@ -61,6 +65,7 @@ std::string_view to_string(OutputType value);
 std::string_view to_string(Scaling value);
 std::string_view to_string(Accuracy value);
 std::string_view to_string(Activation value);
+std::string_view to_string(GemmGroups value);
 /// Throw: Error{invalid_argument} listing the accepted spellings.
 GemmLayout parse_gemm_layout(std::string_view text);
 OutputType parse_output_type(std::string_view text);

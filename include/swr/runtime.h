@@ -86,6 +86,7 @@ struct GemmCall {
   bool gated = false;
   Scaling output_scaling = Scaling::none;
   GemmExtras extras;  ///< A bias that is not null is added.
+  GemmGrouping grouping;
 };
 
 /// As for attention.

@@ -257,6 +257,23 @@ typedef struct swr_gemm_extras {
   const void* addend; /* Read instead of C, with C's strides, or NULL. */
   float* c_scales;    /* By what C is multiplied (SWR_TENSOR), or where [n / 128, m] scales go. */
 } swr_gemm_extras;
+/* Where the rows of A and C lie that belong to each item of B's batch, which numbers on the device
+ * tell; swr/gemm_axes.h says how. */
+typedef enum swr_groups {
+  SWR_OFFSETS = 1,    /* One number per item: the row that ends its rows. */
+  SWR_CONTIGUOUS = 2, /* One per row: its item, or -1; items have whole runs of 128 rows. */
+  SWR_MASKED = 3      /* One per item: how many rows it has of its own matrix. */
+} swr_groups;
+
+/* A product for each item of B's batch, of at most 512, with the rows of A that belong to it. */
+typedef struct swr_grouped_gemm {
+  swr_gemm gemm;         /* m counts rows of A, with SWR_MASKED of an item's. beta must be 0. */
+  int32_t groups;        /* swr_groups */
+  int32_t expected_rows; /* Of an item, on average; 0: what m allows. Chooses the kernel. */
+  int32_t skewed;        /* 1 where one item has half of the rows. Chooses the kernel. */
+  /* Zeros, or of FP8 SWR_ROW: a_scales are those of all rows of A, b_scales [items, n]. */
+  swr_gemm_extras extras;
+} swr_grouped_gemm;
 
 typedef struct swr_runtime swr_runtime;
 swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime);
@@ -280,6 +297,11 @@ swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const
 /* The same of a product with scales, bias, activation or gate; `gemm` as for swr_runtime_gemm. */
 swr_status swr_runtime_fused_gemm(swr_runtime* runtime, const swr_gemm* gemm,
                                   const swr_gemm_extras* extras, void* stream);
+/* The host never reads `numbers`, so a captured launch follows what they say when it is replayed.
+ */
+swr_status swr_runtime_grouped_gemm_at(swr_runtime* runtime, const swr_grouped_gemm* gemm,
+                                       const void* a, const void* b, void* c,
+                                       const int32_t* numbers, void* stream);
 /* All but the launch, in the current context, or the first device's where none is current. `answer`
  * may be NULL. */
 swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,

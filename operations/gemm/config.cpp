@@ -14,7 +14,7 @@ namespace {
 std::string config_fields(const HopperGemmConfig& config) {
   const auto& [dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers,
                cluster_m, cluster_n, cluster_k, persistence, k_order, split_k, scaling,
-               promote_every, has_bias, activation, gated, output_scaling] = config;
+               promote_every, has_bias, activation, gated, output_scaling, groups] = config;
   return config_field("dtype", config_text("DType", dtype)) +
          config_field("output", config_text("OutputType", output)) +
          config_field("layout", config_text("GemmLayout", layout)) +
@@ -34,14 +34,15 @@ std::string config_fields(const HopperGemmConfig& config) {
          config_field("has_bias", config_text(has_bias)) +
          config_field("activation", config_text("Activation", activation)) +
          config_field("gated", config_text(gated)) +
-         config_field("output_scaling", config_text("Scaling", output_scaling));
+         config_field("output_scaling", config_text("Scaling", output_scaling)) +
+         config_field("groups", config_text("GemmGroups", groups));
 }
 
 /// The same for the portable family.
 std::string config_fields(const PortableGemmConfig& config) {
   const auto& [dtype, output, layout, reads_c, alignment_bytes, tile_m, tile_n, tile_k, warps_m,
                warps_n, stages, persistence, k_order, split_k, scaling, promote_every, has_bias,
-               activation, gated, output_scaling] = config;
+               activation, gated, output_scaling, groups] = config;
   return config_field("dtype", config_text("DType", dtype)) +
          config_field("output", config_text("OutputType", output)) +
          config_field("layout", config_text("GemmLayout", layout)) +
@@ -60,7 +61,8 @@ std::string config_fields(const PortableGemmConfig& config) {
          config_field("has_bias", config_text(has_bias)) +
          config_field("activation", config_text("Activation", activation)) +
          config_field("gated", config_text(gated)) +
-         config_field("output_scaling", config_text("Scaling", output_scaling));
+         config_field("output_scaling", config_text("Scaling", output_scaling)) +
+         config_field("groups", config_text("GemmGroups", groups));
 }
 
 }  // namespace
@@ -87,7 +89,8 @@ HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmV
           .has_bias = problem.has_bias,
           .activation = problem.activation,
           .gated = problem.gated,
-          .output_scaling = problem.output_scaling};
+          .output_scaling = problem.output_scaling,
+          .groups = problem.groups};
 }
 
 PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
@@ -111,7 +114,8 @@ PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
           .has_bias = problem.has_bias,
           .activation = problem.activation,
           .gated = problem.gated,
-          .output_scaling = problem.output_scaling};
+          .output_scaling = problem.output_scaling,
+          .groups = problem.groups};
 }
 
 GemmFamilyConfig make_gemm_config(const GemmProblem& problem, const GemmVariant& variant) {

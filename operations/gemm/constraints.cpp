@@ -223,6 +223,24 @@ Reason splits(const Candidate& c) {
   return std::nullopt;
 }
 
+Reason groups(const Candidate& c) {
+  const GemmVariant& v = c.variant;
+  if (c.problem.groups == GemmGroups::none) {
+    return std::nullopt;
+  }
+  if (v.persistence != Persistence::persistent || v.splits > 1 || v.cluster_k > 1) {
+    return "how many tiles there are is known on the device: persistent CTAs walk them, and none "
+           "is "
+           "split along k";
+  }
+  if (c.problem.groups == GemmGroups::contiguous &&
+      kContiguousRows % (v.tile_m * v.cluster_m) != 0) {
+    return text(v.tile_m * v.cluster_m) + " rows of a cluster do not divide a run of " +
+           text(kContiguousRows);
+  }
+  return std::nullopt;
+}
+
 /// Launch choices that give the same order as another variant.
 Reason raster(const Candidate& c) {
   const GemmVariant& v = c.variant;
@@ -271,6 +289,7 @@ constexpr std::array kBeforeCompilation{
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
     Rule{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
     Rule{{"splits", "Every split has a k-block."}, splits},
+    Rule{{"groups", "Rows that are shared out on the device take persistent kernels."}, groups},
     Rule{{"raster", "Orders of tiles differ from each other."}, raster},
     Rule{{"work_items", "Linear indices have 32 bits."}, work_items},
 };
@@ -290,6 +309,8 @@ std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
 
 GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device) {
   GemmVariant variant;
+  variant.persistence =
+      problem.groups == GemmGroups::none ? Persistence::grid : Persistence::persistent;
   // The larger of these that fits; the second fits every chip.
   const bool by_blocks =
       problem.scaling == Scaling::block || problem.output_scaling == Scaling::block;

@@ -75,9 +75,10 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
       : config.output == OutputType::fp32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
       : config.output == OutputType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const int matrices = has_matrix_per_item(config.groups) ? params.batch : 1;
   const MappedMatrix a{params.a,
                        params.a_strides,
-                       params.batch,
+                       matrices,
                        config.a_along_k() ? params.m : params.k,
                        config.a_along_k() ? params.k : params.m,
                        input,
@@ -91,8 +92,8 @@ inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfi
                        config.b_along_k() ? params.k : params.n,
                        input,
                        config.element_bytes()};
-  const MappedMatrix c{params.c, params.c_strides, params.batch,         params.m,
-                       params.n, output,           config.output_bytes()};
+  const MappedMatrix c{params.c, params.c_strides,     matrices, params.m, params.n,
+                       output,   config.output_bytes()};
   for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(params.m), maps.a),
                                 encode_matrix_map(calls, b, config.b_box(), maps.b),
                                 encode_matrix_map(calls, c, config.c_box(), maps.c)}) {

@@ -2,6 +2,7 @@
 #include "core/field_builders.h"
 #include "core/reject.h"
 #include "operations/gemm/parts.h"
+#include "templates/common/gemm_groups.h"
 #include <swr/gemm_problem.h>
 
 #include <array>
@@ -17,6 +18,7 @@ constexpr std::array kOutputs{"fp16"sv, "bf16"sv, "fp32"sv, "fp8"sv};
 constexpr std::array kScalings{"none"sv, "tensor"sv, "row"sv, "block"sv};
 constexpr std::array kAccuracies{"fast"sv, "two_level"sv};
 constexpr std::array kActivations{"none"sv, "gelu"sv, "gelu_tanh"sv, "silu"sv};
+constexpr std::array kGroups{"none"sv, "offsets"sv, "contiguous"sv, "masked"sv};
 
 void require(bool holds, const char* otherwise) {
   if (!holds) {
@@ -37,9 +39,11 @@ void validate_scales(const GemmProblem& p) {
           "addresses and strides of e4m3 and e5m2 must be multiples of 4 bytes");
   require(p.scaling != Scaling::block || p.accuracy == Accuracy::two_level,
           "block scales are applied to sums of 128 elements: accuracy two_level");
-  require(p.batch == 1 || (p.scaling == Scaling::none && !p.has_bias && !p.gated &&
-                           p.output != OutputType::fp8),
-          "scales, a bias and a gate are those of one product: batch 1");
+  const bool is_grouped = p.groups != GemmGroups::none;
+  const bool has_own_scales = is_grouped && p.scaling == Scaling::row;
+  require((p.batch == 1 && !is_grouped) || ((p.scaling == Scaling::none || has_own_scales) &&
+                                            !p.has_bias && !p.gated && p.output != OutputType::fp8),
+          "scales, a bias and a gate are those of one product: batch 1; those of groups are row");
   require((p.output == OutputType::fp8) == (p.output_scaling != Scaling::none),
           "output_scaling (tensor or block) belongs to an output of fp8");
   require(p.output != OutputType::fp8 || !p.reads_c, "a C of fp8 is not read");
@@ -67,6 +71,30 @@ std::string extras_text(const GemmProblem& p, const std::string& before) {
   return text;
 }
 
+void validate_groups(const GemmProblem& problem) {
+  if (problem.groups == GemmGroups::none) {
+    if (problem.skewed) {
+      reject("skewed says how rows are shared out among groups; name their form, too");
+    }
+    return;
+  }
+  if (problem.layout == GemmLayout::tn || problem.reads_c) {
+    reject("a grouped product takes A [rows, k], layout nt or nn, and does not read C");
+  }
+  if (problem.batch > kMostGroups) {
+    reject("a grouped product has at most " + std::to_string(kMostGroups) + " items, not " +
+           std::to_string(problem.batch));
+  }
+}
+
+/// Nothing, or what is said of groups behind the rest.
+std::string groups_text(const GemmProblem& problem, char separator) {
+  return problem.groups == GemmGroups::none
+             ? ""
+             : std::string(1, separator).append(to_string(problem.groups)) +
+                   (problem.skewed ? std::string(1, separator) + "skewed" : "");
+}
+
 }  // namespace
 
 void validate(const GemmProblem& problem) {
@@ -77,6 +105,7 @@ void validate(const GemmProblem& problem) {
       reject(std::string(name) + " must be 1 to 16777216, not " + std::to_string(value));
     }
   }
+  validate_groups(problem);
   require_alignment(problem.alignment_bytes);
   if (problem.alignment_bytes < output_bytes(problem.output)) {
     reject("alignment must be at least the 4 bytes of an fp32 element of C");
@@ -111,6 +140,7 @@ std::string_view to_string(OutputType value) { return enum_text(kOutputs, value)
 std::string_view to_string(Scaling value) { return enum_text(kScalings, value); }
 std::string_view to_string(Accuracy value) { return enum_text(kAccuracies, value); }
 std::string_view to_string(Activation value) { return enum_text(kActivations, value); }
+std::string_view to_string(GemmGroups value) { return enum_text(kGroups, value); }
 GemmLayout parse_gemm_layout(std::string_view text) {
   return parse_enum<GemmLayout>(kLayouts, text, "layout");
 }
@@ -130,7 +160,7 @@ std::string to_string(const GemmProblem& problem) {
   if (problem.alignment_bytes != 16) {
     text += " align" + std::to_string(problem.alignment_bytes);
   }
-  return text + extras_text(problem, " ");
+  return text + extras_text(problem, " ") + groups_text(problem, ' ');
 }
 
 std::span<const ProblemField> gemm_fields() {
@@ -161,6 +191,13 @@ std::span<const ProblemField> gemm_fields() {
                        {.option = "gated"})),
       later(choice_field(&P::output_scaling, kScalings, "output_scaling", "Scales of C of FP8",
                          {.option = "output-scaling"})),
+      later(
+          choice_field(&P::groups, kGroups, "groups",
+                       "How rows are shared out among B's batch; m counts those of one on average",
+                       {.option = "groups"})),
+      later(flag_field(&P::skewed, "skewed",
+                       "One group has half of the rows, and a quarter of them has none",
+                       {.option = "skewed"})),
   };
   return fields;
 }
@@ -170,7 +207,8 @@ std::string file_name_of(const GemmProblem& problem) {
          std::to_string(problem.n) + "_k" + std::to_string(problem.k) + "_" +
          std::string(to_string(problem.dtype)) + "_" + std::string(to_string(problem.layout)) +
          "_" + std::string(to_string(problem.output)) + (problem.reads_c ? "_beta" : "") +
-         alignment_suffix(problem.alignment_bytes) + extras_text(problem, "_");
+         alignment_suffix(problem.alignment_bytes) + extras_text(problem, "_") +
+         groups_text(problem, '_');
 }
 
 /// Splits need a longer k than this.

@@ -159,7 +159,10 @@ class Candidates {
            ceil_div(product_columns(problem_), variant.tile_n) * problem_.batch;
   }
 
-  void add(const GemmVariant& variant) {
+  void add(GemmVariant variant) {
+    if (problem_.groups != GemmGroups::none) {
+      variant.persistence = Persistence::persistent;
+    }
     all_.push_back({variant, quick_time_us_of(problem_, variant, device_)});
   }
 
@@ -360,6 +363,10 @@ double trusted_octaves_of(const GemmProblem& /*problem*/, const DeviceInfo& devi
 }
 
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index) {
+  if (index == 1 && problem.groups != GemmGroups::none) {
+    problem.skewed = !problem.skewed;
+    return problem;
+  }
   if (index > 0) {
     return std::nullopt;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/reject.h"
+#include "operations/gemm/gemm_fit.h"
 #include "runtime/alignment.h"
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -69,7 +70,7 @@ void require_extras(const GemmProblem& p, const GemmExtras& extras, const void* 
 
 GemmProblem problem_of(const GemmCall& call) {
   const GemmParams& p = call.params;
-  GemmProblem problem{.m = p.m,
+  GemmProblem problem{.m = problem_rows(p, call.grouping),
                       .n = p.n,
                       .k = p.k,
                       .batch = p.batch,
@@ -82,18 +83,24 @@ GemmProblem problem_of(const GemmCall& call) {
                       .has_bias = call.extras.bias != nullptr,
                       .activation = call.activation,
                       .gated = call.gated,
-                      .output_scaling = call.output_scaling};
+                      .skewed = call.grouping.skewed,
+                      .output_scaling = call.output_scaling,
+                      .groups = call.grouping.form};
+  if (problem.groups != GemmGroups::none && p.groups == nullptr) {
+    reject("groups is null; a grouped product reads there where the rows of its items are");
+  }
+  const int matrices = has_matrix_per_item(problem.groups) ? p.batch : 1;
   const int input_bytes = element_bytes(call.dtype);
   const int c_bytes = output_bytes(call.output);
   Alignment alignment;
   alignment.add_pointer(p.a, "A");
   alignment.add_pointer(p.b, "B");
   alignment.add_pointer(p.c, "C");
-  add_strides(alignment, p.a_strides, p.batch, call.layout == GemmLayout::tn ? p.k : p.m,
+  add_strides(alignment, p.a_strides, matrices, call.layout == GemmLayout::tn ? p.k : p.m,
               input_bytes);
   add_strides(alignment, p.b_strides, p.batch,
               call.layout == GemmLayout::nt ? product_columns(problem) : p.k, input_bytes);
-  add_strides(alignment, p.c_strides, p.batch, p.m, c_bytes);
+  add_strides(alignment, p.c_strides, matrices, p.m, c_bytes);
   problem.alignment_bytes = alignment.bytes(std::max(input_bytes, c_bytes));
   validate(problem);
   require_extras(problem, call.extras, p.c);

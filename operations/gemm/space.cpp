@@ -227,6 +227,8 @@ class Enumeration {
     return family_ == Family::portable ? Values{0LL, 128LL} : Values{128LL, 256LL};
   }
 
+  bool is_grouped() const { return problem_.groups != GemmGroups::none; }
+
   /// Two CTAs of such kernels share an SM: one loads while the other ends.
   static bool is_by_twos(const GemmVariant& variant) {
     return variant.consumers == 1 && variant.tile_n <= 128;
@@ -234,6 +236,9 @@ class Enumeration {
 
   /// Grid launches are for kernels that share an SM by twos and for clusters along k.
   Values persistences(const GemmVariant& variant) const {
+    if (is_grouped()) {
+      return texts(std::array{"persistent"sv});
+    }
     if (family_ == Family::portable || is_by_twos(variant) || !sizes_along_k(variant).empty()) {
       return texts(std::array{"grid"sv, "persistent"sv});
     }
@@ -245,7 +250,7 @@ class Enumeration {
   Values sizes_along_k(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerCta = 4;
     Values values;
-    if (family_ == Family::portable || variant.mainloop != kCooperative) {
+    if (family_ == Family::portable || variant.mainloop != kCooperative || is_grouped()) {
       return values;
     }
     const long long tiles = schedule_of(problem_, variant).work_items();
@@ -302,7 +307,7 @@ class Enumeration {
   /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU.
   Values splits(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerSplit = 4;
-    if (variant.cluster_k > 1) {
+    if (variant.cluster_k > 1 || is_grouped()) {
       return {1LL};
     }
     const long long tiles = schedule_of(problem_, variant).work_items();

@@ -219,6 +219,9 @@ class GemmExtras(ctypes.Structure):
         "scaling", "accuracy", "activation", "gated", "output_scaling", "a_scale_stride",
         "b_scale_stride", "c_scale_stride")] + [(name, c_void_p) for name in (
             "a_scales", "b_scales", "bias", "addend", "c_scales")]
+class GroupedGemm(ctypes.Structure):
+    _fields_ = [("gemm", Gemm), ("groups", c_int32), ("expected_rows", c_int32),
+                ("skewed", c_int32), ("extras", GemmExtras)]
 
 
 class RawKernelArgument(ctypes.Structure):
@@ -256,6 +259,7 @@ _LAUNCHES = {
     "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
     "swr_runtime_fused_gemm": [c_void_p] * 4,
+    "swr_runtime_grouped_gemm_at": [c_void_p] * 7,
     "swr_runtime_serving_attention": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,
     "swr_runtime_launch_kernel": [c_void_p] * 3 + [c_int32, c_void_p, c_int32, c_void_p, c_void_p],

@@ -271,6 +271,14 @@ TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
   call.dtype = SWR_E4M3;
   EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_INVALID_ARGUMENT);
   call.dtype = SWR_BF16;
+  swr_grouped_gemm grouped{.gemm = call, .groups = SWR_CONTIGUOUS + 7};
+  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime, &grouped, at(4), at(5), at(6), nullptr, nullptr),
+            SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), HasSubstr("swr_groups"));
+  grouped.groups = SWR_OFFSETS;
+  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime, &grouped, at(4), at(5), at(6), nullptr, nullptr),
+            SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), HasSubstr("groups is null"));
   call.beta = 1.0F;
   EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_NOT_COMPILED)
       << "no kernel that reads C is exported";

@@ -11,6 +11,7 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace swr {
 
@@ -25,6 +26,7 @@ struct GemmCase {
   int workers = 5;
   float alpha = 1.0F;
   float beta = 0.0F;
+  std::vector<int> counts;  ///< Rows per group.
 };
 
 /// A case whose configuration takes over what the problem says about it.
@@ -39,6 +41,7 @@ GemmCase fitted(const std::string& name, const GemmProblem& problem, Config conf
   config.activation = problem.activation;
   config.gated = problem.gated;
   config.output_scaling = problem.output_scaling;
+  config.groups = problem.groups;
   if constexpr (requires { config.alignment_bytes; }) {
     config.alignment_bytes = problem.alignment_bytes;
   }

@@ -4,6 +4,7 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
+#include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -190,6 +191,39 @@ TEST_F(GemmRuntimeTest, SaysWhatIsWrongWithScales) {
                 c.extras.addend = static_cast<char*>(c.params.c) + 64;
               }),
               HasSubstr("adds to C itself"));
+}
+
+/// Calls of all counts near 1000 rows are one problem.
+TEST_F(GemmRuntimeTest, GroupsAreLookedUpByTheirAverageAndSkew) {
+  GemmProblem problem = product(1024);
+  problem.batch = 8;
+  problem.groups = GemmGroups::offsets;
+  record(problem, hopper_tile(64, 128), 10.0);
+  Runtime runtime(serving_only());
+  GemmCall call = call_of(problem);
+  call.params.m = 8 * 1000;
+  call.params.b_strides.batch = 4096LL * 4096;
+  call.params.groups = reinterpret_cast<const int*>(std::uintptr_t{7} << 20U);
+  call.grouping.form = GemmGroups::offsets;
+  EXPECT_EQ(problem_of(call), problem);
+  runtime.gemm(call, stream_);
+  EXPECT_EQ(fake_last_launch().gemm.groups, call.params.groups);
+  EXPECT_EQ(fake_last_launch().gemm.m, 8000);
+  call.grouping.expected_rows = 33;
+  call.grouping.skewed = true;
+  EXPECT_EQ(problem_of(call).m, 64);
+  EXPECT_TRUE(problem_of(call).skewed);
+  call.grouping = {.form = GemmGroups::masked};
+  call.params.m = 256;
+  EXPECT_EQ(problem_of(call).m, 256) << "as many as an item has room for";
+  for (const int m : {1, 16, 4096}) {
+    problem.m = m;
+    problem.groups = GemmGroups::masked;
+    const Answer untuned = runtime.best(problem, device_);
+    EXPECT_FALSE(check_constraints(problem, untuned.variant, device_)) << to_string(problem);
+  }
+  call.params.groups = nullptr;
+  EXPECT_THROW(problem_of(call), Error);
 }
 
 /// Hopper GEMM has waited since exports have had their version.

@@ -28,14 +28,15 @@ int alignment_bytes(const GemmCall& call, int output_bytes) {
   for (const void* pointer : {p.a, p.b, static_cast<const void*>(p.c)}) {
     alignment.add_pointer(pointer);
   }
-  const auto add = [&](const MatrixStrides& strides, int rows, int element_bytes) {
-    alignment.add_stride(strides.batch, p.batch, element_bytes);
+  const auto add = [&](const MatrixStrides& strides, int items, int rows, int element_bytes) {
+    alignment.add_stride(strides.batch, items, element_bytes);
     alignment.add_stride(strides.row, rows, element_bytes);
   };
   const int input_bytes = swr::element_bytes(call.dtype);
-  add(p.a_strides, call.layout == GemmLayout::tn ? p.k : p.m, input_bytes);
-  add(p.b_strides, call.layout == GemmLayout::nt ? p.n : p.k, input_bytes);
-  add(p.c_strides, p.m, output_bytes);
+  const int matrices = swr::has_matrix_per_item(call.grouping.form) ? p.batch : 1;
+  add(p.a_strides, matrices, call.layout == GemmLayout::tn ? p.k : p.m, input_bytes);
+  add(p.b_strides, p.batch, call.layout == GemmLayout::nt ? p.n : p.k, input_bytes);
+  add(p.c_strides, matrices, p.m, output_bytes);
   const int bytes = alignment.bytes();
   const int least = std::max(swr::is_fp8(call.dtype) ? 4 : input_bytes, output_bytes);
   require_argument(
@@ -48,7 +49,7 @@ GemmProblem problem_of(const GemmCall& call) {
   const GemmParams& p = call.params;
   GemmProblem problem;
   problem.batch = p.batch;
-  problem.m = p.m;
+  problem.m = swr::problem_rows(p, call.grouping);
   problem.n = p.n;
   problem.k = p.k;
   problem.dtype = call.dtype;
@@ -61,7 +62,13 @@ GemmProblem problem_of(const GemmCall& call) {
   problem.activation = call.activation;
   problem.gated = call.gated;
   problem.output_scaling = call.output_scaling;
+  problem.groups = call.grouping.form;
+  problem.skewed = call.grouping.skewed;
   require_sizes(problem);
+  require_argument(problem.groups == GemmGroups::none ||
+                       (p.groups != nullptr && problem.batch <= swr::kMostGroups),
+                   "a grouped product takes numbers on the device and at most " +
+                       text(swr::kMostGroups) + " items");
   problem.alignment_bytes = alignment_bytes(call, problem.output_bytes());
   return problem;
 }

@@ -20,6 +20,8 @@ using swr::Accuracy;
 using swr::Activation;
 using swr::DType;
 using swr::GemmExtras;
+using swr::GemmGrouping;
+using swr::GemmGroups;
 using swr::GemmLayout;
 using swr::GemmParams;
 using swr::MatrixStrides;
@@ -40,6 +42,7 @@ struct GemmCall {
   bool gated = false;
   Scaling output_scaling = Scaling::none;
   GemmExtras extras;  ///< A bias that is not null is added.
+  GemmGrouping grouping;
 };
 
 /// Device memory of the caller for a kernel that splits k. Its contents do not matter, before and

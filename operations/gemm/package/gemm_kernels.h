@@ -35,12 +35,14 @@ struct GemmProblem {
   swr::Activation activation = swr::Activation::none;
   bool gated = false;
   swr::Scaling output_scaling = swr::Scaling::none;
+  swr::GemmGroups groups = swr::GemmGroups::none;
+  bool skewed = false;
 
   auto operator<=>(const GemmProblem&) const = default;
 
   auto kind() const {
     return std::tuple(dtype, output, layout, reads_c, alignment_bytes, scaling, accuracy, has_bias,
-                      activation, gated, output_scaling);
+                      activation, gated, output_scaling, groups, skewed);
   }
   Sizes sizes() const { return {batch, m, n, k, 1}; }
   int output_bytes() const { return swr::output_bytes(output); }
@@ -57,7 +59,8 @@ struct GemmProblem {
            (accuracy == swr::Accuracy::two_level ? ", two-level sums" : "") +
            (has_bias ? ", bias" : "") + kActivations[static_cast<int>(activation)] +
            (gated ? ", gated" : "") + (output_scaling == swr::Scaling::block ? ", scaled C" : "") +
-           ", alignment " + text(alignment_bytes);
+           ", alignment " + text(alignment_bytes) +
+           (groups == swr::GemmGroups::none ? "" : ", grouped") + (skewed ? ", skewed" : "");
   }
 };
 

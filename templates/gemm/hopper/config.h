@@ -3,6 +3,7 @@
 // launch, tensor maps) and the kernel derive every size from these functions.
 #pragma once
 
+#include "common/gemm_groups.h"
 #include "common/gemm_schedule.h"
 #include <swr/annotations.h>
 #include <swr/axes.h>
@@ -48,6 +49,7 @@ struct HopperGemmConfig {
   Activation activation = Activation::none;
   bool gated = false;  ///< B has the rows of the gate, then as many of `up` (nt).
   Scaling output_scaling = Scaling::none;  ///< Of a C of e4m3: tensor or block.
+  GemmGroups groups = GemmGroups::none;
 
   static constexpr bool kTakesMaps = true;
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
@@ -71,6 +73,12 @@ struct HopperGemmConfig {
   SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
   /// k-blocks that the tensor cores sum; 0: all.
   SWR_HD constexpr int promote_steps() const { return promote_every / tile_k; }
+
+  SWR_HD constexpr bool is_grouped() const { return groups != GemmGroups::none; }
+  /// The loading warp sums up the rows of all items before it loads.
+  SWR_HD constexpr bool counts_groups() const {
+    return is_grouped() && groups != GemmGroups::contiguous;
+  }
 
   SWR_HD constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
   SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n * cluster_k; }
@@ -158,9 +166,10 @@ struct HopperGemmConfig {
   SWR_HD constexpr int scales_offset() const {
     return ceil_div(vote_offset() + 4 * consumers, 16) * 16;
   }
+  SWR_HD constexpr int groups_offset() const { return vote_offset() + 4 * consumers; }
   SWR_HD constexpr int smem_bytes() const {
-    return scale_bytes() == 0 ? vote_offset() + 4 * consumers
-                              : scales_offset() + stages * scale_bytes();
+    return scale_bytes() > 0 ? scales_offset() + stages * scale_bytes()
+                             : groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
   }
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its

@@ -35,6 +35,8 @@ class GemmConsumer {
     for (GemmJob job = take_job<C>(smem_, job_); job.steps > 0; job = take_job<C>(smem_, job_)) {
       if (C.mainloop == GemmMainloop::pingpong && turn != index_) {
         stage_.advance(job.steps);
+      } else if (C.is_grouped() && job.m + first_row() >= job.row_end()) {
+        skip(job.steps);
       } else {
         if constexpr (C.promote_every > 0) {
           multiply_in_parts(job);
@@ -142,6 +144,19 @@ class GemmConsumer {
     scales.load_columns(job.first_block + min_of(step + 1, job.steps - 1) * job.direction);
   }
 
+  /// Hands the stages of a job back unread: none of its rows exists. No product keeps the warps
+  /// together here; one that fell behind would miss a whole phase.
+  __device__ __forceinline__ void skip(int steps) {
+    take_turn();
+    for (int step = 0; step < steps; ++step) {
+      ptx::mbarrier_wait(smem_.full(stage_.stage), stage_.parity);
+      ptx::bar_sync<C.kWarpgroup>(kFirstSkipBarrier + index_);
+      release(stage_.stage);
+      stage_.advance();
+    }
+    pass_turn();
+  }
+
   /// With pingpong, between these a consumer is alone. Without turns the one that is ahead would
   /// wait for a stage whose phase before is not over yet, and barriers cannot tell phases two
   /// apart.
@@ -238,7 +253,12 @@ class GemmConsumer {
         return;
       }
     }
-    scale_sums<C>(sums_, params_, extras_, job, first_row());
+    if constexpr (C.is_grouped()) {
+      scale_sums<C>(sums_, params_, item_extras<C>(extras_, params_, job.item(), job.batch), job,
+                    first_row());
+    } else {
+      scale_sums<C>(sums_, params_, extras_, job, first_row());
+    }
     store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_);
   }
 
@@ -248,7 +268,9 @@ class GemmConsumer {
       C.scaling == Scaling::block && C.consumers == 2 && C.mainloop == GemmMainloop::cooperative;
   /// Of a k-block.
   static constexpr int kProducts = C.tile_k / C.product_depth();
-  /// Named barriers of the turns, one per consumer; those below belong to SplitK.
+  /// Named barriers, one per consumer: grouped kernels, which sum no splits, have those of SplitK;
+  /// those of the turns follow.
+  static constexpr int kFirstSkipBarrier = 1;
   static constexpr int kFirstTurnBarrier = 3;
 
   GemmMemory<C> smem_;

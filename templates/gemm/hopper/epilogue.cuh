@@ -92,6 +92,27 @@ __device__ __forceinline__ void stage_panel(unsigned slot, const float (&sums)[C
   }
 }
 
+/// Copies those rows of a staged panel that lie before the job's end to C, by one warp. Its columns
+/// start at `column`, its rows at `row`.
+template <HopperGemmConfig C>
+__device__ __forceinline__ void store_rows(unsigned staging, const GemmParams& params,
+                                           const GemmJob& job, int row, int column) {
+  constexpr int kChunks = C.c_box().swizzle_bytes / 16;
+  constexpr int kChunkColumns = 16 / C.output_bytes();
+  // Rolled: the sums of the panels to come leave few registers.
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x % 32); i < 16 * kChunks; i += 32) {
+    const int element_row = row + i / kChunks;
+    const int element_column = column + i % kChunks * kChunkColumns;
+    if (element_row < job.row_end() && element_column < params.n) {
+      const long long index =
+          job.batch * params.c_strides.batch + element_row * params.c_strides.row + element_column;
+      *reinterpret_cast<uint4*>(static_cast<char*>(params.c) + index * C.output_bytes()) =
+          ptx::ld_shared_v4_b32(staged_chunk<C>(staging, i / kChunks, i % kChunks));
+    }
+  }
+}
+
 /// Stages and stores panels Panel, Panel + 1, ... of one block whose first row, of this warp, is
 /// `row`. `slot` is the staging slot used longest ago.
 template <HopperGemmConfig C, int Panel = 0>
@@ -115,10 +136,16 @@ __device__ __forceinline__ void store_panels(const float (&sums)[C.tile_n / 2], 
     }
     ptx::fence_proxy_async();
     __syncwarp();
+    const bool is_whole = !C.is_grouped() || row + 16 <= job.row_end();
+    if (!is_whole) {
+      store_rows<C>(staging, params, job, row, job.n + kColumn);
+    }
     if (ptx::elect_sync()) {
-      ptx::cp_async_bulk_tensor_3d_shared_to_global(
-          c_map, ptx::MatrixCorner{job.n + kColumn, row, job.batch}, staging);
-      ptx::cp_async_bulk_commit_group();
+      if (is_whole) {
+        ptx::cp_async_bulk_tensor_3d_shared_to_global(
+            c_map, ptx::MatrixCorner{job.n + kColumn, row, job.batch}, staging);
+      }
+      ptx::cp_async_bulk_commit_group();  // Groups count the uses of slots, also without a copy.
     }
     slot = (slot + 1) % C.kStagingSlots;
     store_panels<C, Panel + 1>(sums, smem, params, extras, c_map, job, row, slot);
@@ -135,7 +162,7 @@ __device__ __forceinline__ void store_sums(const GemmSums<C>& sums, GemmMemory<C
   for (int block = 0; block < C.m_blocks(); ++block) {
     const int tile_row = first_row + 64 * block + warp_row();
     const int row = job.m + tile_row;
-    if (row < params.m && writes_rows<C>(tile_row)) {
+    if (row < (C.is_grouped() ? job.row_end() : params.m) && writes_rows<C>(tile_row)) {
       store_panels<C>(sums[block], smem, params, extras, c_map, job, row, slot);
     }
   }

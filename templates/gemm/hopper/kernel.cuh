@@ -34,6 +34,12 @@ template <HopperGemmConfig C>
 __device__ __forceinline__ void load(const GemmParams& params, const GemmExtras& extras,
                                      const GemmMaps& maps, GemmMemory<C> smem) {
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
+  if constexpr (C.counts_groups()) {
+    if (warp == 0) {
+      ptx::griddepcontrol_wait();
+      smem.group_ends().template count<C.groups>(params, C.schedule(params));
+    }
+  }
   if (warp == 0 && ptx::elect_sync()) {
     GemmProducer<C>(smem, maps.a, maps.b, params, extras).run();
   }

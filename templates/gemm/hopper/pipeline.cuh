@@ -6,6 +6,7 @@
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
 #include "common/ring.cuh"
+#include "gemm/groups.cuh"
 #include "gemm/hopper/config.h"
 
 namespace swr::hopper {
@@ -34,6 +35,7 @@ struct GemmMemory {
   __device__ __forceinline__ unsigned vote(int consumer) const {
     return base + C.vote_offset() + 4 * consumer;
   }
+  __device__ __forceinline__ GroupEnds group_ends() const { return {base + C.groups_offset()}; }
 
   // Barriers. "full": one arrival, and the bytes of the tiles; "empty": one arrival per consumer
   // that reads the stage in each CTA that loads into it; of the work list, one per computing warp.
@@ -77,6 +79,11 @@ struct GemmJob {
   // Of Scaling::block alone.
   int first_block = 0;  ///< Number of the k-block of step 0,
   int direction = 0;    ///< and from each step to the next.
+
+  // Of grouped kernels, which have no use for the number of a split and of a tile.
+  __device__ __forceinline__ int item() const { return split; }  ///< Of B.
+  /// First row of C behind the item's.
+  __device__ __forceinline__ int row_end() const { return tile_index; }
 };
 
 __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {

@@ -3,6 +3,7 @@
 // keeps the copy engine busy as far ahead as the stages allow, also into the next tile.
 #pragma once
 
+#include "common/gemm_groups.h"
 #include "common/gemm_schedule.h"
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
@@ -28,6 +29,10 @@ class GemmProducer {
   __device__ __forceinline__ void run() {
     const GemmSchedule schedule = C.schedule(params_);
     const long long clusters = gridDim.x / C.ctas_per_cluster();
+    if constexpr (C.is_grouped()) {
+      run_groups(schedule, clusters);
+      return;
+    }
     for (int iteration = 0;; ++iteration) {
       const int linear = schedule.work_at(blockIdx.x / C.ctas_per_cluster(), clusters, iteration);
       if (linear < 0) {
@@ -60,11 +65,40 @@ class GemmProducer {
     if (iteration == 0) {
       await_inputs();
     }
+    load_steps(job, job.batch, slab, backward);
+  }
+
+  /// The same where rows are shared out among the items of B, which is known once launches before
+  /// have ended.
+  __device__ __forceinline__ void run_groups(const GemmSchedule& schedule, long long clusters) {
+    await_inputs();
+    const GroupEnds ends = smem_.group_ends();
+    const int items = grouped_work_items(schedule, C.groups, ends);
+    const int cluster = blockIdx.x / C.ctas_per_cluster();
+    int iteration = 0;
+    for (int linear = cluster; linear < items; linear += clusters) {
+      const GroupedWork work = grouped_work(schedule, params_, C.groups, linear, ends);
+      if (work.item < 0) {
+        continue;
+      }
+      const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
+      const KSlab slab{0, schedule.k_blocks()};
+      const GemmJob job{slab.count,        work.rows.first + tile.m * C.tile_m,
+                        tile.n * C.tile_n, work.rows.matrix,
+                        work.item,         work.rows.end};
+      push(job);
+      load_steps(job, work.item, slab, schedule.walks_backward(iteration++));
+    }
+    push({});
+  }
+
+  __device__ __forceinline__ void load_steps(GemmJob job, int b_item, KSlab slab, bool backward) {
     if (params_.alpha == 0.0F) {
       job.batch = -1;  // Outside of A and B the copy engine reads nothing, as BLAS has it.
+      b_item = -1;
     }
     for (int step = 0; step < slab.count; ++step) {
-      load_stage(job, k_block_at(step, slab, backward) * C.tile_k);
+      load_stage(job, b_item, k_block_at(step, slab, backward) * C.tile_k);
     }
   }
 
@@ -83,7 +117,7 @@ class GemmProducer {
     job_.advance();
   }
 
-  __device__ __forceinline__ void load_stage(const GemmJob& job, int k) {
+  __device__ __forceinline__ void load_stage(const GemmJob& job, int b_item, int k) {
     const unsigned empty = smem_.empty(stage_.stage);
     const unsigned full = smem_.full(stage_.stage);
     ptx::mbarrier_wait(empty, stage_.parity ^ 1U);
@@ -98,7 +132,7 @@ class GemmProducer {
       load_halves(smem_.b(stage_.stage), full, job, k);
     } else {
       load_operand<C.b_along_k(), C.tile_n, C.cluster_m>(b_map_, smem_.b(stage_.stage), full, job.n,
-                                                         k, job.batch);
+                                                         k, b_item);
     }
     stage_.advance();
   }

@@ -3,6 +3,7 @@
 // launch) and the kernel derive every size from these functions.
 #pragma once
 
+#include "common/gemm_groups.h"
 #include "common/gemm_schedule.h"
 #include <swr/annotations.h>
 #include <swr/axes.h>
@@ -37,6 +38,7 @@ struct PortableGemmConfig {
   Scaling output_scaling = Scaling::none;  ///< Of a C of FP8: tensor or block.
 
   static constexpr bool kTakesMaps = false;
+  GemmGroups groups = GemmGroups::none;
 
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
@@ -53,6 +55,12 @@ struct PortableGemmConfig {
   SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
   SWR_HD constexpr int warp_c_columns() const { return c_columns() / warps_n; }
 
+  SWR_HD constexpr bool is_grouped() const { return groups != GemmGroups::none; }
+  /// The first warp sums up the rows of all items before the CTA computes.
+  SWR_HD constexpr bool counts_groups() const {
+    return is_grouped() && groups != GemmGroups::contiguous;
+  }
+
   SWR_HD constexpr int warps() const { return warps_m * warps_n; }
   SWR_HD constexpr int threads() const { return warps() * 32; }
   /// A warp's part of the tile, in the 16 x 8 blocks of one mma.
@@ -68,7 +76,10 @@ struct PortableGemmConfig {
   SWR_HD constexpr int stage_bytes() const { return a_tile_bytes() + b_tile_bytes(); }
   /// The ring, then a word by which the threads of a CTA agree who sums the splits.
   SWR_HD constexpr int vote_offset() const { return stages * stage_bytes(); }
-  SWR_HD constexpr int smem_bytes() const { return vote_offset() + 16; }
+  SWR_HD constexpr int groups_offset() const { return vote_offset() + 16; }
+  SWR_HD constexpr int smem_bytes() const {
+    return groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+  }
 
   SWR_HD constexpr GemmSchedule schedule(const GemmParams& params) const {
     return {.m = params.m,

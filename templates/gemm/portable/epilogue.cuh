@@ -48,10 +48,12 @@ __device__ inline void store_fp8_pair(void* c, long long index, float low, float
   }
 }
 
-/// C from sums, with all that GemmExtras says; `row` and `column` are the warp's first of C.
+/// C from sums up to row `row_end`, with all that GemmExtras says; `row` and `column` are the
+/// warp's first of C.
 template <PortableGemmConfig C>
 __device__ inline void write_finished(Sums<C>& sums, const GemmParams& params,
-                                      const GemmExtras& extras, int batch, int row, int column) {
+                                      const GemmExtras& extras, int batch, int row, int row_end,
+                                      int column) {
   const int lane_column = static_cast<int>(threadIdx.x % 4 * 2);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
@@ -68,7 +70,7 @@ __device__ inline void write_finished(Sums<C>& sums, const GemmParams& params,
       const int element_row = first_row + pair % 2 * 8;
       const int first = column + pair / 2 * 8 + lane_column;
       const int count = min_of(2, params.n - first);
-      if (element_row >= params.m || count <= 0) {
+      if (element_row >= row_end || count <= 0) {
         continue;
       }
       const long long index =
@@ -84,17 +86,17 @@ __device__ inline void write_finished(Sums<C>& sums, const GemmParams& params,
   }
 }
 
-/// C = alpha * sums + beta * C; `row` and `column` are the warp's first.
+/// C = alpha * sums + beta * C up to row `row_end`; `row` and `column` are the warp's first.
 template <PortableGemmConfig C>
 __device__ inline void write_sums(const Sums<C>& sums, const GemmParams& params, int batch, int row,
-                                  int column) {
+                                  int row_end, int column) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int element_row = row + 16 * m + 8 * half + lane / 4;
-      if (element_row >= params.m) {
+      if (element_row >= row_end) {
         continue;
       }
       const long long line = batch * params.c_strides.batch + element_row * params.c_strides.row;

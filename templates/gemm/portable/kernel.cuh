@@ -3,8 +3,10 @@
 // each warp multiplies its part of the tile with mma.sync.
 #pragma once
 
+#include "common/gemm_groups.h"
 #include "common/gemm_schedule.h"
 #include "common/ptx.cuh"
+#include "gemm/groups.cuh"
 #include "gemm/part_scales.cuh"
 #include "gemm/portable/config.h"
 #include "gemm/portable/epilogue.cuh"
@@ -26,14 +28,15 @@ __device__ inline GlobalMatrix batch_item(const void* matrix, const MatrixStride
 template <PortableGemmConfig C>
 class TileStream {
  public:
-  __device__ TileStream(const GemmParams& params, unsigned ring, int batch, int row, int column,
-                        KSlab slab, bool backward)
+  __device__ TileStream(const GemmParams& params, unsigned ring, const GroupedWork& work, int row,
+                        int column, KSlab slab, bool backward)
       : ring_(ring), row_(row), column_(column), slab_(slab), backward_(backward) {
+    const auto& [matrix, first, rows] = work.rows;
     const int columns = C.gated ? 2 * params.n : params.n;
-    a_ = C.a_along_k() ? batch_item<C>(params.a, params.a_strides, batch, params.m, params.k)
-                       : batch_item<C>(params.a, params.a_strides, batch, params.k, params.m);
-    b_ = C.b_along_k() ? batch_item<C>(params.b, params.b_strides, batch, columns, params.k)
-                       : batch_item<C>(params.b, params.b_strides, batch, params.k, columns);
+    a_ = C.a_along_k() ? batch_item<C>(params.a, params.a_strides, matrix, rows, params.k)
+                       : batch_item<C>(params.a, params.a_strides, matrix, params.k, rows);
+    b_ = C.b_along_k() ? batch_item<C>(params.b, params.b_strides, work.item, columns, params.k)
+                       : batch_item<C>(params.b, params.b_strides, work.item, params.k, columns);
   }
 
   __device__ unsigned a_tile(int step) const {
@@ -80,17 +83,16 @@ class TileStream {
 
 template <PortableGemmConfig C>
 __device__ inline void compute(const GemmParams& params, const GemmExtras& extras,
-                               const GemmSchedule& schedule, unsigned shared, int linear,
-                               bool backward) {
-  const GemmWork work = schedule.work(linear);
-  const KSlab slab = schedule.slab(work.split);
+                               const GemmSchedule& schedule, unsigned shared,
+                               const GroupedWork& work, int split, int linear, bool backward) {
+  const KSlab slab = schedule.slab(split);
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int warp_row = warp % C.warps_m * (16 * C.m_blocks());
   const int warp_column = warp / C.warps_m * (8 * C.n_blocks());
-  const int row = work.tile.m * C.tile_m;
+  const int row = work.rows.first + work.tile.m * C.tile_m;
   const int column = work.tile.n * C.c_columns();
   const int c_column = column + warp / C.warps_m * C.warp_c_columns();
-  const TileStream<C> stream(params, shared, work.batch, row, column, slab, backward);
+  const TileStream<C> stream(params, shared, work, row, column, slab, backward);
 
   __syncthreads();  // The tile before has been read.
   for (int step = 0; step < C.stages - 1; ++step) {
@@ -124,28 +126,55 @@ __device__ inline void compute(const GemmParams& params, const GemmExtras& extra
   }
   if constexpr (C.split_k) {
     const int tiles = schedule.rows() * schedule.columns();
-    const int tile = linear - (work.batch * (schedule.splits - 1) + work.split) * tiles;
-    if (params.splits > 1 &&
-        !sum_splits<C>(sums, params, tile, work.split, shared + C.vote_offset())) {
+    const int tile = linear - (work.item * (schedule.splits - 1) + split) * tiles;
+    if (params.splits > 1 && !sum_splits<C>(sums, params, tile, split, shared + C.vote_offset())) {
       return;
     }
   }
   if constexpr (C.takes_extras()) {
-    write_finished<C>(sums, params, extras, work.batch, row + warp_row, c_column);
+    write_finished<C>(sums, params, extras, work.rows.matrix, row + warp_row, work.rows.end,
+                      c_column);
   } else {
-    write_sums<C>(sums, params, work.batch, row + warp_row, c_column);
+    write_sums<C>(sums, params, work.rows.matrix, row + warp_row, work.rows.end, c_column);
+  }
+}
+
+template <PortableGemmConfig C>
+__device__ inline void run_groups(const GemmParams& params, const GemmExtras& extras,
+                                  const GemmSchedule& schedule, unsigned shared) {
+  const GroupEnds ends{shared + C.groups_offset()};
+  if constexpr (C.counts_groups()) {
+    if (threadIdx.x < 32) {
+      ends.count<C.groups>(params, schedule);
+    }
+    __syncthreads();
+  }
+  const int items = grouped_work_items(schedule, C.groups, ends);
+  int iteration = 0;
+  for (int linear = blockIdx.x; linear < items; linear += gridDim.x) {
+    const GroupedWork work = grouped_work(schedule, params, C.groups, linear, ends);
+    if (work.item >= 0) {
+      compute<C>(params, item_extras<C>(extras, params, work.item, work.rows.matrix), schedule,
+                 shared, work, 0, linear, schedule.walks_backward(iteration++));
+    }
   }
 }
 
 template <PortableGemmConfig C>
 __device__ inline void run(const GemmParams& params, const GemmExtras& extras, unsigned shared) {
   const GemmSchedule schedule = C.schedule(params);
+  if constexpr (C.is_grouped()) {
+    run_groups<C>(params, extras, schedule, shared);
+    return;
+  }
   for (int iteration = 0;; ++iteration) {
     const int linear = schedule.work_at(blockIdx.x, gridDim.x, iteration);
     if (linear < 0) {
       return;
     }
-    compute<C>(params, extras, schedule, shared, linear, schedule.walks_backward(iteration));
+    const GemmWork work = schedule.work(linear);
+    compute<C>(params, extras, schedule, shared, {work.batch, {work.batch, 0, params.m}, work.tile},
+               work.split, linear, schedule.walks_backward(iteration));
   }
 }
 

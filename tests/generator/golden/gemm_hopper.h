@@ -29,6 +29,7 @@ inline constexpr HopperGemmConfig kConfig{
     .activation = Activation::none,
     .gated = false,
     .output_scaling = Scaling::none,
+    .groups = GemmGroups::none,
 };
 
 }  // namespace swr

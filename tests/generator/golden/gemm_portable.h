@@ -27,6 +27,7 @@ inline constexpr PortableGemmConfig kConfig{
     .activation = Activation::none,
     .gated = false,
     .output_scaling = Scaling::none,
+    .groups = GemmGroups::none,
 };
 
 }  // namespace swr

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/json.h"
+#include "operations/gemm/group_places.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -9,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -301,6 +304,77 @@ TEST(GemmProblem, IsValidated) {
   EXPECT_NO_THROW(validate(odd));
   odd.output = OutputType::fp32;
   EXPECT_THROW(validate(odd), Error);
+}
+
+GemmProblem grouped(GemmGroups groups) {
+  GemmProblem problem = problem_of(1024, 4096, 4096);
+  problem.batch = 8;
+  problem.groups = groups;
+  return problem;
+}
+
+TEST(GemmConstraints, GroupsTakePersistentKernelsWithoutPartsOfK) {
+  const GemmProblem offsets = grouped(GemmGroups::offsets);
+  EXPECT_EQ(constraint_of(hopper(), 90, offsets), "");
+  GemmVariant grid = hopper();
+  grid.persistence = Persistence::grid;
+  EXPECT_EQ(constraint_of(grid, 90, offsets), "groups");
+  GemmVariant split = hopper();
+  split.splits = 2;
+  EXPECT_EQ(constraint_of(split, 90, offsets), "groups");
+  GemmVariant pair = hopper();
+  pair.cluster_m = 2;
+  EXPECT_EQ(constraint_of(pair, 90, grouped(GemmGroups::masked)), "");
+  EXPECT_EQ(constraint_of(pair, 90, grouped(GemmGroups::contiguous)), "groups")
+      << "256 rows of a cluster do not divide a run of 128";
+  EXPECT_EQ(constraint_of(default_variant(offsets, device_of(90)).as<GemmVariant>(), 90, offsets),
+            "");
+}
+
+TEST(GemmProblem, GroupsAreValidated) {
+  GemmProblem problem = grouped(GemmGroups::offsets);
+  problem.skewed = true;
+  EXPECT_NO_THROW(validate(problem));
+  EXPECT_EQ(to_string(problem), "gemm b8 m1024 n4096 k4096 bf16 nt bf16 offsets skewed");
+  for (const auto& spoil : std::vector<std::function<void(GemmProblem&)>>{
+           [](GemmProblem& p) { p.layout = GemmLayout::tn; },
+           [](GemmProblem& p) { p.reads_c = true; }, [](GemmProblem& p) { p.batch = 513; },
+           [](GemmProblem& p) { p.groups = GemmGroups::none; }}) {
+    GemmProblem spoilt = problem;
+    spoil(spoilt);
+    EXPECT_THROW(validate(spoilt), Error) << to_string(spoilt);
+  }
+}
+
+TEST(GemmProblem, WhatWasWrittenBeforeThereWereGroupsHasNone) {
+  const Problem plain = problem_of(64, 64, 64);
+  const Json json = plain;
+  EXPECT_FALSE(json.contains("groups") || json.contains("skewed"));
+  EXPECT_EQ(json.get<Problem>(), plain);
+  const Problem masked = grouped(GemmGroups::masked);
+  EXPECT_EQ(Json(masked).get<Problem>(), masked);
+}
+
+TEST(GroupPlaces, DrawnRowsAddUpToTheAverage) {
+  for (const int batch : {1, 2, 3, 8, 64}) {
+    for (const bool skewed : {false, true}) {
+      GemmProblem problem = grouped(GemmGroups::offsets);
+      problem.batch = batch;
+      problem.skewed = skewed;
+      for (unsigned long long seed = 1; seed < 20; ++seed) {
+        const std::vector<int> rows = drawn_group_rows(problem, seed);
+        const int most = *std::ranges::max_element(rows);
+        EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), 0), 1024 * batch);
+        EXPECT_GE(*std::ranges::min_element(rows), 0);
+        if (skewed && batch > 2) {
+          EXPECT_NEAR(most, 512 * batch, batch);
+          EXPECT_EQ(std::ranges::count(rows, 0), (batch + 2) / 4) << batch;
+        } else if (!skewed) {
+          EXPECT_LT(most, 1024 * 1.3 / 0.7);
+        }
+      }
+    }
+  }
 }
 
 TEST(GemmProblem, HasACanonicalText) {

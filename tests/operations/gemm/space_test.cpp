@@ -46,6 +46,13 @@ DeviceInfo gb10() {
 
 GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
 
+GemmProblem grouped(GemmGroups groups, int m) {
+  GemmProblem problem = product(m, 4096, 7168);
+  problem.batch = 8;
+  problem.groups = groups;
+  return problem;
+}
+
 bool any(const SearchSpace& space, bool (*predicate)(const GemmVariant&)) {
   return std::ranges::any_of(
       space.variants, [&](const Variant& variant) { return predicate(variant.as<GemmVariant>()); });
@@ -112,7 +119,8 @@ TEST(GemmSpace, EveryVariantIsLegalAndAppearsOnce) {
   for (const GemmProblem& problem :
        {product(4096, 4096, 4096), product(1, 4096, 14336), product(1000, 1000, 1000),
         product(1, 1, 1), product(17, 33, 65), fp8_projection(Scaling::row, Accuracy::two_level),
-        fp8_projection(Scaling::block, Accuracy::two_level)}) {
+        fp8_projection(Scaling::block, Accuracy::two_level), grouped(GemmGroups::offsets, 1024),
+        grouped(GemmGroups::contiguous, 64), grouped(GemmGroups::masked, 4)}) {
     for (const DeviceInfo& device : {h200(), gb10()}) {
       const SearchSpace space = enumerate_space(problem, device, {});
       ASSERT_FALSE(space.variants.empty()) << to_string(problem);

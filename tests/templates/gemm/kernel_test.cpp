@@ -162,6 +162,24 @@ TEST(HopperGemmKernel, FusedEpiloguesCompileClean) {
   expect_clean(added, 90);
 }
 
+TEST(HopperGemmKernel, GroupsCompileClean) {
+  int next = 0;
+  for (const GemmGroups groups :
+       {GemmGroups::offsets, GemmGroups::contiguous, GemmGroups::masked}) {
+    for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
+                                    hopper(256, 128, GemmMainloop::cooperative, 2),
+                                    hopper(128, 192, GemmMainloop::pingpong, 2),
+                                    hopper(64, 16, GemmMainloop::cooperative, 1)}) {
+      config.groups = groups;
+      config.cluster_m = 1 + next % 2;
+      config.layout = next % 3 == 0 ? GemmLayout::nn : GemmLayout::nt;
+      config.output = config.tile_n == 16 ? OutputType::fp32 : OutputType::bf16;
+      ++next;
+      expect_clean(config, 90);
+    }
+  }
+}
+
 TEST(HopperGemmKernel, IsRefusedElsewhere) {
   EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper),
                                               config_header(kHopper), 80),
@@ -214,7 +232,14 @@ TEST_P(PortableGemmKernel, CompilesCleanAtItsCorners) {
   split.persistence = Persistence::persistent;
   split.k_order = Order::sawtooth;
   split.split_k = true;
-  for (const PortableGemmConfig& config : {kPortable, small, split}) {
+  PortableGemmConfig grouped = kPortable;
+  grouped.persistence = Persistence::persistent;
+  grouped.groups = GemmGroups::offsets;
+  PortableGemmConfig masked = split;
+  masked.reads_c = false;
+  masked.split_k = false;
+  masked.groups = GemmGroups::masked;
+  for (const PortableGemmConfig& config : {kPortable, small, split, grouped, masked}) {
     expect_clean(config, GetParam());
   }
 }
