@@ -301,7 +301,7 @@ class Matmul(OnTheCpu):
                                     torch.zeros(2, 3, dtype=torch.bfloat16)))
 
     def test_output_types(self):
-        for out_dtype in DTYPES:
+        for out_dtype in DTYPES[:3]:
             self.check(normal(5, 7), normal(7, 6), out_dtype=out_dtype)
         self.check(normal(5, 7, dtype=torch.float16), normal(7, 6, dtype=torch.float16))
 
