@@ -185,9 +185,9 @@ swr::MatrixStrides strides_from(const swr_matrix_strides& strides) {
   return {strides.batch, strides.row};
 }
 
-swr::GemmCall call_from(const swr_gemm& g) {
-  swr::GemmCall call{
-      .dtype = dtype_of(g.dtype), .output = output_of(g.output), .layout = layout_of(g.layout)};
+/// Everything but the types of elements.
+swr::GemmCall untyped_call_from(const swr_gemm& g) {
+  swr::GemmCall call{.layout = layout_of(g.layout)};
   swr::GemmParams& p = call.params;
   p.a = g.a;
   p.b = g.b;
@@ -202,6 +202,66 @@ swr::GemmCall call_from(const swr_gemm& g) {
   p.alpha = g.alpha;
   p.beta = g.beta;
   return call;
+}
+
+swr::GemmCall call_from(const swr_gemm& g) {
+  swr::GemmCall call = untyped_call_from(g);
+  call.dtype = dtype_of(g.dtype);
+  call.output = output_of(g.output);
+  return call;
+}
+
+/// An enumerator from 0 to `most`.
+template <typename Enum>
+Enum enum_of(std::int32_t value, std::int32_t most, const char* what) {
+  if (value < 0 || value > most) {
+    throw swr::Error(swr::ErrorCode::invalid_argument, std::string(what) + " must be 0 to " +
+                                                           std::to_string(most) + ", not " +
+                                                           std::to_string(value));
+  }
+  return static_cast<Enum>(value);
+}
+
+swr::GemmCall call_from(const swr_gemm& g, const swr_gemm_extras& e) {
+  swr::GemmCall call = untyped_call_from(g);
+  call.dtype = g.dtype == SWR_E4M3   ? swr::DType::e4m3
+               : g.dtype == SWR_E5M2 ? swr::DType::e5m2
+                                     : dtype_of(g.dtype);
+  call.output = g.output == SWR_E4M3 ? swr::OutputType::fp8 : output_of(g.output);
+  call.scaling = enum_of<swr::Scaling>(e.scaling, SWR_BLOCK, "scaling");
+  call.accuracy = enum_of<swr::Accuracy>(e.accuracy, SWR_TWO_LEVEL, "accuracy");
+  call.activation = enum_of<swr::Activation>(e.activation, SWR_SILU, "activation");
+  call.gated = e.gated != 0;
+  call.output_scaling = enum_of<swr::Scaling>(e.output_scaling, SWR_BLOCK, "output_scaling");
+  call.extras = {.a_scales = e.a_scales,
+                 .b_scales = e.b_scales,
+                 .a_scale_stride = e.a_scale_stride,
+                 .b_scale_stride = e.b_scale_stride,
+                 .bias = e.bias,
+                 .addend = e.addend,
+                 .c_scales = e.c_scales,
+                 .c_scale_stride = e.c_scale_stride};
+  return call;
+}
+
+swr::GemmCall call_from(const swr_grouped_gemm& g) {
+  if (g.groups < SWR_OFFSETS || g.groups > SWR_MASKED) {
+    throw swr::Error(swr::ErrorCode::invalid_argument,
+                     "groups must be a value of swr_groups, not " + std::to_string(g.groups));
+  }
+  swr::GemmCall call = call_from(g.gemm, g.extras);
+  call.grouping = {.form = static_cast<swr::GemmGroups>(g.groups),
+                   .expected_rows = g.expected_rows,
+                   .skewed = g.skewed != 0};
+  return call;
+}
+
+void launch_at(swr_runtime* runtime, swr::GemmCall call, const void* a, const void* b, void* c,
+               void* stream) {
+  call.params.a = a;
+  call.params.b = b;
+  call.params.c = c;
+  runtime->runtime.gemm(call, static_cast<CUstream_st*>(stream));
 }
 
 template <typename CProblem, typename CAnswer>
@@ -338,11 +398,29 @@ swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const
   return guarded([&] {
     require_pointer(runtime, "runtime");
     require_pointer(gemm, "gemm");
+    launch_at(runtime, call_from(*gemm), a, b, c, stream);
+  });
+}
+
+swr_status swr_runtime_grouped_gemm_at(swr_runtime* runtime, const swr_grouped_gemm* gemm,
+                                       const void* a, const void* b, void* c,
+                                       const int32_t* numbers, void* stream) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(gemm, "gemm");
     swr::GemmCall call = call_from(*gemm);
-    call.params.a = a;
-    call.params.b = b;
-    call.params.c = c;
-    runtime->runtime.gemm(call, static_cast<CUstream_st*>(stream));
+    call.params.groups = numbers;
+    launch_at(runtime, call, a, b, c, stream);
+  });
+}
+
+swr_status swr_runtime_fused_gemm(swr_runtime* runtime, const swr_gemm* gemm,
+                                  const swr_gemm_extras* extras, void* stream) {
+  return guarded([&] {
+    require_pointer(runtime, "runtime");
+    require_pointer(gemm, "gemm");
+    require_pointer(extras, "extras");
+    runtime->runtime.gemm(call_from(*gemm, *extras), static_cast<CUstream_st*>(stream));
   });
 }
 

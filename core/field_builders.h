@@ -25,6 +25,8 @@ inline constexpr std::array<std::string_view, 5> kPersistences{"grid", "persiste
                                                                "snake", "dynamic"};
 inline constexpr std::array<std::string_view, 2> kSwitches{"off", "on"};
 inline constexpr std::array<std::string_view, 2> kDTypes{"fp16", "bf16"};
+/// Every DType.
+inline constexpr std::array<std::string_view, 4> kEveryDType{"fp16", "bf16", "e4m3", "e5m2"};
 
 /// The offset of a member, which pointers to members do not give away.
 template <typename Owner, typename Value>
@@ -73,10 +75,11 @@ Axis switch_axis(bool Owner::*member, std::string_view name, std::string_view su
   return choice_axis(member, kSwitches, name, summary, only);
 }
 
-/// An axis that variants stored before it came do not name.
-inline Axis later(Axis axis) {
-  axis.came_later = true;
-  return axis;
+/// A field or an axis that what was stored before it came does not name.
+template <typename FieldOrAxis>
+FieldOrAxis later(FieldOrAxis field) {
+  field.came_later = true;
+  return field;
 }
 
 /// The largest alignment that matters to a kernel, which is the usual one.

@@ -174,8 +174,11 @@ AxisValue axis_value(const Axis& axis, const Json& json) {
 
 void to_json(Json& json, const Problem& problem) {
   json = {{"op", std::string(problem.operation().name())}};
+  const Problem usual = problem.operation().default_problem();
   for (const Field& field : fields(problem.operation())) {
-    json[std::string(field.name)] = field_json(problem, field);
+    if (!field.came_later || field.read(problem.members()) != field.read(usual.members())) {
+      json[std::string(field.name)] = field_json(problem, field);
+    }
   }
 }
 
@@ -236,7 +239,9 @@ void from_json(const Json& json, Problem& problem) {
   const Operation& operation = operation_of_json(json);
   problem = operation.default_problem();
   for (const Field& field : operation.fields()) {
-    field.write(problem.members(), field_value(json, field));
+    if (!field.came_later || json.contains(field.name)) {
+      field.write(problem.members(), field_value(json, field));
+    }
   }
   validate(problem);
 }

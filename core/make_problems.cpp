@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/make_problems.h"
 
-#include "core/enum_text.h"
 #include "core/operation.h"
+
+#include <algorithm>
 
 namespace swr {
 namespace {
@@ -26,13 +27,17 @@ std::vector<Problem> with_values(const std::vector<Problem>& problems, const Fie
   return all;
 }
 
-/// Fields that follow may spell their values in another order.
+/// Fields that follow may spell their values in another order; what they lack leaves them as usual.
 void follow(Problem& problem, const Field& field, const Field& followed) {
-  const int value = followed.read(problem.members());
-  field.write(problem.members(),
-              field.is_text()
-                  ? parse_enum<int>(field.spellings, field_text(problem, followed), field.name)
-                  : value);
+  int value = followed.read(problem.members());
+  if (field.is_text()) {
+    const auto spelt = std::ranges::find(field.spellings, field_text(problem, followed));
+    if (spelt == field.spellings.end()) {
+      return;
+    }
+    value = static_cast<int>(spelt - field.spellings.begin());
+  }
+  field.write(problem.members(), value);
 }
 
 }  // namespace

@@ -49,10 +49,8 @@ std::strong_ordering operator<=>(const Variant& a, const Variant& b) {
                                                : compare_members(a, b, a.operation_->axes());
 }
 
-std::string_view to_string(DType value) { return enum_text(kDTypes, value); }
+std::string_view to_string(DType value) { return enum_text(kEveryDType, value); }
 DType parse_dtype(std::string_view text) { return parse_enum<DType>(kDTypes, text, "dtype"); }
-
-int element_bytes(DType /*dtype*/) { return 2; }
 
 std::string_view name_of(const Operation& operation) { return operation.name(); }
 std::span<const ProblemField> fields(const Operation& operation) { return operation.fields(); }

@@ -24,19 +24,22 @@ std::string member(const char* object, const Field& field) {
          in_quotes("$.\"" + std::string(field.name) + "\"", '\'') + ")";
 }
 
-std::string default_of(const Operation& operation, const Axis& axis) {
-  const int value = axis.read(operation.default_axes().members());
-  return axis.is_text() ? in_quotes(axis.spellings[static_cast<std::size_t>(value)], '\'')
-                        : std::to_string(value);
+/// `usual` are the operation's default members.
+std::string value_of(const char* object, const Field& field, const void* usual) {
+  const std::string stored = member(object, field);
+  if (!field.came_later) {
+    return stored;
+  }
+  const int value = field.read(usual);
+  return "coalesce(" + stored + ", " +
+         (field.is_text() ? in_quotes(field.spellings[static_cast<std::size_t>(value)], '\'')
+                          : std::to_string(value)) +
+         ")";
 }
 
 std::string axis_value(const Operation& operation, const Axis& axis) {
-  const std::string stored = member("axes", axis);
-  if (!axis.came_later) {
-    return stored;
-  }
-  const std::string value = "coalesce(" + stored + ", " + default_of(operation, axis) + ")";
-  if (!axis.only) {
+  const std::string value = value_of("axes", axis, operation.default_axes().members());
+  if (!axis.came_later || !axis.only) {
     return value;
   }
   return "CASE WHEN " + member("axes", operation.axes().front()) + " = " +
@@ -75,7 +78,9 @@ std::string view_name(const Operation& operation) {
 std::string view_sql(const Operation& operation) {
   std::string columns;
   for (const ProblemField& field : operation.fields()) {
-    columns += column(member(field.role == FieldRole::kind ? "kind" : "sizes", field), field);
+    columns += column(value_of(field.role == FieldRole::kind ? "kind" : "sizes", field,
+                               operation.default_problem().members()),
+                      field);
   }
   for (const Axis& axis : operation.axes()) {
     columns += column(axis_value(operation, axis), axis);

@@ -11,12 +11,17 @@
 namespace swr {
 namespace {
 
+/// The value of a field that came later, with which it is not written.
+std::optional<int> left_out(const Field& field, const void* usual) {
+  return field.came_later ? std::optional<int>(field.read(usual)) : std::nullopt;
+}
+
 /// How the fields of an operation's problems are written.
 struct ProblemLayout {
   explicit ProblemLayout(const Operation& described)
       : operation(&described), usual(described.default_problem()) {
     for (const ProblemField& field : described.fields()) {
-      (field.role == FieldRole::kind ? kind : sizes).add(field);
+      (field.role == FieldRole::kind ? kind : sizes).add(field, left_out(field, usual.members()));
     }
   }
 
@@ -44,8 +49,7 @@ struct VariantLayout {
     OfFamily layout;
     for (const Axis& axis : operation->axes()) {
       if (axis.belongs_to(one)) {
-        layout.axes.add(
-            axis, axis.came_later ? std::optional<int>(axis.read(usual.members())) : std::nullopt);
+        layout.axes.add(axis, left_out(axis, usual.members()));
       }
     }
     layout.start = "{" + Json(family->name).dump() + ":" + Json(to_string(one)).dump();

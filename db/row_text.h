@@ -17,8 +17,8 @@ namespace swr {
 std::string kind_text(const Problem& problem);
 /// The fields that may differ between neighbours.
 std::string sizes_text(const Problem& problem);
-/// The axes of the variant's family. One that came later is left out where it has its default, so
-/// that rows from before it came say what rows of today say.
+/// The axes of the variant's family. Of fields and axes, one that came later is left out where it
+/// has its default, so that rows from before it came say what rows of today say.
 std::string axes_text(const Variant& variant);
 
 /// What a text says. Rows that swr wrote are canonical: equal values have equal text.

@@ -67,6 +67,8 @@ double error_tolerance(OutputType output) {
       return 3e-3;
     case OutputType::fp32:
       return 1e-5;
+    case OutputType::fp8:
+      return 4e-2;
   }
   return 0.0;
 }
@@ -79,11 +81,11 @@ Verdict judge_gradient(const reference::Comparison& comparison, DType dtype) {
   return judge_with(comparison, dtype == DType::fp16 ? 1.6e-3 : 1.2e-2);
 }
 
-Verdict judge(const reference::GemmComparison& comparison, OutputType output,
+Verdict judge(const reference::GemmComparison& comparison, double tolerance,
               unsigned long long disturbed_words) {
   const double error = relative_error(comparison.error_squared, comparison.expected_squared);
-  return verdict_of(error, excess("relative L2 error", error, error_tolerance(output)) +
-                               disturbance(disturbed_words));
+  return verdict_of(error,
+                    excess("relative L2 error", error, tolerance) + disturbance(disturbed_words));
 }
 
 Verdict judge_elements(const reference::GemmComparison& comparison,

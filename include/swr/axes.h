@@ -6,10 +6,16 @@
 // append new values at the end, never rename or reorder.
 #pragma once
 
+#include <swr/annotations.h>
+
 namespace swr {
 
-/// Element type of Q, K, V and O. Accumulation is always fp32.
-enum class DType { fp16, bf16 };
+/// Element type of operands. Accumulation is always fp32. The FP8 types (e4m3 without infinities,
+/// largest 448; e5m2, largest 57344) are for A and B of GEMM alone.
+enum class DType { fp16, bf16, e4m3, e5m2 };
+
+SWR_HD constexpr bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
+SWR_HD constexpr int element_bytes(DType type) { return is_fp8(type) ? 1 : 2; }
 
 /// Direction in which a CTA streams the K and V tiles of one Q tile.
 enum class Order {

@@ -24,6 +24,9 @@ struct Field {
   /// without them is a truth value.
   std::span<const std::string_view> spellings = {};
   bool is_byte = false;  ///< A choice of at most 256, held in one byte.
+  /// Set when problems or variants were stored before the field came: they have its default, with
+  /// which it is not stored.
+  bool came_later = false;
 
   bool is_text() const { return !spellings.empty(); }
 

@@ -43,6 +43,45 @@ struct GemmParams {
   /// at 0. Launches that may overlap need their own.
   float* partials = nullptr;
   unsigned* arrivals = nullptr;
+
+  /// For kernels built with GemmGroups other than none, 32-bit numbers on the device that
+  /// swr/gemm_axes.h describes: `batch` of them, or m with contiguous. m counts the rows of A and
+  /// C, with masked those of one item. Kernels read them when launches before have ended.
+  const int* groups = nullptr;
+};
+
+/// What a caller says of GemmParams::groups; only `form` decides what is computed, the rest which
+/// kernel does.
+struct GemmGrouping {
+  GemmGroups form = GemmGroups::none;
+  int expected_rows = 0;  ///< Of an item, on average; 0 stands for what m and batch allow.
+  bool skewed = false;    ///< One item has about half of the rows, and many have none.
+};
+
+/// What a product takes beside A, B and C: a kernel reads the members that it was built for.
+///
+///   P = alpha * scales * A * B + bias
+///   D = activation(P), or where the product is gated activation(P[:, :n]) * P[:, n:]
+///   C = D + beta * addend, then scaled and rounded to its type
+///
+/// Pointers are multiples of 8 bytes.
+struct GemmExtras {
+  /// Of Scaling::tensor one value each; of row, m of A and one of each column of the product; of
+  /// block, [k / 128][m] of A and [n / 128][k / 128] of B, sizes rounded up.
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
+  /// Of block: elements from one row of scales to the next; of A a multiple of 4, and its first
+  /// scale lies at a multiple of 16 bytes.
+  int a_scale_stride = 0;
+  int b_scale_stride = 0;
+  /// One value of each column of the product, of C's type, or bf16 where that is e4m3.
+  const void* bias = nullptr;
+  /// Read instead of C where beta is not 0, with C's strides; bf16 where C is e4m3.
+  const void* addend = nullptr;
+  /// Of a C of e4m3: by what it is multiplied (tensor), or where the scales go that a reader
+  /// multiplies it by (block), [n / 128][m].
+  float* c_scales = nullptr;
+  int c_scale_stride = 0;
 };
 
 }  // namespace swr

@@ -42,6 +42,8 @@ struct GemmVariant {
   int raster_group = 1;
   /// Elements of n per column group; 0 is off.
   int swizzle_stride = 0;
+  /// Elements of k that tensor cores sum before fp32 takes over (Accuracy::two_level); 0: all.
+  int promote_every = 0;
 
   auto operator<=>(const GemmVariant&) const = default;
 

@@ -14,11 +14,8 @@ struct CompulsoryBytes {
   long long write = 0;  ///< The output, once.
 };
 
-/// Bytes of one element: 2 for both supported types.
-int element_bytes(DType dtype);
-
 std::string_view to_string(DType value);
-/// Throws: Error{invalid_argument} listing the accepted spellings.
+/// Of the 16-bit types. Throws: Error{invalid_argument} listing the accepted spellings.
 DType parse_dtype(std::string_view text);
 
 }  // namespace swr

@@ -79,6 +79,14 @@ struct GemmCall {
   DType dtype = DType::bf16;
   OutputType output = OutputType::bf16;
   GemmLayout layout = GemmLayout::nt;
+  // As in GemmProblem; `extras` has the pointers that they ask for.
+  Scaling scaling = Scaling::none;
+  Accuracy accuracy = Accuracy::fast;
+  Activation activation = Activation::none;
+  bool gated = false;
+  Scaling output_scaling = Scaling::none;
+  GemmExtras extras;  ///< A bias that is not null is added.
+  GemmGrouping grouping;
 };
 
 /// As for attention.

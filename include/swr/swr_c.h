@@ -43,7 +43,10 @@ const char* swr_last_error(void);
 typedef enum swr_dtype {
   SWR_FP16 = 0,
   SWR_BF16 = 1,
-  SWR_FP32 = 2 /* C of GEMM alone. */
+  SWR_FP32 = 2, /* C of GEMM alone. */
+  /* Of swr_runtime_fused_gemm alone: A and B, and C of e4m3. */
+  SWR_E4M3 = 3,
+  SWR_E5M2 = 4
 } swr_dtype;
 
 /* How A and B lie in memory, all matrices being row-major. */
@@ -215,6 +218,63 @@ typedef struct swr_gemm {
   float beta;
 } swr_gemm;
 
+/* Elements that share a scale (of A; of B a block is 128 x 128), how sums of FP8 are formed, and
+ * what is done to C. */
+typedef enum swr_scaling {
+  SWR_UNSCALED = 0,
+  SWR_TENSOR = 1,
+  SWR_ROW = 2,
+  SWR_BLOCK = 3
+} swr_scaling;
+typedef enum swr_accuracy { SWR_FAST = 0, SWR_TWO_LEVEL = 1 } swr_accuracy;
+typedef enum swr_activation {
+  SWR_NO_ACTIVATION = 0,
+  SWR_GELU = 1,
+  SWR_GELU_TANH = 2,
+  SWR_SILU = 3
+} swr_activation;
+
+/* What a product takes beside A, B and C: with P = alpha * scales * A B + bias,
+ * C = activation(P) + beta * addend, or where it is gated, B having 2 n rows,
+ * C = activation(P[:, :n]) * P[:, n:] + beta * addend. Pointers are to device memory, at multiples
+ * of 8 bytes. */
+typedef struct swr_gemm_extras {
+  int32_t scaling;        /* swr_scaling of A and B of FP8. */
+  int32_t accuracy;       /* swr_accuracy; SWR_BLOCK takes SWR_TWO_LEVEL. */
+  int32_t activation;     /* swr_activation */
+  int32_t gated;          /* 0 or 1 */
+  int32_t output_scaling; /* Of C of e4m3: SWR_TENSOR or SWR_BLOCK. */
+  /* Of SWR_BLOCK, elements from one row of scales to the next: of A a multiple of 4, and its scales
+   * begin at a multiple of 16 bytes. */
+  int32_t a_scale_stride;
+  int32_t b_scale_stride;
+  int32_t c_scale_stride;
+  /* SWR_TENSOR: one value each. SWR_ROW: m, and one of each row of B. SWR_BLOCK: [k / 128, m] and
+   * [n / 128, k / 128], rounded up. */
+  const float* a_scales;
+  const float* b_scales;
+  const void* bias;   /* One of each row of B, of C's type (bf16 for e4m3), or NULL. */
+  const void* addend; /* Read instead of C, with C's strides, or NULL. */
+  float* c_scales;    /* By what C is multiplied (SWR_TENSOR), or where [n / 128, m] scales go. */
+} swr_gemm_extras;
+/* Where the rows of A and C lie that belong to each item of B's batch, which numbers on the device
+ * tell; swr/gemm_axes.h says how. */
+typedef enum swr_groups {
+  SWR_OFFSETS = 1,    /* One number per item: the row that ends its rows. */
+  SWR_CONTIGUOUS = 2, /* One per row: its item, or -1; items have whole runs of 128 rows. */
+  SWR_MASKED = 3      /* One per item: how many rows it has of its own matrix. */
+} swr_groups;
+
+/* A product for each item of B's batch, of at most 512, with the rows of A that belong to it. */
+typedef struct swr_grouped_gemm {
+  swr_gemm gemm;         /* m counts rows of A, with SWR_MASKED of an item's. beta must be 0. */
+  int32_t groups;        /* swr_groups */
+  int32_t expected_rows; /* Of an item, on average; 0: what m allows. Chooses the kernel. */
+  int32_t skewed;        /* 1 where one item has half of the rows. Chooses the kernel. */
+  /* Zeros, or of FP8 SWR_ROW: a_scales are those of all rows of A, b_scales [items, n]. */
+  swr_gemm_extras extras;
+} swr_grouped_gemm;
+
 typedef struct swr_runtime swr_runtime;
 swr_status swr_runtime_create(const swr_runtime_options* options, swr_runtime** runtime);
 /* Enqueues on `stream` (CUstream or cudaStream_t) of the current context, or of that of the tensors
@@ -234,6 +294,14 @@ swr_status swr_runtime_attention_at(swr_runtime* runtime, const swr_attention* a
 swr_status swr_runtime_gemm(swr_runtime* runtime, const swr_gemm* gemm, void* stream);
 swr_status swr_runtime_gemm_at(swr_runtime* runtime, const swr_gemm* gemm, const void* a,
                                const void* b, void* c, void* stream);
+/* The same of a product with scales, bias, activation or gate; `gemm` as for swr_runtime_gemm. */
+swr_status swr_runtime_fused_gemm(swr_runtime* runtime, const swr_gemm* gemm,
+                                  const swr_gemm_extras* extras, void* stream);
+/* The host never reads `numbers`, so a captured launch follows what they say when it is replayed.
+ */
+swr_status swr_runtime_grouped_gemm_at(swr_runtime* runtime, const swr_grouped_gemm* gemm,
+                                       const void* a, const void* b, void* c,
+                                       const int32_t* numbers, void* stream);
 /* All but the launch, in the current context, or the first device's where none is current. `answer`
  * may be NULL. */
 swr_status swr_runtime_prepare(swr_runtime* runtime, const swr_problem* problem,

@@ -52,8 +52,6 @@ using AxisValue = std::variant<long long, std::string>;
 struct Axis : Field {
   /// The one family that has the axis; empty for an axis of every family.
   std::optional<Family> only = {};
-  /// Set when variants were stored before the axis came: they have its default.
-  bool came_later = false;
 
   bool belongs_to(Family family) const { return !only || *only == family; }
 

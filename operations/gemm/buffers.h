@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver/cuda_driver.h"
+#include "operations/gemm/group_places.h"
 #include "templates/reference/gemm_comparison.h"
 #include <swr/gemm_params.h>
 #include <swr/gemm_problem.h>
@@ -25,7 +26,8 @@ struct GemmReferenceKernels {
 /// What the inputs hold.
 enum class GemmInputs {
   random,  ///< Normally distributed.
-  binary,  ///< 0 and 1: sums up to 2^24 are exact before they are rounded to the type of C.
+  binary,  ///< 0 and 1: sums up to 2^24, of FP8 2^13, are exact before they are rounded to the type
+           ///< of C. Scales are powers of two.
 };
 
 /// How far apart the rows of matrices lie.
@@ -66,11 +68,14 @@ class GuardedMatrix {
 class GemmBuffers {
  public:
   /// Fills A and B, and C where the problem reads it, and computes the expected C where it is to be
-  /// there.
+  /// there. Rows of groups lie where `places` says.
   /// Throws: DriverError, also when the device is out of memory.
   GemmBuffers(const GemmProblem& problem, const GemmReferenceKernels& kernels, const Stream& stream,
               GemmInputs inputs, float alpha, float beta, RowGap gap = RowGap::one_unit,
               unsigned long long seed = 1, ExpectedC expected = ExpectedC::computed);
+  GemmBuffers(const GemmProblem& problem, GroupPlaces places, const GemmReferenceKernels& kernels,
+              const Stream& stream, GemmInputs inputs, float alpha, float beta, RowGap gap,
+              unsigned long long seed, ExpectedC expected);
 
   const GemmProblem& problem() const { return problem_; }
 
@@ -78,6 +83,7 @@ class GemmBuffers {
 
   /// Arguments of a launch; schedule, partials and arrivals are the caller's.
   GemmParams params() const;
+  GemmExtras extras() const;
 
   /// Fills C and what surrounds it with 0xff bytes and, where the problem reads it, C with its
   /// input.
@@ -90,12 +96,21 @@ class GemmBuffers {
   unsigned long long disturbed_words(const Stream& stream) const;
 
  private:
-  void fill(const GuardedMatrix& matrix, int dtype, GemmInputs inputs, unsigned long long seed,
-            const Stream& stream) const;
+  void fill(const GuardedMatrix& matrix, int items, int dtype, GemmInputs inputs,
+            unsigned long long seed, const Stream& stream) const;
   void compute_expected(const Stream& stream) const;
+  /// The plain product of some rows of C.
+  GemmParams part_params(const GroupPart& part) const;
+  GemmExtras part_extras(const GroupPart& part) const;
+  /// Where the expected C has them.
+  CUdeviceptr expected_address(const GroupPart& part) const;
   void fill_c(const Stream& stream) const;
+  void fill_scales(const DeviceBuffer& scales, unsigned long long seed) const;
+  void fill_bias(const Stream& stream) const;
+  reference::GemmReference reference() const;
 
   GemmProblem problem_;
+  GroupPlaces places_;
   const GemmReferenceKernels& kernels_;
   GemmInputs inputs_;
   unsigned long long seed_;
@@ -104,7 +119,13 @@ class GemmBuffers {
   GuardedMatrix a_;
   GuardedMatrix b_;
   GuardedMatrix c_;
+  // Of GemmExtras; one element where the problem has none.
+  DeviceBuffer a_scales_;
+  DeviceBuffer b_scales_;
+  DeviceBuffer c_scales_;
+  DeviceBuffer bias_;
   DeviceBuffer expected_;
+  DeviceBuffer group_numbers_;
 };
 
 }  // namespace swr

@@ -13,7 +13,8 @@ namespace {
 /// to HopperGemmConfig and forgotten here.
 std::string config_fields(const HopperGemmConfig& config) {
   const auto& [dtype, output, layout, reads_c, tile_m, tile_n, tile_k, stages, mainloop, consumers,
-               cluster_m, cluster_n, cluster_k, persistence, k_order, split_k] = config;
+               cluster_m, cluster_n, cluster_k, persistence, k_order, split_k, scaling,
+               promote_every, has_bias, activation, gated, output_scaling, groups] = config;
   return config_field("dtype", config_text("DType", dtype)) +
          config_field("output", config_text("OutputType", output)) +
          config_field("layout", config_text("GemmLayout", layout)) +
@@ -27,13 +28,21 @@ std::string config_fields(const HopperGemmConfig& config) {
          config_field("cluster_k", config_text(cluster_k)) +
          config_field("persistence", config_text("Persistence", persistence)) +
          config_field("k_order", config_text("Order", k_order)) +
-         config_field("split_k", config_text(split_k));
+         config_field("split_k", config_text(split_k)) +
+         config_field("scaling", config_text("Scaling", scaling)) +
+         config_field("promote_every", config_text(promote_every)) +
+         config_field("has_bias", config_text(has_bias)) +
+         config_field("activation", config_text("Activation", activation)) +
+         config_field("gated", config_text(gated)) +
+         config_field("output_scaling", config_text("Scaling", output_scaling)) +
+         config_field("groups", config_text("GemmGroups", groups));
 }
 
 /// The same for the portable family.
 std::string config_fields(const PortableGemmConfig& config) {
   const auto& [dtype, output, layout, reads_c, alignment_bytes, tile_m, tile_n, tile_k, warps_m,
-               warps_n, stages, persistence, k_order, split_k] = config;
+               warps_n, stages, persistence, k_order, split_k, scaling, promote_every, has_bias,
+               activation, gated, output_scaling, groups] = config;
   return config_field("dtype", config_text("DType", dtype)) +
          config_field("output", config_text("OutputType", output)) +
          config_field("layout", config_text("GemmLayout", layout)) +
@@ -46,7 +55,14 @@ std::string config_fields(const PortableGemmConfig& config) {
          config_field("stages", config_text(stages)) +
          config_field("persistence", config_text("Persistence", persistence)) +
          config_field("k_order", config_text("Order", k_order)) +
-         config_field("split_k", config_text(split_k));
+         config_field("split_k", config_text(split_k)) +
+         config_field("scaling", config_text("Scaling", scaling)) +
+         config_field("promote_every", config_text(promote_every)) +
+         config_field("has_bias", config_text(has_bias)) +
+         config_field("activation", config_text("Activation", activation)) +
+         config_field("gated", config_text(gated)) +
+         config_field("output_scaling", config_text("Scaling", output_scaling)) +
+         config_field("groups", config_text("GemmGroups", groups));
 }
 
 }  // namespace
@@ -67,7 +83,14 @@ HopperGemmConfig make_hopper_gemm_config(const GemmProblem& problem, const GemmV
           .cluster_k = variant.cluster_k,
           .persistence = variant.persistence,
           .k_order = variant.k_order,
-          .split_k = variant.splits > 1};
+          .split_k = variant.splits > 1,
+          .scaling = problem.scaling,
+          .promote_every = variant.promote_every,
+          .has_bias = problem.has_bias,
+          .activation = problem.activation,
+          .gated = problem.gated,
+          .output_scaling = problem.output_scaling,
+          .groups = problem.groups};
 }
 
 PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
@@ -85,7 +108,14 @@ PortableGemmConfig make_portable_gemm_config(const GemmProblem& problem,
           .stages = variant.stages,
           .persistence = variant.persistence,
           .k_order = variant.k_order,
-          .split_k = variant.splits > 1};
+          .split_k = variant.splits > 1,
+          .scaling = problem.scaling,
+          .promote_every = variant.promote_every,
+          .has_bias = problem.has_bias,
+          .activation = problem.activation,
+          .gated = problem.gated,
+          .output_scaling = problem.output_scaling,
+          .groups = problem.groups};
 }
 
 GemmFamilyConfig make_gemm_config(const GemmProblem& problem, const GemmVariant& variant) {

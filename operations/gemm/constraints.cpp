@@ -25,9 +25,26 @@ struct Candidate {
   }
 };
 
-Reason architecture(const Candidate& c) { return lacks_instructions(c.variant.family, c.device); }
+constexpr int kFirstFp8Arch = 89;
 
-Reason hopper_tile(const GemmVariant& v) {
+Reason architecture(const Candidate& c) {
+  const bool has_fp8 = is_fp8(c.problem.dtype) || c.problem.output == OutputType::fp8;
+  if (has_fp8 && c.device.sm_arch < kFirstFp8Arch) {
+    return "FP8 begins with sm_89";
+  }
+  return lacks_instructions(c.variant.family, c.device);
+}
+
+/// A tile has one or two times `bytes` along k.
+Reason line_bytes(const GemmVariant& v, int element_bytes, int bytes) {
+  const int one = bytes / element_bytes;
+  if (v.tile_k != one && v.tile_k != 2 * one) {
+    return "tile_k " + text(v.tile_k) + " is not " + text(one) + " or " + text(2 * one);
+  }
+  return std::nullopt;
+}
+
+Reason hopper_tile(const GemmVariant& v, int element_bytes) {
   const int sharers = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
   if (v.tile_m % (64 * sharers) != 0) {
     return "tile_m " + text(v.tile_m) + " is not whole 64-row blocks for each of " + text(sharers) +
@@ -36,23 +53,68 @@ Reason hopper_tile(const GemmVariant& v) {
   if (v.tile_n % 16 != 0) {
     return "tile_n " + text(v.tile_n) + " is no multiple of 16";
   }
-  if (v.tile_k != 64 && v.tile_k != 128) {
-    return "tile_k " + text(v.tile_k) + " is not 64 or 128";
-  }
-  return std::nullopt;
+  return line_bytes(v, element_bytes, 128);
 }
 
 Reason tile_shape(const Candidate& c) {
   const GemmVariant& v = c.variant;
   if (c.is_hopper()) {
-    return hopper_tile(v);
+    return hopper_tile(v, element_bytes(c.problem.dtype));
   }
   if (v.tile_m % (16 * v.warps_m) != 0 || v.tile_n % (16 * v.warps_n) != 0) {
     return text(v.tile_m) + " x " + text(v.tile_n) + " does not give each of " + text(v.warps_m) +
            " x " + text(v.warps_n) + " warps whole blocks of 16 x 16";
   }
-  if (v.tile_k != 32 && v.tile_k != 64) {
-    return "tile_k " + text(v.tile_k) + " is not 32 or 64";
+  return line_bytes(v, element_bytes(c.problem.dtype), 64);
+}
+
+/// Halves of a gated tile, and blocks of columns that share a scale.
+Reason columns_of_c(const Candidate& c) {
+  const GemmProblem& p = c.problem;
+  const GemmVariant& v = c.variant;
+  const int warps_n = c.is_hopper() ? 1 : v.warps_n;
+  const int columns = v.tile_n / (p.gated ? 2 : 1) / warps_n;
+  if (p.gated && columns * 2 * warps_n != v.tile_n) {
+    return "the tile has no two equal halves for gate and product";
+  }
+  if (p.gated && columns % (c.is_hopper() ? 16 : 8) != 0) {
+    return "half of " + text(v.tile_n / warps_n) + " columns is no whole number of blocks";
+  }
+  if (p.gated && p.scaling == Scaling::block && kScaleBlock % columns != 0) {
+    return text(columns) + " columns of gate and product lie in several blocks of B's scales";
+  }
+  const int wanted = c.is_hopper() ? columns % kScaleBlock : columns - kScaleBlock;
+  if (p.output_scaling == Scaling::block && wanted != 0) {
+    return "C is scaled by 128 columns, and " + text(columns) + " are summed by the same threads";
+  }
+  if (c.is_hopper() && p.output == OutputType::fp8 && columns < 32) {
+    return "a line of " + text(columns) + " bytes is too short for the copy engine";
+  }
+  return std::nullopt;
+}
+
+/// Tensor cores whose sums are those of fp32 need no second level.
+bool sums_exactly(const Candidate& c) {
+  return !c.is_hopper() && c.device.sm_arch != kFirstFp8Arch;
+}
+
+Reason promotion(const Candidate& c) {
+  const GemmVariant& v = c.variant;
+  const bool is_two_level = c.problem.accuracy == Accuracy::two_level;
+  if (v.promote_every > 0 && !is_two_level) {
+    return "accuracy fast promotes nothing";
+  }
+  if (v.promote_every == 0 && is_two_level &&
+      (c.problem.scaling == Scaling::block || !sums_exactly(c))) {
+    return "accuracy two_level promotes sums of 128 elements or a few times as many";
+  }
+  if (c.problem.scaling == Scaling::block &&
+      (v.promote_every != kScaleBlock || v.tile_k != kScaleBlock)) {
+    return "block scales belong to 128 elements of k: tile_k and promote_every 128";
+  }
+  if (v.promote_every % v.tile_k != 0 || v.promote_every / v.tile_k > v.stages) {
+    return "promote_every " + text(v.promote_every) + " is not up to " + text(v.stages) +
+           " whole k-blocks of " + text(v.tile_k);
   }
   return std::nullopt;
 }
@@ -95,10 +157,10 @@ Reason copy_alignment(const Candidate& c) {
       return reason;
     }
   }
-  const int element_bytes = output_bytes(c.problem.output);
-  if (c.is_hopper() && !fills_copied_rows(c.problem.n, element_bytes)) {
+  const int c_bytes = output_bytes(c.problem.output);
+  if (c.is_hopper() && !fills_copied_rows(c.problem.n, c_bytes)) {
     return "the copy engine writes whole 16 bytes, and a row of C has " +
-           text(static_cast<long long>(c.problem.n) * element_bytes);
+           text(static_cast<long long>(c.problem.n) * c_bytes);
   }
   return std::nullopt;
 }
@@ -161,6 +223,24 @@ Reason splits(const Candidate& c) {
   return std::nullopt;
 }
 
+Reason groups(const Candidate& c) {
+  const GemmVariant& v = c.variant;
+  if (c.problem.groups == GemmGroups::none) {
+    return std::nullopt;
+  }
+  if (v.persistence != Persistence::persistent || v.splits > 1 || v.cluster_k > 1) {
+    return "how many tiles there are is known on the device: persistent CTAs walk them, and none "
+           "is "
+           "split along k";
+  }
+  if (c.problem.groups == GemmGroups::contiguous &&
+      kContiguousRows % (v.tile_m * v.cluster_m) != 0) {
+    return text(v.tile_m * v.cluster_m) + " rows of a cluster do not divide a run of " +
+           text(kContiguousRows);
+  }
+  return std::nullopt;
+}
+
 /// Launch choices that give the same order as another variant.
 Reason raster(const Candidate& c) {
   const GemmVariant& v = c.variant;
@@ -195,6 +275,9 @@ using Rule = Constraint<Candidate>;
 constexpr std::array kBeforeCompilation{
     Rule{{"architecture", "The family's instructions exist on the chip."}, architecture},
     Rule{{"tile_shape", "Every warp or warpgroup computes whole blocks."}, tile_shape},
+    Rule{{"columns_of_c", "Threads hold both halves of a gated tile, and blocks that are scaled."},
+         columns_of_c},
+    Rule{{"promotion", "FP8 is summed as exactly as asked."}, promotion},
     Rule{{"consumers", "Ping-pong alternates between two consumers."}, consumers},
     Rule{{"cluster", "A cluster shares one operand, or one tile of C."}, cluster},
     Rule{{"family_axes", "Axes of other families keep their default."}, family_axes},
@@ -206,6 +289,7 @@ constexpr std::array kBeforeCompilation{
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
     Rule{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
     Rule{{"splits", "Every split has a k-block."}, splits},
+    Rule{{"groups", "Rows that are shared out on the device take persistent kernels."}, groups},
     Rule{{"raster", "Orders of tiles differ from each other."}, raster},
     Rule{{"work_items", "Linear indices have 32 bits."}, work_items},
 };
@@ -225,15 +309,22 @@ std::optional<BrokenConstraint> broken_constraint(const GemmProblem& problem,
 
 GemmVariant default_variant(const GemmProblem& problem, const DeviceInfo& device) {
   GemmVariant variant;
+  variant.persistence =
+      problem.groups == GemmGroups::none ? Persistence::grid : Persistence::persistent;
   // The larger of these that fits; the second fits every chip.
-  for (const auto& [tile, tile_k, warps, stages] :
-       {std::array{128, 32, 2, 3}, std::array{64, 32, 2, 2}}) {
-    variant.tile_m = tile;
-    variant.tile_n = tile;
-    variant.tile_k = tile_k;
+  const bool by_blocks =
+      problem.scaling == Scaling::block || problem.output_scaling == Scaling::block;
+  for (const auto& [tile_m, tile_n, warps, stages] :
+       {std::array{128, 128, 2, 3}, std::array{64, 64, 2, 2}, std::array{64, 128, 4, 2}}) {
+    const bool one_column = tile_n > tile_m;
+    variant.tile_m = tile_m;
+    variant.tile_n = tile_n;
+    variant.tile_k =
+        by_blocks && is_fp8(problem.dtype) ? kScaleBlock : 64 / element_bytes(problem.dtype);
     variant.warps_m = warps;
-    variant.warps_n = warps;
+    variant.warps_n = one_column ? 1 : warps;
     variant.stages = stages;
+    variant.promote_every = problem.accuracy == Accuracy::two_level ? kScaleBlock : 0;
     if (!broken_constraint(problem, variant, device)) {
       break;
     }

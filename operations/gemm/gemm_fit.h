@@ -4,8 +4,24 @@
 #pragma once
 
 #include "templates/common/gemm_schedule.h"
+#include <swr/gemm_params.h>
 
 namespace swr {
+
+/// GemmProblem::m of a call: of groups a power of two, so that a few kernels serve all counts.
+constexpr int problem_rows(const GemmParams& params, const GemmGrouping& grouping) {
+  if (grouping.form == GemmGroups::none) {
+    return params.m;
+  }
+  const int most =
+      has_matrix_per_item(grouping.form) ? params.m : ceil_div(params.m, max_of(1, params.batch));
+  const int rows = grouping.expected_rows > 0 ? grouping.expected_rows : most;
+  int power = 1;
+  while (power < rows) {
+    power *= 2;
+  }
+  return power;
+}
 
 /// Orders that take rows of tiles in bands of raster_group.
 constexpr bool is_banded(Raster raster) {

@@ -11,6 +11,8 @@
 
 #include <cuda.h>
 
+#include <initializer_list>
+
 namespace swr {
 
 /// The maps a Hopper kernel takes after GemmParams.
@@ -64,28 +66,34 @@ inline CUresult encode_matrix_map(const LaunchCalls& calls, const MappedMatrix& 
 /// fills whole 16 bytes, because that is what the copy engine writes.
 inline CUresult encode_gemm_maps(const LaunchCalls& calls, const HopperGemmConfig& config,
                                  const GemmParams& params, GemmTensorMaps& maps) {
-  const CUtensorMapDataType input = config.dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const CUtensorMapDataType input = is_fp8(config.dtype) ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                    : config.dtype == DType::fp16
+                                        ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                        : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const CUtensorMapDataType output =
-      config.output == OutputType::fp32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+      config.output == OutputType::fp8    ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+      : config.output == OutputType::fp32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
       : config.output == OutputType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const int matrices = has_matrix_per_item(config.groups) ? params.batch : 1;
   const MappedMatrix a{params.a,
                        params.a_strides,
-                       params.batch,
+                       matrices,
                        config.a_along_k() ? params.m : params.k,
                        config.a_along_k() ? params.k : params.m,
                        input,
-                       2};
+                       config.element_bytes()};
+  // The rows of the gate and those of `up` are two items to the copy engine.
+  const MatrixStrides halves{params.n * params.b_strides.row, params.b_strides.row};
   const MappedMatrix b{params.b,
-                       params.b_strides,
-                       params.batch,
+                       config.gated ? halves : params.b_strides,
+                       config.gated ? 2 : params.batch,
                        config.b_along_k() ? params.n : params.k,
                        config.b_along_k() ? params.k : params.n,
                        input,
-                       2};
-  const MappedMatrix c{params.c, params.c_strides, params.batch,         params.m,
-                       params.n, output,           config.output_bytes()};
+                       config.element_bytes()};
+  const MappedMatrix c{params.c, params.c_strides,     matrices, params.m, params.n,
+                       output,   config.output_bytes()};
   for (const CUresult result : {encode_matrix_map(calls, a, config.a_box(params.m), maps.a),
                                 encode_matrix_map(calls, b, config.b_box(), maps.b),
                                 encode_matrix_map(calls, c, config.c_box(), maps.c)}) {
@@ -113,7 +121,7 @@ CUresult prepare_gemm(const LaunchCalls& calls, CUfunction function, const Confi
 /// Requires: the function's context is current and the function was prepared.
 template <typename Config>
 CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config& config,
-                     GemmParams params, const GemmTensorMaps& maps, int workers,
+                     GemmParams params, GemmExtras extras, const GemmTensorMaps& maps, int workers,
                      LaunchOverlap overlap, CUstream stream) {
   const GemmSchedule schedule = config.schedule(params);
   const CtaGrid grid{
@@ -123,7 +131,10 @@ CUresult launch_gemm(const LaunchCalls& calls, CUfunction function, const Config
       .ctas_per_cluster = schedule.ctas_per_cluster()};
   // The driver copies its arguments, and takes them by pointers that are not const.
   GemmTensorMaps copied = maps;
-  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c};
+  void* arguments[] = {&params, &copied.a, &copied.b, &copied.c, &extras};
+  if constexpr (!Config::kTakesMaps) {
+    arguments[1] = &extras;
+  }
   return launch_grid(calls, function, grid, overlap, stream, arguments);
 }
 

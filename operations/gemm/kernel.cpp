@@ -31,7 +31,8 @@ GemmKernel::GemmKernel(std::shared_ptr<const Kernel> kernel, const Config& confi
                   "cuFuncSetAttribute");
 }
 
-void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap overlap) {
+void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap overlap,
+                        const GemmExtras& extras) {
   if (!mapped_ || !maps_alike(*mapped_, params)) {
     encode_maps(params);
   }
@@ -39,7 +40,7 @@ void GemmKernel::launch(const GemmParams& params, CUstream stream, LaunchOverlap
   require_success(std::visit(
                       [&](const auto& one) {
                         return launch_gemm(cuda_driver().launch_calls, kernel_->handle(), one,
-                                           params, maps_, workers_, possible, stream);
+                                           params, extras, maps_, workers_, possible, stream);
                       },
                       config_),
                   "cuLaunchKernelEx");

@@ -26,7 +26,7 @@ class GemmKernel {
   /// on the same matrices share their tensor maps.
   /// Throws: DriverError, also for matrices whose alignment the copy engine refuses.
   void launch(const GemmParams& params, CUstream stream,
-              LaunchOverlap overlap = LaunchOverlap::allowed);
+              LaunchOverlap overlap = LaunchOverlap::allowed, const GemmExtras& extras = {});
 
   CUfunction handle() const { return kernel_->handle(); }
   void set_workers(int workers) { workers_ = workers; }

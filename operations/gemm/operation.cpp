@@ -67,6 +67,10 @@ class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant> {
     if (any_of(results, [](const V& v) { return v.splits > 1; })) {
       all.push_back(column("splits", true, [](const V& v) { return std::to_string(v.splits); }));
     }
+    if (any_of(results, [](const V& v) { return v.promote_every > 0; })) {
+      all.push_back(
+          column("promote", true, [](const V& v) { return std::to_string(v.promote_every); }));
+    }
     if (any_of(results, [](const V& v) { return v.k_order != Order::cyclic; })) {
       all.push_back(column("k order", false, [](const V& v) { return to_string(v.k_order); }));
     }

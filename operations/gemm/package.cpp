@@ -17,29 +17,56 @@ namespace {
 
 /// Every member in its order, as of the following one.
 std::string config_text(const HopperGemmConfig& c) {
-  static_assert(sizeof(HopperGemmConfig) == 16 * sizeof(int), "a new member is to be written here");
-  return "swr::HopperGemmConfig" +
-         package_list(
-             {package_enumerator("DType", c.dtype), package_enumerator("OutputType", c.output),
-              package_enumerator("GemmLayout", c.layout), package_truth(c.reads_c),
-              std::to_string(c.tile_m), std::to_string(c.tile_n), std::to_string(c.tile_k),
-              std::to_string(c.stages), package_enumerator("GemmMainloop", c.mainloop),
-              std::to_string(c.consumers), std::to_string(c.cluster_m), std::to_string(c.cluster_n),
-              std::to_string(c.cluster_k), package_enumerator("Persistence", c.persistence),
-              package_enumerator("Order", c.k_order), package_truth(c.split_k)});
+  static_assert(sizeof(HopperGemmConfig) == 23 * sizeof(int), "a new member is to be written here");
+  return "swr::HopperGemmConfig" + package_list({package_enumerator("DType", c.dtype),
+                                                 package_enumerator("OutputType", c.output),
+                                                 package_enumerator("GemmLayout", c.layout),
+                                                 package_truth(c.reads_c),
+                                                 std::to_string(c.tile_m),
+                                                 std::to_string(c.tile_n),
+                                                 std::to_string(c.tile_k),
+                                                 std::to_string(c.stages),
+                                                 package_enumerator("GemmMainloop", c.mainloop),
+                                                 std::to_string(c.consumers),
+                                                 std::to_string(c.cluster_m),
+                                                 std::to_string(c.cluster_n),
+                                                 std::to_string(c.cluster_k),
+                                                 package_enumerator("Persistence", c.persistence),
+                                                 package_enumerator("Order", c.k_order),
+                                                 package_truth(c.split_k),
+                                                 package_enumerator("Scaling", c.scaling),
+                                                 std::to_string(c.promote_every),
+                                                 package_truth(c.has_bias),
+                                                 package_enumerator("Activation", c.activation),
+                                                 package_truth(c.gated),
+                                                 package_enumerator("Scaling", c.output_scaling),
+                                                 package_enumerator("GemmGroups", c.groups)});
 }
 
 std::string config_text(const PortableGemmConfig& c) {
-  static_assert(sizeof(PortableGemmConfig) == 14 * sizeof(int),
+  static_assert(sizeof(PortableGemmConfig) == 21 * sizeof(int),
                 "a new member is to be written here");
-  return "swr::PortableGemmConfig" +
-         package_list(
-             {package_enumerator("DType", c.dtype), package_enumerator("OutputType", c.output),
-              package_enumerator("GemmLayout", c.layout), package_truth(c.reads_c),
-              std::to_string(c.alignment_bytes), std::to_string(c.tile_m), std::to_string(c.tile_n),
-              std::to_string(c.tile_k), std::to_string(c.warps_m), std::to_string(c.warps_n),
-              std::to_string(c.stages), package_enumerator("Persistence", c.persistence),
-              package_enumerator("Order", c.k_order), package_truth(c.split_k)});
+  return "swr::PortableGemmConfig" + package_list({package_enumerator("DType", c.dtype),
+                                                   package_enumerator("OutputType", c.output),
+                                                   package_enumerator("GemmLayout", c.layout),
+                                                   package_truth(c.reads_c),
+                                                   std::to_string(c.alignment_bytes),
+                                                   std::to_string(c.tile_m),
+                                                   std::to_string(c.tile_n),
+                                                   std::to_string(c.tile_k),
+                                                   std::to_string(c.warps_m),
+                                                   std::to_string(c.warps_n),
+                                                   std::to_string(c.stages),
+                                                   package_enumerator("Persistence", c.persistence),
+                                                   package_enumerator("Order", c.k_order),
+                                                   package_truth(c.split_k),
+                                                   package_enumerator("Scaling", c.scaling),
+                                                   std::to_string(c.promote_every),
+                                                   package_truth(c.has_bias),
+                                                   package_enumerator("Activation", c.activation),
+                                                   package_truth(c.gated),
+                                                   package_enumerator("Scaling", c.output_scaling),
+                                                   package_enumerator("GemmGroups", c.groups)});
 }
 
 std::string problem_text(const GemmProblem& p) {
@@ -47,7 +74,11 @@ std::string problem_text(const GemmProblem& p) {
                        std::to_string(p.k), package_enumerator("DType", p.dtype),
                        package_enumerator("OutputType", p.output),
                        package_enumerator("GemmLayout", p.layout), package_truth(p.reads_c),
-                       std::to_string(p.alignment_bytes)});
+                       std::to_string(p.alignment_bytes), package_enumerator("Scaling", p.scaling),
+                       package_enumerator("Accuracy", p.accuracy), package_truth(p.has_bias),
+                       package_enumerator("Activation", p.activation), package_truth(p.gated),
+                       package_enumerator("Scaling", p.output_scaling),
+                       package_enumerator("GemmGroups", p.groups), package_truth(p.skewed)});
 }
 
 }  // namespace

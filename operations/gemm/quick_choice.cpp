@@ -56,31 +56,51 @@ bool is_by_twos(const GemmVariant& variant) {
          variant.persistence == Persistence::grid;
 }
 
-int ctas_per_sm(const GemmVariant& variant, const DeviceInfo& device) {
+int ctas_per_sm(const GemmProblem& problem, const GemmVariant& variant, const DeviceInfo& device) {
   if (variant.family == Family::hopper) {
     return is_by_twos(variant) ? 2 : 1;
   }
   constexpr int kMost = 4;
-  const int smem = variant.stages * (variant.tile_m + variant.tile_n) * variant.tile_k * 2;
+  const int smem = variant.stages * (variant.tile_m + variant.tile_n) * variant.tile_k *
+                   element_bytes(problem.dtype);
   const int threads = 32 * variant.warps_m * variant.warps_n;
   const int sums = variant.tile_m * variant.tile_n / threads;
-  const int registers = std::min(255, sums + 90) * threads;
+  const int held = variant.promote_every > 0 ? 2 * sums : sums;
+  const int registers = std::min(255, held + 90) * threads;
   return std::clamp(std::min(device.smem_per_sm_bytes / (smem + device.smem_reserved_per_cta_bytes),
                              device.registers_per_sm / registers),
                     1, kMost);
 }
 
+/// Clocks of a k-block of two levels, of whose products a consumer adds its part while the other
+/// one multiplies; `products` are those of all.
+double promoted_clocks(const GemmVariant& v, double products) {
+  constexpr double kWaitClocks = 100.0;
+  if (v.promote_every == 0) {
+    return 0.0;
+  }
+  const double added = 1.0 * v.tile_m * v.tile_n / v.consumers / 128 * v.tile_k / v.promote_every;
+  const int sharers = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
+  return products / sharers + added * (v.mainloop == GemmMainloop::pingpong ? v.consumers : 1) +
+         kWaitClocks;
+}
+
 /// Clocks of one k-block of a CTA that has its SM alone.
-double product_clocks(const GemmVariant& v, const DeviceInfo& device) {
-  const double stage_bytes = kElementBytes * (v.tile_m + v.tile_n) * v.tile_k;
+double product_clocks(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
+  const double bytes = element_bytes(problem.dtype);
+  const double stage_bytes = bytes * (v.tile_m + v.tile_n) * v.tile_k;
   if (v.family == Family::hopper) {
-    const double instructions = v.tile_m / 64.0 * v.tile_k / 16.0;
+    const double instructions = v.tile_m / 64.0 * v.tile_k * bytes / 32.0;
     const double smem = instructions * 32.0 * (kHopperRows + v.tile_n) + stage_bytes;
-    return std::max(kWgmmaFactor * instructions * v.tile_n / 2, smem / kSmemBytesPerClock);
+    return std::max({kWgmmaFactor * instructions * v.tile_n / 2, smem / kSmemBytesPerClock,
+                     promoted_clocks(v, instructions * v.tile_n / 2)});
   }
   const double flop = 2.0 * v.tile_m * v.tile_n * v.tile_k;
-  const double smem = kElementBytes * v.tile_k * (v.tile_m * v.warps_n + v.tile_n * v.warps_m);
-  return std::max(kMmaFactor * flop / mma_flop_per_clock(device.sm_arch),
+  const double smem = bytes * v.tile_k * (v.tile_m * v.warps_n + v.tile_n * v.warps_m);
+  const double rate = mma_flop_per_clock(device.sm_arch) * fp8_rate(problem.dtype, device.sm_arch);
+  const double added =
+      v.promote_every == 0 ? 0.0 : 1.0 * v.tile_m * v.tile_n / 128 * v.tile_k / v.promote_every;
+  return std::max(kMmaFactor * flop / rate + added,
                   kPortableSmemShare * (smem + stage_bytes) / kSmemBytesPerClock);
 }
 
@@ -130,12 +150,19 @@ class Candidates {
     GemmMainloop mainloop;
   };
 
-  long long tiles(const GemmVariant& variant) const {
-    return 1LL * ceil_div(problem_.m, variant.tile_m) * ceil_div(problem_.n, variant.tile_n) *
-           problem_.batch;
+  int promotion(int tile_k) const {
+    return problem_.accuracy == Accuracy::fast ? 0 : std::max(tile_k, kScaleBlock);
   }
 
-  void add(const GemmVariant& variant) {
+  long long tiles(const GemmVariant& variant) const {
+    return 1LL * ceil_div(problem_.m, variant.tile_m) *
+           ceil_div(product_columns(problem_), variant.tile_n) * problem_.batch;
+  }
+
+  void add(GemmVariant variant) {
+    if (problem_.groups != GemmGroups::none) {
+      variant.persistence = Persistence::persistent;
+    }
     all_.push_back({variant, quick_time_us_of(problem_, variant, device_)});
   }
 
@@ -157,7 +184,11 @@ class Candidates {
       GemmVariant variant{.family = Family::hopper,
                           .tile_m = shape.tile_m,
                           .tile_n = shape.tile_n,
-                          .tile_k = shape.tile_k};
+                          .tile_k = shape.tile_k * 2 / element_bytes(problem_.dtype)};
+      if (problem_.scaling == Scaling::block && variant.tile_k != kScaleBlock) {
+        continue;
+      }
+      variant.promote_every = promotion(variant.tile_k);
       variant.mainloop = shape.mainloop;
       variant.consumers = shape.consumers;
       variant.persistence = Persistence::persistent;
@@ -216,7 +247,8 @@ class Candidates {
         Shape{128, 128, 2, 4}, Shape{128, 256, 2, 4}, Shape{256, 128, 4, 2},
     };
     for (const Shape& shape : kShapes) {
-      for (const int tile_k : {64, 32}) {
+      const int line = 128 / element_bytes(problem_.dtype);
+      for (const int tile_k : {line, line / 2}) {
         for (const int stages : {4, 3, 2}) {
           GemmVariant variant{.tile_m = shape.tile_m,
                               .tile_n = shape.tile_n,
@@ -224,6 +256,7 @@ class Candidates {
                               .stages = stages,
                               .warps_m = shape.warps_m,
                               .warps_n = shape.warps_n};
+          variant.promote_every = promotion(tile_k);
           add(variant);
           const long long few = tiles(variant);
           for (const int parts : {2, 4, 8}) {
@@ -260,11 +293,11 @@ class Candidates {
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         const DeviceInfo& device) {
   const double sms = device.sm_count;
-  const int resident = ctas_per_sm(v, device);
+  const int resident = ctas_per_sm(problem, v, device);
   const int cluster = v.cluster_m * v.cluster_n * v.cluster_k;
   const double places = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
-                        ceil_div(problem.n, v.tile_n * v.cluster_n) * v.cluster_m * v.cluster_n *
-                        problem.batch;
+                        ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * v.cluster_m *
+                        v.cluster_n * problem.batch;
   const double ctas = places * v.splits * v.cluster_k;
   const double share = cluster > 2 ? kLargeClusterShare : 1.0;
   const double slots =
@@ -275,9 +308,9 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
       std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * v.splits * v.cluster_k));
 
   const double loaded =
-      kElementBytes * v.tile_k *
+      1.0 * element_bytes(problem.dtype) * v.tile_k *
       (1.0 * std::min(v.tile_m, problem.m) / v.cluster_n + 1.0 * v.tile_n / v.cluster_m);
-  const double step = std::max({together * product_clocks(v, device),
+  const double step = std::max({together * product_clocks(problem, v, device),
                                 together * loaded / kSmL2BytesPerClock, kLeastStepClocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;
   const double epilogue =
@@ -330,11 +363,19 @@ double trusted_octaves_of(const GemmProblem& /*problem*/, const DeviceInfo& devi
 }
 
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index) {
+  if (index == 1 && problem.groups != GemmGroups::none) {
+    problem.skewed = !problem.skewed;
+    return problem;
+  }
   if (index > 0) {
     return std::nullopt;
   }
+  if (is_fp8(problem.dtype)) {
+    problem.dtype = problem.dtype == DType::e4m3 ? DType::e5m2 : DType::e4m3;
+    return problem;
+  }
   problem.dtype = problem.dtype == DType::fp16 ? DType::bf16 : DType::fp16;
-  if (problem.output != OutputType::fp32) {
+  if (problem.output == OutputType::fp16 || problem.output == OutputType::bf16) {
     problem.output = problem.output == OutputType::fp16 ? OutputType::bf16 : OutputType::fp16;
   }
   return problem;

@@ -23,17 +23,19 @@ class ReadyGemm final : public ReadyLaunch {
         split_memory_(variant.splits > 1 ? &tools.split_memory : nullptr) {}
 
   void launch(const void* of_gemm, const LaunchSite& site) const override {
-    GemmParams params = static_cast<const GemmCall*>(of_gemm)->params;
+    const auto& call = *static_cast<const GemmCall*>(of_gemm);
+    GemmParams params = call.params;
     params.raster = variant_.raster;
     params.raster_group = variant_.raster_group;
     params.swizzle_stride = variant_.swizzle_stride;
     params.splits = variant_.splits;
-    std::visit([&](const auto& config) { launch(config, params, site); }, config_);
+    std::visit([&](const auto& config) { launch(config, params, call.extras, site); }, config_);
   }
 
  private:
   template <typename Config>
-  void launch(const Config& config, GemmParams params, const LaunchSite& site) const {
+  void launch(const Config& config, GemmParams params, const GemmExtras& extras,
+              const LaunchSite& site) const {
     if (split_memory_ != nullptr) {
       SplitMemory::Part part;
       require_success(split_memory_->of_launch(
@@ -45,7 +47,7 @@ class ReadyGemm final : public ReadyLaunch {
     }
     GemmTensorMaps maps{};  // Stays so for kernels without maps.
     require_success(encode_gemm_maps(site.calls, config, params, maps), "cuTensorMapEncodeTiled");
-    require_success(launch_gemm(site.calls, site.entry(), config, params, maps, workers_,
+    require_success(launch_gemm(site.calls, site.entry(), config, params, extras, maps, workers_,
                                 site.overlap, site.stream),
                     "cuLaunchKernelEx");
   }

@@ -56,6 +56,19 @@ constexpr std::array kHopperShapes{
     HopperShape{128, 256, 2, kCooperative}, HopperShape{256, 64, 2, kCooperative},
     HopperShape{256, 96, 2, kCooperative},  HopperShape{256, 128, 2, kCooperative},
 };
+/// More that won where FP8 leaves fewer k-blocks, or sums of parts take registers
+/// (experiments/gemm/fp8).
+constexpr std::array kFp8Shapes{
+    HopperShape{128, 176, 2, kCooperative}, HopperShape{128, 208, 2, kCooperative},
+    HopperShape{256, 112, 2, kCooperative}, HopperShape{256, 160, 2, kCooperative},
+    HopperShape{256, 192, 2, kCooperative},
+};
+/// Those whose warps have 128 columns of C, for scales of so many.
+constexpr std::array kPortableScaledShapes{
+    PortableShape{64, 128, 4, 1},
+    PortableShape{128, 128, 8, 1},
+    PortableShape{64, 256, 4, 2},
+};
 
 GemmVariant shape_variant(const PortableShape& shape) {
   return {.family = Family::portable,
@@ -67,7 +80,6 @@ GemmVariant shape_variant(const PortableShape& shape) {
 
 GemmVariant shape_variant(const HopperShape& shape) {
   GemmVariant variant{.family = Family::hopper, .tile_m = shape.tile_m, .tile_n = shape.tile_n};
-  variant.tile_k = 64;
   variant.mainloop = shape.mainloop;
   variant.consumers = shape.consumers;
   return variant;
@@ -97,6 +109,7 @@ class Enumeration {
     all = expanded(all, "mainloop");
     all = expanded(all, "consumers");
     all = expanded(all, "tile_k", &Enumeration::tile_ks);
+    all = expanded(all, "promote_every", &Enumeration::promotions);
     all = expanded(all, "persistence", &Enumeration::persistences);
     all = expanded(all, "workers");
     all = expanded(all, "cluster_k", &Enumeration::cluster_ks);
@@ -150,6 +163,11 @@ class Enumeration {
     };
     if (family_ == Family::hopper) {
       add(kHopperShapes);
+      if (is_fp8(problem_.dtype)) {
+        add(kFp8Shapes);
+      }
+    } else if (problem_.output_scaling == Scaling::block) {
+      add(kPortableScaledShapes);
     } else {
       add(kPortableShapes);
     }
@@ -187,12 +205,29 @@ class Enumeration {
 
   /// Long steps pay where a step of 64 is too short to hide its own overhead.
   Values tile_ks(const GemmVariant& variant) const {
+    const long long line = 128 / element_bytes(problem_.dtype);
+    if (problem_.scaling == Scaling::block) {
+      return {line};
+    }
     if (family_ == Family::portable) {
-      return {32LL, 64LL};
+      return {line / 2, line};
     }
     const bool short_steps = variant.tile_m == 64 && variant.consumers == 1;
-    return short_steps ? Values{64LL, 128LL} : Values{64LL};
+    return short_steps ? Values{line, 2 * line} : Values{line};
   }
+
+  /// Longer parts are promoted less often, and are a little less exact.
+  Values promotions(const GemmVariant& variant) const {
+    if (problem_.accuracy == Accuracy::fast) {
+      return {0LL};
+    }
+    if (problem_.scaling == Scaling::block || variant.tile_k > kScaleBlock) {
+      return {static_cast<long long>(variant.tile_k)};
+    }
+    return family_ == Family::portable ? Values{0LL, 128LL} : Values{128LL, 256LL};
+  }
+
+  bool is_grouped() const { return problem_.groups != GemmGroups::none; }
 
   /// Two CTAs of such kernels share an SM: one loads while the other ends.
   static bool is_by_twos(const GemmVariant& variant) {
@@ -201,6 +236,9 @@ class Enumeration {
 
   /// Grid launches are for kernels that share an SM by twos and for clusters along k.
   Values persistences(const GemmVariant& variant) const {
+    if (is_grouped()) {
+      return texts(std::array{"persistent"sv});
+    }
     if (family_ == Family::portable || is_by_twos(variant) || !sizes_along_k(variant).empty()) {
       return texts(std::array{"grid"sv, "persistent"sv});
     }
@@ -212,7 +250,7 @@ class Enumeration {
   Values sizes_along_k(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerCta = 4;
     Values values;
-    if (family_ == Family::portable || variant.mainloop != kCooperative) {
+    if (family_ == Family::portable || variant.mainloop != kCooperative || is_grouped()) {
       return values;
     }
     const long long tiles = schedule_of(problem_, variant).work_items();
@@ -269,7 +307,7 @@ class Enumeration {
   /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU.
   Values splits(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerSplit = 4;
-    if (variant.cluster_k > 1) {
+    if (variant.cluster_k > 1 || is_grouped()) {
       return {1LL};
     }
     const long long tiles = schedule_of(problem_, variant).work_items();

@@ -23,7 +23,7 @@ std::span<const Axis> gemm_axes() {
       choice_axis(&V::family, kFamilies, "family", "Kernel family."),
       integer_axis(&V::tile_m, 16, 256, "tile_m", "Rows of C per tile."),
       integer_axis(&V::tile_n, 16, 256, "tile_n", "Columns of C per tile."),
-      integer_axis(&V::tile_k, 32, 128, "tile_k", "Elements of k per step."),
+      integer_axis(&V::tile_k, 32, 256, "tile_k", "Elements of k per step."),
       integer_axis(&V::stages, 2, 16, "stages", "Tiles of A and B in shared memory."),
       integer_axis(&V::warps_m, 1, 8, "warps_m", "Warps along m.", Family::portable),
       integer_axis(&V::warps_n, 1, 8, "warps_n", "Warps along n.", Family::portable),
@@ -44,6 +44,8 @@ std::span<const Axis> gemm_axes() {
       integer_axis(&V::raster_group, 1, 1024, "raster_group", "Rows of clusters per band."),
       integer_axis(&V::swizzle_stride, 0, 1 << 24, "swizzle_stride",
                    "Elements of n per column group; 0: off."),
+      later(integer_axis(&V::promote_every, 0, 4096, "promote_every",
+                         "Elements of k summed before fp32 takes over; 0: all.")),
   };
   return axes;
 }

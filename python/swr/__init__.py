@@ -4,6 +4,7 @@
     import swr
     o = swr.sdpa(q, k, v, causal=True)
     y = swr.matmul(x, weight.T)
+    y = swr.grouped_mm(x, expert_weights.mT, offsets)
     o = swr.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, page_table=table)
     blur = swr.kernel("blur.cu", ...)  # a kernel of yours: docs/kernels.md
 
@@ -21,6 +22,8 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from ._flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+    from ._fused import linear, scaled_mm
+    from ._grouped import grouped_mm, scaled_grouped_mm
     from ._matmul import matmul
     from ._paged import PagedPlan, merge_states, plan_paged, run_paged
     from ._sdpa import sdpa
@@ -29,14 +32,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer", "Argument", "Device", "Error", "Kernel", "array", "kernel", "scalar", "size", "texture", "GemmProblem", "Lookup", "PagedPlan", "Problem", "Workspace", "__version__",
-    "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "matmul",
-    "merge_states", "plan_paged", "present_device", "profiled_device", "results_digest", "run_paged",
-    "sdpa", "tune",
+    "configure", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
+    "grouped_mm", "matmul", "linear", "merge_states", "plan_paged", "present_device", "profiled_device",
+    "results_digest", "run_paged", "scaled_grouped_mm", "scaled_mm", "sdpa", "tune",
 ]
 
 # Which module has what needs PyTorch.
 _OF_TORCH = {
-    "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "flash_attn_func": "_flash",
+    "configure": "_torch", "results_digest": "_torch", "sdpa": "_sdpa", "matmul": "_matmul", "linear": "_fused",
+    "grouped_mm": "_grouped", "scaled_grouped_mm": "_grouped", "scaled_mm": "_fused", "flash_attn_func": "_flash",
     "flash_attn_varlen_func": "_flash", "flash_attn_with_kvcache": "_flash", "PagedPlan": "_paged",
     "merge_states": "_paged", "plan_paged": "_paged", "run_paged": "_paged", "Workspace": "_serving"}
 

@@ -214,6 +214,16 @@ class Gemm(ctypes.Structure):
         ("layout", c_int32), ("alpha", c_float), ("beta", c_float)]
 
 
+class GemmExtras(ctypes.Structure):
+    _fields_ = [(name, c_int32) for name in (
+        "scaling", "accuracy", "activation", "gated", "output_scaling", "a_scale_stride",
+        "b_scale_stride", "c_scale_stride")] + [(name, c_void_p) for name in (
+            "a_scales", "b_scales", "bias", "addend", "c_scales")]
+class GroupedGemm(ctypes.Structure):
+    _fields_ = [("gemm", Gemm), ("groups", c_int32), ("expected_rows", c_int32),
+                ("skewed", c_int32), ("extras", GemmExtras)]
+
+
 class RawKernelArgument(ctypes.Structure):
     """Where the bytes of an argument lie. Its Python object also holds them, as `kept`."""
 
@@ -248,6 +258,8 @@ _LAUNCHES = {
     "swr_runtime_attention_backward": [c_void_p] * 3,
     "swr_runtime_prepare_backward": [c_void_p] * 3,
     "swr_runtime_gemm_at": [c_void_p] * 6,
+    "swr_runtime_fused_gemm": [c_void_p] * 4,
+    "swr_runtime_grouped_gemm_at": [c_void_p] * 7,
     "swr_runtime_serving_attention": [c_void_p] * 3,
     "swr_runtime_prepare_serving": [c_void_p] * 3,
     "swr_merge_states": [c_void_p] * 3,

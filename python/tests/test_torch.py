@@ -13,9 +13,9 @@ except ImportError:
     torch = None
 
 if torch is not None:
-    from swr import _library, _matmul, _sdpa, _torch
+    from swr import _fused, _grouped, _library, _matmul, _sdpa, _torch, deep_gemm
 
-    DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+    DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def tensor_at(address, shape, strides, dtype):
@@ -39,6 +39,73 @@ def product(runtime, description, a, b, c, stream):
     a = a.mT if g.layout == 2 else a
     b = b.mT if g.layout == 0 else b
     matrices(c, (g.m, g.n), g.c_strides, g.output).copy_(a @ b)
+    return 0
+
+
+def fused_product(runtime, description, extras, stream):
+    """What a kernel with scales, bias, activation or gate does, by the descriptions alone."""
+    g, e = _library.Gemm.from_address(description), _library.GemmExtras.from_address(extras)
+    columns = 2 * g.n if e.gated else g.n
+    blocks, column_blocks = -(-g.k // 128), -(-columns // 128)
+    a = tensor_at(g.a, (g.m, g.k), (g.a_strides.row, 1), DTYPES[g.dtype]).float()
+    b = tensor_at(g.b, (columns, g.k), (g.b_strides.row, 1), DTYPES[g.dtype]).float()
+
+    def scales(address, shape, strides):
+        return tensor_at(address, shape, strides, torch.float32)
+    if e.scaling in (1, 2):
+        a = a * scales(e.a_scales, (g.m if e.scaling == 2 else 1, 1), (1, 1))
+        b = b * scales(e.b_scales, (columns if e.scaling == 2 else 1, 1), (1, 1))
+    if e.scaling == 3:
+        assert e.accuracy == 1 and e.a_scale_stride % 4 == 0 and e.a_scales % 16 == 0
+        of_a = scales(e.a_scales, (g.m, blocks), (1, e.a_scale_stride))
+        of_b = scales(e.b_scales, (column_blocks, blocks), (e.b_scale_stride, 1))
+        a = a * of_a.repeat_interleave(128, 1)[:, :g.k]
+        b = b * of_b.repeat_interleave(128, 0)[:columns].repeat_interleave(128, 1)[:, :g.k]
+    out = DTYPES[g.output]
+    x = g.alpha * (a @ b.T)
+    if e.bias:
+        x = x + tensor_at(e.bias, (columns,), (1,), torch.bfloat16 if g.output == 3 else out).float()
+    activate = [lambda x: x, torch.nn.functional.gelu,
+                lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+                torch.nn.functional.silu][e.activation]
+    x = activate(x[:, :g.n]) * x[:, g.n:] if e.gated else activate(x)
+    if g.beta:
+        x = x + g.beta * tensor_at(e.addend or g.c, (g.m, g.n), (g.c_strides.row, 1), out).float()
+    if e.output_scaling == 1:
+        x = (x * scales(e.c_scales, (1,), (1,))).clamp(-448, 448)
+    tensor_at(g.c, (g.m, g.n), (g.c_strides.row, 1), out).copy_(x)
+    return 0
+
+
+def grouped_product(runtime, description, a, b, c, numbers, stream):
+    """What a grouped kernel does, by the description and the numbers."""
+    d = _library.GroupedGemm.from_address(description)
+    g = d.gemm
+    count = g.m if d.groups == _grouped.CONTIGUOUS else g.batch
+    numbers = tensor_at(numbers, (count,), (1,), torch.int32).tolist()
+    masked = d.groups == _grouped.MASKED
+    a, c = (tensor_at(address, (g.batch if masked else 1, g.m, columns),
+                      (strides.batch, strides.row, 1), DTYPES[dtype])
+            for address, columns, strides, dtype in ((a, g.k, g.a_strides, g.dtype),
+                                                     (c, g.n, g.c_strides, g.output)))
+    b_shape = (g.batch, *((g.n, g.k) if g.layout == 0 else (g.k, g.n)))
+    b = tensor_at(b, b_shape, (g.b_strides.batch, g.b_strides.row, 1), DTYPES[g.dtype]).float()
+    b = b.mT if g.layout == 0 else b
+    of_a, of_b = torch.ones(a.shape[:2]), torch.ones(g.batch, g.n)
+    if d.extras.scaling == 2:
+        of_a = tensor_at(d.extras.a_scales, a.shape[:2], (g.m, 1), torch.float32)
+        of_b = tensor_at(d.extras.b_scales, (g.batch, g.n), (g.n, 1), torch.float32)
+    for matrix in range(a.shape[0]):
+        for row in range(g.m):
+            if d.groups == _grouped.OFFSETS:
+                item = next((i for i, end in enumerate(numbers) if row < end), -1)
+            elif masked:
+                item = matrix if row < numbers[matrix] else -1
+            else:
+                item = numbers[row]
+            if item >= 0:
+                sums = a[matrix, row].float() @ b[item]
+                c[matrix, row] = (sums * of_a[matrix, row] * of_b[item]).to(c.dtype)
     return 0
 
 
@@ -113,8 +180,12 @@ class OnTheCpu(unittest.TestCase):
                 mock.patch.object(_torch, "_raw_stream", lambda index: 0),
                 mock.patch.object(_sdpa, "require_cuda", lambda **tensors: None),
                 mock.patch.object(_matmul, "require_cuda", lambda **tensors: None),
+                mock.patch.object(_fused, "require_cuda", lambda **tensors: None),
+                mock.patch.object(_grouped, "require_cuda", lambda **tensors: None),
                 mock.patch.dict(_library.library.__dict__, {
                     "swr_runtime_gemm_at": mock.Mock(side_effect=product),
+                    "swr_runtime_fused_gemm": mock.Mock(side_effect=fused_product),
+                    "swr_runtime_grouped_gemm_at": mock.Mock(side_effect=grouped_product),
                     "swr_runtime_prepare_backward": mock.Mock(side_effect=prepare_backward),
                     "swr_runtime_attention_backward": mock.Mock(side_effect=attention_backward),
                     "swr_runtime_attention_at": mock.Mock(side_effect=attention)}),
@@ -126,6 +197,74 @@ class OnTheCpu(unittest.TestCase):
         self.assertEqual(out.shape, reference.shape)
         error = (out.float() - reference).norm() / reference.norm()
         self.assertLess(error, 1e-2)
+
+
+class ScaledMm(OnTheCpu):
+    """With the conventions of torch._scaled_mm."""
+
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+        self.a = torch.randn(70, 272).to(torch.float8_e4m3fn)
+        self.w = torch.randn(144, 272).to(torch.float8_e4m3fn)
+
+    def check(self, scale_a, scale_b, every_a, every_b, **more):
+        out = _fused.scaled_mm(self.a, self.w.t(), scale_a, scale_b, **more)
+        reference = (self.a.float() * every_a) @ (self.w.float() * every_b).T
+        self.assert_close(out, reference + (more["bias"].float() if "bias" in more else 0))
+        self.assertEqual(out.dtype, more.get("out_dtype", torch.bfloat16))
+
+    def test_scales_of_tensors_and_rows(self):
+        one, other = torch.tensor(0.5), torch.tensor([3.0])
+        self.check(one, other, 0.5, 3.0, bias=normal(144))
+        rows, columns = torch.rand(70, 1) + 1, torch.rand(1, 144) + 1
+        for fast in (False, True):
+            self.check(rows, columns, rows, columns.T, use_fast_accum=fast, out_dtype=torch.float32)
+
+    def test_scales_of_blocks(self):
+        of_a, of_b = torch.rand(3, 70) + 1, torch.rand(2, 4) + 1
+        every_a = of_a.T.repeat_interleave(128, 1)[:, :272]
+        every_b = of_b[:, :3].repeat_interleave(128, 0)[:144].repeat_interleave(128, 1)[:, :272]
+        for padded in (torch.zeros(3, 72), torch.zeros(3, 70)):  # The second is copied.
+            padded[:, :70] = of_a
+            self.check(padded.T[:70], of_b.T, every_a, every_b)
+        with self.assertRaisesRegex(ValueError, "contiguous along their first"):
+            _fused.scaled_mm(self.a, self.w.t(), of_a.T.contiguous(), of_b[:, :3].T)
+
+    def test_output_of_fp8(self):
+        out = _fused.scaled_mm(self.a, self.w.t(), torch.tensor(1.0), torch.tensor(1.0),
+                               scale_result=torch.tensor(4.0), out_dtype=torch.float8_e4m3fn)
+        reference = (4 * self.a.float() @ self.w.float().T).clamp(-448, 448)
+        self.assertLess((out.float() - reference).norm() / reference.norm(), 0.04)
+
+    def test_what_no_kernel_serves_is_refused(self):
+        one = torch.tensor(1.0)
+        for wrong, message in (((self.a.float(), self.w.t(), one, one), "float8"),
+                               ((self.a, self.w, one, one), "takes b"),
+                               ((self.a, self.w.t().contiguous(), one, one), "contiguous columns"),
+                               ((self.a, self.w.t(), torch.ones(70, 1), one), "give one value"),
+                               ((self.a, self.w.t(), one.double(), one), "float32")):
+            with self.assertRaisesRegex((TypeError, ValueError), message):
+                _fused.scaled_mm(*wrong)
+
+
+class Linear(OnTheCpu):
+    def test_epilogues(self):
+        x, w, bias, residual = normal(2, 5, 32), normal(24, 32), normal(24), normal(2, 5, 24)
+        functional = torch.nn.functional
+        plain = x.float() @ w.float().T
+        for options, reference in (
+                ({}, plain), ({"residual": residual}, plain + residual.float()),
+                ({"bias": bias, "activation": "gelu"}, functional.gelu(plain + bias.float())),
+                ({"activation": "silu", "residual": residual},
+                 functional.silu(plain) + residual.float()),
+                ({"activation": "gelu_tanh"}, functional.gelu(plain, approximate="tanh"))):
+            self.assert_close(_fused.linear(x, w, **options), reference)
+        gate, up = (plain + bias.float()).chunk(2, -1)
+        self.assert_close(_fused.linear(x, w, bias, activation="silu", gated=True),
+                          functional.silu(gate) * up)
+        with self.assertRaisesRegex(ValueError, "relu"):
+            _fused.linear(x, w, activation="relu")
 
 
 class Matmul(OnTheCpu):
@@ -162,7 +301,7 @@ class Matmul(OnTheCpu):
                                     torch.zeros(2, 3, dtype=torch.bfloat16)))
 
     def test_output_types(self):
-        for out_dtype in DTYPES:
+        for out_dtype in DTYPES[:3]:
             self.check(normal(5, 7), normal(7, 6), out_dtype=out_dtype)
         self.check(normal(5, 7, dtype=torch.float16), normal(7, 6, dtype=torch.float16))
 
@@ -189,6 +328,79 @@ class Matmul(OnTheCpu):
             with self.assertRaisesRegex(_library.Error, "no kernel") as caught:
                 _matmul.matmul(normal(5, 7), normal(7, 6))
         self.assertEqual(caught.exception.code, "not_compiled")
+
+
+class GroupedMm(OnTheCpu):
+    COUNTS = (3, 0, 5, 1)
+
+    def offs(self):
+        return torch.tensor(self.COUNTS).cumsum(0).to(torch.int32)
+
+    def expected(self, a, b):
+        parts = a[:sum(self.COUNTS)].float().split(self.COUNTS)
+        return torch.cat([part @ b[group].float() for group, part in enumerate(parts)])
+
+    def test_rows_of_each_group_in_every_storage_order(self):
+        for a in (normal(9, 16), normal(12, 20)[:, 2:18]):
+            for b in (normal(4, 16, 24), normal(4, 24, 16).mT, normal(6, 16, 24)[1:5]):
+                for out_dtype in (None, torch.float32):
+                    out = _grouped.grouped_mm(a, b, self.offs(), out_dtype=out_dtype)
+                    self.assertEqual(out.dtype, out_dtype or a.dtype)
+                    self.assertEqual(out.shape, (a.shape[0], 24))
+                    self.assert_close(out[:9], self.expected(a, b))
+
+    def test_deep_gemm_signatures(self):
+        a, b = normal(4 * 8, 16), normal(4, 24, 16)
+        indices = torch.repeat_interleave(torch.arange(4, dtype=torch.int32), 8)
+        indices[5:8] = -1
+        d = torch.full((32, 24), 7.0, dtype=torch.bfloat16)
+        deep_gemm.m_grouped_bf16_gemm_nt_contiguous(a, b, d, indices)
+        expected = torch.cat([part @ b[group].mT.float()
+                              for group, part in enumerate(a.float().split(8))])
+        expected[5:8] = 7.0
+        self.assert_close(d, expected)
+        d = torch.full((4, 8, 24), 7.0, dtype=torch.bfloat16)
+        counts = torch.tensor(self.COUNTS, dtype=torch.int32)
+        deep_gemm.m_grouped_bf16_gemm_nt_masked(a.view(4, 8, 16), b, d, counts, 3)
+        for group, count in enumerate(self.COUNTS):
+            self.assertTrue(bool((d[group, count:] == 7.0).all()))
+            if count:
+                self.assert_close(d[group, :count], a.view(4, 8, 16)[group, :count].float()
+                                  @ b[group].mT.float())
+
+    def test_fp8_with_scales_of_rows(self):
+        a = torch.randn(9, 16).to(torch.float8_e4m3fn)
+        b = torch.randn(4, 24, 16).to(torch.float8_e4m3fn).mT
+        scale_a, scale_b = torch.rand(9) + 0.5, torch.rand(4, 24) + 0.5
+        expected = self.expected(a.float() * scale_a[:, None], b.float() * scale_b[:, None])
+        out = _grouped.scaled_grouped_mm(a, b, scale_a, scale_b, self.offs())
+        self.assertEqual(out.dtype, torch.bfloat16)
+        self.assert_close(out, expected)
+        for scale in (scale_b[:3], scale_b.double(), scale_b.T):
+            with self.assertRaisesRegex(ValueError, "scale_b"):
+                _grouped.scaled_grouped_mm(a, b, scale_a, scale, self.offs())
+        with self.assertRaisesRegex(TypeError, "scaled_grouped_mm"):
+            _grouped.grouped_mm(a, b, self.offs())
+
+    def test_nothing_to_compute(self):
+        out = _grouped.grouped_mm(normal(0, 16), normal(4, 16, 24), self.offs())
+        self.assertEqual(out.shape, (0, 24))
+
+    def test_refusals(self):
+        a, b, offs = normal(9, 16), normal(4, 16, 24), self.offs()
+        for kind, text, action in (
+                (TypeError, "float32", lambda: _grouped.grouped_mm(a.float(), b.float(), offs)),
+                (ValueError, "int32", lambda: _grouped.grouped_mm(a, b, offs.long())),
+                (ValueError, "4 contiguous", lambda: _grouped.grouped_mm(a, b, offs[:3])),
+                (ValueError, r"\(9, 16\), \(4, 24, 16\)",
+                 lambda: _grouped.grouped_mm(a, b.mT, offs)),
+                (ValueError, "must be", lambda: _grouped.grouped_mm(a, b[0], offs)),
+                (ValueError, "rows of a", lambda: _grouped.grouped_mm(normal(16, 9).T, b, offs)),
+                (_library.Error, "bias", lambda: _grouped.grouped_mm(a, b, offs, normal(4, 24))),
+                (_library.Error, "no backward",
+                 lambda: _grouped.grouped_mm(a.requires_grad_(), b, offs))):
+            with self.assertRaisesRegex(kind, text):
+                action()
 
 
 class Sdpa(OnTheCpu):

@@ -246,6 +246,42 @@ def check_matmul_graph(replays=1000):
     print(f"matmul on another stream and in a CUDA graph, {replays} replays: equal")
 
 
+def expected_groups(a, b, counts):
+    """Rows that belong to no group are zeros."""
+    parts = a[:sum(counts)].float().split(counts)
+    out = torch.zeros(a.shape[0], b.shape[2], device="cuda")
+    out[:sum(counts)] = torch.cat([part @ b[group].float() for group, part in enumerate(parts)])
+    return out
+
+
+def check_grouped(trials=40):
+    """Random counts, also in a graph that is replayed with others, and in a compiled function."""
+    draw = random.Random(4)
+    for _ in range(trials):
+        groups, n, k = draw.choice((1, 2, 8, 130)), draw.choice((8, 264, 1024)), draw.choice((16, 200, 1024))
+        dtype = draw.choice((torch.float16, torch.bfloat16))
+        counts = [draw.choice((0, 1, 63, 64, 65, draw.randint(0, 200))) for _ in range(groups)]
+        b = torch.randn(groups, n, k, device="cuda", dtype=dtype)
+        b = draw.choice((b, b.mT.contiguous().mT)).mT
+        a = torch.randn(sum(counts) + 5, k, device="cuda", dtype=dtype)
+        offs = torch.tensor(counts, device="cuda").cumsum(0).to(torch.int32)
+        swr.grouped_mm(a, b, offs)
+        replayed = torch.zeros_like(offs)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = swr.grouped_mm(a, b, replayed)
+        replayed.copy_(offs)
+        out.zero_()
+        graph.replay()
+        expected = expected_groups(a, b, counts)
+        if sum(counts):
+            assert relative_error(out, expected) < 4e-3, (counts, n, k)
+        assert bool((out[sum(counts):] == 0).all()), (counts, n, k)
+    compiled = torch.compile(lambda a, b, offs: swr.grouped_mm(a * 0.5, b, offs) + 1.0, fullgraph=True)
+    assert torch.equal(compiled(a, b, offs)[:sum(counts)], (swr.grouped_mm(a * 0.5, b, offs) + 1.0)[:sum(counts)])
+    print(f"{trials} random grouped products, in graphs that follow the offsets: right, and compiled")
+
+
 def check_graph(replays=1000):
     q, k, v = some_tensors()
     expected = swr.sdpa(q, k, v, causal=True)
@@ -476,7 +512,7 @@ def main():
     print("torch", torch.__version__, "on", torch.cuda.get_device_name())
     failures = 0
     checks = (check_threads, check_random_shapes, check_random_gradients, check_random_products, check_streams,
-              check_graph, check_matmul_graph, check_refusals, check_compile, check_backward_modes,
+              check_graph, check_matmul_graph, check_grouped, check_refusals, check_compile, check_backward_modes,
               check_matmul_compile, check_empty, check_large_batches, check_alpha_zero, check_few_keys, check_fork,
               measure_overhead)
     for check in [one for one in checks if not sys.argv[1:] or one.__name__ in sys.argv[1:]]:

@@ -16,6 +16,19 @@ namespace {
 /// over 132 SMs and 1830 MHz.
 constexpr double kWgmmaFlopPerClockPerSm = 4096.0;
 
+/// Of the type that the problem multiplies.
+double peak_tflop_per_s(const Problem& problem, const VariantResult& result,
+                        const GpuProfile& profile) {
+  const Family family = family_of(result.variant);
+  const Field* const dtype = find_field(problem.operation(), "dtype");
+  const std::string type =
+      dtype != nullptr && dtype->is_text() ? field_text(problem, *dtype) : std::string();
+  const bool has_fp8 = type == "e4m3" || type == "e5m2";
+  const double of_fp8 =
+      family == Family::hopper ? 2.0 : fp8_rate(DType::e4m3, profile.device.sm_arch);
+  return swr::peak_tflop_per_s(family, profile) * (has_fp8 ? of_fp8 : 1.0);
+}
+
 /// A unit that is used less does not bound a kernel by its rate.
 constexpr double kBusyShare = 0.6;
 /// Gaps below this are within what models and clocks leave open.
@@ -188,7 +201,7 @@ std::optional<double> l2_hit_rate(const VariantResult& result) {
 Roofline roofline(const Problem& problem, const VariantResult& result, const GpuProfile& profile) {
   const double flop = flop_count(problem);
   const CompulsoryBytes least = compulsory_bytes(problem);
-  Roofline roof{.peak_tflop_per_s = peak_tflop_per_s(family_of(result.variant), profile),
+  Roofline roof{.peak_tflop_per_s = peak_tflop_per_s(problem, result, profile),
                 .dram_gb_per_s = bandwidth_gb_per_s(profile),
                 .tflop_per_s = tflop_per_s(problem, result),
                 .algorithmic_intensity = flop / static_cast<double>(least.read + least.write),
@@ -205,8 +218,8 @@ std::vector<UnitUse> unit_use(const Problem& problem, const VariantResult& resul
   const double time_us = result.time_us();
   std::vector<UnitUse> use;
   if (problem.operation().multiplies_matrices()) {
-    use.push_back({"tensor cores", tflop_per_s(problem, result) /
-                                       peak_tflop_per_s(family_of(result.variant), profile)});
+    use.push_back({"tensor cores",
+                   tflop_per_s(problem, result) / peak_tflop_per_s(problem, result, profile)});
   }
   if (const double exponentials = problem.operation().exponential_count(problem);
       exponentials > 0.0) {

@@ -89,6 +89,10 @@ __device__ inline void st_shared(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
 
+__device__ inline void st_shared_b16(unsigned shared, unsigned short value) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(shared), "h"(value) : "memory");
+}
+
 __device__ inline void st_shared(unsigned shared, uint4 value) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(value.x), "r"(value.y),
                "r"(value.z), "r"(value.w)
@@ -161,6 +165,25 @@ __device__ inline void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsig
   }
 }
 
+/// The same of the type's depth: m16n8k32 of FP8 (sm_89 and later), whose fragments have the bytes
+/// of m16n8k16.
+template <DType Type>
+__device__ inline void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (Type == DType::e4m3) {
+    asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else if constexpr (Type == DType::e5m2) {
+    asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    mma_m16n8k16<Type>(c, a, b0, b1);
+  }
+}
+
 /// cvt.rn.f16x2 and cvt.rn.bf16x2: rounds two floats to 16-bit elements; `low` goes to the lower
 /// half, which comes first in memory.
 template <DType Type>
@@ -174,6 +197,14 @@ __device__ inline unsigned cvt_rn_x2(float low, float high) {
   return packed;
 }
 
+/// cvt.rn.satfinite.e4m3x2 (sm_89 and later): what is larger than 448 becomes that; `low` goes to
+/// the lower byte.
+__device__ inline unsigned short cvt_rn_satfinite_e4m3x2(float low, float high) {
+  unsigned short packed;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
 __device__ inline float cvt_f32_f16(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -184,6 +215,13 @@ __device__ inline float cvt_f32_f16(unsigned short bits) {
 __device__ inline float ex2_approx(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+/// tanh.approx: tanh within 2^-11.
+__device__ inline float tanh_approx(float x) {
+  float result;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 

@@ -13,7 +13,8 @@ __device__ __forceinline__ constexpr unsigned long long in_units(unsigned bytes)
 /// Descriptor of an operand whose lines are `SwizzleBytes` long: groups of eight lines are
 /// `GroupBytes` apart, panels `panel_bytes`.
 template <int SwizzleBytes, int GroupBytes = 8 * SwizzleBytes>
-__device__ __forceinline__ unsigned long long descriptor(unsigned shared, unsigned panel_bytes) {
+__device__ __forceinline__ constexpr unsigned long long descriptor(unsigned shared,
+                                                                   unsigned panel_bytes) {
   constexpr unsigned long long kSwizzle = SwizzleBytes == 128 ? 1 : SwizzleBytes == 64 ? 2 : 3;
   constexpr unsigned long long kGroup = in_units(GroupBytes) << 32;
   return kSwizzle << 62 | kGroup | in_units(panel_bytes) << 16 | in_units(shared & 0x3ffffU);

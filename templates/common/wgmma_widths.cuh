@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// wgmma.mma_async m64nNk16 for every width N the Hopper families use ("Asynchronous Warpgroup Level
-// Matrix Instructions"). Written by scripts/write_wgmma, because asm operands cannot be expanded
-// from a parameter pack.
+// wgmma.mma_async m64nNk16, of FP8 m64nNk32, for every width N the Hopper families use
+// ("Asynchronous Warpgroup Level Matrix Instructions"). Written by scripts/write_wgmma, because asm
+// operands cannot be expanded from a parameter pack.
 // clang-format off
 #pragma once
 
@@ -20,10 +20,31 @@ template <>
 struct TypeName<DType::bf16> {
   static constexpr char kText[] = "bf16";
 };
+template <>
+struct TypeName<DType::e4m3> {
+  static constexpr char kText[] = "e4m3";
+};
+template <>
+struct TypeName<DType::e5m2> {
+  static constexpr char kText[] = "e5m2";
+};
+
+/// The operands that say which way A and B lie; products of FP8 have none.
+template <DType Type, bool TransposeA, bool TransposeB>
+struct Majors {
+  static constexpr char kText[] = {',', TransposeA ? '1' : '0', ',', TransposeB ? '1' : '0', 0};
+};
+template <>
+struct Majors<DType::e4m3, false, false> {
+  static constexpr char kText[] = "";
+};
+template <>
+struct Majors<DType::e5m2, false, false> : Majors<DType::e4m3, false, false> {};
 
 /// D [64, N] (fp32) = A [64, 16] B [16, N], plus D when Accumulate. B is a shared-memory
 /// descriptor; its rows are contiguous along N when TransposeB. A is a descriptor, contiguous along
-/// M when TransposeA, or four registers. accumulate may be decided at run time.
+/// M when TransposeA, or four registers. accumulate may be decided at run time; this form takes FP8
+/// too, 32 deep and with both operands contiguous along k.
 template <int N>
 struct Wgmma;
 
@@ -62,13 +83,13 @@ struct Wgmma<16> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.%11.%11 {"
+        "wgmma.mma_async.sync.aligned.m64n16k%12.f32.%11.%11 {"
         "%0, %1, %2, %3, %4, %5, %6, %7}, "
-        "%8, %9, p, 1, 1, %12, %13;\n}"
+        "%8, %9, p, 1, 1%13;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -111,15 +132,15 @@ struct Wgmma<32> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.%19.%19 {"
+        "wgmma.mma_async.sync.aligned.m64n32k%20.f32.%19.%19 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15}, "
-        "%16, %17, p, 1, 1, %20, %21;\n}"
+        "%16, %17, p, 1, 1%21;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -164,16 +185,16 @@ struct Wgmma<48> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %26, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n48k16.f32.%27.%27 {"
+        "wgmma.mma_async.sync.aligned.m64n48k%28.f32.%27.%27 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
-        "%24, %25, p, 1, 1, %28, %29;\n}"
+        "%24, %25, p, 1, 1%29;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
           "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -224,11 +245,11 @@ struct Wgmma<64> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.%35.%35 {"
+        "wgmma.mma_async.sync.aligned.m64n64k%36.f32.%35.%35 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, %36, %37;\n}"
+        "%32, %33, p, 1, 1%37;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -236,7 +257,7 @@ struct Wgmma<64> {
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
           "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -289,11 +310,11 @@ struct Wgmma<80> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %42, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n80k16.f32.%43.%43 {"
+        "wgmma.mma_async.sync.aligned.m64n80k%44.f32.%43.%43 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39}, "
-        "%40, %41, p, 1, 1, %44, %45;\n}"
+        "%40, %41, p, 1, 1%45;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -302,7 +323,7 @@ struct Wgmma<80> {
           "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
           "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -359,12 +380,12 @@ struct Wgmma<96> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n96k16.f32.%51.%51 {"
+        "wgmma.mma_async.sync.aligned.m64n96k%52.f32.%51.%51 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
         "%42, %43, %44, %45, %46, %47}, "
-        "%48, %49, p, 1, 1, %52, %53;\n}"
+        "%48, %49, p, 1, 1%53;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -374,7 +395,7 @@ struct Wgmma<96> {
           "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
           "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -435,12 +456,12 @@ struct Wgmma<112> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %58, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n112k16.f32.%59.%59 {"
+        "wgmma.mma_async.sync.aligned.m64n112k%60.f32.%59.%59 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
         "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55}, "
-        "%56, %57, p, 1, 1, %60, %61;\n}"
+        "%56, %57, p, 1, 1%61;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -452,7 +473,7 @@ struct Wgmma<112> {
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
           "+f"(d[54]), "+f"(d[55])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -517,13 +538,13 @@ struct Wgmma<128> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.%67.%67 {"
+        "wgmma.mma_async.sync.aligned.m64n128k%68.f32.%67.%67 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
         "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
         "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, %68, %69;\n}"
+        "%64, %65, p, 1, 1%69;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -536,7 +557,7 @@ struct Wgmma<128> {
           "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
           "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -605,14 +626,14 @@ struct Wgmma<144> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n144k16.f32.%75.%75 {"
+        "wgmma.mma_async.sync.aligned.m64n144k%76.f32.%75.%75 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
         "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
         "%56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
         "%70, %71}, "
-        "%72, %73, p, 1, 1, %76, %77;\n}"
+        "%72, %73, p, 1, 1%77;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -626,7 +647,7 @@ struct Wgmma<144> {
           "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]),
           "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -699,14 +720,14 @@ struct Wgmma<160> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %82, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.%83.%83 {"
+        "wgmma.mma_async.sync.aligned.m64n160k%84.f32.%83.%83 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
         "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, "
         "%56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
         "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "%80, %81, p, 1, 1, %84, %85;\n}"
+        "%80, %81, p, 1, 1%85;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -722,7 +743,7 @@ struct Wgmma<160> {
           "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]),
           "+f"(d[78]), "+f"(d[79])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -799,7 +820,7 @@ struct Wgmma<176> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %90, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n176k16.f32.%91.%91 {"
+        "wgmma.mma_async.sync.aligned.m64n176k%92.f32.%91.%91 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
@@ -807,7 +828,7 @@ struct Wgmma<176> {
         "%56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
         "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "
         "%84, %85, %86, %87}, "
-        "%88, %89, p, 1, 1, %92, %93;\n}"
+        "%88, %89, p, 1, 1%93;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -824,7 +845,7 @@ struct Wgmma<176> {
           "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
           "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -903,7 +924,7 @@ struct Wgmma<192> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.%99.%99 {"
+        "wgmma.mma_async.sync.aligned.m64n192k%100.f32.%99.%99 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
@@ -911,7 +932,7 @@ struct Wgmma<192> {
         "%56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
         "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "
         "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
-        "%96, %97, p, 1, 1, %100, %101;\n}"
+        "%96, %97, p, 1, 1%101;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -929,7 +950,7 @@ struct Wgmma<192> {
           "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]),
           "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -1014,7 +1035,7 @@ struct Wgmma<208> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %106, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n208k16.f32.%107.%107 {"
+        "wgmma.mma_async.sync.aligned.m64n208k%108.f32.%107.%107 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
@@ -1023,7 +1044,7 @@ struct Wgmma<208> {
         "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "
         "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "
         "%98, %99, %100, %101, %102, %103}, "
-        "%104, %105, p, 1, 1, %108, %109;\n}"
+        "%104, %105, p, 1, 1%109;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -1043,7 +1064,7 @@ struct Wgmma<208> {
           "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]),
           "+f"(d[102]), "+f"(d[103])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -1130,7 +1151,7 @@ struct Wgmma<224> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %114, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n224k16.f32.%115.%115 {"
+        "wgmma.mma_async.sync.aligned.m64n224k%116.f32.%115.%115 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
@@ -1139,7 +1160,7 @@ struct Wgmma<224> {
         "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "
         "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "
         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111}, "
-        "%112, %113, p, 1, 1, %116, %117;\n}"
+        "%112, %113, p, 1, 1%117;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -1160,7 +1181,7 @@ struct Wgmma<224> {
           "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]),
           "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -1251,7 +1272,7 @@ struct Wgmma<240> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %122, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n240k16.f32.%123.%123 {"
+        "wgmma.mma_async.sync.aligned.m64n240k%124.f32.%123.%123 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
@@ -1261,7 +1282,7 @@ struct Wgmma<240> {
         "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "
         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119}, "
-        "%120, %121, p, 1, 1, %124, %125;\n}"
+        "%120, %121, p, 1, 1%125;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -1283,7 +1304,7 @@ struct Wgmma<240> {
           "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]),
           "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 
@@ -1380,7 +1401,7 @@ struct Wgmma<256> {
                                                    unsigned long long b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.%131.%131 {"
+        "wgmma.mma_async.sync.aligned.m64n256k%132.f32.%131.%131 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
         "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
@@ -1391,7 +1412,7 @@ struct Wgmma<256> {
         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "
         "%126, %127}, "
-        "%128, %129, p, 1, 1, %132, %133;\n}"
+        "%128, %129, p, 1, 1%133;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
           "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
           "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),
@@ -1415,7 +1436,7 @@ struct Wgmma<256> {
           "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]),
           "+f"(d[126]), "+f"(d[127])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(TypeName<Type>::kText),
-          "n"(TransposeA ? 1 : 0), "n"(TransposeB ? 1 : 0));
+          "n"(32 / element_bytes(Type)), "C"(Majors<Type, TransposeA, TransposeB>::kText));
   }
 };
 

@@ -31,10 +31,16 @@ __device__ unsigned round_off(unsigned bits, int dropped) {
   return (bits + half_minus_one + ((bits >> dropped) & 1U)) >> dropped;
 }
 
-/// Requires: |value| < 65504.
+/// Requires: |value| below the largest of the type.
 __device__ unsigned short encode(float value, DType dtype) {
   if (dtype == DType::bf16) {
     return static_cast<unsigned short>(round_off(__float_as_uint(value), 16));
+  }
+  if (is_fp8(dtype)) {
+    const bool is_e4m3 = dtype == DType::e4m3;
+    const float moved = fabsf(value) * (is_e4m3 ? 0x1p-120F : 0x1p-112F);
+    const unsigned fp8 = round_off(__float_as_uint(moved), is_e4m3 ? 20 : 21);
+    return static_cast<unsigned short>((__float_as_uint(value) >> 24 & 0x80U) | fp8);
   }
   const unsigned sign = (__float_as_uint(value) >> 16) & 0x8000U;
   const unsigned magnitude = round_off(__float_as_uint(fabsf(value) * 0x1p-112F), 13);
@@ -59,8 +65,12 @@ extern "C" __global__ void swr_random_fill(void* tensor,
     const long long head = i / head_dim / seq % heads;
     const long long item = i / head_dim / seq / heads;
     const float value = swr::reference::normal_value(stream + static_cast<unsigned long long>(i));
-    static_cast<unsigned short*>(
-        tensor)[item * strides.batch + head * strides.head + row * strides.seq + column] =
-        swr::reference::encode(value, static_cast<swr::DType>(dtype));
+    const long long index = item * strides.batch + head * strides.head + row * strides.seq + column;
+    const unsigned short bits = swr::reference::encode(value, static_cast<swr::DType>(dtype));
+    if (swr::is_fp8(static_cast<swr::DType>(dtype))) {
+      static_cast<unsigned char*>(tensor)[index] = static_cast<unsigned char>(bits);
+    } else {
+      static_cast<unsigned short*>(tensor)[index] = bits;
+    }
   }
 }

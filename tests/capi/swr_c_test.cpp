@@ -260,6 +260,25 @@ TEST_F(GemmCApiTest, RunsAProductInMemoryOfTheRuntime) {
   swr_gemm_answer answer{};
   ASSERT_EQ(swr_runtime_prepare_gemm(runtime, &problem, &answer), SWR_OK) << swr_last_error();
   EXPECT_EQ(answer.match, SWR_EXACT);
+  swr_gemm_extras extras{};
+  EXPECT_EQ(swr_runtime_fused_gemm(runtime, &call, &extras, nullptr), SWR_OK) << "a plain product";
+  extras.activation = SWR_SILU;
+  EXPECT_EQ(swr_runtime_fused_gemm(runtime, &call, &extras, nullptr), SWR_NOT_COMPILED)
+      << "no kernel with an activation is exported";
+  extras.scaling = 7;
+  EXPECT_EQ(swr_runtime_fused_gemm(runtime, &call, &extras, nullptr), SWR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(swr_last_error()).find("scaling"), std::string::npos);
+  call.dtype = SWR_E4M3;
+  EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_INVALID_ARGUMENT);
+  call.dtype = SWR_BF16;
+  swr_grouped_gemm grouped{.gemm = call, .groups = SWR_CONTIGUOUS + 7};
+  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime, &grouped, at(4), at(5), at(6), nullptr, nullptr),
+            SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), HasSubstr("swr_groups"));
+  grouped.groups = SWR_OFFSETS;
+  EXPECT_EQ(swr_runtime_grouped_gemm_at(runtime, &grouped, at(4), at(5), at(6), nullptr, nullptr),
+            SWR_INVALID_ARGUMENT);
+  EXPECT_THAT(swr_last_error(), HasSubstr("groups is null"));
   call.beta = 1.0F;
   EXPECT_EQ(swr_runtime_gemm(runtime, &call, nullptr), SWR_NOT_COMPILED)
       << "no kernel that reads C is exported";

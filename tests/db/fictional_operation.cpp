@@ -35,7 +35,8 @@ std::span<const ProblemField> scan_fields() {
       size_field(&P::rows, "rows", "Rows", {.option = "rows", .usual = 1}),
       size_field(&P::columns, "columns", "Columns", {.option = "columns", .is_required = true}),
       choice_field(&P::dtype, kDTypes, "dtype", "Type", {.option = "dtype"}),
-      flag_field(&P::exclusive, "exclusive", "Without the element itself", {.option = "exclusive"}),
+      later(flag_field(&P::exclusive, "exclusive", "Without the element itself",
+                       {.option = "exclusive"})),
   };
   return fields;
 }

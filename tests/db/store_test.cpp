@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "db/row_text.h"
 #include "tests/db/fixtures.h"
 #include "tests/support/attention.h"
 #include <swr/attention_problem.h>
@@ -123,6 +124,27 @@ TEST_F(StoreTest, KeepsBothOperationsApart) {
   GemmProblem other = product;
   other.output = OutputType::fp16;
   EXPECT_TRUE(store_.results(other, fictional_gpu()).empty());
+}
+
+/// Rows from before FP8 name neither scales nor activations, and stay the rows of their problems.
+TEST_F(StoreTest, ProblemsOfBeforeAFieldCameHaveItsDefault) {
+  constexpr std::string_view kBefore =
+      R"({"dtype":"bf16","output":"bf16","layout":"nt","reads_c":0,"alignment_bytes":16})";
+  GemmProblem plain{.m = 64, .n = 128, .k = 256};
+  EXPECT_EQ(kind_text(plain), kBefore);
+  const auto read = problem_from_text(gemm_operation(), kBefore, sizes_text(plain));
+  EXPECT_TRUE(read.is_canonical);
+  EXPECT_EQ(read.value, Problem(plain));
+  plain.has_bias = true;
+  plain.activation = Activation::gelu;
+  const std::string kind = kind_text(plain);
+  EXPECT_NE(kind.find(R"("bias":1,"activation":"gelu"})"), std::string::npos) << kind;
+  EXPECT_EQ(problem_from_text(gemm_operation(), kind, sizes_text(plain)).value, Problem(plain));
+  EXPECT_THROW(problem_from_text(gemm_operation(),
+                                 R"({"dtype":"bf16","output":"bf16","layout":"nt","reads_c":0})",
+                                 sizes_text(plain)),
+               Error)
+      << "what did not come later is there";
 }
 
 TEST_F(StoreTest, ReturnsEveryFieldOfAMeasurement) {

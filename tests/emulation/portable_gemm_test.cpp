@@ -2,12 +2,14 @@
 // The portable GEMM kernel, template and all, run on the CPU: every layout, alignment and type,
 // ragged and tiny sizes, splits and schedules, without a GPU. 0/1 data, so that results are exact.
 #include "gemm/portable/kernel.cuh"
+#include "operations/gemm/group_places.h"
 #include "tests/emulation/simt.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
 #include <string>
 #include <vector>
@@ -102,26 +104,32 @@ struct Launch {
 template <PortableGemmConfig C>
 class Product {
  public:
-  explicit Product(const Size& size)
+  /// Of groups m is what their counts make of it.
+  explicit Product(const Size& size, const std::vector<int>& counts = {})
       : size_(size),
-        a_(size.batch, C.a_along_k() ? size.m : size.k, C.a_along_k() ? size.k : size.m,
-           C.alignment_bytes),
+        places_(C.is_grouped() ? GroupPlaces(C.groups, counts) : every_item(size)),
+        a_(places_.matrices, C.a_along_k() ? places_.rows : size.k,
+           C.a_along_k() ? size.k : places_.rows, C.alignment_bytes),
         b_(size.batch, C.b_along_k() ? size.n : size.k, C.b_along_k() ? size.k : size.n,
            C.alignment_bytes),
-        c_(size.batch, size.m, size.n, std::max(C.alignment_bytes, C.output_bytes())) {
+        c_(places_.matrices, places_.rows, size.n, std::max(C.alignment_bytes, C.output_bytes())) {
     std::mt19937 random(7);
-    for (int item = 0; item < size.batch; ++item) {
-      for (int k = 0; k < size.k; ++k) {
-        for (int m = 0; m < size.m; ++m) {
-          a(item, m, k) = random() % 4 == 0 ? one() : 0;
+    for (int k = 0; k < size.k; ++k) {
+      for (int matrix = 0; matrix < places_.matrices; ++matrix) {
+        for (int m = 0; m < places_.rows; ++m) {
+          a(matrix, m, k) = random() % 4 == 0 ? one() : 0;
         }
+      }
+      for (int item = 0; item < size.batch; ++item) {
         for (int n = 0; n < size.n; ++n) {
           b(item, k, n) = random() % 4 == 0 ? one() : 0;
         }
       }
-      for (int m = 0; C.reads_c && m < size.m; ++m) {
+    }
+    for (int matrix = 0; C.reads_c && matrix < places_.matrices; ++matrix) {
+      for (int m = 0; m < places_.rows; ++m) {
         for (int n = 0; n < size.n; ++n) {
-          c_.at(item, m, n) = encode(static_cast<float>(random() % 2));
+          c_.at(matrix, m, n) = encode(static_cast<float>(random() % 2));
         }
       }
     }
@@ -144,13 +152,15 @@ class Product {
                         .smem_bytes = C.smem_bytes(),
                         .copies = copies,
                         .pace = launch.pace},
-                       [&] { portable::run<C>(params, 0); });
+                       [&] { portable::run<C>(params, {}, 0); });
     EXPECT_EQ(traffic[emulation::Access::ldmatrix].conflicts(), 0);
     std::size_t wrong = 0;
-    for (int item = 0; item < size_.batch; ++item) {
-      for (int m = 0; m < size_.m; ++m) {
+    for (int matrix = 0; matrix < places_.matrices; ++matrix) {
+      for (int m = 0; m < places_.rows; ++m) {
         for (int n = 0; n < size_.n; ++n) {
-          wrong += c_.at(item, m, n) != encode(expected[index(item, m, n)]) ? 1 : 0;
+          const float value = expected[index(matrix, m, n)];
+          const Output wanted = std::isnan(value) ? static_cast<Output>(~Output{0}) : encode(value);
+          wrong += c_.at(matrix, m, n) != wanted && !is_padding(matrix, m) ? 1 : 0;
         }
       }
     }
@@ -182,21 +192,36 @@ class Product {
   std::uint16_t& b(int item, int k, int n) {
     return C.b_along_k() ? b_.at(item, n, k) : b_.at(item, k, n);
   }
-  std::size_t index(int item, int m, int n) const {
-    return static_cast<std::size_t>((item * size_.m + m) * size_.n + n);
+  std::size_t index(int matrix, int m, int n) const {
+    return static_cast<std::size_t>((matrix * places_.rows + m) * size_.n + n);
+  }
+  static GroupPlaces every_item(const Size& size) {
+    GroupPlaces places(GemmProblem{.m = size.m, .batch = size.batch});
+    places.parts.clear();
+    for (int item = 0; item < size.batch; ++item) {
+      places.parts.push_back({item, item, 0, size.m});
+    }
+    return places;
+  }
+  bool is_padding(int matrix, int m) const {
+    return std::ranges::any_of(places_.padding, [&](const GroupPart& part) {
+      return matrix == part.matrix && m >= part.first && m < part.first + part.rows;
+    });
   }
 
+  /// NaN where nothing is to be written.
   std::vector<float> reference() {
-    std::vector<float> result(static_cast<std::size_t>(size_.batch * size_.m * size_.n));
-    for (int item = 0; item < size_.batch; ++item) {
-      for (int m = 0; m < size_.m; ++m) {
+    std::vector<float> result(static_cast<std::size_t>(places_.matrices * places_.rows * size_.n),
+                              std::nanf(""));
+    for (const auto& [item, matrix, first, rows] : places_.parts) {
+      for (int m = first; m < first + rows; ++m) {
         for (int n = 0; n < size_.n; ++n) {
           float sum = 0.0F;
           for (int k = 0; k < size_.k; ++k) {
-            sum += a(item, m, k) != 0 && b(item, k, n) != 0 ? 1.0F : 0.0F;
+            sum += a(matrix, m, k) != 0 && b(item, k, n) != 0 ? 1.0F : 0.0F;
           }
-          const float old = C.reads_c && c_.at(item, m, n) != 0 ? kBeta : 0.0F;
-          result[index(item, m, n)] = alpha_ * sum + old;
+          const float old = C.reads_c && c_.at(matrix, m, n) != 0 ? kBeta : 0.0F;
+          result[index(matrix, m, n)] = alpha_ * sum + old;
         }
       }
     }
@@ -214,7 +239,8 @@ class Product {
     params.a_strides = a_.strides();
     params.b_strides = b_.strides();
     params.c_strides = c_.strides();
-    params.m = size_.m;
+    params.m = places_.rows;
+    params.groups = places_.numbers.data();
     params.n = size_.n;
     params.k = size_.k;
     params.batch = size_.batch;
@@ -228,6 +254,7 @@ class Product {
   }
 
   Size size_;
+  GroupPlaces places_;
   Matrix<std::uint16_t> a_;
   Matrix<std::uint16_t> b_;
   Matrix<Output> c_;
@@ -237,9 +264,10 @@ class Product {
 constexpr Size kRagged{.m = 45, .n = 77, .k = 107, .batch = 2};
 
 template <PortableGemmConfig C>
-void expect_exact(const Size& size, const Launch& launch = {}) {
+void expect_exact(const Size& size, const Launch& launch = {},
+                  const std::vector<int>& counts = {}) {
   for (const CopyTime copies : {CopyTime::early, CopyTime::late}) {
-    Product<C>(size).expect_exact(launch, copies);
+    Product<C>(size, counts).expect_exact(launch, copies);
   }
 }
 
@@ -349,6 +377,28 @@ TEST(EmulatedPortableGemm, SumsSplitsOfAnyNumber) {
   for (const int splits : {1, 2, 3, 4}) {
     expect_exact<kSplit>(kRagged, {.splits = splits, .workers = 5});
   }
+}
+
+constexpr PortableGemmConfig with_groups(GemmGroups groups, GemmLayout layout, int alignment) {
+  PortableGemmConfig config = with_layout(layout, alignment);
+  config.persistence = Persistence::persistent;
+  config.k_order = Order::sawtooth;
+  config.groups = groups;
+  return config;
+}
+
+TEST(EmulatedPortableGemm, GroupsTakeTheirOwnMatrixAndLeaveOtherRowsAlone) {
+  using Counts = std::vector<int>;
+  const Launch banded{.raster = Raster::grouped, .workers = 4};
+  for (const Counts& counts : {Counts{0, 1, 31, 33, 96, 0}, Counts{0, 70, 0}, Counts{0, 0}}) {
+    const Size size{.m = 1, .n = 45, .k = 70, .batch = static_cast<int>(counts.size())};
+    expect_exact<with_groups(GemmGroups::offsets, GemmLayout::nt, 2)>(size, banded, counts);
+    expect_exact<with_groups(GemmGroups::contiguous, GemmLayout::nn, 16)>(size, {}, counts);
+    expect_exact<with_groups(GemmGroups::masked, GemmLayout::nt, 8)>(size, banded, counts);
+  }
+  const Counts many(130, 1);  // More than the lanes of a warp count at a time.
+  expect_exact<with_groups(GemmGroups::offsets, GemmLayout::nt, 16)>(
+      {.m = 1, .n = 20, .k = 32, .batch = 130}, {}, many);
 }
 
 TEST(EmulatedPortableGemm, ComputesEveryTileInEveryOrder) {

@@ -447,6 +447,11 @@ inline void __stcg(float4* target, float4 value) { *target = value; }
 inline void __stcg(float2* target, float2 value) { *target = value; }
 inline float4 __ldcg(const float4* source) { return *source; }
 inline float2 __ldcg(const float2* source) { return *source; }
+inline float __fdividef(float a, float b) { return a / b; }
+template <typename Value>
+Value __ldg(const Value* source) {
+  return *source;
+}
 inline unsigned atomicAdd(unsigned* target, unsigned value) {
   const unsigned old = *target;
   *target += value;

@@ -11,6 +11,7 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace swr {
 
@@ -25,6 +26,7 @@ struct GemmCase {
   int workers = 5;
   float alpha = 1.0F;
   float beta = 0.0F;
+  std::vector<int> counts;  ///< Rows per group.
 };
 
 /// A case whose configuration takes over what the problem says about it.
@@ -34,6 +36,12 @@ GemmCase fitted(const std::string& name, const GemmProblem& problem, Config conf
   config.output = problem.output;
   config.layout = problem.layout;
   config.reads_c = problem.reads_c;
+  config.scaling = problem.scaling;
+  config.has_bias = problem.has_bias;
+  config.activation = problem.activation;
+  config.gated = problem.gated;
+  config.output_scaling = problem.output_scaling;
+  config.groups = problem.groups;
   if constexpr (requires { config.alignment_bytes; }) {
     config.alignment_bytes = problem.alignment_bytes;
   }

@@ -256,6 +256,86 @@ std::vector<GemmCase> cluster_k_cases() {
   return cases;
 }
 
+HopperGemmConfig fp8(HopperGemmConfig config, int promote_every = 0) {
+  config.tile_k = 128;
+  config.promote_every = promote_every;
+  return config;
+}
+
+/// Every recipe with every form of the family, and epilogues of both types.
+std::vector<GemmCase> fp8_cases() {
+  std::vector<GemmCase> cases;
+  const std::vector<HopperGemmConfig> forms{hopper(64, 64, 4),
+                                            hopper(128, 176, 4),
+                                            hopper(256, 96),
+                                            pingpong(128, 96),
+                                            with_cluster(hopper(128, 128), 2, 1),
+                                            with_cluster(pingpong(64, 160), 1, 2),
+                                            along_k(hopper(128, 96), 2)};
+  for (const Scaling scaling : {Scaling::none, Scaling::tensor, Scaling::row, Scaling::block}) {
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      GemmProblem problem = ragged();
+      problem.k = 1040;
+      problem.dtype = i == 2 ? DType::e5m2 : DType::e4m3;
+      problem.output = i % 3 == 0 ? OutputType::fp32 : OutputType::bf16;
+      problem.scaling = scaling;
+      problem.accuracy =
+          scaling == Scaling::block || i % 2 == 0 ? Accuracy::two_level : Accuracy::fast;
+      const int every = problem.accuracy == Accuracy::fast ? 0
+                        : scaling == Scaling::row          ? 256
+                                                           : 128;
+      GemmCase given =
+          fitted(std::string(to_string(scaling)) + "_scales_form_" + text(static_cast<int>(i)),
+                 problem, fp8(forms[i], every));
+      given.alpha = 0.5F;
+      cases.push_back(given);
+      HopperGemmConfig split = fp8(forms[i], every);
+      if (split.cluster_k == 1) {
+        split.split_k = true;
+        GemmCase parts = fitted(given.name + "_split", problem, split);
+        parts.splits = 3;
+        cases.push_back(parts);
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<GemmCase> epilogue_cases() {
+  std::vector<GemmCase> cases;
+  for (const DType dtype : {DType::bf16, DType::e4m3}) {
+    for (const Activation activation :
+         {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+      for (const bool gated : {false, true}) {
+        for (const OutputType output : {OutputType::bf16, OutputType::fp32, OutputType::fp8}) {
+          GemmProblem problem{.m = 328, .n = 384, .k = 464};
+          problem.dtype = dtype;
+          problem.output = output;
+          problem.has_bias = true;
+          problem.activation = activation;
+          problem.gated = gated;
+          problem.scaling = dtype == DType::e4m3 ? Scaling::row : Scaling::none;
+          const bool is_fp8_out = output == OutputType::fp8;
+          problem.output_scaling = !is_fp8_out ? Scaling::none
+                                   : gated     ? Scaling::tensor
+                                               : Scaling::block;
+          problem.reads_c = !is_fp8_out && activation == Activation::silu;
+          HopperGemmConfig config =
+              gated ? with_cluster(hopper(128, 128), 2, 1) : pingpong(128, 128);
+          config.tile_k = dtype == DType::e4m3 ? 128 : 64;
+          GemmCase given =
+              fitted(std::string(to_string(dtype)) + "_to_" + std::string(to_string(output)) + "_" +
+                         std::string(to_string(activation)) + (gated ? "_gated" : ""),
+                     problem, config);
+          given.beta = problem.reads_c ? 0.5F : 0.0F;
+          cases.push_back(given);
+        }
+      }
+    }
+  }
+  return cases;
+}
+
 class HopperGemm : public GemmTest {
  protected:
   void SetUp() override {
@@ -275,6 +355,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, HopperGemm, ::testing::ValuesIn(size_cases()), g
 INSTANTIATE_TEST_SUITE_P(Schedules, HopperGemm, ::testing::ValuesIn(schedule_cases()),
                          gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Splits, HopperGemm, ::testing::ValuesIn(split_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Fp8, HopperGemm, ::testing::ValuesIn(fp8_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Epilogues, HopperGemm, ::testing::ValuesIn(epilogue_cases()),
+                         gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(ClustersAlongK, HopperGemm, ::testing::ValuesIn(cluster_k_cases()),
                          gemm_case_name);
 

@@ -151,11 +151,59 @@ std::vector<GemmCase> schedule_cases() {
   return cases;
 }
 
+/// FP8 of every recipe, and epilogues; on sm_90 the compiler emulates the products.
+std::vector<GemmCase> fp8_cases() {
+  std::vector<GemmCase> cases;
+  for (const Scaling scaling : {Scaling::tensor, Scaling::row, Scaling::block}) {
+    for (const int promote_every : {0, 128, 256}) {
+      if ((scaling == Scaling::block) != (promote_every == 128)) {
+        continue;
+      }
+      for (const int splits : {1, 3}) {
+        GemmProblem problem = ragged();
+        problem.batch = 1;
+        problem.n = 133;
+        problem.layout = GemmLayout::nt;
+        problem.dtype = splits == 1 ? DType::e4m3 : DType::e5m2;
+        problem.scaling = scaling;
+        problem.accuracy = promote_every > 0 ? Accuracy::two_level : Accuracy::fast;
+        problem.has_bias = true;
+        problem.activation = splits == 1 ? Activation::none : Activation::silu;
+        problem.alignment_bytes = splits == 1 ? 4 : 16;
+        PortableGemmConfig config = portable(64, 64, 2, 2);
+        config.tile_k = scaling == Scaling::block ? 128 : 64;
+        config.promote_every = promote_every;
+        config.split_k = splits > 1;
+        GemmCase given = fitted(std::string(to_string(scaling)) + "_every_" + text(promote_every) +
+                                    "_splits_" + text(splits),
+                                problem, config);
+        given.splits = splits;
+        cases.push_back(given);
+      }
+    }
+  }
+  GemmProblem gated = ragged();
+  gated.batch = 1;
+  gated.layout = GemmLayout::nt;
+  gated.gated = true;
+  gated.activation = Activation::gelu;
+  cases.push_back(fitted("gated", gated, portable(64, 64, 2, 2)));
+  GemmProblem scaled = ragged();
+  scaled.batch = 1;
+  scaled.n = 256;
+  scaled.layout = GemmLayout::nt;
+  scaled.output = OutputType::fp8;
+  scaled.output_scaling = Scaling::block;
+  cases.push_back(fitted("output_of_fp8", scaled, portable(64, 128, 4, 1)));
+  return cases;
+}
+
 class PortableGemm : public GemmTest {};
 
 TEST_P(PortableGemm, MatchesTheReference) { expect_match(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Tiles, PortableGemm, ::testing::ValuesIn(tile_cases()), gemm_case_name);
+INSTANTIATE_TEST_SUITE_P(Fp8, PortableGemm, ::testing::ValuesIn(fp8_cases()), gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Layouts, PortableGemm, ::testing::ValuesIn(layout_cases()),
                          gemm_case_name);
 INSTANTIATE_TEST_SUITE_P(Types, PortableGemm, ::testing::ValuesIn(type_cases()), gemm_case_name);

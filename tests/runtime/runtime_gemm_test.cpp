@@ -4,10 +4,14 @@
 #include "tests/runtime/fake_driver/fake_driver.h"
 #include "tests/runtime/own_memory.h"
 #include "tests/runtime/serving.h"
+#include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
+#include <gmock/gmock.h>
+
 #include <cmath>
+#include <functional>
 #include <thread>
 
 namespace swr {
@@ -119,6 +123,107 @@ TEST_F(GemmRuntimeTest, LaunchesTheBestVariantWithItsChoices) {
   EXPECT_EQ(launch.gemm.raster_group, 4);
   EXPECT_EQ(launch.gemm.swizzle_stride, 1024);
   EXPECT_EQ(launch.gemm.m, 4096);
+}
+
+GemmProblem fp8_product(int m) {
+  GemmProblem problem = product(m);
+  problem.dtype = DType::e4m3;
+  problem.scaling = Scaling::block;
+  problem.accuracy = Accuracy::two_level;
+  problem.has_bias = true;
+  problem.activation = Activation::silu;
+  return problem;
+}
+
+GemmCall fp8_call(int m) {
+  const GemmProblem problem = fp8_product(m);
+  GemmCall call = call_of(problem);
+  call.scaling = problem.scaling;
+  call.accuracy = problem.accuracy;
+  call.activation = problem.activation;
+  float* const scales = reinterpret_cast<float*>(std::uintptr_t{7} << 20U);
+  call.extras = {.a_scales = scales,
+                 .b_scales = scales + 4,
+                 .a_scale_stride = m,
+                 .b_scale_stride = 32,
+                 .bias = scales + 8};
+  return call;
+}
+
+TEST_F(GemmRuntimeTest, ScalesAndBiasReachTheKernelOfTheirKind) {
+  GemmVariant variant = hopper_tile(128, 128);
+  variant.tile_k = 128;
+  variant.promote_every = 128;
+  record(fp8_product(4096), variant, 10.0);
+  record(product(4096), hopper_tile(64, 128), 5.0);
+  Runtime runtime(serving_only());
+  const GemmCall call = fp8_call(4096);
+  EXPECT_EQ(problem_of(call), fp8_product(4096));
+  runtime.gemm(call, stream_);
+  const FakeLaunch launch = fake_last_launch();
+  EXPECT_EQ(launch.block_x, 384U);
+  EXPECT_EQ(launch.gemm_extras.a_scales, call.extras.a_scales);
+  EXPECT_EQ(launch.gemm_extras.b_scale_stride, 32);
+  EXPECT_EQ(launch.gemm_extras.bias, call.extras.bias);
+}
+
+TEST_F(GemmRuntimeTest, SaysWhatIsWrongWithScales) {
+  const auto message = [](const std::function<void(GemmCall&)>& change) {
+    GemmCall call = fp8_call(4096);
+    change(call);
+    try {
+      problem_of(call);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(message([](GemmCall&) {}), "");
+  EXPECT_THAT(message([](GemmCall& c) { c.extras.b_scales = nullptr; }), HasSubstr("null"));
+  EXPECT_THAT(message([](GemmCall& c) { c.extras.a_scale_stride = 4092; }), HasSubstr("closer"));
+  EXPECT_THAT(message([](GemmCall& c) { c.extras.a_scale_stride = 4097; }), HasSubstr("16 bytes"));
+  EXPECT_THAT(message([](GemmCall& c) { c.extras.a_scales += 2; }), HasSubstr("16 bytes"));
+  EXPECT_THAT(message([](GemmCall& c) { c.extras.bias = c.extras.a_scales + 1; }),
+              HasSubstr("8 bytes"));
+  EXPECT_THAT(message([](GemmCall& c) {
+                c = call_of(product(64));
+                c.extras.addend = static_cast<char*>(c.params.c) + 64;
+              }),
+              HasSubstr("adds to C itself"));
+}
+
+/// Calls of all counts near 1000 rows are one problem.
+TEST_F(GemmRuntimeTest, GroupsAreLookedUpByTheirAverageAndSkew) {
+  GemmProblem problem = product(1024);
+  problem.batch = 8;
+  problem.groups = GemmGroups::offsets;
+  record(problem, hopper_tile(64, 128), 10.0);
+  Runtime runtime(serving_only());
+  GemmCall call = call_of(problem);
+  call.params.m = 8 * 1000;
+  call.params.b_strides.batch = 4096LL * 4096;
+  call.params.groups = reinterpret_cast<const int*>(std::uintptr_t{7} << 20U);
+  call.grouping.form = GemmGroups::offsets;
+  EXPECT_EQ(problem_of(call), problem);
+  runtime.gemm(call, stream_);
+  EXPECT_EQ(fake_last_launch().gemm.groups, call.params.groups);
+  EXPECT_EQ(fake_last_launch().gemm.m, 8000);
+  call.grouping.expected_rows = 33;
+  call.grouping.skewed = true;
+  EXPECT_EQ(problem_of(call).m, 64);
+  EXPECT_TRUE(problem_of(call).skewed);
+  call.grouping = {.form = GemmGroups::masked};
+  call.params.m = 256;
+  EXPECT_EQ(problem_of(call).m, 256) << "as many as an item has room for";
+  for (const int m : {1, 16, 4096}) {
+    problem.m = m;
+    problem.groups = GemmGroups::masked;
+    const Answer untuned = runtime.best(problem, device_);
+    EXPECT_FALSE(check_constraints(problem, untuned.variant, device_)) << to_string(problem);
+  }
+  call.params.groups = nullptr;
+  EXPECT_THROW(problem_of(call), Error);
 }
 
 /// Hopper GEMM has waited since exports have had their version.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "operations/gemm/model/predictor.h"
 
+#include "core/architectures.h"
 #include "model/l2/traffic_memo.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/model/time.h"
@@ -16,15 +17,17 @@ namespace {
 
 /// Clocks of one step over k of a CTA: products at the family's rate, or its bytes at its share of
 /// the L2's bandwidth, and a share for barriers and issue.
-double step_clocks(const GemmVariant& variant, const GpuProfile& profile) {
+double step_clocks(const GemmVariant& variant, DType dtype, const GpuProfile& profile) {
   constexpr double kWgmmaFlopPerClock = 4096.0;
   constexpr double kFixedClocks = 100.0;
   const double flop_per_clock =
-      variant.family == Family::hopper ? kWgmmaFlopPerClock : profile.matrix_flop_per_clock_per_sm;
+      variant.family == Family::hopper
+          ? kWgmmaFlopPerClock * 2 / element_bytes(dtype)
+          : profile.matrix_flop_per_clock_per_sm * fp8_rate(dtype, profile.device.sm_arch);
   const double products = 2.0 * variant.tile_m * variant.tile_n * variant.tile_k / flop_per_clock;
   const double l2_bytes_per_clock =
       profile.l2_gb_per_s * 1e3 / profile.clock_mhz / profile.device.sm_count;
-  const double bytes = 2.0 * variant.tile_k *
+  const double bytes = 1.0 * element_bytes(dtype) * variant.tile_k *
                        (static_cast<double>(variant.tile_m) / variant.cluster_n +
                         static_cast<double>(variant.tile_n) / variant.cluster_m);
   return kFixedClocks + std::max(products, bytes / l2_bytes_per_clock);
@@ -45,9 +48,9 @@ double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
   const double steps = std::ceil(static_cast<double>(problem.k) / variant.tile_k /
                                  (variant.splits * variant.cluster_k));
   const double clocks =
-      rounds *
-      (steps * step_clocks(variant, profile) + kOutputClocksPerColumn * variant.tile_n +
-       (variant.splits > 1 ? kSplitClocks : 0) + (variant.cluster_k > 1 ? kClusterClocks : 0));
+      rounds * (steps * step_clocks(variant, problem.dtype, profile) +
+                kOutputClocksPerColumn * variant.tile_n + (variant.splits > 1 ? kSplitClocks : 0) +
+                (variant.cluster_k > 1 ? kClusterClocks : 0));
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const double dram_us = static_cast<double>(bytes.read + bytes.write) /
                          (profile.device.dram_gb_per_s * profile.dram_efficiency) / 1e3;

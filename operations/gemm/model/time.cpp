@@ -19,7 +19,7 @@ constexpr double kSmemBytesPerClock = 128.0;
 /// SMs of sm_80 and later lie near it).
 constexpr double kSmL2BytesPerClock = 64.0;
 constexpr int kWgmmaRows = 64;
-constexpr int kWgmmaDepth = 16;
+constexpr double kLineOfProductBytes = 32.0;  ///< Of k that one wgmma multiplies.
 /// How much longer products take than at wgmma's rate and the profile's clock, which falls to the
 /// power limit under a large GEMM: 706 of the 971 TFLOP/s of 132 SMs at 1796 MHz are 1.37 for the
 /// cube of 12288, 716 are 1.36 for that of 2048, of which a part is latency and L2's
@@ -72,7 +72,7 @@ double sm_l2_bytes_per_clock(const GpuProfile& profile) {
 template <typename Config>
 double tile_bytes(const Config& config) {
   return static_cast<double>(config.tile_m) * config.tile_n *
-         (config.split_k ? 4 : config.output_bytes());
+         (config.split_k ? 4.0 : config.output_bytes() / (config.gated ? 2.0 : 1.0));
 }
 
 /// Reading, of the rows that a CTA writes, the sums of the cluster's others.
@@ -85,22 +85,38 @@ double exchange_clocks(const HopperGemmConfig& config, int m) {
          4 * rows * config.tile_n * (config.cluster_k - 1) / kClusterBytesPerClock;
 }
 
+/// Fused additions of an SM per clock.
+constexpr double kAddsPerClock = 128.0;
+
+/// A k-block of sums of two levels: a consumer waits for its products and adds them to its sums,
+/// while the other one's products run. With ping-pong nothing runs beside a tile's main loop.
+double promoted_clocks(const HopperGemmConfig& config, double products) {
+  constexpr double kWaitClocks = 100.0;  ///< For the end of products; not measured alone.
+  if (config.promote_every == 0) {
+    return 0.0;
+  }
+  const int sharers = config.mainloop == GemmMainloop::pingpong ? 1 : config.consumers;
+  const double added = static_cast<double>(config.tile_m) * config.tile_n / sharers / kAddsPerClock;
+  return products / sharers + (added + kWaitClocks) / config.promote_steps();
+}
+
 /// Products, or the shared memory that feeds them and takes in the next blocks.
 double product_clocks(const HopperGemmConfig& config) {
   const int rows = config.tile_m / kWgmmaRows;
-  const int depth = config.tile_k / kWgmmaDepth;
-  const double operand_bytes = 2.0 * kWgmmaDepth * (kWgmmaRows + config.tile_n);
+  const int depth = config.tile_k / config.product_depth();
+  const double operand_bytes = kLineOfProductBytes * (kWgmmaRows + config.tile_n);
   const double smem_clocks =
       (rows * depth * operand_bytes + config.stage_bytes()) / kSmemBytesPerClock;
-  return std::max(kProductFactor * rows * depth * wgmma_clocks(config.tile_n, true), smem_clocks);
+  const double products = rows * depth * wgmma_clocks(config.tile_n, true);
+  return std::max({kProductFactor * products, smem_clocks, promoted_clocks(config, products)});
 }
 
 TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*profile*/) {
   return {.product_clocks = product_clocks(config),
           // Multicast brings the rest.
-          .loaded_bytes =
-              static_cast<double>(config.loaded_a_rows(m)) * config.tile_k * 2 / config.cluster_n +
-              static_cast<double>(config.b_tile_bytes()) / config.cluster_m,
+          .loaded_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
+                              config.element_bytes() / config.cluster_n +
+                          static_cast<double>(config.b_tile_bytes()) / config.cluster_m,
           // Into shared memory and out of it.
           .epilogue_clocks =
               kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
@@ -117,10 +133,16 @@ TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& 
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
                             config.stage_bytes();
-  const double products = flop / main_loop_flop_per_clock(profile);
+  double products =
+      flop / (main_loop_flop_per_clock(profile) * fp8_rate(config.dtype, profile.device.sm_arch));
+  if (config.promote_every > 0) {
+    products += static_cast<double>(config.tile_m) * config.tile_n / kAddsPerClock * config.tile_k /
+                config.promote_every;
+  }
   const double smem = profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock;
   return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1),
-          .loaded_bytes = 2.0 * config.tile_k * (std::min(config.tile_m, m) + config.tile_n),
+          .loaded_bytes = 1.0 * config.element_bytes() * config.tile_k *
+                          (std::min(config.tile_m, m) + config.tile_n),
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
           .exchange_clocks = 0.0,
@@ -167,7 +189,7 @@ GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& var
         launch.c_element_bytes = config.split_k ? 4 : config.output_bytes();
       },
       make_gemm_config(problem, variant));
-  launch.element_bytes = 2;
+  launch.element_bytes = element_bytes(problem.dtype);
   launch.sm_count = profile.device.sm_count;
   launch.ctas_per_sm = ctas_per_sm;
   launch.workers = variant.workers;

@@ -6,14 +6,13 @@
 #include "operations/gemm/gemm_launch.h"
 #include "operations/gemm/package/gemm_kernels.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <variant>
 
 namespace swr_package {
 namespace {
-
-constexpr int kInputBytes = 2;
 
 void require_sizes(const GemmProblem& problem) {
   constexpr int kLongest = 1 << 24;
@@ -29,17 +28,20 @@ int alignment_bytes(const GemmCall& call, int output_bytes) {
   for (const void* pointer : {p.a, p.b, static_cast<const void*>(p.c)}) {
     alignment.add_pointer(pointer);
   }
-  const auto add = [&](const MatrixStrides& strides, int rows, int element_bytes) {
-    alignment.add_stride(strides.batch, p.batch, element_bytes);
+  const auto add = [&](const MatrixStrides& strides, int items, int rows, int element_bytes) {
+    alignment.add_stride(strides.batch, items, element_bytes);
     alignment.add_stride(strides.row, rows, element_bytes);
   };
-  add(p.a_strides, call.layout == GemmLayout::tn ? p.k : p.m, kInputBytes);
-  add(p.b_strides, call.layout == GemmLayout::nt ? p.n : p.k, kInputBytes);
-  add(p.c_strides, p.m, output_bytes);
+  const int input_bytes = swr::element_bytes(call.dtype);
+  const int matrices = swr::has_matrix_per_item(call.grouping.form) ? p.batch : 1;
+  add(p.a_strides, matrices, call.layout == GemmLayout::tn ? p.k : p.m, input_bytes);
+  add(p.b_strides, p.batch, call.layout == GemmLayout::nt ? p.n : p.k, input_bytes);
+  add(p.c_strides, matrices, p.m, output_bytes);
   const int bytes = alignment.bytes();
-  require_argument(bytes >= kInputBytes && bytes >= output_bytes,
-                   "the addresses and strides of the matrices must be multiples of " +
-                       text(output_bytes) + " bytes, which the largest element has");
+  const int least = std::max(swr::is_fp8(call.dtype) ? 4 : input_bytes, output_bytes);
+  require_argument(
+      bytes >= least,
+      "the addresses and strides of the matrices must be multiples of " + text(least) + " bytes");
   return bytes;
 }
 
@@ -47,14 +49,26 @@ GemmProblem problem_of(const GemmCall& call) {
   const GemmParams& p = call.params;
   GemmProblem problem;
   problem.batch = p.batch;
-  problem.m = p.m;
+  problem.m = swr::problem_rows(p, call.grouping);
   problem.n = p.n;
   problem.k = p.k;
   problem.dtype = call.dtype;
   problem.output = call.output;
   problem.layout = call.layout;
   problem.reads_c = p.beta != 0.0F;
+  problem.scaling = call.scaling;
+  problem.accuracy = call.accuracy;
+  problem.has_bias = call.extras.bias != nullptr;
+  problem.activation = call.activation;
+  problem.gated = call.gated;
+  problem.output_scaling = call.output_scaling;
+  problem.groups = call.grouping.form;
+  problem.skewed = call.grouping.skewed;
   require_sizes(problem);
+  require_argument(problem.groups == GemmGroups::none ||
+                       (p.groups != nullptr && problem.batch <= swr::kMostGroups),
+                   "a grouped product takes numbers on the device and at most " +
+                       text(swr::kMostGroups) + " items");
   problem.alignment_bytes = alignment_bytes(call, problem.output_bytes());
   return problem;
 }
@@ -124,14 +138,16 @@ struct Gemm::Impl {
                       [&](Loaded::Context& context) { return make_ready(problem, context); });
   }
 
-  void launch(const Ready& ready, const GemmParams& params, CUstream stream) const {
+  void launch(const Ready& ready, const GemmParams& params, const swr::GemmExtras& extras,
+              CUstream stream) const {
     std::visit(
         [&](const auto& config) {
           swr::GemmTensorMaps maps{};
           driver.require(swr::encode_gemm_maps(driver.launch, config, params, maps),
                          "cuTensorMapEncodeTiled");
           driver.require(
-              swr::launch_gemm(driver.launch, ready.function, config, params, maps, ready.workers,
+              swr::launch_gemm(driver.launch, ready.function, config, params, extras, maps,
+                               ready.workers,
                                swr::overlap_where(ready.kernel->embedded.may_overlap), stream),
               "cuLaunchKernelEx");
         },
@@ -157,7 +173,7 @@ void Gemm::run(const GemmCall& call, CUstream_st* stream) {
     params.partials = part.partials;
     params.arrivals = part.arrivals;
   }
-  impl_->launch(ready, params, stream);
+  impl_->launch(ready, params, call.extras, stream);
 }
 
 void Gemm::run(const GemmCall& call, const Workspace& workspace, CUstream_st* stream) {
@@ -173,7 +189,7 @@ void Gemm::run(const GemmCall& call, const Workspace& workspace, CUstream_st* st
         impl_->driver.launch.memset_async(arrivals, 0, needs.arrival_bytes(), stream),
         "cuMemsetD8Async");
   }
-  impl_->launch(ready, params, stream);
+  impl_->launch(ready, params, call.extras, stream);
 }
 
 std::size_t Gemm::workspace_bytes(const GemmCall& call) {

@@ -16,11 +16,17 @@
 
 namespace swr_package {
 
+using swr::Accuracy;
+using swr::Activation;
 using swr::DType;
+using swr::GemmExtras;
+using swr::GemmGrouping;
+using swr::GemmGroups;
 using swr::GemmLayout;
 using swr::GemmParams;
 using swr::MatrixStrides;
 using swr::OutputType;
+using swr::Scaling;
 
 /// C = alpha A B + beta C for each item of a batch, on device memory.
 struct GemmCall {
@@ -30,6 +36,13 @@ struct GemmCall {
   DType dtype = DType::bf16;  ///< Of A and B.
   OutputType output = OutputType::bf16;
   GemmLayout layout = GemmLayout::nt;
+  Scaling scaling = Scaling::none;
+  Accuracy accuracy = Accuracy::fast;
+  Activation activation = Activation::none;
+  bool gated = false;
+  Scaling output_scaling = Scaling::none;
+  GemmExtras extras;  ///< A bias that is not null is added.
+  GemmGrouping grouping;
 };
 
 /// Device memory of the caller for a kernel that splits k. Its contents do not matter, before and

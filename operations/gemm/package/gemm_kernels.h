@@ -29,19 +29,38 @@ struct GemmProblem {
   swr::GemmLayout layout = swr::GemmLayout::nt;
   bool reads_c = false;
   int alignment_bytes = 16;
+  swr::Scaling scaling = swr::Scaling::none;
+  swr::Accuracy accuracy = swr::Accuracy::fast;
+  bool has_bias = false;
+  swr::Activation activation = swr::Activation::none;
+  bool gated = false;
+  swr::Scaling output_scaling = swr::Scaling::none;
+  swr::GemmGroups groups = swr::GemmGroups::none;
+  bool skewed = false;
 
   auto operator<=>(const GemmProblem&) const = default;
 
-  auto kind() const { return std::tuple(dtype, output, layout, reads_c, alignment_bytes); }
+  auto kind() const {
+    return std::tuple(dtype, output, layout, reads_c, alignment_bytes, scaling, accuracy, has_bias,
+                      activation, gated, output_scaling, groups, skewed);
+  }
   Sizes sizes() const { return {batch, m, n, k, 1}; }
-  int output_bytes() const { return output == swr::OutputType::fp32 ? 4 : 2; }
+  int output_bytes() const { return swr::output_bytes(output); }
   std::string describe() const {
     constexpr const char* kLayouts[] = {"nt", "nn", "tn"};
-    constexpr const char* kOutputs[] = {"fp16", "bf16", "fp32"};
+    constexpr const char* kOutputs[] = {"fp16", "bf16", "fp32", "fp8"};
+    constexpr const char* kTypes[] = {", fp16 ", ", bf16 ", ", e4m3 ", ", e5m2 "};
+    constexpr const char* kScalings[] = {"", ", tensor scales", ", row scales", ", block scales"};
+    constexpr const char* kActivations[] = {"", ", gelu", ", gelu_tanh", ", silu"};
     return "batch " + text(batch) + ", m " + text(m) + ", n " + text(n) + ", k " + text(k) +
-           (dtype == swr::DType::fp16 ? ", fp16 " : ", bf16 ") +
-           kLayouts[static_cast<int>(layout)] + " " + kOutputs[static_cast<int>(output)] +
-           (reads_c ? ", beta" : "") + ", alignment " + text(alignment_bytes);
+           kTypes[static_cast<int>(dtype)] + kLayouts[static_cast<int>(layout)] + " " +
+           kOutputs[static_cast<int>(output)] + (reads_c ? ", beta" : "") +
+           kScalings[static_cast<int>(scaling)] +
+           (accuracy == swr::Accuracy::two_level ? ", two-level sums" : "") +
+           (has_bias ? ", bias" : "") + kActivations[static_cast<int>(activation)] +
+           (gated ? ", gated" : "") + (output_scaling == swr::Scaling::block ? ", scaled C" : "") +
+           ", alignment " + text(alignment_bytes) +
+           (groups == swr::GemmGroups::none ? "" : ", grouped") + (skewed ? ", skewed" : "");
   }
 };
 

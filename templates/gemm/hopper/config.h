@@ -3,6 +3,7 @@
 // launch, tensor maps) and the kernel derive every size from these functions.
 #pragma once
 
+#include "common/gemm_groups.h"
 #include "common/gemm_schedule.h"
 #include <swr/annotations.h>
 #include <swr/axes.h>
@@ -14,10 +15,11 @@ namespace swr {
 
 /// One warpgroup loads by TMA, one or two compute with wgmma.
 ///
-/// Tiles of A and B lie in shared memory as panels: lines of 64 elements, 128 bytes, swizzled. An
-/// operand contiguous along k has tile_k / 64 panels with one line per row of the tile; one
-/// contiguous along m or n has a panel per 64 rows of the tile, with one line per k. Results leave
-/// through staging slots, of which each computing warp owns a few.
+/// Tiles of A and B lie in shared memory as panels: lines of 128 bytes (64 elements, 128 of FP8),
+/// swizzled. An operand contiguous along k has one line per row of the tile in each panel; one
+/// contiguous along m or n has a panel per 64 rows of the tile, with one line per k. FP8 is
+/// multiplied only where both are contiguous along k. Results leave through staging slots, of which
+/// each computing warp owns a few.
 ///
 /// TMA asks for addresses that are multiples of 16 bytes: of A, B and C, their rows and their batch
 /// items. It also writes whole 16 bytes at the end of a row of C, so that n must fill them. The
@@ -29,7 +31,7 @@ struct HopperGemmConfig {
   bool reads_c;  ///< beta may differ from 0.
   int tile_m;    ///< 64 to 256, whole 64-row blocks per consumer.
   int tile_n;    ///< A multiple of 16, at most 256.
-  int tile_k;    ///< 64 or 128.
+  int tile_k;    ///< One or two lines.
   int stages;    ///< Tiles of A, and of B, in shared memory.
   GemmMainloop mainloop;
   int consumers;  ///< Computing warpgroups, 1 or 2; pingpong has 2.
@@ -40,15 +42,43 @@ struct HopperGemmConfig {
   Persistence persistence;
   Order k_order;
   bool split_k;
+  Scaling scaling = Scaling::none;
+  /// Elements of k that the tensor cores sum before fp32 takes over, whole k-blocks; 0: all.
+  int promote_every = 0;
+  bool has_bias = false;
+  Activation activation = Activation::none;
+  bool gated = false;  ///< B has the rows of the gate, then as many of `up` (nt).
+  Scaling output_scaling = Scaling::none;  ///< Of a C of e4m3: tensor or block.
+  GemmGroups groups = GemmGroups::none;
 
+  static constexpr bool kTakesMaps = true;
   static constexpr int kSmemLimitBytes = 232448;  ///< Opt-in limit of one CTA on sm_90.
   static constexpr int kWarpgroup = 128;
-  static constexpr int kPanelColumns = 64;
   static constexpr int kLineBytes = 128;
+
+  SWR_HD constexpr int element_bytes() const { return swr::element_bytes(dtype); }
+  SWR_HD constexpr int panel_columns() const { return kLineBytes / element_bytes(); }
+  /// Elements of k that one wgmma multiplies.
+  SWR_HD constexpr int product_depth() const { return 32 / element_bytes(); }
 
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
-  SWR_HD constexpr int output_bytes() const { return output == OutputType::fp32 ? 4 : 2; }
+  SWR_HD constexpr int output_bytes() const { return swr::output_bytes(output); }
+  /// The kernel reads GemmExtras.
+  SWR_HD constexpr bool takes_extras() const {
+    return scaling != Scaling::none || has_bias || activation != Activation::none || gated ||
+           output == OutputType::fp8;
+  }
+  /// Columns of C of a tile, which has tile_n of the product.
+  SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
+  /// k-blocks that the tensor cores sum; 0: all.
+  SWR_HD constexpr int promote_steps() const { return promote_every / tile_k; }
+
+  SWR_HD constexpr bool is_grouped() const { return groups != GemmGroups::none; }
+  /// The loading warp sums up the rows of all items before it loads.
+  SWR_HD constexpr bool counts_groups() const {
+    return is_grouped() && groups != GemmGroups::contiguous;
+  }
 
   SWR_HD constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
   SWR_HD constexpr int ctas_per_cluster() const { return cluster_m * cluster_n * cluster_k; }
@@ -60,15 +90,17 @@ struct HopperGemmConfig {
     return mainloop == GemmMainloop::pingpong ? tile_m : tile_m / consumers;
   }
   SWR_HD constexpr int m_blocks() const { return consumer_rows() / 64; }
-  /// fp32 sums per thread.
-  SWR_HD constexpr int accumulator_registers() const { return m_blocks() * tile_n / 2; }
+  /// fp32 sums per thread; sums of a part of k are those of one block of 64 rows.
+  SWR_HD constexpr int accumulator_registers() const {
+    return (m_blocks() + (promote_every > 0 ? 1 : 0)) * tile_n / 2;
+  }
 
   /// Rows of B's tile as stored: whole panels when B is contiguous along n.
   SWR_HD constexpr int stored_tile_n() const {
-    return b_along_k() ? tile_n : ceil_div(tile_n, kPanelColumns) * kPanelColumns;
+    return b_along_k() ? tile_n : ceil_div(tile_n, panel_columns()) * panel_columns();
   }
-  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * 2; }
-  SWR_HD constexpr int b_tile_bytes() const { return stored_tile_n() * tile_k * 2; }
+  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * element_bytes(); }
+  SWR_HD constexpr int b_tile_bytes() const { return stored_tile_n() * tile_k * element_bytes(); }
   SWR_HD constexpr int stage_bytes() const { return a_tile_bytes() + b_tile_bytes(); }
 
   /// Rows of A's tile that are loaded. When C has fewer rows than a tile the others keep what they
@@ -77,26 +109,32 @@ struct HopperGemmConfig {
     return a_along_k() && cluster_n == 1 ? min_of(tile_m, m) : tile_m;
   }
   SWR_HD constexpr int loaded_bytes(int m) const {
-    return loaded_a_rows(m) * tile_k * 2 + b_tile_bytes();
+    return loaded_a_rows(m) * tile_k * element_bytes() + b_tile_bytes();
   }
 
-  /// Boxes that one CTA loads at once; CTAs that share a tile load one part of each panel each.
+  /// Boxes that one CTA loads at once; CTAs that share a tile load one part of each panel each. Of
+  /// a gated B a box has the rows of the gate, or of `up`.
   SWR_HD constexpr TensorBox a_box(int m) const {
-    return {kPanelColumns, (a_along_k() ? loaded_a_rows(m) : tile_k) / cluster_n, kLineBytes};
+    return {panel_columns(), (a_along_k() ? loaded_a_rows(m) : tile_k) / cluster_n, kLineBytes};
   }
   SWR_HD constexpr TensorBox b_box() const {
-    return {kPanelColumns, (b_along_k() ? tile_n : tile_k) / cluster_m, kLineBytes};
+    return {panel_columns(), gated ? tile_n / 2 : (b_along_k() ? tile_n : tile_k) / cluster_m,
+            kLineBytes};
   }
 
+  /// Bytes of a row of C that leave at once. Scales of blocks leave less room for staging.
+  SWR_HD constexpr int c_line_bytes() const {
+    return scaling == Scaling::block && output != OutputType::fp8 ? 64 : kLineBytes;
+  }
   /// Columns of C that leave at once: a line of at most 128 bytes. When they do not divide tile_n,
   /// the last panel overlaps the one before.
   SWR_HD constexpr int c_panel_columns() const {
-    const int widest = kLineBytes / output_bytes();
-    return tile_n >= widest ? widest : tile_n >= 32 ? 32 : 16;
+    const int widest = c_line_bytes() / output_bytes();
+    return c_columns() >= widest ? widest : c_columns() >= 32 ? 32 : 16;
   }
-  SWR_HD constexpr int c_panels() const { return ceil_div(tile_n, c_panel_columns()); }
+  SWR_HD constexpr int c_panels() const { return ceil_div(c_columns(), c_panel_columns()); }
   SWR_HD constexpr int c_panel_column(int panel) const {
-    return min_of(panel * c_panel_columns(), tile_n - c_panel_columns());
+    return min_of(panel * c_panel_columns(), c_columns() - c_panel_columns());
   }
   /// Box of the map of C: a panel of one warp's 16 rows.
   SWR_HD constexpr TensorBox c_box() const {
@@ -114,32 +152,46 @@ struct HopperGemmConfig {
     return max_of(stages * stage_bytes(), sums_bytes);
   }
   SWR_HD constexpr int staging_bytes() const {
-    return consumers * 4 * kStagingSlots * kStagingSlotBytes;
+    return consumers * 4 * kStagingSlots * staging_slot_bytes();
   }
   SWR_HD constexpr int work_offset() const { return staging_offset() + staging_bytes(); }
   SWR_HD constexpr int barrier_offset() const { return work_offset() + kWorkSlots * kWorkBytes; }
   /// Full and empty for each stage and each slot of the work list, then a word per consumer.
   SWR_HD constexpr int vote_offset() const { return barrier_offset() + 16 * (stages + kWorkSlots); }
-  SWR_HD constexpr int smem_bytes() const { return vote_offset() + 4 * consumers; }
+  /// Arrivals of a consumer that has read a stage: of each warp where warps read scales, which
+  /// products do not wait for.
+  SWR_HD constexpr int arrivals_per_reader() const { return scaling == Scaling::block ? 4 : 1; }
+  /// With Scaling::block the scales of the rows of each stage follow.
+  SWR_HD constexpr int scale_bytes() const { return scaling == Scaling::block ? tile_m * 4 : 0; }
+  SWR_HD constexpr int scales_offset() const {
+    return ceil_div(vote_offset() + 4 * consumers, 16) * 16;
+  }
+  SWR_HD constexpr int groups_offset() const { return vote_offset() + 4 * consumers; }
+  SWR_HD constexpr int smem_bytes() const {
+    return scale_bytes() > 0 ? scales_offset() + stages * scale_bytes()
+                             : groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+  }
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
   /// threads had at entry.
   SWR_HD constexpr bool trades_registers() const { return consumers == 2; }
   SWR_HD constexpr int producer_registers() const {
-    return accumulator_registers() > 192 ? 24 : accumulator_registers() > 160 ? 40 : 56;
+    // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
+    const int most_of_few = scaling == Scaling::block ? 192 : 160;
+    return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
   }
   SWR_HD constexpr int consumer_registers() const { return (504 - producer_registers()) / 2; }
 
   /// Slots of a warp's staging area: one is filled while the copy engine reads the other.
   static constexpr int kStagingSlots = 2;
-  static constexpr int kStagingSlotBytes = 16 * kLineBytes;
+  SWR_HD constexpr int staging_slot_bytes() const { return 16 * c_line_bytes(); }
   /// Work that the loading thread may be ahead of the consumers.
   static constexpr int kWorkSlots = 4;
   static constexpr int kWorkBytes = 32;
 
   SWR_HD constexpr GemmSchedule schedule(const GemmParams& params) const {
     return {.m = params.m,
-            .n = params.n,
+            .n = gated ? 2 * params.n : params.n,
             .k = params.k,
             .batch = params.batch,
             .tile_m = tile_m,

@@ -13,6 +13,7 @@
 #include "gemm/hopper/pipeline.cuh"
 #include "gemm/hopper/split_k.cuh"
 #include "gemm/hopper/sums.cuh"
+#include "gemm/part_scales.cuh"
 #include <swr/gemm_params.h>
 
 namespace swr::hopper {
@@ -21,21 +22,27 @@ template <HopperGemmConfig C>
 class GemmConsumer {
  public:
   __device__ __forceinline__ GemmConsumer(GemmMemory<C> smem, int index, const GemmParams& params,
-                                          const TensorMap& c_map)
-      : smem_(smem), index_(index), params_(params), c_map_(c_map) {}
+                                          const GemmExtras& extras, const TensorMap& c_map)
+      : smem_(smem), index_(index), params_(params), extras_(extras), c_map_(c_map) {}
 
   /// All work of the CTA.
   __device__ __forceinline__ void run() {
     ptx::griddepcontrol_wait();
-    if (C.mainloop == GemmMainloop::pingpong && index_ == 1) {
-      pass_turn();
+    if ((C.mainloop == GemmMainloop::pingpong || kTakesTurnsByPart) && index_ == 1) {
+      let_other_go();
     }
     int turn = 0;
     for (GemmJob job = take_job<C>(smem_, job_); job.steps > 0; job = take_job<C>(smem_, job_)) {
       if (C.mainloop == GemmMainloop::pingpong && turn != index_) {
         stage_.advance(job.steps);
+      } else if (C.is_grouped() && job.m + first_row() >= job.row_end()) {
+        skip(job.steps);
       } else {
-        multiply(job.steps);
+        if constexpr (C.promote_every > 0) {
+          multiply_in_parts(job);
+        } else {
+          multiply(job.steps);
+        }
         finish(job);
       }
       turn ^= 1;
@@ -44,6 +51,8 @@ class GemmConsumer {
   }
 
  private:
+  using Scales = PartScales<C, C.m_blocks(), 64, C.tile_n>;
+
   /// First row of this consumer in its tile.
   __device__ __forceinline__ int first_row() const {
     return C.mainloop == GemmMainloop::pingpong ? 0 : index_ * C.consumer_rows();
@@ -72,18 +81,100 @@ class GemmConsumer {
     release(previous);
   }
 
+  /// The same, of two levels: the tensor cores sum the products of promote_steps() k-blocks, one
+  /// block of 64 rows at a time, and the thread adds these to its sums. The other consumer's
+  /// products run meanwhile.
+  __device__ __forceinline__ void multiply_in_parts(const GemmJob& job) {
+    take_turn();
+    clear<C>(sums_);
+    Scales scales(params_, extras_, job.m + first_row() + warp_row() + lane_row(), job.n);
+    scales.load_columns(job.first_block);
+    int step = 0;
+    for (; step + C.promote_steps() <= job.steps; step += C.promote_steps()) {
+      add_part<C.promote_steps()>(job, step, scales);
+    }
+    if constexpr (C.promote_steps() > 1) {
+      for (; step < job.steps; ++step) {
+        add_part<1>(job, step, scales);
+      }
+    }
+  }
+
+  /// Adds the products of k-blocks [step, step + Steps).
+  template <int Steps>
+  __device__ __forceinline__ void add_part(const GemmJob& job, int step, Scales& scales) {
+    RingPosition<C.stages> stage;
+#pragma unroll
+    for (int block = 0; block < C.m_blocks(); ++block) {
+      float part[C.tile_n / 2];
+      stage = stage_;
+#pragma unroll
+      for (int i = 0; i < Steps; ++i) {
+        if (block == 0) {
+          ptx::mbarrier_wait(smem_.full(stage.stage), stage.parity);
+          scales.load_shared_rows(smem_.scales(stage.stage) +
+                                  4 * (first_row() + warp_row() + lane_row()));
+        }
+        if (kTakesTurnsByPart && i == 0) {
+          await_turn();
+        }
+        ptx::wgmma_fence();
+        issue_part(part, stage.stage, block, i > 0);
+        stage.advance();
+      }
+      ptx::wgmma_commit_group();
+      if constexpr (kTakesTurnsByPart) {
+        let_other_go();
+      }
+      const bool is_last_block = block + 1 == C.m_blocks();
+      if (is_last_block && step + Steps == job.steps) {
+        pass_turn();
+      }
+      ptx::wgmma_wait_group<0>();
+      ptx::warpgroup_fence_operand(part);
+      if (is_last_block) {
+#pragma unroll
+        for (int i = 0; i < Steps; ++i) {
+          release(stage_.stage);
+          stage_.advance();
+        }
+      }
+      scales.promote(sums_[block], part, block);
+    }
+    scales.load_columns(job.first_block + min_of(step + 1, job.steps - 1) * job.direction);
+  }
+
+  /// Hands the stages of a job back unread: none of its rows exists. No product keeps the warps
+  /// together here; one that fell behind would miss a whole phase.
+  __device__ __forceinline__ void skip(int steps) {
+    take_turn();
+    for (int step = 0; step < steps; ++step) {
+      ptx::mbarrier_wait(smem_.full(stage_.stage), stage_.parity);
+      ptx::bar_sync<C.kWarpgroup>(kFirstSkipBarrier + index_);
+      release(stage_.stage);
+      stage_.advance();
+    }
+    pass_turn();
+  }
+
   /// With pingpong, between these a consumer is alone. Without turns the one that is ahead would
   /// wait for a stage whose phase before is not over yet, and barriers cannot tell phases two
   /// apart.
   __device__ __forceinline__ void take_turn() const {
     if constexpr (C.mainloop == GemmMainloop::pingpong) {
-      ptx::bar_sync<2 * C.kWarpgroup>(kFirstTurnBarrier + index_);
+      await_turn();
     }
   }
   __device__ __forceinline__ void pass_turn() const {
     if constexpr (C.mainloop == GemmMainloop::pingpong) {
-      ptx::bar_arrive<2 * C.kWarpgroup>(kFirstTurnBarrier + 1 - index_);
+      let_other_go();
     }
+  }
+  __device__ __forceinline__ void await_turn() const {
+    ptx::bar_sync<2 * C.kWarpgroup>(kFirstTurnBarrier + index_);
+  }
+  __device__ __forceinline__ void let_other_go() const {
+    ptx::bar_arrive<2 * C.kWarpgroup>(kFirstTurnBarrier + 1 - index_);
   }
 
   /// One k-block, uncommitted. The first product overwrites unless `accumulate`.
@@ -93,7 +184,7 @@ class GemmConsumer {
     const unsigned long long b =
         descriptor<C.kLineBytes>(smem_.b(stage_.stage), C.tile_k * C.kLineBytes);
 #pragma unroll
-    for (int step = 0; step < C.tile_k / 16; ++step) {
+    for (int step = 0; step < kProducts; ++step) {
 #pragma unroll
       for (int block = 0; block < C.m_blocks(); ++block) {
         const int row = first_row() + 64 * block;
@@ -104,21 +195,46 @@ class GemmConsumer {
     }
   }
 
-  /// From the start of a tile to row `row` (a multiple of 64) and k = 16 step, in descriptor units.
+  /// The same of one block of 64 rows.
+  __device__ __forceinline__ void issue_part(float (&part)[C.tile_n / 2], int stage, int block,
+                                             bool accumulate) const {
+    // Nothing runs meanwhile, and in a register of the warp a descriptor's lower half gives those
+    // of all steps by additions, which have no carry.
+    const unsigned a = lower_half(smem_.a(stage) + (first_row() + 64 * block) * C.kLineBytes);
+    const unsigned b = lower_half(smem_.b(stage));
+    constexpr unsigned long long kUpper =
+        descriptor<C.kLineBytes>(0, C.tile_k * C.kLineBytes) >> 32 << 32;
+#pragma unroll
+    for (int step = 0; step < kProducts; ++step) {
+      ptx::Wgmma<C.tile_n>::template mma_async<C.dtype, false, false>(
+          part, kUpper | (a + static_cast<unsigned>(operand_offset<true, C.tile_m>(0, step))),
+          kUpper | (b + static_cast<unsigned>(operand_offset<true, C.tile_n>(0, step))),
+          accumulate || step > 0);
+    }
+  }
+
+  /// Of the descriptor of lines at `shared`, the same in all lanes.
+  __device__ __forceinline__ static unsigned lower_half(unsigned shared) {
+    return ptx::redux_sync_or(
+        static_cast<int>(descriptor<C.kLineBytes>(shared, C.tile_k * C.kLineBytes)));
+  }
+
+  /// From the start of a tile to row `row` (a multiple of 64) and the k of product `step`, in
+  /// descriptor units.
   template <bool AlongK, int Rows>
   __device__ __forceinline__ static unsigned long long operand_offset(int row, int step) {
     if constexpr (AlongK) {
       const int panel = step / 4;
       return in_units((panel * Rows + row) * C.kLineBytes + step % 4 * 32);
     } else {
-      const int panel = row / C.kPanelColumns;
-      return in_units((panel * C.tile_k + 16 * step) * C.kLineBytes);
+      const int panel = row / C.panel_columns();
+      return in_units((panel * C.tile_k + C.product_depth() * step) * C.kLineBytes);
     }
   }
 
   /// Says that this consumer has read a stage, to every CTA that loads into it.
   __device__ __forceinline__ void release(int stage) const {
-    const unsigned thread = threadIdx.x % C.kWarpgroup;
+    const unsigned thread = threadIdx.x % (C.kWarpgroup / C.arrivals_per_reader());
     if constexpr (C.ctas_per_stage() > 1) {
       if (thread < C.ctas_per_stage()) {
         ptx::mbarrier_arrive_cluster(smem_.empty(stage), thread);
@@ -137,16 +253,30 @@ class GemmConsumer {
         return;
       }
     }
-    scale_sums<C>(sums_, params_, job, first_row());
-    store_sums<C>(sums_, smem_, params_, c_map_, job, first_row(), slot_);
+    if constexpr (C.is_grouped()) {
+      scale_sums<C>(sums_, params_, item_extras<C>(extras_, params_, job.item(), job.batch), job,
+                    first_row());
+    } else {
+      scale_sums<C>(sums_, params_, extras_, job, first_row());
+    }
+    store_sums<C>(sums_, smem_, params_, extras_, c_map_, job, first_row(), slot_);
   }
 
-  /// Named barriers of the turns, one per consumer; those below belong to SplitK.
+  /// Two consumers of a tile whose parts are scaled issue them alternately, so that one's products
+  /// run while the other scales.
+  static constexpr bool kTakesTurnsByPart =
+      C.scaling == Scaling::block && C.consumers == 2 && C.mainloop == GemmMainloop::cooperative;
+  /// Of a k-block.
+  static constexpr int kProducts = C.tile_k / C.product_depth();
+  /// Named barriers, one per consumer: grouped kernels, which sum no splits, have those of SplitK;
+  /// those of the turns follow.
+  static constexpr int kFirstSkipBarrier = 1;
   static constexpr int kFirstTurnBarrier = 3;
 
   GemmMemory<C> smem_;
   int index_;
   const GemmParams& params_;
+  const GemmExtras& extras_;
   const TensorMap& c_map_;
   GemmSums<C> sums_;
   RingPosition<C.stages> stage_;

@@ -13,7 +13,8 @@
 extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
     swr_gemm(const __grid_constant__ swr::GemmParams params,
              const __grid_constant__ swr::TensorMap a, const __grid_constant__ swr::TensorMap b,
-             const __grid_constant__ swr::TensorMap c) {
+             const __grid_constant__ swr::TensorMap c,
+             const __grid_constant__ swr::GemmExtras extras) {
   extern __shared__ __align__(1024) char shared[];
-  swr::hopper::run<swr::kConfig>(params, {a, b, c}, swr::ptx::shared_address(shared));
+  swr::hopper::run<swr::kConfig>(params, extras, {a, b, c}, swr::ptx::shared_address(shared));
 }

@@ -31,17 +31,23 @@ __device__ __forceinline__ void sync_barriers() {
 }
 
 template <HopperGemmConfig C>
-__device__ __forceinline__ void load(const GemmParams& params, const GemmMaps& maps,
-                                     GemmMemory<C> smem) {
+__device__ __forceinline__ void load(const GemmParams& params, const GemmExtras& extras,
+                                     const GemmMaps& maps, GemmMemory<C> smem) {
   const int warp = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x / 32), 0);
+  if constexpr (C.counts_groups()) {
+    if (warp == 0) {
+      ptx::griddepcontrol_wait();
+      smem.group_ends().template count<C.groups>(params, C.schedule(params));
+    }
+  }
   if (warp == 0 && ptx::elect_sync()) {
-    GemmProducer<C>(smem, maps.a, maps.b, params).run();
+    GemmProducer<C>(smem, maps.a, maps.b, params, extras).run();
   }
 }
 
 template <HopperGemmConfig C>
-__device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& maps,
-                                    unsigned shared) {
+__device__ __forceinline__ void run(const GemmParams& params, const GemmExtras& extras,
+                                    const GemmMaps& maps, unsigned shared) {
   const GemmMemory<C> smem{shared};
   // Two warps, so that neither waits for the other.
   if (threadIdx.x == 32) {
@@ -58,7 +64,7 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
     if constexpr (C.trades_registers()) {
       ptx::setmaxnreg_dec<C.producer_registers()>();
     }
-    load<C>(params, maps, smem);
+    load<C>(params, extras, maps, smem);
     if constexpr (C.cluster_k > 1) {
       ptx::barrier_cluster_sync_relaxed();  // ClusterSum's barrier takes every thread; these wrote
                                             // nothing.
@@ -67,7 +73,7 @@ __device__ __forceinline__ void run(const GemmParams& params, const GemmMaps& ma
     if constexpr (C.trades_registers()) {
       ptx::setmaxnreg_inc<C.consumer_registers()>();
     }
-    GemmConsumer<C>(smem, warpgroup - 1, params, maps.c).run();
+    GemmConsumer<C>(smem, warpgroup - 1, params, extras, maps.c).run();
   }
   if constexpr (C.ctas_per_cluster() > 1) {
     ptx::barrier_cluster_sync_relaxed();  // Others reach into this CTA until they end.

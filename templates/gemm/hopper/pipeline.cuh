@@ -6,6 +6,7 @@
 #include "common/hopper_ptx.cuh"
 #include "common/ptx.cuh"
 #include "common/ring.cuh"
+#include "gemm/groups.cuh"
 #include "gemm/hopper/config.h"
 
 namespace swr::hopper {
@@ -21,15 +22,20 @@ struct GemmMemory {
   __device__ __forceinline__ unsigned sums() const { return base; }
   /// Slot `slot` of computing warp `warp`.
   __device__ __forceinline__ unsigned staging(int warp, int slot) const {
-    return base + C.staging_offset() + (warp * C.kStagingSlots + slot) * C.kStagingSlotBytes;
+    return base + C.staging_offset() + (warp * C.kStagingSlots + slot) * C.staging_slot_bytes();
   }
   __device__ __forceinline__ unsigned work(int slot) const {
     return base + C.work_offset() + slot * C.kWorkBytes;
+  }
+  /// The scales of the rows of A's tile in a stage.
+  __device__ __forceinline__ unsigned scales(int stage) const {
+    return base + C.scales_offset() + stage * C.scale_bytes();
   }
   /// A word that the threads of one consumer share.
   __device__ __forceinline__ unsigned vote(int consumer) const {
     return base + C.vote_offset() + 4 * consumer;
   }
+  __device__ __forceinline__ GroupEnds group_ends() const { return {base + C.groups_offset()}; }
 
   // Barriers. "full": one arrival, and the bytes of the tiles; "empty": one arrival per consumer
   // that reads the stage in each CTA that loads into it; of the work list, one per computing warp.
@@ -47,7 +53,7 @@ struct GemmMemory {
     const int readers = C.mainloop == GemmMainloop::pingpong ? 1 : C.consumers;
     for (int stage = 0; stage < C.stages; ++stage) {
       ptx::mbarrier_init(full(stage), 1);
-      ptx::mbarrier_init(empty(stage), readers * C.ctas_per_stage());
+      ptx::mbarrier_init(empty(stage), readers * C.arrivals_per_reader() * C.ctas_per_stage());
     }
     for (int slot = 0; slot < C.kWorkSlots; ++slot) {
       ptx::mbarrier_init(work_full(slot), 1);
@@ -70,11 +76,20 @@ struct GemmJob {
   int batch;
   int split;
   int tile_index;  ///< Number of the tile among those of all CTAs.
+  // Of Scaling::block alone.
+  int first_block = 0;  ///< Number of the k-block of step 0,
+  int direction = 0;    ///< and from each step to the next.
+
+  // Of grouped kernels, which have no use for the number of a split and of a tile.
+  __device__ __forceinline__ int item() const { return split; }  ///< Of B.
+  /// First row of C behind the item's.
+  __device__ __forceinline__ int row_end() const { return tile_index; }
 };
 
 __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
   ptx::st_shared(shared, make_uint4(job.steps, job.m, job.n, job.batch));
-  ptx::st_shared(shared + 16, make_uint4(job.split, job.tile_index, 0, 0));
+  ptx::st_shared(shared + 16,
+                 make_uint4(job.split, job.tile_index, job.first_block, job.direction));
 }
 
 /// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread,
@@ -91,8 +106,13 @@ __device__ __forceinline__ GemmJob take_job(GemmMemory<C> smem, RingPosition<C.k
   }
   __syncwarp();
   slot.advance();
-  return {uniform(first.x), uniform(first.y),  uniform(first.z),
-          uniform(first.w), uniform(second.x), uniform(second.y)};
+  GemmJob job{uniform(first.x), uniform(first.y),  uniform(first.z),
+              uniform(first.w), uniform(second.x), uniform(second.y)};
+  if constexpr (C.scaling == Scaling::block) {
+    job.first_block = uniform(second.z);
+    job.direction = uniform(second.w);
+  }
+  return job;
 }
 
 }  // namespace swr::hopper

@@ -32,6 +32,14 @@ __device__ __forceinline__ bool writes_rows(int row) {
 }
 
 template <HopperGemmConfig C>
+__device__ __forceinline__ void clear(GemmSums<C>& sums) {
+#pragma unroll
+  for (int i = 0; i < C.m_blocks() * C.tile_n / 2; ++i) {
+    sums[i / (C.tile_n / 2)][i % (C.tile_n / 2)] = 0.0F;
+  }
+}
+
+template <HopperGemmConfig C>
 __device__ __forceinline__ void pin_sums(GemmSums<C>& sums) {
 #pragma unroll
   for (int block = 0; block < C.m_blocks(); ++block) {

@@ -3,6 +3,7 @@
 // launch) and the kernel derive every size from these functions.
 #pragma once
 
+#include "common/gemm_groups.h"
 #include "common/gemm_schedule.h"
 #include <swr/annotations.h>
 #include <swr/axes.h>
@@ -21,17 +22,44 @@ struct PortableGemmConfig {
   int alignment_bytes;  ///< Of the addresses, rows and batch items of A, B and C: 2, 4, 8 or 16.
   int tile_m;           ///< A multiple of 16 warps_m.
   int tile_n;           ///< A multiple of 16 warps_n.
-  int tile_k;           ///< 32 or 64.
+  int tile_k;           ///< 64 or 128 bytes.
   int warps_m;
   int warps_n;
   int stages;  ///< At least 2.
   Persistence persistence;
   Order k_order;
   bool split_k;
+  Scaling scaling = Scaling::none;
+  /// Elements of k that the tensor cores sum before fp32 takes over, whole k-blocks; 0: all.
+  int promote_every = 0;
+  bool has_bias = false;
+  Activation activation = Activation::none;
+  bool gated = false;  ///< B has the rows of the gate, then as many of `up` (nt).
+  Scaling output_scaling = Scaling::none;  ///< Of a C of FP8: tensor or block.
+
+  static constexpr bool kTakesMaps = false;
+  GemmGroups groups = GemmGroups::none;
 
   SWR_HD constexpr bool a_along_k() const { return layout != GemmLayout::tn; }
   SWR_HD constexpr bool b_along_k() const { return layout == GemmLayout::nt; }
-  SWR_HD constexpr int output_bytes() const { return output == OutputType::fp32 ? 4 : 2; }
+  SWR_HD constexpr int output_bytes() const { return swr::output_bytes(output); }
+  SWR_HD constexpr int element_bytes() const { return swr::element_bytes(dtype); }
+  /// Elements of k that one mma multiplies.
+  SWR_HD constexpr int product_depth() const { return 32 / element_bytes(); }
+  /// The kernel reads GemmExtras.
+  SWR_HD constexpr bool takes_extras() const {
+    return scaling != Scaling::none || has_bias || activation != Activation::none || gated ||
+           output == OutputType::fp8;
+  }
+  /// Columns of C of a tile, and of a warp, which have twice as many of a gated product.
+  SWR_HD constexpr int c_columns() const { return gated ? tile_n / 2 : tile_n; }
+  SWR_HD constexpr int warp_c_columns() const { return c_columns() / warps_n; }
+
+  SWR_HD constexpr bool is_grouped() const { return groups != GemmGroups::none; }
+  /// The first warp sums up the rows of all items before the CTA computes.
+  SWR_HD constexpr bool counts_groups() const {
+    return is_grouped() && groups != GemmGroups::contiguous;
+  }
 
   SWR_HD constexpr int warps() const { return warps_m * warps_n; }
   SWR_HD constexpr int threads() const { return warps() * 32; }
@@ -39,18 +67,23 @@ struct PortableGemmConfig {
   SWR_HD constexpr int m_blocks() const { return tile_m / warps_m / 16; }
   SWR_HD constexpr int n_blocks() const { return tile_n / warps_n / 8; }
   /// fp32 sums per thread.
-  SWR_HD constexpr int accumulator_registers() const { return m_blocks() * n_blocks() * 4; }
+  SWR_HD constexpr int accumulator_registers() const {
+    return m_blocks() * n_blocks() * (promote_every > 0 ? 8 : 4);
+  }
 
-  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * 2; }
-  SWR_HD constexpr int b_tile_bytes() const { return tile_n * tile_k * 2; }
+  SWR_HD constexpr int a_tile_bytes() const { return tile_m * tile_k * element_bytes(); }
+  SWR_HD constexpr int b_tile_bytes() const { return tile_n * tile_k * element_bytes(); }
   SWR_HD constexpr int stage_bytes() const { return a_tile_bytes() + b_tile_bytes(); }
   /// The ring, then a word by which the threads of a CTA agree who sums the splits.
   SWR_HD constexpr int vote_offset() const { return stages * stage_bytes(); }
-  SWR_HD constexpr int smem_bytes() const { return vote_offset() + 16; }
+  SWR_HD constexpr int groups_offset() const { return vote_offset() + 16; }
+  SWR_HD constexpr int smem_bytes() const {
+    return groups_offset() + (counts_groups() ? 4 * kMostGroups : 0);
+  }
 
   SWR_HD constexpr GemmSchedule schedule(const GemmParams& params) const {
     return {.m = params.m,
-            .n = params.n,
+            .n = gated ? 2 * params.n : params.n,
             .k = params.alpha == 0.0F ? 0 : params.k,  // Nothing is read, as in BLAS.
             .batch = params.batch,
             .tile_m = tile_m,

@@ -37,17 +37,66 @@ __device__ inline void store_pair(void* c, long long index, const float (&values
   }
 }
 
-/// C = alpha * sums + beta * C; `row` and `column` are the warp's first.
+/// Writes two neighbouring FP8 elements, of which `count` (1 or 2) exist.
+__device__ inline void store_fp8_pair(void* c, long long index, float low, float high, int count) {
+  const unsigned short packed = ptx::cvt_rn_satfinite_e4m3x2(low, high);
+  auto* const target = static_cast<unsigned char*>(c) + index;
+  if (count == 2) {  // At an even index, and FP8 lies at multiples of 4 bytes.
+    *reinterpret_cast<unsigned short*>(target) = packed;
+  } else {
+    target[0] = static_cast<unsigned char>(packed);
+  }
+}
+
+/// C from sums up to row `row_end`, with all that GemmExtras says; `row` and `column` are the
+/// warp's first of C.
+template <PortableGemmConfig C>
+__device__ inline void write_finished(Sums<C>& sums, const GemmParams& params,
+                                      const GemmExtras& extras, int batch, int row, int row_end,
+                                      int column) {
+  const int lane_column = static_cast<int>(threadIdx.x % 4 * 2);
+#pragma unroll
+  for (int m = 0; m < C.m_blocks(); ++m) {
+    const int first_row = row + 16 * m + static_cast<int>(threadIdx.x % 32 / 4);
+    float* const values = &sums[m][0][0];
+    finish_rows<C, 8 * C.n_blocks()>(values, params, extras, batch, first_row, column, lane_column);
+    float scale[2] = {1.0F, 1.0F};
+    if constexpr (C.output == OutputType::fp8) {
+      scale_output<C, C.warp_c_columns()>(scale, values, params, extras, first_row, column,
+                                          lane_column);
+    }
+#pragma unroll
+    for (int pair = 0; pair < C.warp_c_columns() / 4; ++pair) {
+      const int element_row = first_row + pair % 2 * 8;
+      const int first = column + pair / 2 * 8 + lane_column;
+      const int count = min_of(2, params.n - first);
+      if (element_row >= row_end || count <= 0) {
+        continue;
+      }
+      const long long index =
+          batch * params.c_strides.batch + element_row * params.c_strides.row + first;
+      const float pair_values[2] = {values[2 * pair] * scale[pair % 2],
+                                    values[2 * pair + 1] * scale[pair % 2]};
+      if constexpr (C.output == OutputType::fp8) {
+        store_fp8_pair(params.c, index, pair_values[0], pair_values[1], count);
+      } else {
+        store_pair<C>(params.c, index, pair_values, count);
+      }
+    }
+  }
+}
+
+/// C = alpha * sums + beta * C up to row `row_end`; `row` and `column` are the warp's first.
 template <PortableGemmConfig C>
 __device__ inline void write_sums(const Sums<C>& sums, const GemmParams& params, int batch, int row,
-                                  int column) {
+                                  int row_end, int column) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int element_row = row + 16 * m + 8 * half + lane / 4;
-      if (element_row >= params.m) {
+      if (element_row >= row_end) {
         continue;
       }
       const long long line = batch * params.c_strides.batch + element_row * params.c_strides.row;

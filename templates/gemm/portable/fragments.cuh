@@ -14,12 +14,16 @@ namespace swr::portable {
 template <PortableGemmConfig C>
 using Sums = float[C.m_blocks()][C.n_blocks()][4];
 
-/// Operands of 16 columns of k.
+/// Operands of one product: 16 columns of k, 32 of FP8, whose fragments have the same bytes.
 template <PortableGemmConfig C>
 struct Fragments {
   unsigned a[C.m_blocks()][4];
   unsigned b[C.n_blocks() / 2][4];  ///< Two blocks of 8 columns each.
 };
+
+/// 16-byte chunks of a line of an operand contiguous along k.
+template <PortableGemmConfig C>
+inline constexpr int kLineChunks = C.tile_k* C.element_bytes() / kChunkBytes;
 
 /// Rows 16 block to 16 block + 15 of A's tile, counted from the warp's first row.
 template <PortableGemmConfig C>
@@ -27,8 +31,8 @@ __device__ inline void load_a(unsigned (&fragment)[4], unsigned tile, int row, i
   const int lane = static_cast<int>(threadIdx.x % 32);
   // Matrices 0..3: (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15).
   if constexpr (C.a_along_k()) {
-    ptx::ldmatrix_x4(fragment,
-                     tile + smem_offset(row + lane % 16, 2 * step + lane / 16, C.tile_k / 8, true));
+    ptx::ldmatrix_x4(
+        fragment, tile + smem_offset(row + lane % 16, 2 * step + lane / 16, kLineChunks<C>, true));
   } else {
     ptx::ldmatrix_x4_trans(
         fragment, tile + smem_offset(16 * step + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2,
@@ -43,7 +47,7 @@ __device__ inline void load_b(unsigned (&fragment)[4], unsigned tile, int column
   // Matrices 0..3: (columns 0-7, k 0-7), (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
   if constexpr (C.b_along_k()) {
     ptx::ldmatrix_x4(fragment, tile + smem_offset(column + lane % 8 + lane / 16 * 8,
-                                                  2 * step + lane / 8 % 2, C.tile_k / 8, true));
+                                                  2 * step + lane / 8 % 2, kLineChunks<C>, true));
   } else {
     ptx::ldmatrix_x4_trans(
         fragment,
@@ -64,12 +68,12 @@ __device__ inline void load_fragments(Fragments<C>& fragments, unsigned a_tile, 
   }
 }
 
-/// sums += A B over one tile; `row` and `column` are the warp's first. The operands of the next 16
-/// columns of k are loaded while these are multiplied.
+/// sums += A B over one tile; `row` and `column` are the warp's first. The operands of the next
+/// product are loaded while these are multiplied.
 template <PortableGemmConfig C>
 __device__ inline void multiply_tile(Sums<C>& sums, unsigned a_tile, unsigned b_tile, int row,
                                      int column) {
-  constexpr int kSteps = C.tile_k / 16;
+  constexpr int kSteps = C.tile_k / C.product_depth();
   Fragments<C> fragments[2];
   load_fragments<C>(fragments[0], a_tile, b_tile, row, column, 0);
 #pragma unroll
@@ -82,8 +86,8 @@ __device__ inline void multiply_tile(Sums<C>& sums, unsigned a_tile, unsigned b_
     for (int m = 0; m < C.m_blocks(); ++m) {
 #pragma unroll
       for (int n = 0; n < C.n_blocks(); ++n) {
-        ptx::mma_m16n8k16<C.dtype>(sums[m][n], now.a[m], now.b[n / 2][n % 2 * 2],
-                                   now.b[n / 2][n % 2 * 2 + 1]);
+        ptx::mma<C.dtype>(sums[m][n], now.a[m], now.b[n / 2][n % 2 * 2],
+                          now.b[n / 2][n % 2 * 2 + 1]);
       }
     }
   }

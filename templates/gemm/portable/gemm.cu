@@ -9,7 +9,8 @@
 #include <swr/gemm_params.h>
 
 extern "C" __global__ void __launch_bounds__(swr::kConfig.threads(), 1)
-    swr_gemm(const __grid_constant__ swr::GemmParams params) {
+    swr_gemm(const __grid_constant__ swr::GemmParams params,
+             const __grid_constant__ swr::GemmExtras extras) {
   extern __shared__ __align__(128) char shared[];
-  swr::portable::run<swr::kConfig>(params, swr::ptx::shared_address(shared));
+  swr::portable::run<swr::kConfig>(params, extras, swr::ptx::shared_address(shared));
 }

@@ -8,7 +8,7 @@
 
 namespace swr::portable {
 
-/// A row-major matrix of 16-bit elements in global memory.
+/// A row-major matrix in global memory.
 struct GlobalMatrix {
   const char* base;
   long long row_bytes;
@@ -16,16 +16,17 @@ struct GlobalMatrix {
   int columns;
 };
 
-inline constexpr int kChunkElements = kChunkBytes / 2;
+template <PortableGemmConfig C>
+inline constexpr int kChunkElements = kChunkBytes / C.element_bytes();
 
-/// Copies the chunk at `global`, of which the first `elements` (0 to 8) exist; the others become
+/// Copies the chunk at `global`, of which the first `elements` (0 to all) exist; the others become
 /// zeros. Completes asynchronously when the alignment allows it.
 template <PortableGemmConfig C>
 __device__ inline void copy_chunk(unsigned shared, const char* global, int elements) {
   if constexpr (C.alignment_bytes >= 4) {
 #pragma unroll
     for (int byte = 0; byte < kChunkBytes; byte += C.alignment_bytes) {
-      const int left = min_of(C.alignment_bytes, max_of(0, 2 * elements - byte));
+      const int left = min_of(C.alignment_bytes, max_of(0, C.element_bytes() * elements - byte));
       ptx::cp_async<C.alignment_bytes>(shared + byte, global + byte, left);
     }
   } else {
@@ -33,7 +34,7 @@ __device__ inline void copy_chunk(unsigned shared, const char* global, int eleme
     unsigned words[4] = {0, 0, 0, 0};
     const auto* source = reinterpret_cast<const unsigned short*>(global);
 #pragma unroll
-    for (int i = 0; i < kChunkElements; ++i) {
+    for (int i = 0; i < kChunkElements<C>; ++i) {
       if (i < elements) {
         words[i / 2] |= static_cast<unsigned>(source[i]) << (i % 2 * 16);
       }
@@ -43,10 +44,11 @@ __device__ inline void copy_chunk(unsigned shared, const char* global, int eleme
 }
 
 /// All threads of the CTA copy the tile [Rows, Columns] whose first element is (row, column); what
-/// lies outside of the matrix becomes zeros.
-template <PortableGemmConfig C, int Rows, int Columns>
+/// lies outside of the matrix becomes zeros. Of a gated B, whose `row` is the first of C's columns,
+/// every warp's rows are those of its gate and then those of `up`.
+template <PortableGemmConfig C, int Rows, int Columns, bool GatedB = false>
 __device__ inline void copy_tile(unsigned shared, const GlobalMatrix& matrix, int row, int column) {
-  constexpr int kChunks = Columns / kChunkElements;
+  constexpr int kChunks = Columns / kChunkElements<C>;
   constexpr int kTrips = (Rows * kChunks + C.threads() - 1) / C.threads();
 #pragma unroll
   for (int trip = 0; trip < kTrips; ++trip) {
@@ -56,11 +58,19 @@ __device__ inline void copy_tile(unsigned shared, const GlobalMatrix& matrix, in
     }
     const int tile_row = index / kChunks;
     const int chunk = index % kChunks;
-    const int first = column + chunk * kChunkElements;
-    const int left = row + tile_row < matrix.rows ? matrix.columns - first : 0;
+    const int first = column + chunk * kChunkElements<C>;
+    int matrix_row = row + tile_row;
+    bool is_inside = matrix_row < matrix.rows;
+    if constexpr (GatedB) {
+      constexpr int kHalf = C.warp_c_columns();
+      matrix_row = row + tile_row / (2 * kHalf) * kHalf + tile_row % kHalf;
+      is_inside = matrix_row < matrix.rows / 2;
+      matrix_row += tile_row / kHalf % 2 * (matrix.rows / 2);
+    }
+    const int left = is_inside ? matrix.columns - first : 0;
     copy_chunk<C>(shared + smem_offset(tile_row, chunk, kChunks, true),
-                  matrix.base + (row + tile_row) * matrix.row_bytes + first * 2LL,
-                  min_of(kChunkElements, max_of(0, left)));
+                  matrix.base + matrix_row * matrix.row_bytes + first * 1LL * C.element_bytes(),
+                  min_of(kChunkElements<C>, max_of(0, left)));
   }
 }
 

@@ -237,6 +237,83 @@ void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b
   }
 }
 
+/// FP8 by its definition: e5m2 is the upper half of an fp16.
+inline float decode_fp8(unsigned bits, DType type) {
+  if (type == DType::e5m2) {
+    return cvt_f32_f16(static_cast<unsigned short>(bits << 8));
+  }
+  const int exponent = static_cast<int>(bits >> 3 & 15U);
+  const int fraction = static_cast<int>(bits & 7U);
+  const float magnitude = (bits & 0x7fU) == 0x7fU ? std::nanf("")
+                          : exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -9)
+                              : std::ldexp(static_cast<float>(fraction + 8), exponent - 10);
+  return (bits & 0x80U) != 0 ? -magnitude : magnitude;
+}
+
+/// The nearest e4m3, ties to the even pattern; too large a value becomes 448.
+inline unsigned encode_e4m3(float value) {
+  const unsigned sign = std::signbit(value) ? 0x80U : 0U;
+  if (std::isnan(value)) {
+    return 0x7fU;
+  }
+  unsigned best = 0;
+  for (unsigned bits = 1; bits < 0x7fU; ++bits) {
+    const float off = std::fabs(decode_fp8(bits, DType::e4m3) - std::fabs(value));
+    const float best_off = std::fabs(decode_fp8(best, DType::e4m3) - std::fabs(value));
+    best = off < best_off || (off == best_off && bits % 2 == 0) ? bits : best;
+  }
+  return sign | best;
+}
+
+inline unsigned short cvt_rn_satfinite_e4m3x2(float low, float high) {
+  return static_cast<unsigned short>(encode_e4m3(low) | encode_e4m3(high) << 8);
+}
+
+/// mma.sync m16n8k32 of FP8, m16n8k16 of the other types. Byte 4 r + i of a lane's operand is
+/// column 4 (lane % 4) + i of the half of 16 that register r belongs to.
+template <DType Type>
+void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (!is_fp8(Type)) {
+    mma_m16n8k16<Type>(c, a, b0, b1);
+    return;
+  }
+  const auto multiply = [](const auto& lanes, auto& products) {
+    float left[16][32];
+    float right[32][8];
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      for (unsigned i = 0; i < 16; ++i) {
+        const unsigned column = lane % 4 * 4 + i % 4;
+        left[lane / 4 + 8 * (i / 4 % 2)][column + 16 * (i / 8)] =
+            decode_fp8(lanes[lane].a[i / 4] >> (8 * (i % 4)) & 0xffU, Type);
+        if (i < 8) {
+          right[column + 16 * (i / 4)][lane / 4] =
+              decode_fp8(lanes[lane].b[i / 4] >> (8 * (i % 4)) & 0xffU, Type);
+        }
+      }
+    }
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      for (unsigned i = 0; i < 4; ++i) {
+        float sum = 0.0F;
+        for (unsigned k = 0; k < 32; ++k) {
+          sum += left[lane / 4 + 8 * (i / 2)][k] * right[k][lane % 4 * 2 + i % 2];
+        }
+        products[lane].c[i] = sum;
+      }
+    }
+  };
+  const Sums sums =
+      emulation::collective<Sums>(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}}, multiply);
+  for (unsigned i = 0; i < 4; ++i) {
+    c[i] += sums.c[i];
+  }
+}
+
+inline float tanh_approx(float x) { return std::tanh(x); }
+inline float max_nan(float a, float b) {
+  return std::isnan(a) || std::isnan(b) ? std::nanf("") : std::max(a, b);
+}
+
 inline int opaque(int value) { return value; }
 
 inline int redux_sync_or(int value) {

@@ -23,6 +23,13 @@ inline constexpr HopperGemmConfig kConfig{
     .persistence = Persistence::persistent,
     .k_order = Order::sawtooth,
     .split_k = true,
+    .scaling = Scaling::none,
+    .promote_every = 0,
+    .has_bias = false,
+    .activation = Activation::none,
+    .gated = false,
+    .output_scaling = Scaling::none,
+    .groups = GemmGroups::none,
 };
 
 }  // namespace swr

@@ -21,6 +21,13 @@ inline constexpr PortableGemmConfig kConfig{
     .persistence = Persistence::grid,
     .k_order = Order::cyclic,
     .split_k = false,
+    .scaling = Scaling::none,
+    .promote_every = 0,
+    .has_bias = false,
+    .activation = Activation::none,
+    .gated = false,
+    .output_scaling = Scaling::none,
+    .groups = GemmGroups::none,
 };
 
 }  // namespace swr

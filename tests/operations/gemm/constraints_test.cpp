@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "core/json.h"
+#include "operations/gemm/group_places.h"
 #include <swr/constraints.h>
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
@@ -8,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -142,6 +146,102 @@ TEST(GemmConstraints, HopperWantsRowsOfCInWholeSixteenBytes) {
   EXPECT_EQ(constraint_of(hopper(), 90, unaligned), "copy_alignment");
 }
 
+GemmProblem fp8(Scaling scaling, Accuracy accuracy) {
+  GemmProblem problem = problem_of(4096, 4096, 4096);
+  problem.dtype = DType::e4m3;
+  problem.scaling = scaling;
+  problem.accuracy = accuracy;
+  return problem;
+}
+
+TEST(GemmConstraints, Fp8IsSummedAsExactlyAsAsked) {
+  const GemmProblem fast = fp8(Scaling::row, Accuracy::fast);
+  const GemmProblem exact = fp8(Scaling::row, Accuracy::two_level);
+  const GemmProblem block = fp8(Scaling::block, Accuracy::two_level);
+  GemmVariant wide = hopper();
+  EXPECT_EQ(constraint_of(wide, 90, fast), "tile_shape") << "half a line";
+  wide.tile_k = 128;
+  EXPECT_EQ(constraint_of(wide, 90, fast), "");
+  EXPECT_EQ(constraint_of(wide, 90, exact), "promotion") << "nothing is promoted";
+  wide.tile_n = 192;
+  wide.promote_every = 128;
+  EXPECT_EQ(constraint_of(wide, 90, fast), "promotion");
+  EXPECT_EQ(constraint_of(wide, 90, exact), "");
+  EXPECT_EQ(constraint_of(wide, 90, block), "");
+  wide.promote_every = 192;
+  EXPECT_EQ(constraint_of(wide, 90, exact), "promotion") << "no whole k-blocks";
+  wide.promote_every = 1024;
+  EXPECT_EQ(constraint_of(wide, 90, exact), "promotion") << "more than the stages hold";
+  wide.promote_every = 256;
+  EXPECT_EQ(constraint_of(wide, 90, block), "promotion");
+  GemmVariant portable{.tile_k = 128, .stages = 2};
+  EXPECT_EQ(constraint_of(portable, 121, exact), "") << "tensor cores there sum in fp32";
+  EXPECT_EQ(constraint_of(portable, 89, exact), "promotion");
+  EXPECT_EQ(constraint_of(portable, 121, block), "promotion") << "blocks are scaled apart";
+  EXPECT_EQ(constraint_of(portable, 86, fast), "architecture");
+}
+
+TEST(GemmConstraints, ThreadsHoldWhatTheyFinishTogether) {
+  GemmProblem gated = problem_of(4096, 4096, 4096);
+  gated.gated = true;
+  GemmVariant variant = hopper();
+  EXPECT_EQ(constraint_of(variant, 90, gated), "");
+  variant.tile_n = 208;
+  EXPECT_EQ(constraint_of(variant, 90, gated), "columns_of_c");
+  GemmProblem scaled = problem_of(4096, 4096, 4096);
+  scaled.output = OutputType::fp8;
+  scaled.output_scaling = Scaling::block;
+  variant.tile_n = 128;
+  EXPECT_EQ(constraint_of(variant, 90, scaled), "");
+  variant.tile_n = 192;
+  EXPECT_EQ(constraint_of(variant, 90, scaled), "columns_of_c");
+  EXPECT_EQ(constraint_of({.tile_n = 128, .warps_m = 4, .warps_n = 1}, 121, scaled), "");
+  EXPECT_EQ(constraint_of({.tile_n = 128}, 121, scaled), "columns_of_c") << "two warps share them";
+}
+
+TEST(GemmProblem, NamesWhatNoKernelServes) {
+  const auto message = [](const std::function<void(GemmProblem&)>& change) {
+    GemmProblem problem = fp8(Scaling::row, Accuracy::fast);
+    change(problem);
+    try {
+      validate(problem);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(message([](GemmProblem&) {}), "");
+  EXPECT_THAT(message([](GemmProblem& p) { p.dtype = DType::bf16; }), HasSubstr("scaling at none"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.layout = GemmLayout::nn; }), HasSubstr("layout nt"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.alignment_bytes = 2; }), HasSubstr("4 bytes"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.scaling = Scaling::block; }), HasSubstr("two_level"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.batch = 2; }), HasSubstr("batch 1"));
+  EXPECT_THAT(message([](GemmProblem& p) { p.output = OutputType::fp8; }),
+              HasSubstr("output_scaling"));
+  EXPECT_THAT(message([](GemmProblem& p) {
+                p.output = OutputType::fp8;
+                p.output_scaling = Scaling::block;
+                p.n = 4000;
+              }),
+              HasSubstr("multiples of 128"));
+}
+
+TEST(GemmProblem, WhatCameLaterIsWrittenWhereItIsNotAsBefore) {
+  EXPECT_EQ(to_string(problem_of(1, 2, 3)), "gemm b1 m1 n2 k3 bf16 nt bf16");
+  GemmProblem problem = fp8(Scaling::block, Accuracy::two_level);
+  problem.has_bias = true;
+  problem.activation = Activation::silu;
+  EXPECT_EQ(to_string(problem),
+            "gemm b1 m4096 n4096 k4096 e4m3 nt bf16 scale_block two_level bias silu");
+  const Json plain = Problem(problem_of(1, 2, 3));
+  EXPECT_FALSE(plain.contains("scaling"));
+  EXPECT_EQ(plain.get<Problem>(), Problem(problem_of(1, 2, 3)));
+  const Json fused = Problem(problem);
+  EXPECT_EQ(fused.at("activation"), "silu");
+  EXPECT_EQ(fused.get<Problem>(), Problem(problem));
+}
+
 TEST(GemmConstraints, EveryCtaOfAClusterAlongKHasAKBlock) {
   GemmVariant variant = hopper();
   variant.persistence = Persistence::grid;
@@ -204,6 +304,77 @@ TEST(GemmProblem, IsValidated) {
   EXPECT_NO_THROW(validate(odd));
   odd.output = OutputType::fp32;
   EXPECT_THROW(validate(odd), Error);
+}
+
+GemmProblem grouped(GemmGroups groups) {
+  GemmProblem problem = problem_of(1024, 4096, 4096);
+  problem.batch = 8;
+  problem.groups = groups;
+  return problem;
+}
+
+TEST(GemmConstraints, GroupsTakePersistentKernelsWithoutPartsOfK) {
+  const GemmProblem offsets = grouped(GemmGroups::offsets);
+  EXPECT_EQ(constraint_of(hopper(), 90, offsets), "");
+  GemmVariant grid = hopper();
+  grid.persistence = Persistence::grid;
+  EXPECT_EQ(constraint_of(grid, 90, offsets), "groups");
+  GemmVariant split = hopper();
+  split.splits = 2;
+  EXPECT_EQ(constraint_of(split, 90, offsets), "groups");
+  GemmVariant pair = hopper();
+  pair.cluster_m = 2;
+  EXPECT_EQ(constraint_of(pair, 90, grouped(GemmGroups::masked)), "");
+  EXPECT_EQ(constraint_of(pair, 90, grouped(GemmGroups::contiguous)), "groups")
+      << "256 rows of a cluster do not divide a run of 128";
+  EXPECT_EQ(constraint_of(default_variant(offsets, device_of(90)).as<GemmVariant>(), 90, offsets),
+            "");
+}
+
+TEST(GemmProblem, GroupsAreValidated) {
+  GemmProblem problem = grouped(GemmGroups::offsets);
+  problem.skewed = true;
+  EXPECT_NO_THROW(validate(problem));
+  EXPECT_EQ(to_string(problem), "gemm b8 m1024 n4096 k4096 bf16 nt bf16 offsets skewed");
+  for (const auto& spoil : std::vector<std::function<void(GemmProblem&)>>{
+           [](GemmProblem& p) { p.layout = GemmLayout::tn; },
+           [](GemmProblem& p) { p.reads_c = true; }, [](GemmProblem& p) { p.batch = 513; },
+           [](GemmProblem& p) { p.groups = GemmGroups::none; }}) {
+    GemmProblem spoilt = problem;
+    spoil(spoilt);
+    EXPECT_THROW(validate(spoilt), Error) << to_string(spoilt);
+  }
+}
+
+TEST(GemmProblem, WhatWasWrittenBeforeThereWereGroupsHasNone) {
+  const Problem plain = problem_of(64, 64, 64);
+  const Json json = plain;
+  EXPECT_FALSE(json.contains("groups") || json.contains("skewed"));
+  EXPECT_EQ(json.get<Problem>(), plain);
+  const Problem masked = grouped(GemmGroups::masked);
+  EXPECT_EQ(Json(masked).get<Problem>(), masked);
+}
+
+TEST(GroupPlaces, DrawnRowsAddUpToTheAverage) {
+  for (const int batch : {1, 2, 3, 8, 64}) {
+    for (const bool skewed : {false, true}) {
+      GemmProblem problem = grouped(GemmGroups::offsets);
+      problem.batch = batch;
+      problem.skewed = skewed;
+      for (unsigned long long seed = 1; seed < 20; ++seed) {
+        const std::vector<int> rows = drawn_group_rows(problem, seed);
+        const int most = *std::ranges::max_element(rows);
+        EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), 0), 1024 * batch);
+        EXPECT_GE(*std::ranges::min_element(rows), 0);
+        if (skewed && batch > 2) {
+          EXPECT_NEAR(most, 512 * batch, batch);
+          EXPECT_EQ(std::ranges::count(rows, 0), (batch + 2) / 4) << batch;
+        } else if (!skewed) {
+          EXPECT_LT(most, 1024 * 1.3 / 0.7);
+        }
+      }
+    }
+  }
 }
 
 TEST(GemmProblem, HasACanonicalText) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The default space of GEMM, by the constraints alone.
+#include "core/operation.h"
 #include "tests/support/expect_error.h"
 #include <swr/attention_variant.h>
+#include <swr/constraints.h>
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/generator.h>
@@ -44,15 +46,81 @@ DeviceInfo gb10() {
 
 GemmProblem product(int m, int n, int k) { return {.m = m, .n = n, .k = k}; }
 
+GemmProblem grouped(GemmGroups groups, int m) {
+  GemmProblem problem = product(m, 4096, 7168);
+  problem.batch = 8;
+  problem.groups = groups;
+  return problem;
+}
+
 bool any(const SearchSpace& space, bool (*predicate)(const GemmVariant&)) {
   return std::ranges::any_of(
       space.variants, [&](const Variant& variant) { return predicate(variant.as<GemmVariant>()); });
 }
 
+GemmProblem fp8_projection(Scaling scaling, Accuracy accuracy) {
+  GemmProblem problem = product(4096, 16384, 2560);
+  problem.dtype = DType::e4m3;
+  problem.scaling = scaling;
+  problem.accuracy = accuracy;
+  return problem;
+}
+
+TEST(GemmSpace, Fp8HasKernelsOfBothFamiliesForEveryRecipe) {
+  for (GemmProblem problem : {fp8_projection(Scaling::tensor, Accuracy::fast),
+                              fp8_projection(Scaling::row, Accuracy::two_level),
+                              fp8_projection(Scaling::block, Accuracy::two_level)}) {
+    for (const bool gated : {false, true}) {
+      for (const OutputType output : {OutputType::bf16, OutputType::fp8}) {
+        problem.gated = gated;
+        problem.output = output;
+        problem.output_scaling = output == OutputType::fp8 ? Scaling::block : Scaling::none;
+        if (gated && output == OutputType::fp8 && problem.accuracy == Accuracy::two_level) {
+          continue;  // No thread has registers for 256 columns of sums and of their parts.
+        }
+        const SearchSpace space = enumerate_space(problem, h200(), {});
+        EXPECT_TRUE(any(space, [](const GemmVariant& v) { return v.family == Family::hopper; }))
+            << to_string(problem);
+        if (gated && output == OutputType::fp8) {
+          continue;  // No portable warp holds 128 columns of a gate and as many of its product.
+        }
+        EXPECT_TRUE(any(space, [](const GemmVariant& v) { return v.family == Family::portable; }))
+            << to_string(problem);
+        EXPECT_FALSE(enumerate_space(problem, gb10(), {}).variants.empty()) << to_string(problem);
+      }
+    }
+  }
+}
+
+TEST(GemmSpace, ClosedFormsChooseLegalKernelsForFp8AndItsNeighboursAreValid) {
+  for (const DeviceInfo& device : {h200(), gb10()}) {
+    for (const int m : {1, 64, 1000, 8192}) {
+      for (GemmProblem problem : {fp8_projection(Scaling::tensor, Accuracy::fast),
+                                  fp8_projection(Scaling::row, Accuracy::two_level),
+                                  fp8_projection(Scaling::block, Accuracy::two_level)}) {
+        problem.m = m;
+        const Operation& operation = gemm_operation();
+        const std::optional<Variant> chosen = operation.modelled_variant(problem, device);
+        ASSERT_TRUE(chosen);
+        EXPECT_FALSE(check_constraints(problem, *chosen, device)) << to_string(problem);
+        for (int index = 0;; ++index) {
+          const auto near = operation.near_kind(problem, index);
+          if (!near) {
+            break;
+          }
+          EXPECT_NO_THROW(validate(*near));
+        }
+      }
+    }
+  }
+}
+
 TEST(GemmSpace, EveryVariantIsLegalAndAppearsOnce) {
   for (const GemmProblem& problem :
        {product(4096, 4096, 4096), product(1, 4096, 14336), product(1000, 1000, 1000),
-        product(1, 1, 1), product(17, 33, 65)}) {
+        product(1, 1, 1), product(17, 33, 65), fp8_projection(Scaling::row, Accuracy::two_level),
+        fp8_projection(Scaling::block, Accuracy::two_level), grouped(GemmGroups::offsets, 1024),
+        grouped(GemmGroups::contiguous, 64), grouped(GemmGroups::masked, 4)}) {
     for (const DeviceInfo& device : {h200(), gb10()}) {
       const SearchSpace space = enumerate_space(problem, device, {});
       ASSERT_FALSE(space.variants.empty()) << to_string(problem);

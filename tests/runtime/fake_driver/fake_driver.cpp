@@ -360,6 +360,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                  current->device,
                  {},
                  {},
+                 {},
                  1,
                  false,
                  {}};
@@ -375,6 +376,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     last_launch.softmax = *static_cast<const swr::SoftmaxParams*>(arguments[0]);
   } else if (function->is_gemm) {
     last_launch.gemm = *static_cast<const swr::GemmParams*>(arguments[0]);
+    last_launch.gemm_extras = *static_cast<const swr::GemmExtras*>(arguments[4]);
   } else {
     last_launch.params = *static_cast<const swr::AttentionParams*>(arguments[0]);
   }

@@ -28,6 +28,7 @@ struct FakeLaunch {
   // Of these that of the kernel's operation; softmax comes last.
   swr::AttentionParams params;
   swr::GemmParams gemm;
+  swr::GemmExtras gemm_extras;
   unsigned cluster_x;
   bool overlaps;  ///< May start while the launch before it ends.
   swr::SoftmaxParams softmax;

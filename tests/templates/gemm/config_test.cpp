@@ -18,8 +18,14 @@ std::vector<HopperGemmConfig> every_config() {
       for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::nn, GemmLayout::tn}) {
         for (const OutputType output : {OutputType::bf16, OutputType::fp32}) {
           for (const auto& [cluster_m, cluster_n] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
-            for (const int tile_k : {64, 128}) {
-              configs.push_back({.dtype = DType::bf16,
+            for (const auto& [dtype, tile_k] : {std::pair{DType::bf16, 64},
+                                                {DType::bf16, 128},
+                                                {DType::e4m3, 128},
+                                                {DType::e5m2, 256}}) {
+              if (is_fp8(dtype) && layout != GemmLayout::nt) {
+                continue;
+              }
+              configs.push_back({.dtype = dtype,
                                  .output = output,
                                  .layout = layout,
                                  .reads_c = false,
@@ -45,16 +51,17 @@ std::vector<HopperGemmConfig> every_config() {
 }
 
 /// Bytes that all boxes of one operand bring to one CTA.
-int boxed_bytes(const TensorBox& box, int panels, int sharers) {
-  return panels * sharers * box.columns * box.rows * 2;
+int boxed_bytes(const TensorBox& box, int panels, int sharers, int element_bytes) {
+  return panels * sharers * box.columns * box.rows * element_bytes;
 }
 
 TEST(HopperGemmConfig, BoxesFillTheTiles) {
   for (const HopperGemmConfig& c : every_config()) {
-    const int a_panels = (c.a_along_k() ? c.tile_k : c.tile_m) / c.kPanelColumns;
-    const int b_panels = (c.b_along_k() ? c.tile_k : c.stored_tile_n()) / c.kPanelColumns;
-    EXPECT_EQ(boxed_bytes(c.a_box(1 << 20), a_panels, c.cluster_n), c.a_tile_bytes());
-    EXPECT_EQ(boxed_bytes(c.b_box(), b_panels, c.cluster_m), c.b_tile_bytes());
+    const int a_panels = (c.a_along_k() ? c.tile_k : c.tile_m) / c.panel_columns();
+    const int b_panels = (c.b_along_k() ? c.tile_k : c.stored_tile_n()) / c.panel_columns();
+    EXPECT_EQ(boxed_bytes(c.a_box(1 << 20), a_panels, c.cluster_n, c.element_bytes()),
+              c.a_tile_bytes());
+    EXPECT_EQ(boxed_bytes(c.b_box(), b_panels, c.cluster_m, c.element_bytes()), c.b_tile_bytes());
     EXPECT_EQ(c.loaded_bytes(1 << 20), c.stage_bytes());
     for (const TensorBox& box : {c.a_box(1 << 20), c.b_box(), c.c_box()}) {
       EXPECT_GE(box.rows, 1);
@@ -72,7 +79,8 @@ TEST(HopperGemmConfig, FewRowsOfAAreLoadedWhenCHasFew) {
     }
     for (const int m : {1, 17, 64, 300}) {
       EXPECT_EQ(c.a_box(m).rows, min_of(c.tile_m, m));
-      EXPECT_EQ(c.loaded_bytes(m), min_of(c.tile_m, m) * c.tile_k * 2 + c.b_tile_bytes());
+      EXPECT_EQ(c.loaded_bytes(m),
+                min_of(c.tile_m, m) * c.tile_k * c.element_bytes() + c.b_tile_bytes());
     }
   }
 }
@@ -115,7 +123,32 @@ TEST(HopperGemmConfig, PanelsOfCCoverTheTile) {
       }
     }
     EXPECT_EQ(covered, std::vector<bool>(covered.size(), true)) << c.tile_n;
-    EXPECT_LE(16 * c.c_panel_columns() * c.output_bytes(), c.kStagingSlotBytes);
+    EXPECT_LE(16 * c.c_panel_columns() * c.output_bytes(), c.staging_slot_bytes());
+  }
+}
+
+TEST(HopperGemmConfig, BlockScalesLieBehindEverythingElse) {
+  for (HopperGemmConfig c : every_config()) {
+    c.scaling = Scaling::block;
+    EXPECT_EQ(c.scales_offset() % 16, 0);
+    EXPECT_GE(c.scales_offset(), c.vote_offset() + 4 * c.consumers);
+    EXPECT_EQ(c.smem_bytes(), c.scales_offset() + c.stages * c.tile_m * 4);
+  }
+}
+
+TEST(HopperGemmConfig, GatedTilesHaveHalfTheColumnsOfC) {
+  for (HopperGemmConfig c : every_config()) {
+    if (c.layout != GemmLayout::nt || c.tile_n % 32 != 0) {
+      continue;
+    }
+    c.gated = true;
+    EXPECT_EQ(c.c_panels() * c.c_panel_columns() >= c.tile_n / 2, true);
+    EXPECT_EQ(c.b_box().rows, c.tile_n / 2);
+    GemmParams params;
+    params.m = params.k = 1;
+    params.n = 1000;
+    EXPECT_EQ(c.schedule(params).columns() * c.cluster_n,
+              ceil_div(ceil_div(1000, c.tile_n / 2), c.cluster_n) * c.cluster_n);
   }
 }
 

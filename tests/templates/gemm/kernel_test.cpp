@@ -120,6 +120,66 @@ TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
   }
 }
 
+HopperGemmConfig fp8(HopperGemmConfig config, Scaling scaling, int promote_every) {
+  config.dtype = DType::e4m3;
+  config.tile_k = 128;
+  config.scaling = scaling;
+  config.promote_every = promote_every;
+  return config;
+}
+
+TEST(HopperGemmKernel, Fp8OfEveryRecipeCompilesClean) {
+  const auto cooperative = GemmMainloop::cooperative;
+  expect_clean(fp8(hopper(128, 256, cooperative, 2), Scaling::row, 0), 90);
+  expect_clean(fp8(hopper(128, 192, GemmMainloop::pingpong, 2), Scaling::tensor, 0), 90);
+  expect_clean(fp8(hopper(128, 208, cooperative, 2), Scaling::row, 128), 90);
+  expect_clean(fp8(hopper(64, 32, cooperative, 1), Scaling::tensor, 256), 90);
+  expect_clean(fp8(hopper(128, 192, cooperative, 2), Scaling::block, 128), 90);
+  expect_clean(fp8(hopper(256, 128, cooperative, 2), Scaling::block, 128), 90);
+  HopperGemmConfig split = fp8(hopper(128, 96, cooperative, 2), Scaling::block, 128);
+  split.split_k = true;
+  split.k_order = Order::sawtooth;
+  split.dtype = DType::e5m2;
+  expect_clean(split, 90);
+}
+
+TEST(HopperGemmKernel, FusedEpiloguesCompileClean) {
+  HopperGemmConfig gated = hopper(128, 256, GemmMainloop::cooperative, 2);
+  gated.cluster_m = 2;
+  gated.gated = true;
+  gated.has_bias = true;
+  gated.activation = Activation::silu;
+  expect_clean(gated, 90);
+  gated.output = OutputType::fp8;
+  gated.output_scaling = Scaling::block;
+  expect_clean(fp8(gated, Scaling::row, 0), 90);
+  HopperGemmConfig added = hopper(128, 192, GemmMainloop::pingpong, 2);
+  added.stages = 4;
+  added.activation = Activation::gelu;
+  added.reads_c = true;
+  added.output = OutputType::fp16;
+  added.tile_n = 176;
+  expect_clean(added, 90);
+}
+
+TEST(HopperGemmKernel, GroupsCompileClean) {
+  int next = 0;
+  for (const GemmGroups groups :
+       {GemmGroups::offsets, GemmGroups::contiguous, GemmGroups::masked}) {
+    for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
+                                    hopper(256, 128, GemmMainloop::cooperative, 2),
+                                    hopper(128, 192, GemmMainloop::pingpong, 2),
+                                    hopper(64, 16, GemmMainloop::cooperative, 1)}) {
+      config.groups = groups;
+      config.cluster_m = 1 + next % 2;
+      config.layout = next % 3 == 0 ? GemmLayout::nn : GemmLayout::nt;
+      config.output = config.tile_n == 16 ? OutputType::fp32 : OutputType::bf16;
+      ++next;
+      expect_clean(config, 90);
+    }
+  }
+}
+
 TEST(HopperGemmKernel, IsRefusedElsewhere) {
   EXPECT_THROW(generator().compile_configured(gemm_operation(), family_of(kHopper),
                                               config_header(kHopper), 80),
@@ -172,9 +232,48 @@ TEST_P(PortableGemmKernel, CompilesCleanAtItsCorners) {
   split.persistence = Persistence::persistent;
   split.k_order = Order::sawtooth;
   split.split_k = true;
-  for (const PortableGemmConfig& config : {kPortable, small, split}) {
+  PortableGemmConfig grouped = kPortable;
+  grouped.persistence = Persistence::persistent;
+  grouped.groups = GemmGroups::offsets;
+  PortableGemmConfig masked = split;
+  masked.reads_c = false;
+  masked.split_k = false;
+  masked.groups = GemmGroups::masked;
+  for (const PortableGemmConfig& config : {kPortable, small, split, grouped, masked}) {
     expect_clean(config, GetParam());
   }
+}
+
+TEST_P(PortableGemmKernel, Fp8AndFusedEpiloguesCompileClean) {
+  PortableGemmConfig gated = kPortable;
+  gated.gated = true;
+  gated.has_bias = true;
+  gated.activation = Activation::silu;
+  expect_clean(gated, GetParam());
+  if (GetParam() < 89) {
+    return;
+  }
+  PortableGemmConfig fast = kPortable;
+  fast.dtype = DType::e4m3;
+  fast.tile_k = 64;
+  fast.scaling = Scaling::row;
+  expect_clean(fast, GetParam());
+  PortableGemmConfig blocks = fast;
+  blocks.scaling = Scaling::block;
+  blocks.tile_n = 64;
+  blocks.tile_k = 128;
+  blocks.promote_every = 128;
+  blocks.dtype = DType::e5m2;
+  expect_clean(blocks, GetParam());
+  PortableGemmConfig scaled = fast;
+  scaled.tile_m = 64;
+  scaled.tile_n = 128;
+  scaled.warps_m = 4;
+  scaled.warps_n = 1;
+  scaled.output = OutputType::fp8;
+  scaled.output_scaling = Scaling::block;
+  scaled.activation = Activation::gelu_tanh;
+  expect_clean(scaled, GetParam());
 }
 
 }  // namespace

@@ -123,6 +123,24 @@ TEST(GemmTime, PortableProductsWaitForTheirShareOfSharedMemory) {
   EXPECT_NEAR(prediction.matrix_us, 10 * clocks / h200().clock_mhz, 1e-9);
 }
 
+TEST(GemmTime, Fp8HasHalfTheBytesAndTwiceTheRate) {
+  const GemmProblem bf16{.m = 4096, .n = 4096, .k = 4096};
+  GemmProblem fp8 = bf16;
+  fp8.dtype = DType::e4m3;
+  GemmVariant wide = kVariant;
+  wide.tile_k *= 2;
+  EXPECT_NEAR(predict(fp8, wide).matrix_us, predict(bf16, kVariant).matrix_us / 2, 1e-9);
+  EXPECT_LT(predict(fp8, wide).l2_us, 0.6 * predict(bf16, kVariant).l2_us);
+  // Adding parts is hidden by the other consumer's products.
+  fp8.accuracy = Accuracy::two_level;
+  GemmVariant promoted = wide;
+  promoted.tile_n = 128;
+  promoted.promote_every = 128;
+  GemmVariant alone = promoted;
+  alone.consumers = 1;
+  EXPECT_LT(predict(fp8, promoted).matrix_us, 0.9 * predict(fp8, alone).matrix_us);
+}
+
 TEST(GemmTime, CtasThatShareAnSmTakeTurns) {
   // 264 tiles: one round of two CTAs to each of 132 SMs, or two rounds of one.
   const GemmProblem problem{.m = 128 * 12, .n = 128 * 22, .k = 1024};
