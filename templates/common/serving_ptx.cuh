@@ -16,13 +16,6 @@ __device__ inline long long ld_shared_b64(unsigned shared) {
   return value;
 }
 
-/// tanh.approx ("Floating Point Instructions"): largest relative error 2^-11.
-__device__ inline float tanh_approx(float x) {
-  float y;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// rcp.approx: largest error one unit in the last place.
 __device__ inline float rcp_approx(float x) {
   float y;

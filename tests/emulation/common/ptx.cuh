@@ -309,7 +309,13 @@ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   }
 }
 
-inline float tanh_approx(float x) { return std::tanh(x); }
+/// Off by as much as the manual allows, in the direction that depends on the last bits.
+inline float tanh_approx(float x) {
+  const float y = std::tanh(x);
+  unsigned bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return y * (1.0F + ((bits & 1U) != 0 ? 0x1p-12F : -0x1p-12F));
+}
 inline float max_nan(float a, float b) {
   return std::isnan(a) || std::isnan(b) ? std::nanf("") : std::max(a, b);
 }

@@ -13,13 +13,6 @@ namespace swr::ptx {
 inline void st_shared_b64(unsigned shared, long long value) { st_shared(shared, value); }
 inline long long ld_shared_b64(unsigned shared) { return load_from_shared<long long>(shared); }
 
-/// Off by as much as the manual allows, in the direction that depends on the last bits.
-inline float tanh_approx(float x) {
-  const float y = std::tanh(x);
-  unsigned bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return y * (1.0F + ((bits & 1U) != 0 ? 0x1p-12F : -0x1p-12F));
-}
 inline float rcp_approx(float x) { return 1.0F / x; }
 
 inline int clz(unsigned x) { return std::countl_zero(x); }
