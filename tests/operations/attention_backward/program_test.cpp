@@ -33,7 +33,7 @@ TEST_F(AttentionBackwardProgram, IsPredictedStoredExplainedReportedAndExported) 
   const std::string tuned = run(kProblem, few);
   EXPECT_THAT(tuned, HasSubstr("Predicted: attention_backward b1 h8/2 s4096/4096 d64 fp16 causal "
                                "on NVIDIA H200"));
-  EXPECT_THAT(tuned, HasSubstr("for 4 variants of 2 kernels"));
+  EXPECT_THAT(tuned, HasSubstr("for 8 variants of 4 kernels"));
 
   const json answer = json::parse(run({"query", "--json"}, kProblem))["answers"][0];
   EXPECT_EQ(answer["match"], "predicted");

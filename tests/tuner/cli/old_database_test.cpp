@@ -42,6 +42,10 @@ void expect_says(const json& now, const json& before, const std::string& where) 
     for (std::size_t i = 0; i < before.size(); ++i) {
       expect_says(now[i], before[i], where + "[" + std::to_string(i) + "]");
     }
+  } else if (before.is_string() && where.ends_with("key")) {
+    // Axes that came since stand at the end of a key.
+    const auto key = now.get<std::string>() + ",";
+    EXPECT_THAT(key, ::testing::StartsWith(before.get<std::string>() + ",")) << where;
   } else {
     EXPECT_EQ(now, before) << where;
   }

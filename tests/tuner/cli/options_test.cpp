@@ -143,10 +143,6 @@ TEST(Options, OfAMeasuringProcessAreThoseOfTheCommandThatStartedIt) {
   EXPECT_EQ(of_tune.command, Command::measure_worker);
   EXPECT_EQ(of_tune.samples, 7);
   EXPECT_EQ(parsed({"measure-worker", "tune", "--seq", "64"}).command, Command::measure_worker);
-  const Options of_study =
-      parsed({"measure-worker", "study", "sawtooth", "--out", "x", "--gpu", "auto"});
-  EXPECT_EQ(of_study.command, Command::measure_worker);
-  EXPECT_EQ(of_study.gpu, "auto");
   EXPECT_EQ(parsed({"compile-worker", "--seq", "64"}).command, Command::compile_worker);
 }
 
