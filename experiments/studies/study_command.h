@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The program swr-study: the experiments of a paper, measured on the GPU present or modelled for the
-// named one, through the tuner and its database.
+// The program swr-study: the experiments of a paper, measured on the GPU present or modelled for
+// the named one, through the tuner and its database.
 #pragma once
 
 #include "tuner/cli/commands.h"

@@ -31,12 +31,8 @@ class ThreadsCApiTest : public CRuntimeTest {
     record(problem_of(4096), tile(128, 64), 10.0);
     record(GemmProblem{.m = 64, .n = 64, .k = 64}, GemmVariant{.tile_m = 64, .tile_n = 64}, 10.0);
     record(AttentionBackwardProblem{.seq_q = 64, .seq_kv = 64}, AttentionBackwardVariant{}, 10.0);
-    const Problem served = ServingAttentionProblem{.batch = 2,
-                                                   .seq_q = 1,
-                                                   .seq_kv = 64,
-                                                   .head_dim = 64,
-                                                   .head_dim_v = 64,
-                                                   .page_size = 0};
+    const Problem served = ServingAttentionProblem{
+        .batch = 2, .seq_q = 1, .seq_kv = 64, .head_dim = 64, .head_dim_v = 64, .page_size = 0};
     record(served, default_variant(served, device_), 10.0);
     create_runtime();
   }
