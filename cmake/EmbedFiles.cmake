@@ -1,10 +1,15 @@
-# Run by swr_embed_files: writes OUTPUT with the text of every file of FILES. The literals are
-# string views, whose length the compiler knows: counting would exceed clang's limit of steps.
+# Run by swr_embed_files: writes OUTPUT with the text of every file of FILES, from BASE or else from
+# WRITTEN_BASE. The literals are string views, whose length the compiler knows: counting would exceed clang's
+# limit of steps.
 string(REPLACE "|" ";" files "${FILES}")
 set(delimiter "SWR_EMBEDDED")
 set(rows "")
 foreach(path IN LISTS files)
-  file(READ "${BASE}/${path}" text)
+  set(folder "${BASE}")
+  if(NOT EXISTS "${BASE}/${path}")
+    set(folder "${WRITTEN_BASE}")
+  endif()
+  file(READ "${folder}/${path}" text)
   if(text MATCHES "\\)${delimiter}\"")
     message(FATAL_ERROR "${path} contains the raw-string delimiter )${delimiter}\"")
   endif()

@@ -118,7 +118,8 @@ _library = None
 def library():
     global _library
     if _library is None:
-        BUILD.mkdir(exist_ok=True)
+        (BUILD / "common").mkdir(parents=True, exist_ok=True)
+        subprocess.run([f"{ROOT}/scripts/write_wgmma", str(BUILD / "common/wgmma_widths.cuh")], check=True)
         target = BUILD / "launcher.so"
         subprocess.run(["g++", "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT}",
                         f"-I{ROOT}/include", f"-I{ROOT}/templates", "-I/usr/local/cuda/include",
@@ -144,7 +145,7 @@ def compile_one(config):
     cubin = folder / "kernel.cubin"
     done = subprocess.run(
         ["nvcc", "-std=c++20", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", f"-I{folder}",
-         f"-I{ROOT}/include", f"-I{ROOT}/templates", "--resource-usage", "-o", str(cubin),
+         f"-I{ROOT}/include", f"-I{ROOT}/templates", f"-I{BUILD}", "--resource-usage", "-o", str(cubin),
          f"{ROOT}/templates/gemm/hopper/gemm.cu"], capture_output=True, text=True)
     log = done.stdout + done.stderr
     if done.returncode:
