@@ -486,7 +486,7 @@ const LookupTable::Group* LookupTable::group_of(const DeviceInfo& device) const 
   return nullptr;
 }
 
-/// Requires: the question is answered by no measurement in the groups of its device.
+/// Requires: the question itself is neither measured nor predicted in the groups of its device.
 std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Layers& layers,
                                                                const Question& question) {
   const auto of_layer = [&](const Layer& layer, bool on_same_device, Provenance provenance,
@@ -496,11 +496,6 @@ std::optional<LookupTable::Hit> LookupTable::find_beyond_exact(const Layers& lay
     }
     if (!on_same_device) {
       return layer.table->nearest_of_arch(provenance, question, above.table);
-    }
-    if (provenance == Provenance::predicted) {
-      if (const auto hit = layer.table->exact(*layer.group, provenance, question)) {
-        return hit;
-      }
     }
     return layer.table->nearest_on(*layer.group, provenance, question, above);
   };
@@ -534,6 +529,16 @@ std::optional<LookupTable::Hit> LookupTable::find(const Problem& problem, const 
     layers.below = {below, below->group_of(device)};
     if (!has_measured(group, question.key)) {
       if (const auto hit = below->exact_measured(layers.below.group, question)) {
+        return hit;
+      }
+    }
+  }
+  // A prediction for this very problem answers before measurements of its neighbours: whoever tuned
+  // for an absent GPU gets the variant that was stored and is exported.
+  for (const Layer& layer : {layers.own, layers.below}) {
+    if (layer.group != nullptr) {
+      if (auto hit = layer.table->exact(*layer.group, Provenance::predicted, question)) {
+        hit->level = MatchLevel::predicted;
         return hit;
       }
     }

@@ -142,6 +142,15 @@ TEST_F(LookupTest, APredictionIsCalledOneAndSumsItsMisses) {
   EXPECT_EQ(answer.l2_misses, 42);
 }
 
+TEST_F(LookupTest, APredictionForTheProblemAnswersBeforeMeasuredNeighbours) {
+  record(problem_of(5000), measured(tile(128, 64), 4.0));
+  record(problem_of(4096), predicted(tile(64, 64), 5.0));
+  const Lookup lookup(path_, file_alone());
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).variant, tile(64, 64));
+  EXPECT_EQ(lookup.best(problem_of(4096), fictional_gpu()).level, MatchLevel::predicted);
+  EXPECT_EQ(lookup.stored(problem_of(4900), fictional_gpu())->variant, tile(128, 64));
+}
+
 TEST_F(LookupTest, AnotherDevicesMissesAreNotExpectedHere) {
   DeviceInfo cousin = fictional_gpu();
   cousin.sm_count = 48;
@@ -358,6 +367,13 @@ struct Naive {
   };
 
   std::optional<Found> best(const AttentionProblem& problem, const DeviceInfo& device) const {
+    const auto is_exact = [&](const LookupRow* row) {
+      return row != nullptr && records.problems[row->problem] == Problem(problem);
+    };
+    const LookupRow* const predicted = nearest(problem, device, true, Provenance::predicted);
+    if (is_exact(predicted) && !is_exact(nearest(problem, device, true, Provenance::measured))) {
+      return Found{MatchLevel::predicted, problem, records.variants[predicted->variant]};
+    }
     for (const bool same : {true, false}) {
       for (const Provenance provenance : {Provenance::measured, Provenance::predicted}) {
         if (const LookupRow* row = nearest(problem, device, same, provenance)) {
