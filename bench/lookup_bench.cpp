@@ -103,8 +103,7 @@ class ServedDatabase {
   /// All rows in one transaction, which Store has no use for.
   void write(std::mt19937& random) const {
     const long long run = swr::Store(path_, swr::Store::Mode::read_write).begin_run({});
-    SQLite::Database database =
-        swr::open_database(path_, swr::Store::Mode::read_write, swr::built_in_migrations());
+    SQLite::Database database = swr::open_database(path_, swr::Store::Mode::read_write);
     SQLite::Transaction transaction(database);
     const long long device = swr::insert_row(database, "device", swr::to_cells(serving_device()));
     for (const swr::AttentionProblem& problem : stored_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A tuned space as a small text file: every variant of one problem on one device with its outcome,
-// one line each. Searches are judged and the model is checked against such files, without a GPU.
+// Tuned spaces as a small text file: every variant of a problem on a device with its outcome, one
+// line each. Searches are judged and the model is checked against such files, without a GPU.
 // docs/recorded_space.md describes the format.
 #pragma once
 
@@ -10,7 +10,9 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace swr {
@@ -38,12 +40,20 @@ struct RecordedSpace {
   double best_us() const;
 };
 
-/// Requires: results of one provenance.
-void write_recorded_space(std::ostream& out, const RecordedSpace& space);
+/// The extension of such files.
+inline constexpr std::string_view kRecordedSpacesExtension = ".spaces";
+
+/// Writes the spaces in their order, with times in whole nanoseconds.
+/// Requires: in each space at least one result, and all of one provenance.
+void write_recorded_spaces(std::ostream& out, std::span<const RecordedSpace> spaces);
+
+/// Reads the text of a file. Throws: Error{invalid_argument} naming the line and what is wrong with
+/// it.
+std::vector<RecordedSpace> parse_recorded_spaces(std::string_view text);
 
 /// Reads a file as untrusted input.
-/// Throws: Error{not_found}; Error{unreadable} naming the file, the row and what is wrong with it.
-RecordedSpace read_recorded_space(const std::filesystem::path& path);
+/// Throws: Error{not_found}; Error{unreadable} naming the file, the line and what is wrong with it.
+std::vector<RecordedSpace> read_recorded_spaces(const std::filesystem::path& path);
 
 /// A file name for the space, without extension: the problem's and the device's. A cold L2 and an
 /// overlay of templates (by the first digits of its digest) where there is one.

@@ -7,9 +7,9 @@
 #include "db/kernels.h"
 #include "db/operation_views.h"
 #include "db/row_digests.h"
+#include "db/schema.h"
 #include <swr/error.h>
 
-#include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/Transaction.h>
 
 #include <cstdint>
@@ -157,51 +157,25 @@ void set_up(SQLite::Database& database) {
   database.exec("PRAGMA trusted_schema = OFF");
 }
 
-SQLite::Database upgraded_copy(SQLite::Database& source, std::span<const Migration> migrations,
-                               const fs::path& path, Store::Content content) {
-  SQLite::Database copy(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  if (SQLite::Backup(copy, source).executeStep() != SQLITE_DONE) {
-    throw Error(ErrorCode::database_locked,
-                "database " + path.string() + " is being written by another process; try again");
-  }
-  distrust(copy);
-  migrate(copy, migrations, path, content);
-  set_up(copy);
-  return copy;
-}
-
 /// Reads the marks as of one moment: another process may be creating the schema meanwhile. Of a
 /// file that has one, nothing may be in it that computes.
-SchemaState schema_state_now(SQLite::Database& database, std::span<const Migration> migrations,
-                             const fs::path& path, std::optional<Store::Content> content) {
+bool has_schema_now(SQLite::Database& database, const fs::path& path,
+                    std::optional<Store::Content> content) {
   const SQLite::Transaction snapshot(database);
-  const SchemaState state = schema_state(database, migrations, path, content);
+  const bool has = has_schema(database, path, content);
   require_plain_schema(database, path);
-  return state;
+  return has;
 }
 
-Store::Content content_now(SQLite::Database& database) {
-  return content_of(database.execAndGet("PRAGMA application_id").getInt()).value();
-}
-
-SQLite::Database open_for_reading(const fs::path& path, std::span<const Migration> migrations,
-                                  std::optional<Store::Content> content,
+SQLite::Database open_for_reading(const fs::path& path, std::optional<Store::Content> content,
                                   std::chrono::milliseconds timeout) {
   SQLite::Database database = open_read_only(path, timeout);
   set_up(database);
-  switch (schema_state_now(database, migrations, path, content)) {
-    case SchemaState::current:
-      restore_kernels(database, path);
-      break;
-    case SchemaState::older: {
-      SQLite::Database copy = upgraded_copy(database, migrations, path, content_now(database));
-      restore_kernels(copy, path);
-      return copy;
-    }
-    case SchemaState::empty:
-      throw Error(ErrorCode::unreadable,
-                  "database " + path.string() + " is empty; tune first, or name another file");
+  if (!has_schema_now(database, path, content)) {
+    throw Error(ErrorCode::unreadable,
+                "database " + path.string() + " is empty; tune first, or name another file");
   }
+  restore_kernels(database, path);
   return database;
 }
 
@@ -220,28 +194,22 @@ void require_room_for_newer_rows(SQLite::Database& database, const fs::path& pat
   }
 }
 
-SQLite::Database open_for_writing(const fs::path& path, std::span<const Migration> migrations,
-                                  Store::Content content, std::chrono::milliseconds timeout) {
+SQLite::Database open_for_writing(const fs::path& path, Store::Content content,
+                                  std::chrono::milliseconds timeout) {
   SQLite::Database database =
       open_and_read(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, timeout);
   set_up(database);
-  const bool is_current =
-      schema_state_now(database, migrations, path, content) == SchemaState::current;
-  if (!is_current) {
-    migrate(database, migrations, path, content);
+  if (!has_schema_now(database, path, content)) {
+    create_schema(database, path, content);
   }
-  // Only now: a file that was carried over has the tables of today as well.
-  require_expected_schema(database, open_in_memory(migrations), path);
+  require_expected_schema(database, open_in_memory(), path);
   restore_kernels(database, path);
-  if (is_current && migrations.back().version >= kFirstSchemaWithViews &&
-      !has_operation_views(database)) {
+  if (!has_operation_views(database)) {
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     write_operation_views(database);
     transaction.commit();
   }
-  if (migrations.back().version >= kFirstSchemaWithViews) {
-    require_room_for_newer_rows(database, path);
-  }
+  require_room_for_newer_rows(database, path);
   // Only now: the journal mode is stored in the file, and a foreign file must stay untouched.
   database.exec("PRAGMA journal_mode = WAL");
   // A commit survives the death of the process; the newest may be lost when the machine dies.
@@ -270,7 +238,6 @@ SQLite::Database until_unlocked(std::chrono::milliseconds timeout, Open&& open) 
 }  // namespace
 
 SQLite::Database open_database(const fs::path& path, Store::Mode mode,
-                               std::span<const Migration> migrations,
                                std::optional<Store::Content> content,
                                std::chrono::milliseconds busy_timeout) {
   if (path.empty()) {
@@ -282,16 +249,16 @@ SQLite::Database open_database(const fs::path& path, Store::Mode mode,
   return with_database_errors(path, [&] {
     return until_unlocked(busy_timeout, [&] {
       return mode == Store::Mode::read_only
-                 ? open_for_reading(absolute, migrations, content, busy_timeout)
-                 : open_for_writing(absolute, migrations, content.value(), busy_timeout);
+                 ? open_for_reading(absolute, content, busy_timeout)
+                 : open_for_writing(absolute, content.value(), busy_timeout);
     });
   });
 }
 
-SQLite::Database open_exclusively(const fs::path& path, std::span<const Migration> migrations,
-                                  Store::Content content, std::chrono::milliseconds busy_timeout) {
-  // Creates and migrates the file; SQLite excludes others only from the first access on.
-  open_database(path, Store::Mode::read_write, migrations, content, busy_timeout);
+SQLite::Database open_exclusively(const fs::path& path, Store::Content content,
+                                  std::chrono::milliseconds busy_timeout) {
+  // Creates the file; SQLite excludes others only from the first access on.
+  open_database(path, Store::Mode::read_write, content, busy_timeout);
   return with_database_errors(path, [&] {
     return until_unlocked(busy_timeout, [&] {
       SQLite::Database database(fs::absolute(path).string(),
@@ -306,9 +273,9 @@ SQLite::Database open_exclusively(const fs::path& path, std::span<const Migratio
   });
 }
 
-SQLite::Database open_in_memory(std::span<const Migration> migrations) {
+SQLite::Database open_in_memory() {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  migrate(database, migrations, "in memory", Store::Content::tuned);
+  create_schema(database, "in memory", Store::Content::tuned);
   set_up(database);
   return database;
 }

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 namespace swr {
 namespace {
@@ -39,14 +40,16 @@ void require_none(const SQLite::Database& database, const char* query,
   }
 }
 
-/// The text of each table and index by its name.
+/// The text of each table and index by its name, without white space.
 std::map<std::string, std::string> schema_of(const SQLite::Database& database) {
   std::map<std::string, std::string> texts;
   SQLite::Statement row(database,
                         "SELECT name, sql FROM main.sqlite_master "
                         "WHERE type IN ('table', 'index') AND sql IS NOT NULL");
   while (row.executeStep()) {
-    texts.emplace(row.getColumn(0).getString(), row.getColumn(1).getString());
+    std::string text = row.getColumn(1).getString();
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    texts.emplace(row.getColumn(0).getString(), std::move(text));
   }
   return texts;
 }

@@ -171,7 +171,7 @@ class HistoryReader {
 
 History read_history(const fs::path& path) {
   return with_database_errors(path, [&] {
-    SQLite::Database database = open_database(path, Store::Mode::read_only, built_in_migrations());
+    SQLite::Database database = open_database(path, Store::Mode::read_only);
     const SQLite::Transaction snapshot(database);
     require_intact_rows(database, path);
     return HistoryReader(database, path).read();

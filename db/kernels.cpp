@@ -11,10 +11,6 @@
 namespace swr {
 namespace {
 
-/// As kernels were called before files told them apart.
-constexpr const char* kOldKernelNames =
-    "GLOB '*_[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]'";
-
 std::string in_quotes(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) {
@@ -22,8 +18,6 @@ std::string in_quotes(const std::string& text) {
   }
   return quoted + "'";
 }
-
-bool has_kernels(const SQLite::Database& database) { return database.tableExists("kernel"); }
 
 /// What the process has for each kernel's operation, which may be nothing.
 std::vector<std::pair<std::string, const Operation*>> all_kernels(
@@ -38,14 +32,6 @@ std::vector<std::pair<std::string, const Operation*>> all_kernels(
 }
 
 }  // namespace
-
-void name_older_kernels(SQLite::Database& database, const std::filesystem::path& /*path*/) {
-  database.exec(
-      "INSERT INTO kernel (op) SELECT op FROM (SELECT op FROM problem UNION SELECT op FROM "
-      "variant) "
-      "WHERE op " +
-      std::string(kOldKernelNames));
-}
 
 void keep_kernel(SQLite::Database& database, const Operation& operation) {
   if (operation.source_digest().empty()) {
@@ -70,9 +56,6 @@ void keep_kernel(SQLite::Database& database, const Operation& operation) {
 }
 
 void restore_kernels(SQLite::Database& database, const std::filesystem::path& path) {
-  if (!has_kernels(database)) {
-    return;
-  }
   SQLite::Statement row(database,
                         "SELECT id, op, spec_digest, spec FROM main.kernel WHERE spec IS NOT NULL "
                         "ORDER BY op IN (SELECT op FROM main.problem) DESC, id DESC");
@@ -91,11 +74,9 @@ void restore_kernels(SQLite::Database& database, const std::filesystem::path& pa
 
 std::vector<const Operation*> kernels_of(const SQLite::Database& database) {
   std::vector<const Operation*> known;
-  if (has_kernels(database)) {
-    for (const auto& [op, operation] : all_kernels(database)) {
-      if (operation != nullptr) {
-        known.push_back(operation);
-      }
+  for (const auto& [op, operation] : all_kernels(database)) {
+    if (operation != nullptr) {
+      known.push_back(operation);
     }
   }
   return known;

@@ -65,8 +65,7 @@ using SharedState = std::shared_ptr<const State>;
 
 SharedState read_state(const fs::path& path, const LookupOptions& options) {
   return with_database_errors(path, [&] {
-    SQLite::Database database =
-        open_database(path, Store::Mode::read_only, built_in_migrations(), options.content);
+    SQLite::Database database = open_database(path, Store::Mode::read_only, options.content);
     const SQLite::Transaction snapshot(database);
     return std::make_shared<const State>(
         read_lookup_records(database, path, options.setting, std::nullopt, options.objective));

@@ -8,6 +8,7 @@
 #include "db/operation_views.h"
 #include "db/row_digests.h"
 #include "db/rows.h"
+#include "db/schema.h"
 #include <swr/error.h>
 
 #include <SQLiteCpp/Backup.h>
@@ -332,10 +333,6 @@ void require_sound(SQLite::Database& database, const fs::path& path) {
   }
 }
 
-Store::Content content_of_file(SQLite::Database& database) {
-  return content_of(database.execAndGet("PRAGMA application_id").getInt()).value();
-}
-
 /// All the sources as one database, which lies in a temporary file.
 class Staging {
  public:
@@ -353,12 +350,11 @@ class Staging {
 
  private:
   void add(const fs::path& path) {
-    SQLite::Database source =
-        open_database(path, Store::Mode::read_only, built_in_migrations(), content_);
+    SQLite::Database source = open_database(path, Store::Mode::read_only, content_);
     with_database_errors(path, [&] {
       if (!content_) {
-        content_ = content_of_file(source);
-        migrate(database_, built_in_migrations(), "in memory", *content_);
+        content_ = content_of(source);
+        create_schema(database_, "in memory", *content_);
       }
       require_sound(source, path);
       environments_.push_back(read_environments(source, path));
@@ -396,7 +392,7 @@ class NewFile {
 };
 
 MergeSummary merge_staged(const fs::path& out, Staging& staging) {
-  SQLite::Database database = open_exclusively(out, built_in_migrations(), staging.content());
+  SQLite::Database database = open_exclusively(out, staging.content());
   return with_database_errors(out, [&] {
     require_sound(database, out);
     staging.environments().push_back(read_environments(database, out));

@@ -11,9 +11,6 @@
 
 namespace swr {
 
-/// The schema that the views stand on.
-inline constexpr int kFirstSchemaWithViews = 13;
-
 /// The name of the operation and "_results".
 std::string view_name(const Operation& operation);
 

@@ -216,11 +216,6 @@ void require_unchanged_parts(const SQLite::Database& database, const std::filesy
   }
 }
 
-bool has_digests(const SQLite::Database& database) {
-  SQLite::Statement version(database, "PRAGMA user_version");
-  return version.executeStep() && version.getColumn(0).getInt() >= kFirstSchemaWithDigests;
-}
-
 }  // namespace
 
 void add_digest_functions(SQLite::Database& database) {
@@ -236,10 +231,8 @@ void add_digest_functions(SQLite::Database& database) {
 }
 
 void seal_rows(SQLite::Database& database) {
-  if (has_digests(database)) {
-    for (const SealedTable& table : kTables) {
-      seal(database, table);
-    }
+  for (const SealedTable& table : kTables) {
+    seal(database, table);
   }
 }
 

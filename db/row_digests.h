@@ -11,9 +11,6 @@
 
 namespace swr {
 
-/// The first schema whose rows have digests.
-inline constexpr int kFirstSchemaWithDigests = 14;
-
 /// Teaches a connection the functions that the rest of this file uses. Once for each connection.
 /// Throws, as the following: SQLite::Exception.
 void add_digest_functions(SQLite::Database& database);

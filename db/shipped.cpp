@@ -2,7 +2,7 @@
 #include "db/shipped.h"
 
 #include "core/embedded_file.h"
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include <swr/error.h>
 
 #include <algorithm>

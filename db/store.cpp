@@ -176,13 +176,12 @@ struct Store::Impl {
 };
 
 Store::Store(const std::filesystem::path& path, Mode mode, Content content)
-    : impl_(new Impl{path, mode, open_database(path, mode, built_in_migrations(), content)}) {
+    : impl_(new Impl{path, mode, open_database(path, mode, content)}) {
   with_database_errors(path, [&] { require_intact_rows(impl_->database, path); });
 }
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store Store::in_memory() {
-  return Store(std::unique_ptr<Impl>(
-      new Impl{"in memory", Mode::read_write, open_in_memory(built_in_migrations())}));
+  return Store(std::unique_ptr<Impl>(new Impl{"in memory", Mode::read_write, open_in_memory()}));
 }
 Store::~Store() = default;
 Store::Store(Store&&) noexcept = default;

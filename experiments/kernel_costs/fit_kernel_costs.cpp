@@ -258,7 +258,7 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app{"Fits the costs of portable attention kernels to recorded spaces"};
-  app.add_option("--fit", options.fit_files, "files of recorded spaces (.spaces, .json) to fit to")
+  app.add_option("--fit", options.fit_files, "files of recorded spaces (.spaces) to fit to")
       ->required();
   app.add_option("--judge", options.judge_files, "files of recorded spaces that only judge");
   app.add_option("--profile", options.profile, "profile to start from: a name or a file");

@@ -2,7 +2,6 @@
 #include "experiments/kernel_costs/spaces.h"
 
 #include "core/recorded_space.h"
-#include "core/recorded_spaces_file.h"
 #include "operations/attention/model/time.h"
 #include <swr/attention_problem.h>
 #include <swr/attention_variant.h>

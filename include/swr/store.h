@@ -148,7 +148,7 @@ class Store {
   /// No file holds both, so that a replayed result never answers for a GPU.
   enum class Content { tuned, replayed };
 
-  /// Opens, creates (read_write) and migrates the file.
+  /// Opens or creates (read_write) the file.
   /// Throws: Error{not_found}, Error{unreadable} for a file that is no swr database, is damaged or
   /// is of other content, Error{not_writable}, Error{database_locked}, Error{schema_too_new}.
   Store(const std::filesystem::path& path, Mode mode, Content content = Content::tuned);

@@ -38,8 +38,12 @@ class LocaleTest : public ::testing::Test {
     swr_device device{};
     const swr_status profiled = swr_profiled_device("H200", &device);
     std::ostringstream space;
-    write_recorded_space(
-        space, {.problem = problem, .device = fictional_gpu(), .origin = {}, .results = {}});
+    const RecordedSpace recorded{
+        .problem = problem,
+        .device = fictional_gpu(),
+        .origin = {},
+        .results = {{.variant = default_axes(kernel), .outcome = Prediction{.time_us = 1234.5}}}};
+    write_recorded_spaces(space, {&recorded, 1});
     return {fixed_text(1234567.875, 3),
             general_text(1.5e-7),
             time_text(1234.5),

@@ -317,8 +317,7 @@ TEST_F(DamageTest, AHeldLockIsReportedWithTheFile) {
   SQLite::Database holder(path_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const SQLite::Transaction lock(holder, SQLite::TransactionBehavior::IMMEDIATE);
   const Error error = error_of([&] {
-    open_database(path_, kReadWrite, built_in_migrations(), Store::Content::tuned,
-                  std::chrono::milliseconds(10));
+    open_database(path_, kReadWrite, Store::Content::tuned, std::chrono::milliseconds(10));
   });
   EXPECT_EQ(error.code(), ErrorCode::database_locked);
   EXPECT_THAT(error.what(), HasSubstr(path_.string()));

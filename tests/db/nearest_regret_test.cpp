@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The nearest rule judged on recorded spaces: each is left out in turn, and the others answer for
 // it. experiments/runtime publishes the table, which this program prints.
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "db/lookup_table.h"
 #include "tests/db/fixtures.h"
 #include <swr/attention_variant.h>

@@ -3,7 +3,7 @@
 // wrong answer that was once given. experiments/right_answers publishes the tables that this
 // prints.
 #include "core/operation.h"
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "db/shipped.h"
 #include "generator/template_set.h"
 #include "tests/db/fixtures.h"

@@ -6,7 +6,6 @@
 #include "tests/db/edited_file.h"
 #include "tests/db/fictional_operation.h"
 #include "tests/db/fixtures.h"
-#include "tests/db/old_databases.h"
 #include <swr/lookup.h>
 
 #include <SQLiteCpp/Database.h>
@@ -154,32 +153,22 @@ TEST_F(ThirdOperation, IsRefusedWithValuesThatItCannotHave) {
   EXPECT_THAT(error.what(), HasSubstr("'items'"));
 }
 
-/// A file that was written while the operation was unknown, and one of a schema with columns.
-TEST_F(ThirdOperation, ComesToFilesFromBefore) {
-  for (const int schema : {13, 12}) {
-    const fs::path file = path(std::to_string(schema) + ".db");
-    if (schema == 13) {
-      worker("13.db", 4096, 256, 10.0);
-      SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
-          .exec(
-              "DROP VIEW scan_results; "
-              "DELETE FROM sample WHERE result_id IN (SELECT result.id FROM result "
-              "JOIN problem ON problem.id = problem_id WHERE op = 'scan'); "
-              "DELETE FROM result WHERE problem_id IN "
-              "(SELECT id FROM problem WHERE op = 'scan'); "
-              "DELETE FROM problem WHERE op = 'scan'; DELETE FROM variant WHERE op = 'scan'");
-    } else {
-      write_schema_12(file);
-    }
-    Store store(file, Store::Mode::read_write);
-    const std::size_t winners = store.winners().size();
-    EXPECT_GT(winners, 0U);
-    store.record(store.begin_run(some_run()), scan(4096), fictional_gpu(),
-                 measured(threads(512), 9.0));
-    EXPECT_EQ(store.best(scan(4096), fictional_gpu())->result.variant, threads(512));
-    EXPECT_EQ(store.winners().size(), winners + 1);
-    EXPECT_EQ(first_row(file, "SELECT threads FROM scan_results"), "512");
-  }
+TEST_F(ThirdOperation, ComesToAFileThatWasWrittenWhileItWasUnknown) {
+  const fs::path file = worker("one.db", 4096, 256, 10.0);
+  SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
+      .exec(
+          "DROP VIEW scan_results; "
+          "DELETE FROM sample WHERE result_id IN (SELECT result.id FROM result "
+          "JOIN problem ON problem.id = problem_id WHERE op = 'scan'); "
+          "DELETE FROM result WHERE problem_id IN (SELECT id FROM problem WHERE op = 'scan'); "
+          "DELETE FROM problem WHERE op = 'scan'; DELETE FROM variant WHERE op = 'scan'");
+  Store store(file, Store::Mode::read_write);
+  EXPECT_THAT(store.winners(), SizeIs(1));
+  store.record(store.begin_run(some_run()), scan(4096), fictional_gpu(),
+               measured(threads(512), 9.0));
+  EXPECT_EQ(store.best(scan(4096), fictional_gpu())->result.variant, threads(512));
+  EXPECT_THAT(store.winners(), SizeIs(2));
+  EXPECT_EQ(first_row(file, "SELECT threads FROM scan_results"), "512");
 }
 
 }  // namespace

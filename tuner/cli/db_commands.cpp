@@ -2,7 +2,6 @@
 // The commands that write the database's results in other forms, or read such.
 #include "core/bounded_json.h"
 #include "core/recorded_space.h"
-#include "core/recorded_spaces_file.h"
 #include "db/merge.h"
 #include "report/cutlass_csv.h"
 #include "report/t4.h"
@@ -118,7 +117,10 @@ int run_record(const Session& session) {
   if (session.options.out->extension() == kRecordedSpacesExtension) {
     write_one_file(session, spaces);
   } else {
-    write_spaces(session, spaces, ".json", write_recorded_space);
+    write_spaces(session, spaces, std::string(kRecordedSpacesExtension),
+                 [](std::ostream& out, const RecordedSpace& space) {
+                   write_recorded_spaces(out, {&space, 1});
+                 });
   }
   return kExitSuccess;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/search/stored_spaces.h"
 
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include <swr/error.h>
 
 #include <set>

@@ -3,7 +3,7 @@
 // paper's table of errors of its closed formulas.
 #include "experiments/l2_model/accuracy.h"
 
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "operations/attention/model/analytic_sectors.h"
 #include "operations/attention/model/l2_traffic.h"
 #include "tests/support/attention.h"

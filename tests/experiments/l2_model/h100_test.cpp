@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Predictions for an H100, whose rates stand in a profile and whose kernels no cost was fitted to,
 // beside what swr's own kernels took on one (experiments/published_timings).
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "experiments/l2_model/accuracy.h"
 #include "tests/support/attention.h"
 

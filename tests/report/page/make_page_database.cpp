@@ -4,7 +4,7 @@
 // place, and repeats the spaces' shapes until 5,000 measurements are there. make_page_database OUT
 // stores one result, of a kernel without counters.
 #include "core/operation.h"
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "model/profile/gpu_profile.h"
 #include "tests/operations/user_kernel/user_kernel_case.h"
 #include "tests/support/attention.h"

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
-// A database of schema 12 under today's program: what is asked of it, and its report, say what the
-// program said that wrote it (tests/db/data).
-#include "tests/db/old_databases.h"
+// A database of schema 12, as 0.1.0 wrote it (tests/db/data): today's program names the converter,
+// and what is asked of the converted file, and its report, say what the program said that wrote it.
+#include "core/json.h"
+#include "core/recorded_space.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tuner/cli/program.h"
-#include <swr/store.h>
 
+#include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <set>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 namespace swr {
 namespace {
@@ -19,6 +21,11 @@ namespace {
 using nlohmann::json;
 using test::Program;
 using test::ProgramResult;
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 json recorded(const std::string& name) { return json::parse(text_of(SWR_DATABASES "/" + name)); }
 
@@ -78,7 +85,15 @@ json without_rates(json report) {
 
 class OldDatabase : public ::testing::Test {
  protected:
-  void SetUp() override { write_schema_12(path_); }
+  void SetUp() override {
+    SQLite::Database(old_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+        .exec(text_of(SWR_DATABASES "/schema_12.sql"));
+  }
+
+  static int convert(const std::filesystem::path& from, const std::filesystem::path& to) {
+    const std::string command = SWR_CONVERT_DATABASE;
+    return std::system((command + " " + from.string() + " " + to.string() + " 2>&1").c_str());
+  }
 
   ProgramResult run(std::vector<std::string> arguments) const {
     arguments.insert(arguments.end(), {"--db", path_.string()});
@@ -120,22 +135,62 @@ class OldDatabase : public ::testing::Test {
   }
 
   TempDirectory directory_;
-  std::filesystem::path path_ = directory_ / "old.db";
+  std::filesystem::path old_ = directory_ / "old.db";
+  std::filesystem::path path_ = directory_ / "new.db";
 };
 
-TEST_F(OldDatabase, AnswersAndReportsAsBeforeWhileItIsRead) {
-  const std::string before = text_of(path_);
+TEST_F(OldDatabase, AnswersAndReportsAsBeforeOnceItIsConverted) {
+  const std::string before = text_of(old_);
+  ASSERT_EQ(convert(old_, path_), 0);
+  EXPECT_EQ(text_of(old_), before);
   expect_same_answers();
   expect_same_report();
-  EXPECT_EQ(text_of(path_), before);
+  EXPECT_NE(convert(old_, path_), 0) << "the new file exists";
 }
 
-TEST_F(OldDatabase, AnswersAndReportsAsBeforeOnceItIsWritten) {
-  const std::string before = text_of(path_);
-  Store(path_, Store::Mode::read_write);
-  EXPECT_NE(text_of(path_), before);
-  expect_same_answers();
-  expect_same_report();
+TEST_F(OldDatabase, IsRefusedWithTheNameOfTheConverter) {
+  path_ = old_;
+  const std::string before = text_of(old_);
+  const ProgramResult result = run({"query", "--gpu", "h200", "--seq", "1024"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("scripts/convert_database " + old_.string()));
+  EXPECT_EQ(text_of(old_), before);
+}
+
+TEST_F(OldDatabase, OfRowsThatWereNeverSwrsIsNotConverted) {
+  for (const char* const edit :
+       {"UPDATE variant SET family = 'sideways'", "UPDATE problem SET op = 'convolution'",
+        "PRAGMA user_version = 16", "PRAGMA application_id = 7"}) {
+    SQLite::Database(old_.string(), SQLite::OPEN_READWRITE).exec(edit);
+    EXPECT_NE(convert(old_, path_), 0) << edit;
+    EXPECT_FALSE(std::filesystem::exists(path_)) << edit;
+  }
+}
+
+TEST_F(OldDatabase, ARecordingAsJsonBecomesOneOfToday) {
+  path_ = directory_ / "new.spaces";
+  ASSERT_EQ(convert(SWR_DATABASES "/recording.json", path_), 0);
+  const json old = recorded("recording.json");
+  const RecordedSpace space = read_recorded_spaces(path_).at(0);
+  EXPECT_EQ(json::parse(Json(space.origin).dump()), old["origin"]);
+  EXPECT_EQ(json::parse(Json(space.device).dump()), old["device"]);
+  ASSERT_EQ(space.results.size(), old["rows"].size());
+  for (std::size_t i = 0; i < space.results.size(); ++i) {
+    json named;
+    for (std::size_t column = 0; column < old["rows"][i].size(); ++column) {
+      named[old["columns"][column].get<std::string>()] = old["rows"][i][column];
+    }
+    const VariantResult& result = space.results[i];
+    json now = json::parse(Json(result.variant).dump());
+    now.update({{"state", to_string(result.state)},
+                {"registers_per_thread", result.resources.registers_per_thread},
+                {"ctas_per_sm", result.ctas_per_sm}});
+    if (result.state == ResultState::ok) {
+      now.update({{"median_us", result.time_us()}, {"p95_us", result.measurement()->p95_us}});
+      now.update(json::parse(Json(*result.measurement()->counters).dump()));
+    }
+    expect_says(now, named, "row " + std::to_string(i));
+  }
 }
 
 }  // namespace

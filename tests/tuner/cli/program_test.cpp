@@ -558,14 +558,13 @@ TEST_F(SwrTune, WritesEventsAsTheyHappen) {
 
 TEST_F(SwrTune, ReplaysARecordedSpaceWithoutGpuNvrtcOrDatabase) {
   environment_.push_back("SWR_NVRTC=" + path("libnvrtc.so"));
-  const std::string file = std::string(SWR_TEST_DATA) +
-                           "/json_recordings/attention_b1_h4_s4096_d256_fp16_nvidia-h200.json";
+  const std::string file = SWR_TEST_DATA "/h100_hopper.spaces";
   const ProgramResult text = run({"--replay", file, "--quiet"});
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, StartsWith("Measured, replayed: "));
   EXPECT_THAT(text.out, HasSubstr("nothing is stored"));
   const ProgramResult result = run({"tune", "--replay", file, "--strategy", "model", "--budget",
-                                    "32", "--json", "--quiet", "--events", path("events.jsonl")});
+                                    "4", "--json", "--quiet", "--events", path("events.jsonl")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = json::parse(result.out)["reports"][0];
   EXPECT_TRUE(report["replayed"].get<bool>());
@@ -575,30 +574,28 @@ TEST_F(SwrTune, ReplaysARecordedSpaceWithoutGpuNvrtcOrDatabase) {
 }
 
 TEST_F(SwrTune, RefusesToReplayWhatIsNoRecording) {
-  EXPECT_THAT(error_of({"--replay", path("none.json")}, 1), HasSubstr("db record"));
-  std::ofstream(dir_ / "broken.json") << "{\"format\": \"swr-recorded-space\"";
-  EXPECT_THAT(error_of({"--replay", path("broken.json")}, 1), HasSubstr("broken.json"));
+  EXPECT_THAT(error_of({"--replay", path("none.spaces")}, 1), HasSubstr("db record"));
+  std::ofstream(dir_ / "old.json") << "{\"format\": \"swr-recorded-space\"";
+  EXPECT_THAT(error_of({"--replay", path("old.json")}, 1), HasSubstr("scripts/convert_database"));
   std::ofstream(dir_ / "junk.db") << std::string(8192, 'j');
   EXPECT_THAT(error_of({"--replay", path("junk.db")}, 1), HasSubstr("junk.db"));
   EXPECT_THAT(error_of({"--replay", path("none.db")}, 1), HasSubstr("none.db"));
   for (const Arguments& excluded : {Arguments{"--seq", "64"}, {"--gpu", "gb10"}, {"--force"}}) {
-    Arguments arguments{"--replay", path("none.json")};
+    Arguments arguments{"--replay", path("none.spaces")};
     arguments.insert(arguments.end(), excluded.begin(), excluded.end());
     EXPECT_THAT(error_of(arguments, 2), HasSubstr("excludes"));
   }
   EXPECT_THAT(error_of({"--quiet"}, 2), HasSubstr("--seq is required"));
 }
 
-/// The options that replay the smallest recordings of one environment.
+/// The options that replay 14 small recordings of one environment.
 Arguments small_replay() {
-  Arguments arguments{"--replay"};
-  for (const char* shape : {"b1_h4_s4096_d256_fp16", "b1_h1_s24576_d80_fp16",
-                            "b1_h1_s32768_d64_fp16_causal", "b1_h1_s16384_d128_fp16_causal"}) {
-    arguments.push_back(std::string(SWR_TEST_DATA) + "/json_recordings/attention_" + shape +
-                        "_nvidia-h200.json");
-  }
-  arguments.insert(arguments.end(), {"--quiet", "--json"});
-  return arguments;
+  return {"--replay", SWR_TEST_DATA "/h100_portable.spaces", "--quiet", "--json"};
+}
+
+Arguments query_of_a_replayed_shape() {
+  return {"query", "--gpu",      "h100", "--batch", "16",   "--seq",  "1024",       "--heads",
+          "16",    "--head-dim", "64",   "--dtype", "bf16", "--json", "--replayed", "--db"};
 }
 
 TEST_F(SwrTune, ReplaysInSharesThatMergeToWhatOneRunStores) {
@@ -617,10 +614,9 @@ TEST_F(SwrTune, ReplaysInSharesThatMergeToWhatOneRunStores) {
   const Arguments merge{"db", "merge", "--out", path("merged.db"), "--from"};
   const ProgramResult merged = run(merge, shares);
   ASSERT_EQ(merged.exit_code, 0) << merged.err;
-  EXPECT_THAT(merged.out, HasSubstr("of 4 new runs"));
+  EXPECT_THAT(merged.out, HasSubstr("of 14 new runs"));
   EXPECT_THAT(run(merge, shares).out, HasSubstr("added 0 results and 0 decisions of 0 new runs"));
-  const Arguments query{"query", "--gpu",      "h200", "--seq",  "4096",       "--heads",
-                        "4",     "--head-dim", "256",  "--json", "--replayed", "--db"};
+  const Arguments query = query_of_a_replayed_shape();
   const json answer = json::parse(run(query, {path("merged.db")}).out);
   EXPECT_EQ(answer, json::parse(run(query, {path("single.db")}).out));
   EXPECT_EQ(answer["answers"][0]["match"], "exact");
@@ -649,9 +645,9 @@ TEST_F(SwrTune, TakesItsShareFromTheLauncher) {
   environment_.insert(environment_.end(), {"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=2"});
   const ProgramResult result = run(small_replay(), {"--db", path("w.db")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("shard 1/2 (SLURM_ARRAY_TASK_ID): 2 of 4 problems, database"));
+  EXPECT_THAT(result.err, HasSubstr("shard 1/2 (SLURM_ARRAY_TASK_ID): 7 of 14 problems, database"));
   EXPECT_TRUE(fs::exists(path("w.1-of-2.db")));
-  EXPECT_THAT(error_of({"--replay", path("none.json"), "--shard", "2/2"}, 2), HasSubstr("0/8"));
+  EXPECT_THAT(error_of({"--replay", path("none.spaces"), "--shard", "2/2"}, 2), HasSubstr("0/8"));
 }
 
 TEST_F(SwrTune, WorkersTakeProblemsFromAQueueAndAKilledOnesComesBack) {
@@ -673,8 +669,8 @@ TEST_F(SwrTune, WorkersTakeProblemsFromAQueueAndAKilledOnesComesBack) {
   close(pipe);
   const ProgramResult second = run(small_replay(), queue);
   ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("queue " + path("queue") + ": 4 of 4 problems, database"));
-  EXPECT_EQ(json::parse(second.out)["reports"].size(), 4U);
+  EXPECT_THAT(second.err, HasSubstr("queue " + path("queue") + ": 14 of 14 problems, database"));
+  EXPECT_EQ(json::parse(second.out)["reports"].size(), 14U);
   EXPECT_TRUE(json::parse(run(small_replay(), queue).out)["reports"].empty());
   Arguments merge{"db", "merge", "--out", path("merged.db"), "--from"};
   for (const auto& entry : fs::directory_iterator(dir_ / "results")) {
@@ -684,11 +680,10 @@ TEST_F(SwrTune, WorkersTakeProblemsFromAQueueAndAKilledOnesComesBack) {
   }
   const ProgramResult merged = run(merge);
   ASSERT_EQ(merged.exit_code, 0) << merged.err;
-  const Arguments query{"query", "--gpu",      "h200", "--seq",  "4096",       "--heads",
-                        "4",     "--head-dim", "256",  "--json", "--replayed", "--db"};
+  const Arguments query = query_of_a_replayed_shape();
   EXPECT_EQ(json::parse(run(query, {path("merged.db")}).out)["answers"][0]["key"],
             json::parse(run(query, {path("single.db")}).out)["answers"][0]["key"]);
-  EXPECT_THAT(error_of({"--replay", path("none.json"), "--lease", "9"}, 2), HasSubstr("--queue"));
+  EXPECT_THAT(error_of({"--replay", path("none.spaces"), "--lease", "9"}, 2), HasSubstr("--queue"));
 }
 
 TEST_F(SwrTune, TunesTheProblemsOfAPlan) {

@@ -2,7 +2,7 @@
 // Whether two runs choose alike, simulated: full spaces recorded on an H200, with the noise that
 // was found on it. The controls show that a small field does not, nor rounds that stay in one
 // place.
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "tests/tuner/run/recorded_gpu.h"
 #include "tuner/run/finals.h"
 #include <swr/constraints.h>

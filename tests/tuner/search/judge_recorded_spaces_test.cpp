@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the model strategy finds on full spaces recorded on an H200, with the model as it is.
-#include "core/recorded_spaces_file.h"
+#include "core/recorded_space.h"
 #include "tuner/predict/model_ranking.h"
 #include "tuner/search/judge.h"
 

@@ -16,7 +16,7 @@ void add_judge(CLI::App& program, Options& options) {
       "  swr-tune judge --replay tuned.db\n"
       "  swr-tune judge --replay tuned.spaces --strategy model");
   app.add_option("--replay", options.replay,
-                 "Databases and files written by swr-tune db record (.spaces, .json)")
+                 "Databases and files written by swr-tune db record (.spaces)")
       ->required()
       ->type_name("FILE...")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -142,11 +142,10 @@ void add_replay_option(CLI::App& app, Options& options) {
   const auto others = app.get_options(
       [&usable](const CLI::Option* option) { return !usable.contains(option->get_name()); });
   CLI::Option* const replay =
-      app.add_option(
-             "--replay", options.tune_replay,
-             "Search the recorded spaces of databases or of files of swr-tune db record "
-             "(.spaces, .json) instead of a GPU; stored only in a database named by --db, which "
-             "then holds nothing else")
+      app.add_option("--replay", options.tune_replay,
+                     "Search the recorded spaces of databases or of files of swr-tune db record "
+                     "(.spaces) instead of a GPU; stored only in a database named by --db, which "
+                     "then holds nothing else")
           ->type_name("FILE...")
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->group("Files");
