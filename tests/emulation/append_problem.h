@@ -17,21 +17,10 @@ namespace swr::serving_test {
 
 using Elements = std::vector<std::uint16_t>;
 
-template <DType Type>
-Elements normal_elements(Random& random, int count) {
-  std::normal_distribution<float> normal;
-  Elements elements;
-  for (int i = 0; i < count; ++i) {
-    elements.push_back(static_cast<std::uint16_t>(ptx::encode<Type>(normal(random))));
-  }
-  return elements;
-}
-
 /// One call for `batch` sequences, all of it in memory.
-template <DType Type>
 class Appending {
  public:
-  explicit Appending(unsigned seed) : random_(seed) {
+  Appending(DType dtype, unsigned seed) : dtype_(dtype), random_(seed) {
     batch_ = drawn(random_, 1, 9);
     heads_kv_ = drawn(random_, 1, 3);
     heads_q_ = heads_kv_ * drawn(random_, 1, 3);
@@ -67,8 +56,8 @@ class Appending {
   int wrong_elements() {
     int wrong = 0;
     const auto expect = [&](Elements& memory, std::size_t index, double value) {
-      const double found = static_cast<double>(ptx::decode<Type>(memory[index]));
-      const double ulp = Type == DType::bf16 ? 0x1p-8 : 0x1p-11;
+      const double found = value_of(memory[index], dtype_);
+      const double ulp = dtype_ == DType::bf16 ? 0x1p-8 : 0x1p-11;
       // Products may cancel: the error is one of their size.
       wrong += std::abs(found - value) <= 1.01 * ulp * std::abs(value) + 1e-5 ? 0 : 1;
       memory[index] = kPoison;
@@ -79,8 +68,7 @@ class Appending {
         for (int head = 0; head < heads_kv_ && row < room_; ++head) {
           for (int d = 0; d < head_dim_; ++d) {
             const auto element = [&](int column) {
-              return static_cast<double>(
-                  ptx::decode<Type>(k_new_[new_index(i, j, head, head_dim_) + index(column)]));
+              return value_of(k_new_[new_index(i, j, head, head_dim_) + index(column)], dtype_);
             };
             expect(k_, cache_index(i, row, head, head_dim_) + index(d),
                    turned(element, d, position(i) + j));
@@ -88,7 +76,7 @@ class Appending {
           for (int d = 0; d < head_dim_v_; ++d) {
             const std::size_t from = new_index(i, j, head, head_dim_v_) + index(d);
             expect(v_, cache_index(i, row, head, head_dim_v_) + index(d),
-                   static_cast<double>(ptx::decode<Type>(v_new_[from])));
+                   value_of(v_new_[from], dtype_));
           }
         }
       }
@@ -97,7 +85,7 @@ class Appending {
           const std::size_t first = q_index(i, query, head);
           for (int d = 0; d < head_dim_; ++d) {
             const auto element = [&](int column) {
-              return static_cast<double>(ptx::decode<Type>(q_[first + index(column)]));
+              return value_of(q_[first + index(column)], dtype_);
             };
             expect(q_rotated_, first + index(d),
                    turned(element, d, position(i) + (advances_ ? query : 0)));
@@ -118,6 +106,14 @@ class Appending {
   Elements& q() { return q_; }
 
  private:
+  Elements normal_elements(int count) {
+    std::normal_distribution<float> normal;
+    Elements elements(index(count));
+    std::generate(elements.begin(), elements.end(),
+                  [&] { return bits_of(normal(random_), dtype_); });
+    return elements;
+  }
+
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
   void lay_out() {
@@ -140,18 +136,16 @@ class Appending {
     std::shuffle(table_.begin(), table_.end(), random_);
     k_.assign(index(batch_ * room_ * heads_kv_ * head_dim_), kPoison);
     v_.assign(index(batch_ * room_ * heads_kv_ * head_dim_v_), kPoison);
-    k_new_ = normal_elements<Type>(random_, cu_new_.back() * heads_kv_ * head_dim_);
-    v_new_ = normal_elements<Type>(random_, cu_new_.back() * heads_kv_ * head_dim_v_);
-    q_ = normal_elements<Type>(random_, cu_q_.back() * heads_q_ * head_dim_);
+    k_new_ = normal_elements(cu_new_.back() * heads_kv_ * head_dim_);
+    v_new_ = normal_elements(cu_new_.back() * heads_kv_ * head_dim_v_);
+    q_ = normal_elements(cu_q_.back() * heads_q_ * head_dim_);
     q_rotated_.assign(q_.size(), kPoison);
     const int rows = 140;
     for (int row = 0; row < rows; ++row) {
       for (int pair = 0; pair < rotary_dim_ / 2; ++pair) {
         const double angle = row * std::pow(10000.0, -2.0 * pair / rotary_dim_);
-        cos_.push_back(
-            static_cast<std::uint16_t>(ptx::encode<Type>(static_cast<float>(std::cos(angle)))));
-        sin_.push_back(
-            static_cast<std::uint16_t>(ptx::encode<Type>(static_cast<float>(std::sin(angle)))));
+        cos_.push_back(bits_of(static_cast<float>(std::cos(angle)), dtype_));
+        sin_.push_back(bits_of(static_cast<float>(std::sin(angle)), dtype_));
       }
     }
   }
@@ -243,12 +237,13 @@ class Appending {
     const int first = interleaved_ ? 2 * pair : pair;
     const int second = interleaved_ ? 2 * pair + 1 : pair + half;
     const auto angle = [&](const Elements& table) {
-      return static_cast<double>(ptx::decode<Type>(table[index(at * half + pair)]));
+      return value_of(table[index(at * half + pair)], dtype_);
     };
     return is_second ? element(first) * angle(sin_) + element(second) * angle(cos_)
                      : element(first) * angle(cos_) - element(second) * angle(sin_);
   }
 
+  DType dtype_;
   Random random_;
   int batch_;
   int heads_kv_;

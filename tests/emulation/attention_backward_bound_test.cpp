@@ -2,7 +2,7 @@
 // The bound on the errors of gradients: rounding of O, P, dS and results in otherwise exact
 // arithmetic stays within it, also where a gradient cancels, and faults do not.
 #include "tests/emulation/attention_backward_reference.h"
-#include "tests/emulation/common/ptx.cuh"
+#include "tests/support/float16.h"
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,10 @@ using swr::DType;
 double unit_of(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11; }
 
 double rounded_to(DType dtype, double value) {
-  const auto single = static_cast<float>(value);
-  return static_cast<double>(
-      dtype == DType::bf16 ? swr::ptx::decode<DType::bf16>(swr::ptx::encode<DType::bf16>(single))
-                           : swr::ptx::decode<DType::fp16>(swr::ptx::encode<DType::fp16>(single)));
+  return swr::value_of(swr::bits_of(static_cast<float>(value), dtype), dtype);
 }
 
-/// As experiments/gpu_checks/backward_check draws the elements of a seed.
+/// As the program drew the elements of a seed with which ErrorsSeenOnAGpuComeOfARoundedO was found.
 AttentionInputs drawn_inputs(const AttentionCase& problem, DType dtype, unsigned seed) {
   std::mt19937 random(seed);
   const auto drawn = [&](int heads, int seq, int columns) {
@@ -137,7 +134,8 @@ void expect_rounding(const AttentionCase& problem, const AttentionInputs& inputs
   expect("dV", found.dv, exact.dv, sizes.dv);
 }
 
-/// A problem that backward_check drew and found as far from fp64, on an H200, as it says.
+/// A problem that was found as far from fp64 as it says, on an H200
+/// (experiments/attention_backward).
 struct Seen {
   unsigned seed;
   AttentionCase problem;

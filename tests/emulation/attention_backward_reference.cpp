@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace emulation {
 namespace {
@@ -23,12 +24,6 @@ double dot(const double* a, const double* b, int count) {
   }
   return sum;
 }
-
-/// Probabilities of a row over its visible keys, and its log-sum-exp.
-struct SoftmaxRow {
-  Values p;
-  double lse = -kInfinity;
-};
 
 /// One query row and what it meets.
 class QueryRow {
@@ -53,26 +48,14 @@ class QueryRow {
   }
 
   SoftmaxRow softmax() const {
-    SoftmaxRow result;
-    double maximum = -kInfinity;
+    Values scores;
     for (int key = 0; key < problem_.visible_keys(row_); ++key) {
-      const double score = rounded(rounded(dot(q(), k(key), problem_.head_dim)) * problem_.scale);
-      result.p.push_back(score);
-      maximum = std::isnan(score) || std::isnan(maximum) ? NAN : std::max(maximum, score);
+      scores.push_back(rounded(rounded(dot(q(), k(key), problem_.head_dim)) * problem_.scale));
     }
-    if (maximum == -kInfinity) {
-      std::fill(result.p.begin(), result.p.end(), 0.0);
-      return result;
-    }
-    double sum = 0.0;
+    SoftmaxRow result = softmax_of(std::move(scores));
     for (double& value : result.p) {
-      value = std::exp(value - maximum);
-      sum += value;
+      value = rounded(value);
     }
-    for (double& value : result.p) {
-      value = rounded(value / sum);
-    }
-    result.lse = maximum + std::log(sum);
     return result;
   }
 
@@ -234,6 +217,28 @@ AttentionGradients sums_of(const AttentionCase& problem, const AttentionInputs& 
 
 int AttentionCase::visible_keys(int row) const {
   return causal ? std::clamp(row + seq_kv - seq_q + 1, 0, seq_kv) : seq_kv;
+}
+
+SoftmaxRow softmax_of(Values scores, double sink) {
+  SoftmaxRow result{.p = std::move(scores)};
+  double maximum = sink;
+  for (const double score : result.p) {
+    maximum = std::isnan(score) || std::isnan(maximum) ? NAN : std::max(maximum, score);
+  }
+  if (maximum == -kInfinity) {
+    std::fill(result.p.begin(), result.p.end(), 0.0);
+    return result;
+  }
+  double sum = std::exp(sink - maximum);
+  for (double& value : result.p) {
+    value = std::exp(value - maximum);
+    sum += value;
+  }
+  for (double& value : result.p) {
+    value /= sum;
+  }
+  result.lse = maximum + std::log(sum);
+  return result;
 }
 
 AttentionOutputs attention(const AttentionCase& problem, const AttentionInputs& inputs) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <vector>
 
 namespace emulation {
@@ -28,6 +29,15 @@ struct AttentionCase {
 
 /// Values of tensors [batch, heads, seq, columns], contiguous.
 using Values = std::vector<double>;
+
+/// Probabilities of keys with these scores, beside a sink's score, and the log-sum-exp of all. As
+/// torch's safe softmax: where no score is above -infinity all are 0, and NaN and +infinity give
+/// NaN.
+struct SoftmaxRow {
+  Values p;
+  double lse = -std::numeric_limits<double>::infinity();
+};
+SoftmaxRow softmax_of(Values scores, double sink = -std::numeric_limits<double>::infinity());
 
 struct AttentionInputs {
   Values q;

@@ -138,7 +138,7 @@ void expect_non_finite_as_torch(Spoilt which, float value, int row) {
                                      : which == Spoilt::k ? backward.k()
                                      : which == Spoilt::v ? backward.v()
                                                           : backward.d_o();
-  tensor.at(0, 0, row, 3) = static_cast<std::uint16_t>(ptx::encode<K.dtype>(value));
+  tensor.at(0, 0, row, 3) = bits_of(value, K.dtype);
   ASSERT_TRUE(backward.run());
   EXPECT_EQ(backward.wrong_of_non_finite(), 0)
       << "tensor " << static_cast<int>(which) << " value " << value << " row " << row;
@@ -169,12 +169,10 @@ TEST(EmulatedAttentionBackward, LogSumExpsFarBelowZeroAreHarmless) {
     problem.scale = 1.0;
     BackwardProblem<kTwoWarps, query_of(kTwoWarps)> backward(problem, {});
     // All scores are near -128.
-    backward.q().for_each([](std::uint16_t& element, std::size_t) {
-      element = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(-2.0F));
-    });
-    backward.k().for_each([](std::uint16_t& element, std::size_t) {
-      element = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(2.0F));
-    });
+    backward.q().for_each(
+        [](std::uint16_t& element, std::size_t) { element = bits_of(-2.0F, DType::fp16); });
+    backward.k().for_each(
+        [](std::uint16_t& element, std::size_t) { element = bits_of(2.0F, DType::fp16); });
     ASSERT_TRUE(backward.run());
     const Deviation off = backward.deviation();
     EXPECT_EQ(off.wrong, 0);

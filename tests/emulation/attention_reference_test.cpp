@@ -3,9 +3,8 @@
 // tiles, head_dims around those of its columns, masks, grouped heads, strides, alignments, inputs
 // that are not finite, and a planted fault.
 
-#include "tests/emulation/attention_backward_reference.h"
+#include "tests/emulation/attention_memory.h"
 #include "tests/emulation/simt.h"
-#include "tests/emulation/strided_tensor.h"
 #include "tests/support/float16.h"
 
 #include <gtest/gtest.h>
@@ -61,17 +60,14 @@ std::uint16_t random_bits(std::mt19937& random, DType dtype) {
   return std::abs(value_of(bits, dtype)) < 8.0 ? bits : smaller;
 }
 
-class Attention {
+class Attention : public emulation::AttentionMemory {
  public:
   explicit Attention(const AttentionCase& problem, const Choice& choice = {})
-      : problem_(problem),
+      : AttentionMemory(with_value_dim(problem), choice.dtype, choice.memory,
+                        choice.alignment_bytes),
         choice_(choice),
-        q_(tensor(problem.heads_q, problem.seq_q)),
-        k_(tensor(problem.heads_kv, problem.seq_kv)),
-        v_(tensor(problem.heads_kv, problem.seq_kv)),
         o_(rows() * static_cast<std::size_t>(problem.head_dim) + 2 * kGuard, kUnwritten),
         lse_(rows() + 2 * kGuard, kUnwritten) {
-    problem_.value_dim = problem.head_dim;
     std::mt19937 random(11);
     for (StridedTensor* const one : {&q_, &k_, &v_}) {
       one->for_each([&](std::uint16_t& element, std::size_t) {
@@ -80,12 +76,10 @@ class Attention {
     }
   }
 
-  StridedTensor& q() { return q_; }
-  StridedTensor& k() { return k_; }
-  StridedTensor& v() { return v_; }
-
   void run() {
-    const AttentionParams params = make_params();
+    auto params = this->params<AttentionParams>();
+    params.o = o_.data() + kGuard;
+    params.lse = choice_.with_lse ? lse_.data() + kGuard : nullptr;
     const long long ctas = reference::cta_count(problem_.batch * problem_.heads_q, problem_.seq_q);
     emulation::run({.grid = static_cast<unsigned>(ctas),
                     .threads = reference::kThreads,
@@ -101,9 +95,8 @@ class Attention {
 
   /// Elements of O and log-sum-exps that differ from fp64.
   int wrong() {
-    const emulation::AttentionOutputs exact = emulation::attention(
-        problem_, {.q = values(q_), .k = values(k_), .v = values(v_), .d_o = {}, .d_lse = {}});
-    return wrong(o_, exact.o) + (choice_.with_lse ? wrong(lse_, exact.lse) : 0);
+    const emulation::AttentionOutputs expected = exact();
+    return wrong(o_, expected.o) + (choice_.with_lse ? wrong(lse_, expected.lse) : 0);
   }
 
   /// Writes around O and the log-sum-exps, and to those where none were asked for.
@@ -115,62 +108,20 @@ class Attention {
 
  private:
   static constexpr std::size_t kGuard = 4;  ///< O begins at a multiple of 16 bytes.
-  static constexpr float kUnwritten = 12345.0F;
 
-  StridedTensor tensor(int heads, int seq) const {
-    return {
-        {problem_.batch, heads, seq, problem_.head_dim}, choice_.memory, choice_.alignment_bytes};
+  static AttentionCase with_value_dim(AttentionCase problem) {
+    problem.value_dim = problem.head_dim;
+    return problem;
   }
-  std::size_t rows() const {
-    return static_cast<std::size_t>(problem_.batch * problem_.heads_q * problem_.seq_q);
-  }
-
-  AttentionParams make_params() {
-    AttentionParams params;
-    params.q = q_.address();
-    params.k = k_.address();
-    params.v = v_.address();
-    params.o = o_.data() + kGuard;
-    params.lse = choice_.with_lse ? lse_.data() + kGuard : nullptr;
-    params.q_strides = q_.strides();
-    params.k_strides = k_.strides();
-    params.v_strides = v_.strides();
-    params.batch = problem_.batch;
-    params.heads_q = problem_.heads_q;
-    params.heads_kv = problem_.heads_kv;
-    params.seq_q = problem_.seq_q;
-    params.seq_kv = problem_.seq_kv;
-    params.scale_log2 = static_cast<float>(problem_.scale / std::log(2.0));
-    return params;
-  }
-
-  emulation::Values values(StridedTensor& tensor) const {
-    emulation::Values result;
-    tensor.for_each([&](std::uint16_t& element, std::size_t) {
-      result.push_back(value_of(element, choice_.dtype));
-    });
-    return result;
-  }
-
   static int wrong(const std::vector<float>& found, const emulation::Values& exact) {
     int count = 0;
     for (std::size_t i = 0; i < exact.size(); ++i) {
-      count += is_near(static_cast<double>(found[kGuard + i]), exact[i]) ? 0 : 1;
+      count += is_near(static_cast<double>(found[kGuard + i]), exact[i], 4e-5) ? 0 : 1;
     }
     return count;
   }
-  static bool is_near(double found, double exact) {
-    if (std::isnan(exact) || std::isinf(exact) || exact == 0.0) {
-      return std::isnan(exact) ? std::isnan(found) : found == exact;
-    }
-    return std::abs(found - exact) <= 4e-5 * (1.0 + std::abs(exact));
-  }
 
-  AttentionCase problem_;
   Choice choice_;
-  StridedTensor q_;
-  StridedTensor k_;
-  StridedTensor v_;
   std::vector<float> o_;
   std::vector<float> lse_;
 };

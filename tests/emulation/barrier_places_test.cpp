@@ -13,7 +13,7 @@ namespace {
 
 template <ServingAttentionConfig C>
 void expect_one_place(const serving_test::Problem& problem, unsigned seed) {
-  serving_test::ServingMemory<C> memory(problem, seed);
+  serving_test::ServingMemory memory(C, problem, seed);
   const ServingLaunch launch = memory.prepare();
   emulation::run({.grid = static_cast<unsigned>(launch.grid_x),
                   .threads = launch.block_x,

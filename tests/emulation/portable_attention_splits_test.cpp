@@ -104,7 +104,7 @@ TEST(EmulatedPortableAttention, SplitsHaveTheirFirstTilesFetched) {
   std::map<const void*, bool> expected;
   for (int head = 0; head < kShape.heads_kv; ++head) {
     for (int key = 0; key < kShape.seq_kv; ++key) {  // Each split has one tile.
-      for (Tensor* const tensor : {&attention.k(), &attention.v()}) {
+      for (emulation::StridedTensor* const tensor : {&attention.k(), &attention.v()}) {
         expected[&tensor->at(0, head, key, 0)] = true;
         expected[&tensor->at(0, head, key, 64)] = true;
       }
@@ -145,11 +145,10 @@ TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfTh
     Attention<kConfig> attention(kShape, {.kv_splits = 3});
     for (int head = 0; head < kShape.heads_q; ++head) {
       for (int row = 0; row < kShape.seq_q; ++row) {
-        attention.q().at(0, head, row, 5) =
-            static_cast<std::uint16_t>(ptx::encode<DType::fp16>(in_q));
+        attention.q().at(0, head, row, 5) = bits_of(in_q, DType::fp16);
       }
     }
-    attention.k().at(0, 0, key, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(in_k));
+    attention.k().at(0, 0, key, 5) = bits_of(in_k, DType::fp16);
     attention.run(CopyTime::late, Pace::together);
     EXPECT_EQ(attention.wrong_values(), 0) << in_q << " " << in_k << " key " << key;
   };
@@ -160,8 +159,8 @@ TEST(EmulatedPortableAttention, NonFiniteScoresOfOneSplitAreWhatSoftmaxMakesOfTh
   }
   constexpr Shape kOneKey{.heads_q = 4, .heads_kv = 1, .seq_q = 2, .seq_kv = 1};
   Attention<without_mask(kConfig)> hidden(kOneKey, {.kv_splits = 2});
-  hidden.q().at(0, 0, 0, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(1.0F));
-  hidden.k().at(0, 0, 0, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(-HUGE_VALF));
+  hidden.q().at(0, 0, 0, 5) = bits_of(1.0F, DType::fp16);
+  hidden.k().at(0, 0, 0, 5) = bits_of(-HUGE_VALF, DType::fp16);
   hidden.run(CopyTime::late, Pace::together);
   EXPECT_EQ(hidden.wrong_values(), 0);
 }

@@ -133,7 +133,7 @@ TEST(EmulatedPortableAttention, NaNInKReachesTheRowsThatSeeIt) {
   constexpr Shape kShape{.heads_q = 1, .seq_q = 60, .seq_kv = 70};
   for (const int key : {0, 37, 69}) {
     Attention<kBase> attention(kShape, {});
-    attention.k().at(0, 0, key, 5) = static_cast<std::uint16_t>(ptx::encode<DType::fp16>(NAN));
+    attention.k().at(0, 0, key, 5) = bits_of(NAN, DType::fp16);
     attention.run(CopyTime::late, Pace::together);
     EXPECT_EQ(attention.wrong_values(), 0) << "key " << key;
   }
@@ -147,8 +147,7 @@ TEST(EmulatedPortableAttention, NaNInVReachesItsColumn) {
   constexpr int kColumn = 7;
   for (const float value : {NAN, HUGE_VALF}) {
     Attention<kBase> attention(kShape, {});
-    attention.v().at(0, 0, kKey, kColumn) =
-        static_cast<std::uint16_t>(ptx::encode<DType::fp16>(value));
+    attention.v().at(0, 0, kKey, kColumn) = bits_of(value, DType::fp16);
     attention.run(CopyTime::late, Pace::together);
     for (int row = 0; row < 64; ++row) {
       EXPECT_TRUE(std::isfinite(attention.o(0, 0, row, kColumn + 1))) << row;
@@ -171,8 +170,7 @@ TEST(EmulatedPortableAttention, InfiniteScoresAreWhatSoftmaxMakesOfThem) {
   const auto expect_reference = [&](const std::vector<int>& keys, float q_sign, int rows) {
     Attention<kConfig> attention(kShape, {});
     for (int row = 0; row < kShape.seq_q; ++row) {
-      attention.q().at(0, 0, row, 3) =
-          static_cast<std::uint16_t>(ptx::encode<DType::fp16>(row < rows ? q_sign : 1.0F));
+      attention.q().at(0, 0, row, 3) = bits_of(row < rows ? q_sign : 1.0F, DType::fp16);
     }
     for (const int key : keys) {
       attention.k().at(0, 0, key, 3) = kMinusInfinity;

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace swr {
@@ -18,35 +17,26 @@ using serving_test::Elements;
 using serving_test::kPoison;
 
 template <DType Type>
-void run(Appending<Type>& problem) {
-  const Elements k_new = problem.k_new();
-  const Elements v_new = problem.v_new();
+void expect_right(unsigned seed) {
+  Appending problem(Type, seed);
   const Elements q = problem.q();
+  emulation::LaunchBefore before;
   for (Elements* const elements : {&problem.k_new(), &problem.v_new(), &problem.q()}) {
-    std::fill(elements->begin(), elements->end(), kPoison);
+    before.writes(*elements, kPoison);
   }
-  const int ctas = append_ctas(problem.params(), 2);
-  emulation::run({.grid = static_cast<unsigned>(ctas),
+  emulation::run({.grid = static_cast<unsigned>(append_ctas(problem.params(), 2)),
                   .threads = serving::kAppendThreads,
                   .smem_bytes = 16,
-                  .end_launch_before =
-                      [&] {
-                        problem.k_new() = k_new;
-                        problem.v_new() = v_new;
-                        problem.q() = q;
-                      }},
+                  .end_launch_before = before},
                  [&] { serving::append_rows<Type>(problem.params()); });
   EXPECT_EQ(problem.q(), q);
+  EXPECT_EQ(problem.wrong_elements(), 0) << "seed " << seed;
 }
 
 TEST(EmulatedKvAppend, NewRowsLandTurnedAndNothingElseChanges) {
   for (unsigned seed = 0; seed < 250 && !HasFailure(); ++seed) {
-    Appending<DType::bf16> in_bf16(seed);
-    run(in_bf16);
-    EXPECT_EQ(in_bf16.wrong_elements(), 0) << "seed " << seed;
-    Appending<DType::fp16> in_fp16(seed + 1000);
-    run(in_fp16);
-    EXPECT_EQ(in_fp16.wrong_elements(), 0) << "seed " << seed + 1000;
+    expect_right<DType::bf16>(seed);
+    expect_right<DType::fp16>(seed + 1000);
   }
 }
 

@@ -20,10 +20,10 @@ using namespace serving_test;
 
 /// Launches in the emulation.
 template <ServingAttentionConfig C>
-class Serving : public ServingMemory<C> {
+class Serving : public ServingMemory {
  public:
   Serving(const Problem& problem, unsigned seed)
-      : ServingMemory<C>(problem, seed), problem_(problem) {}
+      : ServingMemory(C, problem, seed), problem_(problem) {}
 
   void run() {
     const ServingLaunch launch = this->prepare();
@@ -50,26 +50,19 @@ class Serving : public ServingMemory<C> {
 
  private:
   /// Writes tensors, lengths and tables, and leaves the counters at 0, when it ends.
-  std::function<void()> launch_before() {
-    std::vector<std::function<void()>> endings;
+  emulation::LaunchBefore launch_before() {
+    emulation::LaunchBefore before;
     this->for_each_array([&](auto& array, ArrayUse use) {
       using Value = typename std::remove_reference_t<decltype(array)>::value_type;
       const bool is_length = use == ArrayUse::length || use == ArrayUse::page;
       const bool counts = std::is_same_v<Value, unsigned>;  // Of arrivals.
-      if (!counts && (use == ArrayUse::other || (is_length && problem_.lengths_are_ready))) {
-        return;
+      if (counts || use == ArrayUse::tensor || (is_length && !problem_.lengths_are_ready)) {
+        before.writes(array, static_cast<Value>(counts || use == ArrayUse::length ? 1
+                                                : use == ArrayUse::page           ? 0
+                                                                                  : kPoison));
       }
-      endings.push_back([&array, kept = array] { array = kept; });
-      const unsigned poison = counts || use == ArrayUse::length ? 1
-                              : use == ArrayUse::page           ? 0
-                                                                : kPoison;
-      std::fill(array.begin(), array.end(), static_cast<Value>(poison));
     });
-    return [endings] {
-      for (const auto& end : endings) {
-        end();
-      }
-    };
+    return before;
   }
 
   Problem problem_;
@@ -90,7 +83,7 @@ void expect_right_for_random_problems(int rounds, unsigned first_seed) {
   for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
     const unsigned seed = first_seed + static_cast<unsigned>(round);
     Random random(seed);
-    expect_right<C>(drawn_problem<C>(random), seed);
+    expect_right<C>(drawn_problem(C.page_copy, random), seed);
   }
 }
 
@@ -250,7 +243,7 @@ TEST(EmulatedServingAttention, ServesLongBatches) {
   for (const int batch : {64, kListEntries, kListEntries + 1, 1025}) {
     for (const ItemOrder order : {ItemOrder::as_given, ItemOrder::longest_first}) {
       Random random(static_cast<unsigned>(batch));
-      Problem problem = drawn_problem<kDecode>(random);
+      Problem problem = drawn_problem(kDecode.page_copy, random);
       problem.batch = batch;
       problem.heads_q = problem.heads_kv = 1;
       problem.max_seq_q = 1;
@@ -425,17 +418,16 @@ Problem one_row(int keys, float largest_sink) {
   return problem;
 }
 /// What keys have of the softmax of that row.
-double share_of_keys(const ServingMemory<kBf16>& memory) {
+double share_of_keys(const ServingMemory& memory) {
   const auto sink = static_cast<double>(*static_cast<const float*>(memory.params().sinks));
   return -std::expm1(sink - memory.expected(0, 0, 0).lse);
 }
 /// Of a kernel that writes `times` what is right, and `added` to it.
-int wrong_values_of(ServingMemory<kBf16>& memory, double times, double added) {
+int wrong_values_of(ServingMemory& memory, double times, double added) {
   const Row expected = memory.expected(0, 0, 0);
   auto* const o = static_cast<std::uint16_t*>(const_cast<void*>(memory.params().o));
   for (std::size_t d = 0; d < expected.o.size(); ++d) {
-    o[d] = static_cast<std::uint16_t>(
-        ptx::encode<DType::bf16>(static_cast<float>(times * expected.o[d] + added)));
+    o[d] = bits_of(static_cast<float>(times * expected.o[d] + added), DType::bf16);
   }
   *memory.params().lse = static_cast<float>(expected.lse);
   return memory.wrong_values();
@@ -449,22 +441,22 @@ TEST(EmulatedServingAttention, ToleranceIsOfWhatKeysHaveOfTheSoftmax) {
   double share = 1.0;
   while (share < 1e-4 || share > 1e-2) {
     ASSERT_LT(++seed, 1000U);
-    share = share_of_keys(ServingMemory<kBf16>(one_row(1, 20.0F), seed));
+    share = share_of_keys(ServingMemory(kBf16, one_row(1, 20.0F), seed));
   }
-  ServingMemory<kBf16> beside_sink(one_row(1, 20.0F), seed);
+  ServingMemory beside_sink(kBf16, one_row(1, 20.0F), seed);
   EXPECT_EQ(wrong_values_of(beside_sink, 1.0, 0.0), 0);
   EXPECT_EQ(wrong_values_of(beside_sink, 1.003, 0.0), 0);
   EXPECT_GT(wrong_values_of(beside_sink, 0.5, 0.0), kBf16.head_dim_v / 2);
 
   while (share > 1e-13) {
     ASSERT_LT(++seed, 1000U);
-    share = share_of_keys(ServingMemory<kBf16>(one_row(1, 1e4F), seed));
+    share = share_of_keys(ServingMemory(kBf16, one_row(1, 1e4F), seed));
   }
-  ServingMemory<kBf16> below_sink(one_row(1, 1e4F), seed);
+  ServingMemory below_sink(kBf16, one_row(1, 1e4F), seed);
   EXPECT_EQ(wrong_values_of(below_sink, 0.0, 1.2e-38), 0);
   EXPECT_EQ(wrong_values_of(below_sink, 0.0, 1e-9), kBf16.head_dim_v);
 
-  ServingMemory<kBf16> without_keys(one_row(0, 4.0F), 1);
+  ServingMemory without_keys(kBf16, one_row(0, 4.0F), 1);
   EXPECT_EQ(wrong_values_of(without_keys, 1.0, 0.0), 0);
   EXPECT_EQ(wrong_values_of(without_keys, 0.0, 1.2e-38), kBf16.head_dim_v);
 }

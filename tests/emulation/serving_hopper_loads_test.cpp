@@ -59,7 +59,8 @@ constexpr ServingAttentionConfig problems_of(const HopperServingConfig& config) 
 template <HopperServingConfig C>
 class Loads {
  public:
-  Loads(const Problem& problem, unsigned seed) : problem_(problem), memory_(problem, seed) {}
+  Loads(const Problem& problem, unsigned seed)
+      : problem_(problem), memory_(problems_of(C), problem, seed) {}
 
   void run() {
     memory_.prepare();
@@ -197,7 +198,7 @@ class Loads {
   }
 
   Problem problem_;
-  ServingMemory<problems_of(C)> memory_;
+  ServingMemory memory_;
   long long tiles_ = 0;
   long long wrong_ = 0;
 };
@@ -215,7 +216,7 @@ void expect_right_loads_of_random_problems(int rounds, unsigned first_seed) {
   for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
     const auto seed = first_seed + static_cast<unsigned>(round);
     Random random(seed);
-    Problem problem = drawn_problem<problems_of(C)>(random, one_in(random, 3) ? 4 : 1);
+    Problem problem = drawn_problem(PageCopy::run16, random, one_in(random, 3) ? 4 : 1);
     problem.page_size = C.piece_rows << drawn(random, 0, 2);
     expect_right_loads<C>(problem, seed);
   }

@@ -5,9 +5,10 @@
 #pragma once
 
 #include "attention_serving/config.h"
-#include "common/ptx.cuh"
 #include "operations/attention_serving/launch_plan.h"
+#include "tests/emulation/attention_backward_reference.h"
 #include "tests/emulation/simt.h"
+#include "tests/support/float16.h"
 
 #include <algorithm>
 #include <cmath>
@@ -115,24 +116,27 @@ enum class ArrayUse {
 };
 
 /// One launch and everything in memory around it.
-template <ServingAttentionConfig C>
 class ServingMemory {
  public:
-  ServingMemory(const Problem& problem, unsigned seed) : p_(problem), random_(seed) {
+  ServingMemory(const ServingAttentionConfig& config, const Problem& problem, unsigned seed)
+      : c_(config), p_(problem), random_(seed) {
     lay_out_queries();
     lay_out_keys();
     fill();
     point_parameters();
   }
 
-  /// What the launch needs; its workspace is in place, all NaN.
+  /// What the launch of the configuration's own kernel needs.
   ServingLaunch prepare() {
-    const ServingLaunchPlan plan{.tiles = C.tiles(),
-                                 .head_dim_v = C.head_dim_v,
-                                 .threads = C.threads(),
-                                 .fixed_smem_bytes = C.fixed_smem_bytes(),
-                                 .persistence = C.persistence,
-                                 .workers = p_.workers};
+    return prepare({.tiles = c_.tiles(),
+                    .head_dim_v = c_.head_dim_v,
+                    .threads = c_.threads(),
+                    .fixed_smem_bytes = c_.fixed_smem_bytes(),
+                    .persistence = c_.persistence,
+                    .workers = p_.workers});
+  }
+  /// What a launch needs; its workspace is in place, all NaN.
+  ServingLaunch prepare(const ServingLaunchPlan& plan) {
     const ServingLaunch launch = serving_launch(plan, params_);
     partials_.assign(static_cast<std::size_t>(launch.partials_bytes / 4), NAN);
     arrivals_.assign(static_cast<std::size_t>(launch.arrival_words), 0);
@@ -144,20 +148,15 @@ class ServingMemory {
 
   /// Values that differ from the reference by more than rounding explains.
   int wrong_values() {
-    return wrong_values([this](int i, int query, int head) { return reference(i, query, head); });
-  }
-  /// The same, `expected(sequence, query, head)` being a Row.
-  template <typename Expected>
-  int wrong_values(const Expected& expected_of) {
     int wrong = 0;
     for (int i = 0; i < p_.batch; ++i) {
       for (int query = 0; query < at(p_.seq_q, i); ++query) {
         for (int head = 0; head < p_.heads_q; ++head) {
-          const Row expected = expected_of(i, query, head);
+          const Row expected = this->expected(i, query, head);
           const double share = share_of_keys(i, query, head, expected.lse);
-          for (int d = 0; d < C.head_dim_v; ++d) {
+          for (int d = 0; d < c_.head_dim_v; ++d) {
             const std::size_t index = o_index(i, query, head) + static_cast<std::size_t>(d);
-            const double value = ptx::decode<C.dtype>(o_[index]);
+            const double value = value_of(o_[index], c_.dtype);
             wrong +=
                 is_near(value, expected.o[static_cast<std::size_t>(d)], share)
                     ? 0
@@ -201,9 +200,9 @@ class ServingMemory {
 
   /// Parts of items that CTAs have left for others to combine.
   int parts_left() const {
-    constexpr std::size_t kFloats = C.pv().partial_floats();
+    const auto floats = static_cast<std::size_t>(c_.pv().partial_floats());
     int parts = 0;
-    for (std::size_t first = 0; first < partials_.size(); first += kFloats) {
+    for (std::size_t first = 0; first < partials_.size(); first += floats) {
       parts += std::isnan(partials_[first]) ? 0 : 1;
     }
     return parts;
@@ -218,8 +217,8 @@ class ServingMemory {
         for (int head = 0; head < p_.heads_kv; ++head) {
           const std::size_t k = k_index(i, key, head);
           const std::size_t v = v_index(i, key, head);
-          if ((k <= offset && offset < k + C.head_dim) ||
-              (v <= offset && offset < v + C.head_dim_v)) {
+          if ((k <= offset && offset < k + static_cast<std::size_t>(c_.head_dim)) ||
+              (v <= offset && offset < v + static_cast<std::size_t>(c_.head_dim_v))) {
             return true;
           }
         }
@@ -251,21 +250,20 @@ class ServingMemory {
   }
 
   /// Takes Q, K, V and sinks of another problem that has the same sequences.
-  template <ServingAttentionConfig Other>
-  void take_values(const ServingMemory<Other>& other) {
+  void take_values(const ServingMemory& other) {
     for (int i = 0; i < p_.batch; ++i) {
       for (int head = 0; head < p_.heads_q; ++head) {
         for (int query = 0; query < at(p_.seq_q, i); ++query) {
           std::copy_n(other.q_.begin() + static_cast<long>(other.q_index(i, query, head)),
-                      C.head_dim, q_.begin() + static_cast<long>(q_index(i, query, head)));
+                      c_.head_dim, q_.begin() + static_cast<long>(q_index(i, query, head)));
         }
       }
       for (int head = 0; head < p_.heads_kv; ++head) {
         for (int key = 0; key < at(p_.seq_kv, i); ++key) {
           std::copy_n(other.kv_.begin() + static_cast<long>(other.k_index(i, key, head)),
-                      C.head_dim, kv_.begin() + static_cast<long>(k_index(i, key, head)));
+                      c_.head_dim, kv_.begin() + static_cast<long>(k_index(i, key, head)));
           std::copy_n(other.kv_.begin() + static_cast<long>(other.v_index(i, key, head)),
-                      C.head_dim_v, kv_.begin() + static_cast<long>(v_index(i, key, head)));
+                      c_.head_dim_v, kv_.begin() + static_cast<long>(v_index(i, key, head)));
         }
       }
     }
@@ -284,11 +282,28 @@ class ServingMemory {
   }
 
   const Problem& problem() const { return p_; }
-  Row expected(int i, int query, int head) const { return reference(i, query, head); }
-  static constexpr double scale() { return kScale; }
-  /// Rows of q, of which a query of a sequence is this one.
-  int query_rows() const { return q_rows_; }
-  int row_of(int i, int query) const { return at(q_first_, i) + query; }
+
+  /// The contract, in fp64.
+  Row expected(int i, int query, int head) const {
+    std::vector<int> keys;
+    emulation::Values scores;
+    for (int key = 0; key < at(p_.seq_kv, i); ++key) {
+      if (may_see(i, query, key)) {
+        keys.push_back(key);
+        scores.push_back(score(i, query, head, key));
+      }
+    }
+    const emulation::SoftmaxRow softmax = emulation::softmax_of(std::move(scores), sink(head));
+    Row row{.o = std::vector<double>(static_cast<std::size_t>(c_.head_dim_v), 0.0),
+            .lse = softmax.lse};
+    for (std::size_t n = 0; n < keys.size(); ++n) {
+      const std::size_t v = v_index(i, keys[n], head / (p_.heads_q / p_.heads_kv));
+      for (std::size_t d = 0; d < row.o.size(); ++d) {
+        row.o[d] += softmax.p[n] * value_of(kv_[v + d], c_.dtype);
+      }
+    }
+    return row;
+  }
 
   /// O and log-sum-exps of all queries, in the order of sequence, query, head.
   std::vector<float> results() const {
@@ -296,9 +311,9 @@ class ServingMemory {
     for (int i = 0; i < p_.batch; ++i) {
       for (int query = 0; query < at(p_.seq_q, i); ++query) {
         for (int head = 0; head < p_.heads_q; ++head) {
-          for (int d = 0; d < C.head_dim_v; ++d) {
-            all.push_back(
-                ptx::decode<C.dtype>(o_[o_index(i, query, head) + static_cast<std::size_t>(d)]));
+          for (int d = 0; d < c_.head_dim_v; ++d) {
+            all.push_back(static_cast<float>(
+                value_of(o_[o_index(i, query, head) + static_cast<std::size_t>(d)], c_.dtype)));
           }
           all.push_back(lse_[lse_index(i, query, head)]);
         }
@@ -308,9 +323,6 @@ class ServingMemory {
   }
 
  private:
-  template <ServingAttentionConfig>
-  friend class ServingMemory;
-
   static constexpr double kScale = 0.3;
   static constexpr int kPad = 8;      ///< Elements after every row that belong to nobody.
   static constexpr int kMargin = 64;  ///< Elements around every tensor.
@@ -338,9 +350,9 @@ class ServingMemory {
     // Servers capture graphs with room for more tokens than there are.
     const int spare_rows = p_.ragged_q ? 3 : 0;
     q_rows_ = q_first_.back() + spare_rows;
-    q_.assign(static_cast<std::size_t>(2 * kMargin + q_rows_ * p_.heads_q * (C.head_dim + kPad)),
+    q_.assign(static_cast<std::size_t>(2 * kMargin + q_rows_ * p_.heads_q * (c_.head_dim + kPad)),
               kPoison);
-    o_.assign(static_cast<std::size_t>(2 * kMargin + q_rows_ * p_.heads_q * (C.head_dim_v + kPad)),
+    o_.assign(static_cast<std::size_t>(2 * kMargin + q_rows_ * p_.heads_q * (c_.head_dim_v + kPad)),
               kPoison);
     lse_.assign(static_cast<std::size_t>(q_rows_ * p_.heads_q + 1), kUnwritten);
   }
@@ -349,10 +361,10 @@ class ServingMemory {
                                                   (columns + kPad));
   }
   std::size_t q_index(int i, int query, int head) const {
-    return row_index(i, query, head, C.head_dim);
+    return row_index(i, query, head, c_.head_dim);
   }
   std::size_t o_index(int i, int query, int head) const {
-    return row_index(i, query, head, C.head_dim_v);
+    return row_index(i, query, head, c_.head_dim_v);
   }
   std::size_t lse_index(int i, int query, int head) const {
     const int row = at(q_first_, i) + query;
@@ -367,7 +379,7 @@ class ServingMemory {
   // Keys: containers of `kv_container_rows_` rows of all heads, which are pages or batch items.
 
   void lay_out_keys() {
-    if (C.has_pages()) {
+    if (c_.has_pages()) {
       lay_out_pages();
     } else if (p_.ragged_k) {
       kv_first_.assign(1, 0);
@@ -386,14 +398,14 @@ class ServingMemory {
         std::shuffle(kv_batch_.begin(), kv_batch_.end(), random_);
       }
     }
-    const long long k_elements = kv_elements(C.head_dim);
-    const long long v_elements = kv_elements(C.head_dim_v);
-    const bool together = p_.k_and_v_together && C.head_dim == C.head_dim_v;
+    const long long k_elements = kv_elements(c_.head_dim);
+    const long long v_elements = kv_elements(c_.head_dim_v);
+    const bool together = p_.k_and_v_together && c_.head_dim == c_.head_dim_v;
     k_first_ = kMargin;
     v_first_ =
-        kMargin + (together ? kv_elements(C.head_dim) / kv_containers_ : k_elements + kMargin);
-    k_strides_ = kv_strides(C.head_dim, together);
-    v_strides_ = kv_strides(C.head_dim_v, together);
+        kMargin + (together ? kv_elements(c_.head_dim) / kv_containers_ : k_elements + kMargin);
+    k_strides_ = kv_strides(c_.head_dim, together);
+    v_strides_ = kv_strides(c_.head_dim_v, together);
     kv_.assign(static_cast<std::size_t>(3 * kMargin + k_elements + v_elements), kPoison);
   }
   long long kv_elements(int columns) const {
@@ -447,7 +459,7 @@ class ServingMemory {
                        long long first) const {
     int row = leftpad(i) + key;
     int container = 0;
-    if (C.has_pages()) {
+    if (c_.has_pages()) {
       container = at(pages_[static_cast<std::size_t>(i)], row / p_.page_size);
       row %= p_.page_size;
     } else if (p_.ragged_k) {
@@ -471,14 +483,13 @@ class ServingMemory {
     const auto fill_row = [&](std::vector<std::uint16_t>& tensor, std::size_t first, int columns,
                               float scale = 1.0F) {
       for (int d = 0; d < columns; ++d) {
-        tensor[first + static_cast<std::size_t>(d)] =
-            static_cast<std::uint16_t>(ptx::encode<C.dtype>(normal(random_) * scale));
+        tensor[first + static_cast<std::size_t>(d)] = bits_of(normal(random_) * scale, c_.dtype);
       }
     };
     for (int i = 0; i < p_.batch; ++i) {
       for (int head = 0; head < p_.heads_q; ++head) {
         for (int query = 0; query < at(p_.seq_q, i); ++query) {
-          fill_row(q_, q_index(i, query, head), C.head_dim);
+          fill_row(q_, q_index(i, query, head), c_.head_dim);
         }
       }
       for (int key = 0; key < at(p_.seq_kv, i); ++key) {
@@ -487,17 +498,15 @@ class ServingMemory {
           is_seen = may_see(i, query, key);
         }
         for (int head = 0; is_seen && head < p_.heads_kv; ++head) {
-          fill_row(kv_, k_index(i, key, head), C.head_dim);
-          fill_row(kv_, v_index(i, key, head), C.head_dim_v, p_.value_scale);
+          fill_row(kv_, k_index(i, key, head), c_.head_dim);
+          fill_row(kv_, v_index(i, key, head), c_.head_dim_v, p_.value_scale);
         }
       }
     }
     for (int head = 0; head < p_.heads_q; ++head) {
       const float sink = one_in(random_, 6) ? -HUGE_VALF : normal(random_) * p_.largest_sink;
       // As its type has it: 16 bits at most.
-      sinks_.push_back(p_.sink_type == SinkType::fp16
-                           ? ptx::decode<DType::fp16>(ptx::encode<DType::fp16>(sink))
-                           : ptx::decode<DType::bf16>(ptx::encode<DType::bf16>(sink)));
+      sinks_.push_back(static_cast<float>(value_of(bits_of(sink, short_type()), short_type())));
     }
   }
 
@@ -505,10 +514,10 @@ class ServingMemory {
 
   bool may_see(int i, int query, int key) const {
     const int position = query + at(p_.seq_kv, i) - at(p_.seq_q, i);
-    if (C.mask == ServingMask::full) {
+    if (c_.mask == ServingMask::full) {
       return true;
     }
-    if (C.mask == ServingMask::causal) {
+    if (c_.mask == ServingMask::causal) {
       return key <= position;
     }
     if ((p_.window.left >= 0 && key < position - p_.window.left) ||
@@ -525,52 +534,23 @@ class ServingMemory {
     const std::size_t q = q_index(i, query, head);
     const std::size_t k = k_index(i, key, head / (p_.heads_q / p_.heads_kv));
     double sum = 0.0;
-    for (std::size_t d = 0; d < C.head_dim; ++d) {
-      sum += static_cast<double>(ptx::decode<C.dtype>(q_[q + d])) *
-             static_cast<double>(ptx::decode<C.dtype>(kv_[k + d]));
+    for (std::size_t d = 0; d < static_cast<std::size_t>(c_.head_dim); ++d) {
+      sum += value_of(q_[q + d], c_.dtype) * value_of(kv_[k + d], c_.dtype);
     }
-    return C.softcap == Softcap::none ? kScale * sum : p_.cap * std::tanh(kScale * sum / p_.cap);
+    return c_.softcap == Softcap::none ? kScale * sum : p_.cap * std::tanh(kScale * sum / p_.cap);
   }
 
-  Row reference(int i, int query, int head) const {
-    Row row{.o = std::vector<double>(static_cast<std::size_t>(C.head_dim_v), 0.0)};
-    std::vector<int> keys;
-    std::vector<double> scores;
-    double largest = -kInfinity;
-    for (int key = 0; key < at(p_.seq_kv, i); ++key) {
-      if (may_see(i, query, key)) {
-        keys.push_back(key);
-        scores.push_back(score(i, query, head, key));
-        largest = std::max(largest, scores.back());
-      }
-    }
-    const double sink =
-        p_.sink_type ? static_cast<double>(sinks_[static_cast<std::size_t>(head)]) : -kInfinity;
-    largest = std::max(largest, sink);
-    if (largest == -kInfinity) {
-      return row;
-    }
-    double sum = std::exp(sink - largest);
-    for (const double value : scores) {
-      sum += std::exp(value - largest);
-    }
-    for (std::size_t n = 0; n < keys.size(); ++n) {
-      const std::size_t v = v_index(i, keys[n], head / (p_.heads_q / p_.heads_kv));
-      const double weight = std::exp(scores[n] - largest) / sum;
-      for (std::size_t d = 0; d < C.head_dim_v; ++d) {
-        row.o[d] += weight * static_cast<double>(ptx::decode<C.dtype>(kv_[v + d]));
-      }
-    }
-    row.lse = largest + std::log(sum);
-    return row;
+  DType short_type() const { return p_.sink_type == SinkType::fp16 ? DType::fp16 : DType::bf16; }
+  double sink(int head) const {
+    return p_.sink_type ? static_cast<double>(sinks_[static_cast<std::size_t>(head)]) : -kInfinity;
   }
 
   // What may differ.
 
   /// Of a numerator, which is rounded to 16 bits, and of a result, which is again.
-  static constexpr double rounding() {
-    return (C.dtype == DType::fp16 ? 2e-3 : 1.6e-2) +
-           (C.softcap == Softcap::approximate ? 2e-2 : 0.0);
+  double rounding() const {
+    return (c_.dtype == DType::fp16 ? 2e-3 : 1.6e-2) +
+           (c_.softcap == Softcap::approximate ? 2e-2 : 0.0);
   }
   /// What keys have of the softmax, all of which is 1; the sink has the rest. 0 where none is seen.
   double share_of_keys(int i, int query, int head, double lse) const {
@@ -583,22 +563,20 @@ class ServingMemory {
     }
     // fp64 loses some 1e-12 where lse is in thousands: no less is told apart from nothing.
     constexpr double kLeast = 1e-10;
-    const double sink =
-        p_.sink_type ? static_cast<double>(sinks_[static_cast<std::size_t>(head)]) : -kInfinity;
-    return std::max(kLeast, -std::expm1(sink - lse));
+    return std::max(kLeast, -std::expm1(sink(head) - lse));
   }
   /// Of O. Numerators are rounded before they are multiplied with values near 1, so that the sum is
   /// off by that part of what they add up to, also where it is itself next to nothing: 0 is no
   /// special value. A row that sees no key has no numerators and is exactly 0.
-  static bool is_near(double actual, double expected, double share) {
+  bool is_near(double actual, double expected, double share) const {
     if (share == 0.0) {
       return actual == 0.0 && expected == 0.0;
     }
-    constexpr double kSubnormalStep = C.dtype == DType::fp16 ? 0x1p-24 : 0.0;
+    const double subnormal_step = c_.dtype == DType::fp16 ? 0x1p-24 : 0.0;
     return std::abs(actual - expected) <=
-           rounding() * (share + std::abs(expected)) + kSubnormalStep;
+           rounding() * (share + std::abs(expected)) + subnormal_step;
   }
-  static bool is_near_lse(double actual, double expected) {
+  bool is_near_lse(double actual, double expected) const {
     if (std::isinf(expected) || expected == 0.0) {
       return actual == expected;
     }
@@ -613,8 +591,8 @@ class ServingMemory {
     params_.k = kv_.data() + k_first_;
     params_.v = kv_.data() + v_first_;
     params_.lse = p_.with_lse ? lse_.data() : nullptr;
-    params_.q_strides = query_strides(C.head_dim);
-    params_.o_strides = query_strides(C.head_dim_v);
+    params_.q_strides = query_strides(c_.head_dim);
+    params_.o_strides = query_strides(c_.head_dim_v);
     params_.k_strides = k_strides_;
     params_.v_strides = v_strides_;
     params_.lse_strides =
@@ -631,7 +609,7 @@ class ServingMemory {
     params_.window = p_.window;
     const double log2_e = 1.0 / std::log(2.0);
     params_.scale_log2 =
-        static_cast<float>((C.softcap == Softcap::none ? kScale : p_.cap) * log2_e);
+        static_cast<float>((c_.softcap == Softcap::none ? kScale : p_.cap) * log2_e);
     params_.softcap_scale = static_cast<float>(kScale / p_.cap);
     params_.section_heads = p_.section_heads;
     params_.item_order = p_.item_order;
@@ -658,7 +636,7 @@ class ServingMemory {
       used_k_.push_back(rows - added);
       cu_new_.push_back(cu_new_.back() + added);
     }
-    const bool from_csr = C.has_pages() && p_.table_is_csr && !p_.appends;
+    const bool from_csr = c_.has_pages() && p_.table_is_csr && !p_.appends;
     if (!from_csr) {
       lengths.seqused_k = used_k_.data();
     }
@@ -669,7 +647,7 @@ class ServingMemory {
       padding_ = p_.leftpad;
       lengths.leftpad_k = padding_.data();
     }
-    if (C.has_pages()) {
+    if (c_.has_pages()) {
       point_pages();
     } else if (p_.ragged_k) {
       cu_k_ = kv_first_;
@@ -697,14 +675,13 @@ class ServingMemory {
     }
     params_.sink_type = *p_.sink_type;
     for (const float sink : sinks_) {
-      const unsigned bits = *p_.sink_type == SinkType::fp16 ? ptx::encode<DType::fp16>(sink)
-                                                            : ptx::encode<DType::bf16>(sink);
-      short_sinks_.push_back(static_cast<std::uint16_t>(bits));
+      short_sinks_.push_back(bits_of(sink, short_type()));
     }
     params_.sinks = *p_.sink_type == SinkType::fp32 ? static_cast<const void*>(sinks_.data())
                                                     : static_cast<const void*>(short_sinks_.data());
   }
 
+  ServingAttentionConfig c_;
   Problem p_;
   Random random_;
   WrongValue first_wrong_;
@@ -756,9 +733,8 @@ inline int drawn_length(Random& random, int family, int most) {
   }
 }
 
-/// A problem that a kernel of config C serves, lengths up to some 200 times `size`.
-template <ServingAttentionConfig C>
-Problem drawn_problem(Random& random, int size = 1) {
+/// A problem that a kernel which copies pages so serves, lengths up to some 200 times `size`.
+inline Problem drawn_problem(PageCopy page_copy, Random& random, int size = 1) {
   Problem p;
   p.batch = one_in(random, 12) ? 33 : drawn(random, 1, 5);
   p.heads_kv = drawn(random, 1, 2);
@@ -775,9 +751,8 @@ Problem drawn_problem(Random& random, int size = 1) {
   p.heads_outside_rows = one_in(random, 2);
   p.k_and_v_together = one_in(random, 2);
   const std::vector<int> sizes{1, 2, 3, 7, 16, 19, 32, 64};
-  p.page_size = C.page_copy == PageCopy::run16
-                    ? 16 << drawn(random, 0, 2)
-                    : sizes[static_cast<std::size_t>(drawn(random, 0, 7))];
+  p.page_size = page_copy == PageCopy::run16 ? 16 << drawn(random, 0, 2)
+                                             : sizes[static_cast<std::size_t>(drawn(random, 0, 7))];
   p.lse_by_token = one_in(random, 2);
   p.with_lse = !one_in(random, 5);
   if (one_in(random, 2)) {
@@ -797,7 +772,7 @@ Problem drawn_problem(Random& random, int size = 1) {
   p.pace = static_cast<Pace>(drawn(random, 0, 2));
   p.ctas = one_in(random, 2) ? CtaOrder::ascending : CtaOrder::descending;
   const int family = drawn(random, 0, 3);
-  const bool padded = C.page_copy == PageCopy::row && one_in(random, 3);
+  const bool padded = page_copy == PageCopy::row && one_in(random, 3);
   for (int i = 0; i < p.batch; ++i) {
     p.seq_q.push_back(drawn_length(random, family, p.max_seq_q));
     const int rows = drawn_length(random, family, p.max_seq_kv);

@@ -7,6 +7,7 @@
 #include "tests/emulation/fiber.h"
 #include "tests/emulation/shared_traffic.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -82,6 +83,26 @@ struct Launch {
   std::function<void()> end_launch_before = [] {};
   /// Told the address of every line that L2 is to fetch, and whether the launch before still ran.
   std::function<void(const void*, bool)> prefetch = [](const void*, bool) {};
+};
+
+/// Memory that the launch before writes when it ends, at last: until then it holds something else.
+class LaunchBefore {
+ public:
+  template <typename Value>
+  void writes(std::vector<Value>& values, Value meanwhile) {
+    endings_.push_back(
+        [&values, kept = values] { std::copy(kept.begin(), kept.end(), values.begin()); });
+    std::fill(values.begin(), values.end(), meanwhile);
+  }
+  /// For Launch::end_launch_before.
+  void operator()() const {
+    for (const auto& end : endings_) {
+      end();
+    }
+  }
+
+ private:
+  std::vector<std::function<void()>> endings_;
 };
 
 [[noreturn]] inline void fail(const char* what) {

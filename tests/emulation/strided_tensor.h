@@ -23,6 +23,8 @@ struct TensorSizes {
 
 class StridedTensor {
  public:
+  static constexpr std::uint16_t kNaN = 0xffff;
+
   /// Rows begin at multiples of `alignment_bytes` and of no more.
   StridedTensor(const TensorSizes& sizes, MemoryOrder order, int alignment_bytes)
       : sizes_(sizes), first_(kMargin + (alignment_bytes == 16 ? 0 : alignment_bytes / 2)) {
@@ -57,15 +59,8 @@ class StridedTensor {
     }
   }
 
-  /// Takes the elements away until they are put back.
-  std::vector<std::uint16_t> take() {
-    std::vector<std::uint16_t> elements = memory_;
-    std::fill(memory_.begin(), memory_.end(), kNaN);
-    return elements;
-  }
-  void put_back(const std::vector<std::uint16_t>& elements) {
-    std::copy(elements.begin(), elements.end(), memory_.begin());
-  }
+  /// The rows and what lies around them.
+  std::vector<std::uint16_t>& memory() { return memory_; }
 
   /// Elements outside of the rows that have changed.
   int disturbed() {
@@ -78,7 +73,6 @@ class StridedTensor {
   }
 
  private:
-  static constexpr std::uint16_t kNaN = 0xffff;
   static constexpr int kMargin = 64;
 
   TensorSizes sizes_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tests/emulation/simt.h"
+#include "tests/support/float16.h"
 #include <swr/axes.h>
 
 #include <array>
@@ -136,58 +137,16 @@ inline void ldmatrix_x4_trans(unsigned (&fragment)[4], unsigned shared) {
 }
 
 inline float cvt_f32_f16(unsigned short bits) {
-  const int exponent = bits >> 10 & 31;
-  const int fraction = bits & 0x3ff;
-  const float magnitude = exponent == 31 ? (fraction == 0 ? HUGE_VALF : std::nanf(""))
-                          : exponent == 0
-                              ? std::ldexp(static_cast<float>(fraction), -24)
-                              : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+  return static_cast<float>(value_of(bits, DType::fp16));
 }
 
 template <DType Type>
 float decode(unsigned bits) {
-  if constexpr (Type == DType::bf16) {
-    return __uint_as_float(bits << 16);
-  } else {
-    static const std::vector<float> values = [] {
-      std::vector<float> all;
-      for (unsigned i = 0; i < 0x10000U; ++i) {
-        all.push_back(cvt_f32_f16(static_cast<unsigned short>(i)));
-      }
-      return all;
-    }();
-    return values[bits];
-  }
+  return static_cast<float>(value_of(bits, Type));
 }
-
-/// Rounds to nearest even; too large a value to infinity.
 template <DType Type>
 unsigned encode(float value) {
-  if (std::isnan(value)) {
-    return 0x7fffU;
-  }
-  if constexpr (Type == DType::bf16) {
-    unsigned bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    return (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  } else {
-    const unsigned sign = std::signbit(value) ? 0x8000U : 0U;
-    if (value == 0.0F) {
-      return sign;
-    }
-    constexpr float kSmallestTooLarge = 65520.0F;
-    if (std::fabs(value) >= kSmallestTooLarge) {
-      return sign | 0x7c00U;
-    }
-    int exponent = 0;
-    std::frexp(std::fabs(value), &exponent);
-    // The last place of a normal number is 2^(exponent - 11), of a subnormal one 2^-24.
-    const int last_place = std::max(exponent - 11, -24);
-    const auto places =
-        static_cast<unsigned>(std::nearbyint(std::ldexp(std::fabs(value), -last_place)));
-    return sign | ((static_cast<unsigned>(last_place + 24) << 10) + places);
-  }
+  return bits_of(value, Type);
 }
 
 template <DType Type>
