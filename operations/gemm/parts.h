@@ -38,6 +38,9 @@ double trusted_octaves_of(const GemmProblem& problem, const DeviceInfo& device);
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& variant,
                         const DeviceInfo& device);
 GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device);
+/// True where the last round of a variant without splits leaves SMs idle long enough for an even
+/// deal of k-blocks (splits 0), whose sums pass through L2.
+bool deal_pays(const GemmProblem& problem, const GemmVariant& variant, const DeviceInfo& device);
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index);
 
 // space.cpp

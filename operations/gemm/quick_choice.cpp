@@ -179,6 +179,7 @@ class Candidates {
         HopperShape{128, 144, 64, 2, kCooperative}, HopperShape{128, 160, 64, 2, kCooperative},
         HopperShape{128, 192, 64, 2, kCooperative}, HopperShape{128, 224, 64, 2, kCooperative},
         HopperShape{128, 256, 64, 2, kCooperative}, HopperShape{256, 128, 64, 2, kCooperative},
+        HopperShape{256, 160, 64, 2, kCooperative}, HopperShape{256, 192, 64, 2, kCooperative},
     };
     for (const HopperShape& shape : kShapes) {
       GemmVariant variant{.family = Family::hopper,
@@ -201,18 +202,27 @@ class Candidates {
     }
   }
 
+  /// Whole tiles, and where it pays k-blocks dealt out.
+  void add_dealt(GemmVariant variant) {
+    add(variant);
+    if (deal_pays(problem_, variant, device_)) {
+      variant.splits = 0;
+      add(variant);
+    }
+  }
+
   /// Alone, in clusters, and shared along k where tiles are few.
   void add_hopper_forms(GemmVariant variant) {
     variant.stages = deepest_stages(problem_, variant, device_);
-    add(variant);
+    add_dealt(variant);
     if (problem_.m > variant.tile_m) {
       variant.cluster_m = 2;
-      add(variant);
+      add_dealt(variant);
       variant.cluster_m = 1;
     }
     if (problem_.n > variant.tile_n && problem_.m >= variant.tile_m) {
       variant.cluster_n = 2;
-      add(variant);
+      add_dealt(variant);
       variant.cluster_n = 1;
     }
     const long long few = tiles(variant);
@@ -290,6 +300,23 @@ class Candidates {
 
 }  // namespace
 
+bool deal_pays(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
+  constexpr int kLeastBlocks = 8;  ///< That every cluster is spared.
+  constexpr double kLeastShare = 0.04;
+  constexpr double kMostSharers = 4.0;
+  if (v.family != Family::hopper || v.persistence != Persistence::persistent || v.cluster_k > 1 ||
+      problem.groups != GemmGroups::none) {
+    return false;
+  }
+  const double rounds = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
+                        ceil_div(product_columns(problem), v.tile_n * v.cluster_n) *
+                        problem.batch /
+                        std::floor(1.0 * device.sm_count / (v.cluster_m * v.cluster_n));
+  const double idle = std::ceil(rounds) - rounds;
+  return rounds * kMostSharers >= 1.0 && idle >= kLeastShare * std::ceil(rounds) &&
+         idle * ceil_div(problem.k, v.tile_k) >= kLeastBlocks;
+}
+
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         const DeviceInfo& device) {
   const double sms = device.sm_count;
@@ -298,14 +325,15 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double places = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
                         ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * v.cluster_m *
                         v.cluster_n * problem.batch;
-  const double ctas = places * v.splits * v.cluster_k;
+  const double ctas = places * std::max(1, v.splits) * v.cluster_k;
   const double share = cluster > 2 ? kLargeClusterShare : 1.0;
   const double slots =
       std::max(1.0, std::floor(std::floor(sms * resident * share) / cluster)) * cluster;
-  const double rounds = std::ceil(ctas / slots);
+  const double even_rounds = ctas / slots;
+  const double rounds = v.splits == 0 ? even_rounds : std::ceil(even_rounds);
   const double together = std::min<double>(resident, std::ceil(ctas / sms));
   const double blocks =
-      std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * v.splits * v.cluster_k));
+      std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * std::max(1, v.splits) * v.cluster_k));
 
   const double loaded =
       1.0 * element_bytes(problem.dtype) * v.tile_k *
@@ -342,10 +370,13 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
       busiest / std::min(kPullBytesPerClock * kClocksPerUs, in_flight / kLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us});
-  if (v.splits > 1) {
+  if (has_splits(v)) {
+    // Dealt out, tiles of one round have two or three parts.
+    const double parts = v.splits == 0 ? std::min(ctas, slots) + slots : ctas;
+    const double passes = v.splits == 0 ? 1.0 + std::max(1.0, slots / ctas) : v.splits;
     const double sum_bytes = 4.0 * std::min(v.tile_m, kHopperRows) * v.tile_n;
-    time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3) +
-               v.splits * (kSumLatencyUs + sum_bytes / (kPullBytesPerClock * kClocksPerUs));
+    time_us += kSplitUs + 2 * 4.0 * parts * tile_elements / (kPartialGbPerS * 1e3) +
+               passes * (kSumLatencyUs + sum_bytes / (kPullBytesPerClock * kClocksPerUs));
   }
   if (v.cluster_k > 1) {
     time_us += kExchangeUs + 4.0 * std::min(v.tile_m, problem.m) / v.cluster_k * v.tile_n *

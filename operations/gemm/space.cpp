@@ -55,13 +55,14 @@ constexpr std::array kHopperShapes{
     HopperShape{128, 192, 2, kCooperative}, HopperShape{128, 224, 2, kCooperative},
     HopperShape{128, 256, 2, kCooperative}, HopperShape{256, 64, 2, kCooperative},
     HopperShape{256, 96, 2, kCooperative},  HopperShape{256, 128, 2, kCooperative},
+    HopperShape{256, 144, 2, kCooperative}, HopperShape{256, 160, 2, kCooperative},
+    HopperShape{256, 176, 2, kCooperative}, HopperShape{256, 192, 2, kCooperative},
 };
 /// More that won where FP8 leaves fewer k-blocks, or sums of parts take registers
 /// (experiments/gemm/fp8).
 constexpr std::array kFp8Shapes{
     HopperShape{128, 176, 2, kCooperative}, HopperShape{128, 208, 2, kCooperative},
-    HopperShape{256, 112, 2, kCooperative}, HopperShape{256, 160, 2, kCooperative},
-    HopperShape{256, 192, 2, kCooperative},
+    HopperShape{256, 112, 2, kCooperative},
 };
 /// Those whose warps have 128 columns of C, for scales of so many.
 constexpr std::array kPortableScaledShapes{
@@ -304,7 +305,8 @@ class Enumeration {
     return all;
   }
 
-  /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU.
+  /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU;
+  /// and where the last round leaves SMs without work, an even deal of its k-blocks.
   Values splits(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerSplit = 4;
     if (variant.cluster_k > 1 || is_grouped()) {
@@ -318,6 +320,9 @@ class Enumeration {
           tiles < device_.sm_count) {
         values.emplace_back(static_cast<long long>(splits));
       }
+    }
+    if (deal_pays(problem_, variant, device_)) {
+      values.emplace_back(0LL);
     }
     return values;
   }

@@ -2,6 +2,7 @@
 #include "operations/gemm/workload.h"
 
 #include "operations/gemm/config.h"
+#include "operations/gemm/parts.h"
 #include "operations/gemm/kernel.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
@@ -34,11 +35,13 @@ double error_tolerance(const GemmProblem& p) {
 
 /// What launches of a variant with several splits share: partial sums, and who has arrived.
 struct SplitMemory {
-  SplitMemory(const GemmProblem& problem, const GemmVariant& variant, const Stream& stream)
+  SplitMemory(const GemmProblem& problem, const GemmVariant& variant, int workers,
+              const Stream& stream)
       : SplitMemory(std::visit(
             [&](const auto& config) {
               const GemmParams params = make_gemm_params(problem, variant);
-              return std::pair(config.partials_bytes(params), config.arrival_words(params));
+              return std::pair(config.partials_bytes(params, workers),
+                               config.arrival_words(params, workers));
             },
             make_gemm_config(problem, variant))) {
     arrivals.fill(0, stream);
@@ -64,7 +67,7 @@ class GemmTrial final : public Trial {
             const std::optional<GemmBuffers>& exact, const Stream& stream)
       : kernel_(std::move(kernel), make_gemm_config(problem, variant), workers),
         variant_(variant),
-        split_(problem, variant, stream),
+        split_(problem, variant, workers, stream),
         random_(random),
         exact_(exact),
         stream_(stream) {}

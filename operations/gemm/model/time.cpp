@@ -169,8 +169,19 @@ double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary) {
       launch.neighbours > 1 ? summary.read_sectors - summary.distinct_sectors : 0;
   const double looked_up = static_cast<double>(summary.read_sectors) -
                            meeting_share(summary.makespan_steps) * static_cast<double>(could_meet);
-  const int passes_over_c = launch.schedule.splits > 1 ? 2 : 1;
-  return looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
+  return looked_up + static_cast<double>(summary.write_sectors + summary.sum_sectors);
+}
+
+/// Times that the SM that ends last moves the sums of a tile: to write those of its split, and to
+/// read those of others (all of them where their number is fixed).
+double passes_over_sums(const GemmLaunch& launch) {
+  const GemmSchedule& schedule = launch.schedule;
+  if (!schedule.deals()) {
+    return schedule.splits > 1 ? 1 + schedule.splits : 0;
+  }
+  const auto clusters = static_cast<int>(launch.clusters());
+  const int tiles = schedule.deal(clusters).tiles;
+  return tiles == 0 ? 0.0 : 1.0 + static_cast<double>(clusters) / tiles;
 }
 
 /// A smooth maximum, as for attention (docs/model.md).
@@ -186,7 +197,7 @@ GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& var
   std::visit(
       [&](const auto& config) {
         launch.schedule = config.schedule(make_gemm_params(problem, variant));
-        launch.c_element_bytes = config.split_k ? 4 : config.output_bytes();
+        launch.c_element_bytes = config.output_bytes();
       },
       make_gemm_config(problem, variant));
   launch.element_bytes = element_bytes(problem.dtype);
@@ -231,12 +242,12 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   prediction.dram_us =
       transfer_us(static_cast<double>(traffic.compulsory_misses + traffic.excess_misses),
                   profile.device.dram_gb_per_s * profile.dram_efficiency);
-  if (schedule.splits > 1) {
+  if (const double passes = passes_over_sums(launch); passes > 0) {
     // The last of a tile's splits waits for the others' sums to be in L2, and reads them alone.
     const double sums_bytes = 4.0 * std::min(variant.tile_m, problem.m) * variant.tile_n;
     prediction.split_us =
         microseconds(2 * profile.dram_latency_clocks +
-                         (1 + schedule.splits) * sums_bytes / sm_l2_bytes_per_clock(profile),
+                         passes * sums_bytes / sm_l2_bytes_per_clock(profile),
                      profile);
   }
   prediction.split_us += microseconds(tile.exchange_clocks, profile);

@@ -208,21 +208,24 @@ struct HopperGemmConfig {
             .k_order = k_order};
   }
 
-  /// Tiles of all CTAs, those outside C included: the parts that split_k sums are `consumers` (one
-  /// with pingpong) times as many.
-  SWR_HD constexpr long long cta_tiles(const GemmParams& params) const {
+  /// Numbers of the parts of tiles that CTAs sum, of which those outside C stay unused. A part has
+  /// parts_per_tile() that are summed on their own.
+  SWR_HD constexpr long long cta_parts(const GemmParams& params, int workers) const {
     const GemmSchedule of = schedule(params);
-    return of.cluster_tiles() * of.batch * ctas_per_cluster();
+    const int clusters = static_cast<int>(of.clusters(workers));
+    const long long parts =
+        of.deals() ? of.deal(clusters).part_numbers(clusters) : of.work_items();
+    return split_k ? parts * ctas_per_cluster() : 0;
   }
   SWR_HD constexpr int parts_per_tile() const {
     return mainloop == GemmMainloop::pingpong ? 1 : consumers;
   }
-  /// Bytes of GemmParams::partials and words of GemmParams::arrivals.
-  SWR_HD constexpr long long partials_bytes(const GemmParams& params) const {
-    return split_k ? cta_tiles(params) * params.splits * tile_m * tile_n * 4 : 0;
+  /// Bytes of GemmParams::partials and words of GemmParams::arrivals; `workers` as at launch.
+  SWR_HD constexpr long long partials_bytes(const GemmParams& params, int workers) const {
+    return cta_parts(params, workers) * tile_m * tile_n * 4;
   }
-  SWR_HD constexpr long long arrival_words(const GemmParams& params) const {
-    return split_k ? cta_tiles(params) * parts_per_tile() : 0;
+  SWR_HD constexpr long long arrival_words(const GemmParams& params, int workers) const {
+    return cta_parts(params, workers) * parts_per_tile();
   }
 };
 
