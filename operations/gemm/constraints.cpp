@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/constraint_rules.h"
 #include "operations/gemm/config.h"
-#include "operations/gemm/parts.h"
 #include "operations/gemm/gemm_fit.h"
+#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 

@@ -4,6 +4,7 @@
 
 #include "core/number_text.h"
 #include "operations/gemm/model/explanation.h"
+#include "operations/gemm/parts.h"
 #include "report/explain/analysis.h"
 #include "report/explain/describe.h"
 #include "report/explain/explain_text.h"
@@ -11,6 +12,7 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
+#include <cmath>
 #include <optional>
 #include <ostream>
 
@@ -59,6 +61,10 @@ void print_launch(std::ostream& out, const ExplainedGemm& all) {
   line(out, "tiles", grouped_text(model.launch.schedule.work_items()),
        "of clusters, splits and batch included");
   line(out, "waves", significant_text(model.waves, 3), "tiles over clusters that can run at once");
+  const bool is_dealt = model.launch.schedule.deals();
+  line(out, "idle SMs", percent_text(is_dealt ? 0.0 : 1.0 - model.waves / std::ceil(model.waves)),
+       is_dealt ? "of the time: the last round's k-blocks are dealt out evenly"
+                : "of the time, where the last round has fewer tiles than the others");
   line(out, "k-blocks", grouped_text(model.traffic.summary.makespan_steps),
        "of the SM that works longest");
 }
@@ -74,6 +80,13 @@ void print_smem(std::ostream& out, const ExplainedGemm& all) {
            " CTAs per SM");
 }
 
+void print_pitch(std::ostream& out, const std::string& name, long long row_bytes, double units) {
+  if (units > 1.0) {
+    line(out, "rows of " + name, grouped_text(row_bytes) + " bytes",
+         percent_text(units - 1.0) + " more units of L2 than rows of a multiple of 64 bytes");
+  }
+}
+
 void print_matrices(std::ostream& out, const ExplainedGemm& all) {
   out << "global memory (bytes between L2 and the SMs, from the schedule)\n";
   long long demanded = 0;
@@ -87,6 +100,11 @@ void print_matrices(std::ostream& out, const ExplainedGemm& all) {
   line(out, "amplification",
        significant_text(static_cast<double>(demanded) / static_cast<double>(compulsory), 4),
        "times the compulsory " + grouped_text(compulsory));
+  if (all.variant.family == Family::hopper) {
+    const LineUnits units = line_units_of(all.problem);
+    print_pitch(out, "A", a_row_bytes(all.problem), units.a);
+    print_pitch(out, "B", b_row_bytes(all.problem), units.b);
+  }
 }
 
 void print_time(std::ostream& out, const GemmPrediction& terms) {

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace swr {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 /// All SMs together take no more from L2 than this of what each could in a clock.
 constexpr double kSmL2BytesPerClock = 64.0;
 constexpr double kL2Share = 0.63;
+constexpr long long kL2UnitBytes = 64;  ///< What a slice of it serves in a clock.
 /// Of one SM that streams.
 constexpr double kPullBytesPerClock = 36.0;
 constexpr double kLatencyUs = 0.8;
@@ -45,8 +47,16 @@ constexpr double kClusterBytesPerClock = 14.0;
 constexpr double kLargeClusterShare = 0.89;
 
 constexpr int kHopperRows = 64;
+constexpr int kWarpgroup = 128;  ///< Threads.
 constexpr int kMostStages = 12;
 constexpr int kLeastBlocksPerPart = 4;
+
+/// A line of 128 bytes lies in two units of L2, or in three where it starts inside of one. Rows of
+/// a pitch start at all multiples of what it has in common with a unit.
+double line_units(long long pitch) {
+  const double places = 1.0 * kL2UnitBytes / std::gcd(pitch, kL2UnitBytes);
+  return (2 + 3 * (places - 1)) / (2 * places);
+}
 
 /// Two CTAs of such kernels share an SM.
 bool is_by_twos(const GemmVariant& variant) {
@@ -300,17 +310,33 @@ class Candidates {
 
 }  // namespace
 
+long long a_row_bytes(const GemmProblem& problem) {
+  return 1LL * (problem.layout == GemmLayout::tn ? problem.m : problem.k) *
+         element_bytes(problem.dtype);
+}
+
+long long b_row_bytes(const GemmProblem& problem) {
+  return 1LL * (problem.layout == GemmLayout::nt ? problem.k : product_columns(problem)) *
+         element_bytes(problem.dtype);
+}
+
+LineUnits line_units_of(const GemmProblem& problem) {
+  return {line_units(a_row_bytes(problem)), line_units(b_row_bytes(problem))};
+}
+
 bool deal_pays(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
   constexpr int kLeastBlocks = 8;  ///< That every cluster is spared.
   constexpr double kLeastShare = 0.04;
   constexpr double kMostSharers = 4.0;
-  if (v.family != Family::hopper || v.persistence != Persistence::persistent || v.cluster_k > 1 ||
-      problem.groups != GemmGroups::none) {
+  constexpr int kMostSums = 176;  ///< Of a thread; more spill where those of parts are added.
+  const bool has_room = v.mainloop == GemmMainloop::pingpong ||
+                        v.tile_m * v.tile_n <= kMostSums * kWarpgroup * v.consumers;
+  if (!has_room || v.family != Family::hopper || v.persistence != Persistence::persistent ||
+      v.cluster_k > 1 || problem.groups != GemmGroups::none) {
     return false;
   }
   const double rounds = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
-                        ceil_div(product_columns(problem), v.tile_n * v.cluster_n) *
-                        problem.batch /
+                        ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * problem.batch /
                         std::floor(1.0 * device.sm_count / (v.cluster_m * v.cluster_n));
   const double idle = std::ceil(rounds) - rounds;
   return rounds * kMostSharers >= 1.0 && idle >= kLeastShare * std::ceil(rounds) &&
@@ -335,9 +361,10 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double blocks =
       std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * std::max(1, v.splits) * v.cluster_k));
 
+  const LineUnits units = v.family == Family::hopper ? line_units_of(problem) : LineUnits{};
   const double loaded =
       1.0 * element_bytes(problem.dtype) * v.tile_k *
-      (1.0 * std::min(v.tile_m, problem.m) / v.cluster_n + 1.0 * v.tile_n / v.cluster_m);
+      (units.a * std::min(v.tile_m, problem.m) / v.cluster_n + units.b * v.tile_n / v.cluster_m);
   const double step = std::max({together * product_clocks(problem, v, device),
                                 together * loaded / kSmL2BytesPerClock, kLeastStepClocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;

@@ -2,8 +2,8 @@
 #include "operations/gemm/serve.h"
 
 #include "operations/gemm/config.h"
-#include "operations/gemm/parts.h"
 #include "operations/gemm/gemm_launch.h"
+#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/runtime.h>
@@ -39,11 +39,11 @@ class ReadyGemm final : public ReadyLaunch {
               const LaunchSite& site) const {
     if (split_memory_ != nullptr) {
       SplitMemory::Part part;
-      require_success(split_memory_->of_launch(
-                          site.stream,
-                          static_cast<std::size_t>(config.partials_bytes(params, workers_)),
-                          static_cast<std::size_t>(config.arrival_words(params, workers_)), part),
-                      "finding memory for partial sums");
+      require_success(
+          split_memory_->of_launch(
+              site.stream, static_cast<std::size_t>(config.partials_bytes(params, workers_)),
+              static_cast<std::size_t>(config.arrival_words(params, workers_)), part),
+          "finding memory for partial sums");
       params.partials = part.partials;
       params.arrivals = part.arrivals;
     }

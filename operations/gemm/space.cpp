@@ -61,7 +61,8 @@ constexpr std::array kHopperShapes{
 /// More that won where FP8 leaves fewer k-blocks, or sums of parts take registers
 /// (experiments/gemm/fp8).
 constexpr std::array kFp8Shapes{
-    HopperShape{128, 176, 2, kCooperative}, HopperShape{128, 208, 2, kCooperative},
+    HopperShape{128, 176, 2, kCooperative},
+    HopperShape{128, 208, 2, kCooperative},
     HopperShape{256, 112, 2, kCooperative},
 };
 /// Those whose warps have 128 columns of C, for scales of so many.

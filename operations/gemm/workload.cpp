@@ -2,7 +2,6 @@
 #include "operations/gemm/workload.h"
 
 #include "operations/gemm/config.h"
-#include "operations/gemm/parts.h"
 #include "operations/gemm/kernel.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>

@@ -65,6 +65,8 @@ std::vector<GemmCase> tile_cases() {
                                        {256, 32},
                                        {256, 80},
                                        {256, 128},
+                                       {256, 144},
+                                       {256, 176},
                                        {256, 192}}) {
     cases.push_back(
         fitted("tile_" + text(tile_m) + "x" + text(tile_n), ragged(), hopper(tile_m, tile_n)));
@@ -186,8 +188,11 @@ std::vector<GemmCase> schedule_cases() {
 
 std::vector<GemmCase> split_cases() {
   std::vector<GemmCase> cases;
-  for (const int splits : {1, 2, 3, 8}) {
+  for (const int splits : {0, 1, 2, 3, 8}) {
     for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
+      if (splits == 0 && persistence == Persistence::grid) {
+        continue;  // K-blocks are dealt out to CTAs that stay.
+      }
       for (const HopperGemmConfig& base : {hopper(64, 64), hopper(128, 64), pingpong(64, 64),
                                            with_cluster(hopper(128, 64), 2, 1)}) {
         HopperGemmConfig config = base;
@@ -206,6 +211,18 @@ std::vector<GemmCase> split_cases() {
         cases.push_back(given);
       }
     }
+  }
+  // Dealt out: fewer tiles than CTAs, several rounds and a rest, tiles that three and more share.
+  for (const int workers : {1, 4, 7, 26, 132}) {
+    HopperGemmConfig config = hopper(256, 160, 2);
+    config.split_k = true;
+    GemmProblem problem = ragged(workers % 2 == 0 ? GemmLayout::nt : GemmLayout::tn);
+    problem.m = 1000;
+    problem.k = 2000;
+    GemmCase given = fitted("dealt_to_" + text(workers), problem, config);
+    given.splits = 0;
+    given.workers = workers;
+    cases.push_back(given);
   }
   return cases;
 }

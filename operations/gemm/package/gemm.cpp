@@ -96,9 +96,8 @@ struct SplitNeeds {
 SplitNeeds split_needs(const Ready& ready, const GemmParams& params) {
   return std::visit(
       [&](const auto& config) {
-        return SplitNeeds{
-            static_cast<std::size_t>(config.partials_bytes(params, ready.workers)),
-            static_cast<std::size_t>(config.arrival_words(params, ready.workers))};
+        return SplitNeeds{static_cast<std::size_t>(config.partials_bytes(params, ready.workers)),
+                          static_cast<std::size_t>(config.arrival_words(params, ready.workers))};
       },
       ready.kernel->config);
 }

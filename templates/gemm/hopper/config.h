@@ -213,8 +213,7 @@ struct HopperGemmConfig {
   SWR_HD constexpr long long cta_parts(const GemmParams& params, int workers) const {
     const GemmSchedule of = schedule(params);
     const int clusters = static_cast<int>(of.clusters(workers));
-    const long long parts =
-        of.deals() ? of.deal(clusters).part_numbers(clusters) : of.work_items();
+    const long long parts = of.deals() ? of.deal(clusters).part_numbers(clusters) : of.work_items();
     return split_k ? parts * ctas_per_cluster() : 0;
   }
   SWR_HD constexpr int parts_per_tile() const {

@@ -94,8 +94,7 @@ struct GemmJob {
 
 __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
   ptx::st_shared(shared, make_uint4(job.steps, job.m, job.n, job.batch));
-  ptx::st_shared(shared + 16,
-                 make_uint4(job.part, job.first_part, job.first_block, job.direction));
+  ptx::st_shared(shared + 16, make_uint4(job.part, job.first_part, job.first_block, job.direction));
 }
 
 /// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread,

@@ -150,6 +150,13 @@ TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
   EXPECT_TRUE(any(many, ordered));
 }
 
+TEST(GemmSpace, OffersAnEvenDealWhereTheLastRoundLeavesSmsIdle) {
+  const auto dealt = [](const GemmVariant& v) { return v.splits == 0; };
+  EXPECT_TRUE(any(enumerate_space(product(3000, 1000, 7000), h200(), {}), dealt));
+  EXPECT_FALSE(any(enumerate_space(product(3000, 1000, 256), h200(), {}), dealt)) << "short k";
+  EXPECT_FALSE(any(enumerate_space(product(3000, 1000, 7000), gb10(), {}), dealt));
+}
+
 TEST(GemmSpace, OffersClustersAlongKWhereTilesAreFew) {
   const auto clustered = [](const GemmVariant& v) { return v.cluster_k > 1; };
   const auto of_two_consumers = [](const GemmVariant& v) {
