@@ -5,7 +5,7 @@
     dense_peers.py times SWR_TUNE CSV SECONDS [COUNT [SEED]]   the list of issue 21, then drawn sizes
     dense_peers.py random COUNT                                dealt-out k-blocks against fp64
 
-Each size is tuned on the spot (model, 48 variants). CUDA graphs in turns; A, B and C are copies that launches
+Each size is tuned on the spot (model, 48 variants). CUDA graphs in turns; A and B are copies that launches
 take in turn, more than L2 holds."""
 
 import ctypes
@@ -97,7 +97,7 @@ def tune(program, database, size, limit):
 
 
 class Rotated:
-    """Copies of A, B and C that calls take in turn."""
+    """Copies of A and B that calls take in turn; all calls write the same C."""
 
     def __init__(self, size):
         m, n, k, layout, dtype = size
@@ -108,7 +108,7 @@ class Rotated:
         self.b = [new(n, k) if layout == "nt" else new(k, n) for _ in range(self.copies)]
         self.views = [(a.t() if layout == "tn" else a, b.t() if layout == "nt" else b)
                       for a, b in zip(self.a, self.b)]
-        self.c = [torch.empty(m, n, device="cuda", dtype=TYPES[dtype]) for _ in range(self.copies)]
+        self.c = torch.empty(m, n, device="cuda", dtype=TYPES[dtype])
         self.next = 0
 
     def turn(self):
@@ -128,16 +128,12 @@ def contestants(size, inputs, swr, database):
         if not error < 4e-3:
             wrong.append(f"{name} {error:.1e}")
         graphs[name] = graph(lambda: swr.matmul(*inputs.views[inputs.turn()]))
-
-    def multiply():
-        turn = inputs.turn()
-        torch.matmul(*inputs.views[turn], out=inputs.c[turn])
-    graphs["torch"] = graph(multiply)
+    graphs["torch"] = graph(lambda: torch.matmul(*inputs.views[inputs.turn()]))
     lt = CublasLt(m, n, k, layout, TYPES[dtype])
 
     def with_algorithm(index):
         turn = inputs.turn()
-        lt.run(index, inputs.a[turn], inputs.b[turn], inputs.c[turn])
+        lt.run(index, inputs.a[turn], inputs.b[turn], inputs.c)
     all_of_lt = {index: graph(lambda: with_algorithm(index)) for index in range(lt.count)}
     screened = gpu_timing.sample_in_turns(all_of_lt, 3, 1)
     best = min(screened, key=lambda index: statistics.median(screened[index]))

@@ -329,8 +329,8 @@ bool deal_pays(const GemmProblem& problem, const GemmVariant& v, const DeviceInf
   constexpr double kLeastShare = 0.04;
   constexpr double kMostSharers = 4.0;
   constexpr int kMostSums = 176;  ///< Of a thread; more spill where those of parts are added.
-  const bool has_room = v.mainloop == GemmMainloop::pingpong ||
-                        v.tile_m * v.tile_n <= kMostSums * kWarpgroup * v.consumers;
+  const int sharers = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
+  const bool has_room = v.tile_m * v.tile_n <= kMostSums * kWarpgroup * sharers;
   if (!has_room || v.family != Family::hopper || v.persistence != Persistence::persistent ||
       v.cluster_k > 1 || problem.groups != GemmGroups::none) {
     return false;

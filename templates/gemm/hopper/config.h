@@ -177,8 +177,10 @@ struct HopperGemmConfig {
   SWR_HD constexpr bool trades_registers() const { return consumers == 2; }
   SWR_HD constexpr int producer_registers() const {
     // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
+    // So does a deal of k-blocks.
     const int most_of_few = scaling == Scaling::block ? 192 : 160;
-    return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
+    const int sums = accumulator_registers();
+    return sums > 192 ? 24 : split_k ? (sums > 160 ? 56 : 72) : sums > most_of_few ? 40 : 56;
   }
   SWR_HD constexpr int consumer_registers() const { return (504 - producer_registers()) / 2; }
 

@@ -106,6 +106,16 @@ TEST(HopperGemmKernel, SplitsDeepTilesAndReadingCCompileClean) {
   }
 }
 
+TEST(HopperGemmKernel, WideTilesThatAreDealtOutCompileClean) {
+  for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
+                                  hopper(256, 176, GemmMainloop::cooperative, 2),
+                                  hopper(128, 176, GemmMainloop::pingpong, 2)}) {
+    config.split_k = true;
+    config.cluster_m = 2;
+    expect_clean(config, 90);
+  }
+}
+
 TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
   for (const auto& [tile_m, tile_n, consumers, cluster_k] :
        {std::array{64, 16, 1, 8}, std::array{64, 256, 1, 2}, std::array{128, 144, 2, 2},
