@@ -186,11 +186,14 @@ def check_random(count):
     from kernels import Config, Kernels
     forms = [((128, 256), {}), ((256, 160), dict(cluster=(2, 1, 1))), ((256, 176), dict(cluster=(1, 2, 1))),
              ((128, 192), dict(mainloop="pingpong")), ((128, 160), dict(mainloop="pingpong", cluster=(2, 1, 1))),
-             ((64, 128), dict(consumers=1)), ((64, 96), dict(mainloop="pingpong", output="fp32"))]
+             ((64, 128), dict(consumers=1)), ((64, 96), dict(mainloop="pingpong", output="fp32")),
+             ((192, 168), dict(consumers=3)), ((192, 128), dict(consumers=3, cluster=(2, 1, 1), splits=1)),
+             ((256, 152), dict(cluster=(2, 1, 1), splits=1)), ((128, 248), dict(splits=1)),
+             ((128, 144), dict(cluster=(4, 1, 1), splits=1, persistence="grid"))]
     configs = [Config(tile, **{"dtype": "bf16", "scaling": "none", "tile_k": 64, "splits": 0, **more})
                for tile, more in forms]
     kernels = Kernels()
-    kernels.compile(configs)
+    kernels.compile(configs, keep_spilled=True)
     draw = random.Random(21)
     wrong, worst = 0, 0.0
     for number in range(count):
@@ -206,7 +209,7 @@ def check_random(count):
             results.append(c)
         expected = a.double() @ b.double().t()
         magnitude = a.double().abs() @ b.double().abs().t()
-        unit = 2.0**-24 if config.output == "fp32" else 2.0**-9
+        unit = 2.0**-24 if config.output == "fp32" else 2.0**-8
         error = ((results[0][1:-1].double() - expected).abs() / (unit * expected.abs() + 2e-6 * magnitude)).max().item()
         outside = results[0][0].isnan().all() and results[0][-1].isnan().all()
         same = torch.equal(results[0][1:-1], results[1][1:-1])

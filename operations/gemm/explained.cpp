@@ -13,6 +13,7 @@
 #include <swr/gemm_variant.h>
 
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <ostream>
 
@@ -80,10 +81,17 @@ void print_smem(std::ostream& out, const ExplainedGemm& all) {
            " CTAs per SM");
 }
 
-void print_pitch(std::ostream& out, const std::string& name, long long row_bytes, double units) {
-  if (units > 1.0) {
+/// Lines of a tile start where rows do: at all multiples of what the pitch shares with a line.
+void print_pitch(std::ostream& out, const std::string& name, long long row_bytes, double cost) {
+  constexpr long long kLine = 128;
+  const double starts =
+      static_cast<double>(kLine) / static_cast<double>(std::gcd(row_bytes, kLine));
+  const bool splits_sectors = row_bytes % kSectorBytes != 0;
+  if (starts > 1) {
     line(out, "rows of " + name, grouped_text(row_bytes) + " bytes",
-         percent_text(units - 1.0) + " more units of L2 than rows of a multiple of 64 bytes");
+         percent_text(1.0 - 1.0 / starts) + " of a tile's lines lie in two of L2's" +
+             (splits_sectors ? ", with " + percent_text(0.125) + " more sectors" : std::string()) +
+             "; loads cost " + significant_text(cost, 2) + " times as much");
   }
 }
 
@@ -101,9 +109,9 @@ void print_matrices(std::ostream& out, const ExplainedGemm& all) {
        significant_text(static_cast<double>(demanded) / static_cast<double>(compulsory), 4),
        "times the compulsory " + grouped_text(compulsory));
   if (all.variant.family == Family::hopper) {
-    const LineUnits units = line_units_of(all.problem);
-    print_pitch(out, "A", a_row_bytes(all.problem), units.a);
-    print_pitch(out, "B", b_row_bytes(all.problem), units.b);
+    const LineCosts lines = line_costs_of(all.problem);
+    print_pitch(out, "A", a_row_bytes(all.problem), lines.a);
+    print_pitch(out, "B", b_row_bytes(all.problem), lines.b);
   }
 }
 

@@ -43,13 +43,13 @@ GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& de
 bool deal_pays(const GemmProblem& problem, const GemmVariant& variant, const DeviceInfo& device);
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index);
 
-/// What L2 serves for lines of A and of B against lines that start at multiples of its 64 bytes.
-struct LineUnits {
+/// What lines of A and of B cost the copy engine and L2 against lines that start where L2's do, by
+/// the pitch of packed rows.
+struct LineCosts {
   double a = 1.0;
   double b = 1.0;
 };
-/// By the pitch of packed rows.
-LineUnits line_units_of(const GemmProblem& problem);
+LineCosts line_costs_of(const GemmProblem& problem);
 long long a_row_bytes(const GemmProblem& problem);
 long long b_row_bytes(const GemmProblem& problem);
 

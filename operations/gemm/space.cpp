@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -57,6 +58,22 @@ constexpr std::array kHopperShapes{
     HopperShape{256, 96, 2, kCooperative},  HopperShape{256, 128, 2, kCooperative},
     HopperShape{256, 144, 2, kCooperative}, HopperShape{256, 160, 2, kCooperative},
     HopperShape{256, 176, 2, kCooperative}, HopperShape{256, 192, 2, kCooperative},
+};
+/// For types of 16 bits.
+constexpr std::array kThreeConsumerShapes{
+    HopperShape{192, 128, 3, kCooperative},
+    HopperShape{192, 160, 3, kCooperative},
+};
+/// Of these, widths that fit the problem: fewest columns of products for an SM.
+struct FittedShape {
+  HopperShape widest;
+  int narrowest;
+};
+constexpr std::array kFittedShapes{
+    FittedShape{{128, 256, 2, kCooperative}, 96},
+    FittedShape{{128, 192, 2, kPingpong}, 96},
+    FittedShape{{192, 192, 3, kCooperative}, 96},
+    FittedShape{{256, 192, 2, kCooperative}, 96},
 };
 /// More that won where FP8 leaves fewer k-blocks, or sums of parts take registers
 /// (experiments/gemm/fp8).
@@ -167,6 +184,11 @@ class Enumeration {
       add(kHopperShapes);
       if (is_fp8(problem_.dtype)) {
         add(kFp8Shapes);
+        return all;
+      }
+      add(kThreeConsumerShapes);
+      for (const FittedShape& shape : kFittedShapes) {
+        add_fitted(shape, all);
       }
     } else if (problem_.output_scaling == Scaling::block) {
       add(kPortableScaledShapes);
@@ -174,6 +196,28 @@ class Enumeration {
       add(kPortableShapes);
     }
     return all;
+  }
+
+  /// Adds the two best of the narrowest tiles that need one round, two, and so on.
+  void add_fitted(const FittedShape& shape, std::vector<Variant>& all) const {
+    constexpr std::size_t kMost = 2;
+    const int rows = ceil_div(problem_.m, shape.widest.tile_m) * problem_.batch;
+    std::map<int, int> width_of_rounds;
+    for (int width = shape.widest.tile_n; width >= shape.narrowest; width -= 8) {
+      const int tiles = rows * ceil_div(product_columns(problem_), width);
+      width_of_rounds[ceil_div(tiles, device_.sm_count)] = width;
+    }
+    std::vector<std::pair<int, int>> work_and_width;
+    for (const auto& [rounds, width] : width_of_rounds) {
+      work_and_width.emplace_back(rounds * width, width);
+    }
+    std::ranges::sort(work_and_width);
+    work_and_width.resize(std::min(kMost, work_and_width.size()));
+    for (const auto& [work, width] : work_and_width) {
+      HopperShape fitted = shape.widest;
+      fitted.tile_n = width;
+      append_unique(all, Variant(shape_variant(fitted)));
+    }
   }
 
   /// A tile in every form of the family.
@@ -200,7 +244,7 @@ class Enumeration {
       return {shape_variant(PortableShape{tile.tile_m, tile.tile_n, 2, 2}),
               shape_variant(PortableShape{tile.tile_m, tile.tile_n, 2, 4})};
     }
-    const int most_consumers = tile.tile_m % 128 == 0 ? 2 : 1;
+    const int most_consumers = tile.tile_m % 128 == 0 ? 2 : tile.tile_m % 192 == 0 ? 3 : 1;
     return {shape_variant(HopperShape{tile.tile_m, tile.tile_n, most_consumers, kCooperative}),
             shape_variant(HopperShape{tile.tile_m, tile.tile_n, 2, kPingpong})};
   }
@@ -279,7 +323,8 @@ class Enumeration {
     return values;
   }
 
-  /// Restricted ones in every combination, else clusters of up to two CTAs that both have rows.
+  /// Restricted ones in every combination, else clusters of two CTAs that both have rows, and of
+  /// four where they compute one tile each: more of those than the GPU holds would run at its end.
   std::vector<Variant> with_clusters(const std::vector<Variant>& variants) const {
     const bool is_restricted = restriction_of(options_, "cluster_m") != nullptr ||
                                restriction_of(options_, "cluster_n") != nullptr;
@@ -293,14 +338,21 @@ class Enumeration {
       if (clustered.cluster_k > 1) {
         continue;
       }
-      if (problem_.m > clustered.tile_m) {
-        clustered.cluster_m = 2;
-        all.emplace_back(clustered);
-      }
-      if (problem_.m >= clustered.tile_m && problem_.n > clustered.tile_n) {
-        clustered.cluster_m = 1;
-        clustered.cluster_n = 2;
-        all.emplace_back(clustered);
+      const int rows = ceil_div(problem_.m, clustered.tile_m);
+      const int columns = ceil_div(product_columns(problem_), clustered.tile_n);
+      const bool is_one_round = 1LL * rows * columns * problem_.batch <= device_.sm_count - 4;
+      for (const int size : {2, 4}) {
+        if (rows > size / 2 && (size == 2 || (is_one_round && rows % size == 0))) {
+          clustered.cluster_m = size;
+          clustered.cluster_n = 1;
+          all.emplace_back(clustered);
+        }
+        if (problem_.m >= clustered.tile_m && columns > size / 2 &&
+            (size == 2 || (is_one_round && columns % size == 0))) {
+          clustered.cluster_m = 1;
+          clustered.cluster_n = size;
+          all.emplace_back(clustered);
+        }
       }
     }
     return all;

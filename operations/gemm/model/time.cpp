@@ -44,6 +44,10 @@ constexpr double kCopyEngineFactor = 1.45;
 /// A k-block takes no less: barriers and the copy engine's instructions (270 ns measured for the
 /// smallest tiles before arrivals were relaxed, 150 clocks after: experiments/gemm).
 constexpr double kLeastStepClocks = 150.0;
+/// CTAs whose k-blocks are dealt out are never in step, and fewer of their requests meet: 264
+/// kernels took so much longer than predicted, whole tiles of the same kernels did not
+/// (experiments/gemm, odd sizes).
+constexpr double kDealtFactor = 1.1;
 /// Rows of a tile of C on their way through shared memory, beside their bytes.
 constexpr double kEpilogueClocks = 300.0;
 
@@ -57,8 +61,8 @@ constexpr double kClusterBytesPerClock = 14.0;
 /// What a CTA's tile costs its SM, whatever the family.
 struct TileCosts {
   double product_clocks = 0.0;   ///< One k-block: products, and the shared memory that feeds them.
-  double loaded_bytes = 0.0;     ///< One k-block: what L2 serves to the CTA, in whole units,
-  double line_units = 1.0;       ///< and how much more that is than it asks for.
+  double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for, times
+  double line_cost = 1.0;        ///< what its lines cost against those that lie in one of L2's.
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
@@ -120,11 +124,11 @@ TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
   const double a_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
                          config.element_bytes() / config.cluster_n;
   const double b_bytes = static_cast<double>(config.b_tile_bytes()) / config.cluster_m;
-  const LineUnits units = line_units_of(problem);
-  const double served_bytes = units.a * a_bytes + units.b * b_bytes;
+  const LineCosts lines = line_costs_of(problem);
+  const double costs = lines.a * a_bytes + lines.b * b_bytes;
   return {.product_clocks = product_clocks(config),
-          .loaded_bytes = served_bytes,
-          .line_units = served_bytes / (a_bytes + b_bytes),
+          .loaded_bytes = costs,
+          .line_cost = costs / (a_bytes + b_bytes),
           // Into shared memory and out of it.
           .epilogue_clocks =
               kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
@@ -173,12 +177,12 @@ double meeting_share(long long steps) {
 
 /// What L2 looks up: requests that did not meet, the tiles of C, and partial sums that are read
 /// again.
-double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, double line_units) {
+double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, double line_cost) {
   const long long could_meet =
       launch.neighbours > 1 ? summary.read_sectors - summary.distinct_sectors : 0;
   const double looked_up = static_cast<double>(summary.read_sectors) -
                            meeting_share(summary.makespan_steps) * static_cast<double>(could_meet);
-  return line_units * looked_up + static_cast<double>(summary.write_sectors + summary.sum_sectors);
+  return line_cost * looked_up + static_cast<double>(summary.write_sectors + summary.sum_sectors);
 }
 
 /// Times that the SM that ends last moves the sums of a tile: to write those of its split, and to
@@ -237,7 +241,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
 
   const double products = resident * tile.product_clocks;
   const double arrival = resident * tile.loaded_bytes / kSmL2BytesPerClock;
-  const double step_clocks = std::max({products, arrival, kLeastStepClocks});
+  const double step_clocks =
+      std::max({products, arrival, kLeastStepClocks}) * (schedule.deals() ? kDealtFactor : 1.0);
   // Epilogues but the last hide behind products of the same CTA or of another one of the SM.
   const bool hides = tile.hides_epilogues || resident > 1;
   const double epilogues = (hides ? 1.0 : rounds) * tile.epilogue_clocks;
@@ -246,7 +251,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   GemmPrediction prediction;
   prediction.matrix_us = microseconds(steps * products, profile);
   prediction.epilogue_us = microseconds(epilogues, profile);
-  prediction.l2_us = transfer_us(l2_sectors(launch, traffic.summary, tile.line_units),
+  prediction.l2_us = transfer_us(l2_sectors(launch, traffic.summary, tile.line_cost),
                                  tile.l2_rate_factor * profile.l2_gb_per_s);
   prediction.dram_us =
       transfer_us(static_cast<double>(traffic.compulsory_misses + traffic.excess_misses),
