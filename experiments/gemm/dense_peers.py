@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """swr's dense GEMM on the GPU present, beside torch.matmul and cuBLASLt: sizes nobody tuned for.
 
-    dense_peers.py times SWR_TUNE CSV SECONDS [COUNT [SEED]]   the list of issue 21, then drawn sizes
-    dense_peers.py random COUNT                                dealt-out k-blocks against fp64
+    dense_peers.py times SWR_TUNE CSV SECONDS [COUNT SEED [copied]]   the list of issue 21, then drawn sizes,
+                                                  with `copied` only those whose rows are whole 16 bytes
+    dense_peers.py random COUNT                   the new tiles against fp64
 
 Each size is tuned on the spot (model, 48 variants). CUDA graphs in turns; A and B are copies that launches
 take in turn, more than L2 holds."""
@@ -38,6 +39,12 @@ def drawn(count, seed):
         if 1e9 <= 2 * math.prod(size) <= 4e12:
             count -= 1
             yield (*size, *more)
+
+
+def is_copied(size):
+    """Whether the copy engine takes all three matrices."""
+    m, n, k, layout, _ = size
+    return n % 8 == 0 and (m if layout == "tn" else k) % 8 == 0 and (k if layout == "nt" else n) % 8 == 0
 
 
 class CublasLt:
@@ -141,7 +148,7 @@ def contestants(size, inputs, swr, database):
     return graphs, wrong, lt
 
 
-def times(program, csv, seconds, count, seed):
+def times(program, csv, seconds, count, seed, copied):
     import swr
     end, database = time.monotonic() + seconds, "dense.db"
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
@@ -153,6 +160,8 @@ def times(program, csv, seconds, count, seed):
         for number, size in enumerate(listed + list(drawn(count, seed))):
             if time.monotonic() > end:
                 break
+            if copied and not is_copied(size):
+                continue
             try:
                 variant = tune(program, database, size, 25)
                 inputs = Rotated(size)
@@ -181,24 +190,22 @@ def times(program, csv, seconds, count, seed):
 
 
 def check_random(count):
-    """Random sizes and forms; each twice, which must give the same bits."""
+    """Random sizes, each twice, which must give the same bits."""
     sys.path.append(str(pathlib.Path(__file__).resolve().parent / "fp8"))
     from kernels import Config, Kernels
-    forms = [((128, 256), {}), ((256, 160), dict(cluster=(2, 1, 1))), ((256, 176), dict(cluster=(1, 2, 1))),
-             ((128, 192), dict(mainloop="pingpong")), ((128, 160), dict(mainloop="pingpong", cluster=(2, 1, 1))),
-             ((64, 128), dict(consumers=1)), ((64, 96), dict(mainloop="pingpong", output="fp32")),
-             ((192, 168), dict(consumers=3)), ((192, 128), dict(consumers=3, cluster=(2, 1, 1), splits=1)),
-             ((256, 152), dict(cluster=(2, 1, 1), splits=1)), ((128, 248), dict(splits=1)),
-             ((128, 144), dict(cluster=(4, 1, 1), splits=1, persistence="grid"))]
-    configs = [Config(tile, **{"dtype": "bf16", "scaling": "none", "tile_k": 64, "splits": 0, **more})
-               for tile, more in forms]
+    forms = [((192, 168), dict(consumers=3)), ((192, 128), dict(consumers=3, cluster=(2, 1, 1))),
+             ((192, 160), dict(consumers=3, splits=3)), ((256, 152), dict(cluster=(2, 1, 1))),
+             ((256, 176), dict(cluster=(1, 2, 1), output="fp32")), ((128, 248), {}),
+             ((128, 184), dict(mainloop="pingpong")), ((128, 200), dict(cluster=(4, 1, 1), persistence="grid")),
+             ((128, 144), dict(cluster=(1, 4, 1), persistence="grid", splits=2))]
+    configs = [Config(tile, **{"dtype": "bf16", "scaling": "none", "tile_k": 64, **more}) for tile, more in forms]
     kernels = Kernels()
     kernels.compile(configs, keep_spilled=True)
     draw = random.Random(21)
     wrong, worst = 0, 0.0
     for number in range(count):
         config = configs[number % len(configs)]
-        m, n, k = (draw.randint(1, 2500), 8 * draw.randint(1, 300), 8 * draw.randint(1, 200))
+        m, n, k = (draw.randint(1, 2500), 8 * draw.randint(1, 300), 8 * draw.randint(24, 200))
         torch.manual_seed(number)
         a, b = (torch.randn(rows, k, device="cuda", dtype=torch.bfloat16) for rows in (m, n))
         type_of_c = torch.float32 if config.output == "fp32" else torch.bfloat16
@@ -227,4 +234,4 @@ if __name__ == "__main__":
         sys.exit(check_random(int(sys.argv[2])) > 0)
     given = sys.argv[2:]
     times(given[0], given[1], float(given[2]), int(given[3]) if len(given) > 3 else 200,
-          int(given[4]) if len(given) > 4 else 20261125)
+          int(given[4]) if len(given) > 4 else 20261125, len(given) > 5)

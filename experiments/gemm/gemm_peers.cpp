@@ -371,7 +371,7 @@ class Comparison {
           {}};
       GemmParams needed = matrices.params(0);
       needed.splits = candidate.splits;
-      if (candidate.config.partials_bytes(needed, device_.sm_count) >
+      if (candidate.config.partials_bytes(needed) >
               static_cast<long long>(partials_.size_bytes()) ||
           !is_right(problem, matrices, expected, contestant)) {
         continue;

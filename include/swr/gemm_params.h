@@ -36,7 +36,7 @@ struct GemmParams {
   Raster raster = Raster::along_n;
   int raster_group = 1;    ///< At least 1.
   int swizzle_stride = 0;  ///< Elements of n; 0 is off.
-  int splits = 1;          ///< Of k; other than 1 only for kernels built with split_k.
+  int splits = 1;          ///< Of k; more than 1 only for kernels built with split_k.
 
   /// For split_k: the partial sums, as many bytes as the configuration asks for, and one word per
   /// part of C that is summed on its own; the words are 0 when the kernel starts and it leaves them

@@ -35,8 +35,7 @@ struct GemmVariant {
   /// CTAs of a persistent launch; 0 means one per resident slot (SMs times CTAs per SM).
   int workers = 0;
   Order k_order = Order::cyclic;
-  /// Parts of k that different CTAs sum; 0 splits tiles that fill no round, by as much as gives all
-  /// CTAs equally much to do (Stream-K).
+  /// Parts of k that different CTAs sum.
   int splits = 1;
   Raster raster = Raster::along_m;
   /// Rows of clusters per band under grouped and serpentine; 1 elsewhere.

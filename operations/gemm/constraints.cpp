@@ -2,7 +2,6 @@
 #include "core/constraint_rules.h"
 #include "operations/gemm/config.h"
 #include "operations/gemm/gemm_fit.h"
-#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -149,7 +148,7 @@ Reason cluster(const Candidate& c) {
     return "sums meet where the k-blocks lay, so a CTA of a cluster along k computes one tile with "
            "all consumers: grid and cooperative";
   }
-  if (v.cluster_k > 1 && has_splits(v)) {
+  if (v.cluster_k > 1 && v.splits > 1) {
     return "a tile is summed in shared memory (cluster_k) or in global memory (splits), not both";
   }
   return std::nullopt;
@@ -228,9 +227,6 @@ Reason local_iterations(const Candidate& c) {
 
 Reason splits(const Candidate& c) {
   const GemmSchedule schedule = c.schedule();
-  if (!can_deal(schedule) || (schedule.deals() && !c.is_hopper())) {
-    return "splits 0 deals k-blocks out to persistent CTAs of the Hopper family, without cluster_k";
-  }
   if (!has_block_per_split(schedule)) {
     return text(schedule.splits * schedule.cluster_k) + " splits exceed the " +
            text(schedule.k_blocks()) + " k-blocks";
@@ -243,7 +239,7 @@ Reason groups(const Candidate& c) {
   if (c.problem.groups == GemmGroups::none) {
     return std::nullopt;
   }
-  if (v.persistence != Persistence::persistent || has_splits(v) || v.cluster_k > 1) {
+  if (v.persistence != Persistence::persistent || v.splits > 1 || v.cluster_k > 1) {
     return "how many tiles there are is known on the device: persistent CTAs walk them, and none "
            "is "
            "split along k";
@@ -303,7 +299,7 @@ constexpr std::array kBeforeCompilation{
     Rule{{"persistence", "Persistence is grid or persistent."}, persistence},
     Rule{{"worker_count", "A worker count belongs to persistent launches."}, worker_count},
     Rule{{"local_iterations", "Sawtooth needs a CTA with several tiles."}, local_iterations},
-    Rule{{"splits", "Every split has a k-block, and those dealt out have CTAs that stay."}, splits},
+    Rule{{"splits", "Every split has a k-block."}, splits},
     Rule{{"groups", "Rows that are shared out on the device take persistent kernels."}, groups},
     Rule{{"raster", "Orders of tiles differ from each other."}, raster},
     Rule{{"work_items", "Linear indices have 32 bits."}, work_items},

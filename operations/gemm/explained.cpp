@@ -62,10 +62,8 @@ void print_launch(std::ostream& out, const ExplainedGemm& all) {
   line(out, "tiles", grouped_text(model.launch.schedule.work_items()),
        "of clusters, splits and batch included");
   line(out, "waves", significant_text(model.waves, 3), "tiles over clusters that can run at once");
-  const bool is_dealt = model.launch.schedule.deals();
-  line(out, "idle SMs", percent_text(is_dealt ? 0.0 : 1.0 - model.waves / std::ceil(model.waves)),
-       is_dealt ? "of the time: the last round's k-blocks are dealt out evenly"
-                : "of the time, where the last round has fewer tiles than the others");
+  line(out, "idle SMs", percent_text(1.0 - model.waves / std::ceil(model.waves)),
+       "of the time, as the last round has fewer tiles than the others");
   line(out, "k-blocks", grouped_text(model.traffic.summary.makespan_steps),
        "of the SM that works longest");
 }

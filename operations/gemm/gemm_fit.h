@@ -37,12 +37,6 @@ constexpr bool has_block_per_split(const GemmSchedule& schedule) {
   return schedule.splits * schedule.cluster_k <= schedule.k_blocks();
 }
 
-/// Tiles are dealt out to CTAs that stay and compute each alone.
-constexpr bool can_deal(const GemmSchedule& schedule) {
-  return !schedule.deals() ||
-         (schedule.persistence == Persistence::persistent && schedule.cluster_k == 1);
-}
-
 /// False where a single band holds all rows, which equals along_m.
 constexpr bool has_several_bands(const GemmSchedule& schedule) {
   return !is_banded(schedule.raster) || schedule.raster_group < schedule.rows();
@@ -56,14 +50,13 @@ constexpr bool has_several_column_groups(const GemmSchedule& schedule) {
 /// Linear indices of work, and those inside a band, have 32 bits.
 constexpr bool has_small_indices(const GemmSchedule& schedule) {
   constexpr long long kLimit = 1LL << 31;
-  const long long in_a_line = schedule.deals() ? schedule.k_blocks() : 1;
-  return schedule.work_items() * in_a_line < kLimit &&
+  return schedule.work_items() < kLimit &&
          static_cast<long long>(schedule.raster_group) * schedule.columns() < kLimit;
 }
 
 /// All of these that a schedule decides.
 constexpr bool is_legal(const GemmSchedule& schedule) {
-  return has_block_per_split(schedule) && can_deal(schedule) && has_several_bands(schedule) &&
+  return has_block_per_split(schedule) && has_several_bands(schedule) &&
          has_several_column_groups(schedule) && has_small_indices(schedule);
 }
 

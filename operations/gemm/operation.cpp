@@ -64,7 +64,7 @@ class GemmOperation final : public TypedOperation<GemmProblem, GemmVariant> {
         column("persistence", false, [](const V& v) { return persistence_text(v); }),
         column("raster", false, [](const V& v) { return raster_text(v); }),
     };
-    if (any_of(results, [](const V& v) { return has_splits(v); })) {
+    if (any_of(results, [](const V& v) { return v.splits > 1; })) {
       all.push_back(column("splits", true, [](const V& v) { return std::to_string(v.splits); }));
     }
     if (any_of(results, [](const V& v) { return v.promote_every > 0; })) {

@@ -38,9 +38,6 @@ double trusted_octaves_of(const GemmProblem& problem, const DeviceInfo& device);
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& variant,
                         const DeviceInfo& device);
 GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device);
-/// True where the last round of a variant without splits leaves SMs idle long enough for an even
-/// deal of k-blocks (splits 0), whose sums pass through L2.
-bool deal_pays(const GemmProblem& problem, const GemmVariant& variant, const DeviceInfo& device);
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index);
 
 /// What lines of A and of B cost the copy engine and L2 against lines that start where L2's do, by
@@ -54,6 +51,10 @@ long long a_row_bytes(const GemmProblem& problem);
 long long b_row_bytes(const GemmProblem& problem);
 
 // space.cpp
+/// Widths in steps of 8 up to `widest` with the fewest columns of products for an SM: the two best
+/// of the narrowest ones that take one round of tiles, two, and so on.
+std::vector<int> fitted_widths(const GemmProblem& problem, const DeviceInfo& device, int tile_m,
+                               int widest);
 std::vector<Variant> points_of(Family family, const GemmProblem& problem, const DeviceInfo& device,
                                const SpaceOptions& options);
 

@@ -30,7 +30,6 @@ constexpr double kSmemBytesPerClock = 128.0;
 constexpr double kLaunchUs = 1.2;
 constexpr double kFillClocks = 700.0;
 constexpr double kLeastStepClocks = 150.0;
-constexpr double kDealtFactor = 1.1;  ///< Of CTAs that are never in step.
 constexpr double kEpilogueClocks = 300.0;
 constexpr double kWgmmaFactor = 1.27;
 constexpr double kMmaFactor = 1.34;
@@ -44,9 +43,10 @@ constexpr double kExchangeUs = 0.5;
 constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
 constexpr double kLargeClusterShare = 0.89;
+constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
+constexpr double kFoursShare = 0.97;  ///< 128 of 132 SMs: every GPC has whole fours.
 
 constexpr int kHopperRows = 64;
-constexpr int kWarpgroup = 128;  ///< Threads.
 constexpr int kMostStages = 12;
 constexpr int kLeastBlocksPerPart = 4;
 
@@ -191,38 +191,40 @@ class Candidates {
         HopperShape{128, 256, 64, 2, kCooperative}, HopperShape{256, 128, 64, 2, kCooperative},
         HopperShape{256, 144, 64, 2, kCooperative}, HopperShape{256, 160, 64, 2, kCooperative},
         HopperShape{256, 176, 64, 2, kCooperative}, HopperShape{256, 192, 64, 2, kCooperative},
-        HopperShape{192, 128, 64, 3, kCooperative}, HopperShape{192, 160, 64, 3, kCooperative},
-        HopperShape{192, 192, 64, 3, kCooperative},
     };
     for (const HopperShape& shape : kShapes) {
-      if (shape.consumers == 3 && is_fp8(problem_.dtype)) {
-        continue;
-      }
-      GemmVariant variant{.family = Family::hopper,
-                          .tile_m = shape.tile_m,
-                          .tile_n = shape.tile_n,
-                          .tile_k = shape.tile_k * 2 / element_bytes(problem_.dtype)};
-      if (problem_.scaling == Scaling::block && variant.tile_k != kScaleBlock) {
-        continue;
-      }
-      variant.promote_every = promotion(variant.tile_k);
-      variant.mainloop = shape.mainloop;
-      variant.consumers = shape.consumers;
-      variant.persistence = Persistence::persistent;
-      add_hopper_forms(variant);
-      if (shape.consumers == 1 && shape.tile_k == 64) {
-        variant.persistence = Persistence::grid;
-        variant.stages = deepest_stages(problem_, variant, device_);
-        add(variant);
+      add_hopper_shape(shape);
+    }
+    if (is_fp8(problem_.dtype)) {
+      return;
+    }
+    static constexpr std::array kFitted{
+        HopperShape{128, 256, 64, 2, kCooperative}, HopperShape{128, 192, 64, 2, kPingpong},
+        HopperShape{192, 192, 64, 3, kCooperative}, HopperShape{256, 192, 64, 2, kCooperative}};
+    for (HopperShape shape : kFitted) {
+      for (const int width : fitted_widths(problem_, device_, shape.tile_m, shape.tile_n)) {
+        shape.tile_n = width;
+        add_hopper_shape(shape);
       }
     }
   }
 
-  /// Whole tiles, and where it pays k-blocks dealt out.
-  void add_dealt(GemmVariant variant) {
-    add(variant);
-    if (deal_pays(problem_, variant, device_)) {
-      variant.splits = 0;
+  void add_hopper_shape(const HopperShape& shape) {
+    GemmVariant variant{.family = Family::hopper,
+                        .tile_m = shape.tile_m,
+                        .tile_n = shape.tile_n,
+                        .tile_k = shape.tile_k * 2 / element_bytes(problem_.dtype)};
+    if (problem_.scaling == Scaling::block && variant.tile_k != kScaleBlock) {
+      return;
+    }
+    variant.promote_every = promotion(variant.tile_k);
+    variant.mainloop = shape.mainloop;
+    variant.consumers = shape.consumers;
+    variant.persistence = Persistence::persistent;
+    add_hopper_forms(variant);
+    if (shape.consumers == 1 && shape.tile_k == 64) {
+      variant.persistence = Persistence::grid;
+      variant.stages = deepest_stages(problem_, variant, device_);
       add(variant);
     }
   }
@@ -230,27 +232,40 @@ class Candidates {
   /// Alone, in clusters, and shared along k where tiles are few.
   void add_hopper_forms(GemmVariant variant) {
     variant.stages = deepest_stages(problem_, variant, device_);
-    add_dealt(variant);
-    if (problem_.m > variant.tile_m) {
-      variant.cluster_m = 2;
-      add_dealt(variant);
-      variant.cluster_m = 1;
+    add_parts(variant);
+    const int rows = ceil_div(problem_.m, variant.tile_m);
+    const int columns = ceil_div(product_columns(problem_), variant.tile_n);
+    const bool is_one_round = tiles(variant) <= device_.sm_count - kLargeCluster;
+    for (const int size : {2, kLargeCluster}) {
+      GemmVariant cluster = variant;
+      if (rows > size / 2 && (size == 2 || (is_one_round && rows % size == 0))) {
+        cluster.cluster_m = size;
+        add_parts(cluster);
+        cluster.cluster_m = 1;
+      }
+      if (problem_.m >= variant.tile_m && columns > size / 2 &&
+          (size == 2 || (is_one_round && columns % size == 0))) {
+        cluster.cluster_n = size;
+        add_parts(cluster);
+      }
     }
-    if (problem_.n > variant.tile_n && problem_.m >= variant.tile_m) {
-      variant.cluster_n = 2;
-      add_dealt(variant);
-      variant.cluster_n = 1;
-    }
+  }
+
+  /// Whole, and where tiles are few in parts.
+  void add_parts(const GemmVariant& variant) {
+    add(variant);
+    const int cluster = variant.cluster_m * variant.cluster_n;
+    const int places = device_.sm_count - (cluster == kLargeCluster ? kLargeCluster : 0);
     const long long few = tiles(variant);
     const int k_blocks = ceil_div(problem_.k, variant.tile_k);
     for (const int parts : {2, 3, 4, 5, 6, 8, 12, 16}) {
-      if (few * parts > device_.sm_count || k_blocks / parts < kLeastBlocksPerPart) {
+      if (few * parts > places || k_blocks / parts < kLeastBlocksPerPart) {
         break;
       }
       GemmVariant split = variant;
       split.splits = parts;
       add(split);
-      if (parts <= 4 && variant.mainloop == GemmMainloop::cooperative) {
+      if (parts <= 4 && cluster == 1 && variant.mainloop == GemmMainloop::cooperative) {
         GemmVariant shared = variant;
         shared.cluster_k = parts;
         shared.persistence = Persistence::grid;
@@ -330,25 +345,6 @@ LineCosts line_costs_of(const GemmProblem& problem) {
   return {line_cost(a_row_bytes(problem)), line_cost(b_row_bytes(problem))};
 }
 
-bool deal_pays(const GemmProblem& problem, const GemmVariant& v, const DeviceInfo& device) {
-  constexpr int kLeastBlocks = 8;  ///< That every cluster is spared.
-  constexpr double kLeastShare = 0.04;
-  constexpr double kMostSharers = 4.0;
-  constexpr int kMostSums = 176;  ///< Of a thread; more spill where those of parts are added.
-  const int sharers = v.mainloop == GemmMainloop::pingpong ? 1 : v.consumers;
-  const bool has_room = v.tile_m * v.tile_n <= kMostSums * kWarpgroup * sharers;
-  if (!has_room || v.family != Family::hopper || v.persistence != Persistence::persistent ||
-      v.cluster_k > 1 || problem.groups != GemmGroups::none) {
-    return false;
-  }
-  const double rounds = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
-                        ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * problem.batch /
-                        std::floor(1.0 * device.sm_count / (v.cluster_m * v.cluster_n));
-  const double idle = std::ceil(rounds) - rounds;
-  return rounds * kMostSharers >= 1.0 && idle >= kLeastShare * std::ceil(rounds) &&
-         idle * ceil_div(problem.k, v.tile_k) >= kLeastBlocks;
-}
-
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         const DeviceInfo& device) {
   const double sms = device.sm_count;
@@ -357,25 +353,23 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double places = 1.0 * ceil_div(problem.m, v.tile_m * v.cluster_m) *
                         ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * v.cluster_m *
                         v.cluster_n * problem.batch;
-  const double ctas = places * std::max(1, v.splits) * v.cluster_k;
-  const double share = cluster > 2 ? kLargeClusterShare : 1.0;
+  const double ctas = places * v.splits * v.cluster_k;
+  const double share = v.cluster_k > 2 ? kLargeClusterShare : cluster > 2 ? kFoursShare : 1.0;
   const double slots =
       std::max(1.0, std::floor(std::floor(sms * resident * share) / cluster)) * cluster;
-  const double even_rounds = ctas / slots;
-  const double rounds = v.splits == 0 ? even_rounds : std::ceil(even_rounds);
+  const double rounds = std::ceil(ctas / slots);
   const double together = std::min<double>(resident, std::ceil(ctas / sms));
   const double blocks =
-      std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * std::max(1, v.splits) * v.cluster_k));
+      std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * v.splits * v.cluster_k));
 
-  const LineCosts lines = v.family == Family::hopper ? line_costs_of(problem) : LineCosts{};
+  const LineCosts lines = line_costs_of(problem);
   const double a_lines = 1.0 * std::min(v.tile_m, problem.m) / v.cluster_n;
   const double b_lines = 1.0 * v.tile_n / v.cluster_m;
   const double loaded = 1.0 * element_bytes(problem.dtype) * v.tile_k * (a_lines + b_lines);
   const double line_cost = (lines.a * a_lines + lines.b * b_lines) / (a_lines + b_lines);
   const double sm_rate = kSmL2BytesPerClock / line_cost;
   const double step = std::max({together * product_clocks(problem, v, device),
-                                together * loaded / sm_rate, kLeastStepClocks}) *
-                      (v.splits == 0 ? kDealtFactor : 1.0);
+                                together * loaded / sm_rate, kLeastStepClocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;
   const double epilogue =
       kEpilogueClocks + 2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock);
@@ -406,13 +400,10 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                                             in_flight / kLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us});
-  if (has_splits(v)) {
-    // Dealt out, tiles of one round have two or three parts.
-    const double parts = v.splits == 0 ? std::min(ctas, slots) + slots : ctas;
-    const double passes = v.splits == 0 ? 1.0 + std::max(1.0, slots / ctas) : v.splits;
+  if (v.splits > 1) {
     const double sum_bytes = 4.0 * std::min(v.tile_m, kHopperRows) * v.tile_n;
-    time_us += kSplitUs + 2 * 4.0 * parts * tile_elements / (kPartialGbPerS * 1e3) +
-               passes * (kSumLatencyUs + sum_bytes / (kPullBytesPerClock * kClocksPerUs));
+    time_us += kSplitUs + 2 * 4.0 * ctas * tile_elements / (kPartialGbPerS * 1e3) +
+               v.splits * (kSumLatencyUs + sum_bytes / (kPullBytesPerClock * kClocksPerUs));
   }
   if (v.cluster_k > 1) {
     time_us += kExchangeUs + 4.0 * std::min(v.tile_m, problem.m) / v.cluster_k * v.tile_n *

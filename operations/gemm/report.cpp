@@ -45,7 +45,7 @@ std::string description_of(const GemmVariant& variant) {
   return std::string(to_string(variant.family)) + " " + tile_text_of(variant) + " " +
          form_text(variant) + " stages " + std::to_string(variant.stages) + " " +
          persistence_text(variant) + " " + raster_text(variant) +
-         (has_splits(variant) ? " splits " + std::to_string(variant.splits) : "") +
+         (variant.splits > 1 ? " splits " + std::to_string(variant.splits) : "") +
          (variant.promote_every > 0 ? " promote " + std::to_string(variant.promote_every) : "") +
          (variant.k_order == Order::cyclic ? "" : " k " + std::string(to_string(variant.k_order)));
 }

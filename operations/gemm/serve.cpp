@@ -3,7 +3,6 @@
 
 #include "operations/gemm/config.h"
 #include "operations/gemm/gemm_launch.h"
-#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 #include <swr/runtime.h>
@@ -21,7 +20,7 @@ class ReadyGemm final : public ReadyLaunch {
       : config_(make_gemm_config(problem, variant)),
         variant_(variant),
         workers_(worker_count(variant, tools.device.sm_count, ctas_per_sm)),
-        split_memory_(has_splits(variant) ? &tools.split_memory : nullptr) {}
+        split_memory_(variant.splits > 1 ? &tools.split_memory : nullptr) {}
 
   void launch(const void* of_gemm, const LaunchSite& site) const override {
     const auto& call = *static_cast<const GemmCall*>(of_gemm);
@@ -39,11 +38,10 @@ class ReadyGemm final : public ReadyLaunch {
               const LaunchSite& site) const {
     if (split_memory_ != nullptr) {
       SplitMemory::Part part;
-      require_success(
-          split_memory_->of_launch(
-              site.stream, static_cast<std::size_t>(config.partials_bytes(params, workers_)),
-              static_cast<std::size_t>(config.arrival_words(params, workers_)), part),
-          "finding memory for partial sums");
+      require_success(split_memory_->of_launch(
+                          site.stream, static_cast<std::size_t>(config.partials_bytes(params)),
+                          static_cast<std::size_t>(config.arrival_words(params)), part),
+                      "finding memory for partial sums");
       params.partials = part.partials;
       params.arrivals = part.arrivals;
     }

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -64,16 +63,12 @@ constexpr std::array kThreeConsumerShapes{
     HopperShape{192, 128, 3, kCooperative},
     HopperShape{192, 160, 3, kCooperative},
 };
-/// Of these, widths that fit the problem: fewest columns of products for an SM.
-struct FittedShape {
-  HopperShape widest;
-  int narrowest;
-};
+/// The widest of those whose widths fit the problem.
 constexpr std::array kFittedShapes{
-    FittedShape{{128, 256, 2, kCooperative}, 96},
-    FittedShape{{128, 192, 2, kPingpong}, 96},
-    FittedShape{{192, 192, 3, kCooperative}, 96},
-    FittedShape{{256, 192, 2, kCooperative}, 96},
+    HopperShape{128, 256, 2, kCooperative},
+    HopperShape{128, 192, 2, kPingpong},
+    HopperShape{192, 192, 3, kCooperative},
+    HopperShape{256, 192, 2, kCooperative},
 };
 /// More that won where FP8 leaves fewer k-blocks, or sums of parts take registers
 /// (experiments/gemm/fp8).
@@ -187,7 +182,7 @@ class Enumeration {
         return all;
       }
       add(kThreeConsumerShapes);
-      for (const FittedShape& shape : kFittedShapes) {
+      for (const HopperShape& shape : kFittedShapes) {
         add_fitted(shape, all);
       }
     } else if (problem_.output_scaling == Scaling::block) {
@@ -198,23 +193,9 @@ class Enumeration {
     return all;
   }
 
-  /// Adds the two best of the narrowest tiles that need one round, two, and so on.
-  void add_fitted(const FittedShape& shape, std::vector<Variant>& all) const {
-    constexpr std::size_t kMost = 2;
-    const int rows = ceil_div(problem_.m, shape.widest.tile_m) * problem_.batch;
-    std::map<int, int> width_of_rounds;
-    for (int width = shape.widest.tile_n; width >= shape.narrowest; width -= 8) {
-      const int tiles = rows * ceil_div(product_columns(problem_), width);
-      width_of_rounds[ceil_div(tiles, device_.sm_count)] = width;
-    }
-    std::vector<std::pair<int, int>> work_and_width;
-    for (const auto& [rounds, width] : width_of_rounds) {
-      work_and_width.emplace_back(rounds * width, width);
-    }
-    std::ranges::sort(work_and_width);
-    work_and_width.resize(std::min(kMost, work_and_width.size()));
-    for (const auto& [work, width] : work_and_width) {
-      HopperShape fitted = shape.widest;
+  void add_fitted(const HopperShape& widest, std::vector<Variant>& all) const {
+    for (const int width : fitted_widths(problem_, device_, widest.tile_m, widest.tile_n)) {
+      HopperShape fitted = widest;
       fitted.tile_n = width;
       append_unique(all, Variant(shape_variant(fitted)));
     }
@@ -358,8 +339,7 @@ class Enumeration {
     return all;
   }
 
-  /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU;
-  /// and where the last round leaves SMs without work, an even deal of its k-blocks.
+  /// Parts of k that give up to two rounds of work where one round of tiles does not fill the GPU.
   Values splits(const GemmVariant& variant) const {
     constexpr int kLeastBlocksPerSplit = 4;
     if (variant.cluster_k > 1 || is_grouped()) {
@@ -373,9 +353,6 @@ class Enumeration {
           tiles < device_.sm_count) {
         values.emplace_back(static_cast<long long>(splits));
       }
-    }
-    if (deal_pays(problem_, variant, device_)) {
-      values.emplace_back(0LL);
     }
     return values;
   }
@@ -428,6 +405,30 @@ class Enumeration {
 };
 
 }  // namespace
+
+std::vector<int> fitted_widths(const GemmProblem& problem, const DeviceInfo& device, int tile_m,
+                               int widest) {
+  constexpr int kNarrowest = 96;
+  constexpr std::size_t kMost = 2;
+  const int rows = ceil_div(problem.m, tile_m) * problem.batch;
+  std::vector<std::pair<long long, int>> work_and_width;
+  int fewest = 0;  // Rounds of the width before.
+  for (int width = widest; width >= kNarrowest; width -= 8) {
+    const long long tiles = 1LL * rows * ceil_div(product_columns(problem), width);
+    const auto rounds = static_cast<int>((tiles + device.sm_count - 1) / device.sm_count);
+    if (rounds == fewest) {
+      work_and_width.pop_back();  // A narrower tile in as many rounds.
+    }
+    work_and_width.emplace_back(1LL * rounds * width, width);
+    fewest = rounds;
+  }
+  std::ranges::sort(work_and_width);
+  std::vector<int> widths;
+  for (std::size_t i = 0; i < std::min(kMost, work_and_width.size()); ++i) {
+    widths.push_back(work_and_width[i].second);
+  }
+  return widths;
+}
 
 /// Tiles with everything that fits them (stages that fill shared memory, clusters, splits of k
 /// where tiles are few, orders of tiles where they are many). A restricted axis takes its values

@@ -39,8 +39,7 @@ std::span<const Axis> gemm_axes() {
       integer_axis(&V::workers, 0, 1 << 20, "workers",
                    "CTAs of a persistent launch; 0: all slots."),
       choice_axis(&V::k_order, kKOrders, "k_order", "Direction in which tiles traverse k."),
-      integer_axis(&V::splits, 0, 64, "splits",
-                   "Parts of k summed by different CTAs; 0: of tiles that fill no round, as even."),
+      integer_axis(&V::splits, 1, 64, "splits", "Parts of k summed by different CTAs."),
       choice_axis(&V::raster, kRasters, "raster", "Order of tiles inside a column group."),
       integer_axis(&V::raster_group, 1, 1024, "raster_group", "Rows of clusters per band."),
       integer_axis(&V::swizzle_stride, 0, 1 << 24, "swizzle_stride",
@@ -51,10 +50,10 @@ std::span<const Axis> gemm_axes() {
   return axes;
 }
 
-/// A kernel that combines splits serves any number of them.
+/// A kernel that combines splits serves any number of them from two on.
 GemmVariant kernel_choices(GemmVariant variant) {
   variant.workers = GemmVariant{}.workers;
-  variant.splits = has_splits(variant) ? 2 : 1;
+  variant.splits = std::min(variant.splits, 2);
   return in_usual_tile_order(variant);
 }
 
@@ -72,7 +71,7 @@ int warps_of(const GemmVariant& variant) {
                                           : variant.warps_m * variant.warps_n;
 }
 
-bool has_splits(const GemmVariant& variant) { return variant.splits != 1; }
+bool has_splits(const GemmVariant& variant) { return variant.splits > 1; }
 
 std::string_view to_string(Raster value) { return enum_text(kRasters, value); }
 std::string_view to_string(GemmMainloop value) { return enum_text(kMainloops, value); }

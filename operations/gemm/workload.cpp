@@ -34,13 +34,11 @@ double error_tolerance(const GemmProblem& p) {
 
 /// What launches of a variant with several splits share: partial sums, and who has arrived.
 struct SplitMemory {
-  SplitMemory(const GemmProblem& problem, const GemmVariant& variant, int workers,
-              const Stream& stream)
+  SplitMemory(const GemmProblem& problem, const GemmVariant& variant, const Stream& stream)
       : SplitMemory(std::visit(
             [&](const auto& config) {
               const GemmParams params = make_gemm_params(problem, variant);
-              return std::pair(config.partials_bytes(params, workers),
-                               config.arrival_words(params, workers));
+              return std::pair(config.partials_bytes(params), config.arrival_words(params));
             },
             make_gemm_config(problem, variant))) {
     arrivals.fill(0, stream);
@@ -66,7 +64,7 @@ class GemmTrial final : public Trial {
             const std::optional<GemmBuffers>& exact, const Stream& stream)
       : kernel_(std::move(kernel), make_gemm_config(problem, variant), workers),
         variant_(variant),
-        split_(problem, variant, workers, stream),
+        split_(problem, variant, stream),
         random_(random),
         exact_(exact),
         stream_(stream) {}

@@ -26,39 +26,11 @@ struct KSlab {
   int count = 0;
 };
 
-/// One unit of work: a tile of one item of the batch, over one part of k.
+/// One unit of work: a tile of one item of the batch, over one slab of k.
 struct GemmWork {
   int batch = 0;
-  int split = 0;  ///< Number of the part among those of the tile.
+  int split = 0;
   GemmTile tile;
-  int splits = 0;      ///< Parts of the tile; 0 where there is no work left.
-  int first_part = 0;  ///< Number of the tile's first part among those of all tiles.
-  KSlab slab;          ///< All of the part; CTAs of a cluster along k divide it.
-};
-
-/// The k-blocks of `tiles` tiles in a line, dealt out evenly: each of `clusters` takes a run of
-/// them, the first `longer` runs one more than `run`.
-struct GemmDeal {
-  int tiles = 0;
-  int k_blocks = 1;
-  int run = 0;
-  int longer = 0;
-
-  /// First k-block of a cluster's run, where the one before ends.
-  SWR_HD constexpr int first(int cluster) const { return run * cluster + min_of(cluster, longer); }
-  /// The cluster whose run has a k-block.
-  SWR_HD constexpr int cluster_of(int block) const {
-    const int in_longer = longer * (run + 1);
-    return block < in_longer ? block / (run + 1) : longer + (block - in_longer) / run;
-  }
-  /// Tiles that a cluster's run touches.
-  SWR_HD constexpr int parts(int cluster) const {
-    const int begin = first(cluster);
-    const int end = first(cluster + 1);
-    return begin < end ? ceil_div(end, k_blocks) - begin / k_blocks : 0;
-  }
-  /// Upper limit of the number of a part. Between two parts a run ends, a tile, or both.
-  SWR_HD constexpr int part_numbers(int clusters) const { return tiles + clusters; }
 };
 
 /// Columns of tiles per group for a swizzle stride in elements: as many whole tiles as fit, at
@@ -184,9 +156,7 @@ struct GemmSchedule {
   int cluster_m = 1;
   int cluster_n = 1;
   int cluster_k = 1;
-  /// At most k_blocks(), times cluster_k. 0 (persistent, without cluster_k) splits tiles that do
-  /// not fill a round only, and so that every cluster has equally many of their k-blocks: Stream-K.
-  int splits = 1;
+  int splits = 1;  ///< At most k_blocks(), times cluster_k.
   Raster raster = Raster::along_n;
   int raster_group = 1;    ///< Rows of clusters per band (grouped, serpentine).
   int swizzle_stride = 0;  ///< Elements of n per column group; 0 is off.
@@ -202,16 +172,11 @@ struct GemmSchedule {
   SWR_HD constexpr long long cluster_tiles() const {
     return static_cast<long long>(rows()) * columns();
   }
-  SWR_HD constexpr bool deals() const { return splits == 0; }
-  /// Tiles that are dealt out count once.
-  SWR_HD constexpr long long work_items() const {
-    return cluster_tiles() * max_of(1, splits) * batch;
-  }
+  SWR_HD constexpr long long work_items() const { return cluster_tiles() * splits * batch; }
 
   /// Clusters of the launch. `workers` counts CTAs, for the persistent forms.
   SWR_HD constexpr long long clusters(int workers) const {
-    const long long divisible = deals() ? work_items() * k_blocks() : work_items();
-    return cta_count(persistence, divisible, max_of(1, workers / ctas_per_cluster()));
+    return cta_count(persistence, work_items(), max_of(1, workers / ctas_per_cluster()));
   }
 
   /// Linear index of a cluster's local iteration (0, 1, ...), or -1 when the cluster is done.
@@ -223,55 +188,9 @@ struct GemmSchedule {
   SWR_HD constexpr GemmWork work(int linear) const {
     const int tiles = rows() * columns();
     const int slice = linear / tiles;
-    const int parts = max_of(1, splits);
-    const int item = slice / parts;
-    const int split = slice % parts;
-    const int within = linear - slice * tiles;
-    return {item,
-            split,
-            map_gemm_tile(within, rows(), columns(), raster, raster_group,
-                          column_group_tiles(swizzle_stride, tile_n * cluster_n, columns())),
-            parts,
-            (item * tiles + within) * parts,
-            slab(split)};
-  }
-
-  /// What Stream-K deals out: the tiles that do not fill a round. Where these are so few that many
-  /// clusters would share each of them, a round of others as well.
-  SWR_HD constexpr GemmDeal deal(int clusters) const {
-    constexpr int kMostSharers = 3;
-    const int items = static_cast<int>(work_items());
-    const int last = items % clusters;
-    const bool is_few = last > 0 && kMostSharers * last < clusters && items > clusters;
-    const int tiles = items < clusters ? items : is_few ? last + clusters : last;
-    const int blocks = tiles * k_blocks();
-    return {tiles, k_blocks(), blocks / clusters, blocks % clusters};
-  }
-
-  /// The work of a cluster's local iteration (0, 1, ...). Tiles that are dealt out come first, so
-  /// that others hide the waits of those who sum their parts.
-  SWR_HD constexpr GemmWork work_of(int cluster, int clusters, int iteration) const {
-    if (!deals()) {
-      const int linear = work_at(cluster, clusters, iteration);
-      return linear < 0 ? GemmWork{} : work(linear);
-    }
-    const GemmDeal dealt = deal(clusters);
-    const int parts = dealt.parts(cluster);
-    if (iteration >= parts) {
-      const long long linear = dealt.tiles + cluster + 1LL * (iteration - parts) * clusters;
-      return linear < work_items() ? work(static_cast<int>(linear)) : GemmWork{};
-    }
-    const int first = dealt.first(cluster);
-    const int tile = first / k_blocks() + iteration;
-    const int begin = max_of(first, tile * k_blocks());
-    const int end = min_of(dealt.first(cluster + 1), (tile + 1) * k_blocks());
-    const int first_sharer = dealt.cluster_of(tile * k_blocks());
-    GemmWork of_tile = work(tile);
-    of_tile.split = cluster - first_sharer;
-    of_tile.splits = dealt.cluster_of((tile + 1) * k_blocks() - 1) - first_sharer + 1;
-    of_tile.first_part = first_sharer + tile;
-    of_tile.slab = {begin - tile * k_blocks(), end - begin};
-    return of_tile;
+    return {slice / splits, slice % splits,
+            map_gemm_tile(linear - slice * tiles, rows(), columns(), raster, raster_group,
+                          column_group_tiles(swizzle_stride, tile_n * cluster_n, columns()))};
   }
 
   /// The tile of C of one CTA of a cluster; ranks run along m, then n, then k. May lie outside C.
@@ -284,7 +203,7 @@ struct GemmSchedule {
 
   /// The k-blocks of one part of a split.
   SWR_HD constexpr KSlab slab(int split, int part = 0) const {
-    return k_slab(split * cluster_k + part, max_of(1, splits) * cluster_k, k_blocks());
+    return k_slab(split * cluster_k + part, splits * cluster_k, k_blocks());
   }
 
   /// True when a cluster's local iteration walks its slab from last to first: with the sawtooth,

@@ -100,12 +100,9 @@ std::vector<GemmCase> tile_cases() {
           fitted("three_consumers_in_pairs" + suffix, ragged(layout), with_cluster(three, 2, 1)));
     }
     three.split_k = true;
-    GemmProblem deep_problem = ragged();
-    deep_problem.k = 2000;
-    GemmCase dealt = fitted("three_consumers_dealt_192x" + text(tile_n), deep_problem, three);
-    dealt.splits = 0;
-    dealt.workers = 7;
-    cases.push_back(dealt);
+    GemmCase split = fitted("three_consumers_split_192x" + text(tile_n), ragged(), three);
+    split.splits = 3;
+    cases.push_back(split);
   }
   for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::tn}) {
     const std::string suffix = "_layout_" + text(static_cast<int>(layout));
@@ -224,11 +221,8 @@ std::vector<GemmCase> schedule_cases() {
 
 std::vector<GemmCase> split_cases() {
   std::vector<GemmCase> cases;
-  for (const int splits : {0, 1, 2, 3, 8}) {
+  for (const int splits : {1, 2, 3, 8}) {
     for (const Persistence persistence : {Persistence::grid, Persistence::persistent}) {
-      if (splits == 0 && persistence == Persistence::grid) {
-        continue;  // K-blocks are dealt out to CTAs that stay.
-      }
       for (const HopperGemmConfig& base : {hopper(64, 64), hopper(128, 64), pingpong(64, 64),
                                            with_cluster(hopper(128, 64), 2, 1)}) {
         HopperGemmConfig config = base;
@@ -247,18 +241,6 @@ std::vector<GemmCase> split_cases() {
         cases.push_back(given);
       }
     }
-  }
-  // Dealt out: fewer tiles than CTAs, several rounds and a rest, tiles that three and more share.
-  for (const int workers : {1, 4, 7, 26, 132}) {
-    HopperGemmConfig config = hopper(256, 160, 2);
-    config.split_k = true;
-    GemmProblem problem = ragged(workers % 2 == 0 ? GemmLayout::nt : GemmLayout::tn);
-    problem.m = 1000;
-    problem.k = 2000;
-    GemmCase given = fitted("dealt_to_" + text(workers), problem, config);
-    given.splits = 0;
-    given.workers = workers;
-    cases.push_back(given);
   }
   return cases;
 }

@@ -83,7 +83,7 @@ class Config:
         of = Launch(
             value("dtype", self.dtype), value("output", self.output), 0, self.reads_c, *self.tile,
             self.tile_k, self.stages or 12, value("mainloop", self.mainloop), self.consumers,
-            *self.cluster, value("persistence", self.persistence), 0, self.splits != 1,
+            *self.cluster, value("persistence", self.persistence), 0, self.splits > 1,
             value("scaling", self.scaling), self.promote_every, self.has_bias,
             value("activation", self.activation), self.gated,
             value("output_scaling", self.output_scaling), self.raster, self.raster_group,
@@ -108,7 +108,7 @@ class Config:
     def __str__(self):
         return (f"{self.tile[0]}x{self.tile[1]} {self.mainloop[:4]} c{''.join(map(str, self.cluster))}"
                 f" k{self.tile_k} s{self.launch().stages} r{self.raster}/{self.raster_group}"
-                f" p{self.promote_every}" + (f" split{self.splits}" if self.splits != 1 else "") +
+                f" p{self.promote_every}" + (f" split{self.splits}" if self.splits > 1 else "") +
                 (" grid" if self.persistence == "grid" else ""))
 
 
@@ -202,7 +202,7 @@ class Kernels:
                         c_scales.stride(0) if c_scales is not None and c_scales.dim() > 1 else 0)
         params.splits = config.splits
         kept = [a, b, c, a_scales, b_scales, bias, addend, c_scales, params, extras, launch]
-        if config.splits != 1:
+        if config.splits > 1:
             partials = torch.empty(library().partials_bytes(ctypes.byref(launch), ctypes.byref(params)),
                                    dtype=torch.uint8, device="cuda")
             arrivals = torch.zeros(1 << 16, dtype=torch.int32, device="cuda")

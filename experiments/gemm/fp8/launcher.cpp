@@ -67,7 +67,7 @@ extern "C" int smem_bytes(const Launch* launch) { return config_of(*launch).smem
 
 /// Bytes of partial sums and words of arrivals.
 extern "C" long long partials_bytes(const Launch* launch, const swr::GemmParams* params) {
-  return config_of(*launch).partials_bytes(*params, launch->workers);
+  return config_of(*launch).partials_bytes(*params);
 }
 
 /// A function, or null. Requires a current context.

@@ -31,8 +31,7 @@ std::vector<MatrixBytes> matrices_of(const GemmProblem& problem, const GemmLaunc
   const long long a = bytes(problem.m, problem.k, launch.element_bytes);
   const long long b = bytes(product_columns(problem), problem.k, launch.element_bytes);
   const long long c = bytes(problem.m, problem.n, output_bytes(problem.output));
-  const long long written =
-      schedule.splits > 1 ? schedule.splits * bytes(problem.m, problem.n, kSumBytes) : c;
+  const long long written = schedule.splits * bytes(problem.m, problem.n, launch.c_element_bytes);
   std::vector<MatrixBytes> matrices{{"A", schedule.columns() * a, a},
                                     {"B", schedule.rows() * b, b},
                                     {schedule.splits > 1 ? "partial sums" : "C", written, c}};

@@ -6,7 +6,6 @@
 #include "operations/gemm/config.h"
 #include "operations/gemm/model/time.h"
 #include "operations/gemm/model/walk_cost.h"
-#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -45,13 +44,12 @@ double gemm_floor_us(const GemmProblem& problem, const GemmVariant& variant,
       [&](const auto& config) { return config.schedule(make_gemm_params(problem, variant)); },
       make_gemm_config(problem, variant));
   const double items = static_cast<double>(schedule.work_items()) * schedule.ctas_per_cluster();
-  const double even = items / profile.device.sm_count;
-  const double rounds = schedule.deals() ? even : std::ceil(even);
+  const double rounds = std::ceil(items / profile.device.sm_count);
   const double steps = std::ceil(static_cast<double>(problem.k) / variant.tile_k /
-                                 (std::max(1, variant.splits) * variant.cluster_k));
+                                 (variant.splits * variant.cluster_k));
   const double clocks =
       rounds * (steps * step_clocks(variant, problem.dtype, profile) +
-                kOutputClocksPerColumn * variant.tile_n + (has_splits(variant) ? kSplitClocks : 0) +
+                kOutputClocksPerColumn * variant.tile_n + (variant.splits > 1 ? kSplitClocks : 0) +
                 (variant.cluster_k > 1 ? kClusterClocks : 0));
   const CompulsoryBytes bytes = compulsory_bytes(problem);
   const double dram_us = static_cast<double>(bytes.read + bytes.write) /

@@ -44,10 +44,6 @@ constexpr double kCopyEngineFactor = 1.45;
 /// A k-block takes no less: barriers and the copy engine's instructions (270 ns measured for the
 /// smallest tiles before arrivals were relaxed, 150 clocks after: experiments/gemm).
 constexpr double kLeastStepClocks = 150.0;
-/// CTAs whose k-blocks are dealt out are never in step, and fewer of their requests meet: 264
-/// kernels took so much longer than predicted, whole tiles of the same kernels did not
-/// (experiments/gemm, odd sizes).
-constexpr double kDealtFactor = 1.1;
 /// Rows of a tile of C on their way through shared memory, beside their bytes.
 constexpr double kEpilogueClocks = 300.0;
 
@@ -182,19 +178,8 @@ double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, double l
       launch.neighbours > 1 ? summary.read_sectors - summary.distinct_sectors : 0;
   const double looked_up = static_cast<double>(summary.read_sectors) -
                            meeting_share(summary.makespan_steps) * static_cast<double>(could_meet);
-  return line_cost * looked_up + static_cast<double>(summary.write_sectors + summary.sum_sectors);
-}
-
-/// Times that the SM that ends last moves the sums of a tile: to write those of its split, and to
-/// read those of others (all of them where their number is fixed).
-double passes_over_sums(const GemmLaunch& launch) {
-  const GemmSchedule& schedule = launch.schedule;
-  if (!schedule.deals()) {
-    return schedule.splits > 1 ? 1 + schedule.splits : 0;
-  }
-  const auto clusters = static_cast<int>(launch.clusters());
-  const int tiles = schedule.deal(clusters).tiles;
-  return tiles == 0 ? 0.0 : 1.0 + static_cast<double>(clusters) / tiles;
+  const int passes_over_c = launch.schedule.splits > 1 ? 2 : 1;
+  return line_cost * looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
 }
 
 /// A smooth maximum, as for attention (docs/model.md).
@@ -210,7 +195,7 @@ GemmLaunch gemm_launch_on_gpu(const GemmProblem& problem, const GemmVariant& var
   std::visit(
       [&](const auto& config) {
         launch.schedule = config.schedule(make_gemm_params(problem, variant));
-        launch.c_element_bytes = config.output_bytes();
+        launch.c_element_bytes = config.split_k ? 4 : config.output_bytes();
       },
       make_gemm_config(problem, variant));
   launch.element_bytes = element_bytes(problem.dtype);
@@ -241,8 +226,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
 
   const double products = resident * tile.product_clocks;
   const double arrival = resident * tile.loaded_bytes / kSmL2BytesPerClock;
-  const double step_clocks =
-      std::max({products, arrival, kLeastStepClocks}) * (schedule.deals() ? kDealtFactor : 1.0);
+  const double step_clocks = std::max({products, arrival, kLeastStepClocks});
   // Epilogues but the last hide behind products of the same CTA or of another one of the SM.
   const bool hides = tile.hides_epilogues || resident > 1;
   const double epilogues = (hides ? 1.0 : rounds) * tile.epilogue_clocks;
@@ -256,12 +240,13 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   prediction.dram_us =
       transfer_us(static_cast<double>(traffic.compulsory_misses + traffic.excess_misses),
                   profile.device.dram_gb_per_s * profile.dram_efficiency);
-  if (const double passes = passes_over_sums(launch); passes > 0) {
+  if (schedule.splits > 1) {
     // The last of a tile's splits waits for the others' sums to be in L2, and reads them alone.
     const double sums_bytes = 4.0 * std::min(variant.tile_m, problem.m) * variant.tile_n;
-    prediction.split_us = microseconds(
-        2 * profile.dram_latency_clocks + passes * sums_bytes / sm_l2_bytes_per_clock(profile),
-        profile);
+    prediction.split_us =
+        microseconds(2 * profile.dram_latency_clocks +
+                         (1 + schedule.splits) * sums_bytes / sm_l2_bytes_per_clock(profile),
+                     profile);
   }
   prediction.split_us += microseconds(tile.exchange_clocks, profile);
   const double sm_us = microseconds(first_load + steps * step_clocks + epilogues, profile);

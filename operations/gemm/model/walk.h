@@ -24,7 +24,7 @@ namespace swr {
 struct GemmLaunch {
   GemmSchedule schedule;
   int element_bytes = 2;    ///< Of A and B.
-  int c_element_bytes = 2;  ///< Of what a tile writes; each of several splits writes fp32 sums.
+  int c_element_bytes = 2;  ///< Of what a tile writes; every split writes its own.
   int sm_count = 1;
   int ctas_per_sm = 1;
   int workers = 0;  ///< CTAs of a persistent launch; 0 means one per place.
@@ -42,8 +42,6 @@ struct GemmLaunch {
 
 /// Some order, so that launches can be keys.
 bool operator<(const GemmLaunch& a, const GemmLaunch& b);
-
-inline constexpr int kSumBytes = 4;  ///< Of an element of a split's sums.
 
 /// Blocks of A and of B: a tile's rows or columns and one k-block.
 struct GemmBlocks {
@@ -68,8 +66,7 @@ struct GemmSummary {
   long long read_sectors = 0;  ///< Of A and B, once per cluster that asks for them.
   /// Of these, once per neighbourhood and step: what L2 looks up when all that can meet does.
   long long distinct_sectors = 0;
-  long long write_sectors = 0;  ///< Of C and of splits' sums,
-  long long sum_sectors = 0;    ///< and of the latter alone, which are read again.
+  long long write_sectors = 0;  ///< Of C.
   long long steps = 0;          ///< k steps of all clusters together.
   long long makespan_steps = 0;
 };
@@ -104,13 +101,6 @@ class GemmWalk {
   };
 
   void advance();
-  GemmWork work_of(const Slot& slot) const {
-    return schedule_.work_of(static_cast<int>(slot.cluster), static_cast<int>(clusters_),
-                             slot.iteration);
-  }
-  KSlab slab(const GemmWork& work, int part) const {
-    return schedule_.cluster_k > 1 ? schedule_.slab(work.split, part) : work.slab;
-  }
   bool start(Slot& slot);
   void step(const Slot& slot);
   void touch_k_block(const Slot& slot, int k_block);
@@ -205,18 +195,19 @@ void GemmWalk<Sink>::advance() {
 /// Gives the slot its cluster's next work, or that of the next cluster; false when there is none.
 template <typename Sink>
 bool GemmWalk<Sink>::start(Slot& slot) {
-  slot.work = work_of(slot);
-  while (slot.work.splits == 0 && next_cluster_ < clusters_) {
+  int linear = schedule_.work_at(slot.cluster, clusters_, slot.iteration);
+  while (linear < 0 && next_cluster_ < clusters_) {
     slot.cluster = next_cluster_++;
     slot.iteration = 0;
-    slot.work = work_of(slot);
+    linear = schedule_.work_at(slot.cluster, clusters_, slot.iteration);
   }
-  if (slot.work.splits == 0) {
+  if (linear < 0) {
     return false;
   }
+  slot.work = schedule_.work(linear);
   slot.steps = 0;
   for (int part = 0; part < schedule_.cluster_k; ++part) {
-    slot.steps = max_of(slot.steps, slab(slot.work, part).count);
+    slot.steps = max_of(slot.steps, schedule_.slab(slot.work.split, part).count);
   }
   slot.backward = schedule_.walks_backward(slot.iteration);
   slot.step = 0;
@@ -228,9 +219,9 @@ bool GemmWalk<Sink>::start(Slot& slot) {
 template <typename Sink>
 void GemmWalk<Sink>::step(const Slot& slot) {
   for (int part = 0; part < schedule_.cluster_k; ++part) {
-    const KSlab part_of_k = slab(slot.work, part);
-    if (slot.step < part_of_k.count) {
-      touch_k_block(slot, k_block_at(slot.step, part_of_k, slot.backward));
+    const KSlab slab = schedule_.slab(slot.work.split, part);
+    if (slot.step < slab.count) {
+      touch_k_block(slot, k_block_at(slot.step, slab, slot.backward));
     }
   }
   ++summary_.steps;
@@ -274,10 +265,8 @@ void GemmWalk<Sink>::finish(const Slot& slot) {
   const int n0 = first.n * schedule_.tile_n;
   const int rows = min_of(schedule_.cluster_m * schedule_.tile_m, schedule_.m - m0);
   const int columns = min_of(schedule_.cluster_n * schedule_.tile_n, schedule_.n - n0);
-  const int bytes = slot.work.splits > 1 ? kSumBytes : launch_.c_element_bytes;
-  const int sectors = rows * ceil_div(columns * bytes, kSectorBytes);
+  const int sectors = rows * ceil_div(columns * launch_.c_element_bytes, kSectorBytes);
   summary_.write_sectors += sectors;
-  summary_.sum_sectors += slot.work.splits > 1 ? sectors : 0;
   sink_.write_once(sectors);
 }
 

@@ -93,13 +93,13 @@ struct SplitNeeds {
   std::size_t bytes() const { return arrivals_at() + arrival_bytes(); }
 };
 
-SplitNeeds split_needs(const Ready& ready, const GemmParams& params) {
+SplitNeeds split_needs(const GemmKernel& kernel, const GemmParams& params) {
   return std::visit(
       [&](const auto& config) {
-        return SplitNeeds{static_cast<std::size_t>(config.partials_bytes(params, ready.workers)),
-                          static_cast<std::size_t>(config.arrival_words(params, ready.workers))};
+        return SplitNeeds{static_cast<std::size_t>(config.partials_bytes(params)),
+                          static_cast<std::size_t>(config.arrival_words(params))};
       },
-      ready.kernel->config);
+      kernel.config);
 }
 
 void require_fitting(const Workspace& workspace, std::size_t bytes) {
@@ -164,7 +164,7 @@ Gemm::~Gemm() = default;
 void Gemm::run(const GemmCall& call, CUstream_st* stream) {
   const Ready ready = impl_->get(problem_of(call));
   GemmParams params = ready.kernel->chosen(call.params);
-  const SplitNeeds needs = split_needs(ready, params);
+  const SplitNeeds needs = split_needs(*ready.kernel, params);
   if (needs.bytes() > 0) {
     swr::SplitMemory::Part part;
     impl_->driver.require(
@@ -179,7 +179,7 @@ void Gemm::run(const GemmCall& call, CUstream_st* stream) {
 void Gemm::run(const GemmCall& call, const Workspace& workspace, CUstream_st* stream) {
   const Ready ready = impl_->get(problem_of(call));
   GemmParams params = ready.kernel->chosen(call.params);
-  const SplitNeeds needs = split_needs(ready, params);
+  const SplitNeeds needs = split_needs(*ready.kernel, params);
   if (needs.bytes() > 0) {
     require_fitting(workspace, needs.bytes());
     const auto arrivals = reinterpret_cast<CUdeviceptr>(workspace.memory) + needs.arrivals_at();
@@ -194,7 +194,7 @@ void Gemm::run(const GemmCall& call, const Workspace& workspace, CUstream_st* st
 
 std::size_t Gemm::workspace_bytes(const GemmCall& call) {
   const Ready ready = impl_->get(problem_of(call));
-  return split_needs(ready, ready.kernel->chosen(call.params)).bytes();
+  return split_needs(*ready.kernel, ready.kernel->chosen(call.params)).bytes();
 }
 
 Choice Gemm::prepare(const GemmCall& call) {

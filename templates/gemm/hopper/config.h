@@ -177,13 +177,8 @@ struct HopperGemmConfig {
   SWR_HD constexpr bool trades_registers() const { return consumers > 1; }
   SWR_HD constexpr int producer_registers() const {
     // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
-    // So does a deal of k-blocks.
-    if (consumers == 3) {
-      return 56;
-    }
-    const int most_of_few = scaling == Scaling::block ? 192 : 160;
-    const int sums = accumulator_registers();
-    return sums > 192 ? 24 : split_k ? (sums > 160 ? 56 : 72) : sums > most_of_few ? 40 : 56;
+    const int most_of_few = scaling == Scaling::block || split_k ? 192 : 160;
+    return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
   }
   SWR_HD constexpr int consumer_registers() const {
     const int of_all = 65536 / threads() / 8 * 8 * (consumers + 1);
@@ -216,23 +211,21 @@ struct HopperGemmConfig {
             .k_order = k_order};
   }
 
-  /// Numbers of the parts of tiles that CTAs sum, of which those outside C stay unused. A part has
-  /// parts_per_tile() that are summed on their own.
-  SWR_HD constexpr long long cta_parts(const GemmParams& params, int workers) const {
+  /// Tiles of all CTAs, those outside C included: the parts that split_k sums are `consumers` (one
+  /// with pingpong) times as many.
+  SWR_HD constexpr long long cta_tiles(const GemmParams& params) const {
     const GemmSchedule of = schedule(params);
-    const int clusters = static_cast<int>(of.clusters(workers));
-    const long long parts = of.deals() ? of.deal(clusters).part_numbers(clusters) : of.work_items();
-    return split_k ? parts * ctas_per_cluster() : 0;
+    return of.cluster_tiles() * of.batch * ctas_per_cluster();
   }
   SWR_HD constexpr int parts_per_tile() const {
     return mainloop == GemmMainloop::pingpong ? 1 : consumers;
   }
-  /// Bytes of GemmParams::partials and words of GemmParams::arrivals; `workers` as at launch.
-  SWR_HD constexpr long long partials_bytes(const GemmParams& params, int workers) const {
-    return cta_parts(params, workers) * tile_m * tile_n * 4;
+  /// Bytes of GemmParams::partials and words of GemmParams::arrivals.
+  SWR_HD constexpr long long partials_bytes(const GemmParams& params) const {
+    return split_k ? cta_tiles(params) * params.splits * tile_m * tile_n * 4 : 0;
   }
-  SWR_HD constexpr long long arrival_words(const GemmParams& params, int workers) const {
-    return cta_parts(params, workers) * parts_per_tile();
+  SWR_HD constexpr long long arrival_words(const GemmParams& params) const {
+    return split_k ? cta_tiles(params) * parts_per_tile() : 0;
   }
 };
 

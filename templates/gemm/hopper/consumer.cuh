@@ -249,7 +249,7 @@ class GemmConsumer {
       ClusterSum<C>(smem_, params_.m - job.m).sum(first_row(), sums_);
     }
     if constexpr (C.split_k) {
-      if (job.splits() > 1 && !SplitK<C>(smem_, index_, params_).sum(job, first_row(), sums_)) {
+      if (params_.splits > 1 && !SplitK<C>(smem_, index_, params_).sum(job, first_row(), sums_)) {
         return;
       }
     }

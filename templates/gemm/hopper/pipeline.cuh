@@ -74,27 +74,22 @@ struct GemmJob {
   int m;      ///< First row and column of the tile.
   int n;
   int batch;
-  int part;        ///< Of k: of_splits().
-  int first_part;  ///< Number of this CTA's first part of the tile; the next is a cluster behind.
+  int split;
+  int tile_index;  ///< Number of the tile among those of all CTAs.
   // Of Scaling::block alone.
   int first_block = 0;  ///< Number of the k-block of step 0,
   int direction = 0;    ///< and from each step to the next.
 
-  __device__ __forceinline__ static int of_splits(int split, int splits) {
-    return splits << 16 | split;
-  }
-  __device__ __forceinline__ int split() const { return part & 0xFFFF; }
-  __device__ __forceinline__ int splits() const { return part >> 16; }  ///< Of the tile.
-
-  // Of grouped kernels, which have no use for the numbers of parts.
-  __device__ __forceinline__ int item() const { return part; }  ///< Of B.
+  // Of grouped kernels, which have no use for the number of a split and of a tile.
+  __device__ __forceinline__ int item() const { return split; }  ///< Of B.
   /// First row of C behind the item's.
-  __device__ __forceinline__ int row_end() const { return first_part; }
+  __device__ __forceinline__ int row_end() const { return tile_index; }
 };
 
 __device__ __forceinline__ void store_job(unsigned shared, const GemmJob& job) {
   ptx::st_shared(shared, make_uint4(job.steps, job.m, job.n, job.batch));
-  ptx::st_shared(shared + 16, make_uint4(job.part, job.first_part, job.first_block, job.direction));
+  ptx::st_shared(shared + 16,
+                 make_uint4(job.split, job.tile_index, job.first_block, job.direction));
 }
 
 /// One computing warp takes the next entry. Lane 0 reads it and says so to the loading thread,

@@ -28,18 +28,17 @@ class GemmProducer {
 
   __device__ __forceinline__ void run() {
     const GemmSchedule schedule = C.schedule(params_);
-    const int clusters = gridDim.x / C.ctas_per_cluster();
+    const long long clusters = gridDim.x / C.ctas_per_cluster();
     if constexpr (C.is_grouped()) {
       run_groups(schedule, clusters);
       return;
     }
     for (int iteration = 0;; ++iteration) {
-      const GemmWork work =
-          schedule.work_of(blockIdx.x / C.ctas_per_cluster(), clusters, iteration);
-      if (work.splits == 0) {
+      const int linear = schedule.work_at(blockIdx.x / C.ctas_per_cluster(), clusters, iteration);
+      if (linear < 0) {
         break;
       }
-      load_work(schedule, work, iteration);
+      load_work(schedule, linear, iteration);
     }
     push({});
   }
@@ -48,17 +47,15 @@ class GemmProducer {
   /// Number of this CTA in its cluster.
   __device__ __forceinline__ static int rank() { return blockIdx.x % C.ctas_per_cluster(); }
 
-  __device__ __forceinline__ void load_work(const GemmSchedule& schedule, const GemmWork& work,
+  __device__ __forceinline__ void load_work(const GemmSchedule& schedule, int linear,
                                             int iteration) {
-    const KSlab slab =
-        C.cluster_k > 1 ? schedule.slab(work.split, schedule.k_part(rank())) : work.slab;
+    const GemmWork work = schedule.work(linear);
+    const KSlab slab = schedule.slab(work.split, schedule.k_part(rank()));
     const GemmTile tile = schedule.cta_tile_of(work.tile, rank());
-    GemmJob job{slab.count,
-                tile.m * C.tile_m,
-                tile.n * C.c_columns(),
-                work.batch,
-                GemmJob::of_splits(work.split, work.splits),
-                work.first_part * C.ctas_per_cluster() + rank()};
+    const int tiles = schedule.rows() * schedule.columns();
+    const int cluster_tile = linear - (work.batch * (schedule.splits - 1) + work.split) * tiles;
+    GemmJob job{slab.count, tile.m * C.tile_m, tile.n * C.c_columns(),
+                work.batch, work.split,        cluster_tile * C.ctas_per_cluster() + rank()};
     const bool backward = schedule.walks_backward(iteration);
     if constexpr (C.scaling == Scaling::block) {
       job.first_block = k_block_at(0, slab, backward);
@@ -73,7 +70,7 @@ class GemmProducer {
 
   /// The same where rows are shared out among the items of B, which is known once launches before
   /// have ended.
-  __device__ __forceinline__ void run_groups(const GemmSchedule& schedule, int clusters) {
+  __device__ __forceinline__ void run_groups(const GemmSchedule& schedule, long long clusters) {
     await_inputs();
     const GroupEnds ends = smem_.group_ends();
     const int items = grouped_work_items(schedule, C.groups, ends);

@@ -37,8 +37,8 @@ class SplitK {
 
   /// The thread's first group in the partial sums of a split.
   __device__ __forceinline__ float4* partial(const GemmJob& job, int split, int first_row) const {
-    const long long part = job.first_part + split * C.ctas_per_cluster();
-    const long long offset = part * (C.tile_m * C.tile_n) + first_row * C.tile_n;
+    const long long tile = static_cast<long long>(job.tile_index) * params_.splits + split;
+    const long long offset = tile * (C.tile_m * C.tile_n) + first_row * C.tile_n;
     return reinterpret_cast<float4*>(params_.partials + offset) + threadIdx.x % C.kWarpgroup;
   }
 
@@ -49,7 +49,7 @@ class SplitK {
   /// Rows past the end of C are left out; `row` is the warp's first.
   __device__ __forceinline__ void leave(const GemmJob& job, int first_row, int row,
                                         const GemmSums<C>& sums) const {
-    float4* const target = partial(job, job.split(), first_row);
+    float4* const target = partial(job, job.split, first_row);
 #pragma unroll
     for (int block = 0; block < C.m_blocks(); ++block) {
       if (row + 64 * block < params_.m) {
@@ -68,8 +68,8 @@ class SplitK {
     ptx::bar_sync<C.kWarpgroup>(kFirstBarrier + consumer_);
     if (threadIdx.x % C.kWarpgroup == 0) {
       const int part = C.parts_per_tile() == 1 ? 0 : consumer_;
-      unsigned* const arrivals = params_.arrivals + job.first_part * C.parts_per_tile() + part;
-      const bool last = atomicAdd(arrivals, 1U) + 1 == static_cast<unsigned>(job.splits());
+      unsigned* const arrivals = params_.arrivals + job.tile_index * C.parts_per_tile() + part;
+      const bool last = atomicAdd(arrivals, 1U) + 1 == static_cast<unsigned>(params_.splits);
       if (last) {
         *arrivals = 0;
       }
@@ -90,19 +90,15 @@ class SplitK {
     }
   }
 
-  /// One split at a time: its loads are all under way at once. The own one is read again where it
-  /// is neither the first nor one of two, so that no second set of registers is needed.
+  /// One split at a time, the own one too: its loads are all under way at once, and no second set
+  /// of registers is needed.
   __device__ __forceinline__ void gather_block(const GemmJob& job, int first_row, int block,
                                                float (&sums)[C.tile_n / 2]) const {
-    const bool starts = job.split() == 0 || job.splits() == 2;
 #pragma unroll
     for (int i = 0; i < C.tile_n / 2; ++i) {
-      sums[i] = (starts ? sums[i] : 0.0F) + 0.0F;  // Of -0, 0, as where sums start with 0.
+      sums[i] = 0.0F;
     }
-    for (int split = 0; split < job.splits(); ++split) {
-      if (starts && split == job.split()) {
-        continue;
-      }
+    for (int split = 0; split < params_.splits; ++split) {
       const float4* const source = partial(job, split, first_row) + quad_offset(block, 0);
 #pragma unroll
       for (int quad = 0; quad < kQuads; ++quad) {

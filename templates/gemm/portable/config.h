@@ -98,12 +98,12 @@ struct PortableGemmConfig {
   }
 
   /// Bytes of GemmParams::partials and words of GemmParams::arrivals.
-  SWR_HD constexpr long long partials_bytes(const GemmParams& params, int /*workers*/ = 0) const {
+  SWR_HD constexpr long long partials_bytes(const GemmParams& params) const {
     return split_k ? schedule(params).cluster_tiles() * params.batch * params.splits * tile_m *
                          tile_n * 4
                    : 0;
   }
-  SWR_HD constexpr long long arrival_words(const GemmParams& params, int /*workers*/ = 0) const {
+  SWR_HD constexpr long long arrival_words(const GemmParams& params) const {
     return split_k ? schedule(params).cluster_tiles() * params.batch : 0;
   }
 };

@@ -109,11 +109,6 @@ TEST(GemmConstraints, NameTheRuleThatAVariantBreaks) {
          v.k_order = Order::sawtooth;
        }},
       {"splits", [](GemmVariant& v) { v.splits = 65; }},
-      {"splits",
-       [](GemmVariant& v) {
-         v.persistence = Persistence::grid;
-         v.splits = 0;
-       }},
       {"raster", [](GemmVariant& v) { v.raster_group = 8; }},
       {"raster", [](GemmVariant& v) { v.swizzle_stride = 512; }},
       {"raster",

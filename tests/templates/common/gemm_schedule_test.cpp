@@ -7,8 +7,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <limits>
-#include <map>
 #include <ostream>
 #include <random>
 #include <set>
@@ -42,15 +40,14 @@ std::vector<Visit> walk(const GemmSchedule& schedule, int workers) {
   const long long clusters = schedule.clusters(workers);
   for (long long cluster = 0; cluster < clusters; ++cluster) {
     for (int iteration = 0;; ++iteration) {
-      const GemmWork work =
-          schedule.work_of(static_cast<int>(cluster), static_cast<int>(clusters), iteration);
-      if (work.splits == 0) {
+      const int linear = schedule.work_at(cluster, clusters, iteration);
+      if (linear < 0) {
         break;
       }
+      const GemmWork work = schedule.work(linear);
       for (int rank = 0; rank < schedule.ctas_per_cluster(); ++rank) {
         const GemmTile tile = schedule.cta_tile_of(work.tile, rank);
-        const KSlab slab =
-            schedule.cluster_k > 1 ? schedule.slab(work.split, schedule.k_part(rank)) : work.slab;
+        const KSlab slab = schedule.slab(work.split, schedule.k_part(rank));
         for (int step = 0; step < slab.count; ++step) {
           visits.emplace_back(work.batch, tile.m, tile.n,
                               k_block_at(step, slab, schedule.walks_backward(iteration)));
@@ -126,59 +123,6 @@ TEST(GemmSchedule, VisitsEveryKBlockOfEveryTileOnce) {
       expect_each_once(schedule, draw.between(1, 40));
     }
   }
-}
-
-/// Also that parts have numbers of their own, in the order in which they are summed, and that no
-/// cluster has more than one k-block more than another.
-void expect_even_deal(const GemmSchedule& schedule, int workers) {
-  expect_each_once(schedule, workers);
-  const auto clusters = static_cast<int>(schedule.clusters(workers));
-  const GemmDeal deal = schedule.deal(clusters);
-  std::set<int> numbers;
-  std::map<int, int> arrivals;  // By the first part's number.
-  std::map<int, int> expected;
-  int least = std::numeric_limits<int>::max();
-  int most = 0;
-  for (int cluster = 0; cluster < clusters; ++cluster) {
-    int dealt = 0;
-    for (int iteration = 0; iteration < deal.parts(cluster); ++iteration) {
-      const GemmWork work = schedule.work_of(cluster, clusters, iteration);
-      EXPECT_TRUE(numbers.insert(work.first_part + work.split).second) << schedule;
-      EXPECT_LT(work.first_part + work.split, deal.part_numbers(clusters)) << schedule;
-      EXPECT_LT(work.split, work.splits) << schedule;
-      EXPECT_EQ(work.slab.first == 0, work.split == 0) << schedule;
-      EXPECT_GT(work.slab.count, 0) << schedule;
-      ++arrivals[work.first_part];
-      expected[work.first_part] = work.splits;
-      dealt += work.slab.count;
-    }
-    least = min_of(least, dealt);
-    most = max_of(most, dealt);
-  }
-  EXPECT_EQ(arrivals, expected) << schedule;
-  EXPECT_LE(most - least, 1) << schedule;
-}
-
-TEST(GemmSchedule, DealsKBlocksOutEvenly) {
-  Draw draw(20261125);
-  for (int trial = 0; trial < 300; ++trial) {
-    GemmSchedule schedule = random_schedule(draw);
-    schedule.persistence = Persistence::persistent;
-    schedule.cluster_k = 1;
-    schedule.splits = 0;
-    expect_even_deal(schedule, draw.between(1, 150));
-  }
-}
-
-TEST(GemmSchedule, DealsOutWhatFillsNoRound) {
-  GemmSchedule schedule{.m = 16 * 10, .n = 16, .k = 640, .tile_m = 16, .tile_n = 16, .tile_k = 16};
-  schedule.splits = 0;
-  schedule.persistence = Persistence::persistent;
-  EXPECT_EQ(schedule.deal(5).tiles, 0);     // Two whole rounds.
-  EXPECT_EQ(schedule.deal(6).tiles, 4);     // One, and most of another.
-  EXPECT_EQ(schedule.deal(9).tiles, 10);    // A tile for nine clusters: with a round of others.
-  EXPECT_EQ(schedule.deal(16).tiles, 10);   // Fewer tiles than clusters.
-  EXPECT_EQ(schedule.clusters(1000), 400);  // No more than k-blocks.
 }
 
 TEST(GemmSchedule, HoldsForTheSmallestProblem) {

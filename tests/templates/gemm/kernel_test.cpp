@@ -106,7 +106,7 @@ TEST(HopperGemmKernel, SplitsDeepTilesAndReadingCCompileClean) {
   }
 }
 
-TEST(HopperGemmKernel, WideTilesThatAreDealtOutCompileClean) {
+TEST(HopperGemmKernel, SplitsOfWideTilesCompileClean) {
   for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
                                   hopper(256, 176, GemmMainloop::cooperative, 2),
                                   hopper(128, 176, GemmMainloop::pingpong, 2)}) {

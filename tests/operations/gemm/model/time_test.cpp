@@ -92,17 +92,6 @@ TEST(GemmTime, SplittingFillsTheGpuAndCostsASum) {
   EXPECT_LT(parts.time_us, whole.time_us);
 }
 
-TEST(GemmTime, DealingKBlocksOutFillsTheLastRoundAndCostsASum) {
-  const GemmProblem problem{.m = 3072, .n = 1024, .k = 7168};
-  GemmVariant dealt = kVariant;
-  dealt.splits = 0;
-  const GemmPrediction whole = predict(problem, kVariant);
-  const GemmPrediction even = predict(problem, dealt);
-  EXPECT_GT(even.split_us, 1.0);
-  EXPECT_LT(even.matrix_us, whole.matrix_us);
-  EXPECT_GE(even.matrix_us, whole.matrix_us * 96 / 132);
-}
-
 TEST(GemmTime, RowsThatStartInsideOfALineOfL2CostMore) {
   const auto l2_us = [](int k) {
     return predict({.m = 4096, .n = 4096, .k = k}, kVariant).l2_us / k;
