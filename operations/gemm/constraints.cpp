@@ -50,8 +50,8 @@ Reason hopper_tile(const GemmVariant& v, int element_bytes) {
     return "tile_m " + text(v.tile_m) + " is not whole 64-row blocks for each of " + text(sharers) +
            " consumers";
   }
-  if (v.tile_n % 16 != 0) {
-    return "tile_n " + text(v.tile_n) + " is no multiple of 16";
+  if (v.tile_n % 8 != 0) {
+    return "tile_n " + text(v.tile_n) + " is no multiple of 8";
   }
   return line_bytes(v, element_bytes, 128);
 }
@@ -126,12 +126,22 @@ Reason consumers(const Candidate& c) {
   return std::nullopt;
 }
 
+/// Every CTA of a cluster loads as many lines of what they share; of a gated B one half.
+bool loads_whole_lines(const HopperGemmConfig& config) {
+  const int a_lines = config.a_along_k() ? config.tile_m : config.tile_k;
+  const int b_lines = config.gated ? 2 : config.b_along_k() ? config.tile_n : config.tile_k;
+  return a_lines % config.cluster_n == 0 && b_lines % config.cluster_m == 0;
+}
+
 Reason cluster(const Candidate& c) {
   const GemmVariant& v = c.variant;
   const bool is_single = v.cluster_m * v.cluster_n * v.cluster_k ==
                          max_of(max_of(v.cluster_m, v.cluster_n), v.cluster_k);
   if (!is_single) {
     return "a cluster extends along one of m, n and k";
+  }
+  if (c.is_hopper() && !loads_whole_lines(std::get<HopperGemmConfig>(c.config))) {
+    return "the CTAs of a cluster do not load equal parts of a tile";
   }
   if (v.cluster_k > 1 &&
       (v.persistence != Persistence::grid || v.mainloop != GemmMainloop::cooperative)) {
@@ -172,8 +182,9 @@ Reason shared_memory(const Candidate& c) {
 
 /// Sums and operands a thread holds, and how many registers it may have.
 std::pair<int, int> registers_of(const HopperGemmConfig& config) {
-  return {config.accumulator_registers(),
-          config.trades_registers() ? config.consumer_registers() : 255};
+  // Whatever warpgroups trade, ptxas compiles a kernel of 512 threads for 128.
+  const int traded = config.consumers == 3 ? 128 : config.consumer_registers();
+  return {config.accumulator_registers(), config.trades_registers() ? traded : 255};
 }
 std::pair<int, int> registers_of(const PortableGemmConfig& config) {
   const int fragments = 2 * (4 * config.m_blocks() + 2 * config.n_blocks());

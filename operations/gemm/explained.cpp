@@ -4,6 +4,7 @@
 
 #include "core/number_text.h"
 #include "operations/gemm/model/explanation.h"
+#include "operations/gemm/parts.h"
 #include "report/explain/analysis.h"
 #include "report/explain/describe.h"
 #include "report/explain/explain_text.h"
@@ -11,6 +12,8 @@
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
+#include <cmath>
+#include <numeric>
 #include <optional>
 #include <ostream>
 
@@ -59,6 +62,8 @@ void print_launch(std::ostream& out, const ExplainedGemm& all) {
   line(out, "tiles", grouped_text(model.launch.schedule.work_items()),
        "of clusters, splits and batch included");
   line(out, "waves", significant_text(model.waves, 3), "tiles over clusters that can run at once");
+  line(out, "idle SMs", percent_text(1.0 - model.waves / std::ceil(model.waves)),
+       "of the time, as the last round has fewer tiles than the others");
   line(out, "k-blocks", grouped_text(model.traffic.summary.makespan_steps),
        "of the SM that works longest");
 }
@@ -74,6 +79,20 @@ void print_smem(std::ostream& out, const ExplainedGemm& all) {
            " CTAs per SM");
 }
 
+/// Lines of a tile start where rows do: at all multiples of what the pitch shares with a line.
+void print_pitch(std::ostream& out, const std::string& name, long long row_bytes, double cost) {
+  constexpr long long kLine = 128;
+  const double starts =
+      static_cast<double>(kLine) / static_cast<double>(std::gcd(row_bytes, kLine));
+  const bool splits_sectors = row_bytes % kSectorBytes != 0;
+  if (starts > 1) {
+    line(out, "rows of " + name, grouped_text(row_bytes) + " bytes",
+         percent_text(1.0 - 1.0 / starts) + " of a tile's lines lie in two of L2's" +
+             (splits_sectors ? ", with " + percent_text(0.125) + " more sectors" : std::string()) +
+             "; loads cost " + significant_text(cost, 2) + " times as much");
+  }
+}
+
 void print_matrices(std::ostream& out, const ExplainedGemm& all) {
   out << "global memory (bytes between L2 and the SMs, from the schedule)\n";
   long long demanded = 0;
@@ -87,6 +106,11 @@ void print_matrices(std::ostream& out, const ExplainedGemm& all) {
   line(out, "amplification",
        significant_text(static_cast<double>(demanded) / static_cast<double>(compulsory), 4),
        "times the compulsory " + grouped_text(compulsory));
+  if (all.variant.family == Family::hopper) {
+    const LineCosts lines = line_costs_of(all.problem);
+    print_pitch(out, "A", a_row_bytes(all.problem), lines.a);
+    print_pitch(out, "B", b_row_bytes(all.problem), lines.b);
+  }
 }
 
 void print_time(std::ostream& out, const GemmPrediction& terms) {

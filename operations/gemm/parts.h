@@ -40,7 +40,21 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& variant,
 GemmVariant modelled_variant_of(const GemmProblem& problem, const DeviceInfo& device);
 std::optional<GemmProblem> near_kind_of(GemmProblem problem, int index);
 
+/// What lines of A and of B cost the copy engine and L2 against lines that start where L2's do, by
+/// the pitch of packed rows.
+struct LineCosts {
+  double a = 1.0;
+  double b = 1.0;
+};
+LineCosts line_costs_of(const GemmProblem& problem);
+long long a_row_bytes(const GemmProblem& problem);
+long long b_row_bytes(const GemmProblem& problem);
+
 // space.cpp
+/// Widths in steps of 8 up to `widest` with the fewest columns of products for an SM: the two best
+/// of the narrowest ones that take one round of tiles, two, and so on.
+std::vector<int> fitted_widths(const GemmProblem& problem, const DeviceInfo& device, int tile_m,
+                               int widest);
 std::vector<Variant> points_of(Family family, const GemmProblem& problem, const DeviceInfo& device,
                                const SpaceOptions& options);
 

@@ -43,10 +43,20 @@ constexpr double kExchangeUs = 0.5;
 constexpr double kClusterBytesPerClock = 14.0;
 /// Of clusters of three and four, GPCs of 16 and 18 SMs hold no more than this of their SMs.
 constexpr double kLargeClusterShare = 0.89;
+constexpr int kLargeCluster = 4;      ///< That shares tiles of A or B.
+constexpr double kFoursShare = 0.97;  ///< 128 of 132 SMs: every GPC has whole fours.
 
 constexpr int kHopperRows = 64;
 constexpr int kMostStages = 12;
 constexpr int kLeastBlocksPerPart = 4;
+
+/// Lines that start inside of one of L2's are asked for in pieces: requests of a GEMM
+/// grew 1.3, 1.45 and 2.0 to 2.6 times at pitches 64, 32 and 16 bytes beyond a multiple of 128, and
+/// the time of 192 kernels at the last is that of 2.2 times the loads (experiments/gemm, odd
+/// sizes).
+double line_cost(long long pitch) {
+  return pitch % 128 == 0 ? 1.0 : pitch % 64 == 0 ? 1.2 : pitch % 32 == 0 ? 1.5 : 2.2;
+}
 
 /// Two CTAs of such kernels share an SM.
 bool is_by_twos(const GemmVariant& variant) {
@@ -179,52 +189,83 @@ class Candidates {
         HopperShape{128, 144, 64, 2, kCooperative}, HopperShape{128, 160, 64, 2, kCooperative},
         HopperShape{128, 192, 64, 2, kCooperative}, HopperShape{128, 224, 64, 2, kCooperative},
         HopperShape{128, 256, 64, 2, kCooperative}, HopperShape{256, 128, 64, 2, kCooperative},
+        HopperShape{256, 144, 64, 2, kCooperative}, HopperShape{256, 160, 64, 2, kCooperative},
+        HopperShape{256, 176, 64, 2, kCooperative}, HopperShape{256, 192, 64, 2, kCooperative},
     };
     for (const HopperShape& shape : kShapes) {
-      GemmVariant variant{.family = Family::hopper,
-                          .tile_m = shape.tile_m,
-                          .tile_n = shape.tile_n,
-                          .tile_k = shape.tile_k * 2 / element_bytes(problem_.dtype)};
-      if (problem_.scaling == Scaling::block && variant.tile_k != kScaleBlock) {
-        continue;
+      add_hopper_shape(shape);
+    }
+    if (is_fp8(problem_.dtype)) {
+      return;
+    }
+    static constexpr std::array kFitted{
+        HopperShape{128, 256, 64, 2, kCooperative}, HopperShape{128, 192, 64, 2, kPingpong},
+        HopperShape{192, 192, 64, 3, kCooperative}, HopperShape{256, 192, 64, 2, kCooperative}};
+    for (HopperShape shape : kFitted) {
+      for (const int width : fitted_widths(problem_, device_, shape.tile_m, shape.tile_n)) {
+        shape.tile_n = width;
+        add_hopper_shape(shape);
       }
-      variant.promote_every = promotion(variant.tile_k);
-      variant.mainloop = shape.mainloop;
-      variant.consumers = shape.consumers;
-      variant.persistence = Persistence::persistent;
-      add_hopper_forms(variant);
-      if (shape.consumers == 1 && shape.tile_k == 64) {
-        variant.persistence = Persistence::grid;
-        variant.stages = deepest_stages(problem_, variant, device_);
-        add(variant);
-      }
+    }
+  }
+
+  void add_hopper_shape(const HopperShape& shape) {
+    GemmVariant variant{.family = Family::hopper,
+                        .tile_m = shape.tile_m,
+                        .tile_n = shape.tile_n,
+                        .tile_k = shape.tile_k * 2 / element_bytes(problem_.dtype)};
+    if (problem_.scaling == Scaling::block && variant.tile_k != kScaleBlock) {
+      return;
+    }
+    variant.promote_every = promotion(variant.tile_k);
+    variant.mainloop = shape.mainloop;
+    variant.consumers = shape.consumers;
+    variant.persistence = Persistence::persistent;
+    add_hopper_forms(variant);
+    if (shape.consumers == 1 && shape.tile_k == 64) {
+      variant.persistence = Persistence::grid;
+      variant.stages = deepest_stages(problem_, variant, device_);
+      add(variant);
     }
   }
 
   /// Alone, in clusters, and shared along k where tiles are few.
   void add_hopper_forms(GemmVariant variant) {
     variant.stages = deepest_stages(problem_, variant, device_);
+    add_parts(variant);
+    const int rows = ceil_div(problem_.m, variant.tile_m);
+    const int columns = ceil_div(product_columns(problem_), variant.tile_n);
+    const bool is_one_round = tiles(variant) <= device_.sm_count - kLargeCluster;
+    for (const int size : {2, kLargeCluster}) {
+      GemmVariant cluster = variant;
+      if (rows > size / 2 && (size == 2 || (is_one_round && rows % size == 0))) {
+        cluster.cluster_m = size;
+        add_parts(cluster);
+        cluster.cluster_m = 1;
+      }
+      if (problem_.m >= variant.tile_m && columns > size / 2 &&
+          (size == 2 || (is_one_round && columns % size == 0))) {
+        cluster.cluster_n = size;
+        add_parts(cluster);
+      }
+    }
+  }
+
+  /// Whole, and where tiles are few in parts.
+  void add_parts(const GemmVariant& variant) {
     add(variant);
-    if (problem_.m > variant.tile_m) {
-      variant.cluster_m = 2;
-      add(variant);
-      variant.cluster_m = 1;
-    }
-    if (problem_.n > variant.tile_n && problem_.m >= variant.tile_m) {
-      variant.cluster_n = 2;
-      add(variant);
-      variant.cluster_n = 1;
-    }
+    const int cluster = variant.cluster_m * variant.cluster_n;
+    const int places = device_.sm_count - (cluster == kLargeCluster ? kLargeCluster : 0);
     const long long few = tiles(variant);
     const int k_blocks = ceil_div(problem_.k, variant.tile_k);
     for (const int parts : {2, 3, 4, 5, 6, 8, 12, 16}) {
-      if (few * parts > device_.sm_count || k_blocks / parts < kLeastBlocksPerPart) {
+      if (few * parts > places || k_blocks / parts < kLeastBlocksPerPart) {
         break;
       }
       GemmVariant split = variant;
       split.splits = parts;
       add(split);
-      if (parts <= 4 && variant.mainloop == GemmMainloop::cooperative) {
+      if (parts <= 4 && cluster == 1 && variant.mainloop == GemmMainloop::cooperative) {
         GemmVariant shared = variant;
         shared.cluster_k = parts;
         shared.persistence = Persistence::grid;
@@ -290,6 +331,20 @@ class Candidates {
 
 }  // namespace
 
+long long a_row_bytes(const GemmProblem& problem) {
+  return 1LL * (problem.layout == GemmLayout::tn ? problem.m : problem.k) *
+         element_bytes(problem.dtype);
+}
+
+long long b_row_bytes(const GemmProblem& problem) {
+  return 1LL * (problem.layout == GemmLayout::nt ? problem.k : product_columns(problem)) *
+         element_bytes(problem.dtype);
+}
+
+LineCosts line_costs_of(const GemmProblem& problem) {
+  return {line_cost(a_row_bytes(problem)), line_cost(b_row_bytes(problem))};
+}
+
 double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         const DeviceInfo& device) {
   const double sms = device.sm_count;
@@ -299,7 +354,7 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                         ceil_div(product_columns(problem), v.tile_n * v.cluster_n) * v.cluster_m *
                         v.cluster_n * problem.batch;
   const double ctas = places * v.splits * v.cluster_k;
-  const double share = cluster > 2 ? kLargeClusterShare : 1.0;
+  const double share = v.cluster_k > 2 ? kLargeClusterShare : cluster > 2 ? kFoursShare : 1.0;
   const double slots =
       std::max(1.0, std::floor(std::floor(sms * resident * share) / cluster)) * cluster;
   const double rounds = std::ceil(ctas / slots);
@@ -307,11 +362,14 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double blocks =
       std::ceil(1.0 * ceil_div(problem.k, v.tile_k) / (1.0 * v.splits * v.cluster_k));
 
-  const double loaded =
-      1.0 * element_bytes(problem.dtype) * v.tile_k *
-      (1.0 * std::min(v.tile_m, problem.m) / v.cluster_n + 1.0 * v.tile_n / v.cluster_m);
+  const LineCosts lines = line_costs_of(problem);
+  const double a_lines = 1.0 * std::min(v.tile_m, problem.m) / v.cluster_n;
+  const double b_lines = 1.0 * v.tile_n / v.cluster_m;
+  const double loaded = 1.0 * element_bytes(problem.dtype) * v.tile_k * (a_lines + b_lines);
+  const double line_cost = (lines.a * a_lines + lines.b * b_lines) / (a_lines + b_lines);
+  const double sm_rate = kSmL2BytesPerClock / line_cost;
   const double step = std::max({together * product_clocks(problem, v, device),
-                                together * loaded / kSmL2BytesPerClock, kLeastStepClocks});
+                                together * loaded / sm_rate, kLeastStepClocks});
   const double tile_elements = 1.0 * v.tile_m * v.tile_n;
   const double epilogue =
       kEpilogueClocks + 2 * tile_elements * kElementBytes / (v.cluster_k * kSmemBytesPerClock);
@@ -322,7 +380,7 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
   const double l2_rate = kL2Share * kSmL2BytesPerClock * sms * kClocksPerUs;
   const double written =
       1.0 * std::min(v.tile_m, problem.m) * v.tile_n * output_bytes(problem.output);
-  const double l2_us = (ctas * blocks * loaded + places * written) / l2_rate;
+  const double l2_us = (ctas * blocks * loaded * line_cost + places * written) / l2_rate;
 
   // Compulsory bytes that a warm L2 does not hold.
   const CompulsoryBytes compulsory = compulsory_bytes(problem);
@@ -338,8 +396,8 @@ double quick_time_us_of(const GemmProblem& problem, const GemmVariant& v,
                                           : std::ceil(ctas / sms);
   const double busiest = on_busiest * blocks * loaded;
   const double in_flight = std::max(1, v.stages - 1) * loaded * together;
-  const double pull_us =
-      busiest / std::min(kPullBytesPerClock * kClocksPerUs, in_flight / kLatencyUs);
+  const double pull_us = busiest / std::min(std::min(kPullBytesPerClock, sm_rate) * kClocksPerUs,
+                                            in_flight / kLatencyUs);
 
   double time_us = kLaunchUs + smooth_max({sm_us, l2_us, dram_us, pull_us});
   if (v.splits > 1) {

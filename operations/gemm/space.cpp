@@ -55,13 +55,27 @@ constexpr std::array kHopperShapes{
     HopperShape{128, 192, 2, kCooperative}, HopperShape{128, 224, 2, kCooperative},
     HopperShape{128, 256, 2, kCooperative}, HopperShape{256, 64, 2, kCooperative},
     HopperShape{256, 96, 2, kCooperative},  HopperShape{256, 128, 2, kCooperative},
+    HopperShape{256, 144, 2, kCooperative}, HopperShape{256, 160, 2, kCooperative},
+    HopperShape{256, 176, 2, kCooperative}, HopperShape{256, 192, 2, kCooperative},
+};
+/// For types of 16 bits.
+constexpr std::array kThreeConsumerShapes{
+    HopperShape{192, 128, 3, kCooperative},
+    HopperShape{192, 160, 3, kCooperative},
+};
+/// The widest of those whose widths fit the problem.
+constexpr std::array kFittedShapes{
+    HopperShape{128, 256, 2, kCooperative},
+    HopperShape{128, 192, 2, kPingpong},
+    HopperShape{192, 192, 3, kCooperative},
+    HopperShape{256, 192, 2, kCooperative},
 };
 /// More that won where FP8 leaves fewer k-blocks, or sums of parts take registers
 /// (experiments/gemm/fp8).
 constexpr std::array kFp8Shapes{
-    HopperShape{128, 176, 2, kCooperative}, HopperShape{128, 208, 2, kCooperative},
-    HopperShape{256, 112, 2, kCooperative}, HopperShape{256, 160, 2, kCooperative},
-    HopperShape{256, 192, 2, kCooperative},
+    HopperShape{128, 176, 2, kCooperative},
+    HopperShape{128, 208, 2, kCooperative},
+    HopperShape{256, 112, 2, kCooperative},
 };
 /// Those whose warps have 128 columns of C, for scales of so many.
 constexpr std::array kPortableScaledShapes{
@@ -165,6 +179,11 @@ class Enumeration {
       add(kHopperShapes);
       if (is_fp8(problem_.dtype)) {
         add(kFp8Shapes);
+        return all;
+      }
+      add(kThreeConsumerShapes);
+      for (const HopperShape& shape : kFittedShapes) {
+        add_fitted(shape, all);
       }
     } else if (problem_.output_scaling == Scaling::block) {
       add(kPortableScaledShapes);
@@ -172,6 +191,14 @@ class Enumeration {
       add(kPortableShapes);
     }
     return all;
+  }
+
+  void add_fitted(const HopperShape& widest, std::vector<Variant>& all) const {
+    for (const int width : fitted_widths(problem_, device_, widest.tile_m, widest.tile_n)) {
+      HopperShape fitted = widest;
+      fitted.tile_n = width;
+      append_unique(all, Variant(shape_variant(fitted)));
+    }
   }
 
   /// A tile in every form of the family.
@@ -198,7 +225,7 @@ class Enumeration {
       return {shape_variant(PortableShape{tile.tile_m, tile.tile_n, 2, 2}),
               shape_variant(PortableShape{tile.tile_m, tile.tile_n, 2, 4})};
     }
-    const int most_consumers = tile.tile_m % 128 == 0 ? 2 : 1;
+    const int most_consumers = tile.tile_m % 128 == 0 ? 2 : tile.tile_m % 192 == 0 ? 3 : 1;
     return {shape_variant(HopperShape{tile.tile_m, tile.tile_n, most_consumers, kCooperative}),
             shape_variant(HopperShape{tile.tile_m, tile.tile_n, 2, kPingpong})};
   }
@@ -277,7 +304,8 @@ class Enumeration {
     return values;
   }
 
-  /// Restricted ones in every combination, else clusters of up to two CTAs that both have rows.
+  /// Restricted ones in every combination, else clusters of two CTAs that both have rows, and of
+  /// four where they compute one tile each: more of those than the GPU holds would run at its end.
   std::vector<Variant> with_clusters(const std::vector<Variant>& variants) const {
     const bool is_restricted = restriction_of(options_, "cluster_m") != nullptr ||
                                restriction_of(options_, "cluster_n") != nullptr;
@@ -291,14 +319,21 @@ class Enumeration {
       if (clustered.cluster_k > 1) {
         continue;
       }
-      if (problem_.m > clustered.tile_m) {
-        clustered.cluster_m = 2;
-        all.emplace_back(clustered);
-      }
-      if (problem_.m >= clustered.tile_m && problem_.n > clustered.tile_n) {
-        clustered.cluster_m = 1;
-        clustered.cluster_n = 2;
-        all.emplace_back(clustered);
+      const int rows = ceil_div(problem_.m, clustered.tile_m);
+      const int columns = ceil_div(product_columns(problem_), clustered.tile_n);
+      const bool is_one_round = 1LL * rows * columns * problem_.batch <= device_.sm_count - 4;
+      for (const int size : {2, 4}) {
+        if (rows > size / 2 && (size == 2 || (is_one_round && rows % size == 0))) {
+          clustered.cluster_m = size;
+          clustered.cluster_n = 1;
+          all.emplace_back(clustered);
+        }
+        if (problem_.m >= clustered.tile_m && columns > size / 2 &&
+            (size == 2 || (is_one_round && columns % size == 0))) {
+          clustered.cluster_m = 1;
+          clustered.cluster_n = size;
+          all.emplace_back(clustered);
+        }
       }
     }
     return all;
@@ -370,6 +405,30 @@ class Enumeration {
 };
 
 }  // namespace
+
+std::vector<int> fitted_widths(const GemmProblem& problem, const DeviceInfo& device, int tile_m,
+                               int widest) {
+  constexpr int kNarrowest = 96;
+  constexpr std::size_t kMost = 2;
+  const int rows = ceil_div(problem.m, tile_m) * problem.batch;
+  std::vector<std::pair<long long, int>> work_and_width;
+  int fewest = 0;  // Rounds of the width before.
+  for (int width = widest; width >= kNarrowest; width -= 8) {
+    const long long tiles = 1LL * rows * ceil_div(product_columns(problem), width);
+    const auto rounds = static_cast<int>((tiles + device.sm_count - 1) / device.sm_count);
+    if (rounds == fewest) {
+      work_and_width.pop_back();  // A narrower tile in as many rounds.
+    }
+    work_and_width.emplace_back(1LL * rounds * width, width);
+    fewest = rounds;
+  }
+  std::ranges::sort(work_and_width);
+  std::vector<int> widths;
+  for (std::size_t i = 0; i < std::min(kMost, work_and_width.size()); ++i) {
+    widths.push_back(work_and_width[i].second);
+  }
+  return widths;
+}
 
 /// Tiles with everything that fits them (stages that fill shared memory, clusters, splits of k
 /// where tiles are few, orders of tiles where they are many). A restricted axis takes its values

@@ -65,6 +65,8 @@ std::vector<GemmCase> tile_cases() {
                                        {256, 32},
                                        {256, 80},
                                        {256, 128},
+                                       {256, 144},
+                                       {256, 176},
                                        {256, 192}}) {
     cases.push_back(
         fitted("tile_" + text(tile_m) + "x" + text(tile_n), ragged(), hopper(tile_m, tile_n)));
@@ -76,6 +78,39 @@ std::vector<GemmCase> tile_cases() {
   HopperGemmConfig one = hopper(128, 96);
   one.consumers = 1;
   cases.push_back(fitted("one_consumer_of_128_rows", ragged(), one));
+  // Widths that leave half of 16 columns, also where a pair loads halves of 8 lines and a half
+  // each.
+  for (const auto& [tile_m, tile_n] :
+       {std::pair{64, 24}, {64, 72}, {128, 104}, {128, 248}, {256, 152}}) {
+    cases.push_back(
+        fitted("tile_" + text(tile_m) + "x" + text(tile_n), ragged(), hopper(tile_m, tile_n)));
+    cases.push_back(fitted("pair_" + text(tile_m) + "x" + text(tile_n), ragged(),
+                           with_cluster(hopper(tile_m, tile_n), 2, 1)));
+    cases.push_back(fitted("tn_" + text(tile_m) + "x" + text(tile_n), ragged(GemmLayout::tn),
+                           with_cluster(hopper(tile_m, tile_n), 1, 2)));
+  }
+  for (const int tile_n : {128, 168, 192}) {
+    HopperGemmConfig three = hopper(192, tile_n);
+    three.consumers = 3;
+    for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::nn, GemmLayout::tn}) {
+      const std::string suffix =
+          "_of_192x" + text(tile_n) + "_layout_" + text(static_cast<int>(layout));
+      cases.push_back(fitted("three_consumers" + suffix, ragged(layout), three));
+      cases.push_back(
+          fitted("three_consumers_in_pairs" + suffix, ragged(layout), with_cluster(three, 2, 1)));
+    }
+    three.split_k = true;
+    GemmCase split = fitted("three_consumers_split_192x" + text(tile_n), ragged(), three);
+    split.splits = 3;
+    cases.push_back(split);
+  }
+  for (const GemmLayout layout : {GemmLayout::nt, GemmLayout::tn}) {
+    const std::string suffix = "_layout_" + text(static_cast<int>(layout));
+    cases.push_back(
+        fitted("four_share_b" + suffix, ragged(layout), with_cluster(hopper(64, 144), 4, 1)));
+    cases.push_back(
+        fitted("four_share_a" + suffix, ragged(layout), with_cluster(hopper(128, 128), 1, 4)));
+  }
   for (const int stages : {2, 4, 7}) {
     cases.push_back(fitted("stages_" + text(stages), ragged(), hopper(128, 64, stages)));
   }

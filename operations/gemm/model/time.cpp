@@ -5,6 +5,7 @@
 #include "operations/attention/model/hopper_time.h"
 #include "operations/attention/model/time.h"
 #include "operations/gemm/config.h"
+#include "operations/gemm/parts.h"
 #include <swr/gemm_problem.h>
 #include <swr/gemm_variant.h>
 
@@ -56,7 +57,8 @@ constexpr double kClusterBytesPerClock = 14.0;
 /// What a CTA's tile costs its SM, whatever the family.
 struct TileCosts {
   double product_clocks = 0.0;   ///< One k-block: products, and the shared memory that feeds them.
-  double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for.
+  double loaded_bytes = 0.0;     ///< One k-block: what the CTA asks L2 for, times
+  double line_cost = 1.0;        ///< what its lines cost against those that lie in one of L2's.
   double epilogue_clocks = 0.0;  ///< A tile of C that leaves with nothing beside it.
   double exchange_clocks = 0.0;  ///< Sums of a cluster along k.
   bool hides_epilogues = false;  ///< Behind products of the CTA's next tile.
@@ -111,12 +113,18 @@ double product_clocks(const HopperGemmConfig& config) {
   return std::max({kProductFactor * products, smem_clocks, promoted_clocks(config, products)});
 }
 
-TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*profile*/) {
+TileCosts tile_costs(const HopperGemmConfig& config, const GemmProblem& problem,
+                     const GpuProfile& /*profile*/) {
+  const int m = problem.m;
+  // Multicast brings the rest.
+  const double a_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
+                         config.element_bytes() / config.cluster_n;
+  const double b_bytes = static_cast<double>(config.b_tile_bytes()) / config.cluster_m;
+  const LineCosts lines = line_costs_of(problem);
+  const double costs = lines.a * a_bytes + lines.b * b_bytes;
   return {.product_clocks = product_clocks(config),
-          // Multicast brings the rest.
-          .loaded_bytes = static_cast<double>(config.loaded_a_rows(m)) * config.tile_k *
-                              config.element_bytes() / config.cluster_n +
-                          static_cast<double>(config.b_tile_bytes()) / config.cluster_m,
+          .loaded_bytes = costs,
+          .line_cost = costs / (a_bytes + b_bytes),
           // Into shared memory and out of it.
           .epilogue_clocks =
               kEpilogueClocks + 2 * tile_bytes(config) / (config.cluster_k * kSmemBytesPerClock),
@@ -128,7 +136,8 @@ TileCosts tile_costs(const HopperGemmConfig& config, int m, const GpuProfile& /*
 
 /// As for the portable attention kernel: a CTA's warps take turns at mma.sync, at its rate, and at
 /// shared memory. Every warp reads its rows of A and columns of B, cp.async writes both.
-TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& profile) {
+TileCosts tile_costs(const PortableGemmConfig& config, const GemmProblem& problem,
+                     const GpuProfile& profile) {
   const double flop = 2.0 * config.tile_m * config.tile_n * config.tile_k;
   const double smem_bytes = config.warps_n * static_cast<double>(config.a_tile_bytes()) +
                             config.warps_m * static_cast<double>(config.b_tile_bytes()) +
@@ -142,7 +151,7 @@ TileCosts tile_costs(const PortableGemmConfig& config, int m, const GpuProfile& 
   const double smem = profile.kernel.smem_share * smem_bytes / kSmemBytesPerClock;
   return {.product_clocks = clocks_in_turn({products, smem, 0.0}, 1),
           .loaded_bytes = 1.0 * config.element_bytes() * config.tile_k *
-                          (std::min(config.tile_m, m) + config.tile_n),
+                          (std::min(config.tile_m, problem.m) + config.tile_n),
           // From registers to L2.
           .epilogue_clocks = kEpilogueClocks + tile_bytes(config) / sm_l2_bytes_per_clock(profile),
           .exchange_clocks = 0.0,
@@ -164,13 +173,13 @@ double meeting_share(long long steps) {
 
 /// What L2 looks up: requests that did not meet, the tiles of C, and partial sums that are read
 /// again.
-double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary) {
+double l2_sectors(const GemmLaunch& launch, const GemmSummary& summary, double line_cost) {
   const long long could_meet =
       launch.neighbours > 1 ? summary.read_sectors - summary.distinct_sectors : 0;
   const double looked_up = static_cast<double>(summary.read_sectors) -
                            meeting_share(summary.makespan_steps) * static_cast<double>(could_meet);
   const int passes_over_c = launch.schedule.splits > 1 ? 2 : 1;
-  return looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
+  return line_cost * looked_up + static_cast<double>(summary.write_sectors) * passes_over_c;
 }
 
 /// A smooth maximum, as for attention (docs/model.md).
@@ -205,7 +214,7 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
                                  const GemmLaunch& launch, const GemmTraffic& traffic,
                                  const GpuProfile& profile) {
   const TileCosts tile =
-      std::visit([&](const auto& config) { return tile_costs(config, problem.m, profile); },
+      std::visit([&](const auto& config) { return tile_costs(config, problem, profile); },
                  make_gemm_config(problem, variant));
   const GemmSchedule& schedule = launch.schedule;
   const long long at_once = launch.resident_clusters();
@@ -226,8 +235,8 @@ GemmPrediction predict_gemm_time(const GemmProblem& problem, const GemmVariant& 
   GemmPrediction prediction;
   prediction.matrix_us = microseconds(steps * products, profile);
   prediction.epilogue_us = microseconds(epilogues, profile);
-  prediction.l2_us =
-      transfer_us(l2_sectors(launch, traffic.summary), tile.l2_rate_factor * profile.l2_gb_per_s);
+  prediction.l2_us = transfer_us(l2_sectors(launch, traffic.summary, tile.line_cost),
+                                 tile.l2_rate_factor * profile.l2_gb_per_s);
   prediction.dram_us =
       transfer_us(static_cast<double>(traffic.compulsory_misses + traffic.excess_misses),
                   profile.device.dram_gb_per_s * profile.dram_efficiency);

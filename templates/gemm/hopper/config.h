@@ -13,7 +13,7 @@
 
 namespace swr {
 
-/// One warpgroup loads by TMA, one or two compute with wgmma.
+/// One warpgroup loads by TMA, one to three compute with wgmma.
 ///
 /// Tiles of A and B lie in shared memory as panels: lines of 128 bytes (64 elements, 128 of FP8),
 /// swizzled. An operand contiguous along k has one line per row of the tile in each panel; one
@@ -30,11 +30,11 @@ struct HopperGemmConfig {
   GemmLayout layout;
   bool reads_c;  ///< beta may differ from 0.
   int tile_m;    ///< 64 to 256, whole 64-row blocks per consumer.
-  int tile_n;    ///< A multiple of 16, at most 256.
+  int tile_n;    ///< A multiple of 8 from 16 to 256.
   int tile_k;    ///< One or two lines.
   int stages;    ///< Tiles of A, and of B, in shared memory.
   GemmMainloop mainloop;
-  int consumers;  ///< Computing warpgroups, 1 or 2; pingpong has 2.
+  int consumers;  ///< Computing warpgroups, 1 to 3; pingpong has 2.
   int cluster_m;  ///< CTAs that share a tile of B. A cluster extends along one axis at most.
   int cluster_n;  ///< CTAs that share a tile of A.
   /// CTAs that share a tile of C along k; above 1 each computes one tile (grid, cooperative).
@@ -174,13 +174,16 @@ struct HopperGemmConfig {
 
   /// Registers per thread after the warpgroups have traded them (setmaxnreg): the CTA owns what its
   /// threads had at entry.
-  SWR_HD constexpr bool trades_registers() const { return consumers == 2; }
+  SWR_HD constexpr bool trades_registers() const { return consumers > 1; }
   SWR_HD constexpr int producer_registers() const {
     // Scales of blocks keep the loading thread busy, and sums of two levels need few beside them.
-    const int most_of_few = scaling == Scaling::block ? 192 : 160;
+    const int most_of_few = scaling == Scaling::block || split_k ? 192 : 160;
     return accumulator_registers() > 192 ? 24 : accumulator_registers() > most_of_few ? 40 : 56;
   }
-  SWR_HD constexpr int consumer_registers() const { return (504 - producer_registers()) / 2; }
+  SWR_HD constexpr int consumer_registers() const {
+    const int of_all = 65536 / threads() / 8 * 8 * (consumers + 1);
+    return (of_all - producer_registers()) / consumers / 8 * 8;
+  }
 
   /// Slots of a warp's staging area: one is filled while the copy engine reads the other.
   static constexpr int kStagingSlots = 2;

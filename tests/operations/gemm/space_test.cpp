@@ -150,6 +150,17 @@ TEST(GemmSpace, OffersSplitsWhereTilesAreFewAndOrdersWhereTheyAreMany) {
   EXPECT_TRUE(any(many, ordered));
 }
 
+TEST(GemmSpace, OffersWidthsThatFillRoundsAndFoursWhereOneRoundHoldsAllTiles) {
+  // 24 rows of 128 times 5 columns of 200 are one round; 8 of 128 times 15 of 144 are another.
+  const auto fitted = [](const GemmVariant& v) { return v.tile_m == 128 && v.tile_n == 200; };
+  EXPECT_TRUE(any(enumerate_space(product(3000, 1000, 7000), h200(), {}), fitted));
+  const auto fours = [](const GemmVariant& v) { return v.cluster_m == 4 || v.cluster_n == 4; };
+  EXPECT_TRUE(any(enumerate_space(product(1024, 2112, 7168), h200(), {}), fours));
+  EXPECT_FALSE(any(enumerate_space(product(8192, 8192, 8192), h200(), {}), fours));
+  const auto three = [](const GemmVariant& v) { return v.consumers == 3; };
+  EXPECT_TRUE(any(enumerate_space(product(4096, 4096, 4096), h200(), {}), three));
+}
+
 TEST(GemmSpace, OffersClustersAlongKWhereTilesAreFew) {
   const auto clustered = [](const GemmVariant& v) { return v.cluster_k > 1; };
   const auto of_two_consumers = [](const GemmVariant& v) {

@@ -106,6 +106,30 @@ TEST(HopperGemmKernel, SplitsDeepTilesAndReadingCCompileClean) {
   }
 }
 
+TEST(HopperGemmKernel, SplitsOfWideTilesCompileClean) {
+  for (HopperGemmConfig config : {hopper(128, 256, GemmMainloop::cooperative, 2),
+                                  hopper(256, 176, GemmMainloop::cooperative, 2),
+                                  hopper(128, 176, GemmMainloop::pingpong, 2)}) {
+    config.split_k = true;
+    config.cluster_m = 2;
+    expect_clean(config, 90);
+  }
+}
+
+TEST(HopperGemmKernel, ThreeConsumersAndWidthsOfEightCompileClean) {
+  for (const int tile_n : {104, 160, 192}) {
+    HopperGemmConfig three = hopper(192, tile_n, GemmMainloop::cooperative, 3);
+    expect_clean(three, 90);
+    three.cluster_m = 2;
+    three.layout = GemmLayout::tn;
+    expect_clean(three, 90);
+    three.split_k = true;
+    expect_clean(three, 90);
+  }
+  expect_clean(hopper(256, 152, GemmMainloop::cooperative, 2), 90);
+  expect_clean(hopper(128, 184, GemmMainloop::pingpong, 2), 90);
+}
+
 TEST(HopperGemmKernel, ClustersAlongKCompileClean) {
   for (const auto& [tile_m, tile_n, consumers, cluster_k] :
        {std::array{64, 16, 1, 8}, std::array{64, 256, 1, 2}, std::array{128, 144, 2, 2},

@@ -92,6 +92,16 @@ TEST(GemmTime, SplittingFillsTheGpuAndCostsASum) {
   EXPECT_LT(parts.time_us, whole.time_us);
 }
 
+TEST(GemmTime, RowsThatStartInsideOfALineOfL2CostMore) {
+  const auto l2_us = [](int k) {
+    return predict({.m = 4096, .n = 4096, .k = k}, kVariant).l2_us / k;
+  };
+  EXPECT_NEAR(l2_us(8192 + 64) / l2_us(8192), 1.0, 0.01);
+  EXPECT_NEAR(l2_us(8192 + 32) / l2_us(8192), 1.2, 0.02);
+  EXPECT_NEAR(l2_us(8192 + 16) / l2_us(8192), 1.5, 0.03);
+  EXPECT_NEAR(l2_us(8192 + 8) / l2_us(8192), 2.2, 0.05);
+}
+
 TEST(GemmTime, ASumInSharedMemoryCostsLessThanOneInGlobalMemory) {
   const GemmProblem problem{.m = 512, .n = 2112, .k = 7168};
   GemmVariant split = kVariant;
