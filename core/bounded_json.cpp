@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/bounded_json.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <algorithm>

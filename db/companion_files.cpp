@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "db/companion_files.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 
 #include <algorithm>
 #include <cstdint>

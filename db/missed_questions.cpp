@@ -2,10 +2,9 @@
 #include "db/missed_questions.h"
 
 #include "core/bounded_json.h"
-#include "core/file_descriptor.h"
+#include "core/files.h"
 #include "core/json.h"
 #include "core/operation.h"
-#include "core/regular_file.h"
 #include <swr/error.h>
 
 #include <algorithm>

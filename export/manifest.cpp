@@ -3,9 +3,9 @@
 
 #include "core/bounded_json.h"
 #include "core/fields.h"
+#include "core/files.h"
 #include "core/json.h"
 #include "core/operation.h"
-#include "core/regular_file.h"
 #include "core/reject.h"
 #include "core/sha256.h"
 #include <swr/constraints.h>

@@ -4,7 +4,6 @@
 #include "core/bounded_json.h"
 #include "core/fields.h"
 #include "core/sha256.h"
-#include "generator/file_io.h"
 #include <swr/error.h>
 
 #include <nlohmann/json.hpp>
@@ -72,19 +71,13 @@ CompiledKernel from_json(const Json& json) {
   return kernel;
 }
 
-/// The kernel an entry file describes, without its cubin; empty when the file is damaged or does
-/// not have the seal that it needs.
-std::optional<CompiledKernel> parse_entry(const std::string& text, const std::string& key,
-                                          const CacheKey* needed_seal) {
+/// The kernel an entry file describes, without its cubin; empty when the file is damaged.
+std::optional<CompiledKernel> parse_entry(const std::string& text, const std::string& key) {
   try {
     constexpr JsonLimits kEntry{.bytes = std::size_t{1} << 20};
     const Json file = parse_json(text, "the entry", kEntry);
     const Json& body = file.at("kernel");
     if (file.at("kernel_sha256") != sha256_hex(body.dump()) || body.at("format") != kFormat) {
-      return std::nullopt;
-    }
-    if (needed_seal != nullptr &&
-        !needed_seal->is_seal(file.at("seal").get<std::string>(), body.dump())) {
       return std::nullopt;
     }
     CompiledKernel kernel = from_json(body);
@@ -96,12 +89,9 @@ std::optional<CompiledKernel> parse_entry(const std::string& text, const std::st
   }
 }
 
-std::string entry_text(const CompiledKernel& kernel, const std::optional<CacheKey>& key) {
+std::string entry_text(const CompiledKernel& kernel) {
   const SortedJson body = to_json(kernel);
-  SortedJson entry{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}};
-  if (key) {
-    entry["seal"] = key->seal(body.dump());
-  }
+  const SortedJson entry{{"kernel", body}, {"kernel_sha256", sha256_hex(body.dump())}};
   return entry.dump(kIndent) + "\n";
 }
 
@@ -123,10 +113,25 @@ bool is_digest(const std::string& text) {
   return text.size() == kHexDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
+/// The whole file; empty when there is none that can be read and that is believed: who put a file
+/// into the folder while others could write there still owns it.
+std::optional<std::string> read_believed(const std::filesystem::path& path, Sharing sharing) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  try {
+    const RegularFile file(path, Links::refused);
+    if (sharing == Sharing::group || is_trusted(file.status(), sharing)) {
+      return file.read_whole(kMostBytes);
+    }
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
 std::optional<std::vector<std::byte>> read_intact_cubin(const std::filesystem::path& directory,
-                                                        const std::string& digest) {
+                                                        const std::string& digest,
+                                                        Sharing sharing) {
   const auto content =
-      is_digest(digest) ? read_text(cubin_file(directory, digest), Links::refused) : std::nullopt;
+      is_digest(digest) ? read_believed(cubin_file(directory, digest), sharing) : std::nullopt;
   if (!content || sha256_hex(*content) != digest) {
     return std::nullopt;
   }
@@ -149,13 +154,37 @@ std::error_code make_folder(const std::filesystem::path& folder, Sharing sharing
   return error;
 }
 
+void require_trusted_folder(const std::filesystem::path& folder, Sharing sharing) {
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0 || is_trusted(status, sharing)) {
+    return;
+  }
+  const bool is_open_to_group_alone = (status.st_mode & (S_IWGRP | S_IWOTH)) == S_IWGRP;
+  throw Error(ErrorCode::unreadable,
+              "the cubin cache '" + folder.string() +
+                  "' can be changed by other users, whose code would then be launched; make it "
+                  "yours alone (chown, chmod -R go-w), " +
+                  (is_open_to_group_alone ? "trust its group with --shared-cache, " : "") +
+                  "or choose another directory with --cache-dir");
+}
+
+/// What a link leads to may change.
+void require_no_link(const std::filesystem::path& folder) {
+  if (std::filesystem::is_symlink(std::filesystem::symlink_status(folder))) {
+    throw Error(ErrorCode::unreadable,
+                "'" + folder.string() +
+                    "' of the cubin cache is a link, and swr follows none there; remove it, or "
+                    "make the whole cache's directory a link");
+  }
+}
+
 }  // namespace
 
 void require_trusted_cache(const std::filesystem::path& directory, Sharing sharing) {
-  require_trusted(directory, sharing);
+  require_trusted_folder(directory, sharing);
   for (const char* part : {"entries", "cubins", "locks"}) {
     require_no_link(directory / part);
-    require_trusted(directory / part, sharing);
+    require_trusted_folder(directory / part, sharing);
   }
 }
 
@@ -163,22 +192,18 @@ std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::p
                                                         const std::string& digest,
                                                         Sharing sharing) {
   require_trusted_cache(directory, sharing);
-  return read_intact_cubin(directory, digest);
+  return read_intact_cubin(directory, digest, sharing);
 }
 
-CubinCache::CubinCache(std::filesystem::path directory, const CacheTrust& trust)
-    : directory_(std::move(directory)),
-      needs_seal_(trust.key_file.has_value() && trust.sharing == Sharing::none) {
+CubinCache::CubinCache(std::filesystem::path directory, Sharing sharing)
+    : directory_(std::move(directory)), sharing_(sharing) {
   for (const auto& folder :
        {directory_, directory_ / "entries", directory_ / "cubins", directory_ / "locks"}) {
-    if (const std::error_code error = make_folder(folder, trust.sharing)) {
+    if (const std::error_code error = make_folder(folder, sharing)) {
       reject_directory(directory_, error.message());
     }
   }
-  require_trusted_cache(directory_, trust.sharing);
-  if (trust.key_file) {
-    key_ = CacheKey::read_or_make(*trust.key_file);
-  }
+  require_trusted_cache(directory_, sharing);
 }
 
 std::filesystem::path CubinCache::entry_path(const std::string& key) const {
@@ -190,9 +215,10 @@ std::filesystem::path CubinCache::cubin_path(const std::string& digest) const {
 }
 
 std::optional<CompiledKernel> CubinCache::find(const std::string& key) const {
-  const auto text = read_text(entry_path(key), Links::refused);
-  auto kernel = text ? parse_entry(*text, key, needs_seal_ ? &*key_ : nullptr) : std::nullopt;
-  auto cubin = kernel ? read_intact_cubin(directory_, kernel->cubin_digest) : std::nullopt;
+  const auto text = read_believed(entry_path(key), sharing_);
+  auto kernel = text ? parse_entry(*text, key) : std::nullopt;
+  auto cubin =
+      kernel ? read_intact_cubin(directory_, kernel->cubin_digest, sharing_) : std::nullopt;
   if (!cubin) {
     return std::nullopt;
   }
@@ -203,10 +229,9 @@ std::optional<CompiledKernel> CubinCache::find(const std::string& key) const {
 
 void CubinCache::store(const CompiledKernel& kernel) const {
   try {
-    write_atomically(cubin_path(kernel.cubin_digest), kernel.cubin);
-    const std::string text = entry_text(kernel, key_);
-    write_atomically(entry_path(kernel.source_digest),
-                     std::as_bytes(std::span(text.data(), text.size())));
+    write_atomically(cubin_path(kernel.cubin_digest),
+                     {reinterpret_cast<const char*>(kernel.cubin.data()), kernel.cubin.size()});
+    write_atomically(entry_path(kernel.source_digest), entry_text(kernel));
   } catch (const Error& error) {
     reject_directory(directory_, error.what());
   }

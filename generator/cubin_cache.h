@@ -7,11 +7,10 @@
 //
 // A cubin is in place before the entry that names it, and both appear by rename, so readers never
 // see a part. An entry or cubin that does not match its digest counts as absent and is replaced,
-// and so does one that is a link. Entries have the seal of who stored them (CacheKey).
+// and so does one that is a link or, unless the cache is shared, another user's.
 #pragma once
 
-#include "generator/cache_key.h"
-#include "generator/trusted_folder.h"
+#include "core/files.h"
 #include <swr/kernel.h>
 
 #include <cstddef>
@@ -35,21 +34,12 @@ void require_trusted_cache(const std::filesystem::path& directory, Sharing shari
 std::optional<std::vector<std::byte>> read_cached_cubin(const std::filesystem::path& directory,
                                                         const std::string& digest, Sharing sharing);
 
-/// Whose kernels a cache believes.
-struct CacheTrust {
-  Sharing sharing = Sharing::none;
-  /// Where this user's key lies (CacheKey). With one, and where nothing is shared, a kernel counts
-  /// as absent that was not stored with it; without one, what lies in a trusted folder is believed.
-  std::optional<std::filesystem::path> key_file = {};
-};
-
 /// Thread-safe; any number of processes may share a directory.
 class CubinCache {
  public:
   /// Creates the directory when missing, for this user alone unless it is shared.
-  /// Throws: Error{not_writable} when it cannot be created or written; as require_trusted_cache()
-  /// and CacheKey::read_or_make().
-  explicit CubinCache(std::filesystem::path directory, const CacheTrust& trust = {});
+  /// Throws: Error{not_writable} when it cannot be created or written; as require_trusted_cache().
+  explicit CubinCache(std::filesystem::path directory, Sharing sharing = Sharing::none);
 
   /// The intact kernel stored under `key`.
   std::optional<CompiledKernel> find(const std::string& key) const;
@@ -67,8 +57,7 @@ class CubinCache {
   std::filesystem::path cubin_path(const std::string& digest) const;
 
   std::filesystem::path directory_;
-  std::optional<CacheKey> key_;
-  bool needs_seal_;  ///< A kernel is believed only with this user's seal.
+  Sharing sharing_;
 };
 
 }  // namespace swr

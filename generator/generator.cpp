@@ -121,8 +121,7 @@ struct Generator::Impl {
         nvrtc_version(nvrtc.version()),
         compiler(options.compiler) {
     if (options.cache_dir) {
-      cache.emplace(*options.cache_dir, CacheTrust{.sharing = sharing(options.shared_cache),
-                                                   .key_file = options.cache_key});
+      cache.emplace(*options.cache_dir, sharing(options.shared_cache));
     }
   }
 

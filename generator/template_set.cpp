@@ -3,7 +3,7 @@
 
 #include "core/embedded_file.h"
 #include "generator/digest.h"
-#include "generator/file_io.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <algorithm>
@@ -108,6 +108,20 @@ std::optional<IncludeDirective> parse_include(std::string_view line) {
   return IncludeDirective{.path = line.substr(1, close - 1), .quoted = quoted};
 }
 
+namespace {
+
+std::string read_overlay_file(const std::filesystem::path& directory,
+                              const std::filesystem::path& path) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  try {
+    return read_regular_file(directory / path, kMostBytes);
+  } catch (const Error&) {
+    reject_overlay(directory, "holds '" + path.string() + "', which cannot be read");
+  }
+}
+
+}  // namespace
+
 TemplateSet TemplateSet::built_in() {
   TemplateSet set;
   for (const auto files : {embedded_templates(), embedded_public_headers()}) {
@@ -122,11 +136,7 @@ TemplateSet TemplateSet::overlaid(const std::filesystem::path& directory) {
   TemplateSet set = built_in();
   try {
     for (const auto& path : list_overlay(directory)) {
-      auto text = read_text(directory / path);
-      if (!text) {
-        reject_overlay(directory, "holds '" + path.string() + "', which cannot be read");
-      }
-      set.files_.insert_or_assign(path.generic_string(), std::move(*text));
+      set.files_.insert_or_assign(path.generic_string(), read_overlay_file(directory, path));
     }
   } catch (const std::filesystem::filesystem_error& error) {
     reject_overlay(directory, "cannot be read (" + error.code().message() + ")");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "generator/toolkit_headers.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/published_timings/csv_table.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 
 namespace swr {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "experiments/studies/peer_times.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 #include <swr/error.h>
 #include <swr/gemm_problem.h>
 

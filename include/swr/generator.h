@@ -52,11 +52,7 @@ struct GeneratorOptions {
   std::optional<std::filesystem::path> template_overlay;
   /// Cubin cache; no value disables it. The directory is created when missing.
   std::optional<std::filesystem::path> cache_dir;
-  /// A file with a key of this user's, made where it is missing. With it Generator takes from the
-  /// cache only what was stored with the same key; without it, what lies in a cache that nobody
-  /// else may write to.
-  std::optional<std::filesystem::path> cache_key = std::nullopt;
-  /// Takes what members of the cache's group have stored as well, whatever their key.
+  /// Takes what members of the cache's group have stored as well.
   bool shared_cache = false;
   /// The NVRTC library to use. No value searches the toolkit that swr was built with, the system's
   /// library path and /usr/local/cuda.

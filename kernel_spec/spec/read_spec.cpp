@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/bounded_json.h"
-#include "core/regular_file.h"
+#include "core/files.h"
 #include "kernel_spec/spec/compiler_options.h"
 #include "kernel_spec/spec/readers.h"
 #include "kernel_spec/spec/spec_folder.h"

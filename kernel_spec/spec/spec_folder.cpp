@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel_spec/spec/spec_folder.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // The folder of a spec: the only place from which files that the spec names are read.
 #pragma once
 
-#include "core/file_descriptor.h"
+#include "core/files.h"
 
 #include <cstddef>
 #include <filesystem>

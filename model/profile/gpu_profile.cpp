@@ -5,7 +5,7 @@
 #include "core/bounded_json.h"
 #include "core/embedded_file.h"
 #include "core/enum_text.h"
-#include "core/regular_file.h"
+#include "core/files.h"
 #include "model/profile/profile_inheritance.h"
 #include <swr/error.h>
 #include <swr/variant.h>

@@ -217,9 +217,6 @@ Finding check_cache(const Session& session) {
       return {"cache", Health::broken, unwritable, kAdvice};
     }
     require_trusted_cache(directory, sharing(options.shared_cache));
-    if (options.cache_key && fs::exists(fs::symlink_status(*options.cache_key))) {
-      (void)CacheKey::read_or_make(*options.cache_key);
-    }
     std::uintmax_t bytes = 0;
     std::size_t files = 0;
     if (fs::exists(directory)) {

@@ -104,12 +104,4 @@ std::filesystem::path default_cache_dir(const Environment& environment) {
          "swr";
 }
 
-std::optional<std::filesystem::path> cache_key_file(const Environment& environment) {
-  if (!environment.xdg_state_home && !environment.home) {
-    return std::nullopt;
-  }
-  return user_dir(environment.xdg_state_home, environment.home, ".local/state", "") / "swr" /
-         "cache.key";
-}
-
 }  // namespace swr::cli

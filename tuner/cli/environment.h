@@ -46,8 +46,4 @@ std::filesystem::path default_database(const Environment& environment);
 /// Throws: Error{invalid_argument} when none of the variables is set.
 std::filesystem::path default_cache_dir(const Environment& environment);
 
-/// $XDG_STATE_HOME/swr/cache.key, else ~/.local/state/swr/cache.key; empty when none of the
-/// variables is set, as for services, which have no place of their own.
-std::optional<std::filesystem::path> cache_key_file(const Environment& environment);
-
 }  // namespace swr::cli

@@ -32,18 +32,6 @@ constexpr mode_t kPermissions = 07777;
                                            "); a file that was there is as it was");
 }
 
-/// False with errno set when the text was not taken whole.
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      return false;
-    }
-    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 /// Another descriptor of standard output or error when the path leads there: opened anew, a file
 /// would be written from its beginning, over what was printed.
 int printed_to(const fs::path& path) {
@@ -84,54 +72,37 @@ OutputFile::OutputFile(const Session& session, fs::path path)
     : session_(session), path_(std::move(path)), target_(link_target(path_)) {
   require_replaceable(session, path_);
   require_no_directory(path_);
-  file_ = open_in_place(path_);
-  if (file_.get() < 0) {
-    create_temporary();
+  in_place_ = open_in_place(path_);
+  if (in_place_.get() >= 0) {
+    return;
   }
-}
-
-OutputFile::~OutputFile() {
-  if (!temporary_.empty()) {
-    unlink(temporary_.c_str());
-  }
-}
-
-void OutputFile::create_temporary() {
   if (access(target_.c_str(), F_OK) == 0 && access(target_.c_str(), W_OK) != 0) {
     fail_to_open(path_);  // A write-protected file is not replaced either.
   }
-  for (int attempt = 0; file_.get() < 0; ++attempt) {
-    temporary_ = target_.parent_path() /
-                 (".swr-" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp");
-    file_ = FileDescriptor(
-        open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAsUmaskSays));
-    if (file_.get() < 0 && errno != EEXIST) {
-      temporary_.clear();
-      fail_to_open(path_);
-    }
+  if (replacing_.emplace(target_, kAsUmaskSays).get() < 0) {
+    fail_to_open(path_);
   }
 }
 
 void OutputFile::finish() {
   session_.out.flush();  // Comes first where both go to one place.
-  if (!write_all(file_.get(), text_.view())) {
+  if (!write_all(replacing_ ? replacing_->get() : in_place_.get(), text_.view())) {
     fail_to_write(path_);
   }
-  if (!temporary_.empty()) {
+  if (replacing_) {
     publish();
   }
 }
 
-/// Replaces the target by the temporary file, with the permissions of the one that was there.
+/// Replaces the target, with the permissions of the one that was there.
 void OutputFile::publish() {
   require_replaceable(session_, path_);  // Hours may have passed.
   struct stat former {};
   const bool is_there = stat(target_.c_str(), &former) == 0;
-  if ((is_there && fchmod(file_.get(), former.st_mode & kPermissions) != 0) ||
-      fsync(file_.get()) != 0 || rename(temporary_.c_str(), target_.c_str()) != 0) {
+  if (!replacing_->publish(is_there ? std::optional(former.st_mode & kPermissions)
+                                    : std::nullopt)) {
     fail_to_write(path_);
   }
-  temporary_.clear();
 }
 
 void LiveOutput::open(const Session& session, const fs::path& path) {

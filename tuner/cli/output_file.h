@@ -2,10 +2,11 @@
 // Files that commands write: guarded against replacing data (output_guard.h), and never torn.
 #pragma once
 
-#include "generator/file_io.h"
+#include "core/files.h"
 #include "tuner/cli/commands.h"
 
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <streambuf>
@@ -14,33 +15,28 @@
 
 namespace swr::cli {
 
-/// A text that appears whole or not at all: it is kept in memory, written to a temporary file
-/// beside its target and renamed. A full disk, an error or a kill leaves what was there. What is no
-/// regular file (a pipe, /dev/null) and standard output and error are written to directly.
+/// A text that appears whole or not at all: it is kept in memory and written as an AtomicFile. A
+/// full disk, an error or a kill leaves what was there. What is no regular file (a pipe, /dev/null)
+/// and standard output and error are written to directly.
 class OutputFile {
  public:
   /// Throws: Error{invalid_argument} of require_replaceable(); Error{not_writable} when nothing can
   /// be created there.
   OutputFile(const Session& session, std::filesystem::path path);
-  /// Without finish() nothing is written.
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
   std::ostream& text() { return text_; }
 
-  /// Puts the text in place. Call it once. Throws: Error{not_writable}.
+  /// Puts the text in place; without it nothing is written. Call it once. Throws:
+  /// Error{not_writable}.
   void finish();
 
  private:
-  void create_temporary();
   void publish();
 
   const Session& session_;
-  std::filesystem::path path_;       ///< As it was named.
-  std::filesystem::path target_;     ///< The file itself.
-  std::filesystem::path temporary_;  ///< Empty when the target is written to directly.
-  FileDescriptor file_{-1};
+  std::filesystem::path path_;           ///< As it was named.
+  std::filesystem::path target_;         ///< The file itself.
+  std::optional<AtomicFile> replacing_;  ///< Empty when the target is written to directly.
+  FileDescriptor in_place_;
   std::ostringstream text_;
 };
 

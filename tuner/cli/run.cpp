@@ -108,7 +108,6 @@ GeneratorOptions generator_options(const Session& session) {
   GeneratorOptions options;
   options.cache_dir = session.options.cache_dir ? *session.options.cache_dir
                                                 : default_cache_dir(session.environment);
-  options.cache_key = cache_key_file(session.environment);
   options.shared_cache = session.options.shared_cache;
   if (session.options.templates) {
     options.template_overlay = session.options.templates;

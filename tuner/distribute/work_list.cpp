@@ -3,10 +3,10 @@
 
 #include "core/bounded_json.h"
 #include "core/enum_text.h"
+#include "core/files.h"
 #include "core/json.h"
 #include "core/make_problems.h"
 #include "core/operation.h"
-#include "core/regular_file.h"
 #include "core/reject.h"
 #include <swr/error.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/distribute/work_queue.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "tuner/live/live_server.h"
 
 #include "core/ascii.h"
-#include "core/file_descriptor.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/supervise/worker_process.h"
 
-#include "core/regular_file.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // or hangs, and never leaves it behind.
 #pragma once
 
-#include "core/file_descriptor.h"
+#include "core/files.h"
 #include "core/json.h"
 #include "tuner/supervise/frame.h"
 #include <swr/result.h>

@@ -31,15 +31,6 @@ TEST(Environment, AsksForAPlaceWhenThereIsNoHome) {
   EXPECT_THROW(default_cache_dir({}), Error);
 }
 
-TEST(Environment, TheCachesKeyLiesInTheUsersStateWhereThereIsSuchAPlace) {
-  Environment environment;
-  EXPECT_EQ(cache_key_file(environment), std::nullopt);
-  environment.home = "/users/ada";
-  EXPECT_EQ(cache_key_file(environment), "/users/ada/.local/state/swr/cache.key");
-  environment.xdg_state_home = "/state";
-  EXPECT_EQ(cache_key_file(environment), "/state/swr/cache.key");
-}
-
 TEST(Environment, ColumnsWinsOverWhatTheTerminalSaysWhereItMakesSense) {
   EXPECT_EQ(terminal_width(std::nullopt, 132), 132U);
   EXPECT_EQ(terminal_width("100", 132), 100U);

@@ -224,15 +224,6 @@ TEST_F(Terminal, DoctorFailsForWhatIsBroken) {
   EXPECT_THAT(run(group).out, ContainsRegex("cache +broken .*changed by other users"));
 }
 
-TEST_F(Terminal, DoctorLooksAtTheCachesKey) {
-  environment_ = {"HOME=" + dir_.string()};
-  EXPECT_THAT(run({"doctor"}).out, ContainsRegex("cache +(ok|note) "));
-  EXPECT_FALSE(fs::exists(dir_ / ".local")) << "it makes none";
-  fs::create_directories(dir_ / ".local/state/swr");
-  std::ofstream(dir_ / ".local/state/swr/cache.key") << "short";
-  EXPECT_THAT(run({"doctor"}).out, ContainsRegex("cache +broken .*cache.key"));
-}
-
 /// What bash offers for the last of the words.
 std::string offered(const fs::path& script, const std::string& words) {
   const fs::path out = script.parent_path() / "offered.txt";

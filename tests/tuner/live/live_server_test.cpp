@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tuner/live/live_server.h"
 
-#include "core/file_descriptor.h"
+#include "core/files.h"
 #include <swr/error.h>
 
 #include <gmock/gmock.h>
